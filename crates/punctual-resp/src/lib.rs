@@ -1,1 +1,45 @@
-//! See the crate's description in Cargo.toml.
+//! RESP2 and RESP3: bytes to commands, values to bytes.
+//!
+//! The crate does no input or output and knows no server. Three parts, each usable alone:
+//!
+//! - **Reading commands.** A [`Parser`] per connection turns the read buffer into [`Command`]s whose
+//!   [`Args`] are slices of that buffer; nothing is copied. It resumes where it stopped, so input cut at
+//!   every byte costs no more than input in one piece.
+//! - **Writing replies.** [`Reply`] appends to the connection's output buffer in the connection's
+//!   [`Protocol`]; what RESP2 lacks (maps, doubles, booleans) it writes as Redis does.
+//! - **The client's side**, for tests and load generators: [`encode_command`], [`decode`] and [`Decoder`]
+//!   into [`Value`]s, and [`reply_len`], which only measures.
+//!
+//! [`decimal`] holds Redis's rules for numbers as text, which commands need as much as the protocol does.
+//!
+//! ```
+//! use punctual_resp::{Limits, Parser, Protocol, Reply};
+//!
+//! let mut parser = Parser::new();
+//! let buf = b"*2\r\n$4\r\nECHO\r\n$5\r\nhello\r\n";
+//! let command = parser.parse(buf, &Limits::default()).unwrap().expect("one whole command");
+//! assert_eq!(command.consumed, buf.len());
+//!
+//! let mut out = Vec::new();
+//! Reply::new(&mut out, Protocol::Resp2).bulk(&command.args[1]);
+//! assert_eq!(out, b"$5\r\nhello\r\n");
+//! ```
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod args;
+pub mod decimal;
+mod decode;
+mod error;
+mod limits;
+mod parse;
+mod reply;
+mod value;
+
+pub use args::{Args, ArgsIter, ArgsTooLarge, OwnedArgs};
+pub use decode::{Decoder, MAX_DEPTH, ReplyScan, decode, encode_command, reply_len};
+pub use error::{DecodeError, ProtocolError};
+pub use limits::Limits;
+pub use parse::{Command, Parser};
+pub use reply::{Protocol, Reply};
+pub use value::Value;

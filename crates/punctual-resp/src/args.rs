@@ -1,0 +1,346 @@
+//! The arguments of one command.
+//!
+//! Ground rules: a span is a pair of offsets into one buffer, both below 4 GiB, start ≤ end ≤ the buffer's
+//! length. Only the parser and `OwnedArgs` make spans, so a lookup by index cannot miss the buffer.
+
+use std::fmt;
+use std::iter::FusedIterator;
+use std::ops::Index;
+
+use thiserror::Error;
+
+/// One argument's place in its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Span {
+    #[inline]
+    fn of(self, buf: &[u8]) -> &[u8] {
+        &buf[self.start as usize..self.end as usize]
+    }
+}
+
+/// The arguments of one command, its name first: slices of the buffer they were read into.
+///
+/// Four words, `Copy`, borrowed for as long as the buffer stands still. To keep arguments longer, copy them
+/// into [`OwnedArgs`].
+///
+/// ```
+/// use punctual_resp::{Limits, Parser};
+///
+/// let mut parser = Parser::new();
+/// let command = parser.parse(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n", &Limits::default()).unwrap().unwrap();
+/// let args = command.args;
+/// assert_eq!(args.len(), 3);
+/// assert_eq!(&args[0], b"SET");
+/// assert_eq!(args.get(3), None);
+/// assert_eq!(args.skip(1).iter().collect::<Vec<_>>(), [b"k", b"v"]);
+/// ```
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    buf: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Args<'a> {
+    /// `spans` must lie within `buf`.
+    #[inline]
+    pub(crate) fn new(buf: &'a [u8], spans: &'a [Span]) -> Self {
+        debug_assert!(
+            spans
+                .iter()
+                .all(|s| s.start <= s.end && s.end as usize <= buf.len())
+        );
+        Args { buf, spans }
+    }
+
+    /// No arguments at all.
+    pub const EMPTY: Args<'static> = Args {
+        buf: &[],
+        spans: &[],
+    };
+
+    /// How many arguments there are, the command's name included. **O(1)**.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is no argument, not even a name: the command is one of Redis's empty ones.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Argument `i`, or `None` past the last. **O(1)**.
+    #[inline]
+    pub fn get(&self, i: usize) -> Option<&'a [u8]> {
+        self.spans.get(i).map(|span| span.of(self.buf))
+    }
+
+    /// Argument `i`, living as long as the buffer (which `args[i]` cannot promise). **O(1)**.
+    ///
+    /// # Panics
+    ///
+    /// If `i` is not below [`len`](Args::len). Commands check their arity first.
+    #[inline]
+    pub fn at(&self, i: usize) -> &'a [u8] {
+        self.spans[i].of(self.buf)
+    }
+
+    /// The arguments from the `n`th on; none if there are no more than `n`. **O(1)**.
+    #[inline]
+    pub fn skip(&self, n: usize) -> Args<'a> {
+        Args {
+            buf: self.buf,
+            spans: self.spans.get(n..).unwrap_or_default(),
+        }
+    }
+
+    /// The first `n` arguments, or all if there are fewer. **O(1)**.
+    #[inline]
+    pub fn take(&self, n: usize) -> Args<'a> {
+        Args {
+            buf: self.buf,
+            spans: self.spans.get(..n).unwrap_or(self.spans),
+        }
+    }
+
+    /// The arguments in order.
+    #[inline]
+    pub fn iter(&self) -> ArgsIter<'a> {
+        ArgsIter {
+            buf: self.buf,
+            spans: self.spans.iter(),
+        }
+    }
+}
+
+impl Index<usize> for Args<'_> {
+    type Output = [u8];
+
+    /// Argument `i`; panics past the last, as [`Args::at`] does.
+    #[inline]
+    fn index(&self, i: usize) -> &[u8] {
+        self.at(i)
+    }
+}
+
+impl<'a> IntoIterator for Args<'a> {
+    type Item = &'a [u8];
+    type IntoIter = ArgsIter<'a>;
+
+    fn into_iter(self) -> ArgsIter<'a> {
+        self.iter()
+    }
+}
+
+impl<'a> IntoIterator for &Args<'a> {
+    type Item = &'a [u8];
+    type IntoIter = ArgsIter<'a>;
+
+    fn into_iter(self) -> ArgsIter<'a> {
+        self.iter()
+    }
+}
+
+impl PartialEq for Args<'_> {
+    fn eq(&self, other: &Args<'_>) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Args<'_> {}
+
+impl fmt::Debug for Args<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.iter().map(|arg| arg.escape_ascii().to_string()))
+            .finish()
+    }
+}
+
+/// The arguments of a command in order; made by [`Args::iter`].
+#[derive(Clone, Debug)]
+pub struct ArgsIter<'a> {
+    buf: &'a [u8],
+    spans: std::slice::Iter<'a, Span>,
+}
+
+impl<'a> Iterator for ArgsIter<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.spans.next().map(|span| span.of(self.buf))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.spans.size_hint()
+    }
+
+    #[inline]
+    fn nth(&mut self, n: usize) -> Option<&'a [u8]> {
+        self.spans.nth(n).map(|span| span.of(self.buf))
+    }
+}
+
+impl<'a> DoubleEndedIterator for ArgsIter<'a> {
+    #[inline]
+    fn next_back(&mut self) -> Option<&'a [u8]> {
+        self.spans.next_back().map(|span| span.of(self.buf))
+    }
+}
+
+impl ExactSizeIterator for ArgsIter<'_> {}
+impl FusedIterator for ArgsIter<'_> {}
+
+/// The arguments together passed 4 GiB, which spans cannot address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the arguments of one command are longer than 4 GiB together; split the command")]
+pub struct ArgsTooLarge;
+
+/// Arguments that own their bytes: for queued commands (MULTI), scripts and tests. One buffer for all.
+///
+/// ```
+/// use punctual_resp::OwnedArgs;
+///
+/// let owned = OwnedArgs::from_iter(["SET", "key", "value"]);
+/// assert_eq!(&owned.as_args()[2], b"value");
+/// let copy = OwnedArgs::from(owned.as_args());
+/// assert_eq!(copy, owned);
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct OwnedArgs {
+    buf: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl OwnedArgs {
+    /// No arguments; allocates nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends one argument. Amortised **O(bytes)**.
+    ///
+    /// # Errors
+    ///
+    /// [`ArgsTooLarge`] if all arguments together would pass 4 GiB; nothing is appended then.
+    pub fn push(&mut self, arg: &[u8]) -> Result<(), ArgsTooLarge> {
+        let start = self.buf.len();
+        let end = start
+            .checked_add(arg.len())
+            .and_then(|end| u32::try_from(end).ok());
+        let end = end.ok_or(ArgsTooLarge)?;
+        self.buf.extend_from_slice(arg);
+        // `start` ≤ `end`, which fits.
+        self.spans.push(Span {
+            start: start as u32,
+            end,
+        });
+        Ok(())
+    }
+
+    /// Drops all arguments and keeps the memory.
+    pub fn clear(&mut self) {
+        self.buf.clear();
+        self.spans.clear();
+    }
+
+    /// The arguments as every command handler takes them. **O(1)**.
+    pub fn as_args(&self) -> Args<'_> {
+        Args::new(&self.buf, &self.spans)
+    }
+
+    /// Heap bytes held.
+    pub fn memory(&self) -> usize {
+        self.buf.capacity() + self.spans.capacity() * size_of::<Span>()
+    }
+}
+
+impl From<&Args<'_>> for OwnedArgs {
+    fn from(args: &Args<'_>) -> Self {
+        let bytes = args.iter().map(<[u8]>::len).sum();
+        let mut owned = OwnedArgs {
+            buf: Vec::with_capacity(bytes),
+            spans: Vec::with_capacity(args.len()),
+        };
+        for arg in args.iter() {
+            let start = owned.buf.len() as u32;
+            owned.buf.extend_from_slice(arg);
+            // Disjoint slices of one buffer below 4 GiB stay below 4 GiB side by side.
+            owned.spans.push(Span {
+                start,
+                end: owned.buf.len() as u32,
+            });
+        }
+        owned
+    }
+}
+
+impl From<Args<'_>> for OwnedArgs {
+    fn from(args: Args<'_>) -> Self {
+        OwnedArgs::from(&args)
+    }
+}
+
+impl<T: AsRef<[u8]>> FromIterator<T> for OwnedArgs {
+    /// # Panics
+    ///
+    /// If the arguments pass 4 GiB together; [`OwnedArgs::push`] reports that instead.
+    fn from_iter<I: IntoIterator<Item = T>>(args: I) -> Self {
+        let mut owned = OwnedArgs::new();
+        for arg in args {
+            owned.push(arg.as_ref()).expect("arguments below 4 GiB");
+        }
+        owned
+    }
+}
+
+impl fmt::Debug for OwnedArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_args().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skip_and_take_saturate() {
+        let owned = OwnedArgs::from_iter(["a", "b", "c"]);
+        let args = owned.as_args();
+        assert_eq!(args.skip(2).iter().collect::<Vec<_>>(), [b"c"]);
+        assert!(args.skip(3).is_empty());
+        assert!(args.skip(usize::MAX).is_empty());
+        assert_eq!(args.take(2).len(), 2);
+        assert_eq!(args.take(99).len(), 3);
+    }
+
+    #[test]
+    fn iterates_from_both_ends() {
+        let owned = OwnedArgs::from_iter(["a", "", "c"]);
+        let mut iter = owned.as_args().iter();
+        assert_eq!(iter.len(), 3);
+        assert_eq!(iter.next_back(), Some(&b"c"[..]));
+        assert_eq!(iter.clone().next(), Some(&b"a"[..]));
+        assert_eq!(iter.nth(1), Some(&b""[..]));
+        assert_eq!(iter.next(), None);
+        assert_eq!(iter.next_back(), None);
+    }
+
+    #[test]
+    fn a_copy_holds_only_its_own_bytes() {
+        let owned = OwnedArgs::from_iter(["a long first argument", "x", "y"]);
+        let tail = OwnedArgs::from(owned.as_args().skip(1));
+        assert_eq!(tail.buf, b"xy");
+        assert_eq!(tail.as_args(), owned.as_args().skip(1));
+        assert_eq!(format!("{tail:?}"), r#"["x", "y"]"#);
+    }
+}

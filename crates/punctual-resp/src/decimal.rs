@@ -1,0 +1,209 @@
+//! Numbers as text, by Redis's rules.
+//!
+//! Redis accepts as an integer only the one text it would print for it, so that a string stored as an
+//! integer reads back byte for byte. These functions are that rule, for the protocol's lengths and for
+//! every command that takes a number.
+
+/// The integer that `text` is, if it is exactly the text of an `i64`: no spaces, no plus sign, no leading
+/// zeros, no `-0`. (Redis's `string2ll`.)
+///
+/// ```
+/// use punctual_resp::decimal::parse_i64;
+///
+/// assert_eq!(parse_i64(b"-9223372036854775808"), Some(i64::MIN));
+/// assert_eq!(parse_i64(b"0"), Some(0));
+/// for text in ["", "-", "+1", "01", "-0", " 1", "1 ", "1.0", "9223372036854775808"] {
+///     assert_eq!(parse_i64(text.as_bytes()), None, "{text:?}");
+/// }
+/// ```
+#[inline]
+pub fn parse_i64(text: &[u8]) -> Option<i64> {
+    match text {
+        // `-0` has no digits by `digits`' rule, as no number's text starts with a zero.
+        [b'-', magnitude @ ..] if magnitude != b"0" => {
+            let magnitude = parse_u64(magnitude)?;
+            0i64.checked_sub_unsigned(magnitude)
+        }
+        _ => i64::try_from(parse_u64(text)?).ok(),
+    }
+}
+
+/// The integer that `text` is, if it is exactly the text of a `u64`: digits only, no leading zeros.
+///
+/// ```
+/// use punctual_resp::decimal::parse_u64;
+///
+/// assert_eq!(parse_u64(b"18446744073709551615"), Some(u64::MAX));
+/// assert_eq!(parse_u64(b"18446744073709551616"), None);
+/// assert_eq!(parse_u64(b"00"), None);
+/// ```
+#[inline]
+pub fn parse_u64(text: &[u8]) -> Option<u64> {
+    let (&first, rest) = text.split_first()?;
+    let mut value = u64::from(first.wrapping_sub(b'0'));
+    if value > 9 || (value == 0 && !rest.is_empty()) {
+        return None;
+    }
+    // Nineteen digits cannot overflow; only a twentieth needs watching.
+    let (safe, last) = rest.split_at(rest.len().min(18));
+    for &byte in safe {
+        let digit = u64::from(byte.wrapping_sub(b'0'));
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + digit;
+    }
+    match last {
+        [] => Some(value),
+        [byte @ b'0'..=b'9'] => value.checked_mul(10)?.checked_add(u64::from(byte - b'0')),
+        _ => None,
+    }
+}
+
+/// Appends `value` in decimal.
+#[inline]
+pub fn write_i64(out: &mut Vec<u8>, value: i64) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// The double that `text` is, by the rule of Redis's scores and increments: what C's `strtod` takes
+/// whole, without spaces in front, but no NaN and nothing that overflows or vanishes.
+///
+/// `inf`, `+inf`, `-inf` and `infinity` in any case are numbers. Hexadecimal floats, which `strtod` also
+/// takes, are refused.
+///
+/// ```
+/// use punctual_resp::decimal::parse_f64;
+///
+/// assert_eq!(parse_f64(b"3.0e1"), Some(30.0));
+/// assert_eq!(parse_f64(b"-INF"), Some(f64::NEG_INFINITY));
+/// for text in ["", " 1", "1 ", "nan", "1e400", "1e-400", "1x"] {
+///     assert_eq!(parse_f64(text.as_bytes()), None, "{text:?}");
+/// }
+/// ```
+pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    let mantissa = || text.iter().take_while(|b| !b.eq_ignore_ascii_case(&b'e'));
+    let spelled_inf = || text.iter().any(|b| b.eq_ignore_ascii_case(&b'n'));
+    if value.is_nan()
+        || (value.is_infinite() && !spelled_inf())
+        || (value == 0.0 && mantissa().any(|b| matches!(b, b'1'..=b'9')))
+    {
+        return None;
+    }
+    Some(value)
+}
+
+/// Appends `value` as Redis 7.2 prints doubles: whole numbers up to 2⁶² as integers, else the shortest
+/// digits that read back to the same double (Ryū, Adams 2018), plain from 10⁻⁷ or so up, else with an exponent
+/// that always has a sign and no leading zero. `inf`, `-inf`, `nan`, `-0`.
+///
+/// ```
+/// use punctual_resp::decimal::write_f64;
+///
+/// let text = |value| {
+///     let mut out = Vec::new();
+///     write_f64(&mut out, value);
+///     String::from_utf8(out).unwrap()
+/// };
+/// assert_eq!(text(3.0), "3");
+/// assert_eq!(text(0.1), "0.1");
+/// assert_eq!(text(-2.5e-9), "-2.5e-9");
+/// assert_eq!(text(1e25), "1e+25");
+/// assert_eq!(text(f64::NEG_INFINITY), "-inf");
+/// ```
+pub fn write_f64(out: &mut Vec<u8>, value: f64) {
+    if value.is_nan() {
+        return out.extend_from_slice(b"nan");
+    }
+    if value.is_infinite() {
+        return out.extend_from_slice(if value < 0.0 { b"-inf" } else { b"inf" });
+    }
+    if value == 0.0 {
+        return out.extend_from_slice(if value.is_sign_negative() {
+            b"-0"
+        } else {
+            b"0"
+        });
+    }
+    const WHOLE_MAX: f64 = (1u64 << 62) as f64;
+    if value.abs() <= WHOLE_MAX && value == value.trunc() {
+        return write_i64(out, value as i64);
+    }
+    let mut digits = Digits::of(value.abs());
+    if value < 0.0 {
+        out.push(b'-');
+    }
+    digits.write(out, value < 0.0);
+}
+
+/// A positive double as `0.d₁d₂…dₙ`-less integer digits times a power of ten; no zeros at either end.
+struct Digits {
+    digits: [u8; 24],
+    len: usize,
+    /// The value is `digits × 10^exponent`.
+    exponent: i32,
+}
+
+impl Digits {
+    fn of(value: f64) -> Self {
+        let mut buffer = ryu::Buffer::new();
+        let text = buffer.format_finite(value);
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+        let mut found = Digits {
+            digits: [0; 24],
+            len: 0,
+            exponent: exponent.parse().unwrap_or(0),
+        };
+        let mut fraction = false;
+        for byte in mantissa.bytes() {
+            match byte {
+                b'.' => fraction = true,
+                _ => {
+                    if found.len > 0 || byte != b'0' {
+                        found.digits[found.len] = byte;
+                        found.len += 1;
+                    }
+                    found.exponent -= i32::from(fraction);
+                }
+            }
+        }
+        while found.len > 1 && found.digits[found.len - 1] == b'0' {
+            found.len -= 1;
+            found.exponent += 1;
+        }
+        found
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>, negative: bool) {
+        let digits = &self.digits[..self.len];
+        let len = self.len as i32;
+        let scientific = self.exponent + len - 1;
+        // The three shapes and their borders are those of fpconv, which Redis has used since 7.2.
+        if self.exponent >= 0 && scientific < len + 7 {
+            out.extend_from_slice(digits);
+            out.extend(std::iter::repeat_n(b'0', self.exponent as usize));
+        } else if self.exponent < 0 && (self.exponent > -7 || scientific.abs() < 4) {
+            let whole = len + self.exponent;
+            if whole <= 0 {
+                out.extend_from_slice(b"0.");
+                out.extend(std::iter::repeat_n(b'0', -whole as usize));
+                out.extend_from_slice(digits);
+            } else {
+                let (whole, fraction) = digits.split_at(whole as usize);
+                out.extend_from_slice(whole);
+                out.push(b'.');
+                out.extend_from_slice(fraction);
+            }
+        } else {
+            let digits = &digits[..digits.len().min(18 - usize::from(negative))];
+            out.push(digits[0]);
+            if digits.len() > 1 {
+                out.push(b'.');
+                out.extend_from_slice(&digits[1..]);
+            }
+            out.extend_from_slice(if scientific < 0 { b"e-" } else { b"e+" });
+            write_i64(out, i64::from(scientific.abs()));
+        }
+    }
+}

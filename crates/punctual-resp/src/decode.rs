@@ -1,0 +1,359 @@
+//! The client's side: commands to bytes, replies to values.
+//!
+//! Ground rules: a reply is first measured without recursion ([`ReplyScan`]), then decoded once it is
+//! whole; both refuse what the other refuses, except nesting deeper than [`MAX_DEPTH`], which costs nothing
+//! to measure. Memory follows what was received, never what a header announces.
+
+use memchr::memchr;
+
+use crate::decimal;
+use crate::error::DecodeError;
+use crate::value::Value;
+
+/// How deep arrays, maps and sets may be nested in a reply that is to be decoded.
+pub const MAX_DEPTH: usize = 128;
+
+/// Appends a command as clients send it: an array of bulk strings.
+///
+/// ```
+/// let mut out = Vec::new();
+/// punctual_resp::encode_command(&mut out, &["GET", "key"]);
+/// assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n");
+/// ```
+pub fn encode_command(out: &mut Vec<u8>, args: &[impl AsRef<[u8]>]) {
+    let mut reply = crate::Reply::new(out, crate::Protocol::Resp2);
+    reply.array(args.len());
+    for arg in args {
+        reply.bulk(arg.as_ref());
+    }
+}
+
+/// Measures one reply, resuming where it stopped: input cut at every byte costs no more than whole input.
+///
+/// ```
+/// use punctual_resp::ReplyScan;
+///
+/// let mut scan = ReplyScan::new();
+/// assert_eq!(scan.advance(b"*2\r\n:1\r\n$3\r\nab").unwrap(), None);
+/// assert_eq!(scan.advance(b"*2\r\n:1\r\n$3\r\nabc\r\n+next\r\n").unwrap(), Some(17));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ReplyScan {
+    /// Bytes measured so far, from the reply's first on.
+    pos: usize,
+    /// Bytes from `pos` on known to hold no line end.
+    scanned: usize,
+    /// Values still to come; never 0.
+    pending: u64,
+}
+
+impl ReplyScan {
+    /// Ready for a reply's first byte.
+    pub fn new() -> Self {
+        ReplyScan {
+            pos: 0,
+            scanned: 0,
+            pending: 1,
+        }
+    }
+
+    /// The length of the reply that starts at `buf[0]`, once all of it is there; then it is ready for the
+    /// next reply. Otherwise `None`: call again with the same bytes and more behind them.
+    ///
+    /// # Errors
+    ///
+    /// A [`DecodeError`] if this is no RESP. Values inside lines are not checked.
+    #[inline]
+    pub fn advance(&mut self, buf: &[u8]) -> Result<Option<usize>, DecodeError> {
+        while self.pending > 0 {
+            let rest = buf.get(self.pos..).unwrap_or_default();
+            let Some(head) = Head::read(rest, self.pos, &mut self.scanned)? else {
+                return Ok(None);
+            };
+            let mut len = head.len;
+            self.pending -= 1;
+            match head.kind {
+                Kind::Line => {}
+                Kind::Bulk(size) => {
+                    len += size + 2;
+                    if rest.len() < len {
+                        self.pending += 1;
+                        return Ok(None);
+                    }
+                    line_end(&rest[len - 2..len], self.pos + len - 2)?;
+                }
+                Kind::Values(count) => {
+                    let at = self.pos;
+                    self.pending = self
+                        .pending
+                        .checked_add(count)
+                        .ok_or(DecodeError::InvalidLength { at })?;
+                }
+            }
+            self.pos += len;
+            self.scanned = 0;
+        }
+        let len = self.pos;
+        *self = ReplyScan::new();
+        Ok(Some(len))
+    }
+}
+
+impl Default for ReplyScan {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The length of the reply that starts at `buf[0]`, or `None` if it is not all there. Allocates nothing and
+/// looks at no bulk body. For replies that arrive in many pieces, [`ReplyScan`] avoids starting again.
+///
+/// # Errors
+///
+/// A [`DecodeError`] if this is no RESP.
+///
+/// ```
+/// use punctual_resp::reply_len;
+///
+/// assert_eq!(reply_len(b"$5\r\nhello\r\n+OK\r\n").unwrap(), Some(11));
+/// assert_eq!(reply_len(b"$5\r\nhel").unwrap(), None);
+/// ```
+#[inline]
+pub fn reply_len(buf: &[u8]) -> Result<Option<usize>, DecodeError> {
+    ReplyScan::new().advance(buf)
+}
+
+/// Decodes the reply that starts at `buf[0]`: the value and its length, or `None` if it is not all there.
+///
+/// # Errors
+///
+/// A [`DecodeError`] if this is no RESP, or nested deeper than [`MAX_DEPTH`].
+///
+/// ```
+/// use punctual_resp::{Value, decode};
+///
+/// let (value, len) = decode(b"*2\r\n:1\r\n$-1\r\n").unwrap().unwrap();
+/// assert_eq!(value, Value::Array(vec![Value::Int(1), Value::NullBulk]));
+/// assert_eq!(len, 13);
+/// ```
+pub fn decode(buf: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
+    match reply_len(buf)? {
+        None => Ok(None),
+        Some(len) => whole(&buf[..len]).map(|value| Some((value, len))),
+    }
+}
+
+/// Decodes a stream of replies, however it is cut. Total time is **O(bytes)**.
+///
+/// ```
+/// use punctual_resp::{Decoder, Value};
+///
+/// let mut decoder = Decoder::new();
+/// decoder.feed(b"+OK\r\n$5\r\nhe");
+/// assert_eq!(decoder.next_value().unwrap(), Some(Value::Simple(b"OK".to_vec())));
+/// assert_eq!(decoder.next_value().unwrap(), None);
+/// decoder.feed(b"llo\r\n");
+/// assert_eq!(decoder.next_value().unwrap(), Some(Value::bulk("hello")));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Decoder {
+    buf: Vec<u8>,
+    /// Bytes of `buf` already decoded.
+    start: usize,
+    scan: ReplyScan,
+}
+
+impl Decoder {
+    /// A decoder at the start of a stream.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes received bytes.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        // Moving the rest down is paid for by the bytes decoded before it.
+        if self.start > 0 && self.start >= self.buf.len() - self.start {
+            self.buf.drain(..self.start);
+            self.start = 0;
+        }
+        self.buf.extend_from_slice(bytes);
+    }
+
+    /// The next reply, if it is all there.
+    ///
+    /// # Errors
+    ///
+    /// A [`DecodeError`]; the stream is beyond repair.
+    pub fn next_value(&mut self) -> Result<Option<Value>, DecodeError> {
+        let rest = &self.buf[self.start..];
+        let Some(len) = self.scan.advance(rest)? else {
+            return Ok(None);
+        };
+        let value = whole(&rest[..len]);
+        self.start += len;
+        value.map(Some)
+    }
+
+    /// Bytes fed and not decoded yet.
+    pub fn pending(&self) -> usize {
+        self.buf.len() - self.start
+    }
+}
+
+/// What follows a type byte's line.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Nothing: the line is the value.
+    Line,
+    /// This many bytes and a line end.
+    Bulk(usize),
+    /// This many values (for attributes also the one they describe).
+    Values(u64),
+}
+
+/// A value's first line.
+struct Head {
+    /// Bytes of the line, type and line end included.
+    len: usize,
+    kind: Kind,
+}
+
+impl Head {
+    /// Reads the line that `rest` starts with; `at` is its place in the reply. `None`: not all there.
+    #[inline]
+    fn read(rest: &[u8], at: usize, scanned: &mut usize) -> Result<Option<Head>, DecodeError> {
+        let Some(&byte) = rest.first() else {
+            return Ok(None);
+        };
+        if !b"+-:$*_,#(%~>|!=".contains(&byte) {
+            return Err(DecodeError::UnknownType { at, byte });
+        }
+        let from = (*scanned).max(1);
+        let Some(cr) = memchr(b'\r', rest.get(from..).unwrap_or_default()).map(|i| i + from) else {
+            *scanned = rest.len();
+            return Ok(None);
+        };
+        *scanned = cr;
+        match rest.get(cr + 1) {
+            None => return Ok(None),
+            Some(b'\n') => {}
+            Some(_) => return Err(DecodeError::MissingLineEnd { at: at + cr }),
+        }
+        let invalid = DecodeError::InvalidLength { at: at + 1 };
+        let text = &rest[1..cr];
+        let count = || match (byte, decimal::parse_i64(text)) {
+            (b'$' | b'*', Some(-1)) => Ok(None),
+            (_, Some(count @ 0..)) => Ok(Some(count as u64)),
+            _ => Err(invalid),
+        };
+        let kind = match byte {
+            b'$' | b'!' | b'=' => match count()? {
+                None => Kind::Line,
+                // Room is left for adding the line's own length and place.
+                Some(size) if size <= (isize::MAX / 2) as u64 => Kind::Bulk(size as usize),
+                Some(_) => return Err(invalid),
+            },
+            b'*' | b'~' | b'>' => count()?.map_or(Kind::Line, Kind::Values),
+            b'%' | b'|' => {
+                // Of an i64's range, so doubling and one more fit.
+                let pairs = count()?.unwrap_or(0);
+                Kind::Values(pairs * 2 + u64::from(byte == b'|'))
+            }
+            _ => Kind::Line,
+        };
+        Ok(Some(Head { len: cr + 2, kind }))
+    }
+}
+
+#[inline]
+fn line_end(found: &[u8], at: usize) -> Result<(), DecodeError> {
+    if found == b"\r\n" {
+        Ok(())
+    } else {
+        Err(DecodeError::MissingLineEnd { at })
+    }
+}
+
+/// Decodes a reply that was measured to be exactly `buf`.
+fn whole(buf: &[u8]) -> Result<Value, DecodeError> {
+    Cursor { buf, pos: 0 }.value(0)
+}
+
+struct Cursor<'b> {
+    buf: &'b [u8],
+    pos: usize,
+}
+
+impl Cursor<'_> {
+    fn value(&mut self, depth: usize) -> Result<Value, DecodeError> {
+        let at = self.pos;
+        let rest = self.buf.get(at..).unwrap_or_default();
+        let Some(head) = Head::read(rest, at, &mut 0)? else {
+            return Err(DecodeError::InvalidLength { at });
+        };
+        let kind = rest[0];
+        let line = &rest[1..head.len - 2];
+        self.pos += head.len;
+        match head.kind {
+            Kind::Line => scalar(kind, line).ok_or(DecodeError::InvalidValue { at: at + 1 }),
+            Kind::Bulk(size) => {
+                let body = self.buf.get(self.pos..self.pos + size);
+                let body = body.ok_or(DecodeError::InvalidLength { at })?;
+                self.pos += size + 2;
+                match (kind, body) {
+                    (b'=', [a, b, c, b':', text @ ..]) => Ok(Value::Verbatim {
+                        format: [*a, *b, *c],
+                        text: text.to_vec(),
+                    }),
+                    (b'=', _) => Err(DecodeError::InvalidValue { at: at + head.len }),
+                    (b'!', _) => Ok(Value::BulkError(body.to_vec())),
+                    _ => Ok(Value::Bulk(body.to_vec())),
+                }
+            }
+            Kind::Values(_) if depth == MAX_DEPTH => Err(DecodeError::TooDeep { at }),
+            Kind::Values(count) => Ok(match kind {
+                b'%' => Value::Map(self.pairs(count / 2, depth)?),
+                b'|' => Value::Attribute {
+                    attributes: self.pairs(count / 2, depth)?,
+                    value: Box::new(self.value(depth + 1)?),
+                },
+                b'~' => Value::Set(self.values(count, depth)?),
+                b'>' => Value::Push(self.values(count, depth)?),
+                _ => Value::Array(self.values(count, depth)?),
+            }),
+        }
+    }
+
+    // The reply is whole, so `count` values of three bytes or more are there: no room is made for nothing.
+    fn values(&mut self, count: u64, depth: usize) -> Result<Vec<Value>, DecodeError> {
+        (0..count).map(|_| self.value(depth + 1)).collect()
+    }
+
+    fn pairs(&mut self, count: u64, depth: usize) -> Result<Vec<(Value, Value)>, DecodeError> {
+        (0..count)
+            .map(|_| Ok((self.value(depth + 1)?, self.value(depth + 1)?)))
+            .collect()
+    }
+}
+
+/// A value that is all in its line.
+fn scalar(kind: u8, line: &[u8]) -> Option<Value> {
+    Some(match (kind, line) {
+        (b'+', _) => Value::Simple(line.to_vec()),
+        (b'-', _) => Value::Error(line.to_vec()),
+        (b':', _) => Value::Int(decimal::parse_i64(line)?),
+        (b'$', _) => Value::NullBulk,
+        (b'*', _) => Value::NullArray,
+        (b'_', b"") => Value::Null,
+        (b'#', b"t") => Value::Boolean(true),
+        (b'#', b"f") => Value::Boolean(false),
+        (b',', b"nan" | b"-nan") => Value::Double(f64::NAN),
+        (b',', _) => Value::Double(decimal::parse_f64(line)?),
+        (b'(', [b'+' | b'-', digits @ ..] | digits)
+            if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) =>
+        {
+            Value::BigNumber(line.to_vec())
+        }
+        _ => return None,
+    })
+}

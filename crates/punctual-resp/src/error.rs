@@ -1,0 +1,144 @@
+//! What can be wrong with received bytes.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// Why a client's bytes are not a command. The connection cannot be resynchronised: answer
+/// [`Reply::protocol_error`](crate::Reply::protocol_error) and close it.
+///
+/// `Display` is Redis's text after `-ERR `, byte for byte, except that a byte which is not ASCII in
+/// [`ExpectedDollar`](ProtocolError::ExpectedDollar) shows as U+FFFD; [`ProtocolError::write_to`] is exact
+/// there too.
+///
+/// ```
+/// use punctual_resp::{Limits, Parser};
+///
+/// let error = Parser::new().parse(b"*1\r\n:4\r\nPING\r\n", &Limits::default()).unwrap_err();
+/// assert_eq!(error.to_string(), "Protocol error: expected '$', got ':'");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProtocolError {
+    /// `*` is not followed by a number, or by more than [`Limits::args_max`](crate::Limits::args_max).
+    InvalidMultibulkLength,
+    /// `$` is not followed by a number, or by one that is negative or more than
+    /// [`Limits::bulk_max`](crate::Limits::bulk_max).
+    InvalidBulkLength,
+    /// An argument starts with this byte instead of `$`.
+    ExpectedDollar(u8),
+    /// The line after `*` is longer than [`Limits::inline_max`](crate::Limits::inline_max).
+    TooBigMultibulkCount,
+    /// The line after `$` is longer than [`Limits::inline_max`](crate::Limits::inline_max).
+    TooBigBulkCount,
+    /// An inline command is longer than [`Limits::inline_max`](crate::Limits::inline_max).
+    TooBigInline,
+    /// An inline command opens a quote that it does not close, or writes on after a closing quote.
+    UnbalancedQuotes,
+    /// More than ten arguments from a client that has not authenticated.
+    UnauthenticatedMultibulk,
+    /// More than 16,384 bytes in one argument from a client that has not authenticated.
+    UnauthenticatedBulk,
+    /// The whole command would pass 4 GiB, more than a read buffer may hold. (Redis has no text for this: it
+    /// closes such a connection at `client-query-buffer-limit`, 1 GiB by default, which a server should
+    /// enforce before this can happen.)
+    CommandTooBig,
+}
+
+impl ProtocolError {
+    fn text(&self) -> &'static str {
+        match self {
+            ProtocolError::InvalidMultibulkLength => "Protocol error: invalid multibulk length",
+            ProtocolError::InvalidBulkLength => "Protocol error: invalid bulk length",
+            ProtocolError::ExpectedDollar(_) => "Protocol error: expected '$', got '",
+            ProtocolError::TooBigMultibulkCount => "Protocol error: too big mbulk count string",
+            ProtocolError::TooBigBulkCount => "Protocol error: too big bulk count string",
+            ProtocolError::TooBigInline => "Protocol error: too big inline request",
+            ProtocolError::UnbalancedQuotes => "Protocol error: unbalanced quotes in request",
+            ProtocolError::UnauthenticatedMultibulk => {
+                "Protocol error: unauthenticated multibulk length"
+            }
+            ProtocolError::UnauthenticatedBulk => "Protocol error: unauthenticated bulk length",
+            ProtocolError::CommandTooBig => "Protocol error: too big request",
+        }
+    }
+
+    /// Appends the text to `out`, with the offending byte as it was received.
+    ///
+    /// ```
+    /// use punctual_resp::ProtocolError;
+    ///
+    /// let mut out = Vec::new();
+    /// ProtocolError::ExpectedDollar(0xfe).write_to(&mut out);
+    /// assert_eq!(out, b"Protocol error: expected '$', got '\xfe'");
+    /// ```
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.text().as_bytes());
+        match self {
+            // Redis formats the byte with %c into a C string: a NUL ends the text there.
+            ProtocolError::ExpectedDollar(0) => {}
+            ProtocolError::ExpectedDollar(byte) => {
+                // A line end inside a reply would break the reply, so Redis maps it to a space.
+                out.push(if matches!(byte, b'\r' | b'\n') {
+                    b' '
+                } else {
+                    *byte
+                });
+                out.push(b'\'');
+            }
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = Vec::with_capacity(64);
+        self.write_to(&mut text);
+        f.write_str(&String::from_utf8_lossy(&text))
+    }
+}
+
+impl std::error::Error for ProtocolError {}
+
+/// Why a server's bytes are not a reply. `at` counts bytes from the start of the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// No RESP type starts with this byte.
+    #[error("byte {at} of the reply is {byte:#04x}, which starts no RESP type")]
+    UnknownType {
+        /// Where.
+        at: usize,
+        /// The byte found.
+        byte: u8,
+    },
+    /// A length or count is no number, negative without meaning null, or beyond what memory can hold.
+    /// Streamed lengths (`?`) are refused too: no server sends them.
+    #[error("byte {at} of the reply starts a length that is not a number or out of range")]
+    InvalidLength {
+        /// Where.
+        at: usize,
+    },
+    /// The text of a number, double, boolean, null or verbatim format is not one.
+    #[error("byte {at} of the reply starts a value that its type does not allow")]
+    InvalidValue {
+        /// Where.
+        at: usize,
+    },
+    /// A line or a bulk does not end in CR LF.
+    #[error("byte {at} of the reply should be CR LF")]
+    MissingLineEnd {
+        /// Where.
+        at: usize,
+    },
+    /// Arrays, maps and sets are nested deeper than [`MAX_DEPTH`](crate::MAX_DEPTH).
+    #[error(
+        "byte {at} of the reply opens one more level than the {} allowed",
+        crate::MAX_DEPTH
+    )]
+    TooDeep {
+        /// Where.
+        at: usize,
+    },
+}

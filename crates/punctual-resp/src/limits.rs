@@ -1,0 +1,58 @@
+//! How much one command may ask for before the parser refuses it.
+
+/// What a client may send in one command.
+///
+/// The values are read on every call of [`Parser::parse`](crate::Parser::parse), so a change of
+/// `proto-max-bulk-len`, or a client that has just authenticated, takes effect with the next header.
+///
+/// ```
+/// use punctual_resp::Limits;
+///
+/// let limits = Limits::default();
+/// assert_eq!(limits.bulk_max, 512 * 1024 * 1024);
+/// assert_eq!(limits.args_max, 1_048_576);
+/// assert_eq!(limits.inline_max, 64 * 1024);
+/// assert!(limits.authenticated);
+///
+/// // The server's own limits, for a client that still has to AUTH:
+/// let before_auth = Limits { authenticated: false, ..limits };
+/// assert_eq!(before_auth, Limits::unauthenticated());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes in one argument: Redis's `proto-max-bulk-len`.
+    pub bulk_max: usize,
+    /// Arguments in one command.
+    pub args_max: usize,
+    /// Bytes in one line: an inline command, or the header of a multibulk or bulk.
+    pub inline_max: usize,
+    /// `false` additionally holds the client to [`Limits::UNAUTHENTICATED_ARGS_MAX`] and
+    /// [`Limits::UNAUTHENTICATED_BULK_MAX`], with error texts of their own.
+    pub authenticated: bool,
+}
+
+impl Limits {
+    /// Arguments in one command of a client that still has to authenticate.
+    pub const UNAUTHENTICATED_ARGS_MAX: usize = 10;
+    /// Bytes in one argument of a client that still has to authenticate.
+    pub const UNAUTHENTICATED_BULK_MAX: usize = 16_384;
+
+    /// The default limits as they hold for a client that still has to authenticate.
+    pub fn unauthenticated() -> Self {
+        Limits {
+            authenticated: false,
+            ..Limits::default()
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            bulk_max: 512 * 1024 * 1024,
+            args_max: 1024 * 1024,
+            inline_max: 64 * 1024,
+            authenticated: true,
+        }
+    }
+}

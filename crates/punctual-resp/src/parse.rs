@@ -1,0 +1,406 @@
+//! Client bytes to commands.
+//!
+//! Ground rules:
+//! - `buf[0]` is always the first byte of the command being read; every offset kept here counts from it.
+//! - What was looked at once is not looked at again: a call that runs out of bytes leaves behind where it
+//!   stopped (`pos`, `scanned`, `bulk_end`) and the spans found so far.
+//! - Only the CR of a line end is looked for; the byte after it, and the two after a bulk, are skipped
+//!   unread, as Redis does. Where the next header then is wrong, the error is Redis's too.
+//! - Memory follows what was received, never what a header announces.
+
+mod inline;
+
+use memchr::memchr;
+
+use crate::args::{Args, Span};
+use crate::decimal;
+use crate::error::ProtocolError;
+use crate::limits::Limits;
+
+/// Spans and inline bytes kept between commands; what a giant command needed beyond it is given back.
+const SPANS_KEPT: usize = 512;
+const INLINE_BYTES_KEPT: usize = 1024;
+
+/// The shortest argument on the wire: `$0\r\n\r\n`.
+const ARG_BYTES_MIN: usize = 6;
+
+/// One whole command, borrowed from the read buffer (and, if it came inline, from the parser).
+#[derive(Clone, Copy, Debug)]
+pub struct Command<'a> {
+    /// The arguments, the command's name first. Empty if the bytes held only commands without arguments
+    /// (`*0`, `*-1`, a blank line), which Redis passes over in silence: consume them and go on.
+    pub args: Args<'a>,
+    /// Bytes of the buffer this command took, including empty commands before it. The next call gets the
+    /// buffer from here on.
+    pub consumed: usize,
+}
+
+/// Reads the commands of one connection. Resumable: it may be called after every byte received.
+///
+/// The caller keeps the bytes. It calls [`parse`](Parser::parse) with all bytes it has not consumed yet;
+/// on `None` it reads more behind them and calls again with the longer buffer (which may have moved).
+///
+/// ```
+/// use punctual_resp::{Limits, Parser};
+///
+/// let (mut parser, limits) = (Parser::new(), Limits::default());
+/// let stream = b"*1\r\n$4\r\nPING\r\nECHO \"two words\"\r\n*2\r\n$3\r\nGET\r\n$1";
+/// let (mut at, mut seen) = (0, Vec::new());
+/// while let Some(command) = parser.parse(&stream[at..], &limits).unwrap() {
+///     seen.push(format!("{:?}", command.args));
+///     at += command.consumed;
+/// }
+/// assert_eq!(seen, [r#"["PING"]"#, r#"["ECHO", "two words"]"#]);
+/// assert_eq!(&stream[at..], b"*2\r\n$3\r\nGET\r\n$1"); // waits for the rest
+/// ```
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// Arguments of the current command that are complete.
+    spans: Vec<Span>,
+    /// The arguments of the last inline command, quotes and escapes resolved.
+    inline: Vec<u8>,
+    /// First byte not yet understood: a header, or the body of the bulk that ends at `bulk_end`.
+    pos: usize,
+    /// Bytes from `pos` on that are known to hold no line end.
+    scanned: usize,
+    /// Where the body at `pos` ends; 0: a header is at `pos`.
+    bulk_end: usize,
+    /// Arguments still to come; 0: the command's first line has not been read.
+    missing: usize,
+}
+
+/// What one look at the buffer found.
+enum Step {
+    /// Not enough bytes; the state says where to go on.
+    Incomplete,
+    /// A command without arguments, this long.
+    Empty(usize),
+    /// `spans` are of the read buffer; the command was this long.
+    Multibulk(usize),
+    /// `spans` are of `inline`; the command was this long.
+    Inline(usize),
+}
+
+impl Parser {
+    /// A parser at the start of a connection; allocates nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads the next command from `buf`, whose first byte is the first not consumed yet.
+    ///
+    /// `None`: the command is not complete; what was understood is kept, so call again with the same bytes
+    /// and more behind them. Commands without arguments are passed over; if nothing else is complete, they
+    /// come as one [`Command`] with empty `args`, so that the caller can let go of their bytes.
+    ///
+    /// **O(bytes not seen before)**, and bulk bodies are not looked at at all.
+    ///
+    /// # Errors
+    ///
+    /// A [`ProtocolError`]; the connection is beyond repair. [`reset`](Parser::reset) the parser before
+    /// using it for another one.
+    #[inline]
+    pub fn parse<'a>(
+        &'a mut self,
+        buf: &'a [u8],
+        limits: &Limits,
+    ) -> Result<Option<Command<'a>>, ProtocolError> {
+        let mut skipped = 0;
+        loop {
+            let rest = &buf[skipped..];
+            if self.missing == 0 {
+                self.begin();
+            }
+            match self.step(rest, limits)? {
+                Step::Multibulk(len) => {
+                    let args = Args::new(rest, &self.spans);
+                    return Ok(Some(Command {
+                        args,
+                        consumed: skipped + len,
+                    }));
+                }
+                Step::Inline(len) => {
+                    let args = Args::new(&self.inline, &self.spans);
+                    return Ok(Some(Command {
+                        args,
+                        consumed: skipped + len,
+                    }));
+                }
+                Step::Empty(len) => skipped += len,
+                // The state already counts from `skipped`, where the next call's buffer will start.
+                Step::Incomplete if skipped > 0 => {
+                    return Ok(Some(Command {
+                        args: Args::EMPTY,
+                        consumed: skipped,
+                    }));
+                }
+                Step::Incomplete => return Ok(None),
+            }
+        }
+    }
+
+    /// Forgets a half-read command: for a parser that is to serve another connection.
+    pub fn reset(&mut self) {
+        self.forget();
+        self.begin();
+    }
+
+    /// Inside a bulk: how many bytes, from the command's first on, complete that bulk. The caller may
+    /// reserve them (in steps: a client may announce 512 MiB and send nothing) and read straight into its
+    /// buffer; no call before they have arrived can find a command.
+    ///
+    /// ```
+    /// use punctual_resp::{Limits, Parser};
+    ///
+    /// let mut parser = Parser::new();
+    /// assert!(parser.parse(b"*1\r\n$1000\r\nabc", &Limits::default()).unwrap().is_none());
+    /// assert_eq!(parser.wanted(), Some(4 + 7 + 1000 + 2));
+    /// ```
+    pub fn wanted(&self) -> Option<usize> {
+        (self.bulk_end != 0).then_some(self.bulk_end + 2)
+    }
+
+    /// Heap bytes held: a few dozen, and after a giant command at most some KiB once `parse` was called
+    /// again.
+    pub fn memory(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>() + self.inline.capacity()
+    }
+
+    /// Makes ready for a command's first byte.
+    #[inline]
+    fn begin(&mut self) {
+        self.spans.clear();
+        if self.spans.capacity() > SPANS_KEPT || self.inline.capacity() > INLINE_BYTES_KEPT {
+            self.shrink();
+        }
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        self.spans.shrink_to(SPANS_KEPT);
+        self.inline.clear();
+        self.inline.shrink_to(INLINE_BYTES_KEPT);
+    }
+
+    /// Back to the start of a command, once one is complete or given up.
+    #[inline]
+    fn forget(&mut self) {
+        self.pos = 0;
+        self.scanned = 0;
+        self.bulk_end = 0;
+        self.missing = 0;
+    }
+
+    #[inline]
+    fn step(&mut self, buf: &[u8], limits: &Limits) -> Result<Step, ProtocolError> {
+        // Beyond 4 GiB spans cannot reach, so nothing beyond is looked at.
+        let buf = buf.get(..u32::MAX as usize).unwrap_or(buf);
+        if self.missing > 0 {
+            return self.arguments(buf, limits);
+        }
+        match buf.first() {
+            None => Ok(Step::Incomplete),
+            Some(b'*') => {
+                match self.count(buf, limits)? {
+                    None => return Ok(Step::Incomplete),
+                    Some((0, len)) => return Ok(Step::Empty(len)),
+                    Some((count, len)) => {
+                        self.pos = len;
+                        self.missing = count;
+                        self.spans.reserve(count.min(buf.len() / ARG_BYTES_MIN + 1));
+                    }
+                }
+                self.arguments(buf, limits)
+            }
+            Some(_) => self.inline(buf, limits),
+        }
+    }
+
+    /// Reads `*COUNT`: the count, 0 for any empty command, and the length of the line.
+    #[inline]
+    fn count(
+        &mut self,
+        buf: &[u8],
+        limits: &Limits,
+    ) -> Result<Option<(usize, usize)>, ProtocolError> {
+        let (count, len) = match buf {
+            [_, d @ b'0'..=b'9', b'\r', _, ..] => ((d - b'0') as i64, 4),
+            _ => {
+                let too_big = ProtocolError::TooBigMultibulkCount;
+                let Some(end) = self.line(buf, limits.inline_max, b'\r', too_big)? else {
+                    return Ok(None);
+                };
+                if buf.len() < end + 2 {
+                    return Ok(None);
+                }
+                self.scanned = 0;
+                match decimal::parse_i64(&buf[1..end]) {
+                    Some(count) if count <= i32::MAX as i64 => (count, end + 2),
+                    _ => return Err(ProtocolError::InvalidMultibulkLength),
+                }
+            }
+        };
+        // A negative count is an empty command.
+        let count = usize::try_from(count).unwrap_or(0);
+        if !limits.authenticated && count > Limits::UNAUTHENTICATED_ARGS_MAX {
+            return Err(ProtocolError::UnauthenticatedMultibulk);
+        }
+        if count > limits.args_max {
+            return Err(ProtocolError::InvalidMultibulkLength);
+        }
+        Ok(Some((count, len)))
+    }
+
+    /// Reads arguments from `pos` on until none is missing.
+    fn arguments(&mut self, buf: &[u8], limits: &Limits) -> Result<Step, ProtocolError> {
+        let bulk_max = if limits.authenticated {
+            limits.bulk_max
+        } else {
+            limits.bulk_max.min(Limits::UNAUTHENTICATED_BULK_MAX)
+        };
+        let (mut pos, mut missing) = (self.pos, self.missing);
+        let mut bulk_end = std::mem::take(&mut self.bulk_end);
+        loop {
+            if bulk_end == 0 {
+                let (len, body) = match short_header(buf, pos) {
+                    Some(found) => found,
+                    None => {
+                        (self.pos, self.missing) = (pos, missing);
+                        match self.header(buf, limits)? {
+                            Some(found) => found,
+                            None => return Ok(Step::Incomplete),
+                        }
+                    }
+                };
+                if len > bulk_max {
+                    return Err(bulk_refused(len, limits));
+                }
+                pos = body;
+                // No overflow: `body` and `len` are below 4 GiB each.
+                bulk_end = body + len;
+            }
+            if buf.len() < bulk_end + 2 {
+                if bulk_end + 2 > u32::MAX as usize {
+                    return Err(ProtocolError::CommandTooBig);
+                }
+                (self.pos, self.missing, self.bulk_end) = (pos, missing, bulk_end);
+                return Ok(Step::Incomplete);
+            }
+            // Both fit: the buffer was cut to 4 GiB.
+            self.spans.push(Span {
+                start: pos as u32,
+                end: bulk_end as u32,
+            });
+            pos = bulk_end + 2;
+            bulk_end = 0;
+            missing -= 1;
+            if missing == 0 {
+                self.forget();
+                return Ok(Step::Multibulk(pos));
+            }
+        }
+    }
+
+    /// Reads the `$LENGTH` at `self.pos` that is not one of the short ones: the length, and where the body
+    /// starts. The length is at most `limits.bulk_max`.
+    #[inline(never)]
+    fn header(
+        &mut self,
+        buf: &[u8],
+        limits: &Limits,
+    ) -> Result<Option<(usize, usize)>, ProtocolError> {
+        let rest = buf.get(self.pos..).unwrap_or_default();
+        let too_big = ProtocolError::TooBigBulkCount;
+        let Some(end) = self.line(rest, limits.inline_max, b'\r', too_big)? else {
+            return Ok(None);
+        };
+        if rest.len() < end + 2 {
+            return Ok(None);
+        }
+        self.scanned = 0;
+        if rest[0] != b'$' {
+            return Err(ProtocolError::ExpectedDollar(rest[0]));
+        }
+        // (`end` is 0 only if the first byte is the CR, which is no `$`.)
+        let len = decimal::parse_i64(&rest[1..end]).and_then(|len| usize::try_from(len).ok());
+        match len {
+            Some(len) if len <= limits.bulk_max && len < u32::MAX as usize => {
+                Ok(Some((len, self.pos + end + 2)))
+            }
+            _ => Err(ProtocolError::InvalidBulkLength),
+        }
+    }
+
+    /// Where in `line` the byte `end` is, if it is within the first `max + 1` bytes. Remembers how far it
+    /// looked. The answer does not depend on how the input was cut.
+    fn line(
+        &mut self,
+        line: &[u8],
+        max: usize,
+        end: u8,
+        too_big: ProtocolError,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let window = line.get(..=max).unwrap_or(line);
+        let unseen = window.get(self.scanned..).unwrap_or_default();
+        match memchr(end, unseen) {
+            Some(i) => {
+                self.scanned += i;
+                Ok(Some(self.scanned))
+            }
+            None if line.len() > max => Err(too_big),
+            None => {
+                self.scanned = window.len();
+                Ok(None)
+            }
+        }
+    }
+
+    fn inline(&mut self, buf: &[u8], limits: &Limits) -> Result<Step, ProtocolError> {
+        let too_big = ProtocolError::TooBigInline;
+        let Some(end) = self.line(buf, limits.inline_max, b'\n', too_big)? else {
+            return Ok(Step::Incomplete);
+        };
+        self.forget();
+        self.inline.clear();
+        let line = &buf[..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        inline::split(line, &mut self.inline, &mut self.spans)?;
+        Ok(if self.spans.is_empty() {
+            Step::Empty(end + 1)
+        } else {
+            Step::Inline(end + 1)
+        })
+    }
+}
+
+/// A `$LENGTH` header of one to three digits at `pos`, if the shortest argument fits there at all: the
+/// length, and where the body starts. `None` leaves it to [`Parser::header`].
+#[inline(always)]
+fn short_header(buf: &[u8], pos: usize) -> Option<(usize, usize)> {
+    let &[dollar, a, b, c, d, _] = buf.get(pos..)?.first_chunk::<ARG_BYTES_MIN>()?;
+    let digit = |byte: u8| byte.wrapping_sub(b'0') as usize;
+    let (x, y, z) = (digit(a), digit(b), digit(c));
+    if dollar != b'$' || x > 9 {
+        return None;
+    }
+    if b == b'\r' {
+        return Some((x, pos + 4));
+    }
+    // From here on a leading zero is an error, and left to the slow path.
+    if y > 9 || x == 0 {
+        return None;
+    }
+    if c == b'\r' {
+        return Some((x * 10 + y, pos + 5));
+    }
+    (z <= 9 && d == b'\r').then_some((x * 100 + y * 10 + z, pos + 6))
+}
+
+#[cold]
+fn bulk_refused(len: usize, limits: &Limits) -> ProtocolError {
+    if len > limits.bulk_max {
+        ProtocolError::InvalidBulkLength
+    } else {
+        ProtocolError::UnauthenticatedBulk
+    }
+}

@@ -1,0 +1,316 @@
+//! Replies to bytes, in the protocol the connection speaks.
+
+use memchr::memchr2;
+
+use crate::decimal;
+use crate::error::ProtocolError;
+
+/// The protocol of a connection: RESP2 until it says `HELLO 3`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Protocol {
+    /// RESP2: status, error, integer, bulk, array.
+    #[default]
+    Resp2,
+    /// RESP3: also null, double, boolean, map, set, push, big number, verbatim text, attributes.
+    Resp3,
+}
+
+/// Appends replies to an output buffer.
+///
+/// Every method writes one value, or the head of an aggregate whose elements the caller writes next. All
+/// take time in proportion to the bytes written.
+///
+/// ```
+/// use punctual_resp::{Protocol, Reply};
+///
+/// let write = |protocol| {
+///     let mut out = Vec::new();
+///     let mut reply = Reply::new(&mut out, protocol);
+///     reply.map(1);
+///     reply.bulk(b"ratio");
+///     reply.double(0.5);
+///     String::from_utf8(out).unwrap()
+/// };
+/// assert_eq!(write(Protocol::Resp2), "*2\r\n$5\r\nratio\r\n$3\r\n0.5\r\n");
+/// assert_eq!(write(Protocol::Resp3), "%1\r\n$5\r\nratio\r\n,0.5\r\n");
+/// ```
+#[derive(Debug)]
+pub struct Reply<'o> {
+    out: &'o mut Vec<u8>,
+    protocol: Protocol,
+}
+
+impl<'o> Reply<'o> {
+    /// A writer that appends to `out`.
+    #[inline]
+    pub fn new(out: &'o mut Vec<u8>, protocol: Protocol) -> Self {
+        Reply { out, protocol }
+    }
+
+    /// The protocol written.
+    #[inline]
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Changes the protocol from the next value on: HELLO answers in the protocol it asks for.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
+    /// The output buffer, for bytes that are already RESP.
+    #[inline]
+    pub fn out(&mut self) -> &mut Vec<u8> {
+        self.out
+    }
+
+    /// Bytes in the output buffer.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether the output buffer is empty.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// Takes back what was written after the buffer was `len` bytes long; nothing if it is shorter.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        self.out.truncate(len);
+    }
+
+    /// `+OK`.
+    #[inline]
+    pub fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// A status. Line ends in it become spaces.
+    #[inline]
+    pub fn simple(&mut self, text: impl AsRef<[u8]>) {
+        self.line(b'+', text.as_ref());
+    }
+
+    /// An error, its code first: `ERR no such key`. Line ends at the end are dropped, others become spaces.
+    #[inline]
+    pub fn error(&mut self, text: impl AsRef<[u8]>) {
+        self.line(b'-', text.as_ref().trim_suffix_line_ends());
+    }
+
+    /// The error that answers bytes which are no command.
+    ///
+    /// ```
+    /// # use punctual_resp::{Protocol, ProtocolError, Reply};
+    /// let mut out = Vec::new();
+    /// Reply::new(&mut out, Protocol::Resp2).protocol_error(&ProtocolError::InvalidBulkLength);
+    /// assert_eq!(out, b"-ERR Protocol error: invalid bulk length\r\n");
+    /// ```
+    pub fn protocol_error(&mut self, error: &ProtocolError) {
+        self.out.extend_from_slice(b"-ERR ");
+        error.write_to(self.out);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// An integer.
+    #[inline]
+    pub fn int(&mut self, value: i64) {
+        self.head(b':', value);
+    }
+
+    /// A bulk string.
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.out.reserve(bytes.len() + 16);
+        self.head(b'$', bytes.len() as i64);
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// An integer as a bulk string: what GET answers for a counter.
+    #[inline]
+    pub fn bulk_int(&mut self, value: i64) {
+        let mut buffer = itoa::Buffer::new();
+        self.bulk(buffer.format(value).as_bytes());
+    }
+
+    /// No value: `$-1` or `_`.
+    #[inline]
+    pub fn null(&mut self) {
+        self.out.extend_from_slice(match self.protocol {
+            Protocol::Resp2 => b"$-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// No array: `*-1` or `_`.
+    #[inline]
+    pub fn null_array(&mut self) {
+        self.out.extend_from_slice(match self.protocol {
+            Protocol::Resp2 => b"*-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// Opens an array of `n` elements.
+    #[inline]
+    pub fn array(&mut self, n: usize) {
+        self.head(b'*', n as i64);
+    }
+
+    /// Opens a map of `n` pairs; in RESP2 an array of `2n` elements.
+    #[inline]
+    pub fn map(&mut self, n: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.head(b'*', n as i64 * 2),
+            Protocol::Resp3 => self.head(b'%', n as i64),
+        }
+    }
+
+    /// Opens a set of `n` elements; in RESP2 an array.
+    #[inline]
+    pub fn set(&mut self, n: usize) {
+        self.resp3_head(b'~', n);
+    }
+
+    /// Opens a push message of `n` elements; in RESP2 an array.
+    #[inline]
+    pub fn push(&mut self, n: usize) {
+        self.resp3_head(b'>', n);
+    }
+
+    /// Opens `n` attribute pairs, which precede the value they describe. RESP2 has no attributes: then this
+    /// writes nothing and returns `false`, and the caller must not write the pairs.
+    #[must_use = "in RESP2 the pairs must not be written"]
+    pub fn attribute(&mut self, n: usize) -> bool {
+        if self.protocol == Protocol::Resp3 {
+            self.head(b'|', n as i64);
+        }
+        self.protocol == Protocol::Resp3
+    }
+
+    /// A double, as [`decimal::write_f64`] prints it; in RESP2 a bulk string.
+    #[inline]
+    pub fn double(&mut self, value: f64) {
+        match self.protocol {
+            Protocol::Resp2 => {
+                // The longest text has 25 bytes, so the length has one digit or two: leave room for two.
+                let head = self.out.len();
+                self.out.extend_from_slice(b"$00\r\n");
+                let start = self.out.len();
+                decimal::write_f64(self.out, value);
+                let len = (self.out.len() - start) as u8;
+                if len < 10 {
+                    self.out.remove(head + 1);
+                    self.out[head + 1] = b'0' + len;
+                } else {
+                    self.out[head + 1] = b'0' + len / 10;
+                    self.out[head + 2] = b'0' + len % 10;
+                }
+            }
+            Protocol::Resp3 => {
+                self.out.push(b',');
+                decimal::write_f64(self.out, value);
+            }
+        }
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A boolean; in RESP2 the integer 1 or 0.
+    #[inline]
+    pub fn boolean(&mut self, value: bool) {
+        self.out.extend_from_slice(match (self.protocol, value) {
+            (Protocol::Resp2, true) => b":1\r\n",
+            (Protocol::Resp2, false) => b":0\r\n",
+            (Protocol::Resp3, true) => b"#t\r\n",
+            (Protocol::Resp3, false) => b"#f\r\n",
+        });
+    }
+
+    /// An integer of any size, as digits; in RESP2 a bulk string.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits.as_bytes()),
+            Protocol::Resp3 => self.line(b'(', digits.as_bytes()),
+        }
+    }
+
+    /// Text with its format, three letters (`txt`, `mkd`; longer ones are cut, shorter ones filled with
+    /// spaces); in RESP2 a bulk string without it.
+    pub fn verbatim(&mut self, format: &str, text: &[u8]) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => {
+                self.head(b'=', text.len() as i64 + 4);
+                let letters = format.bytes().chain(std::iter::repeat(b' ')).take(3);
+                self.out.extend(letters);
+                self.out.push(b':');
+                self.out.extend_from_slice(text);
+                self.out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    #[inline]
+    fn resp3_head(&mut self, kind: u8, n: usize) {
+        let kind = if self.protocol == Protocol::Resp3 {
+            kind
+        } else {
+            b'*'
+        };
+        self.head(kind, n as i64);
+    }
+
+    /// `kind`, a number, the line end. Most numbers in replies have one digit or two.
+    #[inline]
+    fn head(&mut self, kind: u8, n: i64) {
+        match n {
+            0..=9 => self
+                .out
+                .extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']),
+            10..=99 => {
+                let (tens, ones) = (n as u8 / 10, n as u8 % 10);
+                self.out
+                    .extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
+            }
+            _ => {
+                self.out.push(kind);
+                decimal::write_i64(self.out, n);
+                self.out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    #[inline]
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.out.reserve(text.len() + 3);
+        self.out.push(kind);
+        if memchr2(b'\r', b'\n', text).is_none() {
+            self.out.extend_from_slice(text);
+        } else {
+            self.out.extend(
+                text.iter()
+                    .map(|&b| if matches!(b, b'\r' | b'\n') { b' ' } else { b }),
+            );
+        }
+        self.out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Cuts line ends off the end.
+trait TrimLineEnds {
+    fn trim_suffix_line_ends(&self) -> &[u8];
+}
+
+impl TrimLineEnds for [u8] {
+    #[inline]
+    fn trim_suffix_line_ends(&self) -> &[u8] {
+        let mut text = self;
+        while let [rest @ .., b'\r' | b'\n'] = text {
+            text = rest;
+        }
+        text
+    }
+}

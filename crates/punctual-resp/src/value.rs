@@ -1,0 +1,100 @@
+//! Replies as values, on the client's side.
+
+/// One reply, as a client reads it. Owns its bytes.
+///
+/// Both protocols decode into it; what a server wrote stays visible (`$-1`, `*-1` and `_` are three
+/// different nulls), so tests can compare servers exactly.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// `+OK`
+    Simple(Vec<u8>),
+    /// `-ERR ...`, code included.
+    Error(Vec<u8>),
+    /// `:1`
+    Int(i64),
+    /// `$3`: a bulk string.
+    Bulk(Vec<u8>),
+    /// `$-1`: RESP2's missing string.
+    NullBulk,
+    /// `*-1`: RESP2's missing array.
+    NullArray,
+    /// `_`: RESP3's null.
+    Null,
+    /// `*2`
+    Array(Vec<Value>),
+    /// `%1`: pairs in the order they came.
+    Map(Vec<(Value, Value)>),
+    /// `~2`: elements in the order they came.
+    Set(Vec<Value>),
+    /// `>3`: out of band.
+    Push(Vec<Value>),
+    /// `,0.5`
+    Double(f64),
+    /// `#t`
+    Boolean(bool),
+    /// `(123`: digits with an optional sign.
+    BigNumber(Vec<u8>),
+    /// `!21`: an error that may hold any bytes.
+    BulkError(Vec<u8>),
+    /// `=15`: text with its format.
+    Verbatim {
+        /// Three letters: `txt` or `mkd`.
+        format: [u8; 3],
+        /// The text after them.
+        text: Vec<u8>,
+    },
+    /// `|1`: attributes and the value they describe.
+    Attribute {
+        /// The pairs.
+        attributes: Vec<(Value, Value)>,
+        /// The value.
+        value: Box<Value>,
+    },
+}
+
+impl Value {
+    /// A bulk string.
+    pub fn bulk(bytes: impl AsRef<[u8]>) -> Value {
+        Value::Bulk(bytes.as_ref().to_vec())
+    }
+
+    /// Whether this is one of the three nulls.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::NullBulk | Value::NullArray | Value::Null)
+    }
+
+    /// Whether this is an error, of either kind.
+    pub fn is_error(&self) -> bool {
+        matches!(self, Value::Error(_) | Value::BulkError(_))
+    }
+
+    /// The integer, if it is one.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Value::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a status, error, bulk string, big number or verbatim text.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Value::Simple(bytes)
+            | Value::Error(bytes)
+            | Value::Bulk(bytes)
+            | Value::BigNumber(bytes)
+            | Value::BulkError(bytes)
+            | Value::Verbatim { text: bytes, .. } => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The elements of an array, set or push message.
+    pub fn as_slice(&self) -> Option<&[Value]> {
+        match self {
+            Value::Array(items) | Value::Set(items) | Value::Push(items) => Some(items),
+            _ => None,
+        }
+    }
+}
