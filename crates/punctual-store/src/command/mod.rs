@@ -1,0 +1,30 @@
+//! The keyspace's commands: one file a family, each handler with its row in the family's list.
+//!
+//! To add a command: write the handler, add its row to the family's `COMMANDS`. A new family is a file and
+//! a line in [`FAMILIES`].
+
+mod arguments;
+pub mod strings;
+#[cfg(test)]
+mod testing;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::turn::Command;
+
+/// Every command of the keyspace.
+pub static FAMILIES: &[&[Command]] = &[strings::COMMANDS];
+
+static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {
+    FAMILIES
+        .iter()
+        .flat_map(|family| family.iter())
+        .map(|row| (row.name.as_bytes(), row))
+        .collect()
+});
+
+/// The row of a command, by its lower-case name. O(1).
+pub fn find(name: &[u8]) -> Option<&'static Command> {
+    BY_NAME.get(name).copied()
+}

@@ -1,0 +1,171 @@
+//! A small bench for the families' tests: command lines in, replies and events out, at any instant.
+
+use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
+
+use crate::command;
+use crate::error::Error;
+use crate::events::{Classes, Sink};
+use crate::shard::{Store, StoreOptions};
+use crate::time::Now;
+use crate::turn::{Stats, Turn};
+
+/// A keyspace, an instant and a client.
+pub(crate) struct Bench {
+    pub(crate) store: Store,
+    pub(crate) now: Now,
+    /// The client's database.
+    pub(crate) db: usize,
+    pub(crate) protocol: Protocol,
+    /// Which events are told; all of them, misses and new keys included, unless a test says otherwise.
+    pub(crate) classes: Classes,
+    /// What was counted since the start.
+    pub(crate) stats: Stats,
+    told: Told,
+}
+
+/// A sink that keeps what it is told.
+#[derive(Default)]
+struct Told {
+    events: Vec<String>,
+    last_values: Vec<String>,
+}
+
+impl Sink for Told {
+    fn keyspace(&mut self, db: usize, _: Classes, event: &str, key: &[u8]) {
+        let key = key.escape_ascii();
+        self.events.push(match db {
+            0 => format!("{event} {key}"),
+            _ => format!("{event} {key} @{db}"),
+        });
+    }
+
+    fn expired(&mut self, _: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
+        let key = key.escape_ascii();
+        let value = value.unwrap_or(b"(none)").escape_ascii();
+        self.last_values.push(format!("{key}={value} at {deadline_ms}"));
+    }
+
+    fn wake(&mut self, _: usize, _: u64) {}
+}
+
+impl Bench {
+    /// One shard, sixteen databases, 1,000,000 ms after the epoch, RESP2.
+    pub(crate) fn new() -> Self {
+        Self::sharded(1)
+    }
+
+    /// As [`Bench::new`], with so many shards.
+    pub(crate) fn sharded(shards: usize) -> Self {
+        Self {
+            store: Store::new(StoreOptions {
+                shards,
+                databases: 16,
+            }),
+            now: Now::from_ms(1_000_000),
+            db: 0,
+            protocol: Protocol::Resp2,
+            classes: Classes::parse(b"KEAmn").expect("known letters"),
+            stats: Stats::default(),
+            told: Told::default(),
+        }
+    }
+
+    /// As [`Bench::new`], for a client that said `HELLO 3`.
+    pub(crate) fn resp3() -> Self {
+        Self {
+            protocol: Protocol::Resp3,
+            ..Self::new()
+        }
+    }
+
+    /// Runs one line, words split at spaces (`""` is the empty word); the reply's bytes with line ends as
+    /// single spaces: `+OK`, `$1 v`, `*2 $1 a :1`, `-ERR syntax error`.
+    pub(crate) fn run(&mut self, line: &str) -> String {
+        let words: OwnedArgs = line
+            .split_whitespace()
+            .map(|word| if word == "\"\"" { "" } else { word })
+            .collect();
+        self.shown(words.as_args())
+    }
+
+    /// As [`Bench::run`], of words that may hold any bytes.
+    pub(crate) fn run_words<W: AsRef<[u8]>>(&mut self, words: &[W]) -> String {
+        let words: OwnedArgs = words.iter().collect();
+        self.shown(words.as_args())
+    }
+
+    fn shown(&mut self, args: Args<'_>) -> String {
+        let reply = String::from_utf8_lossy(&self.reply(args)).into_owned();
+        reply.strip_suffix("\r\n").expect("a whole reply").replace("\r\n", " ")
+    }
+
+    /// The reply to one command as the client gets it; the arity is checked as the server does.
+    pub(crate) fn reply(&mut self, args: Args<'_>) -> Vec<u8> {
+        let name = args[0].to_ascii_lowercase();
+        let command = command::find(&name).expect("a known command");
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, self.protocol);
+        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        let done = if command.takes(args.len()) {
+            turn.run(command, self.db, true, args, &mut reply)
+        } else {
+            Err(Error::Arity(command.name.into()))
+        };
+        if let Err(error) = done {
+            reply.error(error.text());
+        }
+        let counted = turn.stats;
+        drop(turn);
+        self.add(counted);
+        out
+    }
+
+    /// Goes to another instant; what is due stays until [`Bench::expire`] or a command meets it.
+    pub(crate) fn advance(&mut self, ms: u64) {
+        self.now = Now::from_micros(self.now.micros() + ms * 1000);
+    }
+
+    /// Expires all that is due, as the event loop does.
+    pub(crate) fn expire(&mut self) {
+        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        for shard in 0..self.store.shards() {
+            while !turn.expire(shard, &mut 1000) {}
+        }
+        let counted = turn.stats;
+        drop(turn);
+        self.add(counted);
+    }
+
+    /// The events since the last call, as `set k`, or `set k @3` outside of database 0, comma between them.
+    pub(crate) fn events(&mut self) -> String {
+        std::mem::take(&mut self.told.events).join(", ")
+    }
+
+    /// What the sink was told of expired keys since the last call: `key=last value at deadline`.
+    pub(crate) fn last_values(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.told.last_values)
+    }
+
+    fn add(&mut self, counted: Stats) {
+        self.stats.hits += counted.hits;
+        self.stats.misses += counted.misses;
+        self.stats.expired += counted.expired;
+        self.stats.expired_on_touch += counted.expired_on_touch;
+        self.stats.dirty += counted.dirty;
+    }
+}
+
+#[test]
+fn a_line_goes_in_and_a_reply_comes_out() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.run("SET k \"\" PX 100"), "+OK");
+    assert_eq!(bench.events(), "new k, set k, expire k");
+    assert_eq!(bench.run("GET k"), "$0 ");
+    assert_eq!(bench.run("GET"), "-ERR wrong number of arguments for 'get' command");
+    bench.advance(100);
+    bench.expire();
+    assert_eq!(bench.events(), "expired k");
+    assert_eq!(bench.last_values(), ["k= at 1000100"]);
+    assert_eq!((bench.stats.expired, bench.stats.expired_on_touch), (1, 0));
+    assert_eq!(bench.stats.dirty, 1);
+}
