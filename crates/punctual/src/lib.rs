@@ -1,1 +1,10 @@
-//! See the crate's description in Cargo.toml.
+//! Deadlines, exact and nearly free.
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod queue;

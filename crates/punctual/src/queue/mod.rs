@@ -1,0 +1,3 @@
+//! Deadline queues.
+
+pub mod wheel;

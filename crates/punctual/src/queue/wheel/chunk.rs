@@ -1,0 +1,282 @@
+//! Where a wheel keeps its entries: chunks of a few entries each, taken from one pool.
+//!
+//! A slot is a list of chunks, so it grows without copying, its entries lie side by side, and a
+//! slot that empties gives its chunks to the next one. The pool itself grows by whole segments:
+//! nothing moves when a million timers arrive, and no growth stalls an insertion.
+
+use alloc::vec::Vec;
+use core::mem::size_of;
+
+/// "No chunk": the end of a list, or an empty slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Entries in a chunk. Twenty make 248 bytes: four cache lines fetched in one go, 12.4 bytes an
+/// entry, and a slot with a single timer wastes little.
+pub(super) const CHUNK: usize = 20;
+
+/// Chunks in a full segment of the pool (62 KiB).
+const SEGMENT: usize = 256;
+const SEGMENT_BITS: u32 = SEGMENT.trailing_zeros();
+
+/// One filed timer. The slot gives the upper bits of the deadline, so 32 bits of it are enough.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The lower 32 bits of the deadline it is filed under.
+    pub(super) low: u32,
+    pub(super) index: u32,
+    pub(super) generation: u32,
+}
+
+/// A run of entries, `entries[begin..end]`, never empty while it is in a slot's list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    pub(super) next: u32,
+    pub(super) begin: u8,
+    pub(super) end: u8,
+    pub(super) entries: [Entry; CHUNK],
+}
+
+impl Chunk {
+    const EMPTY: Chunk = Chunk {
+        next: NONE,
+        begin: 0,
+        end: 0,
+        entries: [Entry {
+            low: 0,
+            index: 0,
+            generation: 0,
+        }; CHUNK],
+    };
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.end) - usize::from(self.begin)
+    }
+
+    #[inline]
+    pub(super) fn live(&self) -> &[Entry] {
+        &self.entries[usize::from(self.begin)..usize::from(self.end)]
+    }
+}
+
+/// All chunks of one wheel, in use or free.
+#[derive(Debug)]
+pub(super) struct Pool {
+    /// Every segment but the first has room for exactly `SEGMENT` chunks; only the last is not full.
+    segments: Vec<Vec<Chunk>>,
+    free: u32,
+    made: u32,
+    used: u32,
+    /// The chunk behind which the sweep goes on; `NONE` as soon as that chunk is given back.
+    pub(super) watched: u32,
+}
+
+impl Pool {
+    pub(super) const fn new() -> Self {
+        Pool {
+            segments: Vec::new(),
+            free: NONE,
+            made: 0,
+            used: 0,
+            watched: NONE,
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, id: u32) -> &Chunk {
+        &self.segments[(id >> SEGMENT_BITS) as usize][id as usize % SEGMENT]
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: u32) -> &mut Chunk {
+        &mut self.segments[(id >> SEGMENT_BITS) as usize][id as usize % SEGMENT]
+    }
+
+    /// An empty chunk. O(1).
+    #[inline]
+    fn take(&mut self) -> u32 {
+        let id = self.free;
+        if id == NONE {
+            return self.make();
+        }
+        self.used += 1;
+        let chunk = self.get_mut(id);
+        let next = chunk.next;
+        chunk.next = NONE;
+        chunk.begin = 0;
+        chunk.end = 0;
+        self.free = next;
+        id
+    }
+
+    #[cold]
+    fn make(&mut self) -> u32 {
+        let id = self.made;
+        assert!(
+            id != NONE,
+            "a wheel holds at most 2^32 - 1 chunks of entries"
+        );
+        // The first segment grows by doubling, so that a wheel with few timers stays small.
+        if id as usize % SEGMENT == 0 {
+            self.segments.push(if id == 0 {
+                Vec::with_capacity(2)
+            } else {
+                Vec::with_capacity(SEGMENT)
+            });
+        }
+        if let Some(segment) = self.segments.last_mut() {
+            segment.push(Chunk::EMPTY);
+        }
+        self.made += 1;
+        self.used += 1;
+        id
+    }
+
+    #[inline]
+    pub(super) fn give(&mut self, id: u32) {
+        if self.watched == id {
+            self.watched = NONE;
+        }
+        let free = self.free;
+        self.get_mut(id).next = free;
+        self.free = id;
+        self.used -= 1;
+    }
+
+    /// True when so little is in use that moving it to a new pool pays: the move costs an eighth
+    /// of what was allocated before.
+    #[inline]
+    pub(super) fn is_sparse(&self) -> bool {
+        self.made as usize > 2 * SEGMENT && self.used < self.made / 8
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        let chunks: usize = self.segments.iter().map(Vec::capacity).sum();
+        chunks * size_of::<Chunk>() + self.segments.capacity() * size_of::<Vec<Chunk>>()
+    }
+
+    #[cfg(test)]
+    pub(super) fn used(&self) -> usize {
+        self.used as usize
+    }
+}
+
+/// A list of chunks; all its entries are due within one span of ticks, in the order they came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) head: u32,
+    pub(super) tail: u32,
+}
+
+impl Slot {
+    pub(super) const EMPTY: Slot = Slot {
+        head: NONE,
+        tail: NONE,
+    };
+
+    #[inline]
+    pub(super) fn is_empty(self) -> bool {
+        self.head == NONE
+    }
+
+    #[inline]
+    pub(super) fn is_one_chunk(self) -> bool {
+        self.head == self.tail
+    }
+
+    /// Appends an entry. O(1).
+    #[inline]
+    pub(super) fn push(&mut self, pool: &mut Pool, entry: Entry) {
+        if self.tail != NONE {
+            let chunk = pool.get_mut(self.tail);
+            if let Some(place) = chunk.entries.get_mut(usize::from(chunk.end)) {
+                *place = entry;
+                chunk.end += 1;
+                return;
+            }
+        }
+        self.push_chunk(pool, entry);
+    }
+
+    #[inline(never)]
+    fn push_chunk(&mut self, pool: &mut Pool, entry: Entry) {
+        let id = pool.take();
+        let chunk = pool.get_mut(id);
+        chunk.entries[0] = entry;
+        chunk.end = 1;
+        if self.tail == NONE {
+            self.head = id;
+        } else {
+            pool.get_mut(self.tail).next = id;
+        }
+        self.tail = id;
+    }
+
+    /// Removes the first entry; the slot must not be empty. O(1).
+    #[inline]
+    pub(super) fn pop(&mut self, pool: &mut Pool) -> Entry {
+        let chunk = pool.get_mut(self.head);
+        let entry = chunk.entries[usize::from(chunk.begin) % CHUNK];
+        chunk.begin += 1;
+        if chunk.begin == chunk.end {
+            self.drop_head(pool);
+        }
+        entry
+    }
+
+    /// Removes the first chunk and gives a copy of it; the slot must not be empty. O(1).
+    #[inline]
+    pub(super) fn pop_chunk(&mut self, pool: &mut Pool) -> Chunk {
+        let chunk = *pool.get(self.head);
+        self.drop_head(pool);
+        chunk
+    }
+
+    /// Unlinks the first chunk.
+    #[inline]
+    fn drop_head(&mut self, pool: &mut Pool) {
+        let id = self.head;
+        self.head = pool.get(id).next;
+        if self.head == NONE {
+            self.tail = NONE;
+        }
+        pool.give(id);
+    }
+
+    /// Removes the entry at `place` of the first chunk, keeping the order of the others. O(1).
+    pub(super) fn remove(&mut self, pool: &mut Pool, place: usize) -> Entry {
+        let chunk = pool.get_mut(self.head);
+        let entry = chunk.entries[place];
+        let end = usize::from(chunk.end);
+        chunk.entries.copy_within(place + 1..end, place);
+        chunk.end -= 1;
+        if chunk.begin == chunk.end {
+            self.drop_head(pool);
+        }
+        entry
+    }
+
+    /// Appends all of `other`. O(1).
+    pub(super) fn append(&mut self, pool: &mut Pool, other: Slot) {
+        if self.is_empty() {
+            *self = other;
+        } else if !other.is_empty() {
+            pool.get_mut(self.tail).next = other.head;
+            self.tail = other.tail;
+        }
+    }
+
+    /// Unlinks `id`, which follows `before` (`NONE`: it is the first). O(1).
+    pub(super) fn unlink(&mut self, pool: &mut Pool, before: u32, id: u32) {
+        let next = pool.get(id).next;
+        if before == NONE {
+            self.head = next;
+        } else {
+            pool.get_mut(before).next = next;
+        }
+        if self.tail == id {
+            self.tail = before;
+        }
+        pool.give(id);
+    }
+}

@@ -1,0 +1,163 @@
+//! A level: 64 slots that differ in one base-64 digit of the deadline, and the arithmetic of digits.
+//!
+//! A deadline lies on the level of the highest digit in which it differs from the cursor, in the
+//! slot of that digit. So a slot of level `l` spans `64^l` ticks, no slot ever wraps around, and
+//! eleven levels span all of `u64`: there is no horizon.
+
+use super::chunk::Slot;
+use alloc::boxed::Box;
+use core::mem::size_of;
+
+/// Levels: eleven digits of six bits hold 64 bits.
+pub(super) const LEVELS: usize = 11;
+const BITS: u32 = 6;
+const SLOTS: usize = 1 << BITS;
+
+/// From this level on, the slot and an entry's 32 bits no longer give the whole deadline (2^36
+/// ticks away and more): the owner is asked instead.
+pub(super) const FAR: usize = 6;
+
+/// The level of a deadline, given `deadline ^ cursor`.
+#[inline]
+pub(super) fn level_of(difference: u64) -> usize {
+    ((difference | 1).ilog2() / BITS) as usize
+}
+
+/// The digit of `tick` that picks a slot of `level`.
+#[inline]
+pub(super) fn digit(tick: u64, level: usize) -> usize {
+    (tick >> (BITS * level as u32)) as usize % SLOTS
+}
+
+/// The first tick of a slot, given that its level's upper digits are those of `cursor`.
+#[inline]
+pub(super) fn slot_start(cursor: u64, level: usize, slot: usize) -> u64 {
+    let shift = BITS * level as u32;
+    let above = cursor.checked_shr(shift + BITS).unwrap_or(0);
+    // Two shifts: at the top level the digits above are none, and 66 bits would overflow.
+    ((above << BITS) | slot as u64) << shift
+}
+
+/// The whole deadline of an entry in the slot that starts at `start`; only below [`FAR`].
+#[inline]
+pub(super) fn deadline_in(start: u64, level: usize, low: u32) -> u64 {
+    start | (u64::from(low) & ((1 << (BITS * level as u32)) - 1))
+}
+
+/// 64 slots, allocated when the first one is used.
+#[derive(Debug)]
+pub(super) struct Level {
+    /// Bit `s`: slot `s` holds entries.
+    pub(super) occupied: u64,
+    /// Bit `s`: slot `s` may hold entries out of arming order. Only occupied slots have it.
+    pub(super) mixed: u64,
+    slots: Option<Box<[Slot; SLOTS]>>,
+}
+
+impl Level {
+    pub(super) const EMPTY: Level = Level {
+        occupied: 0,
+        mixed: 0,
+        slots: None,
+    };
+
+    /// The slot's list; an empty one if the level has never been used.
+    #[inline]
+    pub(super) fn slot(&self, slot: usize) -> Slot {
+        self.slots
+            .as_ref()
+            .map_or(Slot::EMPTY, |slots| slots[slot % SLOTS])
+    }
+
+    #[inline]
+    pub(super) fn slot_mut(&mut self, slot: usize) -> &mut Slot {
+        let slots = self
+            .slots
+            .get_or_insert_with(|| Box::new([Slot::EMPTY; SLOTS]));
+        &mut slots[slot % SLOTS]
+    }
+
+    #[inline]
+    pub(super) fn is_mixed(&self, slot: usize) -> bool {
+        self.mixed >> slot & 1 == 1
+    }
+
+    /// Marks an emptied slot.
+    #[inline]
+    pub(super) fn vacate(&mut self, slot: usize) {
+        self.occupied &= !(1 << slot);
+        self.mixed &= !(1 << slot);
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.slots
+            .as_ref()
+            .map_or(0, |_| size_of::<[Slot; SLOTS]>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_make_up_the_tick() {
+        for tick in [
+            0,
+            1,
+            63,
+            64,
+            4095,
+            1 << 36,
+            (1 << 60) - 1,
+            1 << 60,
+            u64::MAX,
+        ] {
+            let whole = (0..LEVELS).fold(0u64, |sum, level| {
+                sum | (digit(tick, level) as u64) << (6 * level)
+            });
+            assert_eq!(whole, tick);
+        }
+    }
+
+    #[test]
+    fn a_slot_starts_at_its_own_digit() {
+        assert_eq!(slot_start(0, 0, 5), 5);
+        assert_eq!(slot_start(1000, 1, 20), 64 * 20);
+        assert_eq!(slot_start(u64::MAX, 10, 15), 15 << 60);
+        assert_eq!(slot_start(u64::MAX, 0, 63), u64::MAX);
+        assert_eq!(slot_start(u64::MAX, 9, 0), 15 << 60);
+    }
+
+    #[test]
+    fn levels_follow_the_highest_differing_digit() {
+        assert_eq!(level_of(0), 0);
+        assert_eq!(level_of(63), 0);
+        assert_eq!(level_of(64), 1);
+        assert_eq!(level_of(4096), 2);
+        assert_eq!(level_of(u64::MAX), 10);
+    }
+
+    #[test]
+    fn slot_and_low_bits_give_the_deadline_below_the_far_levels() {
+        for deadline in [
+            0x123_4567u64,
+            0xF_FFFF_FFFF,
+            0x8_0000_0001,
+            0x1234_5678_9ABC_DEF0,
+        ] {
+            for cursor in [
+                deadline & !63,
+                deadline & !0xFFF,
+                deadline & !0x3FFF_FFFF,
+                deadline & !0xF_FFFF_FFFF,
+            ] {
+                let level = level_of(deadline ^ cursor);
+                if level < FAR {
+                    let start = slot_start(cursor, level, digit(deadline, level));
+                    assert_eq!(deadline_in(start, level, deadline as u32), deadline);
+                }
+            }
+        }
+    }
+}

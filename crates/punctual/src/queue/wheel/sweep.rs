@@ -1,0 +1,199 @@
+//! Sweeping out dead entries, a chunk at a time.
+//!
+//! When dead entries outnumber the live ones (and 256), a sweep starts; each [`forget`] then looks
+//! at one chunk, until the sweep has been everywhere. It goes from the highest level down, as
+//! entries do, so that none slips past it. Chunks are packed in place and joined with the one
+//! before, the order of entries unchanged.
+//!
+//! The place where the sweep stopped is a slot and the chunk before the next one to look at
+//! (`Pool::watched`). If that chunk is given back meanwhile, the sweep starts again at the first
+//! chunk of the slot.
+//!
+//! [`forget`]: super::RawWheel::forget
+
+use super::chunk::{CHUNK, NONE};
+use super::level::LEVELS;
+use super::raw::{RawWheel, Timers};
+
+/// Where a sweep goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sweep {
+    /// In this slot, behind the watched chunk.
+    Slot { level: u8, slot: u8 },
+    /// In the heap, at the entry before this place.
+    Front { before: usize },
+}
+
+const BEGIN: Sweep = Sweep::Slot {
+    level: LEVELS as u8 - 1,
+    slot: 0,
+};
+
+impl RawWheel {
+    /// Takes out the entry that was inserted last, if it is dead and easy to reach.
+    #[inline]
+    pub(super) fn drop_last(&mut self, timers: &impl Timers) {
+        let (level, slot) = (usize::from(self.last.0), usize::from(self.last.1));
+        let list = self.levels[level].slot(slot);
+        if list.is_empty() {
+            return;
+        }
+        let chunk = self.pool.get_mut(list.tail);
+        let last = chunk.entries[(usize::from(chunk.end) + CHUNK - 1) % CHUNK];
+        if timers.deadline(last.index, last.generation).is_some() {
+            return;
+        }
+        if chunk.len() > 1 {
+            chunk.end -= 1;
+        } else if list.is_one_chunk() {
+            self.levels[level]
+                .slot_mut(slot)
+                .unlink(&mut self.pool, NONE, list.tail);
+            self.vacate(level, slot);
+        } else {
+            return;
+        }
+        self.bury();
+    }
+
+    /// One step of a sweep, starting one if none is going on: looks at about a chunk of entries.
+    #[cold]
+    pub(super) fn sweep(&mut self, timers: &impl Timers) {
+        let mut sweep = *self.sweep.get_or_insert_with(|| {
+            self.pool.watched = NONE;
+            BEGIN
+        });
+        let mut looked = 0;
+        while looked < CHUNK {
+            if self.front.has_staged() {
+                self.settle(timers);
+                looked += 1;
+                continue;
+            }
+            match sweep {
+                Sweep::Slot { level, slot } => {
+                    let occupied = self.levels[usize::from(level)].occupied & (u64::MAX << slot);
+                    if occupied == 0 {
+                        self.pool.watched = NONE;
+                        sweep = match level.checked_sub(1) {
+                            Some(level) => Sweep::Slot { level, slot: 0 },
+                            None => Sweep::Front {
+                                before: self.front.heap_len(),
+                            },
+                        };
+                        continue;
+                    }
+                    let found = occupied.trailing_zeros() as u8;
+                    if found != slot {
+                        self.pool.watched = NONE;
+                    }
+                    sweep = Sweep::Slot { level, slot: found };
+                    let (looks, more) =
+                        self.sweep_chunk(usize::from(level), usize::from(found), timers);
+                    looked += looks;
+                    if !more {
+                        self.pool.watched = NONE;
+                        sweep = match found {
+                            63 if level == 0 => Sweep::Front {
+                                before: self.front.heap_len(),
+                            },
+                            63 => Sweep::Slot {
+                                level: level - 1,
+                                slot: 0,
+                            },
+                            _ => Sweep::Slot {
+                                level,
+                                slot: found + 1,
+                            },
+                        };
+                    }
+                }
+                Sweep::Front { before } => {
+                    let place = before.min(self.front.heap_len());
+                    let Some(place) = place.checked_sub(1) else {
+                        self.sweep = None;
+                        self.trim();
+                        return;
+                    };
+                    looked += 1;
+                    sweep = Sweep::Front { before: place };
+                    if let Some(early) = self.front.at(place)
+                        && timers.deadline(early.index, early.generation).is_none()
+                    {
+                        self.front.remove(place);
+                        self.bury();
+                        // Another entry is here now, perhaps one not looked at yet.
+                        sweep = Sweep::Front { before: place + 1 };
+                    }
+                }
+            }
+        }
+        self.sweep = Some(sweep);
+    }
+
+    /// Packs the chunk behind the watched one. Tells how many entries were looked at, and whether
+    /// the slot has more chunks behind.
+    fn sweep_chunk(&mut self, level: usize, slot: usize, timers: &impl Timers) -> (usize, bool) {
+        let before = self.pool.watched;
+        let list = self.levels[level].slot_mut(slot);
+        let id = if before == NONE {
+            list.head
+        } else {
+            self.pool.get(before).next
+        };
+        if id == NONE {
+            return (1, false);
+        }
+        let chunk = self.pool.get_mut(id);
+        let mut looks = [false; CHUNK];
+        for (stands, entry) in looks.iter_mut().zip(chunk.live()) {
+            *stands = timers.deadline(entry.index, entry.generation).is_some();
+        }
+        let (begin, looked) = (usize::from(chunk.begin), chunk.len());
+        let mut kept = 0;
+        for (offset, stands) in looks[..looked].iter().enumerate() {
+            chunk.entries[kept] = chunk.entries[begin + offset];
+            kept += usize::from(*stands);
+        }
+        chunk.begin = 0;
+        chunk.end = kept as u8;
+        let (next, packed) = (chunk.next, chunk.entries);
+        if kept > 0 && before == NONE {
+            self.pool.watched = id;
+        } else {
+            let room = if before == NONE {
+                0
+            } else {
+                CHUNK - usize::from(self.pool.get(before).end)
+            };
+            if kept > 0 && kept > room {
+                self.pool.watched = id;
+            } else {
+                if kept > 0 {
+                    let chunk = self.pool.get_mut(before);
+                    let end = usize::from(chunk.end);
+                    chunk.entries[end..end + kept].copy_from_slice(&packed[..kept]);
+                    chunk.end += kept as u8;
+                }
+                self.levels[level]
+                    .slot_mut(slot)
+                    .unlink(&mut self.pool, before, id);
+                if self.levels[level].slot(slot).is_empty() {
+                    self.vacate(level, slot);
+                }
+            }
+        }
+        for _ in kept..looked {
+            self.bury();
+        }
+        (looked, next != NONE)
+    }
+
+    /// Slots were joined: a sweep that is going on begins again.
+    pub(super) fn restart_sweep(&mut self) {
+        self.pool.watched = NONE;
+        if self.sweep.is_some() {
+            self.sweep = Some(BEGIN);
+        }
+    }
+}
