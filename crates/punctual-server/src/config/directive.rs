@@ -1,0 +1,149 @@
+//! What the table says about one directive.
+
+use super::value::{Kind, TextRule};
+
+/// Whether a directive changes what this server does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It does what Redis's documentation says.
+    Implemented,
+    /// Redis knows it and so do we: it is kept, shown and rewritten, and changes nothing yet.
+    Accepted,
+    /// Only the default is possible; the text says why.
+    Fixed(&'static str),
+}
+
+/// When a directive may be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// At start and by CONFIG SET.
+    AnyTime,
+    /// By CONFIG SET only as far as `enable-protected-configs` allows it.
+    Protected,
+    /// At start only.
+    AtStart,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Directive {
+    pub(crate) name: &'static str,
+    /// An older or other name of the same directive.
+    pub(crate) alias: Option<&'static str>,
+    pub(crate) kind: Kind,
+    /// As a line of redis.conf would have it.
+    pub(crate) default: &'static str,
+    pub(crate) change: Change,
+    pub(crate) effect: Effect,
+    /// Not shown for a pattern, only for its exact name.
+    pub(crate) hidden: bool,
+    /// A secret: its value must not reach the slow log or MONITOR.
+    pub(crate) sensitive: bool,
+}
+
+const fn row(name: &'static str, kind: Kind, default: &'static str) -> Directive {
+    Directive {
+        name,
+        alias: None,
+        kind,
+        default,
+        change: Change::AnyTime,
+        effect: Effect::Accepted,
+        hidden: false,
+        sensitive: false,
+    }
+}
+
+pub(crate) const fn yes_no(name: &'static str, default: &'static str) -> Directive {
+    row(name, Kind::YesNo, default)
+}
+
+pub(crate) const fn integer(
+    name: &'static str,
+    min: i64,
+    max: i64,
+    default: &'static str,
+) -> Directive {
+    row(name, Kind::Integer { min, max }, default)
+}
+
+pub(crate) const fn memory(
+    name: &'static str,
+    min: u64,
+    max: u64,
+    default: &'static str,
+) -> Directive {
+    row(name, Kind::Memory { min, max }, default)
+}
+
+pub(crate) const fn choice(
+    name: &'static str,
+    choices: &'static [&'static str],
+    default: &'static str,
+) -> Directive {
+    row(name, Kind::Choice(choices), default)
+}
+
+/// A text that may be empty.
+pub(crate) const fn text(name: &'static str, default: &'static str) -> Directive {
+    row(name, Kind::Text(TextRule::Any), default)
+}
+
+/// A text for which empty means "not set".
+pub(crate) const fn optional(name: &'static str) -> Directive {
+    row(name, Kind::Text(TextRule::Optional), "")
+}
+
+pub(crate) const fn file_name(
+    name: &'static str,
+    default: &'static str,
+    refusal: &'static str,
+) -> Directive {
+    row(name, Kind::Text(TextRule::FileName(refusal)), default)
+}
+
+pub(crate) const fn special(name: &'static str, kind: Kind, default: &'static str) -> Directive {
+    row(name, kind, default)
+}
+
+impl Directive {
+    pub(crate) const fn alias(mut self, alias: &'static str) -> Self {
+        self.alias = Some(alias);
+        self
+    }
+
+    pub(crate) const fn at_start(mut self) -> Self {
+        self.change = Change::AtStart;
+        self
+    }
+
+    pub(crate) const fn protected(mut self) -> Self {
+        self.change = Change::Protected;
+        self
+    }
+
+    pub(crate) const fn implemented(mut self) -> Self {
+        self.effect = Effect::Implemented;
+        self
+    }
+
+    pub(crate) const fn fixed(mut self, why: &'static str) -> Self {
+        self.effect = Effect::Fixed(why);
+        self
+    }
+
+    pub(crate) const fn hidden(mut self) -> Self {
+        self.hidden = true;
+        self
+    }
+
+    pub(crate) const fn sensitive(mut self) -> Self {
+        self.sensitive = true;
+        self
+    }
+
+    /// The name and, if there is one, the alias.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        [Some(self.name), self.alias].into_iter().flatten()
+    }
+}

@@ -1,0 +1,107 @@
+//! What can go wrong with a configuration, in Redis's words.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why a configuration could not be read. `Display` is what the server prints before it exits.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A line of a file, or an argument, that is not understood.
+    #[error(
+        "\n*** FATAL CONFIG FILE ERROR (Punctual {version}) ***\nReading {place}\n>>> '{line}'\n{reason}",
+        version = env!("CARGO_PKG_VERSION")
+    )]
+    Line {
+        /// Where it stands.
+        place: Place,
+        /// The line as written; an argument as the line it stands for.
+        line: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A configuration file that cannot be read.
+    #[error("Fatal error, can't open config file '{}': {}", path.display(), io_reason(source))]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The current directory is gone or may not be looked at.
+    #[error("Can't tell the current directory: {}", io_reason(.0))]
+    CurrentDirectory(io::Error),
+}
+
+/// Where a faulty line stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Line `line` (from 1) of a configuration text.
+    File {
+        /// Its path, or a name such as `standard input`.
+        origin: String,
+        /// Counted from 1.
+        line: usize,
+    },
+    /// An option of the command line, with its dashes.
+    Argument(String),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File { origin, line } => {
+                write!(f, "the configuration file, at line {line} of {origin}")
+            }
+            Self::Argument(name) => write!(f, "the command line, at {name}"),
+        }
+    }
+}
+
+/// Why CONFIG SET changed nothing. `Display` is Redis's error text after `ERR `.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SetError {
+    /// No directive has this name.
+    #[error("Unknown option or number of arguments for CONFIG SET - '{0}'")]
+    Unknown(String),
+    /// The directive may not be changed, or not to this value.
+    #[error("CONFIG SET failed (possibly related to argument '{name}') - {reason}")]
+    Refused {
+        /// The directive.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl SetError {
+    /// For the server: the value is legal, but putting it into force failed (a port that is taken, say).
+    pub fn refused(name: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Refused {
+            name: name.into(),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Why CONFIG REWRITE wrote nothing. `Display` is Redis's error text after `ERR `.
+#[derive(Debug, Error)]
+pub enum RewriteError {
+    /// The server was started without a file.
+    #[error("The server is running without a config file")]
+    NoFile,
+    /// The file could not be read or replaced.
+    #[error("Rewriting config file: {}", io_reason(.0))]
+    Io(#[from] io::Error),
+}
+
+/// The system's words alone, as `strerror` gives them.
+pub(crate) fn io_reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}

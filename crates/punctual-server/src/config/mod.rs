@@ -1,0 +1,321 @@
+//! Configuration as Redis users know it: `punctual [redis.conf] [--name value ...]`, CONFIG GET, SET, REWRITE.
+//!
+//! Ground rules:
+//!
+//! - one table (`table`) says everything about a directive; reading files and options, CONFIG GET, CONFIG SET
+//!   and CONFIG REWRITE derive from its row;
+//! - hot paths read the plain fields of [`Settings`], made anew after each change and shared by `Arc`;
+//! - a change is all or nothing: [`Config::set`] checks every pair first, and [`Config::undo`] takes it back
+//!   when the server cannot put it into force;
+//! - nothing here acts: no socket is bound, no directory entered, no log line written. The only files touched
+//!   are those that hold configuration.
+//!
+//! Text to value is `value`, lines to words `quoting`, the command line `invocation`, files and includes
+//! `source`, values back into the user's file `rewrite`.
+
+mod directive;
+mod error;
+mod invocation;
+mod quoting;
+mod rewrite;
+mod settings;
+mod source;
+mod table;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use punctual_store::glob;
+
+pub use self::error::{ConfigError, Place, RewriteError, SetError};
+pub use self::invocation::{Invocation, Override};
+pub use self::settings::{BindAddress, ClockKind, Permission, Settings};
+pub use self::value::{OutputLimit, SavePoint};
+
+use self::directive::{Change, Effect};
+use self::settings::Values;
+use self::source::Reader;
+use self::table::DIRECTIVES;
+use self::value::Value;
+
+/// The value of every directive, and where the configuration came from.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Parallel to the table.
+    values: Vec<Value>,
+    defaults: Arc<[Value]>,
+    settings: Arc<Settings>,
+    /// Absolute path of the file that CONFIG REWRITE writes.
+    file: Option<PathBuf>,
+    renamed: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// What [`Config::set`] changed.
+#[derive(Debug)]
+#[must_use = "changes have to be put into force"]
+pub struct Changes {
+    /// Directives whose value is now another, by their own names (not aliases).
+    pub names: Vec<&'static str>,
+    before: Vec<Value>,
+}
+
+impl Changes {
+    /// Whether `name` is among them.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.names.contains(&name)
+    }
+}
+
+impl Config {
+    /// The defaults.
+    ///
+    /// # Errors
+    /// [`ConfigError::CurrentDirectory`]: the default of `dir` is the current directory.
+    pub fn new() -> Result<Self, ConfigError> {
+        let here = std::env::current_dir().map_err(ConfigError::CurrentDirectory)?;
+        let values: Vec<Value> = DIRECTIVES
+            .iter()
+            .map(|directive| default_value(directive, &here))
+            .collect();
+        Ok(Self {
+            settings: Arc::new(Settings::from_values(&values)),
+            defaults: values.clone().into(),
+            values,
+            file: None,
+            renamed: Vec::new(),
+        })
+    }
+
+    /// Reads the command line (without the program's name), the file it names and, if it asks for it, standard
+    /// input.
+    ///
+    /// # Errors
+    /// The first directive that is not understood, with its place; a file that cannot be read.
+    ///
+    /// ```
+    /// use punctual_server::config::Config;
+    ///
+    /// let config = Config::from_args(["--port", "7000", "--save", "60 1"])?;
+    /// assert_eq!(config.settings().port, 7000);
+    /// let error = Config::from_args(["--prot", "7000"]).unwrap_err();
+    /// assert!(error.to_string().contains("did you mean 'port'?"));
+    /// # Ok::<(), punctual_server::config::ConfigError>(())
+    /// ```
+    pub fn from_args<I>(args: I) -> Result<Self, ConfigError>
+    where
+        I: IntoIterator,
+        I::Item: Into<OsString>,
+    {
+        Self::from_invocation(&Invocation::parse(args)?, &mut std::io::stdin().lock())
+    }
+
+    /// Reads what the command line asks for: the file, then `stdin`, then the options.
+    ///
+    /// # Errors
+    /// As [`Config::from_args`].
+    pub fn from_invocation(
+        invocation: &Invocation,
+        stdin: &mut impl Read,
+    ) -> Result<Self, ConfigError> {
+        let mut config = Self::new()?;
+        if let Some(path) = &invocation.file {
+            config.file = Some(config.settings.dir.join(path));
+        }
+        let file = config.file.clone();
+        let mut reader = Reader::new(&mut config);
+        if let Some(path) = &file {
+            reader.file(path)?;
+        }
+        if invocation.stdin {
+            let mut text = Vec::new();
+            stdin
+                .read_to_end(&mut text)
+                .map_err(|source| ConfigError::Open {
+                    path: "standard input".into(),
+                    source,
+                })?;
+            reader.text(&text, "standard input")?;
+        }
+        for option in &invocation.overrides {
+            reader.option(option)?;
+        }
+        Ok(config)
+    }
+
+    /// Reads more configuration text; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// As [`Config::from_args`].
+    pub fn load(&mut self, text: &[u8], origin: &str) -> Result<(), ConfigError> {
+        Reader::new(self).text(text, origin)
+    }
+
+    /// The implemented directives as plain fields. Cheap: shares one picture until the next change.
+    #[must_use]
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings)
+    }
+
+    /// The file that the configuration came from, absolute.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// `rename-command` pairs in the order given; an empty second name removes the command.
+    ///
+    /// Whoever looks up commands has to honour these, and to refuse to start over a name that does not exist.
+    #[must_use]
+    pub fn renamed_commands(&self) -> &[(Vec<u8>, Vec<u8>)] {
+        &self.renamed
+    }
+
+    /// Directives set to something else than their default that have no effect in this version: worth a
+    /// warning at start.
+    #[must_use]
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        DIRECTIVES
+            .iter()
+            .zip(&self.values)
+            .zip(self.defaults.iter())
+            .filter(|((directive, value), default)| {
+                directive.effect == Effect::Accepted && value != default
+            })
+            .map(|((directive, _), _)| directive.name)
+            .collect()
+    }
+
+    /// CONFIG GET: each directive that one of the patterns matches, once, with its value.
+    ///
+    /// A pattern without wildcards finds hidden directives too and is answered under the name as asked, in
+    /// whatever case, as in Redis. **O(patterns · directives)**.
+    pub fn get<'p>(&self, patterns: impl IntoIterator<Item = &'p [u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut add = |name: &[u8], value: &Value| {
+            if !found.iter().any(|(known, _)| known == name) {
+                found.push((name.to_vec(), value.display()));
+            }
+        };
+        for pattern in patterns {
+            if !pattern.iter().any(|byte| b"[*?".contains(byte)) {
+                if let Some((index, _)) = table::find(pattern) {
+                    add(pattern, &self.values[index]);
+                }
+                continue;
+            }
+            for (directive, value) in DIRECTIVES.iter().zip(&self.values) {
+                for name in directive.names() {
+                    if !directive.hidden && glob::matches_nocase(pattern, name.as_bytes()) {
+                        add(name.as_bytes(), value);
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether the value of this directive is a secret, to be hidden from the slow log and MONITOR.
+    #[must_use]
+    pub fn is_sensitive(name: &[u8]) -> bool {
+        table::find(name).is_some_and(|(_, directive)| directive.sensitive)
+    }
+
+    /// CONFIG SET: all pairs or none. `caller_is_local` decides over protected directives when
+    /// `enable-protected-configs` is `local`.
+    ///
+    /// # Errors
+    /// Redis's, in Redis's order of checks. Nothing is changed then.
+    pub fn set(
+        &mut self,
+        pairs: &[(&[u8], &[u8])],
+        caller_is_local: bool,
+    ) -> Result<Changes, SetError> {
+        let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let protected_allowed = Values(&self.values)
+            .permission("enable-protected-configs")
+            .allows(caller_is_local);
+        // Names first: an unknown one is told even if an earlier value is bad.
+        let mut rows = Vec::with_capacity(pairs.len());
+        for (name, value) in pairs {
+            let Some((index, directive)) = table::find(name) else {
+                return Err(SetError::Unknown(shown(name)));
+            };
+            let refusal = match directive.change {
+                Change::AtStart => Some("can't set immutable config"),
+                Change::Protected if !protected_allowed => Some("can't set protected config"),
+                _ if rows.iter().any(|(known, _, _)| *known == index) => {
+                    Some("duplicate parameter")
+                }
+                _ => None,
+            };
+            if let Some(reason) = refusal {
+                return Err(SetError::refused(shown(name), reason));
+            }
+            rows.push((index, directive, *value));
+        }
+        let mut values = self.values.clone();
+        for (index, directive, text) in rows {
+            let words: Vec<&[u8]> = match directive.kind.takes_words() {
+                true if text.is_empty() => Vec::new(),
+                true => text.split(|byte| *byte == b' ').collect(),
+                false => vec![text],
+            };
+            let refused = |reason| SetError::refused(directive.name, reason);
+            let value = directive
+                .kind
+                .parse(&words, Some(&values[index]))
+                .map_err(refused)?;
+            if let Effect::Fixed(why) = directive.effect
+                && value != self.defaults[index]
+            {
+                return Err(refused(why.to_owned()));
+            }
+            values[index] = value;
+        }
+        let names = DIRECTIVES
+            .iter()
+            .zip(self.values.iter().zip(&values))
+            .filter(|(_, (old, new))| old != new)
+            .map(|(directive, _)| directive.name)
+            .collect();
+        let before = std::mem::replace(&mut self.values, values);
+        self.refresh();
+        Ok(Changes { names, before })
+    }
+
+    /// Takes back the latest [`Config::set`], whose changes could not be put into force.
+    pub fn undo(&mut self, changes: Changes) {
+        self.values = changes.before;
+        self.refresh();
+    }
+
+    fn refresh(&mut self) {
+        self.settings = Arc::new(Settings::from_values(&self.values));
+    }
+}
+
+/// The table's default; a test proves that each of them parses.
+fn default_value(directive: &directive::Directive, here: &Path) -> Value {
+    use std::os::unix::ffi::OsStrExt as _;
+    if matches!(directive.kind, value::Kind::Directory) {
+        return Value::Text(here.as_os_str().as_bytes().to_vec());
+    }
+    let words: Vec<&[u8]> = match directive.kind.takes_words() {
+        true => directive
+            .default
+            .split_ascii_whitespace()
+            .map(str::as_bytes)
+            .collect(),
+        false => vec![directive.default.as_bytes()],
+    };
+    directive
+        .kind
+        .parse(&words, None)
+        .unwrap_or_else(|_| Value::Text(directive.default.as_bytes().to_vec()))
+}

@@ -1,0 +1,298 @@
+//! The implemented directives as plain fields, so that nothing on a hot path looks up a name.
+
+use std::path::{Path, PathBuf};
+
+use punctual_store::events::Classes;
+
+use super::table;
+use super::value::{OutputLimit, SavePoint, Value};
+use crate::log::Level;
+
+/// A consistent picture of the configuration; made anew after each change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Addresses to listen on.
+    pub bind: Vec<BindAddress>,
+    /// TCP port; 0 means no TCP.
+    pub port: u16,
+    /// Path of the unix socket.
+    pub unixsocket: Option<PathBuf>,
+    /// Its permission bits; 0 leaves what the umask gives.
+    pub unixsocket_mode: u32,
+    /// Connections that may wait to be accepted.
+    pub tcp_backlog: u32,
+    /// Seconds between TCP keep-alive probes; 0 means none.
+    pub tcp_keepalive_s: u32,
+    /// Seconds after which an idle client is cut off; 0 means never.
+    pub timeout_s: u32,
+    /// Clients at a time.
+    pub max_clients: usize,
+    /// Refuse clients of other machines while there is no password.
+    pub protected_mode: bool,
+    /// The password of the default user.
+    pub requirepass: Option<Vec<u8>>,
+    /// Limits of unread output: see [`OUTPUT_NORMAL`](Self::OUTPUT_NORMAL) and its neighbours.
+    pub output_limits: [OutputLimit; 3],
+    /// Bytes of a query that is not complete yet.
+    pub query_buffer_limit: usize,
+    /// Bytes of one argument.
+    pub max_bulk_len: usize,
+    /// Number of databases.
+    pub databases: usize,
+    /// Classes of keyspace events that are published.
+    pub notify: Classes,
+    /// Publish the last value of a string key that expires.
+    pub notify_expired_values: bool,
+    /// Commands that take longer go to the slow log; `None` turns it off.
+    pub slowlog_slower_than_us: Option<u64>,
+    /// Entries of the slow log.
+    pub slowlog_max_len: usize,
+    /// Events that take this long are recorded for LATENCY; 0 turns it off.
+    pub latency_threshold_ms: u64,
+    /// Keep a latency histogram for each command.
+    pub latency_tracking: bool,
+    /// Percentiles of those histograms in INFO.
+    pub latency_percentiles: Vec<f64>,
+    /// The least important log lines to write.
+    pub log_level: Level,
+    /// Where the log goes; `None` is standard output.
+    pub logfile: Option<PathBuf>,
+    /// A file to hold the process id.
+    pub pidfile: Option<PathBuf>,
+    /// Where relative paths begin. Absolute.
+    pub dir: PathBuf,
+    /// File of snapshots, in `dir`.
+    pub dbfilename: String,
+    /// When to make snapshots.
+    pub save: Vec<SavePoint>,
+    /// Who may call DEBUG.
+    pub debug_command: Permission,
+    /// Event loops, one per thread.
+    pub threads: usize,
+    /// Shards of the keyspace.
+    pub shards: usize,
+    /// Where the time comes from.
+    pub clock: ClockKind,
+    /// Memory limit as configured, in bytes, for INFO.
+    pub maxmemory: u64,
+    /// Eviction policy as configured, for INFO.
+    pub maxmemory_policy: &'static str,
+    /// Periodic tasks a second as configured (1 to 500), for INFO.
+    pub hz: u32,
+}
+
+/// One address of `bind`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BindAddress {
+    /// An address or host name; `*` is spelled `0.0.0.0` and `::*` is `::`.
+    pub host: String,
+    /// Written with a leading `-`: an address the machine does not have is no error.
+    pub optional: bool,
+}
+
+/// Who may use something dangerous.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permission {
+    /// Nobody.
+    No,
+    /// Clients of this machine.
+    Local,
+    /// Everybody.
+    Yes,
+}
+
+impl Permission {
+    /// Whether a client may, given whether it is on this machine.
+    #[must_use]
+    pub fn allows(self, local: bool) -> bool {
+        match self {
+            Self::No => false,
+            Self::Local => local,
+            Self::Yes => true,
+        }
+    }
+}
+
+/// Where the server's time comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockKind {
+    /// The machine's clock.
+    Real,
+    /// Stands still until the CLOCK command moves it.
+    Virtual,
+}
+
+impl Settings {
+    /// Index in [`output_limits`](Self::output_limits) of clients that send commands.
+    pub const OUTPUT_NORMAL: usize = 0;
+    /// Of replicas.
+    pub const OUTPUT_REPLICA: usize = 1;
+    /// Of clients that subscribe.
+    pub const OUTPUT_PUBSUB: usize = 2;
+
+    pub(crate) fn from_values(values: &[Value]) -> Self {
+        let values = Values(values);
+        let dir = values.path("dir").unwrap_or_else(|| PathBuf::from("."));
+        Self {
+            bind: bind(values.words("bind")),
+            port: values.number("port"),
+            unixsocket: values.path("unixsocket").map(|path| dir.join(path)),
+            unixsocket_mode: match values.of("unixsocketperm") {
+                Value::Octal(bits) => *bits,
+                _ => 0,
+            },
+            tcp_backlog: values.number("tcp-backlog"),
+            tcp_keepalive_s: values.number("tcp-keepalive"),
+            timeout_s: values.number("timeout"),
+            max_clients: values.number("maxclients"),
+            protected_mode: values.yes("protected-mode"),
+            requirepass: Some(values.text("requirepass").to_vec()).filter(|text| !text.is_empty()),
+            output_limits: match values.of("client-output-buffer-limit") {
+                Value::OutputLimits(limits) => *limits,
+                _ => Default::default(),
+            },
+            query_buffer_limit: values.bytes("client-query-buffer-limit"),
+            max_bulk_len: values.bytes("proto-max-bulk-len"),
+            databases: values.number("databases"),
+            notify: match values.of("notify-keyspace-events") {
+                Value::EventClasses(classes) => *classes,
+                _ => Classes::none(),
+            },
+            notify_expired_values: values.yes("notify-expired-values"),
+            slowlog_slower_than_us: u64::try_from(values.integer("slowlog-log-slower-than")).ok(),
+            slowlog_max_len: values.number("slowlog-max-len"),
+            latency_threshold_ms: values.number("latency-monitor-threshold"),
+            latency_tracking: values.yes("latency-tracking"),
+            latency_percentiles: match values.of("latency-tracking-info-percentiles") {
+                Value::Percentiles(values) => values.clone(),
+                _ => Vec::new(),
+            },
+            log_level: match values.word("loglevel") {
+                "debug" => Level::Debug,
+                "verbose" => Level::Verbose,
+                "warning" => Level::Warning,
+                _ => Level::Notice,
+            },
+            logfile: values.path("logfile").map(|path| dir.join(path)),
+            pidfile: values.path("pidfile").map(|path| dir.join(path)),
+            dbfilename: String::from_utf8_lossy(values.text("dbfilename")).into_owned(),
+            save: match values.of("save") {
+                Value::Save(points) => points.clone(),
+                _ => Vec::new(),
+            },
+            debug_command: values.permission("enable-debug-command"),
+            threads: values.number("threads"),
+            shards: values.number("shards"),
+            clock: match values.word("clock") {
+                "virtual" => ClockKind::Virtual,
+                _ => ClockKind::Real,
+            },
+            maxmemory: values.bytes("maxmemory"),
+            maxmemory_policy: values.word("maxmemory-policy"),
+            hz: values.number("hz"),
+            dir,
+        }
+    }
+}
+
+fn bind(words: &[Vec<u8>]) -> Vec<BindAddress> {
+    words
+        .iter()
+        .map(|word| {
+            let text = String::from_utf8_lossy(word);
+            let (optional, host) = match text.strip_prefix('-') {
+                Some(host) => (true, host),
+                None => (false, &*text),
+            };
+            let host = match host {
+                "*" => "0.0.0.0",
+                "::*" => "::",
+                host => host,
+            };
+            BindAddress {
+                host: host.to_owned(),
+                optional,
+            }
+        })
+        .collect()
+}
+
+/// Values by name. The names are those of this file; a test reads each of them, so none is unknown.
+pub(crate) struct Values<'a>(pub(crate) &'a [Value]);
+
+impl<'a> Values<'a> {
+    fn of(&self, name: &str) -> &'a Value {
+        static NONE: Value = Value::Text(Vec::new());
+        let row = table::find(name.as_bytes());
+        debug_assert!(row.is_some(), "no directive {name}");
+        row.and_then(|(index, _)| self.0.get(index))
+            .unwrap_or(&NONE)
+    }
+
+    fn yes(&self, name: &str) -> bool {
+        matches!(self.of(name), Value::YesNo(true))
+    }
+
+    fn integer(&self, name: &str) -> i64 {
+        match self.of(name) {
+            Value::Integer(number) => *number,
+            other => {
+                debug_assert!(false, "{name} is {other:?}");
+                0
+            }
+        }
+    }
+
+    /// The table's bounds make every value fit; one that would not is cut to zero, never a panic.
+    fn number<T: TryFrom<i64> + Default>(&self, name: &str) -> T {
+        T::try_from(self.integer(name)).unwrap_or_default()
+    }
+
+    fn bytes<T: TryFrom<u64> + Default>(&self, name: &str) -> T {
+        match self.of(name) {
+            Value::Memory(bytes) => T::try_from(*bytes).unwrap_or_default(),
+            other => {
+                debug_assert!(false, "{name} is {other:?}");
+                T::default()
+            }
+        }
+    }
+
+    fn word(&self, name: &str) -> &'static str {
+        match self.of(name) {
+            Value::Choice(word) => word,
+            other => {
+                debug_assert!(false, "{name} is {other:?}");
+                ""
+            }
+        }
+    }
+
+    fn text(&self, name: &str) -> &'a [u8] {
+        match self.of(name) {
+            Value::Text(text) => text,
+            _ => &[],
+        }
+    }
+
+    fn words(&self, name: &str) -> &'a [Vec<u8>] {
+        match self.of(name) {
+            Value::Words(words) => words,
+            _ => &[],
+        }
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let text = self.text(name);
+        (!text.is_empty()).then(|| Path::new(std::ffi::OsStr::from_bytes(text)).to_path_buf())
+    }
+
+    pub(crate) fn permission(&self, name: &str) -> Permission {
+        match self.word(name) {
+            "yes" => Permission::Yes,
+            "local" => Permission::Local,
+            _ => Permission::No,
+        }
+    }
+}

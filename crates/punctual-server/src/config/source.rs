@@ -1,0 +1,229 @@
+//! Reading configuration text: lines, includes, and the directives that are not plain values.
+
+use std::path::{Path, PathBuf};
+
+use punctual_store::glob;
+
+use super::directive::Effect;
+use super::error::{ConfigError, Place};
+use super::invocation::Override;
+use super::value::{Kind, Value};
+use super::{Config, quoting, table};
+
+/// Includes inside includes, at most; more is a file that includes itself.
+const DEPTH: usize = 16;
+
+/// Reads texts one after the other into a configuration; what comes later wins.
+pub(super) struct Reader<'a> {
+    config: &'a mut Config,
+    depth: usize,
+    /// `save` lines add to each other, but the first one replaces the default.
+    save_seen: bool,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(config: &'a mut Config) -> Self {
+        Self {
+            config,
+            depth: 0,
+            save_seen: false,
+        }
+    }
+
+    pub(super) fn text(&mut self, text: &[u8], origin: &str) -> Result<(), ConfigError> {
+        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let line = line.trim_ascii();
+            if line.is_empty() || line[0] == b'#' {
+                continue;
+            }
+            let fault = |reason: String| ConfigError::Line {
+                place: Place::File {
+                    origin: origin.to_owned(),
+                    line: index + 1,
+                },
+                line: String::from_utf8_lossy(line).into_owned(),
+                reason,
+            };
+            let Some(words) = quoting::split(line) else {
+                return Err(fault("Unbalanced quotes in configuration line".to_owned()));
+            };
+            if let [name, pattern] = words.as_slice()
+                && name.eq_ignore_ascii_case(b"include")
+            {
+                if self.depth == DEPTH {
+                    return Err(fault(format!("include files nest more than {DEPTH} deep")));
+                }
+                self.include(pattern)?;
+            } else {
+                self.directive(&words).map_err(fault)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn file(&mut self, path: &Path) -> Result<(), ConfigError> {
+        let text = std::fs::read(path).map_err(|source| ConfigError::Open {
+            path: path.to_owned(),
+            source,
+        })?;
+        self.depth += 1;
+        let read = self.text(&text, &path.display().to_string());
+        self.depth -= 1;
+        read
+    }
+
+    pub(super) fn option(&mut self, option: &Override) -> Result<(), ConfigError> {
+        let is_include = matches!(option.words.as_slice(), [name, _] if name == b"include");
+        if is_include {
+            return self.include(&option.words[1]);
+        }
+        self.directive(&option.words)
+            .map_err(|reason| ConfigError::Line {
+                place: Place::Argument(option.argument.clone()),
+                line: option.line(),
+                reason,
+            })
+    }
+
+    /// A plain path must exist; a pattern may match nothing (an empty conf.d is no error).
+    fn include(&mut self, pattern: &[u8]) -> Result<(), ConfigError> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let base = self.config.settings.dir.clone();
+        let path = base.join(std::ffi::OsStr::from_bytes(pattern));
+        if !pattern.iter().any(|byte| b"*?[".contains(byte)) {
+            return self.file(&path);
+        }
+        for file in expand(&path) {
+            self.file(&file)?;
+        }
+        Ok(())
+    }
+
+    fn directive(&mut self, words: &[Vec<u8>]) -> Result<(), String> {
+        let Some((name, args)) = words.split_first() else {
+            return Ok(());
+        };
+        let mut args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let Some((index, directive)) = table::find(name) else {
+            return self.other(name, &args);
+        };
+        if directive.kind.takes_words() {
+            // `save "900 1"` means `save 900 1`.
+            if let [joined] = args.as_slice()
+                && !joined.is_empty()
+            {
+                args = joined.split(|byte| *byte == b' ').collect();
+            }
+        } else if args.len() != 1 {
+            return Err("wrong number of arguments".to_owned());
+        }
+        let mut value = directive
+            .kind
+            .parse(&args, Some(&self.config.values[index]))?;
+        if let (Kind::Save, Value::Save(points), Value::Save(before)) =
+            (directive.kind, &mut value, &self.config.values[index])
+        {
+            if self.save_seen && !points.is_empty() {
+                points.splice(0..0, before.iter().copied());
+            }
+            self.save_seen = true;
+        }
+        if let Effect::Fixed(why) = directive.effect
+            && value != self.config.defaults[index]
+        {
+            return Err(why.to_owned());
+        }
+        self.config.values[index] = value;
+        self.config.refresh();
+        Ok(())
+    }
+
+    fn other(&mut self, name: &[u8], args: &[&[u8]]) -> Result<(), String> {
+        match (name.to_ascii_lowercase().as_slice(), args) {
+            (b"rename-command", [from, to]) => {
+                self.config.renamed.push((from.to_vec(), to.to_vec()));
+                Ok(())
+            }
+            (b"loadmodule", _) => Err("modules are not supported".to_owned()),
+            (b"user", _) => {
+                Err("users other than the default one are not implemented yet".to_owned())
+            }
+            (b"sentinel", _) => Err("sentinel directive while not in sentinel mode".to_owned()),
+            (known, [_]) if table::IGNORED.iter().any(|name| name.as_bytes() == known) => Ok(()),
+            (unknown, _) => Err(match nearest(unknown) {
+                Some(near) => {
+                    format!("Bad directive or wrong number of arguments (did you mean '{near}'?)")
+                }
+                None => "Bad directive or wrong number of arguments".to_owned(),
+            }),
+        }
+    }
+}
+
+/// The files that a pattern stands for, sorted. Wildcards may stand in any part of the path.
+fn expand(pattern: &Path) -> Vec<PathBuf> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut found = vec![PathBuf::new()];
+    for part in pattern.components() {
+        let part = part.as_os_str();
+        let bytes = part.as_bytes();
+        if !bytes.iter().any(|byte| b"*?[".contains(byte)) {
+            for path in &mut found {
+                path.push(part);
+            }
+            continue;
+        }
+        let mut next = Vec::new();
+        for path in &found {
+            let Ok(entries) = std::fs::read_dir(path) else {
+                continue;
+            };
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                let hidden = name.as_bytes().starts_with(b".") && !bytes.starts_with(b".");
+                if !hidden && glob::matches(bytes, name.as_bytes()) {
+                    next.push(path.join(name));
+                }
+            }
+        }
+        next.sort();
+        found = next;
+    }
+    found.retain(|path| path.exists());
+    found
+}
+
+/// The name that a mistyped one most likely means: at most two letters away.
+fn nearest(unknown: &[u8]) -> Option<&'static str> {
+    table::DIRECTIVES
+        .iter()
+        .filter(|directive| !directive.hidden)
+        .map(|directive| (distance(unknown, directive.name.as_bytes()), directive.name))
+        .filter(|(distance, name)| *distance <= 2 && *distance * 3 <= name.len())
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Letters to insert, drop or replace to make `b` of `a` (Levenshtein 1965), but 1 if only their order differs.
+/// For names only, so O(a·b) is cheap.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let sorted = |name: &[u8]| {
+        let mut letters = name.to_vec();
+        letters.sort_unstable();
+        letters
+    };
+    if a.len() == b.len() && a != b && sorted(a) == sorted(b) {
+        return 1;
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

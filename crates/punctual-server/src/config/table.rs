@@ -1,0 +1,285 @@
+//! Every directive: its values, its default, when it may change and whether it has an effect here.
+//!
+//! Names, bounds and defaults are those of Redis 7.2, and differ only where a row says so. TLS directives are
+//! absent, as in a Redis built without TLS: asking for encryption must not be quietly ignored.
+
+use super::directive::{
+    Directive, choice, file_name, integer, memory, optional, special, text, yes_no,
+};
+use super::value::Kind;
+
+const INT: i64 = i32::MAX as i64;
+const LONG: i64 = i64::MAX;
+const SIZE: u64 = i64::MAX as u64;
+const MB: u64 = 1 << 20;
+
+const LEVELS: &[&str] = &["debug", "verbose", "notice", "warning"];
+const PROTECTED_ACTION: &[&str] = &["no", "yes", "local"];
+const EVICTION: &[&str] = &[
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "noeviction",
+];
+const SYSLOG: &[&str] = &[
+    "user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+];
+const FILE_NAME: &str = "dbfilename can't be a path, just a filename";
+const AOF_NAME: &str = "appendfilename can't be a path, just a filename";
+const AOF_DIR: &str = "appenddirname can't be a path, just a dirname";
+const OUTPUT_LIMITS: &str = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
+
+/// One row per directive, by subject.
+#[rustfmt::skip]
+pub(crate) static DIRECTIVES: &[Directive] = &[
+    // Ours.
+    integer("threads", 1, 128, "1").at_start().implemented(),
+    integer("shards", 1, 16384, "16").at_start().implemented(),
+    choice("clock", &["real", "virtual"], "real").at_start().implemented(),
+    yes_no("notify-expired-values", "no").implemented(),
+
+    // Network.
+    special("bind", Kind::Addresses, "* -::*").implemented(),
+    integer("port", 0, 65535, "6379").implemented(),
+    yes_no("protected-mode", "yes").implemented(),
+    integer("tcp-backlog", 0, INT, "511").at_start().implemented(),
+    integer("tcp-keepalive", 0, INT, "300").implemented(),
+    integer("timeout", 0, INT, "0").implemented(),
+    integer("maxclients", 1, u32::MAX as i64, "10000").implemented(),
+    optional("unixsocket").at_start().implemented(),
+    special("unixsocketperm", Kind::Octal, "0").at_start().implemented(),
+    optional("bind-source-addr"),
+    integer("socket-mark-id", 0, u32::MAX as i64, "0").at_start(),
+
+    // What a client may send and leave unread.
+    special("client-output-buffer-limit", Kind::OutputLimits, OUTPUT_LIMITS).implemented(),
+    memory("client-query-buffer-limit", MB, SIZE, "1gb").implemented(),
+    memory("proto-max-bulk-len", MB, SIZE, "512mb").implemented(),
+    special("maxmemory-clients", Kind::MemoryOrPercent, "0"),
+
+    // Who may do what.
+    optional("requirepass").sensitive().implemented(),
+    choice("enable-debug-command", PROTECTED_ACTION, "no").at_start().implemented(),
+    choice("enable-protected-configs", PROTECTED_ACTION, "no").at_start().implemented(),
+    choice("enable-module-command", PROTECTED_ACTION, "no").at_start(),
+    text("aclfile", "").at_start(),
+    integer("acllog-max-len", 0, LONG, "128"),
+    choice("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels"),
+
+    // The process and its log.
+    choice("loglevel", LEVELS, "notice").implemented(),
+    text("logfile", "").at_start().implemented(),
+    optional("pidfile").at_start().implemented(),
+    special("dir", Kind::Directory, ".").protected().implemented(),
+    yes_no("daemonize", "no").at_start()
+        .fixed("punctual stays in the foreground; let systemd or your shell put it in the background"),
+    choice("supervised", &["upstart", "systemd", "auto", "no"], "no").at_start(),
+    yes_no("always-show-logo", "no").at_start(),
+    yes_no("set-proc-title", "yes").at_start(),
+    text("proc-title-template", "{title} {listen-addr} {server-mode}"),
+    yes_no("syslog-enabled", "no").at_start(),
+    text("syslog-ident", "redis").at_start(),
+    choice("syslog-facility", SYSLOG, "local0").at_start(),
+    yes_no("crash-log-enabled", "yes"),
+    yes_no("crash-memcheck-enabled", "yes"),
+    yes_no("use-exit-on-panic", "no").hidden(),
+    yes_no("disable-thp", "yes").at_start(),
+    text("ignore-warnings", ""),
+    text("locale-collate", ""),
+    special("shutdown-on-sigint", Kind::Shutdown, "default"),
+    special("shutdown-on-sigterm", Kind::Shutdown, "default"),
+    integer("shutdown-timeout", 0, INT, "10"),
+    choice("oom-score-adj", &["no", "yes", "relative", "absolute"], "no"),
+    special("oom-score-adj-values", Kind::OomScores, "0 200 800"),
+    optional("server_cpulist").at_start(),
+    optional("bio_cpulist").at_start(),
+    optional("aof_rewrite_cpulist").at_start(),
+    optional("bgsave_cpulist").at_start(),
+    integer("watchdog-period", 0, INT, "0").hidden(),
+
+    // The keyspace.
+    integer("databases", 1, INT, "16").at_start().implemented(),
+    special("notify-keyspace-events", Kind::EventClasses, "").implemented(),
+    integer("active-expire-effort", 1, 10, "1"),
+    special("hz", Kind::Hertz, "10"),
+    yes_no("dynamic-hz", "yes"),
+    yes_no("activerehashing", "yes"),
+    yes_no("lazyfree-lazy-eviction", "no"),
+    yes_no("lazyfree-lazy-expire", "no"),
+    yes_no("lazyfree-lazy-server-del", "no"),
+    yes_no("lazyfree-lazy-user-del", "no"),
+    yes_no("lazyfree-lazy-user-flush", "no"),
+    integer("tracking-table-max-keys", 0, LONG, "1000000"),
+    integer("busy-reply-threshold", 0, LONG, "5000").alias("lua-time-limit"),
+
+    // Memory.
+    memory("maxmemory", 0, u64::MAX, "0"),
+    choice("maxmemory-policy", EVICTION, "noeviction"),
+    integer("maxmemory-samples", 1, INT, "5"),
+    integer("maxmemory-eviction-tenacity", 0, 100, "10"),
+    integer("lfu-log-factor", 0, INT, "10"),
+    integer("lfu-decay-time", 0, INT, "1"),
+    yes_no("jemalloc-bg-thread", "yes"),
+    yes_no("activedefrag", "no"),
+    integer("active-defrag-cycle-min", 1, 99, "1"),
+    integer("active-defrag-cycle-max", 1, 99, "25"),
+    integer("active-defrag-threshold-lower", 0, 1000, "10"),
+    integer("active-defrag-threshold-upper", 0, 1000, "100"),
+    integer("active-defrag-max-scan-fields", 1, LONG, "1000"),
+    memory("active-defrag-ignore-bytes", 1, SIZE, "100mb"),
+
+    // Encodings of values.
+    integer("list-max-listpack-size", i32::MIN as i64, INT, "-2").alias("list-max-ziplist-size"),
+    integer("list-compress-depth", 0, INT, "0"),
+    integer("hash-max-listpack-entries", 0, LONG, "512").alias("hash-max-ziplist-entries"),
+    memory("hash-max-listpack-value", 0, SIZE, "64").alias("hash-max-ziplist-value"),
+    integer("set-max-intset-entries", 0, LONG, "512"),
+    integer("set-max-listpack-entries", 0, LONG, "128"),
+    integer("set-max-listpack-value", 0, LONG, "64"),
+    integer("zset-max-listpack-entries", 0, LONG, "128").alias("zset-max-ziplist-entries"),
+    memory("zset-max-listpack-value", 0, SIZE, "64").alias("zset-max-ziplist-value"),
+    memory("hll-sparse-max-bytes", 0, SIZE, "3000"),
+    memory("stream-node-max-bytes", 0, SIZE, "4096"),
+    integer("stream-node-max-entries", 0, LONG, "100"),
+    choice("sanitize-dump-payload", &["no", "yes", "clients"], "no"),
+
+    // What the server tells about itself.
+    integer("slowlog-log-slower-than", -1, LONG, "10000").implemented(),
+    integer("slowlog-max-len", 0, LONG, "128").implemented(),
+    integer("latency-monitor-threshold", 0, LONG, "0").implemented(),
+    yes_no("latency-tracking", "yes").implemented(),
+    special("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9").implemented(),
+
+    // Threads of Redis; ours is `threads`.
+    integer("io-threads", 1, 128, "1").at_start(),
+    yes_no("io-threads-do-reads", "no").at_start(),
+
+    // Snapshots. Redis's default of `save` is "3600 1 300 100 60 10000": ours says what happens, which is
+    // that nothing is saved.
+    special("save", Kind::Save, ""),
+    file_name("dbfilename", "dump.rdb", FILE_NAME).protected(),
+    yes_no("rdbcompression", "yes"),
+    yes_no("rdbchecksum", "yes").at_start(),
+    yes_no("rdb-del-sync-files", "no"),
+    yes_no("rdb-save-incremental-fsync", "yes"),
+    yes_no("stop-writes-on-bgsave-error", "yes"),
+    integer("rdb-key-save-delay", i32::MIN as i64, INT, "0").hidden(),
+    integer("key-load-delay", i32::MIN as i64, INT, "0").hidden(),
+    integer("loading-process-events-interval-bytes", 1024, INT, "2097152").hidden(),
+
+    // The append-only file.
+    yes_no("appendonly", "no").fixed("the append-only file is not implemented yet"),
+    file_name("appendfilename", "appendonly.aof", AOF_NAME).at_start(),
+    file_name("appenddirname", "appendonlydir", AOF_DIR).at_start(),
+    choice("appendfsync", &["everysec", "always", "no"], "everysec"),
+    yes_no("no-appendfsync-on-rewrite", "no"),
+    integer("auto-aof-rewrite-percentage", 0, INT, "100"),
+    memory("auto-aof-rewrite-min-size", 0, SIZE, "64mb"),
+    yes_no("aof-load-truncated", "yes"),
+    yes_no("aof-use-rdb-preamble", "yes"),
+    yes_no("aof-timestamp-enabled", "no"),
+    yes_no("aof-rewrite-incremental-fsync", "yes"),
+    yes_no("aof-disable-auto-gc", "no"),
+
+    // Replication.
+    special("replicaof", Kind::ReplicaOf, "").alias("slaveof").at_start()
+        .fixed("replication is not implemented yet"),
+    optional("masterauth").sensitive(),
+    optional("masteruser").sensitive(),
+    yes_no("replica-serve-stale-data", "yes").alias("slave-serve-stale-data"),
+    yes_no("replica-read-only", "yes").alias("slave-read-only"),
+    yes_no("replica-lazy-flush", "no").alias("slave-lazy-flush"),
+    yes_no("replica-ignore-maxmemory", "yes").alias("slave-ignore-maxmemory"),
+    yes_no("replica-ignore-disk-write-errors", "no"),
+    yes_no("replica-announced", "yes"),
+    optional("replica-announce-ip").alias("slave-announce-ip"),
+    integer("replica-announce-port", 0, 65535, "0").alias("slave-announce-port"),
+    integer("replica-priority", 0, INT, "100").alias("slave-priority"),
+    integer("min-replicas-to-write", 0, INT, "0").alias("min-slaves-to-write"),
+    integer("min-replicas-max-lag", 0, INT, "10").alias("min-slaves-max-lag"),
+    choice("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore"),
+    yes_no("repl-diskless-sync", "yes"),
+    integer("repl-diskless-sync-delay", 0, INT, "5"),
+    integer("repl-diskless-sync-max-replicas", 0, INT, "0"),
+    choice("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled"),
+    yes_no("repl-disable-tcp-nodelay", "no"),
+    integer("repl-ping-replica-period", 1, INT, "10").alias("repl-ping-slave-period"),
+    integer("repl-timeout", 1, INT, "60"),
+    memory("repl-backlog-size", 1, SIZE, "1mb"),
+    integer("repl-backlog-ttl", 0, LONG, "3600"),
+
+    // Cluster.
+    yes_no("cluster-enabled", "no").at_start().fixed("cluster mode is not implemented"),
+    text("cluster-config-file", "nodes.conf").at_start(),
+    integer("cluster-port", 0, 65535, "0").at_start(),
+    integer("cluster-node-timeout", 0, LONG, "15000"),
+    integer("cluster-migration-barrier", 0, INT, "1"),
+    integer("cluster-replica-validity-factor", 0, INT, "10").alias("cluster-slave-validity-factor"),
+    yes_no("cluster-replica-no-failover", "no").alias("cluster-slave-no-failover"),
+    yes_no("cluster-require-full-coverage", "yes"),
+    yes_no("cluster-allow-reads-when-down", "no"),
+    yes_no("cluster-allow-pubsubshard-when-down", "yes"),
+    yes_no("cluster-allow-replica-migration", "yes"),
+    optional("cluster-announce-ip"),
+    optional("cluster-announce-hostname"),
+    optional("cluster-announce-human-nodename"),
+    integer("cluster-announce-port", 0, 65535, "0"),
+    integer("cluster-announce-tls-port", 0, 65535, "0"),
+    integer("cluster-announce-bus-port", 0, 65535, "0"),
+    choice("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip"),
+    memory("cluster-link-sendbuf-limit", 0, u64::MAX, "0"),
+];
+
+/// Directives of older versions that Redis reads and ignores.
+pub(crate) const IGNORED: [&str; 3] = [
+    "list-max-ziplist-entries",
+    "list-max-ziplist-value",
+    "lua-replicate-commands",
+];
+
+/// The row of a name or alias, in any case.
+pub(crate) fn find(name: &[u8]) -> Option<(usize, &'static Directive)> {
+    DIRECTIVES.iter().enumerate().find(|(_, directive)| {
+        directive
+            .names()
+            .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_name_is_unique_and_lower_case() {
+        let mut seen = HashSet::new();
+        for name in DIRECTIVES.iter().flat_map(Directive::names) {
+            assert!(seen.insert(name), "{name} stands twice");
+            assert_eq!(name, name.to_ascii_lowercase());
+            assert!(!IGNORED.contains(&name));
+        }
+    }
+
+    #[test]
+    fn every_default_is_a_legal_value() {
+        for directive in DIRECTIVES {
+            let words: Vec<&[u8]> = if directive.kind.takes_words() {
+                directive
+                    .default
+                    .split(' ')
+                    .filter(|word| !word.is_empty())
+                    .map(str::as_bytes)
+                    .collect()
+            } else {
+                vec![directive.default.as_bytes()]
+            };
+            let parsed = directive.kind.parse(&words, None);
+            assert!(parsed.is_ok(), "{}: {parsed:?}", directive.name);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Log lines as Redis writes them: `12345:M 21 Nov 2026 05:31:26.123 * Ready to accept connections tcp`.
+//!
+//! Process id, role, local time, a sign for the level, the message. Each [`Logger`] is its own, so two servers in
+//! one process (or in one test) do not mix their lines. A line is one write: lines of several threads never interleave. A log file
+//! is opened for each line, as Redis does: `logrotate` may move it at any time. Stamps are the machine's time even
+//! under a virtual clock: a log tells when things happened to the process.
+//!
+//! ```
+//! use punctual_server::log::{self, Level, Logger};
+//!
+//! let logger = Logger::stdout(Level::Notice);
+//! log::notice!(logger, "Ready to accept connections {}", "tcp");
+//! log::debug!(logger, "not shown");
+//! ```
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// How important a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// `.`: for those who look for a fault in the server.
+    Debug,
+    /// `-`: events that are too many for everyday use.
+    Verbose,
+    /// `*`: what one wants to know in production.
+    Notice,
+    /// `#`: only what matters most.
+    Warning,
+}
+
+impl Level {
+    fn sign(self) -> char {
+        match self {
+            Self::Debug => '.',
+            Self::Verbose => '-',
+            Self::Notice => '*',
+            Self::Warning => '#',
+        }
+    }
+}
+
+/// What the process is; the letter after its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Role {
+    /// `M`: a server that takes writes.
+    Master = b'M',
+    /// `S`: a replica of another.
+    Replica = b'S',
+    /// `C`: not serving yet, or a child that saves.
+    Child = b'C',
+}
+
+/// Writes log lines; clones write to the same place.
+#[derive(Clone)]
+pub struct Logger {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    level: AtomicU8,
+    role: AtomicU8,
+    output: Output,
+}
+
+enum Output {
+    Nowhere,
+    Stdout,
+    File(PathBuf),
+    #[cfg(test)]
+    Memory(parking_lot::Mutex<Vec<u8>>),
+}
+
+impl Logger {
+    fn new(level: Level, output: Output) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                level: AtomicU8::new(level as u8),
+                role: AtomicU8::new(Role::Child as u8),
+                output,
+            }),
+        }
+    }
+
+    /// Drops every line: for servers embedded in other programs.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self::new(Level::Warning, Output::Nowhere)
+    }
+
+    /// To standard output.
+    #[must_use]
+    pub fn stdout(level: Level) -> Self {
+        Self::new(level, Output::Stdout)
+    }
+
+    /// To the end of a file, which is created if need be.
+    ///
+    /// # Errors
+    /// The file cannot be opened for writing. Later failures (a full disk) drop lines silently: a server must not stop
+    /// for its log.
+    pub fn file(level: Level, path: &Path) -> io::Result<Self> {
+        open(path)?;
+        Ok(Self::new(level, Output::File(path.to_owned())))
+    }
+
+    /// As configured by `loglevel` and `logfile`.
+    ///
+    /// # Errors
+    /// As [`Logger::file`].
+    pub fn from_settings(settings: &crate::config::Settings) -> io::Result<Self> {
+        match &settings.logfile {
+            Some(path) => Self::file(settings.log_level, path),
+            None => Ok(Self::stdout(settings.log_level)),
+        }
+    }
+
+    /// The least important level to write from now on.
+    pub fn set_level(&self, level: Level) {
+        self.shared.level.store(level as u8, Ordering::Relaxed);
+    }
+
+    /// The role to show from now on; [`Role::Child`] until told otherwise, as in Redis.
+    pub fn set_role(&self, role: Role) {
+        self.shared.role.store(role as u8, Ordering::Relaxed);
+    }
+
+    /// Whether lines of this level are written. The macros ask before they format anything.
+    #[must_use]
+    pub fn enabled(&self, level: Level) -> bool {
+        !matches!(self.shared.output, Output::Nowhere)
+            && level as u8 >= self.shared.level.load(Ordering::Relaxed)
+    }
+
+    /// Writes a line if its level is [enabled](Self::enabled). The macros are shorter.
+    pub fn write(&self, level: Level, message: fmt::Arguments<'_>) {
+        if !self.enabled(level) {
+            return;
+        }
+        let line = format!(
+            "{}:{} {} {} {message}\n",
+            std::process::id(),
+            char::from(self.shared.role.load(Ordering::Relaxed)),
+            jiff::Zoned::now().strftime("%d %b %Y %H:%M:%S%.3f"),
+            level.sign(),
+        );
+        // A failed log line has nowhere to be told.
+        let _ = self.shared.output.append(line.as_bytes());
+    }
+}
+
+impl Output {
+    fn append(&self, line: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Nowhere => Ok(()),
+            Self::Stdout => io::stdout().lock().write_all(line),
+            Self::File(path) => open(path)?.write_all(line),
+            #[cfg(test)]
+            Self::Memory(lines) => {
+                lines.lock().extend_from_slice(line);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<std::fs::File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+impl fmt::Debug for Logger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Logger").finish_non_exhaustive()
+    }
+}
+
+/// Writes a line of [`Level::Debug`]: `debug!(logger, "format", ...)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __log_debug {
+    ($logger:expr, $($message:tt)+) => {
+        $logger.write($crate::log::Level::Debug, format_args!($($message)+))
+    };
+}
+
+/// Writes a line of [`Level::Verbose`]: `verbose!(logger, "format", ...)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __log_verbose {
+    ($logger:expr, $($message:tt)+) => {
+        $logger.write($crate::log::Level::Verbose, format_args!($($message)+))
+    };
+}
+
+/// Writes a line of [`Level::Notice`]: `notice!(logger, "format", ...)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __log_notice {
+    ($logger:expr, $($message:tt)+) => {
+        $logger.write($crate::log::Level::Notice, format_args!($($message)+))
+    };
+}
+
+/// Writes a line of [`Level::Warning`]: `warning!(logger, "format", ...)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __log_warning {
+    ($logger:expr, $($message:tt)+) => {
+        $logger.write($crate::log::Level::Warning, format_args!($($message)+))
+    };
+}
+
+#[doc(inline)]
+pub use crate::{
+    __log_debug as debug, __log_notice as notice, __log_verbose as verbose,
+    __log_warning as warning,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_memory(level: Level) -> Logger {
+        Logger::new(level, Output::Memory(parking_lot::Mutex::new(Vec::new())))
+    }
+
+    fn lines(logger: &Logger) -> Vec<String> {
+        let Output::Memory(bytes) = &logger.shared.output else {
+            panic!("not in memory");
+        };
+        let text = String::from_utf8(bytes.lock().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn lines_look_like_redis() {
+        let logger = in_memory(Level::Debug);
+        warning!(logger, "early");
+        logger.set_role(Role::Master);
+        notice!(logger, "Ready to accept connections {}", "tcp");
+        debug!(logger, "d");
+        verbose!(logger, "v");
+        let lines = lines(&logger);
+        let pid = std::process::id();
+        assert!(lines[0].starts_with(&format!("{pid}:C ")) && lines[0].ends_with(" # early"));
+        assert!(lines[1].ends_with(" * Ready to accept connections tcp"));
+        assert!(lines[2].ends_with(" . d") && lines[3].ends_with(" - v"));
+        let rest = lines[1].strip_prefix(&format!("{pid}:M ")).unwrap();
+        let stamp = rest.split(" * ").next().unwrap();
+        // 21 Nov 2026 05:31:26.123
+        let shape: String = stamp
+            .chars()
+            .map(|c| match c {
+                '0'..='9' => '9',
+                'A'..='Z' => 'A',
+                'a'..='z' => 'a',
+                other => other,
+            })
+            .collect();
+        assert_eq!(shape, "99 Aaa 9999 99:99:99.999");
+    }
+
+    #[test]
+    fn levels_filter_and_can_change() {
+        let logger = in_memory(Level::Notice);
+        let clone = logger.clone();
+        debug!(logger, "1");
+        verbose!(logger, "2");
+        notice!(logger, "3");
+        clone.set_level(Level::Warning);
+        notice!(logger, "4");
+        warning!(logger, "5");
+        let lines = lines(&logger);
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].ends_with("* 3") && lines[1].ends_with("# 5"));
+        assert!(!Logger::silent().enabled(Level::Warning));
+    }
+
+    #[test]
+    fn a_file_that_is_rotated_away_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server.log");
+        let logger = Logger::file(Level::Notice, &path).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    (0..50).for_each(|i| notice!(logger, "line {i} {}", "x".repeat(200)))
+                });
+            }
+        });
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 200);
+        assert!(
+            text.lines()
+                .all(|line| line.contains(" * line ") && line.ends_with("xx"))
+        );
+        std::fs::rename(&path, folder.path().join("server.log.1")).unwrap();
+        notice!(logger, "after");
+        assert!(
+            std::fs::read_to_string(&path)
+                .unwrap()
+                .ends_with("* after\n")
+        );
+        assert!(Logger::file(Level::Notice, folder.path()).is_err());
+    }
+}
