@@ -1,2 +1,45 @@
-//! See the crate's description in Cargo.toml.
+//! A sharded Redis keyspace on a timing wheel: `(now, command)` to reply and events.
+//!
+//! Nothing in here reads a clock, a socket or a file, so the same code runs in the server, in tests that jump
+//! through time, and in fuzzing.
+//!
+//! ```
+//! use punctual_store::{Now, Store, StoreOptions, Turn, command, events::{Classes, Silent}};
+//! use punctual_resp::{OwnedArgs, Protocol, Reply};
+//!
+//! let store = Store::new(StoreOptions { shards: 1, databases: 16 });
+//! let mut sink = Silent;
+//! let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
+//! let mut out = Vec::new();
+//! let args: OwnedArgs = ["SET", "k", "v", "PX", "100"].iter().map(|a| a.as_bytes()).collect();
+//! let set = command::find(b"set").unwrap();
+//! turn.run(set, 0, true, args.as_args(), &mut Reply::new(&mut out, Protocol::Resp2)).unwrap();
+//! assert_eq!(out, b"+OK\r\n");
+//!
+//! turn.now = Now::from_ms(1_100); // time is passed in: it jumps
+//! assert!(turn.expire(0, &mut 1000));
+//! assert_eq!(turn.stats.expired, 1);
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod command;
+mod cx;
+pub mod db;
+pub mod error;
+pub mod events;
+mod expiry;
 pub mod glob;
+pub mod index;
+pub mod key;
+pub mod records;
+mod shard;
+pub mod spec;
+mod time;
+mod turn;
+pub mod value;
+
+pub use error::Error;
+pub use shard::{Shard, Store, StoreOptions, hash_slot};
+pub use time::Now;
+pub use turn::{Command, Cx, Handler, Stats, Turn};

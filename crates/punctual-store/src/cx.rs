@@ -1,0 +1,216 @@
+//! How handlers reach keys: every look-up goes through here, so a key whose deadline has passed is never
+//! seen, whether or not the wheel has got to it.
+
+use crate::db::{Db, Id};
+use crate::events::Classes;
+use crate::index::Hash;
+use crate::records::Record;
+use crate::time::Now;
+use crate::turn::Cx;
+use crate::value::Value;
+use crate::value::string::Str;
+use crate::{Error, Store};
+
+/// Where a name belongs, worked out once a command: good for its look-up, its insertion and every change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    shard: usize,
+    db: usize,
+    hash: Hash,
+}
+
+impl<'s> Cx<'_, 's> {
+    /// The instant.
+    pub fn now(&self) -> Now {
+        self.turn.now
+    }
+
+    /// The keyspace.
+    pub fn store(&self) -> &'s Store {
+        self.turn.store
+    }
+
+    /// The part of the client's database that holds `key`.
+    ///
+    /// # Panics
+    /// If the command's row does not name the key.
+    #[inline]
+    pub fn db_of(&mut self, key: &[u8]) -> &mut Db {
+        self.db_of_in(self.db, key)
+    }
+
+    /// The part of database `db` that holds `key`.
+    ///
+    /// # Panics
+    /// If the command's row does not name the key.
+    #[inline]
+    pub fn db_of_in(&mut self, db: usize, key: &[u8]) -> &mut Db {
+        let number = self.turn.store.shard_of(key);
+        self.turn.shard_db(number, db)
+    }
+
+    /// Finds a key; one that is due goes now, with its event. Counts nothing. O(length of the name).
+    #[inline]
+    pub fn find(&mut self, key: &[u8]) -> Option<Id> {
+        self.find_in(self.db, key)
+    }
+
+    /// As [`Cx::find`], in database `db`.
+    #[inline]
+    pub fn find_in(&mut self, db: usize, key: &[u8]) -> Option<Id> {
+        self.seek_in(db, key, false).1
+    }
+
+    /// Finds a key of the client's database and keeps where it belongs; one that is due goes now, with its event.
+    /// Notes the use if `touch`. Counts nothing. O(length of the name).
+    #[inline]
+    pub(crate) fn seek(&mut self, key: &[u8], touch: bool) -> (Place, Option<Id>) {
+        self.seek_in(self.db, key, touch)
+    }
+
+    #[inline]
+    fn seek_in(&mut self, db: usize, key: &[u8], touch: bool) -> (Place, Option<Id>) {
+        let now = self.turn.now;
+        let access_s = self.access_s();
+        let shard = self.turn.store.shard_of(key);
+        let part = self.turn.shard_db(shard, db);
+        let hash = part.hash(key);
+        let place = Place { shard, db, hash };
+        let Some(id) = part.find_hashed(hash, key) else {
+            return (place, None);
+        };
+        let record = part.get_mut(id);
+        if now.is_due(record.deadline) {
+            self.turn.expire_touched(db, key, id);
+            return (place, None);
+        }
+        if touch {
+            record.key.touch(access_s);
+        }
+        (place, Some(id))
+    }
+
+    /// The part of the keyspace that a place lies in.
+    #[inline]
+    pub(crate) fn db_at(&mut self, place: Place) -> &mut Db {
+        self.turn.shard_db(place.shard, place.db)
+    }
+
+    /// Finds a key to be read: counts a hit or a miss, tells `keymiss`, and notes the use. O(length of the name).
+    #[inline]
+    pub fn read(&mut self, key: &[u8]) -> Option<&Record> {
+        let (place, found) = self.seek_to_read(key);
+        Some(self.db_at(place).get(found?))
+    }
+
+    /// As [`Cx::read`], for a key that may then be changed.
+    #[inline]
+    pub(crate) fn seek_to_read(&mut self, key: &[u8]) -> (Place, Option<Id>) {
+        let (place, found) = self.seek(key, self.touch);
+        match found {
+            Some(_) => self.turn.stats.hits += 1,
+            None => {
+                self.turn.stats.misses += 1;
+                self.notify(Classes::MISSED, "keymiss", key);
+            }
+        }
+        (place, found)
+    }
+
+    /// Finds a key whose value is not used: counts a hit or a miss and tells `keymiss`, but the key's last use
+    /// stays what it was. O(length of the name).
+    #[inline]
+    pub fn peek(&mut self, key: &[u8]) -> Option<Id> {
+        let found = self.find(key);
+        match found {
+            Some(_) => self.turn.stats.hits += 1,
+            None => {
+                self.turn.stats.misses += 1;
+                self.notify(Classes::MISSED, "keymiss", key);
+            }
+        }
+        found
+    }
+
+    /// Finds a string to be read, as [`Cx::read`].
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if the key holds something else.
+    #[inline]
+    pub fn read_str(&mut self, key: &[u8]) -> Result<Option<&Str>, Error> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(record) => record.value.as_str().map(Some).ok_or(Error::WrongType),
+        }
+    }
+
+    /// Finds a key to be written, and notes the use. O(length of the name).
+    #[inline]
+    pub fn find_to_write(&mut self, key: &[u8]) -> Option<Id> {
+        self.seek_to_write(key).1
+    }
+
+    /// As [`Cx::find_to_write`], and keeps where the key belongs.
+    #[inline]
+    pub(crate) fn seek_to_write(&mut self, key: &[u8]) -> (Place, Option<Id>) {
+        self.seek(key, self.touch)
+    }
+
+    /// The string of a key that was found.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if the key holds something else.
+    #[inline]
+    pub(crate) fn str_at(&mut self, place: Place, id: Id) -> Result<&mut Str, Error> {
+        let value = &mut self.db_at(place).get_mut(id).value;
+        value.as_str_mut().ok_or(Error::WrongType)
+    }
+
+    /// Adds a key that is not there, and tells `new`. O(length of the name) amortised.
+    pub fn add(&mut self, key: &[u8], value: Value) -> Id {
+        self.add_in(self.db, key, value)
+    }
+
+    /// As [`Cx::add`], in database `db`.
+    pub fn add_in(&mut self, db: usize, key: &[u8], value: Value) -> Id {
+        let access_s = self.access_s();
+        let id = self.db_of_in(db, key).insert(key, value, access_s);
+        self.turn.notify(db, Classes::NEW, "new", key);
+        id
+    }
+
+    /// As [`Cx::add`], at the place of a look-up that found nothing: hashes nothing again.
+    pub(crate) fn add_at(&mut self, place: Place, key: &[u8], value: Value) -> Id {
+        let access_s = self.access_s();
+        let id = self.db_at(place).insert_hashed(place.hash, key, value, access_s);
+        self.turn.notify(place.db, Classes::NEW, "new", key);
+        id
+    }
+
+    /// Removes a key; whether it was there. Tells no event. O(length of the name).
+    pub fn remove(&mut self, key: &[u8]) -> Option<Record> {
+        let id = self.find(key)?;
+        Some(self.db_of(key).remove(id))
+    }
+
+    /// Gives a key a deadline in unix ms, or takes it away. O(1).
+    pub fn set_deadline(&mut self, key: &[u8], id: Id, deadline: Option<u64>) {
+        self.db_of(key).set_deadline(id, deadline);
+    }
+
+    /// Tells an event in the client's database.
+    #[inline]
+    pub fn notify(&mut self, class: Classes, event: &str, key: &[u8]) {
+        self.turn.notify(self.db, class, event, key);
+    }
+
+    /// Counts changes to the keyspace.
+    pub fn changed(&mut self, count: u64) {
+        self.turn.stats.dirty += count;
+    }
+
+    /// Seconds of the clock, for a key's last use.
+    fn access_s(&self) -> u32 {
+        (self.turn.now.read_ms() / 1000) as u32
+    }
+}

@@ -1,0 +1,291 @@
+//! One database of one shard: records, the table that finds them, and the wheel that ends them.
+//!
+//! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its stamp; that
+//! entry is filed at the deadline or earlier (a later deadline only rewrites the record). Every change
+//! of a deadline goes through [`Db::set_deadline`], every end of a record through [`Db::remove`].
+
+use ahash::RandomState;
+use punctual::queue::wheel::{RawWheel, Step};
+
+use crate::index::{Hash, Index};
+use crate::key::Key;
+use crate::records::{NEVER, RECORD_BYTES, Record, Records};
+use crate::time::Now;
+use crate::value::Value;
+
+/// Index of a key's record in its database: valid until the key is removed.
+pub type Id = u32;
+
+/// What the wheel keeps of a deadline: the half of it that its slot does not tell, the record's index, its stamp.
+const WHEEL_ENTRY_BYTES: usize = 3 * size_of::<u32>();
+
+/// One database of one shard.
+pub struct Db {
+    index: Index,
+    records: Records,
+    wheel: RawWheel,
+    hasher: RandomState,
+    /// Number of the last arm; stamps are never 0.
+    stamp: u32,
+    with_deadline: usize,
+}
+
+/// What [`Db::next_due`] found.
+pub enum Expiry {
+    /// This record is due; it is still there.
+    Due(Id),
+    /// The budget is used up, there may be more.
+    Busy,
+    /// Nothing is due.
+    Idle,
+}
+
+impl Db {
+    /// An empty database.
+    pub fn new(hasher: RandomState) -> Self {
+        Self {
+            index: Index::default(),
+            records: Records::default(),
+            wheel: RawWheel::new(),
+            hasher,
+            stamp: 0,
+            with_deadline: 0,
+        }
+    }
+
+    /// A new empty database with the same hash keys, leaving the old one to be dropped elsewhere.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        let empty = Self::new(self.hasher.clone());
+        std::mem::replace(self, empty)
+    }
+
+    /// How many keys there are, those that are due but still in the queue included.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many keys have a deadline.
+    pub fn with_deadline(&self) -> usize {
+        self.with_deadline
+    }
+
+    /// The record named `key`, due or not. O(length of the name).
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> Option<Id> {
+        self.find_hashed(self.hash(key), key)
+    }
+
+    /// The record named `key`, whose [`Db::hash`] is known, due or not. O(length of the name).
+    #[inline]
+    pub fn find_hashed(&self, hash: Hash, key: &[u8]) -> Option<Id> {
+        let records = &self.records;
+        self.index.find(hash, |id| {
+            records.get(id).is_some_and(|r| r.key.as_bytes() == key)
+        })
+    }
+
+    /// The hash of a name: one and the same in all databases of a keyspace. O(length of the name).
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> Hash {
+        Hash::new(self.hasher.hash_one(key))
+    }
+
+    /// The record of `id`.
+    ///
+    /// # Panics
+    /// If the key was removed since `id` was found.
+    #[inline]
+    pub fn get(&self, id: Id) -> &Record {
+        self.records.get(id).expect("the id was found under this lock")
+    }
+
+    /// The record of `id` to be changed.
+    ///
+    /// # Panics
+    /// If the key was removed since `id` was found.
+    #[inline]
+    pub fn get_mut(&mut self, id: Id) -> &mut Record {
+        self.records.get_mut(id).expect("the id was found under this lock")
+    }
+
+    /// Adds a key that is not there. O(length of the name) amortised.
+    pub fn insert(&mut self, key: &[u8], value: Value, access_s: u32) -> Id {
+        self.insert_hashed(self.hash(key), key, value, access_s)
+    }
+
+    /// As [`Db::insert`], when the name's [`Db::hash`] is known. O(1) amortised besides the copy of the name.
+    pub fn insert_hashed(&mut self, hash: Hash, key: &[u8], value: Value, access_s: u32) -> Id {
+        let id = self.records.insert(Record {
+            deadline: NEVER,
+            stamp: 0,
+            hash: hash.place,
+            key: Key::new(key, access_s),
+            value,
+        });
+        let records = &self.records;
+        self.index.insert(hash, id, |i| place(records, i));
+        id
+    }
+
+    /// Takes a key out; what comes back still tells the deadline it had. O(1) amortised; hashes nothing.
+    ///
+    /// # Panics
+    /// If the key was removed since `id` was found.
+    pub fn remove(&mut self, id: Id) -> Record {
+        let deadline = self.get(id).deadline;
+        self.set_deadline(id, None);
+        let mut record = self.unlink(id);
+        record.deadline = deadline;
+        record
+    }
+
+    /// Takes a record out of the table and the pages.
+    fn unlink(&mut self, id: Id) -> Record {
+        let hash = self.get(id).hash;
+        let records = &self.records;
+        self.index.remove(hash, id, |i| place(records, i));
+        self.records.remove(id).expect("looked at just now")
+    }
+
+    /// The deadline of `id` in unix ms, if it has one.
+    #[inline]
+    pub fn deadline(&self, id: Id) -> Option<u64> {
+        let deadline = self.get(id).deadline;
+        (deadline != NEVER).then_some(deadline)
+    }
+
+    /// Gives `id` a deadline or takes it away. O(1): a later deadline only rewrites the record, taking
+    /// away only marks it.
+    pub fn set_deadline(&mut self, id: Id, deadline: Option<u64>) {
+        // u64::MAX stands for "never"; no clock gets there.
+        let new = deadline.map_or(NEVER, |d| d.min(NEVER - 1));
+        let stamp = match self.stamp.wrapping_add(1) {
+            0 => 1,
+            n => n,
+        };
+        let record = self.records.get_mut(id).expect("the id was found under this lock");
+        let old = std::mem::replace(&mut record.deadline, new);
+        match (old, new) {
+            (NEVER, NEVER) => {}
+            (NEVER, _) => {
+                record.stamp = stamp;
+                self.stamp = stamp;
+                self.with_deadline += 1;
+                self.wheel.insert(new, id, stamp);
+            }
+            (_, NEVER) => {
+                record.stamp = 0;
+                self.with_deadline -= 1;
+                self.wheel.forget(&self.records);
+            }
+            _ if new < old => {
+                record.stamp = stamp;
+                self.stamp = stamp;
+                self.wheel.insert(new, id, stamp);
+                self.wheel.forget(&self.records);
+            }
+            _ => {}
+        }
+    }
+
+    /// When the wheel must be looked at next: a lower bound of the earliest deadline. O(1).
+    #[inline]
+    pub fn next_wakeup(&self) -> Option<u64> {
+        self.wheel.next_wakeup()
+    }
+
+    /// The earliest deadline, exactly.
+    pub fn next_deadline(&mut self) -> Option<u64> {
+        self.wheel.next_deadline(&self.records)
+    }
+
+    /// The next record that is due, in exact deadline order; it must be removed with [`Db::remove_due`].
+    /// Does at most `budget` steps of work and counts them off.
+    pub fn next_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
+        match self.wheel.step(now.read_ms(), &self.records, budget) {
+            Step::Due(due) => Expiry::Due(due.index),
+            Step::Busy => Expiry::Busy,
+            Step::Idle => Expiry::Idle,
+        }
+    }
+
+    /// Removes a record whose entry [`Db::next_due`] has taken out of the wheel. O(1).
+    ///
+    /// # Panics
+    /// If `id` is not the record that was due.
+    pub fn remove_due(&mut self, id: Id) -> Record {
+        self.with_deadline -= 1;
+        self.unlink(id)
+    }
+
+    /// All records in no particular order, due ones included.
+    pub fn iter(&self) -> impl Iterator<Item = (Id, &Record)> {
+        self.records.iter()
+    }
+
+    /// Visits the keys of a small piece of the table from `from` on; gives where to go on. See [`Index::scan`].
+    pub fn scan(&self, from: u32, visit: impl FnMut(Id)) -> Option<u32> {
+        let records = &self.records;
+        self.index.scan(from, |i| place(records, i), visit)
+    }
+
+    /// A key at random, due or not.
+    pub fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<Id> {
+        self.records.at_random(random)
+    }
+
+    /// Bytes of records, table and wheel, without what values keep elsewhere.
+    pub fn memory(&self) -> DbMemory {
+        DbMemory {
+            records: self.records.memory(),
+            index: self.index.memory(),
+            wheel: self.wheel.memory(),
+            index_places: self.index.places(),
+        }
+    }
+
+    /// Bytes that one key takes: its record, what its name and value keep elsewhere, its part of the table, and its
+    /// entry in the wheel if it has a deadline. O(parts of the table).
+    ///
+    /// # Panics
+    /// If the key was removed since `id` was found.
+    pub fn key_memory(&self, id: Id) -> usize {
+        let record = self.get(id);
+        let table = self.index.memory().div_ceil(self.len().max(1));
+        let entry = if record.deadline == NEVER {
+            0
+        } else {
+            WHEEL_ENTRY_BYTES
+        };
+        RECORD_BYTES + record.key.heap_bytes() + record.value.heap_bytes() + table + entry
+    }
+
+    /// Entries in the wheel, dead ones included.
+    pub fn wheel_entries(&self) -> usize {
+        self.wheel.entries()
+    }
+}
+
+/// Where a database's memory is, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DbMemory {
+    /// Pages of records.
+    pub records: usize,
+    /// The table.
+    pub index: usize,
+    /// The wheel.
+    pub wheel: usize,
+    /// Places in the table (a count, not bytes).
+    pub index_places: usize,
+}
+
+/// The hash place of a record that the table knows.
+fn place(records: &Records, id: Id) -> u32 {
+    records.get(id).map_or(0, |r| r.hash)
+}

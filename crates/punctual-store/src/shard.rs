@@ -1,0 +1,158 @@
+//! The keyspace, split by Redis's hash slots into shards, each behind a lock.
+//!
+//! Ground rules: whoever needs several shards locks them in ascending order (only [`crate::turn::Turn`] locks).
+//! A shard's `wakeup` may be read without the lock; it is written under it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use ahash::RandomState;
+use crc::{CRC_16_XMODEM, Crc, Table};
+use parking_lot::Mutex;
+
+use crate::db::Db;
+
+/// Hash slots of Redis Cluster.
+const SLOTS: usize = 16_384;
+/// No wake-up is needed.
+pub const NO_WAKEUP: u64 = u64::MAX;
+
+static CRC16: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
+
+/// Redis's hash slot of a key: CRC16 of the part in braces if there is one, else of the whole key.
+///
+/// ```
+/// use punctual_store::hash_slot;
+/// assert_eq!(hash_slot(b"foo"), 12182);
+/// assert_eq!(hash_slot(b"{foo}.bar"), hash_slot(b"foo"));
+/// assert_eq!(hash_slot(b"{}foo"), hash_slot(b"{}foo"));
+/// ```
+pub fn hash_slot(key: &[u8]) -> usize {
+    let tag = key
+        .iter()
+        .position(|&b| b == b'{')
+        .and_then(|open| {
+            let rest = &key[open + 1..];
+            let close = rest.iter().position(|&b| b == b'}')?;
+            (close > 0).then(|| &rest[..close])
+        })
+        .unwrap_or(key);
+    usize::from(CRC16.checksum(tag)) % SLOTS
+}
+
+/// One shard: its part of every database.
+pub struct Shard {
+    /// By database number.
+    pub dbs: Vec<Db>,
+}
+
+impl Shard {
+    /// Lower bound of the earliest deadline in any database.
+    pub fn next_wakeup(&self) -> u64 {
+        self.dbs
+            .iter()
+            .filter_map(Db::next_wakeup)
+            .min()
+            .unwrap_or(NO_WAKEUP)
+    }
+}
+
+/// A shard behind its lock, on cache lines of its own.
+#[repr(align(128))]
+pub(crate) struct Locked {
+    pub(crate) shard: Mutex<Shard>,
+    /// When the shard must be looked at; [`NO_WAKEUP`] if never.
+    pub(crate) wakeup: AtomicU64,
+}
+
+/// The whole keyspace.
+///
+/// ```
+/// use punctual_store::{Store, StoreOptions};
+/// let store = Store::new(StoreOptions { shards: 4, databases: 16 });
+/// assert_eq!(store.shards(), 4);
+/// ```
+pub struct Store {
+    pub(crate) locked: Box<[Locked]>,
+    databases: usize,
+    /// Whether due keys go by themselves (DEBUG SET-ACTIVE-EXPIRE).
+    active_expire: AtomicBool,
+    /// Longest string (`proto-max-bulk-len`).
+    string_max: AtomicU64,
+}
+
+/// The fixed shape of a [`Store`].
+#[derive(Clone, Copy, Debug)]
+pub struct StoreOptions {
+    /// Number of shards, at least 1; a power of two is best.
+    pub shards: usize,
+    /// Number of databases, at least 1.
+    pub databases: usize,
+}
+
+impl Store {
+    /// An empty keyspace.
+    pub fn new(options: StoreOptions) -> Self {
+        let hasher = RandomState::new();
+        let databases = options.databases.max(1);
+        let locked = (0..options.shards.clamp(1, SLOTS))
+            .map(|_| Locked {
+                shard: Mutex::new(Shard {
+                    dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
+                }),
+                wakeup: AtomicU64::new(NO_WAKEUP),
+            })
+            .collect();
+        Self {
+            locked,
+            databases,
+            active_expire: AtomicBool::new(true),
+            string_max: AtomicU64::new(512 << 20),
+        }
+    }
+
+    /// Number of shards.
+    pub fn shards(&self) -> usize {
+        self.locked.len()
+    }
+
+    /// Number of databases.
+    pub fn databases(&self) -> usize {
+        self.databases
+    }
+
+    /// The shard that holds `key`. O(length), O(1) with one shard.
+    #[inline]
+    pub fn shard_of(&self, key: &[u8]) -> usize {
+        match self.locked.len() {
+            1 => 0,
+            n => hash_slot(key) % n,
+        }
+    }
+
+    /// When shard `shard` must be looked at next (unix ms; a lower bound), `None` if it has no deadlines or
+    /// active expiry is off. Takes no lock.
+    pub fn next_wakeup(&self, shard: usize) -> Option<u64> {
+        let at = self.locked[shard].wakeup.load(Ordering::Acquire);
+        (at != NO_WAKEUP && self.active_expire()).then_some(at)
+    }
+
+    /// Whether due keys go by themselves.
+    pub fn active_expire(&self) -> bool {
+        self.active_expire.load(Ordering::Relaxed)
+    }
+
+    /// Lets due keys go by themselves, or only when they are touched.
+    pub fn set_active_expire(&self, on: bool) {
+        self.active_expire.store(on, Ordering::Relaxed);
+    }
+
+    /// Longest string in bytes.
+    pub fn string_max(&self) -> u64 {
+        self.string_max.load(Ordering::Relaxed)
+    }
+
+    /// Sets the longest string in bytes.
+    pub fn set_string_max(&self, bytes: u64) {
+        self.string_max.store(bytes, Ordering::Relaxed);
+    }
+}

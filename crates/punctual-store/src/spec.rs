@@ -1,0 +1,303 @@
+//! What a command is, as data: one row beside its handler, from which COMMAND, COMMAND DOCS, the arity
+//! check, the key lookup and the ACL categories all derive.
+//!
+//! A row names its handler of type `H`: the keyspace's handlers and the server's own (connections,
+//! configuration) are different functions in the same kind of row.
+
+use punctual_resp::Args;
+
+/// Redis's command flags, as COMMAND INFO names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags(u32);
+
+/// Declares the flag constants and the table of their names, in Redis's order.
+macro_rules! flags {
+    ($($name:ident = $bit:expr, $text:expr, $doc:expr;)*) => {
+        impl Flags {
+            $(#[doc = $doc] pub const $name: Self = Self(1 << $bit);)*
+            const NAMES: &'static [(Self, &'static str)] = &[$((Self::$name, $text)),*];
+        }
+    };
+}
+
+flags! {
+    WRITE = 0, "write", "May change the keyspace.";
+    READONLY = 1, "readonly", "Reads keys and changes nothing.";
+    DENYOOM = 2, "denyoom", "May make the keyspace larger.";
+    ADMIN = 4, "admin", "Administration.";
+    PUBSUB = 5, "pubsub", "Publish and subscribe.";
+    NOSCRIPT = 6, "noscript", "Not from scripts.";
+    BLOCKING = 8, "blocking", "May block its client.";
+    LOADING = 9, "loading", "Allowed while a snapshot is loaded.";
+    STALE = 10, "stale", "Allowed on a stale replica.";
+    SKIP_MONITOR = 11, "skip_monitor", "Not shown to MONITOR.";
+    SKIP_SLOWLOG = 12, "skip_slowlog", "Not kept in the slow log.";
+    FAST = 14, "fast", "O(1) or O(log N).";
+    NO_AUTH = 15, "no_auth", "Allowed before AUTH.";
+    MAY_REPLICATE = 16, "may_replicate", "May produce replication traffic.";
+    NO_MULTI = 24, "no_multi", "Not inside MULTI.";
+    MOVABLE_KEYS = 18, "movablekeys", "The key positions depend on the arguments.";
+    ALLOW_BUSY = 26, "allow_busy", "Allowed while a script runs.";
+    WHOLE = 30, "", "Ours: works on the whole keyspace, so every shard is locked.";
+}
+
+impl Flags {
+    /// No flags.
+    pub const NONE: Self = Self(0);
+
+    /// Both sets of flags.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is in here.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The names that COMMAND INFO shows.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES
+            .iter()
+            .filter(move |(flag, name)| self.has(*flag) && !name.is_empty())
+            .map(|(_, name)| *name)
+    }
+}
+
+impl std::ops::BitOr for Flags {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        self.or(other)
+    }
+}
+
+/// Where a command's keys stand among its arguments.
+#[derive(Clone, Copy, Debug)]
+pub enum Keys {
+    /// It has none.
+    None,
+    /// From `first` to `last` (negative: counted from the end) in steps of `step`, as COMMAND INFO says it.
+    Range {
+        /// First key's position; the command's name is at 0.
+        first: usize,
+        /// Last key's position, -1 for the last argument.
+        last: i32,
+        /// Distance from key to key.
+        step: usize,
+    },
+    /// Positions depend on the arguments: the function pushes each key's position.
+    /// It is called after the arity check, and pushes nothing for arguments that make no sense.
+    Found(fn(Args<'_>, &mut dyn FnMut(usize))),
+}
+
+impl Keys {
+    /// Calls `visit` with the position of each key in `args`.
+    pub fn each(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
+        match *self {
+            Self::None => {}
+            Self::Range { first, last, step } => {
+                let end = if last >= 0 {
+                    last as usize
+                } else {
+                    args.len().saturating_sub(last.unsigned_abs() as usize)
+                };
+                let mut at = first;
+                while at <= end && at < args.len() {
+                    visit(at);
+                    at += step.max(1);
+                }
+            }
+            Self::Found(find) => find(args, visit),
+        }
+    }
+}
+
+/// The family a command belongs to: COMMAND DOCS' group, and an ACL category.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Keys of any type.
+    Generic,
+    /// Strings.
+    String,
+    /// Connections.
+    Connection,
+    /// The server itself.
+    Server,
+    /// Publish and subscribe.
+    Pubsub,
+}
+
+impl Group {
+    /// The name that COMMAND DOCS shows.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Generic => "generic",
+            Self::String => "string",
+            Self::Connection => "connection",
+            Self::Server => "server",
+            Self::Pubsub => "pubsub",
+        }
+    }
+
+    /// The ACL category that comes with the group, if any.
+    const fn category(self) -> Option<&'static str> {
+        match self {
+            Self::Generic => Some("keyspace"),
+            Self::String => Some("string"),
+            Self::Connection => Some("connection"),
+            Self::Pubsub => Some("pubsub"),
+            Self::Server => None,
+        }
+    }
+}
+
+/// One command or subcommand: its facts and its handler.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<H: 'static> {
+    /// Lower-case name; a subcommand's own name only (`"id"` of `client|id`).
+    pub name: &'static str,
+    /// Number of arguments, the name counted (a subcommand's container too); negative: at least so many.
+    pub arity: i32,
+    /// Flags.
+    pub flags: Flags,
+    /// Positions of the keys.
+    pub keys: Keys,
+    /// Family.
+    pub group: Group,
+    /// ACL categories besides those that follow from flags and group.
+    pub categories: &'static [&'static str],
+    /// Redis version that brought it.
+    pub since: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Its cost.
+    pub complexity: &'static str,
+    /// What runs it; a container without a handler of its own has `None`.
+    pub handler: Option<H>,
+    /// Subcommands, for a container.
+    pub subcommands: &'static [Row<H>],
+}
+
+impl<H> Row<H> {
+    /// A row with the facts that every command has; no keys, no further categories.
+    pub const fn new(name: &'static str, arity: i32, flags: Flags, group: Group, handler: H) -> Self
+    where
+        H: Copy,
+    {
+        Self {
+            name,
+            arity,
+            flags,
+            keys: Keys::None,
+            group,
+            categories: &[],
+            since: "1.0.0",
+            summary: "",
+            complexity: "",
+            handler: Some(handler),
+            subcommands: &[],
+        }
+    }
+
+    /// A container, which only has subcommands.
+    pub const fn container(
+        name: &'static str,
+        group: Group,
+        subcommands: &'static [Row<H>],
+    ) -> Self
+    where
+        H: Copy,
+    {
+        Self {
+            name,
+            arity: -2,
+            flags: Flags::NONE,
+            keys: Keys::None,
+            group,
+            categories: &[],
+            since: "1.0.0",
+            summary: "",
+            complexity: "Depends on subcommand.",
+            handler: None,
+            subcommands,
+        }
+    }
+
+    /// With keys from `first` to `last` in steps of `step`.
+    #[must_use]
+    pub const fn keys(mut self, first: usize, last: i32, step: usize) -> Self {
+        self.keys = Keys::Range { first, last, step };
+        self
+    }
+
+    /// With a function that finds the keys.
+    #[must_use]
+    pub const fn found_keys(mut self, find: fn(Args<'_>, &mut dyn FnMut(usize))) -> Self {
+        self.keys = Keys::Found(find);
+        self
+    }
+
+    /// With further ACL categories.
+    #[must_use]
+    pub const fn categories(mut self, categories: &'static [&'static str]) -> Self {
+        self.categories = categories;
+        self
+    }
+
+    /// With its documentation: since when, complexity, summary.
+    #[must_use]
+    pub const fn doc(
+        mut self,
+        since: &'static str,
+        complexity: &'static str,
+        summary: &'static str,
+    ) -> Self {
+        self.since = since;
+        self.complexity = complexity;
+        self.summary = summary;
+        self
+    }
+
+    /// Whether `count` arguments (the name counted) are allowed.
+    pub const fn takes(&self, count: usize) -> bool {
+        if self.arity >= 0 {
+            count == self.arity as usize
+        } else {
+            count >= self.arity.unsigned_abs() as usize
+        }
+    }
+
+    /// All ACL categories, without the `@`, in Redis's order of deriving them.
+    pub fn all_categories(&self) -> Vec<&'static str> {
+        let mut all: Vec<&'static str> = Vec::new();
+        let mut add = |category| {
+            if !all.contains(&category) {
+                all.push(category);
+            }
+        };
+        if self.flags.has(Flags::WRITE) {
+            add("write");
+        }
+        if self.flags.has(Flags::READONLY) {
+            add("read");
+        }
+        self.categories.iter().copied().for_each(&mut add);
+        // A container does nothing itself: its subcommands carry the family.
+        if self.handler.is_some() {
+            self.group.category().into_iter().for_each(&mut add);
+        }
+        if self.flags.has(Flags::ADMIN) {
+            add("admin");
+            add("dangerous");
+        }
+        if self.flags.has(Flags::PUBSUB) {
+            add("pubsub");
+        }
+        add(if self.flags.has(Flags::FAST) { "fast" } else { "slow" });
+        if self.flags.has(Flags::BLOCKING) {
+            add("blocking");
+        }
+        all
+    }
+}

@@ -1,0 +1,216 @@
+//! A turn: some commands and expiries at one instant, with the locks they need.
+//!
+//! A turn keeps the shards it locked until it needs others or is [released](Turn::release), so a
+//! pipeline pays for one lock. Ground rules: locks are taken in ascending order, all at once; a turn must be
+//! released before its thread waits for anything.
+
+use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
+use punctual_resp::{Args, Reply};
+use smallvec::SmallVec;
+
+use crate::db::Db;
+use crate::error::Error;
+use crate::events::{Classes, Sink};
+use crate::shard::{Shard, Store};
+use crate::spec::{Flags, Row};
+use crate::time::Now;
+
+/// What runs a command on the keyspace.
+pub type Handler = fn(&mut Cx<'_, '_>, Args<'_>, &mut Reply<'_>) -> Result<(), Error>;
+
+/// A row of a keyspace command.
+pub type Command = Row<Handler>;
+
+/// What commands and expiries have counted; the caller adds it up and resets it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Reads of keys that were there.
+    pub hits: u64,
+    /// Reads of keys that were not.
+    pub misses: u64,
+    /// Keys gone at their deadline.
+    pub expired: u64,
+    /// Of those, the ones that a command met before the wheel did.
+    pub expired_on_touch: u64,
+    /// Changes to the keyspace.
+    pub dirty: u64,
+}
+
+type Held<'s> = SmallVec<[(usize, MutexGuard<'s, Shard>); 1]>;
+
+/// Some commands at one instant.
+pub struct Turn<'s> {
+    /// The keyspace.
+    pub store: &'s Store,
+    /// The instant. The caller may move it between commands.
+    pub now: Now,
+    /// Where events go.
+    pub sink: &'s mut dyn Sink,
+    /// Which events are wanted.
+    pub classes: Classes,
+    /// What was counted so far.
+    pub stats: Stats,
+    /// Databases that were flushed: dropping them takes time in proportion to their keys, so the caller does it
+    /// after the turn, on another thread if they are large.
+    pub discarded: Vec<Db>,
+    /// Ascending by shard number.
+    held: Held<'s>,
+}
+
+impl<'s> Turn<'s> {
+    /// A turn at `now`; nothing is locked yet.
+    pub fn new(store: &'s Store, now: Now, sink: &'s mut dyn Sink, classes: Classes) -> Self {
+        Self {
+            store,
+            now,
+            sink,
+            classes,
+            stats: Stats::default(),
+            discarded: Vec::new(),
+            held: SmallVec::new(),
+        }
+    }
+
+    /// Unlocks everything, and tells the sink about wake-ups that became earlier.
+    pub fn release(&mut self) {
+        for (number, shard) in self.held.drain(..) {
+            let next = shard.next_wakeup();
+            let known = &self.store.locked[number].wakeup;
+            let before = known.swap(next, Ordering::AcqRel);
+            drop(shard);
+            if next < before {
+                self.sink.wake(number, next);
+            }
+        }
+    }
+
+    /// Runs one command on database `db`. The reply is one whole reply, an error's text included; whether it
+    /// was an error is told.
+    pub fn run(
+        &mut self,
+        command: &Command,
+        db: usize,
+        touch: bool,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Error> {
+        let Some(handler) = command.handler else {
+            return Err(Error::Syntax);
+        };
+        self.lock_for(command, args);
+        let start = reply.len();
+        let mut cx = Cx {
+            turn: self,
+            db,
+            touch,
+            write: command.flags.has(Flags::WRITE),
+        };
+        handler(&mut cx, args, reply).inspect_err(|_| reply.truncate(start))
+    }
+
+    /// Locks what `command` needs; keeps what is held if that is enough.
+    fn lock_for(&mut self, command: &Command, args: Args<'_>) {
+        if command.flags.has(Flags::WHOLE) {
+            return self.lock_all();
+        }
+        if self.store.shards() == 1 {
+            if self.held.is_empty() {
+                self.lock(&[0]);
+            }
+            return;
+        }
+        let mut needed: SmallVec<[usize; 8]> = SmallVec::new();
+        let store = self.store;
+        command.keys.each(args, &mut |at| {
+            if let Some(key) = args.get(at) {
+                needed.push(store.shard_of(key));
+            }
+        });
+        needed.sort_unstable();
+        needed.dedup();
+        if !needed.iter().all(|n| self.holds(*n)) {
+            self.lock(&needed);
+        }
+    }
+
+    fn holds(&self, shard: usize) -> bool {
+        self.held.binary_search_by_key(&shard, |h| h.0).is_ok()
+    }
+
+    /// Locks just `shards` (ascending, no number twice).
+    fn lock(&mut self, shards: &[usize]) {
+        self.release();
+        for &number in shards {
+            self.held.push((number, self.store.locked[number].shard.lock()));
+        }
+    }
+
+    /// Locks every shard.
+    pub fn lock_all(&mut self) {
+        if self.held.len() < self.store.shards() {
+            let all: Vec<usize> = (0..self.store.shards()).collect();
+            self.lock(&all);
+        }
+    }
+
+    /// Locks shard `number` alone, unless it is held already.
+    pub fn lock_one(&mut self, number: usize) {
+        if !self.holds(number) {
+            self.lock(&[number]);
+        }
+    }
+
+    /// The database `db` in each shard that is held.
+    pub fn held_dbs(&mut self, db: usize) -> impl Iterator<Item = (usize, &mut Db)> {
+        self.held.iter_mut().map(move |(n, shard)| (*n, &mut shard.dbs[db]))
+    }
+
+    /// The shards that are held.
+    pub(crate) fn held_shards(&mut self) -> impl Iterator<Item = (usize, &mut Shard)> {
+        self.held.iter_mut().map(|(n, shard)| (*n, &mut **shard))
+    }
+
+    /// Database `db` of shard `number`.
+    ///
+    /// # Panics
+    /// If the shard is not held.
+    #[inline]
+    pub(crate) fn shard_db(&mut self, number: usize, db: usize) -> &mut Db {
+        let at = if self.held.len() == 1 && self.held[0].0 == number {
+            0
+        } else {
+            self.held
+                .binary_search_by_key(&number, |h| h.0)
+                .expect("a command names its keys in its row")
+        };
+        &mut self.held[at].1.dbs[db]
+    }
+
+    /// Tells an event, if its class is wanted.
+    #[inline]
+    pub fn notify(&mut self, db: usize, class: Classes, event: &str, key: &[u8]) {
+        if self.classes.wants(class) {
+            self.sink.keyspace(db, class, event, key);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// What a handler works with: the turn, and the client's choices.
+pub struct Cx<'t, 's> {
+    /// The turn.
+    pub turn: &'t mut Turn<'s>,
+    /// The client's database.
+    pub db: usize,
+    /// Whether reads count as uses (CLIENT NO-TOUCH).
+    pub touch: bool,
+    /// Whether the command may write: its look-ups count no hits and misses.
+    pub write: bool,
+}

@@ -1,0 +1,208 @@
+//! The 80-bit floats that INCRBYFLOAT counts in: what Redis gets from `long double` on x86.
+//!
+//! Ground rules: text is read as C's `strtold` reads it (correctly rounded, hexadecimal floats included), sums
+//! are rounded to nearest even in the x87 format, and text is written as `%.17Lf` without the trailing
+//! zeros. So the answers are the same on every machine, and those of a Redis on x86.
+
+use rustc_apfloat::Float as _;
+use rustc_apfloat::ieee::X87DoubleExtended;
+
+/// Texts of this length and longer are refused, as Redis's buffer has so many bytes.
+const TEXT_MAX: usize = 5 * 1024;
+/// Digits after the point.
+const FRACTION_DIGITS: usize = 17;
+const FRACTION_SCALE: u128 = 10u128.pow(FRACTION_DIGITS as u32);
+/// Bits of the significand, the leading one included.
+const PRECISION: u32 = 64;
+const EXPONENT_BIAS: i32 = 16_383;
+
+/// An x87 extended-precision number; never NaN when it was read from text.
+#[derive(Clone, Copy, Debug)]
+pub struct Float(X87DoubleExtended);
+
+impl Float {
+    /// Reads a number, the whole of `text`: an optional sign, then decimal digits with an optional point and
+    /// exponent, or `0x` and the same in hexadecimal with a `p` exponent, or `inf` or `infinity` in any case.
+    /// `None` for everything else, for NaN, and for numbers that are too large for the format or so
+    /// small that they would become zero. O(n log n) or so in the length, which is bounded.
+    ///
+    /// ```
+    /// use punctual_store::value::float::Float;
+    /// let text = |s: &str| Float::parse(s.as_bytes()).map(|f| String::from_utf8(f.text()).unwrap());
+    /// assert_eq!(text("3.0e3").as_deref(), Some("3000"));
+    /// assert_eq!(text("0x1p-2").as_deref(), Some("0.25"));
+    /// assert_eq!(text(" 1"), None);
+    /// ```
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        if text.len() >= TEXT_MAX {
+            return None;
+        }
+        let (negative, magnitude) = match text {
+            [b'-', rest @ ..] => (true, rest),
+            [b'+', rest @ ..] => (false, rest),
+            _ => (false, text),
+        };
+        let value = parse_magnitude(magnitude)?;
+        Some(Self(if negative { -value } else { value }))
+    }
+
+    /// The sum, rounded to nearest even. O(1).
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self((self.0 + other.0).value)
+    }
+
+    /// Whether it is neither infinite nor NaN.
+    pub fn is_finite(self) -> bool {
+        self.0.is_finite()
+    }
+
+    /// The number in plain decimal notation with at most 17 digits after the point, without trailing zeros;
+    /// `-0` is `0`. At most 4,952 bytes. For numbers that are not finite the text has no meaning.
+    pub fn text(self) -> Vec<u8> {
+        let bits = self.0.to_bits();
+        let significand = bits as u64;
+        let biased = (bits >> PRECISION) as i32 & 0x7fff;
+        // Denormals have the exponent of the smallest normal number.
+        let exponent = biased.max(1) - EXPONENT_BIAS - (PRECISION as i32 - 1);
+        let mut out = Vec::with_capacity(24);
+        if self.0.is_negative() {
+            out.push(b'-');
+        }
+        if exponent > 0 {
+            write_shifted(&mut out, significand, exponent.unsigned_abs());
+        } else {
+            write_fixed(&mut out, significand, exponent.unsigned_abs());
+        }
+        if out == b"-0" {
+            out.remove(0);
+        }
+        out
+    }
+}
+
+impl From<i64> for Float {
+    /// Exact: the significand holds any `i64`.
+    fn from(int: i64) -> Self {
+        Self(X87DoubleExtended::from_i128(i128::from(int)).value)
+    }
+}
+
+/// A number without its sign.
+fn parse_magnitude(text: &[u8]) -> Option<X87DoubleExtended> {
+    if text.eq_ignore_ascii_case(b"inf") || text.eq_ignore_ascii_case(b"infinity") {
+        return Some(X87DoubleExtended::INFINITY);
+    }
+    let (hexadecimal, digits) = match text {
+        [b'0', b'x' | b'X', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    let shape = Shape::of(digits, hexadecimal)?;
+    let text = std::str::from_utf8(text).ok()?;
+    let value: X87DoubleExtended = if hexadecimal && !shape.exponent {
+        format!("{text}p0").parse().ok()?
+    } else {
+        text.parse().ok()?
+    };
+    let vanished = value.is_zero() && !shape.zero;
+    (value.is_finite() && !vanished).then_some(value)
+}
+
+/// What the text of a number looks like.
+struct Shape {
+    /// It has an exponent.
+    exponent: bool,
+    /// All digits of the significand are zeros.
+    zero: bool,
+}
+
+impl Shape {
+    /// `None` if the text is no number.
+    fn of(text: &[u8], hexadecimal: bool) -> Option<Self> {
+        let is_mark = |b: u8| b.eq_ignore_ascii_case(if hexadecimal { &b'p' } else { &b'e' });
+        let mark = text.iter().position(|&b| is_mark(b));
+        let (significand, exponent) = match mark {
+            Some(at) => (&text[..at], Some(&text[at + 1..])),
+            None => (text, None),
+        };
+        let is_digit = |b: &u8| {
+            if hexadecimal {
+                b.is_ascii_hexdigit()
+            } else {
+                b.is_ascii_digit()
+            }
+        };
+        let digits = significand.iter().filter(|b| is_digit(b)).count();
+        let points = significand.iter().filter(|&&b| b == b'.').count();
+        if digits == 0 || points > 1 || digits + points != significand.len() {
+            return None;
+        }
+        if let Some(exponent) = exponent {
+            let digits = match exponent {
+                [b'+' | b'-', digits @ ..] => digits,
+                digits => digits,
+            };
+            if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+                return None;
+            }
+        }
+        Some(Self {
+            exponent: exponent.is_some(),
+            zero: significand.iter().all(|&b| matches!(b, b'0' | b'.')),
+        })
+    }
+}
+
+/// Writes `significand / 2^shift`, rounded to nearest even at the last digit after the point.
+fn write_fixed(out: &mut Vec<u8>, significand: u64, shift: u32) {
+    // Below 2^64 x 2^57, so no digit is lost.
+    let scaled = u128::from(significand) * FRACTION_SCALE;
+    let rounded = if shift < u128::BITS {
+        let floor = scaled >> shift;
+        let rest = scaled & ((1 << shift) - 1);
+        let half = if shift == 0 { u128::MAX } else { 1 << (shift - 1) };
+        floor + u128::from(rest > half || (rest == half && floor & 1 == 1))
+    } else {
+        0
+    };
+    let mut buffer = itoa::Buffer::new();
+    out.extend_from_slice(buffer.format(rounded / FRACTION_SCALE).as_bytes());
+    let fraction = rounded % FRACTION_SCALE;
+    if fraction > 0 {
+        let digits = format!("{fraction:0FRACTION_DIGITS$}");
+        out.push(b'.');
+        out.extend_from_slice(digits.trim_end_matches('0').as_bytes());
+    }
+}
+
+/// Writes `significand x 2^shift`: schoolbook arithmetic in base 10^9. O(shift^2).
+fn write_shifted(out: &mut Vec<u8>, significand: u64, shift: u32) {
+    const BASE: u64 = 1_000_000_000;
+    let mut limbs: Vec<u32> = Vec::new();
+    let mut rest = significand;
+    while rest > 0 {
+        limbs.push((rest % BASE) as u32);
+        rest /= BASE;
+    }
+    let mut left = shift;
+    while left > 0 {
+        let step = left.min(32);
+        let mut carry = 0;
+        for limb in &mut limbs {
+            // Below 2^30 x 2^32 + 2^33.
+            let wide = (u64::from(*limb) << step) + carry;
+            *limb = (wide % BASE) as u32;
+            carry = wide / BASE;
+        }
+        while carry > 0 {
+            limbs.push((carry % BASE) as u32);
+            carry /= BASE;
+        }
+        left -= step;
+    }
+    let mut limbs = limbs.iter().rev();
+    out.extend_from_slice(limbs.next().map_or("0".into(), u32::to_string).as_bytes());
+    for limb in limbs {
+        out.extend_from_slice(format!("{limb:09}").as_bytes());
+    }
+}
