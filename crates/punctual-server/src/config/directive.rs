@@ -102,6 +102,10 @@ pub(crate) const fn file_name(
     row(name, Kind::Text(TextRule::FileName(refusal)), default)
 }
 
+pub(crate) const fn host_name(name: &'static str) -> Directive {
+    row(name, Kind::Text(TextRule::HostName), "")
+}
+
 pub(crate) const fn special(name: &'static str, kind: Kind, default: &'static str) -> Directive {
     row(name, kind, default)
 }

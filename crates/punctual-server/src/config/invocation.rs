@@ -161,7 +161,7 @@ mod tests {
             parse(&["a.conf", "--port", "7", "-"]),
             (Some("a.conf".into()), true, vec!["port \"7\"".to_owned()])
         );
-        assert_eq!(parse(&["-", "--port", "7"]).1, true);
+        assert!(parse(&["-", "--port", "7"]).1);
         assert_eq!(
             lines(&["--bind", "a", "b", "--port", "1"]),
             ["bind \"a\" \"b\"", "port \"1\""]

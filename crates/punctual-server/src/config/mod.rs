@@ -10,12 +10,13 @@
 //! - nothing here acts: no socket is bound, no directory entered, no log line written. The only files touched
 //!   are those that hold configuration.
 //!
-//! Text to value is `value`, lines to words `quoting`, the command line `invocation`, files and includes
-//! `source`, values back into the user's file `rewrite`.
+//! A line to words is `quoting`, words to a value `parse`, a value to text `value`; files and includes are
+//! `source`, the command line `invocation`, values back into the user's file `rewrite`.
 
 mod directive;
 mod error;
 mod invocation;
+mod parse;
 mod quoting;
 mod rewrite;
 mod settings;

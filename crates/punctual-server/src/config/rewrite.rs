@@ -119,7 +119,11 @@ fn lines_of(directive: &Directive, value: &Value, default: &Value) -> Vec<Line> 
     };
     match (value, directive.kind) {
         // An empty value is what a file without the line gives.
-        (Value::Text(text), Kind::Text(TextRule::Optional)) if text.is_empty() => Vec::new(),
+        (Value::Text(text), Kind::Text(TextRule::Optional | TextRule::HostName))
+            if text.is_empty() =>
+        {
+            Vec::new()
+        }
         (Value::Words(words), Kind::ReplicaOf) if words.is_empty() => Vec::new(),
         (Value::Words(_), Kind::Addresses) if !force => Vec::new(),
         // The directory must not depend on where the server is started next time.

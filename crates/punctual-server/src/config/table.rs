@@ -4,9 +4,9 @@
 //! absent, as in a Redis built without TLS: asking for encryption must not be quietly ignored.
 
 use super::directive::{
-    Directive, choice, file_name, integer, memory, optional, special, text, yes_no,
+    Directive, choice, file_name, host_name, integer, memory, optional, special, text, yes_no,
 };
-use super::value::Kind;
+use super::value::{Kind, TextRule};
 
 const INT: i64 = i32::MAX as i64;
 const LONG: i64 = i64::MAX;
@@ -29,8 +29,14 @@ const SYSLOG: &[&str] = &[
     "user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
 ];
 const FILE_NAME: &str = "dbfilename can't be a path, just a filename";
-const AOF_NAME: &str = "appendfilename can't be a path, just a filename";
-const AOF_DIR: &str = "appenddirname can't be a path, just a dirname";
+const AOF_NAME: Kind = Kind::Text(TextRule::NonEmptyFileName {
+    path: "appendfilename can't be a path, just a filename",
+    empty: "appendfilename can't be empty",
+});
+const AOF_DIR: Kind = Kind::Text(TextRule::NonEmptyFileName {
+    path: "appenddirname can't be a path, just a dirname",
+    empty: "appenddirname can't be empty",
+});
 const OUTPUT_LIMITS: &str = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
 
 /// One row per directive, by subject.
@@ -173,8 +179,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
 
     // The append-only file.
     yes_no("appendonly", "no").fixed("the append-only file is not implemented yet"),
-    file_name("appendfilename", "appendonly.aof", AOF_NAME).at_start(),
-    file_name("appenddirname", "appendonlydir", AOF_DIR).at_start(),
+    special("appendfilename", AOF_NAME, "appendonly.aof").at_start(),
+    special("appenddirname", AOF_DIR, "appendonlydir").at_start(),
     choice("appendfsync", &["everysec", "always", "no"], "everysec"),
     yes_no("no-appendfsync-on-rewrite", "no"),
     integer("auto-aof-rewrite-percentage", 0, INT, "100"),
@@ -225,7 +231,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("cluster-allow-pubsubshard-when-down", "yes"),
     yes_no("cluster-allow-replica-migration", "yes"),
     optional("cluster-announce-ip"),
-    optional("cluster-announce-hostname"),
+    host_name("cluster-announce-hostname"),
     optional("cluster-announce-human-nodename"),
     integer("cluster-announce-port", 0, 65535, "0"),
     integer("cluster-announce-tls-port", 0, 65535, "0"),
