@@ -1,1 +1,117 @@
-//! See the crate's description in Cargo.toml.
+//! Benchmarks of Redis-compatible servers: how late keys expire, what a command costs the server,
+//! what a key and a connection weigh.
+//!
+//! Behind `punctual bench`. Ground rules:
+//!
+//! - **The other side stands in the same run.** Servers are measured one after the other, never at
+//!   once (the machines have few cores), and rounds are interleaved, so that a slow minute of the
+//!   machine hits all of them.
+//! - **Cost is the server's own CPU**, read from `/proc`. Requests per second mostly show the load
+//!   generator, which shares the machine with the server.
+//! - **Nothing is remembered.** Every figure printed was measured in that run; the bars beside them
+//!   are constants of [`bars`] and no figure is ever derived from them.
+//! - **A server that was here before us stays as it was**: settings that we change are set back,
+//!   nothing is flushed unless asked for. Servers that we start live in a directory of their own
+//!   and die with us.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod bars;
+mod cleanup;
+mod client;
+mod clock;
+mod cpu;
+mod csv;
+mod error;
+mod events;
+mod idle;
+mod keyload;
+mod lateness;
+mod launch;
+mod load;
+mod machine;
+mod memory;
+mod options;
+mod plot;
+mod process;
+mod report;
+mod spread;
+mod storm;
+mod table;
+mod threads;
+mod workload;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::error::Error;
+use crate::options::{Bench, Cli};
+use crate::report::Report;
+
+/// Runs `punctual bench` with the arguments that follow the word `bench`.
+///
+/// Prints its tables to standard output and progress to standard error. Blocks until the run is
+/// over, which takes seconds (`--quick`) to many minutes.
+///
+/// # Exit code
+///
+/// 0 when the run finished; 1 when it could not be made, or when `--strict` was given and a bar
+/// was missed; 2 when the arguments make no sense; 128 + the signal's number when SIGINT, SIGTERM
+/// or SIGHUP ended it (servers that it started are stopped and settings set back first).
+///
+/// # Panics
+///
+/// Only when standard output cannot be written to.
+///
+/// # Examples
+///
+/// ```
+/// use std::process::ExitCode;
+///
+/// let code = punctual_bench::run(["--help"].iter().map(Into::into));
+/// assert_eq!(code, ExitCode::SUCCESS);
+/// ```
+pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.collect();
+    let cli =
+        match Cli::try_parse_from(std::iter::once("punctual bench".into()).chain(args.clone())) {
+            Ok(cli) => cli,
+            Err(error) => {
+                // A failed print (a closed pipe) leaves nothing better to do.
+                let _ = error.print();
+                return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            }
+        };
+    if let Err(error) = cleanup::install() {
+        eprintln!(
+            "punctual bench: signals cannot be watched ({error}); started servers may outlive an interrupt"
+        );
+    }
+    match measure(&cli, &args) {
+        Ok(report) if report.strict_failure() => ExitCode::from(1),
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("punctual bench: {error}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// Runs the measurement that the options name.
+fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
+    let mut report = Report::open(cli.command.output(), args)?;
+    match &cli.command {
+        Bench::Expiry(options) if options.storm => storm::run(options, &mut report)?,
+        Bench::Expiry(options) => lateness::run(options, &mut report)?,
+        Bench::Server(options) if options.memory => memory::run(options, &mut report)?,
+        Bench::Server(options) if options.idle.is_some() => idle::run(options, &mut report)?,
+        Bench::Server(options) if !options.threads.is_empty() => {
+            threads::run(options, &mut report)?
+        }
+        Bench::Server(options) => cpu::run(options, &mut report)?,
+    }
+    report.close()?;
+    Ok(report)
+}

@@ -1,0 +1,55 @@
+//! The bars that Punctual is held to. Figures are compared with them, never made from them.
+
+use std::time::Duration;
+
+/// Lateness of `expired` events as received, 1M keys over 45 s: the percentile's name and bound.
+pub(crate) const LATENESS: [(&str, f64, Duration); 3] = [
+    ("p50", 50.0, Duration::from_micros(500)),
+    ("p99", 99.0, Duration::from_millis(1)),
+    ("p99.9", 99.9, Duration::from_millis(5)),
+];
+
+/// 1M keys due in one millisecond: until the last is gone.
+pub(crate) const STORM_GONE: Duration = Duration::from_millis(1500);
+/// Meanwhile, 99 of 100 GETs.
+pub(crate) const STORM_GET_P99: Duration = Duration::from_millis(2);
+/// Meanwhile, every GET.
+pub(crate) const STORM_GET_MAX: Duration = Duration::from_millis(20);
+
+/// Server CPU per SET, GET and INCR, as a share of redis-server's, at this pipeline depth.
+pub(crate) const CPU_RATIO: [(u32, f64); 3] = [(64, 0.55), (16, 0.65), (1, 0.95)];
+
+/// The commands that [`CPU_RATIO`] is meant for.
+pub(crate) const CPU_TESTS: [&str; 3] = ["set", "get", "incr"];
+
+/// Resident bytes per key of 16 bytes with a value of 16 bytes.
+pub(crate) const BYTES_PER_KEY_WITH_TTL: f64 = 95.0;
+/// The same without a deadline.
+pub(crate) const BYTES_PER_KEY_WITHOUT_TTL: f64 = 75.0;
+
+/// "No measurable CPU" of idle connections: at most this share of one core above the same server
+/// without them. One part in a thousand is the one tick (10 ms) in ten seconds that `top` can see.
+pub(crate) const IDLE_CPU_SHARE: f64 = 0.001;
+
+/// The bound on the CPU ratio of this test at this depth, if there is one.
+pub(crate) fn cpu_ratio(test: &str, pipeline: u32) -> Option<f64> {
+    if !CPU_TESTS.contains(&test) {
+        return None;
+    }
+    CPU_RATIO
+        .iter()
+        .find(|(depth, _)| *depth == pipeline)
+        .map(|(_, bound)| *bound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_bar_names_is_judged() {
+        assert_eq!(cpu_ratio("get", 64), Some(0.55));
+        assert_eq!(cpu_ratio("get", 2), None);
+        assert_eq!(cpu_ratio("lpush", 64), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! What must be undone when the run ends, however it ends: started servers stopped, changed
+//! settings set back.
+//!
+//! A [`Guard`] runs its action once: when it is dropped, or when SIGINT, SIGTERM or SIGHUP comes.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+type Action = Box<dyn FnOnce() + Send>;
+
+/// Actions still to be run, with the guard each belongs to; run newest first.
+static PENDING: Mutex<(u64, Vec<(u64, Action)>)> = Mutex::new((0, Vec::new()));
+
+fn pending() -> MutexGuard<'static, (u64, Vec<(u64, Action)>)> {
+    // The list is whole between any two statements, so a panic elsewhere leaves it usable.
+    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs an action when it goes out of scope or when the process is told to end.
+#[must_use = "the action runs as soon as the guard is dropped"]
+#[derive(Debug)]
+pub(crate) struct Guard(u64);
+
+impl Guard {
+    /// Registers `action`.
+    pub(crate) fn new(action: impl FnOnce() + Send + 'static) -> Self {
+        let mut pending = pending();
+        pending.0 += 1;
+        let id = pending.0;
+        pending.1.push((id, Box::new(action)));
+        Self(id)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let action = {
+            let mut pending = pending();
+            let found = pending.1.iter().position(|(id, _)| *id == self.0);
+            found.map(|at| pending.1.remove(at).1)
+        };
+        if let Some(action) = action {
+            action();
+        }
+    }
+}
+
+/// Watches for the signals that end a program, from a thread of its own.
+pub(crate) fn install() -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            if let Some(signal) = signals.forever().next() {
+                let actions: Vec<_> = pending().1.drain(..).rev().collect();
+                for (_, action) in actions {
+                    action();
+                }
+                std::process::exit(128 + signal);
+            }
+        })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn runs_once_on_drop() {
+        let count = Arc::new(AtomicU32::new(0));
+        let seen = Arc::clone(&count);
+        let guard = Guard::new(move || {
+            seen.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 0);
+        drop(guard);
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+    }
+}

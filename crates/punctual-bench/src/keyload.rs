@@ -1,0 +1,73 @@
+//! Loading many keys fast: one connection, batches of commands, two batches on the way.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use punctual_resp::encode_command;
+
+use crate::client::Client;
+use crate::error::Result;
+
+/// Commands per batch: enough that system calls do not count, few enough that replies fit into a
+/// socket buffer.
+const BATCH: u64 = 512;
+
+/// Sends `count` commands, `encode` writing the bytes of each, and waits for all replies.
+///
+/// The first error reply is an `Err`; `name` says in it which command it was.
+pub(crate) fn load(
+    client: &mut Client,
+    count: u64,
+    name: &str,
+    bar: &ProgressBar,
+    mut encode: impl FnMut(u64, &mut Vec<u8>),
+) -> Result<()> {
+    let mut bytes = Vec::new();
+    let mut unanswered = 0;
+    let mut next = 0;
+    while next < count {
+        let end = count.min(next + BATCH);
+        bytes.clear();
+        for index in next..end {
+            encode(index, &mut bytes);
+        }
+        client.send(&bytes)?;
+        if unanswered > 0 {
+            client.replies(unanswered, name)?;
+        }
+        unanswered = (end - next) as usize;
+        bar.inc(end - next);
+        next = end;
+    }
+    client.replies(unanswered, name)
+}
+
+/// Keys loaded to see how fast the server takes them.
+const PROBES: u64 = 20_000;
+
+/// How long before the first deadline the loading of `count` keys should begin: twice what it would
+/// take at the speed of a small trial, and two seconds.
+pub(crate) fn lead(client: &mut Client, count: u64) -> Result<Duration> {
+    let bar = ProgressBar::hidden();
+    let mut name = Vec::new();
+    let mut probe = |index: u64| {
+        name.clear();
+        write!(name, "pb:probe:{index:017}").expect("a Vec takes everything");
+        name.clone()
+    };
+    let begun = Instant::now();
+    load(client, PROBES, "SET", &bar, |index, out| {
+        let name = probe(index);
+        encode_command(out, &[b"SET", name.as_slice(), VALUE, b"PX", b"60000"]);
+    })?;
+    let speed = begun.elapsed().div_f64(PROBES as f64);
+    load(client, PROBES, "UNLINK", &bar, |index, out| {
+        let name = probe(index);
+        encode_command(out, &[b"UNLINK", name.as_slice()]);
+    })?;
+    Ok(speed.mul_f64(2.0 * count as f64) + Duration::from_secs(2))
+}
+
+/// The value of loaded keys: 16 bytes.
+pub(crate) const VALUE: &[u8] = b"0123456789abcdef";

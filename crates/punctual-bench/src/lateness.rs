@@ -1,0 +1,383 @@
+//! `bench expiry`: how late the events of expired keys arrive.
+//!
+//! Many keys get deadlines spread evenly at random over some seconds, all of them after the loading
+//! is over, and are never touched again. Each name carries its deadline, so lateness is the time
+//! of reception minus the name.
+
+use std::time::{Duration, Instant};
+
+use punctual_resp::encode_command;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::clock::{sleep_until, unix_micros};
+use crate::csv::Measurement;
+use crate::error::{Error, Result};
+use crate::events::{Received, Receiver, key_name};
+use crate::launch::{self, Server};
+use crate::options::ExpiryOptions;
+use crate::plot::{self, Curve};
+use crate::process::{self, CpuTime};
+use crate::report::{self, Report, describe};
+use crate::spread::{self, Spread};
+use crate::table::{Table, millis, thousands};
+use crate::{bars, keyload};
+
+/// The percentiles of the table, by name.
+const COLUMNS: [(&str, f64); 6] = [
+    ("min", 0.0),
+    ("p50", 50.0),
+    ("p90", 90.0),
+    ("p99", 99.0),
+    ("p99.9", 99.9),
+    ("max", 100.0),
+];
+
+/// One server, one round.
+#[derive(Debug)]
+struct Run {
+    received: Received,
+    /// Keys whose event did not come in time.
+    missing: u64,
+    /// Server CPU from the first deadline to the last event, and how long that was.
+    cpu: Option<Duration>,
+    wall: Duration,
+    /// Resident bytes of the server: before loading, loaded, after the last event.
+    resident: [Option<u64>; 3],
+    /// Microseconds that a PUBLISH takes to a subscriber: what no server can undercut.
+    floor: hdrhistogram::Histogram<u64>,
+}
+
+/// Runs it on every server and reports.
+pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
+    let (candidates, mut notes) = launch::candidates(&options.target)?;
+    let servers = launch::open_all(&candidates, &[])?;
+    let (keys, rounds) = (options.keys(), options.rounds());
+    notes.push(
+        "one server after the other, never at once; lateness = time of reception - deadline".into(),
+    );
+    if servers.iter().any(|server| server.pid.is_none()) {
+        notes.push(
+            "lateness at a server on another machine includes the difference of the clocks".into(),
+        );
+    }
+    report.header(
+        &format!(
+            "Lateness of `expired` events: {} keys, deadlines over {} s, never touched again; {rounds} round(s)",
+            thousands(keys as f64),
+            options.spread().as_secs_f64()
+        ),
+        &servers.iter().map(describe).collect::<Vec<_>>(),
+        &notes,
+    );
+    let mut runs: Vec<Vec<Run>> = servers.iter().map(|_| Vec::new()).collect();
+    for round in 1..=rounds {
+        for (server, runs) in servers.iter().zip(&mut runs) {
+            let run = once(options, server, round)?;
+            record(report, server, round, &run)?;
+            runs.push(run);
+        }
+    }
+    print_table(report, &servers, &runs);
+    for (server, runs) in servers.iter().zip(&runs) {
+        print_sanity(server, &runs[runs.len() - 1]);
+    }
+    draw(report, &servers, &runs, keys, options.spread())
+}
+
+/// One server, one round: load, wait, collect.
+fn once(options: &ExpiryOptions, server: &Server, round: u32) -> Result<Run> {
+    let (keys, spread_ms) = (options.keys(), millis_of(options.spread()));
+    let mut client = server.client()?;
+    let _notify = server.set_for_now("notify-keyspace-events", "Ex")?;
+    let resident_before = server.pid.and_then(process::resident_bytes);
+    let lead = match options.lead {
+        Some(lead) => lead,
+        None => keyload::lead(&mut client, keys)?,
+    };
+    let receiver = Receiver::subscribe(server, keys)?;
+    let begun = Instant::now();
+    let first_ms = unix_micros() / 1000 + millis_of(lead);
+    let mut rng = ChaCha8Rng::seed_from_u64(u64::from(round));
+    let bar = report::progress(keys, &format!("{}: loading", server.label));
+    keyload::load(&mut client, keys, "SET", &bar, |index, out| {
+        let deadline = first_ms + rng.random_range(0..spread_ms.max(1));
+        let name = key_name(deadline, index);
+        encode_command(
+            out,
+            &[
+                b"SET",
+                &name[..],
+                keyload::VALUE,
+                b"PXAT",
+                deadline.to_string().as_bytes(),
+            ],
+        );
+    })?;
+    bar.finish_and_clear();
+    check_lead(begun.elapsed(), lead)?;
+    sleep_until((first_ms - 20) * 1000);
+    let resident_loaded = server.pid.and_then(process::resident_bytes);
+    let cpu_before = server.pid.and_then(CpuTime::of);
+    let window = Instant::now();
+
+    let bar = report::progress(keys, &format!("{}: expiring", server.label));
+    let give_up = (first_ms + spread_ms + millis_of(options.wait())) * 1000;
+    while receiver.count() < keys && unix_micros() < give_up {
+        std::thread::sleep(Duration::from_millis(100));
+        bar.set_position(receiver.count());
+    }
+    bar.finish_and_clear();
+    let wall = window.elapsed();
+    let cpu = server
+        .pid
+        .and_then(CpuTime::of)
+        .zip(cpu_before)
+        .map(|(now, then)| now.since(&then));
+    let resident_after = server.pid.and_then(process::resident_bytes);
+    let received = receiver.finish()?;
+    let floor = delivery_floor(server)?;
+    Ok(Run {
+        missing: keys - received.keys,
+        received,
+        cpu,
+        wall,
+        resident: [resident_before, resident_loaded, resident_after],
+        floor,
+    })
+}
+
+/// An `Err` when loading reached into the time of the deadlines.
+pub(crate) fn check_lead(took: Duration, lead: Duration) -> Result<()> {
+    if took + Duration::from_millis(50) < lead {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "loading took {:.1} s, so keys fell due meanwhile; give it more time with --lead {:.0}",
+        took.as_secs_f64(),
+        took.as_secs_f64() * 2.0 + 2.0
+    )))
+}
+
+/// How long a PUBLISH takes to reach a subscriber of an idle server.
+fn delivery_floor(server: &Server) -> Result<hdrhistogram::Histogram<u64>> {
+    const SAMPLES: u32 = 500;
+    let channel = "punctual-bench:floor";
+    let mut publisher = server.client()?;
+    let mut subscriber = server.client()?;
+    subscriber.expect(&["SUBSCRIBE", channel])?;
+    let mut floor = crate::load::latency_histogram();
+    for _ in 0..SAMPLES {
+        // Both sides have gone to sleep by then, as they have between two deadlines.
+        std::thread::sleep(Duration::from_millis(1));
+        let mut bytes = Vec::new();
+        encode_command(&mut bytes, &["PUBLISH", channel, "x"]);
+        let begun = Instant::now();
+        publisher.send(&bytes)?;
+        subscriber.reply()?;
+        floor.saturating_record(begun.elapsed().as_micros() as u64);
+        publisher.replies(1, "PUBLISH")?;
+    }
+    Ok(floor)
+}
+
+fn millis_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Run {
+    /// Lateness in milliseconds at a percentile; nothing if no event came.
+    fn lateness(&self, percentile: f64) -> Option<f64> {
+        let lateness = &self.received.lateness;
+        let micros = match percentile {
+            _ if lateness.is_empty() => return None,
+            0.0 => lateness.min(),
+            100.0 => lateness.max(),
+            other => lateness.value_at_percentile(other),
+        };
+        Some(micros as f64 / 1000.0)
+    }
+
+    /// Whether all events came, and none early or twice.
+    fn sound(&self) -> bool {
+        self.missing == 0 && self.received.early == 0 && self.received.repeated == 0
+    }
+}
+
+fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result<()> {
+    let mut write = |metric: &str, unit: &str, value: f64| {
+        report.record(Measurement {
+            benchmark: "expiry",
+            server: &server.product,
+            case: "spread",
+            round,
+            metric,
+            unit,
+            value,
+        })
+    };
+    for (name, percentile) in COLUMNS {
+        if let Some(late) = run.lateness(percentile) {
+            write(&format!("lateness_{name}"), "ms", late)?;
+        }
+    }
+    write("received", "keys", run.received.keys as f64)?;
+    write("missing", "keys", run.missing as f64)?;
+    write("early", "keys", run.received.early as f64)?;
+    if let Some(cpu) = run.cpu {
+        write("server_cpu", "s", cpu.as_secs_f64())?;
+    }
+    for (name, bytes) in ["before", "loaded", "after"].into_iter().zip(run.resident) {
+        if let Some(bytes) = bytes {
+            write(&format!("resident_{name}"), "bytes", bytes as f64)?;
+        }
+    }
+    Ok(())
+}
+
+fn print_table(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
+    let mut table = Table::new(
+        1,
+        ["lateness, ms"]
+            .into_iter()
+            .chain(COLUMNS.map(|(name, _)| name))
+            .chain([
+                "count",
+                "missing",
+                "early",
+                "server CPU, s",
+                "over, s",
+                "RSS loaded, MiB",
+                "after",
+            ]),
+    );
+    for (server, runs) in servers.iter().zip(runs) {
+        let of = |value: &dyn Fn(&Run) -> Option<f64>| Spread::of(runs.iter().filter_map(value));
+        let worst = |value: &dyn Fn(&Run) -> u64| runs.iter().map(value).max().unwrap_or(0);
+        let mut row = vec![server.label.clone()];
+        for (_, percentile) in COLUMNS {
+            row.push(of(&|run| run.lateness(percentile)).map_or("-".into(), in_millis));
+        }
+        row.push(thousands(
+            runs.iter().map(|run| run.received.keys).min().unwrap_or(0) as f64,
+        ));
+        row.push(thousands(worst(&|run| run.missing) as f64));
+        row.push(thousands(worst(&|run| run.received.early) as f64));
+        row.push(spread::text(
+            of(&|run| run.cpu.map(|cpu| cpu.as_secs_f64())),
+            2,
+        ));
+        row.push(spread::text(of(&|run| Some(run.wall.as_secs_f64())), 1));
+        for at in [1, 2] {
+            let mebibytes =
+                |run: &Run| run.resident[at].map(|bytes| bytes as f64 / f64::from(1 << 20));
+            row.push(spread::text(of(&mebibytes), 1));
+        }
+        table.row(row);
+    }
+    println!("{table}");
+    let mut verdicts = Table::new(2, ["server", "bar", "bound, ms", "median, ms", ""]);
+    for (server, runs) in servers.iter().zip(runs) {
+        let sound = runs.iter().all(Run::sound);
+        for (name, percentile, bound) in bars::LATENESS {
+            let bound = bound.as_secs_f64() * 1000.0;
+            let median = Spread::of(runs.iter().filter_map(|run| run.lateness(percentile)))
+                .map(|all| all.median);
+            let met = sound && median.is_some_and(|median| median <= bound);
+            let verdict = report.verdict(server.ours, met);
+            verdicts.row([
+                server.label.clone(),
+                format!("lateness {name}"),
+                millis(bound),
+                median.map_or("-".into(), millis),
+                verdict.into(),
+            ]);
+        }
+        let verdict = report.verdict(server.ours, sound);
+        verdicts.row([
+            server.label.as_str(),
+            "none missing, early or twice",
+            "",
+            "",
+            verdict,
+        ]);
+    }
+    println!("{verdicts}");
+}
+
+/// A spread in milliseconds.
+fn in_millis(spread: Spread) -> String {
+    if spread.min == spread.max {
+        return millis(spread.median);
+    }
+    format!(
+        "{} ({}..{})",
+        millis(spread.median),
+        millis(spread.min),
+        millis(spread.max)
+    )
+}
+
+/// Shows that the receiver kept up and what delivery alone costs.
+fn print_sanity(server: &Server, run: &Run) {
+    let received = &run.received;
+    println!(
+        "{}: the receiver used {:.2} s of CPU in {:.1} s; {} reads, {:.2} events each, at most {}; {} events of other keys",
+        server.label,
+        received.cpu.as_secs_f64(),
+        run.wall.as_secs_f64(),
+        thousands(received.reads as f64),
+        received.keys as f64 / received.reads.max(1) as f64,
+        thousands(received.most_in_one_read as f64),
+        thousands(received.foreign as f64),
+    );
+    let floor = |percentile| millis(run.floor.value_at_percentile(percentile) as f64 / 1000.0);
+    println!(
+        "{}: a PUBLISH to an idle subscriber takes {} ms (p50), {} (p99), {} (max): delivery is part of the lateness",
+        server.label,
+        floor(50.0),
+        floor(99.0),
+        floor(100.0),
+    );
+}
+
+/// The cumulative distribution of each server's first round.
+fn draw(
+    report: &mut Report,
+    servers: &[Server],
+    runs: &[Vec<Run>],
+    keys: u64,
+    spread: Duration,
+) -> Result<()> {
+    let Some(path) = report.plot_path("expiry-lateness.svg") else {
+        return Ok(());
+    };
+    let curves: Vec<Curve> = servers
+        .iter()
+        .zip(runs)
+        .map(|(server, runs)| Curve {
+            label: server.product.clone(),
+            points: distribution(&runs[0].received, keys),
+        })
+        .collect();
+    let title = format!(
+        "How late expired events arrive: {} keys, deadlines over {} s",
+        thousands(keys as f64),
+        spread.as_secs_f64()
+    );
+    plot::lateness(&path, &title, &report.provenance(), &curves)
+}
+
+/// Milliseconds of lateness and the percentage of all keys whose event had come by then.
+fn distribution(received: &Received, keys: u64) -> Vec<(f64, f64)> {
+    let mut come = 0;
+    received
+        .lateness
+        .iter_recorded()
+        .map(|step| {
+            come += step.count_since_last_iteration();
+            let late = step.value_iterated_to() as f64 / 1000.0;
+            (late, 100.0 * come as f64 / keys as f64)
+        })
+        .collect()
+}

@@ -1,0 +1,437 @@
+//! The servers of a run: those that were given, and those that we start and stop.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::cleanup::Guard;
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::options::{Program, Target};
+
+/// How long a started server may take until it answers.
+const START_LIMIT: Duration = Duration::from_secs(15);
+
+/// A server that can be measured, not yet opened.
+#[derive(Debug, Clone)]
+pub(crate) enum Candidate {
+    /// It runs already.
+    Running {
+        addr: SocketAddr,
+        password: Option<String>,
+    },
+    /// We start it, as often as needed.
+    Startable {
+        program: Program,
+        path: PathBuf,
+        /// Settings given on the command line.
+        settings: Vec<(String, String)>,
+    },
+}
+
+/// A server that answers.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// What tables call it.
+    pub(crate) label: String,
+    /// Product and version, as INFO tells them.
+    pub(crate) product: String,
+    /// Whether it is Punctual: the bars are for it, the others are the measure.
+    pub(crate) ours: bool,
+    /// Where it listens.
+    pub(crate) addr: SocketAddr,
+    /// Its process, when that is on this machine.
+    pub(crate) pid: Option<Pid>,
+    /// Whether we started it and may do with its data what we like.
+    pub(crate) started: bool,
+    password: Option<String>,
+    // Dropped in this order: first the process goes, then its directory.
+    _process: Option<Process>,
+    _directory: Option<TempDir>,
+}
+
+/// A child process, killed when dropped or when a signal ends the run.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    guard: Option<Guard>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.guard.take();
+        // Reaped, so that the port and the memory are free before the next server starts.
+        let _ = self.child.wait();
+    }
+}
+
+/// What the options ask for: servers, and notes on those that are not to be had.
+pub(crate) fn candidates(target: &Target) -> Result<(Vec<Candidate>, Vec<String>)> {
+    let mut found = Vec::new();
+    let mut notes = Vec::new();
+    let asked = match (target.start.as_slice(), target.addresses.as_slice()) {
+        ([], []) => &[Program::Punctual, Program::Redis][..],
+        (given, _) => given,
+    };
+    if asked.contains(&Program::Punctual) {
+        match punctual_path(target.punctual_path.as_deref()) {
+            Ok(path) => found.push(Candidate::Startable {
+                program: Program::Punctual,
+                path,
+                settings: target.punctual_options.clone(),
+            }),
+            Err(note) => notes.push(note),
+        }
+    }
+    for given in &target.addresses {
+        found.push(Candidate::Running {
+            addr: resolve(given)?,
+            password: target.password.clone(),
+        });
+    }
+    if asked.contains(&Program::Redis) {
+        if installed(&target.redis_path) {
+            found.push(Candidate::Startable {
+                program: Program::Redis,
+                path: target.redis_path.clone(),
+                settings: target.redis_options.clone(),
+            });
+        } else {
+            notes.push(format!(
+                "{} is not installed (Debian: apt-get install redis-server); comparing with it is skipped",
+                target.redis_path.display()
+            ));
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::NoServer(notes.join("; ")));
+    }
+    Ok((found, notes))
+}
+
+/// The same, for measurements that need fresh servers and so cannot use running ones.
+pub(crate) fn fresh_candidates(
+    target: &Target,
+    what: &str,
+) -> Result<(Vec<Candidate>, Vec<String>)> {
+    if !target.addresses.is_empty() {
+        return Err(Error::Options(format!(
+            "{what} starts a fresh server for each measurement, so --addr does not go with it; \
+             name programs with --punctual PATH and --redis PATH instead"
+        )));
+    }
+    candidates(target)
+}
+
+fn resolve(given: &str) -> Result<SocketAddr> {
+    let problem = |reason: String| Error::Address {
+        given: given.to_owned(),
+        reason,
+    };
+    let mut addresses = given
+        .to_socket_addrs()
+        .map_err(|error| problem(error.to_string()))?;
+    addresses
+        .next()
+        .ok_or_else(|| problem("the name has no address".into()))
+}
+
+/// Where punctual is: as given, this program, or, for the development binary, its neighbour.
+fn punctual_path(given: Option<&Path>) -> std::result::Result<PathBuf, String> {
+    if let Some(path) = given {
+        return match installed(path) {
+            true => Ok(path.to_owned()),
+            false => Err(format!(
+                "{} is no program; punctual is skipped",
+                path.display()
+            )),
+        };
+    }
+    let own = std::env::current_exe()
+        .map_err(|error| format!("this program cannot find itself: {error}"))?;
+    let name = own
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    if name == "punctual" {
+        return Ok(own);
+    }
+    let neighbour = own.with_file_name("punctual");
+    if neighbour.is_file() {
+        return Ok(neighbour);
+    }
+    Err(
+        "no program `punctual` lies beside this one; it is skipped (name one with --punctual PATH)"
+            .into(),
+    )
+}
+
+/// Whether a path is a file, or a bare name one of the files on the PATH.
+fn installed(program: &Path) -> bool {
+    if program.components().count() > 1 {
+        return program.is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+impl Candidate {
+    /// Opens the server. `settings` go to the command line of one that we start, before those that
+    /// the user gave; a running one must do without.
+    pub(crate) fn open(&self, settings: &[(&str, &str)]) -> Result<Server> {
+        match self {
+            Self::Running { addr, password } => Server::at(*addr, password.clone()),
+            Self::Startable {
+                program,
+                path,
+                settings: own,
+            } => {
+                let own = own
+                    .iter()
+                    .map(|(name, value)| (name.as_str(), value.as_str()));
+                let settings: Vec<_> = settings.iter().copied().chain(own).collect();
+                Server::start(*program, path, &settings)
+            }
+        }
+    }
+
+    /// The program we would start, if it is one.
+    pub(crate) fn program(&self) -> Option<Program> {
+        match self {
+            Self::Running { .. } => None,
+            Self::Startable { program, .. } => Some(*program),
+        }
+    }
+}
+
+/// Opens all; each gets `settings`.
+pub(crate) fn open_all(candidates: &[Candidate], settings: &[(&str, &str)]) -> Result<Vec<Server>> {
+    let mut servers = candidates
+        .iter()
+        .map(|candidate| candidate.open(settings))
+        .collect::<Result<Vec<_>>>()?;
+    name_apart(&mut servers);
+    Ok(servers)
+}
+
+/// Servers of the same product are told apart by their ports.
+pub(crate) fn name_apart(servers: &mut [Server]) {
+    let labels: Vec<String> = servers.iter().map(|server| server.label.clone()).collect();
+    for server in servers {
+        if labels
+            .iter()
+            .filter(|label| **label == server.label)
+            .count()
+            > 1
+        {
+            server.label = format!("{} at {}", server.label, server.addr);
+        }
+    }
+}
+
+/// The server that the others are held against: the last that is not Punctual, provided there is
+/// another beside it.
+pub(crate) fn reference(servers: &[Server]) -> Option<usize> {
+    if servers.len() < 2 {
+        return None;
+    }
+    servers.iter().rposition(|server| !server.ours)
+}
+
+impl Server {
+    /// A server that runs already.
+    fn at(addr: SocketAddr, password: Option<String>) -> Result<Self> {
+        let mut client = Client::connect(addr, password.as_deref())?;
+        let info = client.text(&["INFO", "server"])?;
+        let identity = Identity::read(&info);
+        // INFO tells the process, which is only ours to read when the server is on this machine.
+        let pid = identity.pid.filter(|_| addr.ip().is_loopback());
+        Ok(Self {
+            label: identity.name.clone(),
+            product: format!("{} {}", identity.name, identity.version),
+            ours: identity.name == "punctual",
+            addr,
+            pid,
+            started: false,
+            password,
+            _process: None,
+            _directory: None,
+        })
+    }
+
+    /// Starts `path` in a directory of its own, on a free port, without persistence.
+    fn start(program: Program, path: &Path, settings: &[(&str, &str)]) -> Result<Self> {
+        let system = |doing| move |source| Error::System { doing, source };
+        let directory = tempfile::Builder::new()
+            .prefix("punctual-bench-")
+            .tempdir()
+            .map_err(system("making a directory for a server"))?;
+        let log_path = directory.path().join("log");
+        let log = fs::File::create(&log_path).map_err(system("making a server's log"))?;
+        let errors = log.try_clone().map_err(system("making a server's log"))?;
+        let port = free_port().map_err(system("finding a free port"))?;
+        let mut command = Command::new(path);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--save", "", "--appendonly", "no"]);
+        command.arg("--dir").arg(directory.path());
+        for (name, value) in settings {
+            command.args([&format!("--{name}"), *value]);
+        }
+        command.stdin(Stdio::null()).stdout(log).stderr(errors);
+        let child = command.spawn().map_err(|source| Error::Start {
+            program: path.to_owned(),
+            source,
+        })?;
+        let pid = Pid::from_child(&child);
+        let mut process = Process {
+            child,
+            guard: Some(Guard::new(move || {
+                // Nothing it holds is worth a clean shutdown.
+                let _ = kill_process(pid, Signal::KILL);
+            })),
+        };
+        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let not_serving = |reason: String| Error::NotServing {
+            program: path.to_owned(),
+            port,
+            reason,
+            log: last_lines(&log_path),
+        };
+        let begun = Instant::now();
+        let mut server = loop {
+            match Self::at(addr, None) {
+                Ok(server) => break server,
+                Err(error) if begun.elapsed() > START_LIMIT => {
+                    return Err(not_serving(error.to_string()));
+                }
+                Err(_) => {}
+            }
+            if let Ok(Some(status)) = process.child.try_wait() {
+                return Err(not_serving(format!("it ended with {status}")));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        server.pid = Some(pid);
+        server.started = true;
+        if program == Program::Punctual {
+            server.ours = true;
+            server.label = "punctual".into();
+        }
+        server._process = Some(process);
+        server._directory = Some(directory);
+        Ok(server)
+    }
+
+    /// A new connection.
+    pub(crate) fn client(&self) -> Result<Client> {
+        Client::connect(self.addr, self.password.as_deref())
+    }
+
+    /// The password that connections must give, if any.
+    pub(crate) fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    /// Sets a setting until the returned guard is dropped, or a signal ends the run.
+    pub(crate) fn set_for_now(&self, name: &str, value: &str) -> Result<Guard> {
+        let mut client = self.client()?;
+        let before = client.setting(name)?.unwrap_or_default();
+        client.expect(&["CONFIG", "SET", name, value])?;
+        let (addr, password, name) = (self.addr, self.password.clone(), name.to_owned());
+        Ok(Guard::new(move || {
+            let restored = Client::connect(addr, password.as_deref())
+                .and_then(|mut client| client.expect(&["CONFIG", "SET", &name, &before]));
+            if let Err(error) = restored {
+                eprintln!("punctual bench: {name} could not be set back to \"{before}\": {error}");
+            }
+        }))
+    }
+}
+
+/// What INFO says about who answers.
+#[derive(Debug, PartialEq, Eq)]
+struct Identity {
+    name: String,
+    version: String,
+    pid: Option<Pid>,
+}
+
+impl Identity {
+    /// Forks keep `redis_version` for their clients' sake, so their own field wins.
+    fn read(info: &str) -> Self {
+        let field = |name: &str| {
+            info.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .map(|value| value.trim().to_owned())
+        };
+        let mut identity = Self {
+            name: "redis".into(),
+            version: field("redis_version").unwrap_or_else(|| "of unknown version".into()),
+            pid: field("process_id").and_then(|pid| Pid::from_raw(pid.parse().ok()?)),
+        };
+        for name in ["punctual", "valkey", "dragonfly"] {
+            if let Some(version) = field(&format!("{name}_version")) {
+                identity.name = name.into();
+                identity.version = version;
+            }
+        }
+        identity
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+        .local_addr()?
+        .port())
+}
+
+/// The end of a log, to show why a server does not serve.
+fn last_lines(path: &Path) -> String {
+    let text = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let from = lines.len().saturating_sub(8);
+    let tail: Vec<String> = lines[from..]
+        .iter()
+        .map(|line| format!("  | {line}"))
+        .collect();
+    tail.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forks_go_by_their_own_name() {
+        let redis = Identity::read("# Server\r\nredis_version:7.0.15\r\nprocess_id:77\r\n");
+        assert_eq!(
+            (redis.name.as_str(), redis.version.as_str()),
+            ("redis", "7.0.15")
+        );
+        assert_eq!(redis.pid, Pid::from_raw(77));
+        let ours = Identity::read("redis_version:7.2.0\r\npunctual_version:0.1.0\r\n");
+        assert_eq!(
+            (ours.name.as_str(), ours.version.as_str()),
+            ("punctual", "0.1.0")
+        );
+        assert_eq!(ours.pid, None);
+    }
+
+    #[test]
+    fn addresses_are_explained() {
+        let error = resolve("localhost").unwrap_err().to_string();
+        assert!(error.contains("host:port"), "{error}");
+        assert_eq!(resolve("127.0.0.1:6379").unwrap().port(), 6379);
+    }
+}

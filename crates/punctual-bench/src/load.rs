@@ -1,0 +1,443 @@
+//! The load generator: many connections on one thread, a fixed number of commands in flight on
+//! each.
+//!
+//! Like redis-benchmark, a connection sends a batch, waits for all its replies, and sends the
+//! next. It must not be what limits a run: commands are encoded once and only their numbers are
+//! rewritten in place, a batch is one `write`, replies are measured but never decoded, and a short
+//! read ends a turn without asking the kernel again.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+use punctual_resp::ReplyScan;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::process;
+use crate::workload::Template;
+
+/// Bytes read at once; more than a batch of replies usually has.
+const READ_SIZE: usize = 256 * 1024;
+
+/// A server that sends nothing for so long is broken.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What to send.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load<'a> {
+    /// The command.
+    pub(crate) template: &'a Template,
+    /// Commands in flight on each connection.
+    pub(crate) pipeline: u32,
+    /// Commands altogether, rounded up to whole batches.
+    pub(crate) requests: u64,
+    /// Numbers are drawn from 0 to this; `None`: always 0.
+    pub(crate) keyspace: Option<u64>,
+    /// Of the random numbers.
+    pub(crate) seed: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Commands sent and answered.
+    pub(crate) requests: u64,
+    /// From the first byte sent to the last received.
+    pub(crate) wall: Duration,
+    /// Nanoseconds from the sending of a batch to its last reply.
+    pub(crate) latency: Histogram<u64>,
+    /// CPU time of the generator's threads.
+    pub(crate) generator_cpu: Duration,
+    /// Error replies, and the first of them.
+    pub(crate) errors: u64,
+    pub(crate) first_error: Option<String>,
+}
+
+/// Latencies from 1 ns to 100 s, three digits.
+pub(crate) fn latency_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("the bounds are in order")
+}
+
+/// Open connections, ready to send.
+#[derive(Debug)]
+pub(crate) struct Generator {
+    addr: SocketAddr,
+    parts: Vec<Part>,
+}
+
+/// The connections of one thread.
+#[derive(Debug)]
+struct Part {
+    addr: SocketAddr,
+    poll: Poll,
+    events: Events,
+    connections: Vec<Connection>,
+    inbox: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    batch: Template,
+    /// Bytes of `batch` already sent.
+    written: usize,
+    /// Whether a batch is on its way.
+    active: bool,
+    /// Replies still to come.
+    pending: u32,
+    sent_at: Instant,
+    /// The beginning of a reply whose end has not come.
+    rest: Vec<u8>,
+    scan: ReplyScan,
+}
+
+/// Counts of one part's run.
+struct Tally {
+    batches_left: u64,
+    busy: usize,
+    rng: ChaCha8Rng,
+    keyspace: Option<u64>,
+    outcome: Outcome,
+}
+
+impl Generator {
+    /// Opens `clients` connections, dealt out to `threads` threads. Each has been answered once,
+    /// so the server has done its work for new connections.
+    pub(crate) fn connect(
+        addr: SocketAddr,
+        password: Option<&str>,
+        clients: u32,
+        threads: u32,
+    ) -> Result<Self> {
+        let system = |source| Error::System {
+            doing: "watching sockets",
+            source,
+        };
+        let threads = threads.clamp(1, clients);
+        let mut parts = Vec::new();
+        for thread in 0..threads {
+            let share = clients / threads + u32::from(thread < clients % threads);
+            let poll = Poll::new().map_err(system)?;
+            let mut connections = Vec::new();
+            for token in 0..share {
+                let mut client = Client::connect(addr, password)?;
+                client.expect(&["PING"])?;
+                let stream = client.into_stream();
+                stream.set_nonblocking(true).map_err(system)?;
+                let mut stream = TcpStream::from_std(stream);
+                poll.registry()
+                    .register(
+                        &mut stream,
+                        Token(token as usize),
+                        Interest::READABLE | Interest::WRITABLE,
+                    )
+                    .map_err(system)?;
+                connections.push(Connection {
+                    stream,
+                    batch: Template::new(&[], 0),
+                    written: 0,
+                    active: false,
+                    pending: 0,
+                    sent_at: Instant::now(),
+                    rest: Vec::new(),
+                    scan: ReplyScan::new(),
+                });
+            }
+            parts.push(Part {
+                addr,
+                poll,
+                events: Events::with_capacity(1024),
+                connections,
+                inbox: vec![0; READ_SIZE],
+            });
+        }
+        Ok(Self { addr, parts })
+    }
+
+    /// Runs a load to its end.
+    pub(crate) fn run(&mut self, load: Load<'_>) -> Result<Outcome> {
+        let batches = load.requests.div_ceil(u64::from(load.pipeline));
+        let threads = self.parts.len() as u64;
+        let begun = Instant::now();
+        let outcomes: Vec<Result<Outcome>> = if let [part] = self.parts.as_mut_slice() {
+            vec![part.run(load, batches, load.seed)]
+        } else {
+            std::thread::scope(|scope| {
+                let running: Vec<_> = (0..)
+                    .zip(&mut self.parts)
+                    .map(|(number, part)| {
+                        let share = batches / threads + u64::from(number < batches % threads);
+                        scope.spawn(move || part.run(load, share, load.seed ^ (number << 48)))
+                    })
+                    .collect();
+                let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
+                    Ok(outcome) => outcome,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                };
+                running.into_iter().map(join).collect()
+            })
+        };
+        let mut total = Outcome::new();
+        for outcome in outcomes {
+            total.add(outcome?);
+        }
+        total.wall = begun.elapsed();
+        match &total.first_error {
+            Some(text) => Err(Error::Refused {
+                addr: self.addr,
+                command: format!("{} of {} commands", total.errors, total.requests),
+                answer: text.clone(),
+            }),
+            None => Ok(total),
+        }
+    }
+}
+
+impl Outcome {
+    fn new() -> Self {
+        Self {
+            requests: 0,
+            wall: Duration::ZERO,
+            latency: latency_histogram(),
+            generator_cpu: Duration::ZERO,
+            errors: 0,
+            first_error: None,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.latency += other.latency;
+        self.generator_cpu += other.generator_cpu;
+        self.errors += other.errors;
+        self.first_error = self.first_error.take().or(other.first_error);
+    }
+}
+
+impl Part {
+    fn run(&mut self, load: Load<'_>, batches: u64, seed: u64) -> Result<Outcome> {
+        let cpu_before = process::own_thread_cpu();
+        let mut tally = Tally {
+            batches_left: batches,
+            busy: 0,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            keyspace: load.keyspace,
+            outcome: Outcome::new(),
+        };
+        let batch = load.template.repeat(load.pipeline as usize);
+        let addr = self.addr;
+        let broken = |source| Error::Broken {
+            doing: "driving",
+            addr,
+            source,
+        };
+        for connection in &mut self.connections {
+            connection.batch = batch.clone();
+            connection
+                .next_batch(load.pipeline, &mut tally)
+                .map_err(broken)?;
+        }
+        while tally.busy > 0 {
+            match self.poll.poll(&mut self.events, Some(PATIENCE)) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                other => other.map_err(broken)?,
+            }
+            if self.events.is_empty() {
+                return Err(broken(ErrorKind::TimedOut.into()));
+            }
+            for event in &self.events {
+                let connection = &mut self.connections[event.token().0];
+                if event.is_writable() && connection.written < connection.batch.bytes().len() {
+                    connection.write().map_err(broken)?;
+                }
+                if event.is_readable() || event.is_read_closed() {
+                    connection.read(&mut self.inbox, &mut tally, addr)?;
+                    if connection.active && connection.pending == 0 {
+                        connection
+                            .finish_batch(load.pipeline, &mut tally)
+                            .map_err(broken)?;
+                    }
+                }
+            }
+        }
+        tally.outcome.generator_cpu = process::own_thread_cpu().saturating_sub(cpu_before);
+        Ok(tally.outcome)
+    }
+}
+
+impl Connection {
+    /// Begins a batch, if one is left.
+    fn next_batch(&mut self, pipeline: u32, tally: &mut Tally) -> std::io::Result<()> {
+        if tally.batches_left == 0 {
+            // Nothing to send: an edge that says "writable" must find it all written.
+            self.written = self.batch.bytes().len();
+            return Ok(());
+        }
+        tally.batches_left -= 1;
+        tally.busy += 1;
+        if let Some(keyspace) = tally.keyspace {
+            self.batch.fill(|| tally.rng.random_range(0..keyspace));
+        }
+        self.written = 0;
+        self.active = true;
+        self.pending = pipeline;
+        self.sent_at = Instant::now();
+        self.write()
+    }
+
+    /// Counts a batch whose replies are all there, and begins the next.
+    fn finish_batch(&mut self, pipeline: u32, tally: &mut Tally) -> std::io::Result<()> {
+        let nanos = u64::try_from(self.sent_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        tally.outcome.latency.saturating_record(nanos);
+        tally.outcome.requests += u64::from(pipeline);
+        tally.busy -= 1;
+        self.active = false;
+        self.next_batch(pipeline, tally)
+    }
+
+    fn write(&mut self) -> std::io::Result<()> {
+        let bytes = self.batch.bytes();
+        while self.written < bytes.len() {
+            match self.stream.write(&bytes[self.written..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is there. A read shorter than asked for has emptied the socket: whatever comes
+    /// later is a new edge.
+    fn read(&mut self, inbox: &mut [u8], tally: &mut Tally, addr: SocketAddr) -> Result<()> {
+        let broken = |source| Error::Broken {
+            doing: "reading from",
+            addr,
+            source,
+        };
+        loop {
+            match self.stream.read(inbox) {
+                Ok(0) => return Err(broken(ErrorKind::UnexpectedEof.into())),
+                Ok(count) => {
+                    self.count_replies(&inbox[..count], tally, addr)?;
+                    if count < inbox.len() {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(broken(error)),
+            }
+        }
+    }
+
+    /// Counts whole replies; keeps the beginning of one that is not whole.
+    fn count_replies(
+        &mut self,
+        received: &[u8],
+        tally: &mut Tally,
+        addr: SocketAddr,
+    ) -> Result<()> {
+        let not_resp = |reason| Error::NotResp { addr, reason };
+        let mut kept = std::mem::take(&mut self.rest);
+        let bytes = if kept.is_empty() {
+            received
+        } else {
+            kept.extend_from_slice(received);
+            &kept
+        };
+        let mut at = 0;
+        while at < bytes.len() {
+            match self.scan.advance(&bytes[at..]) {
+                Ok(Some(length)) => {
+                    if self.pending == 0 {
+                        return Err(not_resp("a reply that nothing asked for".into()));
+                    }
+                    if bytes[at] == b'-' {
+                        tally.outcome.errors += 1;
+                        if tally.outcome.first_error.is_none() {
+                            let text = &bytes[at + 1..at + length - 2];
+                            tally.outcome.first_error =
+                                Some(String::from_utf8_lossy(text).into_owned());
+                        }
+                    }
+                    self.pending -= 1;
+                    at += length;
+                }
+                Ok(None) => break,
+                Err(error) => return Err(not_resp(error.to_string())),
+            }
+        }
+        if at < bytes.len() {
+            self.rest = bytes[at..].to_vec();
+        } else {
+            kept.clear();
+            self.rest = kept;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Answers each `PING` with `+PONG`, byte by byte, so that replies come in pieces.
+    fn dribbling_server() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                std::thread::spawn(move || {
+                    let mut stream = stream;
+                    let _ = stream.set_nodelay(true);
+                    let mut seen = Vec::new();
+                    let mut buffer = [0; 1000];
+                    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                        seen.extend_from_slice(&buffer[..count]);
+                        while seen.len() >= 14 {
+                            seen.drain(..14);
+                            for byte in b"+PONG\r\n" {
+                                if stream.write_all(&[*byte]).is_err() {
+                                    return;
+                                }
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        addr
+    }
+
+    #[test]
+    fn counts_replies_that_come_in_pieces() {
+        let addr = dribbling_server();
+        let template = Template::new(&["PING"], 0);
+        for threads in [1, 2] {
+            let mut generator = Generator::connect(addr, None, 3, threads).unwrap();
+            let outcome = generator
+                .run(Load {
+                    template: &template,
+                    pipeline: 7,
+                    requests: 100,
+                    keyspace: Some(5),
+                    seed: 1,
+                })
+                .unwrap();
+            // Whole batches: 15 of 7.
+            assert_eq!(outcome.requests, 105);
+            assert_eq!(outcome.latency.len(), 15);
+            assert_eq!(outcome.errors, 0);
+        }
+    }
+}

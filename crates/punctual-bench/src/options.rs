@@ -1,0 +1,356 @@
+//! The command line of `punctual bench`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::workload;
+
+const EXPIRY_EXAMPLES: &str = "\
+Examples:
+  punctual bench expiry                            1M keys over 45 s, this program and redis-server
+  punctual bench expiry --quick                    the same in small: half a minute
+  punctual bench expiry --addr 10.0.0.7:6379       a server that already runs
+  punctual bench expiry --addr 127.0.0.1:7000 --start redis --out plots
+                                                   the same beside a fresh redis-server; SVG into plots/
+  punctual bench expiry --storm                    1M keys due in one millisecond, while a client reads
+
+A server that already runs is given 1M keys that begin with `pb:` (they expire) and has its
+notify-keyspace-events set to Ex for the run and set back afterwards. Nothing else is touched.";
+
+const SERVER_EXAMPLES: &str = "\
+Examples:
+  punctual bench server                            CPU per SET, GET, INCR; pipeline 1, 16, 64
+  punctual bench server --tests all --pipeline 16  every command family
+  punctual bench server --tests set,get --rounds 9 --out plots --csv cpu.csv
+  punctual bench server --memory                   bytes per key
+  punctual bench server --threads 1,2,4            200 connections on 1, 2 and 4 threads
+  punctual bench server --idle 10000               what idle connections cost
+  punctual bench server --addr 127.0.0.1:7000 --addr 127.0.0.1:7001
+
+The server's own CPU can only be read on the machine it runs on; for others the table shows
+throughput and latency alone. A server that already runs keeps the keys that the tests write
+(key:*, counter:*, my*), as with redis-benchmark; --flush empties its database before and after.";
+
+/// Measure Redis-compatible servers, side by side in one run.
+#[derive(Debug, Parser)]
+#[command(
+    name = "punctual bench",
+    bin_name = "punctual bench",
+    version,
+    subcommand_required = true,
+    after_help = "`punctual bench expiry --help` and `punctual bench server --help` show examples."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Bench,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// How late keys expire: many keys with deadlines of their own, or all at once (--storm)
+    #[command(after_help = EXPIRY_EXAMPLES)]
+    Expiry(ExpiryOptions),
+    /// What a command, a key, a thread and an idle connection cost the server
+    #[command(after_help = SERVER_EXAMPLES)]
+    Server(ServerOptions),
+}
+
+impl Bench {
+    pub(crate) fn output(&self) -> &Output {
+        match self {
+            Self::Expiry(options) => &options.output,
+            Self::Server(options) => &options.output,
+        }
+    }
+}
+
+/// A server that the benchmark can start by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Program {
+    /// This program.
+    Punctual,
+    /// The redis-server found on the PATH.
+    Redis,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which servers")]
+pub(crate) struct Target {
+    /// A server that already runs; may be given several times
+    #[arg(long = "addr", value_name = "HOST:PORT")]
+    pub(crate) addresses: Vec<String>,
+    /// Servers to start for the run, on free ports of 127.0.0.1 [default: punctual,redis without
+    /// --addr; none with it]
+    #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
+    pub(crate) start: Vec<Program>,
+    /// The program to start as punctual [default: this one]
+    #[arg(long = "punctual", value_name = "PATH")]
+    pub(crate) punctual_path: Option<PathBuf>,
+    /// The program to start as redis, for example a valkey-server
+    #[arg(long = "redis", value_name = "PATH", default_value = "redis-server")]
+    pub(crate) redis_path: PathBuf,
+    /// A setting for the started punctual, for example threads=2; may be given several times
+    #[arg(long = "punctual-option", value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pub(crate) punctual_options: Vec<(String, String)>,
+    /// A setting for the started redis, for example io-threads=2; may be given several times
+    #[arg(long = "redis-option", value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pub(crate) redis_options: Vec<(String, String)>,
+    /// Password of the servers given with --addr
+    #[arg(long, value_name = "PASSWORD")]
+    pub(crate) password: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How to run and what to write")]
+pub(crate) struct Output {
+    /// A short run (under half a minute): smaller than the bars are meant for
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Write SVG plots into this directory, which is made if need be
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write every single measurement, one a line, into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Exit with 1 when punctual misses a bar
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExpiryOptions {
+    /// All keys are due in the same millisecond, while a client reads without a pause
+    #[arg(long)]
+    pub(crate) storm: bool,
+    /// How many keys [default: 1000000; quick: 50000, with --storm 200000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    keys: Option<u64>,
+    /// Deadlines are spread evenly over so many seconds [default: 45; quick: 4]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, conflicts_with = "storm")]
+    spread: Option<Duration>,
+    /// Give up on keys still missing so long after the last deadline [default: 40; quick: 6]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    wait: Option<Duration>,
+    /// Time between the start of loading and the first deadline [default: measured, so that
+    /// loading is over before it]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub(crate) lead: Option<Duration>,
+    /// How often the whole is repeated [default: 1; with --storm 3, quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Connections that read during the storm
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "storm",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) readers: u32,
+    /// During the storm, have the expired events sent to a subscriber as well, and count them
+    #[arg(long, requires = "storm")]
+    pub(crate) events: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+impl ExpiryOptions {
+    pub(crate) fn keys(&self) -> u64 {
+        self.keys.unwrap_or(match (self.output.quick, self.storm) {
+            (false, _) => 1_000_000,
+            (true, false) => 50_000,
+            (true, true) => 200_000,
+        })
+    }
+
+    pub(crate) fn spread(&self) -> Duration {
+        self.spread
+            .unwrap_or(Duration::from_secs(if self.output.quick { 4 } else { 45 }))
+    }
+
+    pub(crate) fn wait(&self) -> Duration {
+        self.wait
+            .unwrap_or(Duration::from_secs(if self.output.quick { 6 } else { 40 }))
+    }
+
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.storm && !self.output.quick {
+            3
+        } else {
+            1
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerOptions {
+    /// Measure resident bytes per key, on a fresh server each time
+    #[arg(long, group = "mode")]
+    pub(crate) memory: bool,
+    /// Measure these numbers of threads (redis: io-threads) under 200 connections
+    #[arg(long, group = "mode", value_name = "LIST", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub(crate) threads: Vec<u32>,
+    /// Open so many idle connections and measure what they cost
+    #[arg(long, group = "mode", value_name = "CONNECTIONS",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) idle: Option<u32>,
+    /// Which commands, or `all` [default: set,get,incr; with --threads set,get]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', long_help = workload::help())]
+    tests: Vec<String>,
+    /// Commands in flight on each connection [default: 1,16,64; with --threads 1,16]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pipeline: Vec<u32>,
+    /// Connections [default: 50; with --threads 200]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    clients: Option<u32>,
+    /// Bytes of a value [default: 32; with --memory 16]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    size: Option<u32>,
+    /// Commands per measurement [default: by pipeline, about half a second each]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
+    /// How often each measurement is repeated, the servers taking turns [default: 5; quick: 3;
+    /// with --memory 3, quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Keys are drawn at random from so many
+    #[arg(long, value_name = "N", default_value_t = 100_000, conflicts_with = "single_key",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    keyspace: u64,
+    /// One key for all commands, as redis-benchmark does without -r
+    #[arg(long)]
+    single_key: bool,
+    /// Keys to load with --memory [default: 1000000; quick: 200000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    keys: Option<u64>,
+    /// Threads of the load generator; the connections are dealt out among them
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) generators: u32,
+    /// Empty the database (FLUSHALL) of servers given with --addr, before and after
+    #[arg(long, requires = "addresses")]
+    pub(crate) flush: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+impl ServerOptions {
+    /// The names given with `--tests`, or this mode's own.
+    pub(crate) fn tests(&self) -> Vec<&str> {
+        match (self.tests.as_slice(), self.threads.as_slice()) {
+            ([], []) => vec!["set", "get", "incr"],
+            ([], _) => vec!["set", "get"],
+            (given, _) => given.iter().map(String::as_str).collect(),
+        }
+    }
+
+    pub(crate) fn pipeline(&self) -> Vec<u32> {
+        match (self.pipeline.as_slice(), self.threads.as_slice()) {
+            ([], []) => vec![1, 16, 64],
+            ([], _) => vec![1, 16],
+            (given, _) => given.to_vec(),
+        }
+    }
+
+    pub(crate) fn clients(&self) -> u32 {
+        self.clients
+            .unwrap_or(if self.threads.is_empty() { 50 } else { 200 })
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.size.unwrap_or(if self.memory { 16 } else { 32 }) as usize
+    }
+
+    /// Commands of one measurement at this pipeline depth.
+    pub(crate) fn requests(&self, pipeline: u32) -> u64 {
+        self.requests.unwrap_or_else(|| {
+            let full = match pipeline {
+                0..=3 => 60_000,
+                4..=31 => 500_000,
+                _ => 1_000_000,
+            };
+            if self.output.quick { full / 4 } else { full }
+        })
+    }
+
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds
+            .unwrap_or(match (self.memory, self.output.quick) {
+                (false, false) => 5,
+                (true, true) => 1,
+                _ => 3,
+            })
+    }
+
+    /// How many keys the random ones are drawn from; `None` for a single key.
+    pub(crate) fn keyspace(&self) -> Option<u64> {
+        (!self.single_key).then_some(self.keyspace)
+    }
+
+    pub(crate) fn keys(&self) -> u64 {
+        self.keys.unwrap_or(if self.output.quick {
+            200_000
+        } else {
+            1_000_000
+        })
+    }
+}
+
+/// `NAME=VALUE`, a server's setting.
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as name=value, for example threads=2".into()),
+    }
+}
+
+/// Seconds, with a decimal point if need be; a day at most.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "not a number of seconds".to_owned())?;
+    if !(0.001..=86_400.0).contains(&seconds) {
+        return Err("between 0.001 and 86400 seconds, please".into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn given_numbers_win_over_quick() {
+        let cli =
+            Cli::try_parse_from(["b", "expiry", "--quick", "--keys", "77", "--spread", "1.5"])
+                .unwrap();
+        let Bench::Expiry(options) = cli.command else {
+            panic!("expiry expected")
+        };
+        assert_eq!(options.keys(), 77);
+        assert_eq!(options.spread(), Duration::from_millis(1500));
+        assert_eq!(options.wait(), Duration::from_secs(6));
+    }
+
+    #[test]
+    fn modes_exclude_each_other() {
+        assert!(Cli::try_parse_from(["b", "server", "--memory", "--idle", "5"]).is_err());
+        assert!(Cli::try_parse_from(["b", "expiry", "--storm", "--spread", "5"]).is_err());
+    }
+
+    #[test]
+    fn seconds_are_checked() {
+        for bad in ["-1", "0", "nan", "inf", "1e9", "x"] {
+            assert!(parse_seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Plots as SVG.
+
+use std::path::Path;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::error::{Error, Result};
+
+/// The width and height of every plot.
+const SIZE: (u32, u32) = (960, 540);
+
+/// Colours that colour-blind readers can tell apart (Okabe and Ito, 2008), and that print.
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+];
+
+const FONT: &str = "sans-serif";
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawing = std::result::Result<(), Box<dyn std::error::Error>>;
+
+/// A line with its name.
+#[derive(Debug)]
+pub(crate) struct Curve {
+    pub(crate) label: String,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// Bars in groups: one bar of each series in each group; `None` where there is no figure.
+#[derive(Debug)]
+pub(crate) struct Bars {
+    pub(crate) y_axis: String,
+    pub(crate) series: Vec<String>,
+    /// The group's name, under its bars, and their heights.
+    pub(crate) groups: Vec<(String, Vec<Option<f64>>)>,
+    /// Decimals of the figures above the bars.
+    pub(crate) digits: usize,
+}
+
+fn colour(series: usize) -> RGBColor {
+    COLOURS[series % COLOURS.len()]
+}
+
+/// Makes the file: white ground, title, foot line, and what `draw` puts between them.
+fn page(
+    path: &Path,
+    title: &str,
+    foot: &str,
+    draw: impl FnOnce(&Area<'_>) -> Drawing,
+) -> Result<()> {
+    let attempt = || -> Drawing {
+        let root = SVGBackend::new(path, SIZE).into_drawing_area();
+        root.fill(&WHITE)?;
+        let middle = Pos::new(HPos::Center, VPos::Top);
+        let title_style = (FONT, 20).into_font().color(&BLACK).pos(middle);
+        root.draw(&Text::new(title, (SIZE.0 as i32 / 2, 10), title_style))?;
+        let right = Pos::new(HPos::Right, VPos::Bottom);
+        let foot_style = (FONT, 11)
+            .into_font()
+            .color(&RGBColor(110, 110, 110))
+            .pos(right);
+        root.draw(&Text::new(
+            foot,
+            (SIZE.0 as i32 - 10, SIZE.1 as i32 - 4),
+            foot_style,
+        ))?;
+        draw(&root.margin(38, 18, 4, 16))?;
+        root.present()?;
+        Ok(())
+    };
+    attempt().map_err(|error| Error::Plot {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// Cumulative distribution of lateness: milliseconds on a logarithmic axis, per cent of all keys.
+pub(crate) fn lateness(path: &Path, title: &str, foot: &str, curves: &[Curve]) -> Result<()> {
+    let latest = curves
+        .iter()
+        .flat_map(|curve| &curve.points)
+        .map(|point| point.0);
+    let latest = latest.fold(1.0, f64::max);
+    let right = 10f64.powf(latest.log10().ceil());
+    // Ten microseconds stand for "at once": a logarithmic axis has no zero.
+    let left = 0.01;
+    page(path, title, foot, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .x_label_area_size(46)
+            .y_label_area_size(58)
+            .build_cartesian_2d((left..right).log_scale(), 0.0..100.0)?;
+        chart
+            .configure_mesh()
+            .x_desc("lateness: reception - deadline, ms (logarithmic)")
+            .y_desc("events received by then, % of all keys")
+            .x_label_formatter(&|late| tick(*late))
+            .y_label_formatter(&|share| format!("{share:.0} %"))
+            .light_line_style(RGBColor(240, 240, 240))
+            .label_style((FONT, 14))
+            .axis_desc_style((FONT, 15))
+            .draw()?;
+        for (at, curve) in curves.iter().enumerate() {
+            let mut points = vec![(left, 0.0)];
+            points.extend(thinned(&curve.points, left));
+            let last = points[points.len() - 1].1;
+            points.push((right, last));
+            let line = colour(at).stroke_width(3);
+            chart
+                .draw_series(LineSeries::new(points, line))?
+                .label(curve.label.as_str())
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 22, y)], line));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerRight)
+            .margin(14)
+            .background_style(WHITE.mix(0.9))
+            .border_style(RGBColor(190, 190, 190))
+            .label_font((FONT, 14))
+            .draw()?;
+        Ok(())
+    })
+}
+
+/// Drops points that would lie within a pixel of the one before.
+fn thinned(points: &[(f64, f64)], left: f64) -> Vec<(f64, f64)> {
+    let mut kept: Vec<(f64, f64)> = Vec::new();
+    for (at, &(x, y)) in points.iter().enumerate() {
+        let x = x.max(left);
+        let near = kept
+            .last()
+            .is_some_and(|last| x / last.0 < 1.005 && y - last.1 < 0.2);
+        if !near || at + 1 == points.len() {
+            kept.push((x, y));
+        }
+    }
+    kept
+}
+
+/// GET latency over time: for each server its slowest and its median GET, on a logarithmic axis.
+pub(crate) fn storm(path: &Path, title: &str, foot: &str, curves: &[(Curve, Curve)]) -> Result<()> {
+    let all = || {
+        curves
+            .iter()
+            .flat_map(|(worst, median)| worst.points.iter().chain(&median.points))
+    };
+    let (from, to) = all().fold((0.0f64, 100.0f64), |(from, to), point| {
+        (from.min(point.0), to.max(point.0))
+    });
+    let (low, high) = all().fold((1.0f64, 1.0f64), |(low, high), point| {
+        (low.min(point.1), high.max(point.1))
+    });
+    let low = 10f64.powf(low.max(1e-4).log10().floor());
+    let high = 10f64.powf((high * 1.5).log10().ceil());
+    page(path, title, foot, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .x_label_area_size(46)
+            .y_label_area_size(70)
+            .build_cartesian_2d(from..to, (low..high).log_scale())?;
+        chart
+            .configure_mesh()
+            .x_desc("time after the deadline, ms")
+            .y_desc("latency of a GET, ms (logarithmic)")
+            .x_label_formatter(&|time| format!("{time:.0}"))
+            .y_label_formatter(&|latency| tick(*latency))
+            .light_line_style(RGBColor(240, 240, 240))
+            .label_style((FONT, 14))
+            .axis_desc_style((FONT, 15))
+            .draw()?;
+        for (at, (worst, median)) in curves.iter().enumerate() {
+            for (curve, line) in [
+                (worst, colour(at).stroke_width(2)),
+                (median, colour(at).mix(0.45).stroke_width(2)),
+            ] {
+                chart
+                    .draw_series(LineSeries::new(curve.points.iter().copied(), line))?
+                    .label(curve.label.as_str())
+                    .legend(move |(x, y)| PathElement::new([(x, y), (x + 22, y)], line));
+            }
+        }
+        chart.draw_series([PathElement::new([(0.0, low), (0.0, high)], BLACK.mix(0.5))])?;
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .margin(10)
+            .background_style(WHITE.mix(0.85))
+            .border_style(RGBColor(190, 190, 190))
+            .label_font((FONT, 13))
+            .draw()?;
+        Ok(())
+    })
+}
+
+/// Bars in groups, each with its figure above it.
+pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<()> {
+    let tallest = bars
+        .groups
+        .iter()
+        .flat_map(|(_, heights)| heights)
+        .flatten();
+    let tallest = tallest.fold(0.0f64, |most, height| most.max(*height));
+    let top = if tallest > 0.0 { tallest * 1.22 } else { 1.0 };
+    let groups = bars.groups.len().max(1) as f64;
+    page(path, title, foot, |area| {
+        let mut chart = ChartBuilder::on(area)
+            .x_label_area_size(34)
+            .y_label_area_size(70)
+            .build_cartesian_2d(0.0..groups, 0.0..top)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(0)
+            .y_desc(bars.y_axis.as_str())
+            .y_label_formatter(&|height| tick(*height))
+            .light_line_style(WHITE)
+            .label_style((FONT, 14))
+            .axis_desc_style((FONT, 15))
+            .draw()?;
+        let width = 0.8 / bars.series.len().max(1) as f64;
+        let left = |group: usize, series: usize| group as f64 + 0.1 + series as f64 * width;
+        for (series, name) in bars.series.iter().enumerate() {
+            let fill = colour(series).filled();
+            let heights = bars
+                .groups
+                .iter()
+                .enumerate()
+                .filter_map(|(group, (_, heights))| {
+                    let height = heights.get(series).copied().flatten()?;
+                    let x = left(group, series);
+                    Some(Rectangle::new([(x, 0.0), (x + width * 0.94, height)], fill))
+                });
+            chart
+                .draw_series(heights)?
+                .label(name.as_str())
+                .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], fill));
+        }
+        // Figures shrink with the bars, so that neighbours do not overlap.
+        let pixels = 850.0 * width / groups;
+        let size = (pixels * 0.42).clamp(7.0, 14.0);
+        let above = (FONT, size)
+            .into_font()
+            .color(&BLACK)
+            .pos(Pos::new(HPos::Center, VPos::Bottom));
+        let digits = bars.digits;
+        for (group, (_, heights)) in bars.groups.iter().enumerate() {
+            for (series, height) in heights.iter().enumerate() {
+                let Some(height) = height else { continue };
+                let at = (left(group, series) + width * 0.47, height + top * 0.008);
+                let text = match digits {
+                    0 => crate::table::thousands(*height),
+                    _ => format!("{height:.digits$}"),
+                };
+                chart.draw_series([Text::new(text, at, above.clone())])?;
+            }
+        }
+        let size = (850.0 / groups * 0.14).clamp(9.0, 14.0);
+        let under = (FONT, size)
+            .into_font()
+            .color(&BLACK)
+            .pos(Pos::new(HPos::Center, VPos::Top));
+        let plotting = chart.plotting_area();
+        for (group, (name, _)) in bars.groups.iter().enumerate() {
+            let (x, y) = plotting.map_coordinate(&(group as f64 + 0.5, 0.0));
+            // The plotting area's pixels count from the page's corner, the area's from its own.
+            let (x0, y0) = area.get_base_pixel();
+            area.draw(&Text::new(
+                name.as_str(),
+                (x - x0, y - y0 + 8),
+                under.clone(),
+            ))?;
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .margin(8)
+            .background_style(WHITE.mix(0.85))
+            .border_style(RGBColor(190, 190, 190))
+            .label_font((FONT, 14))
+            .draw()?;
+        Ok(())
+    })
+}
+
+/// A number on an axis: no more decimals than it needs.
+fn tick(value: f64) -> String {
+    if value >= 1000.0 {
+        return crate::table::thousands(value);
+    }
+    let text = format!("{value:.4}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text.is_empty() {
+        "0".into()
+    } else {
+        text.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks() {
+        assert_eq!(tick(0.01), "0.01");
+        assert_eq!(tick(100.0), "100");
+        assert_eq!(tick(0.0), "0");
+        assert_eq!(tick(10_000.0), "10,000");
+    }
+
+    #[test]
+    fn thinning_keeps_the_ends() {
+        let points: Vec<(f64, f64)> = (1..=10_000)
+            .map(|at| (f64::from(at), f64::from(at) / 100.0))
+            .collect();
+        let kept = thinned(&points, 0.01);
+        assert!(kept.len() < 3000, "{}", kept.len());
+        assert_eq!(
+            (kept[0], kept[kept.len() - 1]),
+            (points[0], points[points.len() - 1])
+        );
+    }
+
+    #[test]
+    fn plots_of_nothing_are_still_plots() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.svg");
+        lateness(&path, "t", "f", &[]).unwrap();
+        storm(&path, "t", "f", &[]).unwrap();
+        let empty = Bars {
+            y_axis: "y".into(),
+            series: vec![],
+            groups: vec![],
+            digits: 1,
+        };
+        bars(&path, "t", "f", &empty).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().contains("</svg>"));
+    }
+}

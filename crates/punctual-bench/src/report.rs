@@ -1,0 +1,200 @@
+//! What a run prints and writes: the header, tables, verdicts, progress, and the files.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::csv::{Csv, Measurement};
+use crate::error::{Error, Result};
+use crate::launch::Server;
+use crate::machine::Machine;
+use crate::options::Output;
+
+/// The output of one run.
+#[derive(Debug)]
+pub(crate) struct Report {
+    machine: Machine,
+    command_line: String,
+    out: Option<PathBuf>,
+    csv: Option<Csv>,
+    quick: bool,
+    strict: bool,
+    /// Whether Punctual has missed a bar.
+    missed: bool,
+    written: Vec<PathBuf>,
+}
+
+impl Report {
+    /// Makes the files and directories, so that a run does not fail at its end for want of them.
+    pub(crate) fn open(output: &Output, args: &[OsString]) -> Result<Self> {
+        let machine = Machine::here();
+        if let Some(path) = &output.out {
+            std::fs::create_dir_all(path).map_err(|source| Error::File {
+                path: path.clone(),
+                source,
+            })?;
+        }
+        let csv = match &output.csv {
+            Some(path) => Some(Csv::create(path, &machine.date)?),
+            None => None,
+        };
+        let words = std::iter::once("punctual bench".into()).chain(without_password(args));
+        Ok(Self {
+            machine,
+            command_line: words.collect::<Vec<String>>().join(" "),
+            out: output.out.clone(),
+            csv,
+            quick: output.quick,
+            strict: output.strict,
+            missed: false,
+            written: Vec::new(),
+        })
+    }
+
+    /// Prints what, where, with which servers, and how.
+    pub(crate) fn header(&self, title: &str, servers: &[String], notes: &[String]) {
+        let machine = &self.machine;
+        println!("{title}");
+        println!("  command   {}", self.command_line);
+        println!("  date      {}", machine.date);
+        println!(
+            "  machine   {} x {}; {}; load {} when begun",
+            machine.cores, machine.processor, machine.kernel, machine.load
+        );
+        for (at, server) in servers.iter().enumerate() {
+            println!("  {:<9} {server}", if at == 0 { "servers" } else { "" });
+        }
+        if self.quick {
+            println!("  note      a quick run: smaller than the bars are meant for");
+        }
+        if cfg!(debug_assertions) {
+            println!(
+                "  note      the load generator is a debug build: build with --release for figures that count"
+            );
+        }
+        for note in notes {
+            println!("  note      {note}");
+        }
+        println!();
+    }
+
+    /// `PASS` or `MISS`; one of ours that misses is remembered for `--strict`.
+    pub(crate) fn verdict(&mut self, ours: bool, met: bool) -> &'static str {
+        self.missed |= ours && !met;
+        if met { "PASS" } else { "MISS" }
+    }
+
+    /// Writes a measurement to the CSV file, if there is one.
+    pub(crate) fn record(&mut self, one: Measurement<'_>) -> Result<()> {
+        self.csv.as_mut().map_or(Ok(()), |csv| csv.write(one))
+    }
+
+    /// Where to draw the plot of this name, if plots are wanted.
+    pub(crate) fn plot_path(&mut self, name: &str) -> Option<PathBuf> {
+        let path = self.out.as_ref()?.join(name);
+        self.written.push(path.clone());
+        Some(path)
+    }
+
+    /// A line for the foot of a plot: where the figures come from.
+    pub(crate) fn provenance(&self) -> String {
+        let machine = &self.machine;
+        format!(
+            "{} x {}, {}",
+            machine.cores, machine.processor, machine.date
+        )
+    }
+
+    /// Finishes the files and says where they are.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        if let Some(csv) = &mut self.csv {
+            csv.finish()?;
+        }
+        for path in &self.written {
+            println!("wrote {}", path.display());
+        }
+        Ok(())
+    }
+
+    /// Whether `--strict` turns this run into a failure.
+    pub(crate) fn strict_failure(&self) -> bool {
+        self.strict && self.missed
+    }
+}
+
+/// How the header shows a server.
+pub(crate) fn describe(server: &Server) -> String {
+    let origin = match (server.started, server.pid) {
+        (true, _) => "started for this run",
+        (false, Some(_)) => "was running",
+        (false, None) => {
+            "was running; not on this machine as far as can be seen, so no CPU and memory figures"
+        }
+    };
+    format!(
+        "{} ({}; {}; {origin})",
+        server.label, server.product, server.addr
+    )
+}
+
+/// The arguments as a shell would need them, the password hidden.
+fn without_password(args: &[OsString]) -> Vec<String> {
+    let mut words: Vec<String> = args.iter().map(shown).collect();
+    for at in 0..words.len() {
+        if at > 0 && args[at - 1] == "--password" {
+            words[at] = "***".into();
+        } else if words[at]
+            .trim_start_matches('\'')
+            .starts_with("--password=")
+        {
+            words[at] = "--password=***".into();
+        }
+    }
+    words
+}
+
+/// An argument as a shell would need it.
+fn shown(arg: &OsString) -> String {
+    let text = arg.to_string_lossy();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=.,/:@%+".contains(&byte);
+    if !text.is_empty() && text.bytes().all(plain) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A progress bar on standard error; nothing where that is no terminal.
+pub(crate) fn progress(length: u64, what: &str) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    if let Ok(style) =
+        ProgressStyle::with_template("{msg:<48!} {wide_bar} {human_pos}/{human_len} {eta:>4}")
+    {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_printed() {
+        let words = without_password(&[
+            "--password".into(),
+            "a b".into(),
+            "--password=c d".into(),
+            "x".into(),
+        ]);
+        assert_eq!(words, ["--password", "***", "--password=***", "x"]);
+    }
+
+    #[test]
+    fn arguments_can_be_pasted_into_a_shell() {
+        assert_eq!(shown(&"--keys=5".into()), "--keys=5");
+        assert_eq!(shown(&"".into()), "''");
+        assert_eq!(shown(&"it's $HOME".into()), r"'it'\''s $HOME'");
+    }
+}

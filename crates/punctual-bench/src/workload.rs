@@ -1,0 +1,229 @@
+//! The commands that `bench server` knows: one row each, and how a row becomes bytes.
+//!
+//! A row's words may hold three marks: `{n}` a number drawn anew for each command (12 digits),
+//! `{data}` the value. Everything else is sent as it stands.
+
+use punctual_resp::encode_command;
+
+/// Digits of `{n}`: with `key:` in front a key has 16 bytes, as redis-benchmark's have.
+const DIGITS: usize = 12;
+
+/// One command to measure.
+#[derive(Debug)]
+pub(crate) struct Workload {
+    /// The name for `--tests`.
+    pub(crate) name: &'static str,
+    /// The command, one word per argument.
+    command: &'static [&'static str],
+    /// What must be there before.
+    pub(crate) before: Before,
+}
+
+/// The state that a workload starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Nothing needed, and what earlier rounds left does not change the cost.
+    Anything,
+    /// These keys are removed first, so that each round starts alike.
+    Without(&'static [&'static str]),
+    /// The keys are removed, and then this command is run for so many values of `{n}`: as many as
+    /// there are keys in the keyspace, or as many as commands will be sent.
+    Filled {
+        with: &'static [&'static str],
+        each: Each,
+        without: &'static [&'static str],
+    },
+}
+
+/// How many times a filling command is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Each {
+    /// Once for each key of the keyspace.
+    Key,
+    /// Once for each command that the measurement will send, so that nothing runs empty.
+    Request,
+    /// A fixed number of times.
+    Times(u64),
+}
+
+use Before::{Anything, Filled, Without};
+
+/// Every workload. Keys, members and fields follow redis-benchmark's.
+#[rustfmt::skip]
+pub(crate) const WORKLOADS: &[Workload] = &[
+    Workload { name: "ping",   command: &["PING"], before: Anything },
+    Workload { name: "set",    command: &["SET", "key:{n}", "{data}"], before: Anything },
+    Workload { name: "get",    command: &["GET", "key:{n}"],
+               before: Filled { with: &["SET", "key:{n}", "{data}"], each: Each::Key, without: &[] } },
+    Workload { name: "incr",   command: &["INCR", "counter:{n}"], before: Anything },
+    Workload { name: "mset",   before: Anything, command: &["MSET",
+               "key:{n}", "{data}", "key:{n}", "{data}", "key:{n}", "{data}", "key:{n}", "{data}", "key:{n}", "{data}",
+               "key:{n}", "{data}", "key:{n}", "{data}", "key:{n}", "{data}", "key:{n}", "{data}", "key:{n}", "{data}"] },
+    Workload { name: "mget",   command: &["MGET", "key:{n}", "key:{n}", "key:{n}", "key:{n}", "key:{n}",
+                                          "key:{n}", "key:{n}", "key:{n}", "key:{n}", "key:{n}"],
+               before: Filled { with: &["SET", "key:{n}", "{data}"], each: Each::Key, without: &[] } },
+    Workload { name: "setex",  command: &["SET", "key:{n}", "{data}", "EX", "3600"], before: Anything },
+    Workload { name: "expire", command: &["EXPIRE", "key:{n}", "3600"],
+               before: Filled { with: &["SET", "key:{n}", "{data}"], each: Each::Key, without: &[] } },
+    Workload { name: "lpush",  command: &["LPUSH", "mylist", "{data}"], before: Without(&["mylist"]) },
+    Workload { name: "rpush",  command: &["RPUSH", "mylist", "{data}"], before: Without(&["mylist"]) },
+    Workload { name: "lpop",   command: &["LPOP", "mylist"],
+               before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Request, without: &["mylist"] } },
+    Workload { name: "rpop",   command: &["RPOP", "mylist"],
+               before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Request, without: &["mylist"] } },
+    Workload { name: "lrange", command: &["LRANGE", "mylist", "0", "99"],
+               before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(1000), without: &["mylist"] } },
+    Workload { name: "sadd",   command: &["SADD", "myset", "element:{n}"], before: Without(&["myset"]) },
+    Workload { name: "spop",   command: &["SPOP", "myset"],
+               before: Filled { with: &["SADD", "myset", "element:{n}"], each: Each::Key, without: &["myset"] } },
+    Workload { name: "hset",   command: &["HSET", "myhash", "element:{n}", "{data}"], before: Without(&["myhash"]) },
+    Workload { name: "hget",   command: &["HGET", "myhash", "element:{n}"],
+               before: Filled { with: &["HSET", "myhash", "element:{n}", "{data}"], each: Each::Key, without: &["myhash"] } },
+    Workload { name: "zadd",   command: &["ZADD", "myzset", "{n}", "element:{n}"], before: Without(&["myzset"]) },
+    Workload { name: "zpopmin", command: &["ZPOPMIN", "myzset"],
+               before: Filled { with: &["ZADD", "myzset", "{n}", "element:{n}"], each: Each::Key, without: &["myzset"] } },
+    Workload { name: "xadd",   command: &["XADD", "mystream", "*", "myfield", "{data}"], before: Without(&["mystream"]) },
+];
+
+/// The text of `--tests` in the long help.
+pub(crate) fn help() -> String {
+    let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+    format!(
+        "Which commands, separated by commas [default: set,get,incr; with --threads set,get]\n\n\
+         Known: {}; `all` for all of them. What a server does not know is skipped with a note.",
+        names.join(", ")
+    )
+}
+
+/// The workloads of these names, in the given order; `Err` with the first name that is not known.
+pub(crate) fn find<'a>(names: &[&'a str]) -> Result<Vec<&'static Workload>, &'a str> {
+    if names.iter().any(|name| name.eq_ignore_ascii_case("all")) {
+        return Ok(WORKLOADS.iter().collect());
+    }
+    let known = |name: &&'a str| {
+        WORKLOADS
+            .iter()
+            .find(|workload| workload.name.eq_ignore_ascii_case(name))
+            .ok_or(*name)
+    };
+    names.iter().map(known).collect()
+}
+
+impl Workload {
+    /// The bytes of its command, with values of `size` bytes.
+    pub(crate) fn template(&self, size: usize) -> Template {
+        Template::new(self.command, size)
+    }
+}
+
+/// A command as bytes, with holes for the numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct Template {
+    bytes: Vec<u8>,
+    /// Where each `{n}` begins in `bytes`.
+    holes: Vec<usize>,
+}
+
+impl Template {
+    /// Encodes `words`; each `{n}` becomes twelve zeros and a hole.
+    pub(crate) fn new(words: &[&str], size: usize) -> Self {
+        let data = "x".repeat(size);
+        let mark = "\u{1}".repeat(DIGITS);
+        let words: Vec<String> = words
+            .iter()
+            .map(|word| word.replace("{data}", &data).replace("{n}", &mark))
+            .collect();
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        let mut bytes = Vec::new();
+        encode_command(&mut bytes, &words);
+        let mut holes = Vec::new();
+        let mut at = 0;
+        while let Some(found) = memchr_mark(&bytes[at..]) {
+            let hole = at + found;
+            holes.push(hole);
+            bytes[hole..hole + DIGITS].fill(b'0');
+            at = hole + DIGITS;
+        }
+        Self { bytes, holes }
+    }
+
+    /// The command itself, every number zero.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The command `times` over, to be filled in place.
+    pub(crate) fn repeat(&self, times: usize) -> Self {
+        let length = self.bytes.len();
+        Self {
+            bytes: self.bytes.repeat(times),
+            holes: (0..times)
+                .flat_map(|copy| self.holes.iter().map(move |hole| copy * length + hole))
+                .collect(),
+        }
+    }
+
+    /// Writes the next number into every hole.
+    pub(crate) fn fill(&mut self, mut next: impl FnMut() -> u64) {
+        for &hole in &self.holes {
+            write_digits(&mut self.bytes[hole..hole + DIGITS], next());
+        }
+    }
+}
+
+/// The first byte of a mark: no other byte of a template is 1.
+fn memchr_mark(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|&byte| byte == 1)
+}
+
+/// `number` in decimal, right-aligned, zeros in front; higher digits than fit are dropped.
+pub(crate) fn write_digits(field: &mut [u8], mut number: u64) {
+    for digit in field.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_sixteen_bytes() {
+        let mut template = find(&["set"]).unwrap()[0].template(3);
+        template.fill(|| 1);
+        assert_eq!(
+            template.bytes(),
+            b"*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000001\r\n$3\r\nxxx\r\n"
+        );
+    }
+
+    #[test]
+    fn every_hole_of_every_copy_is_filled() {
+        let mut template = find(&["mset"]).unwrap()[0].template(1).repeat(3);
+        let mut next = 0;
+        template.fill(|| {
+            next += 1;
+            next
+        });
+        assert_eq!(next, 30);
+        let text = String::from_utf8(template.bytes().to_vec()).unwrap();
+        for number in 1..=30 {
+            assert!(text.contains(&format!("key:{number:012}")), "{number}");
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_unknown_ones_told() {
+        for (at, workload) in WORKLOADS.iter().enumerate() {
+            assert!(
+                WORKLOADS[..at]
+                    .iter()
+                    .all(|other| other.name != workload.name)
+            );
+        }
+        assert_eq!(find(&["set", "nope"]).unwrap_err(), "nope");
+        assert_eq!(find(&["ALL"]).unwrap().len(), WORKLOADS.len());
+        assert!(find(&["SET"]).is_ok());
+    }
+}
