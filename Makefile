@@ -1,0 +1,30 @@
+# Each target is one call; what it does stands in the script of the same name, with its options at the top.
+.DEFAULT_GOAL := help
+.PHONY: help run test lint bench fuzz docs fmt miri
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+run: ## build and serve on 127.0.0.1:6379 (PORT=7000, ARGS="my.conf --loglevel verbose")
+	@scripts/run
+
+test: ## every test, with a real redis-server to compare with
+	@scripts/test
+
+lint: ## formatting, clippy, docs, dependencies, layout
+	@scripts/lint
+
+bench: ## the figures of the README, beside redis-server (QUICK=1 for a short run)
+	@scripts/bench
+
+fuzz: ## each fuzz target for a minute (FUZZ_SECONDS=600, TARGETS="resp_parse")
+	@scripts/fuzz
+
+docs: ## the API documentation, in target/doc
+	cargo doc --workspace --no-deps
+
+fmt: ## format all code
+	cargo fmt --all
+
+miri: ## the library's tests under Miri, which finds undefined behaviour
+	@scripts/miri
