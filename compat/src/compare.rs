@@ -1,0 +1,411 @@
+//! When two replies count as the same.
+//!
+//! Exactly equal, type for type and byte for byte, unless the command is in the table of [`Rule::of`]. A rule
+//! only ever loosens the kind of reply it names: errors, nulls and unexpected types are still compared exactly.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use punctual_resp::Value;
+
+use crate::command::Command;
+use crate::draw::ABSOLUTE_BAND_MS;
+
+/// Clocks and the order of arrival differ between the servers by a few milliseconds even when nothing stalls.
+const LEAST_TOLERANCE: Duration = Duration::from_millis(30);
+
+/// How far deadlines on the two servers may lie apart.
+///
+/// A relative TTL given in an exchange is counted from some moment within it, on each server a different one; so
+/// the longest exchange so far bounds the difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tolerance {
+    longest_exchange: Duration,
+}
+
+impl Default for Tolerance {
+    fn default() -> Self {
+        Self {
+            longest_exchange: Duration::ZERO,
+        }
+    }
+}
+
+impl Tolerance {
+    /// Takes note of an exchange.
+    pub fn saw(&mut self, elapsed: Duration) {
+        self.longest_exchange = self.longest_exchange.max(elapsed);
+    }
+
+    /// The bound, in milliseconds: once when the deadline was set, once when it was read.
+    pub fn ms(&self) -> i64 {
+        let bound = LEAST_TOLERANCE.max(2 * self.longest_exchange);
+        i64::try_from(bound.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+/// How the replies to one command are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Equal.
+    Exact,
+    /// Milliseconds that may differ by the tolerance: both servers count from their own clocks.
+    Milliseconds,
+    /// Seconds, rounded from milliseconds that may differ by the tolerance.
+    Seconds,
+    /// A deadline in milliseconds: by the tolerance, but exact when it was given as an absolute time.
+    DeadlineMs,
+    /// A deadline in seconds, likewise.
+    DeadlineSeconds,
+    /// Elements in any order: the order is that of a hash table with a random seed.
+    AnyOrder,
+    /// Pairs of name and value in any order, as a map or as a flat array.
+    PairsInAnyOrder,
+    /// One page of SCAN: its extent depends on the table. Whole iterations are compared elsewhere.
+    ScanPage,
+    /// The same kind of value: memory, ids, times, texts of the server's own.
+    Kind,
+    /// HELLO's fields, but for version and id.
+    Greeting,
+    /// CLIENT INFO: the fields that follow from the commands sent.
+    ClientInfo,
+    /// COMMAND INFO: what both versions must agree on.
+    CommandInfo,
+    /// INFO keyspace, but for avg_ttl, which is an estimate.
+    Keyspace,
+}
+
+impl Rule {
+    /// The rule for a command. Names are looked at in any case, as servers do.
+    pub fn of(command: &Command) -> Rule {
+        let sub = || command.word(1);
+        match command.name().as_str() {
+            "PTTL" => Rule::Milliseconds,
+            "TTL" => Rule::Seconds,
+            "PEXPIRETIME" => Rule::DeadlineMs,
+            "EXPIRETIME" => Rule::DeadlineSeconds,
+            "KEYS" => Rule::AnyOrder,
+            "SCAN" => Rule::ScanPage,
+            "RANDOMKEY" | "TIME" => Rule::Kind,
+            "HELLO" => Rule::Greeting,
+            "INFO" if sub() == "KEYSPACE" && command.args().len() == 2 => Rule::Keyspace,
+            "INFO" => Rule::Kind,
+            "OBJECT" => match sub().as_str() {
+                // Values that redis shares (integers below 10,000) have the idle time of whoever used any of
+                // them last; and how often a value is shared is the server's own business.
+                "IDLETIME" | "REFCOUNT" => Rule::Kind,
+                _ => Rule::Exact,
+            },
+            "PUBSUB" => match sub().as_str() {
+                "CHANNELS" | "SHARDCHANNELS" => Rule::AnyOrder,
+                _ => Rule::Exact,
+            },
+            "CONFIG" if sub() == "GET" => Rule::PairsInAnyOrder,
+            "CLIENT" => match sub().as_str() {
+                "ID" | "LIST" => Rule::Kind,
+                "INFO" => Rule::ClientInfo,
+                _ => Rule::Exact,
+            },
+            "COMMAND" => match sub().as_str() {
+                "INFO" => Rule::CommandInfo,
+                "GETKEYS" => Rule::Exact,
+                _ => Rule::Kind,
+            },
+            "MEMORY" | "SLOWLOG" | "LATENCY" => Rule::Kind,
+            _ => Rule::Exact,
+        }
+    }
+
+    /// Whether the replies count as the same.
+    pub fn same(self, a: &Value, b: &Value, tolerance: Tolerance) -> bool {
+        if a == b {
+            return true;
+        }
+        if a.is_error() || b.is_error() || a.is_null() || b.is_null() {
+            return false;
+        }
+        self.loosely(a, b, tolerance).unwrap_or(false)
+    }
+
+    /// `None`: not the kind of value that the rule is about.
+    fn loosely(self, a: &Value, b: &Value, tolerance: Tolerance) -> Option<bool> {
+        let seconds = tolerance.ms() / 1000 + 1;
+        Some(match self {
+            Rule::Exact => false,
+            Rule::Milliseconds => near(a, b, tolerance.ms())?,
+            Rule::Seconds => near(a, b, seconds)?,
+            Rule::DeadlineMs => {
+                !is_absolute(a, 1)? && !is_absolute(b, 1)? && near(a, b, tolerance.ms())?
+            }
+            Rule::DeadlineSeconds => {
+                !is_absolute(a, 1000)? && !is_absolute(b, 1000)? && near(a, b, seconds)?
+            }
+            Rule::AnyOrder => same_kind(a, b) && sorted(a.as_slice()?) == sorted(b.as_slice()?),
+            Rule::PairsInAnyOrder => same_kind(a, b) && pairs(a)? == pairs(b)?,
+            Rule::ScanPage => is_scan_page(a) && is_scan_page(b),
+            Rule::Kind => same_kind(a, b),
+            Rule::Greeting => same_kind(a, b) && greeting(a)? == greeting(b)?,
+            Rule::ClientInfo => {
+                same_kind(a, b) && client_info(a.as_bytes()?) == client_info(b.as_bytes()?)
+            }
+            Rule::CommandInfo => same_kind(a, b) && command_info(a)? == command_info(b)?,
+            Rule::Keyspace => same_kind(a, b) && keyspace(a.as_bytes()?) == keyspace(b.as_bytes()?),
+        })
+    }
+}
+
+fn same_kind(a: &Value, b: &Value) -> bool {
+    std::mem::discriminant(a) == std::mem::discriminant(b)
+}
+
+/// Negative numbers are answers of their own (no key, no deadline), not times.
+fn near(a: &Value, b: &Value, by: i64) -> Option<bool> {
+    let (a, b) = (a.as_int()?, b.as_int()?);
+    Some(a >= 0 && b >= 0 && a.abs_diff(b) <= by.unsigned_abs())
+}
+
+fn is_absolute(value: &Value, unit_ms: i64) -> Option<bool> {
+    Some(ABSOLUTE_BAND_MS.contains(&value.as_int()?.saturating_mul(unit_ms)))
+}
+
+/// A text that is equal exactly if the values are; values have no order of their own.
+fn text(value: &Value) -> String {
+    format!("{value:?}")
+}
+
+fn sorted(values: &[Value]) -> Vec<String> {
+    let mut texts: Vec<String> = values.iter().map(text).collect();
+    texts.sort_unstable();
+    texts
+}
+
+/// The pairs of a map or of a flat array of names and values.
+fn pair_list(value: &Value) -> Option<Vec<(&Value, &Value)>> {
+    match value {
+        Value::Map(pairs) => Some(pairs.iter().map(|(name, value)| (name, value)).collect()),
+        Value::Array(items) if items.len().is_multiple_of(2) => {
+            Some(items.chunks(2).map(|pair| (&pair[0], &pair[1])).collect())
+        }
+        _ => None,
+    }
+}
+
+fn pairs(value: &Value) -> Option<Vec<(String, String)>> {
+    let mut pairs: Vec<_> = pair_list(value)?
+        .into_iter()
+        .map(|(name, value)| (text(name), text(value)))
+        .collect();
+    pairs.sort_unstable();
+    Some(pairs)
+}
+
+fn is_scan_page(value: &Value) -> bool {
+    let Value::Array(parts) = value else {
+        return false;
+    };
+    let [Value::Bulk(cursor), Value::Array(keys)] = &parts[..] else {
+        return false;
+    };
+    !cursor.is_empty()
+        && cursor.iter().all(u8::is_ascii_digit)
+        && keys.iter().all(|key| matches!(key, Value::Bulk(_)))
+}
+
+/// Names in order; values too, but for the two that cannot agree.
+fn greeting(value: &Value) -> Option<Vec<(String, String)>> {
+    let pairs = pair_list(value)?;
+    Some(
+        pairs
+            .into_iter()
+            .map(|(name, value)| match name.as_bytes() {
+                Some(b"version") => (text(name), "any text".to_owned()),
+                Some(b"id") => (text(name), format!("{:?}", value.as_int().is_some())),
+                _ => (text(name), text(value)),
+            })
+            .collect(),
+    )
+}
+
+fn client_info(line: &[u8]) -> BTreeMap<String, String> {
+    const FIELDS: [&str; 10] = [
+        "name", "db", "sub", "psub", "ssub", "multi", "flags", "events", "resp", "user",
+    ];
+    String::from_utf8_lossy(line)
+        .split_ascii_whitespace()
+        .filter_map(|field| field.split_once('='))
+        .filter(|(name, _)| FIELDS.contains(name))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Per command: name, arity, flags as a set, first key, last key, step, categories as a set. Tips, key
+/// specifications and subcommands grew between the versions.
+fn command_info(value: &Value) -> Option<Vec<String>> {
+    value
+        .as_slice()?
+        .iter()
+        .map(|info| {
+            if info.is_null() {
+                return Some(text(info));
+            }
+            let parts = info.as_slice()?;
+            let [name, arity, flags, first, last, step, categories, ..] = parts else {
+                return None;
+            };
+            let numbers = [name, arity, first, last, step].map(text);
+            Some(format!(
+                "{} parts: {numbers:?} {:?} {:?}",
+                parts.len(),
+                sorted(flags.as_slice()?),
+                sorted(categories.as_slice()?)
+            ))
+        })
+        .collect()
+}
+
+fn keyspace(section: &[u8]) -> Vec<String> {
+    String::from_utf8_lossy(section)
+        .lines()
+        .map(|line| line.split(",avg_ttl=").next().unwrap_or(line).to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same(words: &[&str], a: Value, b: Value) -> bool {
+        Rule::of(&Command::of(words)).same(&a, &b, Tolerance::default())
+    }
+
+    fn bulks(items: &[&str]) -> Value {
+        Value::Array(items.iter().map(Value::bulk).collect())
+    }
+
+    #[test]
+    fn most_replies_must_be_equal() {
+        assert!(same(&["GET", "k"], Value::bulk("v"), Value::bulk("v")));
+        assert!(!same(&["GET", "k"], Value::bulk("v"), Value::bulk("w")));
+        assert!(!same(
+            &["GET", "k"],
+            Value::bulk("OK"),
+            Value::Simple(b"OK".to_vec())
+        ));
+        assert!(!same(&["GET", "k"], Value::NullBulk, Value::Null));
+        assert!(!same(
+            &["MGET", "a", "b"],
+            bulks(&["1", "2"]),
+            bulks(&["2", "1"])
+        ));
+    }
+
+    #[test]
+    fn times_may_differ_a_little_and_answers_without_time_may_not() {
+        assert!(same(&["pttl", "k"], Value::Int(5000), Value::Int(5030)));
+        assert!(!same(&["PTTL", "k"], Value::Int(5000), Value::Int(5031)));
+        assert!(!same(&["PTTL", "k"], Value::Int(-1), Value::Int(-2)));
+        assert!(!same(&["PTTL", "k"], Value::Int(-1), Value::Int(0)));
+        assert!(same(&["TTL", "k"], Value::Int(99), Value::Int(100)));
+        assert!(!same(&["TTL", "k"], Value::Int(98), Value::Int(100)));
+    }
+
+    #[test]
+    fn the_tolerance_grows_with_a_stall() {
+        let mut tolerance = Tolerance::default();
+        tolerance.saw(Duration::from_millis(400));
+        let rule = Rule::Milliseconds;
+        assert!(rule.same(&Value::Int(5000), &Value::Int(5800), tolerance));
+        assert!(!rule.same(&Value::Int(5000), &Value::Int(5801), tolerance));
+    }
+
+    #[test]
+    fn absolute_deadlines_are_exact() {
+        let at = ABSOLUTE_BAND_MS.start;
+        assert!(!same(
+            &["PEXPIRETIME", "k"],
+            Value::Int(at),
+            Value::Int(at + 1)
+        ));
+        assert!(!same(
+            &["EXPIRETIME", "k"],
+            Value::Int(at / 1000),
+            Value::Int(at / 1000 + 1)
+        ));
+        assert!(same(
+            &["PEXPIRETIME", "k"],
+            Value::Int(1_800_000_000_000),
+            Value::Int(1_800_000_000_001)
+        ));
+        assert!(!same(
+            &["PEXPIRETIME", "k"],
+            Value::Int(1_800_000_000_000),
+            Value::Int(at)
+        ));
+    }
+
+    #[test]
+    fn orders_that_hash_tables_give_do_not_count_but_elements_do() {
+        assert!(same(&["KEYS", "*"], bulks(&["a", "b"]), bulks(&["b", "a"])));
+        assert!(!same(
+            &["KEYS", "*"],
+            bulks(&["a", "a"]),
+            bulks(&["a", "b"])
+        ));
+        assert!(!same(
+            &["KEYS", "*"],
+            bulks(&["a"]),
+            Value::Set(vec![Value::bulk("a")])
+        ));
+        assert!(same(
+            &["CONFIG", "GET", "*"],
+            bulks(&["a", "1", "b", "2"]),
+            bulks(&["b", "2", "a", "1"])
+        ));
+        assert!(!same(
+            &["CONFIG", "GET", "*"],
+            bulks(&["a", "1", "b", "2"]),
+            bulks(&["a", "2", "b", "1"])
+        ));
+    }
+
+    #[test]
+    fn a_loose_rule_still_compares_errors_exactly() {
+        let error = |text: &str| Value::Error(text.as_bytes().to_vec());
+        for words in [
+            &["TTL", "k"][..],
+            &["KEYS", "*"],
+            &["SCAN", "0"],
+            &["TIME"],
+            &["INFO"],
+            &["CLIENT", "ID"],
+            &["HELLO", "9"],
+        ] {
+            assert!(same(words, error("ERR one"), error("ERR one")), "{words:?}");
+            assert!(
+                !same(words, error("ERR one"), error("ERR two")),
+                "{words:?}"
+            );
+            assert!(!same(words, error("ERR one"), Value::Int(1)), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn pages_and_sections_are_compared_by_shape() {
+        let page =
+            |cursor: &str, keys: &[&str]| Value::Array(vec![Value::bulk(cursor), bulks(keys)]);
+        assert!(same(&["SCAN", "0"], page("0", &["a"]), page("12", &[])));
+        assert!(!same(&["SCAN", "0"], page("0", &["a"]), bulks(&["0", "a"])));
+        let info = |text: &str| Value::bulk(text);
+        let line = "# Keyspace\r\ndb0:keys=2,expires=1,avg_ttl=";
+        assert!(same(
+            &["info", "keyspace"],
+            info(&format!("{line}7\r\n")),
+            info(&format!("{line}9\r\n"))
+        ));
+        assert!(!same(
+            &["INFO", "keyspace"],
+            info("db0:keys=1,expires=0,avg_ttl=0"),
+            info("db0:keys=2,expires=0,avg_ttl=0")
+        ));
+    }
+}

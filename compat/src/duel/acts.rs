@@ -1,0 +1,382 @@
+//! How each act is done to both servers, and what of it is compared.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Duel, HISTORY, Stop, agree};
+use crate::audit;
+use crate::command::{Command, Quoted, Step};
+use crate::compare::Rule;
+use crate::draw::is_drawn_key;
+use crate::events::{Message, first_difference};
+use crate::generate::{Act, LAPSE_PREFIX, Lapse, Session, Wire};
+use crate::link::{Exchange, Link, LinkError, Pair, Side};
+use crate::report::{Finding, show, show_bytes};
+use crate::session::canonical;
+
+/// How long a server may take to tell an expiry that the other has told.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// More pages than any iteration here can have.
+const PAGES_MAX: usize = 10_000;
+
+/// Where a session learns that everything before has arrived.
+const SESSION_FENCE: &str = "compat:fence:session";
+
+impl Duel<'_> {
+    /// Does one act.
+    pub(super) fn act(&mut self, act: &Act) -> Result<(), Stop> {
+        match act {
+            Act::Pipeline(steps) => self.pipeline(steps),
+            Act::Quit { before, after } => self.quit(before, after),
+            Act::Session(session) => self.session(session),
+            Act::Scan(options) => self.scan(options),
+            Act::Lapse(lapse) => self.lapse(lapse),
+            Act::Wire(wire) => self.wire(wire),
+            Act::Audit => self.audit(),
+        }
+    }
+
+    fn remember(&mut self, step: &Step) {
+        self.summary.commands += 1;
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history
+            .push_back((self.summary.commands, step.clone()));
+    }
+
+    /// Sends steps on the main connection; compares replies, then events.
+    fn pipeline(&mut self, steps: &[Step]) -> Result<(), Stop> {
+        let fence = Step::from(self.events.fence());
+        self.replies(steps, &[fence])?;
+        agree(self.events.collect()?)
+    }
+
+    /// Sends steps and compares their replies; `unrecorded` ones follow and do not count as commands of the stream.
+    fn replies(&mut self, steps: &[Step], unrecorded: &[Step]) -> Result<(), Stop> {
+        let exchange = self.send(steps, unrecorded);
+        self.compare(steps, unrecorded, exchange)
+    }
+
+    fn send(&mut self, steps: &[Step], unrecorded: &[Step]) -> Exchange {
+        let all = || steps.iter().chain(unrecorded);
+        let answered = all().filter(|step| step.answered).count();
+        let exchange = self
+            .main
+            .exchange(all().map(|step| &step.command), answered);
+        self.tolerance.saw(exchange.elapsed);
+        exchange
+    }
+
+    fn compare(
+        &mut self,
+        steps: &[Step],
+        unrecorded: &[Step],
+        exchange: Exchange,
+    ) -> Result<(), Stop> {
+        let mut replies = exchange.replies.into_iter();
+        for (index, step) in steps.iter().chain(unrecorded).enumerate() {
+            if index < steps.len() {
+                self.remember(step);
+            }
+            if !step.answered {
+                continue;
+            }
+            let command = &step.command;
+            let Some((a, b)) = replies.next() else {
+                return Err(no_reply(command, exchange.failure).into());
+            };
+            if !Rule::of(command).same(&a, &b, self.tolerance) {
+                return Err(Finding {
+                    headline: "the replies to a command".to_owned(),
+                    a: show(&a),
+                    b: show(&b),
+                    keys: keys_of(command),
+                    probes: Some(Vec::new()),
+                    command: Some(command.clone()),
+                }
+                .into());
+            }
+        }
+        Ok(())
+    }
+
+    /// QUIT is answered, nothing after it is, and the connection closes.
+    fn quit(&mut self, before: &[Step], after: &[Command]) -> Result<(), Stop> {
+        let steps: Vec<Step> = before
+            .iter()
+            .cloned()
+            .chain([Command::of(&["QUIT"]).into()])
+            .collect();
+        let ignored: Vec<Step> = after
+            .iter()
+            .map(|command| Step {
+                command: command.clone(),
+                answered: false,
+            })
+            .collect();
+        self.replies(&steps, &ignored)?;
+        for link in [&mut self.main.a, &mut self.main.b] {
+            match link.read() {
+                Err(LinkError::Closed { .. }) => {}
+                Err(other) => return Err(other.into()),
+                Ok(value) => {
+                    return Err(Finding {
+                        headline: format!("a reply after QUIT: {}", show(&value)),
+                        command: Some(Command::of(&["QUIT"])),
+                        a: String::new(),
+                        b: String::new(),
+                        keys: Vec::new(),
+                        probes: None,
+                    }
+                    .into());
+                }
+            }
+        }
+        self.main = Pair::connect(self.addresses)?;
+        self.pipeline(&[self.options.protocol.hello().into()])
+    }
+
+    fn session(&mut self, session: &Session) -> Result<(), Stop> {
+        let mut pair = Pair::connect(self.addresses)?;
+        pair.ask(&self.options.protocol.hello())?;
+        let mut said: Vec<Command> = Vec::new();
+        let mut frames = (Vec::new(), Vec::new());
+        for (number, turn) in session.turns.iter().enumerate() {
+            let number = number.to_string();
+            said.extend(turn.say.iter().cloned());
+            self.summary.commands += turn.say.len() as u64;
+            let fence = Command::of(&["SUBSCRIBE", SESSION_FENCE]);
+            pair.exchange(turn.say.iter().chain([&fence]), 0);
+            // Everything said before the fence was subscribed is answered before the others begin.
+            let subscribed = pair.read_until(|frame| {
+                frame.as_slice().is_some_and(|parts| {
+                    parts.len() == 3
+                        && parts[0].as_bytes() == Some(b"subscribe")
+                        && parts[1].as_bytes() == Some(SESSION_FENCE.as_bytes())
+                })
+            })?;
+            let mut steps = turn.publish.clone();
+            steps.push(Command::of(&["PUBLISH", SESSION_FENCE, &number]).into());
+            self.pipeline(&steps)?;
+            let published = pair.read_until(|frame| {
+                Message::of(frame).is_some_and(|message| {
+                    message.kind == b"message"
+                        && message.channel == SESSION_FENCE.as_bytes()
+                        && message.payload == number.as_bytes()
+                })
+            })?;
+            for (all, new) in [
+                (&mut frames.0, [subscribed.0, published.0]),
+                (&mut frames.1, [subscribed.1, published.1]),
+            ] {
+                all.extend(new.into_iter().flatten());
+            }
+        }
+        let last = ["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"].map(Command::new);
+        let end = Command::of(&["PING", "the end"]);
+        pair.exchange(last.iter().chain([&end]), 0);
+        let rest = pair.read_until(|frame| frame.as_bytes() == Some(b"the end"))?;
+        frames.0.extend(rest.0);
+        frames.1.extend(rest.1);
+        agree(
+            first_difference(&canonical(frames.0), &canonical(frames.1)).map(|finding| Finding {
+                headline: format!(
+                    "{} in a pub/sub session that said: {}",
+                    finding.headline,
+                    said.iter()
+                        .map(Command::to_string)
+                        .collect::<Vec<_>>()
+                        .join("; ")
+                ),
+                probes: None,
+                ..finding
+            }),
+        )
+    }
+
+    /// Runs SCAN to completion on both; what is there throughout must be seen, and nothing else.
+    fn scan(&mut self, options: &[Vec<u8>]) -> Result<(), Stop> {
+        let mut first = Command::new("SCAN").arg("0");
+        first.extend(options);
+        self.remember(&Step::from(first.clone()));
+        let seen_a = iterate(&mut self.main.a, options)?;
+        let seen_b = iterate(&mut self.main.b, options)?;
+        if seen_a == seen_b {
+            return Ok(());
+        }
+        let only = |these: &BTreeSet<Vec<u8>>, those: &BTreeSet<Vec<u8>>| {
+            let keys: Vec<String> = these
+                .difference(those)
+                .take(10)
+                .map(|key| Quoted(key).to_string())
+                .collect();
+            format!("{} keys, seen only here: {}", these.len(), keys.join(" "))
+        };
+        Err(Finding {
+            headline: "the keys of a whole SCAN".to_owned(),
+            a: only(&seen_a, &seen_b),
+            b: only(&seen_b, &seen_a),
+            keys: seen_a.symmetric_difference(&seen_b).cloned().collect(),
+            probes: None,
+            command: Some(first),
+        }
+        .into())
+    }
+
+    fn lapse(&mut self, lapse: &Lapse) -> Result<(), Stop> {
+        // Short TTLs run out at another moment each time: nothing here can be replayed command by command.
+        let lapsing = |stop| match stop {
+            Stop::Found(finding) => Stop::Found(Finding {
+                headline: format!("{}, while short TTLs ran out", finding.headline),
+                probes: None,
+                ..finding
+            }),
+            other => other,
+        };
+        self.summary.lapses += 1;
+        let fence = [Step::from(self.events.fence())];
+        let exchange = self.send(&lapse.arm, &fence);
+        if exchange.failure.is_none()
+            && exchange.elapsed > Duration::from_millis(lapse.arm_limit_ms)
+        {
+            return self.void(lapse);
+        }
+        self.compare(&lapse.arm, &fence, exchange)
+            .map_err(lapsing)?;
+        agree(self.events.collect()?).map_err(lapsing)?;
+        thread::sleep(Duration::from_millis(lapse.wait_ms));
+        self.pipeline(&lapse.probe).map_err(lapsing)?;
+        self.pipeline(std::slice::from_ref(&lapse.clean))
+            .map_err(lapsing)
+    }
+
+    /// The machine stalled while short TTLs were being set: which keys are gone is anyone's guess. Takes all of them
+    /// away and forgets what was told about them.
+    fn void(&mut self, lapse: &Lapse) -> Result<(), Stop> {
+        self.summary.lapses_void += 1;
+        thread::sleep(Duration::from_millis(lapse.wait_ms));
+        self.events.discard()?;
+        let fence = self.events.fence();
+        self.main.exchange([&lapse.clean.command, &fence], 2);
+        self.events.discard()?;
+        Ok(())
+    }
+
+    fn wire(&mut self, wire: &Wire) -> Result<(), Stop> {
+        self.summary.commands += 1;
+        let say = |side, address| {
+            let link = Link::connect(side, address)?;
+            for piece in &wire.pieces {
+                // A server may close before the last piece: what it said first is what counts.
+                if link.send(piece).is_err() {
+                    break;
+                }
+            }
+            link.finish()
+        };
+        let said_a = say(Side::A, self.addresses.a)?;
+        let said_b = say(Side::B, self.addresses.b)?;
+        if said_a != said_b {
+            return Err(Finding {
+                headline: format!(
+                    "answers to these bytes on a fresh connection: {}",
+                    show_bytes(&wire.pieces.concat())
+                ),
+                command: None,
+                a: show_bytes(&said_a),
+                b: show_bytes(&said_b),
+                keys: Vec::new(),
+                probes: None,
+            }
+            .into());
+        }
+        self.pipeline(&[])
+    }
+
+    /// Compares the whole state, and waits until both have told the same expiries.
+    fn audit(&mut self) -> Result<(), Stop> {
+        self.summary.audits += 1;
+        agree(audit::audit(&mut self.auditor, &mut self.tolerance)?)?;
+        let started = Instant::now();
+        loop {
+            self.pipeline(&[])?;
+            let unsettled = self.events.unsettled();
+            if unsettled.is_none() || started.elapsed() > SETTLE {
+                return agree(unsettled);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The arguments that are keys of the generators.
+fn keys_of(command: &Command) -> Vec<Vec<u8>> {
+    let is_key = |argument: &&Vec<u8>| is_drawn_key(argument) || argument.starts_with(LAPSE_PREFIX);
+    command
+        .args()
+        .iter()
+        .skip(1)
+        .filter(is_key)
+        .cloned()
+        .collect()
+}
+
+fn no_reply(command: &Command, failure: Option<LinkError>) -> Finding {
+    Finding {
+        headline: failure.map_or_else(
+            || "too few replies".to_owned(),
+            |failure| failure.to_string(),
+        ),
+        command: Some(command.clone()),
+        a: "at most one server answered this command".to_owned(),
+        b: "likewise".to_owned(),
+        keys: keys_of(command),
+        probes: None,
+    }
+}
+
+/// Every key that a whole iteration returns.
+fn iterate(link: &mut Link, options: &[Vec<u8>]) -> Result<BTreeSet<Vec<u8>>, Stop> {
+    let mut cursor = b"0".to_vec();
+    let mut seen = BTreeSet::new();
+    for _ in 0..PAGES_MAX {
+        let mut command = Command::new("SCAN").arg(&cursor);
+        command.extend(options);
+        let page = link.ask(&command)?;
+        let parts = page.as_slice().unwrap_or_default();
+        let (Some(next), Some(keys)) = (
+            parts.first().and_then(|next| next.as_bytes()),
+            parts.get(1).and_then(|keys| keys.as_slice()),
+        ) else {
+            return Err(endless(command, format!("no page of SCAN: {}", show(&page))).into());
+        };
+        seen.extend(
+            keys.iter()
+                .filter_map(|key| key.as_bytes())
+                .map(<[u8]>::to_vec),
+        );
+        if next == b"0" {
+            return Ok(seen);
+        }
+        cursor = next.to_vec();
+    }
+    Err(endless(
+        Command::new("SCAN"),
+        format!("an iteration of SCAN that does not end in {PAGES_MAX} pages"),
+    )
+    .into())
+}
+
+fn endless(command: Command, headline: String) -> Finding {
+    Finding {
+        headline,
+        command: Some(command),
+        a: String::new(),
+        b: String::new(),
+        keys: Vec::new(),
+        probes: None,
+    }
+}

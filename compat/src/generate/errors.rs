@@ -1,0 +1,171 @@
+//! Commands that are wrong: unknown, too short, too long, with arguments of the wrong kind.
+
+use crate::command::{Command, Step};
+use crate::draw::Draw;
+
+/// Commands that may be given any arguments at all: none of them can then block, silence or stop a connection,
+/// give a key a TTL, or grow memory without bound.
+const ANY_ARGUMENTS: &[&str] = &[
+    "GET",
+    "SET",
+    "MGET",
+    "MSET",
+    "MSETNX",
+    "GETDEL",
+    "GETSET",
+    "SETNX",
+    "APPEND",
+    "STRLEN",
+    "GETRANGE",
+    "SUBSTR",
+    "INCR",
+    "DECR",
+    "INCRBY",
+    "DECRBY",
+    "INCRBYFLOAT",
+    "DEL",
+    "UNLINK",
+    "EXISTS",
+    "TYPE",
+    "KEYS",
+    "SCAN",
+    "RANDOMKEY",
+    "RENAME",
+    "RENAMENX",
+    "COPY",
+    "MOVE",
+    "TOUCH",
+    "OBJECT",
+    "TTL",
+    "PTTL",
+    "EXPIRETIME",
+    "PEXPIRETIME",
+    "PERSIST",
+    "PING",
+    "ECHO",
+    "SELECT",
+    "DBSIZE",
+    "SWAPDB",
+    "TIME",
+    "PUBLISH",
+    "SPUBLISH",
+    "PUBSUB",
+];
+
+/// Commands whose numbers are deadlines: they get arguments that are none, or far ones.
+const DEADLINE_ARGUMENTS: &[&str] = &["EXPIRE", "PEXPIRE", "SETEX", "PSETEX"];
+
+/// Names that are no command in any version, some of them hostile.
+const UNKNOWN: &[&[u8]] = &[
+    b"NOSUCHCOMMAND", b"nosuchcommand", b"GETT", b"", b" ", b"SE T", b"GET ", b"\x00", b"\xff\xfe", b"two\r\nlines", b"-ERR", b"'quoted'",
+    b"a-name-longer-than-one-hundred-and-twenty-eight-bytes-which-is-where-the-error-text-stops-quoting-it-and-so-it-must-be-cut-right-there-not-later",
+];
+
+/// Appends one wrong command, or one that is right by luck.
+pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
+    match draw.between(0..=9) {
+        0..=4 => any_arguments(draw, steps),
+        5..=6 => mangled(draw, steps),
+        7 => deadline_arguments(draw, steps),
+        _ => unknown(draw, steps),
+    }
+}
+
+fn any_arguments(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.pick(ANY_ARGUMENTS);
+    let mut command = Command::new(draw.case(name));
+    for _ in 0..draw.weighted(&[(4, 0), (5, 1), (5, 2), (5, 3), (3, 4), (2, 5), (1, 9)]) {
+        let argument = match draw.between(0..=9) {
+            0..=3 => draw.key(),
+            4..=6 => draw.value(),
+            7 => draw.integer(),
+            8 => draw.float(),
+            _ => draw
+                .pick(&[
+                    "NX", "XX", "GET", "KEEPTTL", "REPLACE", "DB", "COUNT", "MATCH", "TYPE",
+                    "NUMSUB", "CHANNELS", "ENCODING",
+                ])
+                .as_bytes()
+                .to_vec(),
+        };
+        command.push(argument);
+    }
+    steps.push(command.into());
+}
+
+fn deadline_arguments(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.pick(DEADLINE_ARGUMENTS);
+    let per_second = if name.starts_with('P') { 1000 } else { 1 };
+    let mut command = Command::new(draw.case(name));
+    for position in 0..draw.weighted(&[(1, 0), (2, 1), (3, 2), (3, 3), (2, 4), (1, 6)]) {
+        let argument = match position {
+            0 => draw.key(),
+            1 => draw.ttl(per_second),
+            _ => draw
+                .pick(&["NX", "XX", "GT", "LT", "v", "", "12"])
+                .as_bytes()
+                .to_vec(),
+        };
+        command.push(argument);
+    }
+    steps.push(command.into());
+}
+
+/// A sound command with one argument lost, doubled, replaced or added.
+fn mangled(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let first = steps.len();
+    match draw.between(0..=2) {
+        0 => super::strings::commands(draw, steps),
+        1 => super::keys::commands(draw, steps),
+        _ => super::expiry::commands(draw, steps),
+    }
+    let args = steps[first].command.args_mut();
+    match draw.between(0..=3) {
+        0 => {
+            args.pop();
+            if args.is_empty() {
+                args.push(b"GET".to_vec());
+            }
+        }
+        1 => {
+            // From the second argument on: a doubled key would make a key of a value or a TTL of a key.
+            if let Some(last) = args.get(2..).and_then(<[_]>::last).cloned() {
+                args.push(last);
+            }
+        }
+        2 => {
+            let at = draw.count(0..=args.len() - 1);
+            if at > 0 {
+                args[at] = draw.bad_integer();
+            }
+        }
+        _ => args.push(
+            draw.pick(&[
+                "NX",
+                "XX",
+                "GT",
+                "LT",
+                "GET",
+                "KEEPTTL",
+                "PERSIST",
+                "nosuchoption",
+                "",
+            ])
+            .as_bytes()
+            .to_vec(),
+        ),
+    }
+}
+
+fn unknown(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = Command::new(draw.pick(UNKNOWN));
+    for _ in 0..draw.between(0..=4) {
+        let argument = if draw.chance(10) {
+            draw.big_value()[..300].to_vec()
+        } else {
+            draw.value()
+        };
+        command.push(argument);
+    }
+    steps.push(command.into());
+}

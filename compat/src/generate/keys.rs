@@ -1,0 +1,153 @@
+//! Commands on keys of any type: deletion, renaming, copying, looking around.
+
+use crate::command::{Command, Step};
+use crate::draw::Draw;
+
+type Maker = fn(&mut Draw, &mut Vec<Step>);
+
+const MAKERS: &[(u32, Maker)] = &[
+    (10, delete),
+    (8, exists),
+    (4, kind),
+    (3, list),
+    (3, scan_page),
+    (1, random),
+    (9, rename),
+    (9, copy),
+    (6, move_to),
+    (8, object),
+];
+
+/// Appends one key command.
+pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
+    draw.weighted(MAKERS)(draw, steps);
+}
+
+fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.pick(&["DEL", "DEL", "UNLINK"]);
+    let mut command = Command::new(draw.case(name));
+    command.extend(draw.keys(3));
+    steps.push(command.into());
+}
+
+fn exists(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.pick(&["EXISTS", "TOUCH"]);
+    let mut command = Command::new(draw.case(name));
+    command.extend(draw.keys(5));
+    steps.push(command.into());
+}
+
+fn kind(draw: &mut Draw, steps: &mut Vec<Step>) {
+    steps.push(Command::new(draw.case("TYPE")).arg(draw.key()).into());
+}
+
+fn list(draw: &mut Draw, steps: &mut Vec<Step>) {
+    steps.push(Command::new(draw.case("KEYS")).arg(draw.pattern()).into());
+}
+
+/// A single page: only its shape and its errors can be compared; whole iterations are an act of their own.
+fn scan_page(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let cursor = draw.pick(&[
+        "0",
+        "0",
+        "0",
+        "7",
+        "18446744073709551615",
+        "18446744073709551616",
+        "-1",
+        "abc",
+        "",
+        "1.5",
+        "00",
+        " 0",
+    ]);
+    let mut command = Command::new(draw.case("SCAN")).arg(cursor);
+    for _ in 0..draw.weighted(&[(4, 0), (4, 1), (2, 2), (1, 3)]) {
+        match draw.weighted(&[(3, "MATCH"), (3, "COUNT"), (2, "TYPE"), (1, "NOVALUES")]) {
+            "MATCH" => {
+                command.push(draw.case("MATCH"));
+                command.push(draw.pattern());
+            }
+            "COUNT" => {
+                command.push(draw.case("COUNT"));
+                let count = draw.pick(&[
+                    "1",
+                    "10",
+                    "1000",
+                    "0",
+                    "-1",
+                    "abc",
+                    "1.5",
+                    "9223372036854775808",
+                ]);
+                command.push(count);
+            }
+            "TYPE" => {
+                command.push(draw.case("TYPE"));
+                let kind = draw.pick(&["string", "STRING", "list", "nosuchtype", ""]);
+                command.push(kind);
+            }
+            option => command.push(option),
+        }
+    }
+    if draw.chance(5) {
+        command.args_mut().pop();
+    }
+    steps.push(command.into());
+}
+
+fn random(draw: &mut Draw, steps: &mut Vec<Step>) {
+    steps.push(Command::new(draw.case("RANDOMKEY")).into());
+}
+
+fn rename(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.pick(&["RENAME", "RENAMENX"]);
+    steps.push(
+        Command::new(draw.case(name))
+            .arg(draw.key())
+            .arg(draw.key())
+            .into(),
+    );
+}
+
+fn copy(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = Command::new(draw.case("COPY"))
+        .arg(draw.key())
+        .arg(draw.key());
+    for _ in 0..draw.weighted(&[(4, 0), (4, 1), (3, 2), (1, 3)]) {
+        match draw.weighted(&[(4, "DB"), (5, "REPLACE"), (1, "NX")]) {
+            "DB" => {
+                command.push(draw.case("DB"));
+                if draw.chance(95) {
+                    command.push(draw.database());
+                }
+            }
+            option => command.push(draw.case(option)),
+        }
+    }
+    steps.push(command.into());
+}
+
+fn move_to(draw: &mut Draw, steps: &mut Vec<Step>) {
+    steps.push(
+        Command::new(draw.case("MOVE"))
+            .arg(draw.key())
+            .arg(draw.database())
+            .into(),
+    );
+}
+
+fn object(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.weighted(&[
+        (6, "ENCODING"),
+        (2, "REFCOUNT"),
+        (2, "IDLETIME"),
+        (1, "FREQ"),
+    ]);
+    steps.push(
+        Command::new(draw.case("OBJECT"))
+            .arg(draw.case(name))
+            .arg(draw.key())
+            .into(),
+    );
+}

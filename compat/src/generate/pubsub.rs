@@ -1,0 +1,145 @@
+//! Publishing and subscribing: sessions on a connection of their own, and messages to them.
+
+use crate::command::{Command, Step};
+use crate::draw::Draw;
+
+const CHANNELS: &[&[u8]] = &[
+    b"ch:a",
+    b"ch:b",
+    b"ch:c",
+    b"news.art",
+    b"news.it",
+    b"",
+    b"\xff\x00",
+    b"__keyspace@0__:k0",
+];
+
+const PATTERNS: &[&[u8]] = &[
+    b"ch:*",
+    b"ch:[ab]",
+    b"news.*",
+    b"*",
+    b"?h:a",
+    b"__key*__:*",
+    b"nothing",
+    b"",
+    b"\\c*",
+];
+
+/// Some turns of one subscribed connection; afterwards it is unsubscribed from everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// In order.
+    pub turns: Vec<Turn>,
+}
+
+/// What the subscribed connection says, and what others publish to it afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Sent on the session's connection. How many frames come back depends on the state, so they are compared as one
+    /// sequence.
+    pub say: Vec<Command>,
+    /// Sent on the main connection afterwards.
+    pub publish: Vec<Step>,
+}
+
+fn channel(draw: &mut Draw) -> Vec<u8> {
+    draw.pick(CHANNELS).to_vec()
+}
+
+/// Appends one command that publishes or counts subscribers.
+pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let command = match draw.between(0..=19) {
+        0..=9 => Command::new(draw.case("PUBLISH"))
+            .arg(channel(draw))
+            .arg(draw.value()),
+        10..=12 => Command::new(draw.case("SPUBLISH"))
+            .arg(channel(draw))
+            .arg(draw.value()),
+        13 => Command::of(draw.pick(&[
+            &["PUBLISH", "ch:a"][..],
+            &["PUBLISH", "ch:a", "m", "x"],
+            &["PUBSUB"],
+            &["PUBSUB", "NOSUCH"],
+            &["PUBSUB", "NUMPAT", "x"],
+            &["PUBSUB", "CHANNELS", "*", "x"],
+            &["SPUBLISH", "ch:a"],
+        ])),
+        14..=15 => {
+            let name = draw.pick(&["CHANNELS", "SHARDCHANNELS"]);
+            let mut command = Command::new(draw.case("PUBSUB")).arg(draw.case(name));
+            if draw.chance(60) {
+                command.push(draw.pick(PATTERNS));
+            }
+            command
+        }
+        16..=18 => {
+            let name = draw.pick(&["NUMSUB", "SHARDNUMSUB"]);
+            let mut command = Command::new(draw.case("PUBSUB")).arg(draw.case(name));
+            for _ in 0..draw.between(0..=3) {
+                command.push(channel(draw));
+            }
+            command
+        }
+        _ => Command::of(&["PUBSUB", "NUMPAT"]),
+    };
+    steps.push(command.into());
+}
+
+/// A session of up to four turns.
+pub(super) fn session(draw: &mut Draw) -> Session {
+    let turns = draw.count(1..=4);
+    Session {
+        turns: (0..turns).map(|_| turn(draw)).collect(),
+    }
+}
+
+/// One turn; `RESET` and greetings are left to the main connection.
+fn turn(draw: &mut Draw) -> Turn {
+    let mut say = Vec::new();
+    for _ in 0..draw.between(1..=8) {
+        let command = match draw.between(0..=99) {
+            0..=24 => several(draw, "SUBSCRIBE", CHANNELS),
+            25..=39 => several(draw, "PSUBSCRIBE", PATTERNS),
+            40..=49 => several(draw, "SSUBSCRIBE", CHANNELS),
+            50..=59 => several(draw, "UNSUBSCRIBE", CHANNELS),
+            60..=67 => several(draw, "PUNSUBSCRIBE", PATTERNS),
+            68..=72 => several(draw, "SUNSUBSCRIBE", CHANNELS),
+            73..=79 => Command::new(draw.pick(&["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"])),
+            80..=84 => Command::new(draw.case("PING")),
+            85..=88 => Command::new(draw.case("PING")).arg(draw.value()),
+            89..=92 => Command::new("PUBLISH").arg(channel(draw)).arg(draw.value()),
+            _ => Command::of(draw.pick(&[
+                &["SUBSCRIBE"][..],
+                &["PSUBSCRIBE"],
+                &["SSUBSCRIBE"],
+                &["PING", "a", "b"],
+                &["GET", "k0"],
+                &["get"],
+                &["PUBSUB", "NUMPAT"],
+                &["NOSUCHCOMMAND"],
+                &["CLIENT", "GETNAME"],
+                &["ECHO", "x"],
+                &["SET", "k0", "from the session"],
+            ])),
+        };
+        say.push(command);
+    }
+    let mut publish = Vec::new();
+    for _ in 0..draw.between(2..=12) {
+        if draw.chance(80) {
+            commands(draw, &mut publish);
+        } else {
+            super::strings::commands(draw, &mut publish);
+        }
+    }
+    Turn { say, publish }
+}
+
+fn several(draw: &mut Draw, name: &str, of: &[&'static [u8]]) -> Command {
+    let mut command = Command::new(draw.case(name));
+    for _ in 0..draw.between(1..=3) {
+        command.push(draw.pick(of));
+    }
+    command
+}

@@ -1,0 +1,350 @@
+//! Commands on the whole server: databases as a whole, configuration, introspection.
+
+use crate::command::{Command, Step};
+use crate::draw::Draw;
+
+/// Appends one server command.
+pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
+    match draw.between(0..=99) {
+        0..=24 => steps.push(Command::new(draw.case("DBSIZE")).into()),
+        25..=31 => flush(draw, steps),
+        32..=39 => steps.push(
+            Command::new(draw.case("SWAPDB"))
+                .arg(draw.database())
+                .arg(draw.database())
+                .into(),
+        ),
+        40..=61 => command(draw, steps),
+        62..=79 => config(draw, steps),
+        80..=86 => steps.push(Command::of(&["INFO", "keyspace"]).into()),
+        _ => fixed(draw, steps),
+    }
+}
+
+/// Mostly refused, so that the keyspace has time to grow.
+fn flush(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.pick(&["FLUSHDB", "FLUSHDB", "FLUSHALL"]);
+    let mut command = Command::new(draw.case(name));
+    match draw.between(0..=9) {
+        0 => {}
+        1 => command.push(draw.case("ASYNC")),
+        2 => command.push(draw.case("SYNC")),
+        3..=6 => command.push("NOSUCH"),
+        _ => command.extend(["ASYNC", "SYNC"]),
+    }
+    steps.push(command.into());
+}
+
+/// What COMMAND GETKEYS is asked about: every command with keys, and some that it must refuse.
+const KEYED: &[&[&str]] = &[
+    &["GET", "k"],
+    &["SET", "k", "v"],
+    &["SET", "k", "v", "EX", "10"],
+    &["MGET", "a", "b", "c"],
+    &["MSET", "a", "1", "b", "2"],
+    &["MSETNX", "a", "1"],
+    &["GETEX", "k"],
+    &["GETDEL", "k"],
+    &["GETSET", "k", "v"],
+    &["SETEX", "k", "1", "v"],
+    &["PSETEX", "k", "1", "v"],
+    &["SETNX", "k", "v"],
+    &["APPEND", "k", "v"],
+    &["STRLEN", "k"],
+    &["GETRANGE", "k", "0", "1"],
+    &["SUBSTR", "k", "0", "1"],
+    &["SETRANGE", "k", "0", "v"],
+    &["INCR", "k"],
+    &["DECR", "k"],
+    &["INCRBY", "k", "1"],
+    &["DECRBY", "k", "1"],
+    &["INCRBYFLOAT", "k", "1"],
+    &["LCS", "a", "b"],
+    &["DEL", "a", "b"],
+    &["UNLINK", "a"],
+    &["EXISTS", "a", "a"],
+    &["TYPE", "k"],
+    &["RENAME", "a", "b"],
+    &["RENAMENX", "a", "b"],
+    &["COPY", "a", "b", "DB", "1"],
+    &["MOVE", "k", "1"],
+    &["TOUCH", "a", "b"],
+    &["OBJECT", "ENCODING", "k"],
+    &["OBJECT", "FREQ", "k"],
+    &["EXPIRE", "k", "1"],
+    &["PEXPIRE", "k", "1"],
+    &["EXPIREAT", "k", "1"],
+    &["PEXPIREAT", "k", "1"],
+    &["TTL", "k"],
+    &["PTTL", "k"],
+    &["EXPIRETIME", "k"],
+    &["PEXPIRETIME", "k"],
+    &["PERSIST", "k"],
+    &["SPUBLISH", "ch", "m"],
+    &["SSUBSCRIBE", "a", "b"],
+    &["MEMORY", "USAGE", "k"],
+    &["PING"],
+    &["KEYS", "*"],
+    &["SCAN", "0"],
+    &["PUBLISH", "ch", "m"],
+    &["FLUSHALL"],
+    &["RANDOMKEY"],
+    &["GET"],
+    &["GET", "a", "b"],
+    &["SET", "k"],
+    &["MSET"],
+    &["NOSUCHCOMMAND", "k"],
+    &["OBJECT"],
+    &["OBJECT", "NOSUCH", "k"],
+    &["CLIENT", "GETNAME"],
+    &["SELECT", "1"],
+    &["LCS", "a"],
+    &["COMMAND", "GETKEYS", "GET", "k"],
+];
+
+/// Commands that COMMAND INFO describes; what both versions must agree on is compared.
+const DESCRIBED: &[&str] = &[
+    "get",
+    "SET",
+    "mget",
+    "mset",
+    "msetnx",
+    "getex",
+    "getdel",
+    "getset",
+    "setex",
+    "psetex",
+    "setnx",
+    "append",
+    "strlen",
+    "getrange",
+    "substr",
+    "setrange",
+    "incr",
+    "decr",
+    "incrby",
+    "decrby",
+    "incrbyfloat",
+    "lcs",
+    "del",
+    "unlink",
+    "exists",
+    "type",
+    "keys",
+    "scan",
+    "randomkey",
+    "rename",
+    "renamenx",
+    "copy",
+    "move",
+    "touch",
+    "expire",
+    "pexpire",
+    "expireat",
+    "pexpireat",
+    "ttl",
+    "pttl",
+    "expiretime",
+    "pexpiretime",
+    "persist",
+    "ping",
+    "echo",
+    "auth",
+    "hello",
+    "select",
+    "quit",
+    "reset",
+    "subscribe",
+    "psubscribe",
+    "ssubscribe",
+    "unsubscribe",
+    "punsubscribe",
+    "sunsubscribe",
+    "publish",
+    "spublish",
+    "dbsize",
+    "flushdb",
+    "flushall",
+    "swapdb",
+    "time",
+    "info",
+    "nosuchcommand",
+];
+
+fn command(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = Command::new(draw.case("COMMAND"));
+    match draw.between(0..=9) {
+        0 => command.push(draw.case("COUNT")),
+        1 => command.extend(["COUNT", "x"]),
+        2..=4 => {
+            command.push(draw.case("INFO"));
+            for _ in 0..draw.between(1..=3) {
+                command.push(draw.pick(DESCRIBED));
+            }
+        }
+        5 => command.extend(["DOCS", draw.pick(DESCRIBED)]),
+        6 => command.extend(draw.pick(&[
+            &["GETKEYS"][..],
+            &["LIST", "FILTERBY"],
+            &["LIST", "NOSUCH", "x"],
+            &["NOSUCH"],
+            &["LIST", "FILTERBY", "NOSUCH", "x"],
+        ])),
+        _ => {
+            command.push(draw.case("GETKEYS"));
+            command.extend(KEYED[draw.count(0..=KEYED.len() - 1)]);
+        }
+    }
+    steps.push(command.into());
+}
+
+/// Parameters whose values both servers are started with or share by default.
+const PARAMETERS: &[&str] = &[
+    "maxmemory",
+    "maxmemory-policy",
+    "maxmemory-samples",
+    "databases",
+    "timeout",
+    "tcp-keepalive",
+    "appendonly",
+    "save",
+    "proto-max-bulk-len",
+    "lfu-log-factor",
+    "lfu-decay-time",
+    "slowlog-log-slower-than",
+    "slowlog-max-len",
+    "latency-monitor-threshold",
+    "client-output-buffer-limit",
+    "notify-keyspace-events",
+    "maxmemory-clients",
+    "requirepass",
+    "hz",
+    "appendfsync",
+    "lazyfree-lazy-expire",
+    "nosuch",
+    "",
+    "notify-keyspace-event?",
+    "MAXMEMORY-POLICY",
+    "appendfs*",
+];
+
+fn config(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let command = match draw.between(0..=19) {
+        0..=9 => {
+            let mut command = Command::new(draw.case("CONFIG")).arg(draw.case("GET"));
+            for _ in 0..draw.weighted(&[(6, 1), (2, 2), (1, 3)]) {
+                command.push(draw.pick(PARAMETERS));
+            }
+            command
+        }
+        10 => Command::of(&["CONFIG", "RESETSTAT"]),
+        11..=16 => {
+            notify(draw, steps);
+            return;
+        }
+        _ => Command::of(draw.pick(&[
+            &["CONFIG"][..],
+            &["CONFIG", "GET"],
+            &["CONFIG", "NOSUCH"],
+            &["CONFIG", "SET"],
+            &["CONFIG", "SET", "timeout"],
+            &["CONFIG", "SET", "timeout", "abc"],
+            &["CONFIG", "SET", "timeout", "-1"],
+            &["CONFIG", "SET", "nosuch", "x"],
+            &["CONFIG", "SET", "appendonly", "maybe"],
+            &["CONFIG", "SET", "databases", "4"],
+            &["CONFIG", "SET", "maxmemory-policy", "nosuch"],
+            &["CONFIG", "SET", "timeout", "0", "timeout", "0"],
+            &["CONFIG", "SET", "timeout", "0", "nosuch", "1"],
+            &["CONFIG", "SET", "slowlog-max-len", "128"],
+            &["CONFIG", "SET", "hz", "10", "slowlog-max-len", "128"],
+            &["CONFIG", "RESETSTAT", "x"],
+        ])),
+    };
+    steps.push(command.into());
+}
+
+/// Changes which events are published, for a few commands; then everything is published again.
+fn notify(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let flags = draw.pick(&[
+        "",
+        "K",
+        "E",
+        "KE",
+        "A",
+        "KEA",
+        "Kg$",
+        "E$x",
+        "KEgx",
+        "KEm",
+        "KEn",
+        "AKEmn",
+        "g$lshzxetdKEmn",
+        "KEAA",
+        "KEq",
+        "kea",
+        "Kxe$",
+    ]);
+    let set = |flags: &str| {
+        Step::from(Command::of(&[
+            "CONFIG",
+            "SET",
+            "notify-keyspace-events",
+            flags,
+        ]))
+    };
+    steps.push(set(flags));
+    steps.push(Command::of(&["CONFIG", "GET", "notify-keyspace-events"]).into());
+    for _ in 0..draw.between(1..=5) {
+        match draw.between(0..=2) {
+            0 => super::strings::commands(draw, steps),
+            1 => super::keys::commands(draw, steps),
+            _ => super::expiry::commands(draw, steps),
+        }
+    }
+    steps.push(set(super::ALL_EVENTS));
+}
+
+/// Commands whose replies differ by nature, compared by their kind, and what they refuse.
+const FIXED: &[&[&str]] = &[
+    &["TIME"],
+    &["TIME", "x"],
+    &["INFO"],
+    &["INFO", "server"],
+    &["INFO", "nosuch"],
+    &["INFO", "clients", "memory"],
+    &["INFO", "everything"],
+    &["MEMORY", "USAGE", "k0"],
+    &["MEMORY", "USAGE", "no such key"],
+    &["MEMORY", "USAGE", "k1", "SAMPLES", "5"],
+    &["MEMORY", "USAGE", "k1", "SAMPLES", "-1"],
+    &["MEMORY", "USAGE", "k1", "NOSUCH"],
+    &["MEMORY", "USAGE"],
+    &["MEMORY", "NOSUCH"],
+    &["MEMORY"],
+    &["SLOWLOG", "LEN"],
+    &["SLOWLOG", "GET", "1"],
+    &["SLOWLOG", "GET", "-2"],
+    &["SLOWLOG", "GET", "abc"],
+    &["SLOWLOG", "RESET"],
+    &["SLOWLOG", "NOSUCH"],
+    &["SLOWLOG"],
+    &["LATENCY", "LATEST"],
+    &["LATENCY", "HISTORY", "nosuch"],
+    &["LATENCY", "HISTORY"],
+    &["LATENCY", "RESET"],
+    &["LATENCY", "RESET", "nosuch"],
+    &["LATENCY", "NOSUCH"],
+    &["LATENCY"],
+    &["OBJECT"],
+    &["OBJECT", "NOSUCH", "k"],
+    &["OBJECT", "ENCODING"],
+    &["DEBUG", "SLEEP", "0"],
+    &["DBSIZE", "x"],
+    &["SWAPDB", "0"],
+    &["COMMAND", "COUNT"],
+];
+
+fn fixed(draw: &mut Draw, steps: &mut Vec<Step>) {
+    steps.push(Command::of(FIXED[draw.count(0..=FIXED.len() - 1)]).into());
+}

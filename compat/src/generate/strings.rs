@@ -1,0 +1,293 @@
+//! String commands, every option and every conflict of options.
+
+use crate::command::{Command, Step};
+use crate::draw::Draw;
+
+type Maker = fn(&mut Draw, &mut Vec<Step>);
+
+const MAKERS: &[(u32, Maker)] = &[
+    (24, set),
+    (12, get),
+    (6, get_ex),
+    (5, get_del_or_set),
+    (6, multiple),
+    (5, set_with_ttl),
+    (4, set_if_absent),
+    (8, append_and_length),
+    (6, range),
+    (6, set_range),
+    (14, count),
+    (7, count_float),
+    (5, lcs),
+];
+
+/// Appends one string command, or a short group that belongs together.
+pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
+    draw.weighted(MAKERS)(draw, steps);
+}
+
+/// Appends an option that sets a deadline, with its argument; true if the deadline is absolute.
+fn push_deadline(draw: &mut Draw, command: &mut Command) -> bool {
+    let (option, absolute, per_second) = draw.weighted(&[
+        (3, ("EX", false, 1)),
+        (3, ("PX", false, 1000)),
+        (2, ("EXAT", true, 1)),
+        (2, ("PXAT", true, 1000)),
+    ]);
+    command.push(draw.case(option));
+    if draw.chance(96) {
+        let argument = if absolute {
+            draw.deadline(per_second)
+        } else {
+            draw.ttl(per_second)
+        };
+        command.push(argument);
+    }
+    absolute
+}
+
+fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let (key, value) = if draw.chance(3) {
+        (draw.big_key(), draw.big_value())
+    } else {
+        (draw.key(), draw.value())
+    };
+    let mut command = Command::new(draw.case("SET")).arg(&key).arg(value);
+    let mut absolute = false;
+    // Mostly one or two options that go together; often enough any three.
+    for _ in 0..draw.weighted(&[(40, 0), (35, 1), (17, 2), (8, 3)]) {
+        match draw.weighted(&[
+            (5, "deadline"),
+            (2, "NX"),
+            (2, "XX"),
+            (3, "GET"),
+            (2, "KEEPTTL"),
+            (1, "PERSIST"),
+        ]) {
+            "deadline" => absolute |= push_deadline(draw, &mut command),
+            option => command.push(draw.case(option)),
+        }
+    }
+    steps.push(command.into());
+    if absolute {
+        // With a deadline in the past the key must be seen gone before anything counts keys.
+        steps.push(Command::new("EXISTS").arg(&key).into());
+    }
+}
+
+fn get(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let command = if draw.chance(70) {
+        Command::new(draw.case("GET")).arg(draw.key())
+    } else {
+        let mut command = Command::new(draw.case("MGET"));
+        command.extend(draw.keys(6));
+        command
+    };
+    steps.push(command.into());
+}
+
+fn get_ex(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = Command::new(draw.case("GETEX")).arg(draw.key());
+    for _ in 0..draw.weighted(&[(20, 0), (70, 1), (10, 2)]) {
+        match draw.weighted(&[(6, "deadline"), (2, "PERSIST"), (1, "KEEPTTL"), (1, "NX")]) {
+            "deadline" => {
+                push_deadline(draw, &mut command);
+            }
+            option => command.push(draw.case(option)),
+        }
+    }
+    steps.push(command.into());
+}
+
+fn get_del_or_set(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let command = if draw.chance(50) {
+        Command::new(draw.case("GETDEL")).arg(draw.key())
+    } else {
+        Command::new(draw.case("GETSET"))
+            .arg(draw.key())
+            .arg(draw.value())
+    };
+    steps.push(command.into());
+}
+
+fn multiple(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.pick(&["MSET", "MSETNX"]);
+    let mut command = Command::new(draw.case(name));
+    // MSETNX sets nothing if any key exists, so few keys there.
+    for key in draw.keys(if name == "MSET" { 5 } else { 2 }) {
+        let value = draw.value();
+        command.push(key);
+        command.push(value);
+    }
+    if draw.chance(5) {
+        command.push(draw.key());
+    }
+    steps.push(command.into());
+}
+
+fn set_with_ttl(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let (name, per_second) = draw.weighted(&[(1, ("SETEX", 1)), (1, ("PSETEX", 1000))]);
+    let command = Command::new(draw.case(name))
+        .arg(draw.key())
+        .arg(draw.ttl(per_second))
+        .arg(draw.value());
+    steps.push(command.into());
+}
+
+fn set_if_absent(draw: &mut Draw, steps: &mut Vec<Step>) {
+    steps.push(
+        Command::new(draw.case("SETNX"))
+            .arg(draw.key())
+            .arg(draw.value())
+            .into(),
+    );
+}
+
+fn append_and_length(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let command = match draw.between(0..=9) {
+        0..=4 => Command::new(draw.case("APPEND"))
+            .arg(draw.key())
+            .arg(draw.value()),
+        5 => Command::new("APPEND")
+            .arg(draw.big_key())
+            .arg(draw.big_value()),
+        _ => Command::new(draw.case("STRLEN")).arg(draw.key()),
+    };
+    steps.push(command.into());
+}
+
+fn range(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.pick(&["GETRANGE", "GETRANGE", "SUBSTR"]);
+    let key = draw.key();
+    let bound = |draw: &mut Draw| {
+        if draw.chance(70) {
+            draw.between(-12..=12).to_string().into_bytes()
+        } else {
+            draw.integer()
+        }
+    };
+    let (start, end) = (bound(draw), bound(draw));
+    steps.push(
+        Command::new(draw.case(name))
+            .arg(key)
+            .arg(start)
+            .arg(end)
+            .into(),
+    );
+}
+
+fn set_range(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let (key, offset) = match draw.between(0..=99) {
+        0..=69 => (draw.key(), draw.between(0..=30).to_string().into_bytes()),
+        70..=79 => (
+            draw.big_key(),
+            draw.between(0..=40_000).to_string().into_bytes(),
+        ),
+        // Beyond the largest string whatever the value's length: refused, not allocated.
+        80..=89 => (
+            draw.key(),
+            draw.pick(&[
+                "536870912",
+                "536870913",
+                "2147483647",
+                "4294967296",
+                "9223372036854775807",
+            ])
+            .as_bytes()
+            .to_vec(),
+        ),
+        90..=94 => (
+            draw.key(),
+            draw.pick(&["-1", "-2", "-9223372036854775808"])
+                .as_bytes()
+                .to_vec(),
+        ),
+        _ => (draw.key(), draw.bad_integer()),
+    };
+    steps.push(
+        Command::new(draw.case("SETRANGE"))
+            .arg(key)
+            .arg(offset)
+            .arg(draw.value())
+            .into(),
+    );
+}
+
+fn count(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let command = match draw.between(0..=9) {
+        0..=2 => Command::new(draw.case("INCR")).arg(draw.key()),
+        3..=4 => Command::new(draw.case("DECR")).arg(draw.key()),
+        5..=7 => Command::new(draw.case("INCRBY"))
+            .arg(draw.key())
+            .arg(draw.integer()),
+        _ => Command::new(draw.case("DECRBY"))
+            .arg(draw.key())
+            .arg(draw.integer()),
+    };
+    if draw.chance(25) {
+        // Arithmetic on strings fails mostly; a number first makes it meet the edges.
+        let edge = draw.pick(&[
+            "0",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "9223372036854775800",
+            "-9223372036854775800",
+            "9998",
+            "-1",
+        ]);
+        steps.push(Command::new("SET").arg(&command.args()[1]).arg(edge).into());
+    }
+    steps.push(command.into());
+}
+
+fn count_float(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let key = draw.key();
+    if draw.chance(50) {
+        steps.push(Command::new("SET").arg(&key).arg(draw.float()).into());
+    }
+    steps.push(
+        Command::new(draw.case("INCRBYFLOAT"))
+            .arg(key)
+            .arg(draw.float())
+            .into(),
+    );
+}
+
+fn lcs(draw: &mut Draw, steps: &mut Vec<Step>) {
+    if draw.chance(60) {
+        steps.push(
+            Command::new("MSET")
+                .arg(draw.lcs_key())
+                .arg(draw.lcs_text())
+                .arg(draw.lcs_key())
+                .arg(draw.lcs_text())
+                .into(),
+        );
+    }
+    let mut command = Command::new(draw.case("LCS"))
+        .arg(draw.lcs_key())
+        .arg(draw.lcs_key());
+    for _ in 0..draw.weighted(&[(3, 0), (4, 1), (4, 2), (3, 3)]) {
+        match draw.weighted(&[
+            (4, "IDX"),
+            (1, "LEN"),
+            (3, "WITHMATCHLEN"),
+            (4, "MINMATCHLEN"),
+            (1, "NX"),
+        ]) {
+            "MINMATCHLEN" => {
+                command.push(draw.case("MINMATCHLEN"));
+                if draw.chance(95) {
+                    let least = if draw.chance(80) {
+                        draw.between(0..=6).to_string().into_bytes()
+                    } else {
+                        draw.integer()
+                    };
+                    command.push(least);
+                }
+            }
+            option => command.push(draw.case(option)),
+        }
+    }
+    steps.push(command.into());
+}

@@ -1,0 +1,340 @@
+//! Connections to one server, and to both at once.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use punctual_resp::{DecodeError, Decoder, Value, encode_command};
+
+use crate::command::Command;
+
+/// How long a server may stay silent while a reply is due.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// Requests up to this size fit the socket buffers whether or not the server reads on; larger ones are written
+/// by a thread of their own while this one reads, so that neither end can wait for the other for ever.
+const WRITE_INLINE_MAX: usize = 32 * 1024;
+
+/// Which of the two servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one under test.
+    A,
+    /// The one to agree with.
+    B,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::A => "A",
+            Side::B => "B",
+        })
+    }
+}
+
+/// Why no reply came.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// No connection.
+    #[error("cannot connect to server {side} at {address}: {source}")]
+    Connect {
+        /// Which server.
+        side: Side,
+        /// Where it should be.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The server closed the connection.
+    #[error("server {side} closed the connection")]
+    Closed {
+        /// Which server.
+        side: Side,
+    },
+    /// The server said nothing while a reply was due.
+    #[error("server {side} did not answer within {} s", SILENCE.as_secs())]
+    Silent {
+        /// Which server.
+        side: Side,
+    },
+    /// Reading or writing failed otherwise.
+    #[error("connection to server {side}: {source}")]
+    Io {
+        /// Which server.
+        side: Side,
+        /// Why.
+        source: io::Error,
+    },
+    /// What came is no RESP.
+    #[error("server {side} sent what is no RESP: {source}")]
+    Malformed {
+        /// Which server.
+        side: Side,
+        /// Why.
+        source: DecodeError,
+    },
+}
+
+/// A connection to one server.
+#[derive(Debug)]
+pub struct Link {
+    side: Side,
+    stream: TcpStream,
+    decoder: Decoder,
+    chunk: Box<[u8]>,
+}
+
+impl Link {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`LinkError::Connect`].
+    pub fn connect(side: Side, address: SocketAddr) -> Result<Self, LinkError> {
+        let connect = || {
+            let stream = TcpStream::connect(address)?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(SILENCE))?;
+            stream.set_write_timeout(Some(SILENCE))?;
+            Ok(stream)
+        };
+        let stream = connect().map_err(|source| LinkError::Connect {
+            side,
+            address,
+            source,
+        })?;
+        Ok(Self {
+            side,
+            stream,
+            decoder: Decoder::new(),
+            chunk: vec![0; 64 * 1024].into(),
+        })
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// Any [`LinkError`] but `Connect` and `Malformed`.
+    pub fn send(&self, bytes: &[u8]) -> Result<(), LinkError> {
+        (&self.stream)
+            .write_all(bytes)
+            .map_err(|source| failure(self.side, source))
+    }
+
+    /// The next reply or message.
+    ///
+    /// # Errors
+    /// Any [`LinkError`] but `Connect`.
+    pub fn read(&mut self) -> Result<Value, LinkError> {
+        loop {
+            let next = self
+                .decoder
+                .next_value()
+                .map_err(|source| LinkError::Malformed {
+                    side: self.side,
+                    source,
+                })?;
+            if let Some(value) = next {
+                return Ok(value);
+            }
+            match self.stream.read(&mut self.chunk) {
+                Ok(0) => return Err(LinkError::Closed { side: self.side }),
+                Ok(length) => self.decoder.feed(&self.chunk[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(failure(self.side, source)),
+            }
+        }
+    }
+
+    /// One command, one reply.
+    ///
+    /// # Errors
+    /// Any [`LinkError`] but `Connect`.
+    pub fn ask(&mut self, command: &Command) -> Result<Value, LinkError> {
+        let mut bytes = Vec::new();
+        encode_command(&mut bytes, command.args());
+        self.send(&bytes)?;
+        self.read()
+    }
+
+    /// Closes the sending side and takes everything the server still says, undecoded. A reset counts as the end:
+    /// a server that closes with unread input causes one.
+    ///
+    /// # Errors
+    /// [`LinkError::Silent`] if the server does not close, [`LinkError::Io`].
+    pub fn finish(mut self) -> Result<Vec<u8>, LinkError> {
+        let mut rest = Vec::new();
+        match self.stream.shutdown(Shutdown::Write) {
+            Err(error) if error.kind() != io::ErrorKind::NotConnected => {
+                return Err(failure(self.side, error));
+            }
+            _ => {}
+        }
+        loop {
+            match self.stream.read(&mut self.chunk) {
+                Ok(0) => return Ok(rest),
+                Ok(length) => rest.extend_from_slice(&self.chunk[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => match failure(self.side, error) {
+                    LinkError::Closed { .. } => return Ok(rest),
+                    other => return Err(other),
+                },
+            }
+        }
+    }
+}
+
+fn failure(side: Side, source: io::Error) -> LinkError {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut, WouldBlock,
+    };
+    match source.kind() {
+        WouldBlock | TimedOut => LinkError::Silent { side },
+        ConnectionReset | BrokenPipe | ConnectionAborted | NotConnected => {
+            LinkError::Closed { side }
+        }
+        _ => LinkError::Io { side, source },
+    }
+}
+
+/// The addresses of both servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Of the server under test.
+    pub a: SocketAddr,
+    /// Of the server to agree with.
+    pub b: SocketAddr,
+}
+
+/// What both servers said to the same commands.
+#[derive(Debug)]
+pub struct Exchange {
+    /// The replies that came from both, in order.
+    pub replies: Vec<(Value, Value)>,
+    /// Why there are fewer than were due, if so.
+    pub failure: Option<LinkError>,
+    /// From the first byte sent to the last byte received. Both servers ran every command within it.
+    pub elapsed: Duration,
+}
+
+/// A connection to each server, used in step.
+#[derive(Debug)]
+pub struct Pair {
+    /// To the server under test.
+    pub a: Link,
+    /// To the server to agree with.
+    pub b: Link,
+}
+
+impl Pair {
+    /// Connects to both.
+    ///
+    /// # Errors
+    /// [`LinkError::Connect`].
+    pub fn connect(addresses: Addresses) -> Result<Self, LinkError> {
+        Ok(Self {
+            a: Link::connect(Side::A, addresses.a)?,
+            b: Link::connect(Side::B, addresses.b)?,
+        })
+    }
+
+    /// Sends the commands to both at once and reads `replies` replies from each.
+    pub fn exchange<'c>(
+        &mut self,
+        commands: impl IntoIterator<Item = &'c Command>,
+        replies: usize,
+    ) -> Exchange {
+        let mut bytes = Vec::new();
+        for command in commands {
+            encode_command(&mut bytes, command.args());
+        }
+        let start = Instant::now();
+        let (from_a, from_b) = if bytes.len() <= WRITE_INLINE_MAX {
+            let sent = self.a.send(&bytes).and_then(|()| self.b.send(&bytes));
+            let mut both = (
+                read_many(&mut self.a, replies),
+                read_many(&mut self.b, replies),
+            );
+            if let Err(error) = sent {
+                both.0.1.get_or_insert(error);
+            }
+            both
+        } else {
+            // A failed write shows as missing replies.
+            let (to_a, to_b) = (&self.a.stream.try_clone(), &self.b.stream.try_clone());
+            let bytes = &bytes[..];
+            thread::scope(|scope| {
+                for stream in [to_a, to_b].into_iter().flatten() {
+                    let mut stream: &TcpStream = stream;
+                    scope.spawn(move || stream.write_all(bytes));
+                }
+                (
+                    read_many(&mut self.a, replies),
+                    read_many(&mut self.b, replies),
+                )
+            })
+        };
+        Exchange {
+            replies: from_a.0.into_iter().zip(from_b.0).collect(),
+            failure: from_a.1.or(from_b.1),
+            elapsed: start.elapsed(),
+        }
+    }
+
+    /// One command to both, one reply from each.
+    ///
+    /// # Errors
+    /// Any [`LinkError`] but `Connect`.
+    pub fn ask(&mut self, command: &Command) -> Result<(Value, Value), LinkError> {
+        let mut exchange = self.exchange([command], 1);
+        match exchange.failure.take() {
+            Some(error) => Err(error),
+            None => Ok(exchange.replies.remove(0)),
+        }
+    }
+
+    /// From each side, everything up to and including the first value that `last` accepts.
+    ///
+    /// # Errors
+    /// Any [`LinkError`] but `Connect`.
+    pub fn read_until(
+        &mut self,
+        last: impl Fn(&Value) -> bool,
+    ) -> Result<(Vec<Value>, Vec<Value>), LinkError> {
+        let until = |link: &mut Link| {
+            let mut values = Vec::new();
+            loop {
+                let value = link.read()?;
+                let done = last(&value);
+                values.push(value);
+                if done {
+                    return Ok(values);
+                }
+            }
+        };
+        Ok((until(&mut self.a)?, until(&mut self.b)?))
+    }
+
+    /// Sends bytes as they are to both.
+    ///
+    /// # Errors
+    /// Any [`LinkError`] but `Connect` and `Malformed`.
+    pub fn send(&self, bytes: &[u8]) -> Result<(), LinkError> {
+        self.a.send(bytes)?;
+        self.b.send(bytes)
+    }
+}
+
+fn read_many(link: &mut Link, count: usize) -> (Vec<Value>, Option<LinkError>) {
+    let mut values = Vec::with_capacity(count);
+    while values.len() < count {
+        match link.read() {
+            Ok(value) => values.push(value),
+            Err(error) => return (values, Some(error)),
+        }
+    }
+    (values, None)
+}

@@ -1,0 +1,150 @@
+//! A difference made small: which of the commands that led to it are needed?
+//!
+//! Both servers are emptied and given a candidate list on fresh connections; a list that still shows a difference
+//! replaces the one it was cut from. Chunks are left out, half the list first, single commands last (delta
+//! debugging: Zeller and Hildebrandt, 2002).
+
+use std::time::{Duration, Instant};
+
+use crate::command::{Command, Step};
+use crate::compare::{Rule, Tolerance};
+use crate::events::Events;
+use crate::generate::{ALL_EVENTS, LAPSE_PREFIX, Protocol};
+use crate::link::{Addresses, LinkError, Pair};
+
+/// How long shrinking may take: a report that comes soon is worth more than the last command saved.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Commands on databases as a whole; they matter whatever the keys.
+const GLOBAL: [&str; 6] = ["SELECT", "FLUSHDB", "FLUSHALL", "SWAPDB", "RESET", "CONFIG"];
+
+/// The fewest of `history` that, followed by `probes`, were found to show a difference on emptied servers; `None` if
+/// even all of them show none. The state of both servers is lost.
+pub fn shrink<'s>(
+    addresses: Addresses,
+    protocol: Protocol,
+    history: impl Iterator<Item = &'s (u64, Step)>,
+    keys: &[Vec<u8>],
+    probes: &[Command],
+) -> Option<Vec<Command>> {
+    let all: Vec<Command> = history
+        .filter_map(|(_, step)| replayable(&step.command))
+        .collect();
+    let related: Vec<Command> = all
+        .iter()
+        .filter(|command| {
+            GLOBAL.contains(&command.name().as_str())
+                || keys.iter().any(|key| command.mentions(key))
+        })
+        .cloned()
+        .collect();
+    let fails =
+        |commands: &[Command]| differs(addresses, protocol, commands, probes).unwrap_or(false);
+    let list = [related, all].into_iter().find(|list| fails(list))?;
+    Some([minimal(list, fails), probes.to_vec()].concat())
+}
+
+/// The command as it can be replayed on one connection, in one go, with one reply to each command.
+fn replayable(command: &Command) -> Option<Command> {
+    match (command.name().as_str(), command.word(1).as_str()) {
+        // Silenced stretches are replayed aloud.
+        ("CLIENT", "REPLY") => None,
+        // A new connection starts in the first database.
+        ("QUIT", _) => Some(Command::of(&["SELECT", "0"])),
+        // Short TTLs would run out at another moment each time.
+        _ if command
+            .args()
+            .iter()
+            .any(|argument| argument.starts_with(LAPSE_PREFIX)) =>
+        {
+            None
+        }
+        _ => Some(command.clone()),
+    }
+}
+
+/// Leaves out what can be left out while `fails` holds.
+fn minimal(mut list: Vec<Command>, mut fails: impl FnMut(&[Command]) -> bool) -> Vec<Command> {
+    let started = Instant::now();
+    let mut chunk = list.len().div_ceil(2);
+    while chunk > 0 && !list.is_empty() {
+        let mut start = 0;
+        let mut progress = false;
+        while start < list.len() {
+            if started.elapsed() > PATIENCE {
+                return list;
+            }
+            let end = (start + chunk).min(list.len());
+            let without = [&list[..start], &list[end..]].concat();
+            if fails(&without) {
+                list = without;
+                progress = true;
+            } else {
+                start = end;
+            }
+        }
+        if !(progress && chunk == 1) {
+            chunk /= 2;
+        }
+    }
+    list
+}
+
+fn differs(
+    addresses: Addresses,
+    protocol: Protocol,
+    commands: &[Command],
+    probes: &[Command],
+) -> Result<bool, LinkError> {
+    let mut pair = Pair::connect(addresses)?;
+    let set_up = [
+        Command::of(&["FLUSHALL"]),
+        Command::of(&["CONFIG", "SET", "notify-keyspace-events", ALL_EVENTS]),
+        protocol.hello(),
+    ];
+    if let Some(error) = pair.exchange(&set_up, set_up.len()).failure {
+        return Err(error);
+    }
+    let mut events = Events::subscribe(addresses, protocol)?;
+    let fence = events.fence();
+    let sent: Vec<&Command> = commands.iter().chain(probes).chain([&fence]).collect();
+    let exchange = pair.exchange(sent.iter().copied(), sent.len());
+    if let Some(error) = exchange.failure {
+        return Err(error);
+    }
+    let mut tolerance = Tolerance::default();
+    tolerance.saw(exchange.elapsed);
+    if sent
+        .iter()
+        .zip(&exchange.replies)
+        .any(|(command, (a, b))| !Rule::of(command).same(a, b, tolerance))
+    {
+        return Ok(true);
+    }
+    Ok(events.collect()?.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_needed_stays() {
+        let list: Vec<Command> = (0..100)
+            .map(|n| Command::of(&["SET", "k", &n.to_string()]))
+            .collect();
+        let needed = [list[3].clone(), list[57].clone(), list[99].clone()];
+        let small = minimal(list, |list| {
+            needed.iter().all(|command| list.contains(command))
+        });
+        assert_eq!(small, needed);
+    }
+
+    #[test]
+    fn a_failure_that_needs_nothing_shrinks_to_nothing() {
+        let list: Vec<Command> = (0..9)
+            .map(|n| Command::of(&["SET", "k", &n.to_string()]))
+            .collect();
+        assert!(minimal(list, |_| true).is_empty());
+    }
+}

@@ -1,0 +1,156 @@
+//! The comparison itself: redis-server agrees with itself, and one that was tampered with is caught.
+
+use std::thread;
+use std::time::Duration;
+
+use punctual_compat::link::{Link, Side};
+use punctual_compat::report::Difference;
+use punctual_compat::{
+    Addresses, Command, Duel, DuelError, Family, Options, Oracle, Protocol, Summary,
+};
+
+/// Without a redis-server nothing here can be tested, and a test that was not run must not look like one that passed.
+fn oracle(arguments: &[&str]) -> Oracle {
+    Oracle::start_with(arguments).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn duel(a: &Oracle, b: &Oracle, options: &Options) -> Result<Summary, DuelError> {
+    Duel::run(
+        Addresses {
+            a: a.address(),
+            b: b.address(),
+        },
+        options,
+        |_| {},
+    )
+}
+
+/// Runs a stream against a tampered A and a sound B; it must not come out clean.
+fn caught(arguments: &[&str], options: &Options) -> Difference {
+    let (tampered, sound) = (oracle(arguments), oracle(&[]));
+    match duel(&tampered, &sound, options) {
+        Err(DuelError::Differ(difference)) => *difference,
+        other => panic!("{arguments:?} was not caught: {other:?}"),
+    }
+}
+
+#[test]
+fn redis_agrees_with_itself() {
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        let seed = rand::random();
+        println!("seed {seed}, {protocol}");
+        let (a, b) = (oracle(&[]), oracle(&[]));
+        let summary = duel(&a, &b, &Options::new(seed, 10_000, protocol))
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert!(
+            summary.commands >= 10_000 && summary.audits >= 2 && summary.lapses >= 2,
+            "{summary:?}"
+        );
+    }
+}
+
+#[test]
+fn a_missing_command_is_caught_and_shown_by_a_single_command() {
+    let difference = caught(
+        &["--rename-command", "STRLEN", ""],
+        &Options::new(1, 5_000, Protocol::Resp2),
+    );
+    assert_eq!(difference.repro.len(), 1, "{difference}");
+    assert_eq!(difference.repro[0].name(), "STRLEN", "{difference}");
+    let text = difference.to_string();
+    assert!(
+        text.contains("seed 1") && text.contains("unknown command"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_wrong_bound_is_caught() {
+    let difference = caught(
+        &["--databases", "12"],
+        &Options::new(2, 5_000, Protocol::Resp3),
+    );
+    assert!(
+        difference.to_string().contains("out of range")
+            || difference.to_string().contains("databases"),
+        "{difference}"
+    );
+}
+
+/// Every GET answers as it should and takes the key away: only later replies, events and audits can tell.
+#[test]
+fn a_wrong_side_effect_is_caught_and_shown_by_few_commands() {
+    let tampering = [
+        "--rename-command",
+        "GET",
+        "TRUEGET",
+        "--rename-command",
+        "GETDEL",
+        "GET",
+    ];
+    let mut options = Options::new(3, 5_000, Protocol::Resp2);
+    options.families = [Family::Strings].into();
+    let difference = caught(&tampering, &options);
+    assert!((1..=4).contains(&difference.repro.len()), "{difference}");
+}
+
+/// Someone else changes A while the stream runs. Each change leaves nothing but the state, or a message, different.
+#[test]
+fn changes_behind_the_back_are_caught() {
+    let changes: [(&[&str], &[Family]); 4] = [
+        (&["SET", "stray", "x"], &[Family::Keys]),
+        (&["PUBLISH", "stray", "x"], &[Family::Strings]),
+        (
+            &["PEXPIRE", "k0", "900000000000"],
+            &[Family::Expiry, Family::Strings],
+        ),
+        (&["APPEND", "k1", "x"], &[Family::Strings]),
+    ];
+    for (words, families) in changes {
+        let (a, b) = (oracle(&[]), oracle(&[]));
+        let mut options = Options::new(4, 1_000_000, Protocol::Resp2);
+        options.families = families.iter().copied().collect();
+        options.shrink = false;
+        let address = a.address();
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        let change = Command::of(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let saboteur = thread::spawn(move || {
+            let mut link = Link::connect(Side::A, address).expect("the oracle runs");
+            thread::sleep(Duration::from_millis(300));
+            // Until it is seen: a single change may be undone by the stream at once.
+            while link.ask(&change).is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let outcome = duel(&a, &b, &options);
+        drop((a, b));
+        saboteur.join().expect("the saboteur ends with its server");
+        assert!(
+            matches!(outcome, Err(DuelError::Differ(_))),
+            "{words:?} was not caught: {outcome:?}"
+        );
+    }
+}
+
+/// A deadline that is half a second off is caught although deadlines are compared with a tolerance.
+#[test]
+fn a_late_deadline_is_caught() {
+    let (a, b) = (oracle(&[]), oracle(&[]));
+    let addresses = Addresses {
+        a: a.address(),
+        b: b.address(),
+    };
+    let mut pair = punctual_compat::link::Pair::connect(addresses).expect("both run");
+    for (link, ttl_ms) in [(&mut pair.a, "5000500"), (&mut pair.b, "5000000")] {
+        link.ask(&Command::of(&["SET", "k", "v", "PX", ttl_ms]))
+            .expect("answered");
+    }
+    let mut tolerance = punctual_compat::compare::Tolerance::default();
+    let found = punctual_compat::audit::audit(&mut pair, &mut tolerance).expect("both answer");
+    assert!(
+        tolerance.ms() < 500,
+        "the machine stalled for so long that the test says nothing: {tolerance:?}"
+    );
+    let finding = found.expect("half a second is seen");
+    assert_eq!(finding.keys, [b"k".to_vec()]);
+}
