@@ -173,6 +173,10 @@ pub struct Row<H: 'static> {
     pub summary: &'static str,
     /// Its cost.
     pub complexity: &'static str,
+    /// What its options came with: Redis version and change, oldest first.
+    pub history: &'static [(&'static str, &'static str)],
+    /// Since which Redis version another command is to be used, and which.
+    pub deprecated: Option<(&'static str, &'static str)>,
     /// What runs it; a container without a handler of its own has `None`.
     pub handler: Option<H>,
     /// Subcommands, for a container.
@@ -195,6 +199,8 @@ impl<H> Row<H> {
             since: "1.0.0",
             summary: "",
             complexity: "",
+            history: &[],
+            deprecated: None,
             handler: Some(handler),
             subcommands: &[],
         }
@@ -219,6 +225,8 @@ impl<H> Row<H> {
             since: "1.0.0",
             summary: "",
             complexity: "Depends on subcommand.",
+            history: &[],
+            deprecated: None,
             handler: None,
             subcommands,
         }
@@ -256,6 +264,20 @@ impl<H> Row<H> {
         self.since = since;
         self.complexity = complexity;
         self.summary = summary;
+        self
+    }
+
+    /// With the Redis versions that changed it, oldest first.
+    #[must_use]
+    pub const fn history(mut self, history: &'static [(&'static str, &'static str)]) -> Self {
+        self.history = history;
+        self
+    }
+
+    /// Deprecated since a Redis version, in favour of another command.
+    #[must_use]
+    pub const fn deprecated(mut self, since: &'static str, replaced_by: &'static str) -> Self {
+        self.deprecated = Some((since, replaced_by));
         self
     }
 

@@ -228,7 +228,8 @@ mod tests {
                     model.resize(model.len().max(offset + bytes.len()), 0);
                     model[offset..offset + bytes.len()].copy_from_slice(&bytes);
                 }
-                prop_assert_eq!(s.text(&mut itoa::Buffer::new()), &model[..]);
+                let mut buffer = itoa::Buffer::new();
+                prop_assert_eq!(s.text(&mut buffer), &model[..]);
             }
         }
 

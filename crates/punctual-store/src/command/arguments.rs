@@ -1,0 +1,82 @@
+//! Reading arguments: numbers, times and words, with Redis's errors.
+
+use punctual_resp::Args;
+use punctual_resp::decimal::parse_i64;
+
+use crate::error::Error;
+use crate::time::Now;
+
+/// A 64-bit integer.
+pub(crate) fn int(arg: &[u8]) -> Result<i64, Error> {
+    parse_i64(arg).ok_or(Error::NotInteger)
+}
+
+/// Whether `arg` is the option `word` (upper case), in any case.
+pub(crate) fn is(arg: &[u8], word: &str) -> bool {
+    arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// How a time argument counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TimeUnit {
+    /// Seconds, else milliseconds.
+    pub(crate) seconds: bool,
+    /// Since the unix epoch, else from now.
+    pub(crate) absolute: bool,
+}
+
+impl TimeUnit {
+    /// The unit of SET's and GETEX's options.
+    pub(crate) fn of_option(arg: &[u8]) -> Option<Self> {
+        let (seconds, absolute) = match () {
+            () if is(arg, "EX") => (true, false),
+            () if is(arg, "PX") => (false, false),
+            () if is(arg, "EXAT") => (true, true),
+            () if is(arg, "PXAT") => (false, true),
+            () => return None,
+        };
+        Some(Self { seconds, absolute })
+    }
+
+    /// The deadline in unix ms that `amount` means. Negative results are left to the caller.
+    ///
+    /// # Errors
+    /// [`Error::ExpireTime`] with `command` on overflow.
+    pub(crate) fn deadline(self, amount: i64, now: Now, command: &'static str) -> Result<i64, Error> {
+        let invalid = Error::ExpireTime(command);
+        let ms = if self.seconds {
+            amount.checked_mul(1000).ok_or(invalid.clone())?
+        } else {
+            amount
+        };
+        if self.absolute {
+            return Ok(ms);
+        }
+        let base = i64::try_from(now.base_ms()).map_err(|_| invalid.clone())?;
+        ms.checked_add(base).ok_or(invalid)
+    }
+}
+
+/// A time among the options of SET and its kin. Redis reads all options before it looks at the amount.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeadlineOption {
+    /// How the amount counts.
+    pub(crate) unit: TimeUnit,
+    /// Which argument it is.
+    pub(crate) amount: usize,
+}
+
+impl DeadlineOption {
+    /// The deadline in unix ms, which may have passed.
+    ///
+    /// # Errors
+    /// [`Error::NotInteger`]; [`Error::ExpireTime`] with `command` if the amount is not positive or overflows.
+    pub(crate) fn deadline(self, args: Args<'_>, now: Now, command: &'static str) -> Result<u64, Error> {
+        let amount = int(&args[self.amount])?;
+        if amount <= 0 {
+            return Err(Error::ExpireTime(command));
+        }
+        let deadline = self.unit.deadline(amount, now, command)?;
+        u64::try_from(deadline).map_err(|_| Error::ExpireTime(command))
+    }
+}

@@ -1,0 +1,150 @@
+//! GET and its kin: what returns strings, and what goes or stays with a read.
+
+use punctual_resp::{Args, Reply};
+
+use super::answer;
+use crate::command::arguments::{DeadlineOption, TimeUnit, int, is};
+use crate::error::Error;
+use crate::events::Classes;
+use crate::turn::Cx;
+
+pub(super) fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    match cx.read_str(&args[1])? {
+        Some(string) => answer(reply, string),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+pub(super) fn mget(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let keys = args.skip(1);
+    reply.array(keys.len());
+    for key in keys {
+        match cx.read_str(key) {
+            Ok(Some(string)) => answer(reply, string),
+            Ok(None) | Err(_) => reply.null(),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn strlen(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let len = cx.read_str(&args[1])?.map_or(0, |string| string.len());
+    reply.int(len as i64);
+    Ok(())
+}
+
+pub(super) fn getrange(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let (start, end) = (int(&args[2])?, int(&args[3])?);
+    let Some(string) = cx.read_str(&args[1])? else {
+        reply.bulk(b"");
+        return Ok(());
+    };
+    let mut buffer = itoa::Buffer::new();
+    let text = string.text(&mut buffer);
+    reply.bulk(part(text, start, end));
+    Ok(())
+}
+
+/// From `start` to `end`, both inclusive, negative ones counted from the end. An end before the first byte means the
+/// first byte, as in Redis; but nothing lies between two such positions in the wrong order.
+fn part(text: &[u8], start: i64, end: i64) -> &[u8] {
+    if start < 0 && end < 0 && start > end {
+        return b"";
+    }
+    let len = text.len() as i64;
+    let from_front = |at: i64| if at < 0 { (len + at).max(0) } else { at };
+    let (start, end) = (from_front(start), from_front(end).min(len - 1));
+    if start > end {
+        return b"";
+    }
+    &text[start as usize..=end as usize]
+}
+
+pub(super) fn getdel(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let key = &args[1];
+    let (place, found) = cx.seek_to_read(key);
+    let Some(id) = found else {
+        reply.null();
+        return Ok(());
+    };
+    answer(reply, cx.str_at(place, id)?);
+    cx.db_at(place).remove(id);
+    cx.changed(1);
+    cx.notify(Classes::GENERIC, "del", key);
+    Ok(())
+}
+
+/// What GETEX does to the deadline.
+enum Change {
+    Nothing,
+    Persist,
+    Deadline(DeadlineOption),
+}
+
+impl Change {
+    fn parse(args: Args<'_>) -> Result<Self, Error> {
+        let mut change = Self::Nothing;
+        let mut at = 0;
+        while let Some(arg) = args.get(at) {
+            at += 1;
+            change = match (change, TimeUnit::of_option(arg)) {
+                (Self::Nothing | Self::Persist, None) if is(arg, "PERSIST") => Self::Persist,
+                // The same option twice is allowed; the last one counts.
+                (change, Some(unit)) if at < args.len() && change.takes(unit) => {
+                    at += 1;
+                    Self::Deadline(DeadlineOption {
+                        unit,
+                        amount: at - 1,
+                    })
+                }
+                _ => return Err(Error::Syntax),
+            };
+        }
+        Ok(change)
+    }
+
+    /// Whether a time in `unit` may follow.
+    fn takes(&self, unit: TimeUnit) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Persist => false,
+            Self::Deadline(before) => before.unit == unit,
+        }
+    }
+}
+
+pub(super) fn getex(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let (key, options) = (&args[1], args.skip(2));
+    let change = Change::parse(options)?;
+    let (place, found) = cx.seek_to_read(key);
+    // Times are looked at only if there is a string to give them to.
+    let Some(id) = found else {
+        reply.null();
+        return Ok(());
+    };
+    answer(reply, cx.str_at(place, id)?);
+    match change {
+        Change::Nothing => return Ok(()),
+        Change::Persist => {
+            let db = cx.db_at(place);
+            if db.deadline(id).is_none() {
+                return Ok(());
+            }
+            db.set_deadline(id, None);
+            cx.notify(Classes::GENERIC, "persist", key);
+        }
+        Change::Deadline(option) => {
+            let deadline = option.deadline(options, cx.now(), "getex")?;
+            if option.unit.absolute && cx.now().is_due(deadline) {
+                cx.db_at(place).remove(id);
+                cx.notify(Classes::GENERIC, "del", key);
+            } else {
+                cx.db_at(place).set_deadline(id, Some(deadline));
+                cx.notify(Classes::GENERIC, "expire", key);
+            }
+        }
+    }
+    cx.changed(1);
+    Ok(())
+}

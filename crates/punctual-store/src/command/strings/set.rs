@@ -1,0 +1,205 @@
+//! SET and its kin: what gives keys a string, whatever they held before.
+
+use punctual_resp::{Args, Reply};
+
+use super::answer;
+use crate::command::arguments::{DeadlineOption, TimeUnit, is};
+use crate::cx::Place;
+use crate::db::Id;
+use crate::error::Error;
+use crate::events::Classes;
+use crate::turn::Cx;
+use crate::value::Value;
+
+/// What a write does to the deadline that the key had.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ttl {
+    Clear,
+    Keep,
+    Until(u64),
+}
+
+/// Gives the key a string, and tells the events of SET.
+#[inline]
+fn put(cx: &mut Cx<'_, '_>, key: &[u8], (place, found): (Place, Option<Id>), text: &[u8], ttl: Ttl) {
+    let (id, had_deadline) = match found {
+        Some(id) => {
+            let db = cx.db_at(place);
+            let value = &mut db.get_mut(id).value;
+            match value.as_str_mut() {
+                Some(string) => string.set(text),
+                None => *value = Value::string(text),
+            }
+            (id, db.deadline(id).is_some())
+        }
+        None => (cx.add_at(place, key, Value::string(text)), false),
+    };
+    cx.changed(1);
+    if ttl == Ttl::Clear && had_deadline {
+        cx.db_at(place).set_deadline(id, None);
+    }
+    cx.notify(Classes::STRING, "set", key);
+    if let Ttl::Until(deadline) = ttl {
+        cx.db_at(place).set_deadline(id, Some(deadline));
+        cx.notify(Classes::GENERIC, "expire", key);
+    }
+}
+
+#[derive(Default)]
+struct Options {
+    only_new: bool,
+    only_existing: bool,
+    get: bool,
+    keep_ttl: bool,
+    deadline: Option<DeadlineOption>,
+}
+
+impl Options {
+    fn parse(args: Args<'_>) -> Result<Self, Error> {
+        let mut options = Self::default();
+        let mut at = 0;
+        while let Some(arg) = args.get(at) {
+            at += 1;
+            if is(arg, "NX") && !options.only_existing {
+                options.only_new = true;
+            } else if is(arg, "XX") && !options.only_new {
+                options.only_existing = true;
+            } else if is(arg, "GET") {
+                options.get = true;
+            } else if is(arg, "KEEPTTL") && options.deadline.is_none() {
+                options.keep_ttl = true;
+            } else if let Some(unit) = TimeUnit::of_option(arg)
+                && !options.keep_ttl
+                // The same option twice is allowed; the last one counts.
+                && options.deadline.is_none_or(|before| before.unit == unit)
+                && at < args.len()
+            {
+                options.deadline = Some(DeadlineOption { unit, amount: at });
+                at += 1;
+            } else {
+                return Err(Error::Syntax);
+            }
+        }
+        Ok(options)
+    }
+}
+
+pub(super) fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let (key, text) = (args.at(1), args.at(2));
+    if args.len() == 3 {
+        let spot = cx.seek_to_write(key);
+        put(cx, key, spot, text, Ttl::Clear);
+        reply.ok();
+        return Ok(());
+    }
+    let options = Options::parse(args.skip(3))?;
+    let ttl = match options.deadline {
+        Some(option) => Ttl::Until(option.deadline(args.skip(3), cx.now(), "set")?),
+        None if options.keep_ttl => Ttl::Keep,
+        None => Ttl::Clear,
+    };
+    let (place, found) = if options.get {
+        old(cx, key, reply)?
+    } else {
+        cx.seek_to_write(key)
+    };
+    if (options.only_new && found.is_some()) || (options.only_existing && found.is_none()) {
+        if !options.get {
+            reply.null();
+        }
+        return Ok(());
+    }
+    put(cx, key, (place, found), text, ttl);
+    if !options.get {
+        reply.ok();
+    }
+    Ok(())
+}
+
+/// Answers with the string that the key has now, read as GET reads it; where the key belongs.
+fn old(cx: &mut Cx<'_, '_>, key: &[u8], reply: &mut Reply<'_>) -> Result<(Place, Option<Id>), Error> {
+    let (place, found) = cx.seek_to_read(key);
+    match found {
+        Some(id) => answer(reply, cx.str_at(place, id)?),
+        None => reply.null(),
+    }
+    Ok((place, found))
+}
+
+pub(super) fn getset(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let key = &args[1];
+    let spot = old(cx, key, reply)?;
+    put(cx, key, spot, &args[2], Ttl::Clear);
+    Ok(())
+}
+
+pub(super) fn setnx(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let key = &args[1];
+    let spot = cx.seek_to_write(key);
+    let new = spot.1.is_none();
+    if new {
+        put(cx, key, spot, &args[2], Ttl::Clear);
+    }
+    reply.int(i64::from(new));
+    Ok(())
+}
+
+pub(super) fn setex(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    set_for(cx, args, true, "setex", reply)
+}
+
+pub(super) fn psetex(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    set_for(cx, args, false, "psetex", reply)
+}
+
+fn set_for(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    seconds: bool,
+    command: &'static str,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    let unit = TimeUnit {
+        seconds,
+        absolute: false,
+    };
+    let option = DeadlineOption { unit, amount: 2 };
+    let deadline = option.deadline(args, cx.now(), command)?;
+    let spot = cx.seek_to_write(key);
+    put(cx, key, spot, &args[3], Ttl::Until(deadline));
+    reply.ok();
+    Ok(())
+}
+
+pub(super) fn mset(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if args.len().is_multiple_of(2) {
+        return Err(Error::Arity("mset".into()));
+    }
+    put_all(cx, args);
+    reply.ok();
+    Ok(())
+}
+
+pub(super) fn msetnx(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if args.len().is_multiple_of(2) {
+        return Err(Error::Arity("msetnx".into()));
+    }
+    let all_new = (1..args.len())
+        .step_by(2)
+        .all(|at| cx.seek_to_write(&args[at]).1.is_none());
+    if all_new {
+        put_all(cx, args);
+    }
+    reply.int(i64::from(all_new));
+    Ok(())
+}
+
+/// Sets every key that follows the name to the value after it; the last value of a key that is named twice stays.
+fn put_all(cx: &mut Cx<'_, '_>, args: Args<'_>) {
+    for at in (1..args.len()).step_by(2) {
+        let key = &args[at];
+        let spot = cx.seek_to_write(key);
+        put(cx, key, spot, &args[at + 1], Ttl::Clear);
+    }
+}
