@@ -1,3 +1,30 @@
-//! See the crate's description in Cargo.toml.
+//! A Redis-compatible server whose keys expire on time.
+//!
+//! [`Server::builder`] starts one inside any program; the binary `punctual` is that and a command line.
+
+#![forbid(unsafe_code)]
+
+mod alarm;
+mod call;
+pub mod clients;
+mod clock;
+mod command;
 pub mod config;
+mod connection;
+mod dispatch;
+mod event_loop;
+mod listener;
 pub mod log;
+mod mailbox;
+mod monitor;
+mod pubsub;
+mod server;
+mod session;
+mod shared;
+mod sink;
+mod slowlog;
+pub mod stats;
+mod table;
+
+pub use server::{Builder, Server, StartError};
+pub use shared::Shared;

@@ -1,0 +1,33 @@
+//! One command on its way through the server: what a handler of the server's own may use.
+
+use std::sync::Arc;
+
+use punctual_store::{Now, Turn};
+
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::table::Entry;
+
+/// A running command.
+///
+/// The turn may hold shard locks from the commands before: a handler that waits, takes long or needs other locks
+/// than the pub/sub registry's calls `call.turn.release()` first.
+pub struct Call<'a, 's> {
+    /// What all loops share.
+    pub shared: &'a Arc<Shared>,
+    /// The keyspace at this instant.
+    pub turn: &'a mut Turn<'s>,
+    /// The client.
+    pub session: &'a mut Session,
+    /// The command.
+    pub entry: &'static Entry,
+    /// Number of the event loop.
+    pub loop_number: usize,
+}
+
+impl Call<'_, '_> {
+    /// The instant.
+    pub fn now(&self) -> Now {
+        self.turn.now
+    }
+}

@@ -1,0 +1,129 @@
+//! All clients of the server, as every loop may see them (CLIENT LIST, CLIENT KILL, INFO).
+//!
+//! A client's own loop writes; others read. Numbers may be a turn old.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// What all loops may see of a client.
+#[derive(Debug)]
+pub struct ClientInfo {
+    /// Number of the client.
+    pub id: u64,
+    /// Its address, or the unix socket's path with `:0`.
+    pub addr: String,
+    /// The server's end.
+    pub laddr: String,
+    /// File descriptor.
+    pub fd: i32,
+    /// Whether it came through the unix socket.
+    pub unix: bool,
+    /// Whether it is on this machine.
+    pub local: bool,
+    /// The loop that serves it.
+    pub loop_number: usize,
+    /// Its place in that loop.
+    pub slot: usize,
+    /// When it came, unix ms.
+    pub created_ms: u64,
+    /// When it last sent something, unix ms.
+    pub seen_ms: AtomicU64,
+    /// Selected database.
+    pub db: AtomicU32,
+    /// Bytes of an incomplete command.
+    pub query_bytes: AtomicU64,
+    /// Bytes of output that it has not read.
+    pub output_bytes: AtomicU64,
+    /// Id of the last command's entry plus 1; 0: none.
+    pub last_command: AtomicU32,
+    /// 2 or 3.
+    pub resp: AtomicU8,
+    /// Subscribed channels.
+    pub channels: AtomicU32,
+    /// Subscribed patterns.
+    pub patterns: AtomicU32,
+    /// Subscribed shard channels.
+    pub shard_channels: AtomicU32,
+    /// Receives every command.
+    pub monitor: AtomicBool,
+    /// CLIENT NO-EVICT.
+    pub no_evict: AtomicBool,
+    /// CLIENT NO-TOUCH.
+    pub no_touch: AtomicBool,
+    /// Bytes read from it.
+    pub net_in: AtomicU64,
+    /// Bytes written to it.
+    pub net_out: AtomicU64,
+    /// What it says of itself.
+    pub names: Mutex<ClientNames>,
+}
+
+/// What a client says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct ClientNames {
+    /// CLIENT SETNAME.
+    pub name: Vec<u8>,
+    /// CLIENT SETINFO LIB-NAME.
+    pub lib_name: Vec<u8>,
+    /// CLIENT SETINFO LIB-VER.
+    pub lib_ver: Vec<u8>,
+}
+
+/// All clients by number.
+#[derive(Debug, Default)]
+pub struct Clients {
+    all: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
+    next_id: AtomicU64,
+    /// How many are connected; also counts those that are still on their way to their loop.
+    connected: AtomicU64,
+}
+
+impl Clients {
+    /// A number for a new client.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Adds a client that [`Clients::admit`] has let in.
+    pub fn add(&self, info: Arc<ClientInfo>) {
+        self.all.lock().insert(info.id, info);
+    }
+
+    /// Removes a client.
+    pub fn remove(&self, id: u64) {
+        self.all.lock().remove(&id);
+        self.leave();
+    }
+
+    /// Lets one more client in, unless `max` are connected.
+    pub fn admit(&self, max: usize) -> bool {
+        self.connected
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
+                (n < max as u64).then_some(n + 1)
+            })
+            .is_ok()
+    }
+
+    /// A client that was let in has gone.
+    pub fn leave(&self) {
+        self.connected.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// How many are connected.
+    pub fn connected(&self) -> u64 {
+        self.connected.load(Ordering::Acquire)
+    }
+
+    /// All, by number.
+    pub fn list(&self) -> Vec<Arc<ClientInfo>> {
+        self.all.lock().values().cloned().collect()
+    }
+
+    /// One, by number.
+    pub fn get(&self, id: u64) -> Option<Arc<ClientInfo>> {
+        self.all.lock().get(&id).cloned()
+    }
+}

@@ -1,0 +1,169 @@
+//! One client's connection: bytes in, commands out, replies back.
+//!
+//! Commands are parsed where they were read; only an incomplete one is copied into the connection's own buffer, so
+//! an idle connection holds no buffer at all. Replies gather in `out` and are written once a turn.
+
+use std::io::{self, Read, Write};
+
+use mio::net::{TcpStream, UnixStream};
+use punctual_resp::Parser;
+
+use crate::config::OutputLimit;
+use crate::session::Session;
+
+/// The socket of a connection.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => s.read(buf),
+            Self::Unix(s) => s.read(buf),
+        }
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => s.write(bytes),
+            Self::Unix(s) => s.write(bytes),
+        }
+    }
+
+    pub(crate) fn source(&mut self) -> &mut dyn mio::event::Source {
+        match self {
+            Self::Tcp(s) => s,
+            Self::Unix(s) => s,
+        }
+    }
+}
+
+/// Output buffers up to this size are kept for the next client.
+pub(crate) const KEPT_OUTPUT: usize = 64 << 10;
+
+/// One client's connection.
+pub(crate) struct Connection {
+    pub(crate) socket: Socket,
+    pub(crate) parser: Parser,
+    pub(crate) session: Session,
+    /// Bytes of a command that is not complete, or must wait.
+    pub(crate) input: Vec<u8>,
+    /// Replies; `written` bytes of it have gone.
+    pub(crate) out: Vec<u8>,
+    written: usize,
+    /// The loop has it on its list of connections to flush.
+    pub(crate) dirty: bool,
+    /// More may be readable: the last read filled the buffer.
+    pub(crate) readable: bool,
+    /// Its next command waits for CLIENT UNPAUSE.
+    pub(crate) paused: bool,
+    /// The peer sends no more.
+    pub(crate) ended: bool,
+    /// Since when (unix ms) its output has been above the soft limit.
+    pub(crate) over_soft_since: Option<u64>,
+    /// Its idle timer.
+    pub(crate) idle_timer: Option<punctual::queue::TimerKey>,
+}
+
+/// Whether `left` unread bytes are too many, now or for too long; keeps when that began.
+pub(crate) fn is_exceeded(
+    limit: OutputLimit,
+    left: u64,
+    now_ms: u64,
+    over_soft_since: &mut Option<u64>,
+) -> bool {
+    if limit.hard_bytes > 0 && left >= limit.hard_bytes {
+        return true;
+    }
+    if limit.soft_bytes == 0 || left < limit.soft_bytes {
+        *over_soft_since = None;
+        return false;
+    }
+    let since = *over_soft_since.get_or_insert(now_ms);
+    now_ms.saturating_sub(since) > limit.soft_seconds.saturating_mul(1000)
+}
+
+/// How a flush ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    /// Everything has gone.
+    All,
+    /// The socket takes no more now.
+    Blocked,
+    /// The peer is gone.
+    Broken,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: Socket, session: Session) -> Self {
+        Self {
+            socket,
+            parser: Parser::new(),
+            session,
+            input: Vec::new(),
+            out: Vec::new(),
+            written: 0,
+            dirty: false,
+            readable: false,
+            paused: false,
+            ended: false,
+            over_soft_since: None,
+            idle_timer: None,
+        }
+    }
+
+    /// Bytes of output that have not been written.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.out.len() - self.written
+    }
+
+    /// Writes what the socket takes; counts it.
+    pub(crate) fn flush(&mut self, count: &mut u64) -> Flushed {
+        while self.written < self.out.len() {
+            match self.socket.write(&self.out[self.written..]) {
+                Ok(0) => return Flushed::Broken,
+                Ok(n) => {
+                    self.written += n;
+                    *count += n as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.forget_written();
+                    return Flushed::Blocked;
+                }
+                Err(_) => return Flushed::Broken,
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        Flushed::All
+    }
+
+    /// Frees what has been written, when that is most of the buffer.
+    fn forget_written(&mut self) {
+        if self.written > KEPT_OUTPUT && self.written * 2 > self.out.len() {
+            self.out.drain(..self.written);
+            self.out.shrink_to(self.out.len() * 2);
+            self.written = 0;
+        }
+    }
+
+    /// Keeps the incomplete rest of what was read.
+    pub(crate) fn keep_input(&mut self, rest: &[u8]) {
+        self.input.extend_from_slice(rest);
+    }
+
+    /// Lets go of the first `count` bytes of kept input.
+    pub(crate) fn consume_input(&mut self, count: usize) {
+        if count == self.input.len() {
+            // A big command's buffer is not kept for an idle client.
+            self.input = Vec::new();
+        } else {
+            self.input.drain(..count);
+            self.input.shrink_to(self.input.len().max(1 << 10) * 2);
+        }
+    }
+}

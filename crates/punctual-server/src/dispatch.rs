@@ -1,0 +1,235 @@
+//! From arguments to a reply: finds the command, checks what may be checked without running it, runs it, and
+//! counts.
+//!
+//! The order of the checks is Redis's: the command and its arity, authentication, what subscribers may do, the pause.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_resp::{Args, Reply};
+use punctual_store::db::Db;
+use punctual_store::spec::Flags;
+use punctual_store::{Error, Turn};
+use quanta::Clock;
+
+use crate::call::Call;
+use crate::monitor;
+use crate::session::{ReplyMode, Session};
+use crate::shared::Shared;
+use crate::slowlog::Slow;
+use crate::stats::LoopStats;
+use crate::table::{Entry, Run, TABLE};
+
+/// What becomes of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// It is done.
+    Go,
+    /// It was not run: it must wait for CLIENT UNPAUSE.
+    Wait,
+}
+
+/// Commands of one connection that run one after the other.
+pub(crate) struct Batch<'a, 's> {
+    shared: &'a Arc<Shared>,
+    loop_number: usize,
+    stats: &'a LoopStats,
+    turn: &'a mut Turn<'s>,
+    clock: &'a Clock,
+    /// When the last command ended.
+    mark: u64,
+    slow_ns: u64,
+}
+
+impl<'a, 's> Batch<'a, 's> {
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        loop_number: usize,
+        turn: &'a mut Turn<'s>,
+        clock: &'a Clock,
+    ) -> Self {
+        Self {
+            stats: &shared.stats[loop_number],
+            slow_ns: shared.slow_ns.load(Ordering::Relaxed),
+            shared,
+            loop_number,
+            turn,
+            mark: clock.raw(),
+            clock,
+        }
+    }
+
+    /// Runs one command; its reply goes to `out`.
+    #[inline]
+    pub(crate) fn run(&mut self, session: &mut Session, args: Args<'_>, out: &mut Vec<u8>) -> Flow {
+        let start = out.len();
+        let mode = session.reply_mode;
+        let flow = match find(session, args) {
+            Ok(entry) => self.run_entry(session, entry, args, out),
+            Err((entry, error)) => {
+                if let Some(entry) = entry {
+                    self.stats.by_command[entry.id].rejected.add(1);
+                }
+                self.refuse(session, &error, out);
+                Flow::Go
+            }
+        };
+        if flow == Flow::Go && (mode != ReplyMode::On || session.reply_mode != ReplyMode::On) {
+            silence(session, mode, out, start);
+        }
+        flow
+    }
+
+    fn refuse(&self, session: &Session, error: &Error, out: &mut Vec<u8>) {
+        self.stats.errors.add(1);
+        self.shared.errors.count(error);
+        Reply::new(out, session.protocol).error(error.text());
+    }
+
+    #[inline]
+    fn run_entry(
+        &mut self,
+        session: &mut Session,
+        entry: &'static Entry,
+        args: Args<'_>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let flags = entry.row.flags;
+        if !session.authenticated && !flags.has(Flags::NO_AUTH) {
+            self.stats.by_command[entry.id].rejected.add(1);
+            self.refuse(session, &Error::fixed("NOAUTH Authentication required."), out);
+            return Flow::Go;
+        }
+        if session.in_subscribed_mode() && !allowed_when_subscribed(entry) {
+            self.stats.by_command[entry.id].rejected.add(1);
+            self.refuse(session, &subscribed_mode(entry), out);
+            return Flow::Go;
+        }
+        if self.shared.pause_until_ms.load(Ordering::Relaxed) != 0 && self.must_wait(entry) {
+            return Flow::Wait;
+        }
+        if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) {
+            monitor::feed(self.shared, self.turn.now, session, entry, args);
+        }
+        let mut reply = Reply::new(out, session.protocol);
+        let result = match entry.run {
+            Run::Keyspace(command) => {
+                self.turn.run(command, session.db, !session.no_touch, args, &mut reply)
+            }
+            Run::Server(handler) => {
+                let start = reply.len();
+                let mut call = Call {
+                    shared: self.shared,
+                    turn: self.turn,
+                    session,
+                    entry,
+                    loop_number: self.loop_number,
+                };
+                handler(&mut call, args, &mut reply).inspect_err(|_| reply.truncate(start))
+            }
+            Run::Nobody => Err(Error::Syntax),
+        };
+        let stats = &self.stats.by_command[entry.id];
+        if let Err(error) = &result {
+            stats.failed.add(1);
+            self.refuse(session, error, out);
+        }
+        let now = self.clock.raw();
+        let nanos = self.clock.delta_as_nanos(self.mark, now);
+        self.mark = now;
+        self.stats.commands.add(1);
+        stats.calls.add(1);
+        stats.nanos.add(nanos);
+        if nanos >= self.slow_ns && !flags.has(Flags::SKIP_SLOWLOG) {
+            self.shared.note_slow(&Slow {
+                now: self.turn.now,
+                nanos,
+                session,
+                entry,
+                args,
+            });
+        }
+        Flow::Go
+    }
+
+    /// Whether CLIENT PAUSE holds this command back.
+    #[cold]
+    fn must_wait(&self, entry: &Entry) -> bool {
+        let until = self.shared.pause_until_ms.load(Ordering::Acquire);
+        let writes_only = self.shared.pause_writes_only.load(Ordering::Acquire);
+        self.turn.now.read_ms() < until
+            && if writes_only { entry.writes() } else { !entry.name.starts_with("client") }
+    }
+}
+
+/// The entry that is called: often the same as the last one.
+#[inline]
+fn find(
+    session: &mut Session,
+    args: Args<'_>,
+) -> Result<&'static Entry, (Option<&'static Entry>, Error)> {
+    if let Some(last) = session.last
+        && last.row.name.as_bytes().eq_ignore_ascii_case(args.at(0))
+    {
+        last.check_arity(args)?;
+        return Ok(last);
+    }
+    let entry = TABLE.find(args)?;
+    session.info.last_command.store(entry.id as u32 + 1, Ordering::Relaxed);
+    // A container's subcommand is found by two words.
+    session.last = (!entry.name.contains('|') && entry.subcommands.is_empty()).then_some(entry);
+    Ok(entry)
+}
+
+/// Takes a reply back that the client does not want.
+fn silence(session: &mut Session, before: ReplyMode, out: &mut Vec<u8>, start: usize) {
+    match (before, session.reply_mode) {
+        // CLIENT REPLY ON, OFF and SKIP themselves: ON answers, the others do not.
+        (_, ReplyMode::Skip) => {
+            out.truncate(start);
+            session.reply_mode = ReplyMode::SkipNext;
+        }
+        (ReplyMode::SkipNext, ReplyMode::SkipNext) => {
+            out.truncate(start);
+            session.reply_mode = ReplyMode::On;
+        }
+        (_, ReplyMode::Off) => out.truncate(start),
+        _ => {}
+    }
+}
+
+fn allowed_when_subscribed(entry: &Entry) -> bool {
+    matches!(
+        entry.row.name,
+        "subscribe"
+            | "unsubscribe"
+            | "psubscribe"
+            | "punsubscribe"
+            | "ssubscribe"
+            | "sunsubscribe"
+            | "ping"
+            | "quit"
+            | "reset"
+    )
+}
+
+fn subscribed_mode(entry: &Entry) -> Error {
+    Error::Text(
+        format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+            entry.name
+        )
+        .into(),
+    )
+}
+
+/// Drops emptied databases: on a thread of their own if that takes long.
+pub(crate) fn drop_aside(discarded: Vec<Db>) {
+    const LARGE: usize = 10_000;
+    if discarded.iter().map(Db::len).sum::<usize>() > LARGE {
+        // If no thread can be had they are dropped here, with the closure.
+        let _ = std::thread::Builder::new()
+            .name("punctual-free".into())
+            .spawn(move || drop(discarded));
+    }
+}

@@ -1,0 +1,198 @@
+//! Listening sockets, and what is decided about a connection before it is served.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mio::net::{TcpListener, UnixListener};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as RawSocket, TcpKeepalive, Type};
+
+use crate::config::Settings;
+use crate::connection::Socket;
+
+/// Why the server cannot listen.
+#[derive(Debug, thiserror::Error)]
+#[error("Could not create server {what} listening socket {address}: {source}")]
+pub struct ListenError {
+    what: &'static str,
+    address: String,
+    source: io::Error,
+}
+
+/// A listening socket.
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+/// A connection that has been accepted.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) socket: Socket,
+    pub(crate) addr: String,
+    pub(crate) laddr: String,
+    pub(crate) fd: i32,
+    pub(crate) unix: bool,
+    pub(crate) local: bool,
+}
+
+impl Listener {
+    /// All that the settings ask for; `free_port` takes any free TCP port instead of the configured one.
+    ///
+    /// # Errors
+    /// When an address that is not optional cannot be listened on.
+    pub(crate) fn open(settings: &Settings, free_port: bool) -> Result<Vec<Self>, ListenError> {
+        let mut all = Vec::new();
+        let mut port = if free_port { 0 } else { settings.port };
+        if free_port || port != 0 {
+            for bind in &settings.bind {
+                match tcp(&bind.host, port, settings.tcp_backlog) {
+                    Ok(listeners) => {
+                        for listener in listeners {
+                            // A free port must be the same on every address.
+                            if port == 0 {
+                                port = listener.local_addr().map_or(0, |a| a.port());
+                            }
+                            all.push(Self::Tcp(listener));
+                        }
+                    }
+                    Err(_) if bind.optional => {}
+                    Err(source) => {
+                        return Err(ListenError {
+                            what: "TCP",
+                            address: format!("{}:{port}", bind.host),
+                            source,
+                        });
+                    }
+                }
+            }
+        }
+        if let Some(path) = &settings.unixsocket {
+            let listener = unix(path, settings.unixsocket_mode).map_err(|source| ListenError {
+                what: "unix",
+                address: path.display().to_string(),
+                source,
+            })?;
+            all.push(Self::Unix(listener, path.clone()));
+        }
+        Ok(all)
+    }
+
+    pub(crate) fn source(&mut self) -> &mut dyn mio::event::Source {
+        match self {
+            Self::Tcp(l) => l,
+            Self::Unix(l, _) => l,
+        }
+    }
+
+    /// Where it listens, if on TCP.
+    pub(crate) fn tcp_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(l) => l.local_addr().ok(),
+            Self::Unix(..) => None,
+        }
+    }
+
+    /// The next connection; `WouldBlock` if none waits.
+    pub(crate) fn accept(&self) -> io::Result<Arrival> {
+        match self {
+            Self::Tcp(l) => {
+                let (stream, peer) = l.accept()?;
+                stream.set_nodelay(true).ok();
+                Ok(Arrival {
+                    fd: stream.as_raw_fd(),
+                    addr: peer.to_string(),
+                    laddr: stream.local_addr().map(|a| a.to_string()).unwrap_or_default(),
+                    unix: false,
+                    local: is_loopback(peer.ip()),
+                    socket: Socket::Tcp(stream),
+                })
+            }
+            Self::Unix(l, path) => {
+                let (stream, _) = l.accept()?;
+                let name = format!("{}:0", path.display());
+                Ok(Arrival {
+                    fd: stream.as_raw_fd(),
+                    addr: name.clone(),
+                    laddr: name,
+                    unix: true,
+                    local: true,
+                    socket: Socket::Unix(stream),
+                })
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            // Best effort: a stale socket file is removed at the next start anyway.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Arrival {
+    /// Answers one error and closes. Best effort: the peer may be gone.
+    pub(crate) fn refuse(mut self, text: &str) {
+        let line = format!("-{text}\r\n");
+        let _ = match &mut self.socket {
+            Socket::Tcp(s) => s.write(line.as_bytes()),
+            Socket::Unix(s) => s.write(line.as_bytes()),
+        };
+    }
+
+    /// Sets keep-alive probes as `tcp-keepalive` asks: the first after that many seconds, then at a third.
+    pub(crate) fn set_keepalive(&self, seconds: u32) {
+        if let Socket::Tcp(stream) = &self.socket
+            && seconds > 0
+        {
+            let keepalive = TcpKeepalive::new()
+                .with_time(Duration::from_secs(seconds.into()))
+                .with_interval(Duration::from_secs((seconds / 3).max(1).into()))
+                .with_retries(3);
+            // A socket that cannot do it works without.
+            let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+        }
+    }
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(v4) => v4.is_loopback(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback()),
+    }
+}
+
+fn tcp(host: &str, port: u16, backlog: u32) -> io::Result<Vec<TcpListener>> {
+    (host, port)
+        .to_socket_addrs()?
+        .map(|addr| {
+            let socket = RawSocket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+            socket.set_reuse_address(true)?;
+            if addr.is_ipv6() {
+                socket.set_only_v6(true)?;
+            }
+            socket.set_nonblocking(true)?;
+            socket.bind(&SockAddr::from(addr))?;
+            socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+            Ok(TcpListener::from_std(socket.into()))
+        })
+        .collect()
+}
+
+fn unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    use std::os::unix::fs::PermissionsExt;
+    // A socket file that nobody listens on any more is in the way.
+    if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    if mode != 0 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    }
+    Ok(listener)
+}

@@ -1,0 +1,107 @@
+//! MONITOR: every command, as it is run, to those who asked.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use punctual_resp::Args;
+use punctual_store::Now;
+
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::table::Entry;
+
+/// The clients that receive every command.
+#[derive(Default)]
+pub struct Monitors {
+    /// Client, loop and slot.
+    all: Mutex<Vec<(u64, usize, usize)>>,
+    count: AtomicUsize,
+}
+
+impl Monitors {
+    /// Whether there are any. Costs one look.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Adds a client.
+    pub fn add(&self, session: &mut Session) {
+        if !std::mem::replace(&mut session.monitor, true) {
+            session.info.monitor.store(true, Ordering::Relaxed);
+            let mut all = self.all.lock();
+            all.push((session.id, session.info.loop_number, session.info.slot));
+            self.count.store(all.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Removes a client, if it is one.
+    pub fn remove(&self, session: &Session) {
+        if session.monitor {
+            session.info.monitor.store(false, Ordering::Relaxed);
+            let mut all = self.all.lock();
+            all.retain(|(client, ..)| *client != session.id);
+            self.count.store(all.len(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Sends a command to the monitors.
+#[cold]
+pub(crate) fn feed(shared: &Shared, now: Now, session: &Session, entry: &Entry, args: Args<'_>) {
+    let micros = now.micros();
+    let mut line = format!(
+        "+{}.{:06} [{} {}]",
+        micros / 1_000_000,
+        micros % 1_000_000,
+        session.db,
+        if session.info.unix {
+            format!("unix:{}", session.info.addr.trim_end_matches(":0"))
+        } else {
+            session.info.addr.clone()
+        },
+    );
+    for (i, arg) in args.iter().enumerate() {
+        let secret = i > 0 && matches!(entry.row.name, "auth" | "hello");
+        line.push(' ');
+        quote(&mut line, if secret { b"(redacted)" } else { arg });
+    }
+    line.push_str("\r\n");
+    for (number, mailbox) in shared.mailboxes.iter().enumerate() {
+        let all = shared.monitors.all.lock();
+        let here: Vec<(u64, usize)> = all
+            .iter()
+            .filter(|(_, l, _)| *l == number)
+            .map(|(client, _, slot)| (*client, *slot))
+            .collect();
+        drop(all);
+        if !here.is_empty() {
+            mailbox.deliver(line.as_bytes(), here.into_iter());
+        }
+    }
+}
+
+/// Text in double quotes, with Redis's escapes.
+pub(crate) fn quote(line: &mut String, text: &[u8]) {
+    line.push('"');
+    for &b in text {
+        match b {
+            b'\\' | b'"' => {
+                line.push('\\');
+                line.push(char::from(b));
+            }
+            b'\n' => line.push_str("\\n"),
+            b'\r' => line.push_str("\\r"),
+            b'\t' => line.push_str("\\t"),
+            0x07 => line.push_str("\\a"),
+            0x08 => line.push_str("\\b"),
+            b' '..=b'~' => line.push(char::from(b)),
+            _ => {
+                // Writing to a String cannot fail.
+                let _ = write!(line, "\\x{b:02x}");
+            }
+        }
+    }
+    line.push('"');
+}

@@ -1,0 +1,236 @@
+//! Starting and stopping a server, as a program or inside one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use mio::{Poll, Waker};
+use punctual_store::{Store, StoreOptions};
+
+use crate::config::{Config, ConfigError, Settings};
+use crate::event_loop::{EventLoop, WAKER_TOKEN};
+use crate::listener::{ListenError, Listener};
+use crate::log::{self, Logger, Role};
+use crate::mailbox::Mailbox;
+use crate::shared::Shared;
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The log file.
+    #[error("Can't open the log file: {0}")]
+    Log(#[source] io::Error),
+    /// Event queues, timers or threads cannot be had.
+    #[error("Can't start an event loop: {0}")]
+    EventLoop(#[from] io::Error),
+}
+
+/// Makes a server; see [`Server::builder`].
+pub struct Builder {
+    options: Vec<(String, String)>,
+    config: Option<Config>,
+    free_port: bool,
+    logger: Option<Logger>,
+}
+
+impl Builder {
+    /// The TCP port on the configured addresses; 0 takes any free one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.free_port = port == 0;
+        self.option("port", &port.to_string())
+    }
+
+    /// The number of event loops.
+    #[must_use]
+    pub fn threads(self, threads: usize) -> Self {
+        self.option("threads", &threads.to_string())
+    }
+
+    /// A clock that stands still until CLOCK ADVANCE, CLOCK SET or [`Server::advance`] moves it.
+    #[must_use]
+    pub fn virtual_clock(self) -> Self {
+        self.option("clock", "virtual")
+    }
+
+    /// Any directive of redis.conf.
+    #[must_use]
+    pub fn option(mut self, name: &str, value: &str) -> Self {
+        self.options.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A whole configuration, to which the other options are applied.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = Some(config);
+        self
+    }
+
+    /// Where log lines go; an embedded server is silent otherwise.
+    #[must_use]
+    pub fn logger(mut self, logger: Logger) -> Self {
+        self.logger = Some(logger);
+        self
+    }
+
+    /// Starts the server on threads of its own. It serves when this returns.
+    ///
+    /// # Errors
+    /// A wrong option, an address in use, no threads.
+    pub fn spawn(self) -> Result<Server, StartError> {
+        let mut config = match self.config {
+            Some(config) => config,
+            None => Config::new()?,
+        };
+        for (name, value) in &self.options {
+            config.load(format!("{name} {value:?}\n").as_bytes(), "builder")?;
+        }
+        let logger = self.logger.unwrap_or_else(Logger::silent);
+        Server::start(config, self.free_port, logger)
+    }
+}
+
+/// A running server. Dropping it stops it.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// let server = punctual_server::Server::builder().port(0).spawn()?;
+/// let mut client = std::net::TcpStream::connect(server.addr().unwrap())?;
+/// client.write_all(b"PING\r\n")?;
+/// let mut reply = [0; 7];
+/// client.read_exact(&mut reply)?;
+/// assert_eq!(&reply, b"+PONG\r\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Server {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    addr: Option<SocketAddr>,
+    unix: Option<PathBuf>,
+}
+
+impl Server {
+    /// A builder with Redis's defaults.
+    pub fn builder() -> Builder {
+        Builder {
+            options: Vec::new(),
+            config: None,
+            free_port: false,
+            logger: None,
+        }
+    }
+
+    fn start(config: Config, free_port: bool, logger: Logger) -> Result<Self, StartError> {
+        let settings = config.settings();
+        let mut polls = Vec::new();
+        let mut mailboxes = Vec::new();
+        for _ in 0..settings.threads.max(1) {
+            let poll = Poll::new()?;
+            mailboxes.push(Mailbox::new(Waker::new(poll.registry(), WAKER_TOKEN)?));
+            polls.push(poll);
+        }
+        let store = Store::new(StoreOptions {
+            shards: shard_count(&settings),
+            databases: settings.databases,
+        });
+        let listeners = Listener::open(&settings, free_port)?;
+        let addr = listeners.iter().find_map(Listener::tcp_addr);
+        let unix = settings.unixsocket.clone();
+        let shared = Arc::new(Shared::new(config, store, mailboxes, logger));
+        let port = addr.map_or(0, |a| a.port());
+        shared.tcp_port.store(port.into(), Ordering::Relaxed);
+        let mut listeners = Some(listeners);
+        let mut threads = Vec::new();
+        for (number, poll) in polls.into_iter().enumerate() {
+            let mine = listeners.take().unwrap_or_default();
+            let event_loop = EventLoop::new(number, Arc::clone(&shared), poll, mine)?;
+            threads.push(
+                std::thread::Builder::new()
+                    .name(format!("punctual-{number}"))
+                    .spawn(move || event_loop.run())?,
+            );
+        }
+        let logger = &shared.logger;
+        logger.set_role(Role::Master);
+        if addr.is_some() {
+            log::notice!(logger, "Ready to accept connections tcp");
+        }
+        if let Some(path) = &unix {
+            log::notice!(logger, "Ready to accept connections unix {}", path.display());
+        }
+        Ok(Self {
+            shared,
+            threads,
+            addr,
+            unix,
+        })
+    }
+
+    /// Where it listens on TCP.
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.addr
+    }
+
+    /// Its TCP port; 0 if it does not listen on TCP.
+    pub fn port(&self) -> u16 {
+        self.addr.map_or(0, |a| a.port())
+    }
+
+    /// Its unix socket.
+    pub fn unix_socket(&self) -> Option<&std::path::Path> {
+        self.unix.as_deref()
+    }
+
+    /// What all loops share: statistics, clients, settings.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Asks the server to stop and waits until it has.
+    pub fn shutdown(mut self) {
+        self.stop();
+    }
+
+    /// Waits until the server stops (SHUTDOWN, a signal).
+    pub fn join(mut self) {
+        for thread in self.threads.drain(..) {
+            // A panicking loop has printed its message; the others are stopped by the drop.
+            let _ = thread.join();
+        }
+    }
+
+    fn stop(&mut self) {
+        self.shared.stop();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Shards of the keyspace: as configured, else one for one loop (nobody to share with, one wheel to look at), and
+/// for several loops so many that two commands seldom meet.
+fn shard_count(settings: &Settings) -> usize {
+    const PER_LOOP: usize = 16;
+    match (settings.shards, settings.threads) {
+        (0, 0 | 1) => 1,
+        (0, threads) => (threads * PER_LOOP).next_power_of_two(),
+        (shards, _) => shards,
+    }
+}

@@ -1,0 +1,198 @@
+//! What all event loops share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use punctual_store::Store;
+use punctual_store::events::Classes;
+
+use crate::clients::Clients;
+use crate::clock::ServerClock;
+use crate::config::{Config, Settings};
+use crate::log::Logger;
+use crate::mailbox::{Mailbox, Order};
+use crate::monitor::Monitors;
+use crate::pubsub::PubSub;
+use crate::slowlog::{Slow, SlowLog};
+use crate::stats::LoopStats;
+
+/// What all event loops share. Lock order: shards, then `config`, then the pub/sub registry, then mailboxes.
+pub struct Shared {
+    /// The keyspace.
+    pub store: Store,
+    /// The clock.
+    pub clock: ServerClock,
+    /// The configuration as its commands see it.
+    pub config: Mutex<Config>,
+    /// The configuration as everything else sees it.
+    settings: RwLock<Arc<Settings>>,
+    /// Grows with each change of the settings.
+    settings_version: AtomicU64,
+    classes: AtomicU32,
+    /// Commands that take longer than this many ns are looked at by the slow log; `u64::MAX`: none.
+    pub(crate) slow_ns: AtomicU64,
+    /// All clients.
+    pub clients: Clients,
+    /// Subscriptions.
+    pub pubsub: PubSub,
+    /// Clients that receive every command.
+    pub monitors: Monitors,
+    /// The slow log.
+    pub slowlog: SlowLog,
+    /// Error replies by code word.
+    pub errors: ErrorCounts,
+    /// Where log lines go.
+    pub logger: Logger,
+    /// CLIENT PAUSE: until when, unix ms; 0: not paused.
+    pub(crate) pause_until_ms: AtomicU64,
+    /// CLIENT PAUSE holds back writes only.
+    pub(crate) pause_writes_only: AtomicBool,
+    /// By loop number.
+    pub mailboxes: Vec<Mailbox>,
+    /// By loop number.
+    pub stats: Vec<LoopStats>,
+    /// When the server started.
+    pub started_ms: u64,
+    /// 40 hexadecimal digits, new in each process.
+    pub run_id: String,
+    /// Where it listens on TCP.
+    pub tcp_port: AtomicU32,
+    /// The loop that opens connections; it goes round.
+    pub(crate) next_loop: AtomicUsize,
+    /// Somebody asked for the end.
+    pub stopping: AtomicBool,
+}
+
+impl Shared {
+    /// Everything but the loops.
+    pub(crate) fn new(config: Config, store: Store, mailboxes: Vec<Mailbox>, logger: Logger) -> Self {
+        let settings = config.settings();
+        let clock = ServerClock::new(settings.clock);
+        let shared = Self {
+            stats: mailboxes.iter().map(|_| LoopStats::default()).collect(),
+            started_ms: clock.now().read_ms(),
+            clock,
+            store,
+            config: Mutex::new(config),
+            settings: RwLock::new(settings),
+            settings_version: AtomicU64::new(0),
+            classes: AtomicU32::new(0),
+            slow_ns: AtomicU64::new(u64::MAX),
+            clients: Clients::default(),
+            pubsub: PubSub::default(),
+            monitors: Monitors::default(),
+            slowlog: SlowLog::default(),
+            errors: ErrorCounts::default(),
+            logger,
+            pause_until_ms: AtomicU64::new(0),
+            pause_writes_only: AtomicBool::new(false),
+            mailboxes,
+            run_id: (0..40)
+                .map(|_| char::from_digit(rand::random_range(0..16), 16).unwrap_or('0'))
+                .collect(),
+            tcp_port: AtomicU32::new(0),
+            next_loop: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+        };
+        shared.apply_settings();
+        shared
+    }
+
+    /// The settings as they are now.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read())
+    }
+
+    /// Grows with each change of the settings.
+    pub(crate) fn settings_version(&self) -> u64 {
+        self.settings_version.load(Ordering::Acquire)
+    }
+
+    /// Takes over what the configuration says now, and tells the loops.
+    pub fn reconfigure(&self, settings: Arc<Settings>) {
+        *self.settings.write() = settings;
+        self.apply_settings();
+        self.settings_version.fetch_add(1, Ordering::AcqRel);
+        self.order_all(|| Order::Reconfigure);
+    }
+
+    fn apply_settings(&self) {
+        let settings = self.settings();
+        self.classes.store(settings.notify.bits(), Ordering::Relaxed);
+        let slow = settings
+            .slowlog_slower_than_us
+            .map_or(u64::MAX, |us| us.saturating_mul(1000));
+        let latency = match settings.latency_threshold_ms {
+            0 => u64::MAX,
+            ms => ms.saturating_mul(1_000_000),
+        };
+        self.slow_ns.store(slow.min(latency), Ordering::Relaxed);
+        self.store.set_string_max(settings.max_bulk_len as u64);
+    }
+
+    /// Which keyspace events are wanted.
+    #[inline]
+    pub fn classes(&self) -> Classes {
+        Classes::from_bits(self.classes.load(Ordering::Relaxed))
+    }
+
+    /// Leaves an order for every loop.
+    pub(crate) fn order_all(&self, order: impl Fn() -> Order) {
+        for mailbox in &self.mailboxes {
+            mailbox.order(order());
+        }
+    }
+
+    /// Asks the server to stop. Returns at once.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.order_all(|| Order::Stop);
+    }
+
+    /// The loop that looks after shard `shard`.
+    pub(crate) fn loop_of(&self, shard: usize) -> usize {
+        shard % self.mailboxes.len()
+    }
+
+    /// A command took longer than the slow log or LATENCY allow.
+    #[cold]
+    pub(crate) fn note_slow(&self, slow: &Slow<'_>) {
+        let settings = self.settings();
+        if settings
+            .slowlog_slower_than_us
+            .is_some_and(|us| slow.nanos / 1000 >= us)
+        {
+            self.slowlog.add(slow, settings.slowlog_max_len);
+        }
+    }
+
+    /// Publishes a message; how many clients get it.
+    pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
+        self.pubsub.publish(&self.mailboxes, channel, message)
+    }
+}
+
+/// Error replies by their first word (INFO errorstats).
+#[derive(Default)]
+pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
+
+impl ErrorCounts {
+    /// Counts an error.
+    pub fn count(&self, error: &punctual_store::Error) {
+        let text = error.text();
+        let code = text.split(' ').next().unwrap_or_default().to_owned();
+        *self.0.lock().entry(code).or_default() += 1;
+    }
+
+    /// All counts, by code word.
+    pub fn all(&self) -> Vec<(String, u64)> {
+        self.0.lock().iter().map(|(k, v)| (k.clone(), *v)).collect()
+    }
+
+    /// Forgets all.
+    pub fn reset(&self) {
+        self.0.lock().clear();
+    }
+}

@@ -1,0 +1,74 @@
+//! From the keyspace's events to channels and counters.
+
+use punctual_store::events::{Classes, Sink};
+
+use crate::shared::Shared;
+
+/// Receives the events of one event loop.
+pub(crate) struct LoopSink<'s> {
+    pub(crate) shared: &'s Shared,
+    pub(crate) loop_number: usize,
+    /// Publish the last values of strings that expire.
+    pub(crate) expired_values: bool,
+    pub(crate) now_micros: u64,
+    /// `__keyspace@0__:` and the rest, built here.
+    channel: Vec<u8>,
+}
+
+impl<'s> LoopSink<'s> {
+    pub(crate) fn new(shared: &'s Shared, loop_number: usize, expired_values: bool) -> Self {
+        Self {
+            shared,
+            loop_number,
+            expired_values,
+            now_micros: 0,
+            channel: Vec::new(),
+        }
+    }
+
+    fn channel(&mut self, prefix: &str, db: usize, rest: &[u8]) -> &[u8] {
+        self.channel.clear();
+        self.channel.extend_from_slice(prefix.as_bytes());
+        self.channel
+            .extend_from_slice(itoa::Buffer::new().format(db).as_bytes());
+        self.channel.extend_from_slice(b"__:");
+        self.channel.extend_from_slice(rest);
+        &self.channel
+    }
+}
+
+impl Sink for LoopSink<'_> {
+    fn keyspace(&mut self, db: usize, _: Classes, event: &str, key: &[u8]) {
+        let (shared, classes) = (self.shared, self.shared.classes());
+        if classes.contains(Classes::KEYSPACE) {
+            shared.publish(self.channel("__keyspace@", db, key), event.as_bytes());
+        }
+        if classes.contains(Classes::KEYEVENT) {
+            shared.publish(self.channel("__keyevent@", db, event.as_bytes()), key);
+        }
+    }
+
+    fn expired(&mut self, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
+        let late_us = self.now_micros.saturating_sub(deadline_ms.saturating_mul(1000));
+        self.shared.stats[self.loop_number]
+            .lateness_us
+            .lock()
+            .saturating_record(late_us.max(1));
+        if self.expired_values
+            && let Some(value) = value
+        {
+            let shared = self.shared;
+            shared.publish(self.channel("__keyvalue@", db, key), value);
+        }
+    }
+
+    fn wake(&mut self, shard: usize, deadline_ms: u64) {
+        let owner = self.shared.loop_of(shard);
+        if owner != self.loop_number {
+            let mailbox = &self.shared.mailboxes[owner];
+            if deadline_ms < mailbox.sleeping_until.load(std::sync::atomic::Ordering::SeqCst) {
+                mailbox.wake();
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What the server has counted. Each event loop counts for itself; INFO adds up.
+//!
+//! Ground rule: a [`Counter`] is written by one thread (its loop) and read by any.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+
+use crate::table::TABLE;
+
+/// A count with one writer: adding costs a load and a store.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds. Only the owning loop calls this.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.get() + n, Ordering::Relaxed);
+    }
+
+    /// The count.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Starts again from 0 (CONFIG RESETSTAT). A concurrent `add` may be lost or survive.
+    pub fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// What one command has cost.
+#[derive(Debug, Default)]
+pub struct CommandStats {
+    /// Times it ran.
+    pub calls: Counter,
+    /// Nanoseconds it took in all.
+    pub nanos: Counter,
+    /// Times it was refused before it ran.
+    pub rejected: Counter,
+    /// Times it ran and answered an error.
+    pub failed: Counter,
+}
+
+/// What one event loop has counted.
+#[derive(Debug)]
+pub struct LoopStats {
+    /// Commands that ran.
+    pub commands: Counter,
+    /// Connections accepted.
+    pub connections: Counter,
+    /// Connections refused at `maxclients`.
+    pub rejected_connections: Counter,
+    /// Bytes read.
+    pub net_in: Counter,
+    /// Bytes written.
+    pub net_out: Counter,
+    /// Reads of keys that were there.
+    pub hits: Counter,
+    /// Reads of keys that were not.
+    pub misses: Counter,
+    /// Keys gone at their deadlines.
+    pub expired: Counter,
+    /// Changes to the keyspace.
+    pub dirty: Counter,
+    /// Error replies.
+    pub errors: Counter,
+    /// Turns of the loop.
+    pub turns: Counter,
+    /// Clients cut off for their unread output.
+    pub output_limit_closed: Counter,
+    /// Protocol errors.
+    pub protocol_errors: Counter,
+    /// By [`crate::table::Entry::id`].
+    pub by_command: Box<[CommandStats]>,
+    /// Microseconds from a key's deadline to its end.
+    pub lateness_us: Mutex<Histogram<u64>>,
+}
+
+impl Default for LoopStats {
+    fn default() -> Self {
+        Self {
+            commands: Counter::default(),
+            connections: Counter::default(),
+            rejected_connections: Counter::default(),
+            net_in: Counter::default(),
+            net_out: Counter::default(),
+            hits: Counter::default(),
+            misses: Counter::default(),
+            expired: Counter::default(),
+            dirty: Counter::default(),
+            errors: Counter::default(),
+            turns: Counter::default(),
+            output_limit_closed: Counter::default(),
+            protocol_errors: Counter::default(),
+            by_command: (0..TABLE.entries()).map(|_| CommandStats::default()).collect(),
+            lateness_us: Mutex::new(lateness_histogram()),
+        }
+    }
+}
+
+/// An empty histogram of lateness: 1 µs to an hour, two significant digits.
+pub fn lateness_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 3_600_000_000, 2).expect("the bounds are in order")
+}

@@ -1,0 +1,243 @@
+//! All commands: the keyspace's rows and the server's own, found by name.
+
+use std::sync::LazyLock;
+
+use punctual_resp::{Args, Reply};
+use punctual_store::spec::{Flags, Keys, Row};
+use punctual_store::{Command, Error};
+use std::collections::HashMap;
+
+use crate::call::Call;
+use crate::command;
+
+/// What runs one of the server's own commands.
+pub type ServerHandler = fn(&mut Call<'_, '_>, Args<'_>, &mut Reply<'_>) -> Result<(), Error>;
+
+/// A row of one of the server's own commands.
+pub type ServerCommand = Row<ServerHandler>;
+
+/// Longest command name that is looked up.
+const NAME_MAX: usize = 32;
+
+/// Who runs a command.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// The keyspace, under the locks its keys need.
+    Keyspace(&'static Command),
+    /// The server.
+    Server(ServerHandler),
+    /// A container, which needs a subcommand.
+    Nobody,
+}
+
+/// A command or subcommand in the table.
+pub struct Entry {
+    /// Dense number, for statistics.
+    pub id: usize,
+    /// Lower case; subcommands as `client|id`.
+    pub name: String,
+    /// Its facts; the handler is in `run`.
+    pub row: Row<()>,
+    /// Who runs it.
+    pub run: Run,
+    /// Subcommands.
+    pub subcommands: Vec<Entry>,
+}
+
+/// The table.
+pub struct CommandTable {
+    commands: Vec<Entry>,
+    by_name: HashMap<String, usize, ahash::RandomState>,
+    entries: usize,
+}
+
+/// The one table of the process.
+pub static TABLE: LazyLock<CommandTable> = LazyLock::new(CommandTable::new);
+
+impl CommandTable {
+    fn new() -> Self {
+        let mut next_id = 0;
+        let mut commands = Vec::new();
+        for row in punctual_store::command::FAMILIES.iter().flat_map(|f| f.iter()) {
+            commands.push(entry(row, "", &mut next_id, &|row| Run::Keyspace(row)));
+        }
+        for row in command::FAMILIES.iter().flat_map(|f| f.iter()) {
+            commands.push(entry(row, "", &mut next_id, &|row: &ServerCommand| {
+                row.handler.map_or(Run::Nobody, Run::Server)
+            }));
+        }
+        let by_name = commands
+            .iter()
+            .enumerate()
+            .map(|(at, e): (usize, &Entry)| (e.name.clone(), at))
+            .collect();
+        Self {
+            commands,
+            by_name,
+            entries: next_id,
+        }
+    }
+
+    /// How many commands and subcommands there are: ids are below.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Top-level commands.
+    pub fn commands(&self) -> &[Entry] {
+        &self.commands
+    }
+
+    /// A top-level command by name, in any case. O(1).
+    #[inline]
+    pub fn get(&self, name: &[u8]) -> Option<&Entry> {
+        let mut lower = [0; NAME_MAX];
+        let lower = lower.get_mut(..name.len())?;
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        let lower = std::str::from_utf8(lower).ok()?;
+        self.by_name.get(lower).map(|&at| &self.commands[at])
+    }
+
+    /// The command or subcommand that `args` calls.
+    ///
+    /// # Errors
+    /// Redis's texts for unknown commands, unknown subcommands and wrong numbers of arguments; with the entry that
+    /// was called, if one was found.
+    pub fn find(&self, args: Args<'_>) -> Result<&Entry, (Option<&Entry>, Error)> {
+        let Some(entry) = self.get(args.at(0)) else {
+            return Err((None, unknown(args)));
+        };
+        let entry = if entry.subcommands.is_empty() || args.len() < 2 {
+            entry
+        } else {
+            match entry.subcommand(args.at(1)) {
+                Some(sub) => sub,
+                None if matches!(entry.run, Run::Nobody) => {
+                    return Err((None, unknown_subcommand(entry, args)));
+                }
+                None => entry,
+            }
+        };
+        entry.check_arity(args)?;
+        Ok(entry)
+    }
+
+    /// By full name, `|` between container and subcommand, in any case.
+    pub fn get_full(&self, name: &[u8]) -> Option<&Entry> {
+        let mut parts = name.splitn(2, |&b| b == b'|');
+        let entry = self.get(parts.next()?)?;
+        match parts.next() {
+            None => Some(entry),
+            Some(sub) => entry.subcommand(sub),
+        }
+    }
+}
+
+impl Entry {
+    /// A subcommand by its own name, in any case.
+    pub fn subcommand(&self, name: &[u8]) -> Option<&Self> {
+        self.subcommands
+            .iter()
+            .find(|e| e.row.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Whether it may change the keyspace or what others see of it: what CLIENT PAUSE WRITE holds back.
+    pub fn writes(&self) -> bool {
+        self.row.flags.has(Flags::WRITE) || self.row.flags.has(Flags::MAY_REPLICATE)
+    }
+
+    /// Refuses a wrong number of arguments.
+    #[inline]
+    pub(crate) fn check_arity(&self, args: Args<'_>) -> Result<(), (Option<&Self>, Error)> {
+        if self.row.takes(args.len()) && !matches!(self.run, Run::Nobody) {
+            Ok(())
+        } else {
+            Err((Some(self), Error::Arity(self.name.clone().into())))
+        }
+    }
+}
+
+fn entry<H: Copy + 'static>(
+    row: &'static Row<H>,
+    container: &str,
+    next_id: &mut usize,
+    run: &impl Fn(&'static Row<H>) -> Run,
+) -> Entry {
+    let id = *next_id;
+    *next_id += 1;
+    let name = if container.is_empty() {
+        row.name.to_owned()
+    } else {
+        format!("{container}|{}", row.name)
+    };
+    let subcommands = row
+        .subcommands
+        .iter()
+        .map(|sub| entry(sub, &name, next_id, run))
+        .collect();
+    Entry {
+        id,
+        row: Row {
+            name: row.name,
+            arity: row.arity,
+            flags: row.flags,
+            keys: row.keys,
+            group: row.group,
+            categories: row.categories,
+            since: row.since,
+            summary: row.summary,
+            complexity: row.complexity,
+            history: row.history,
+            deprecated: row.deprecated,
+            handler: Some(()),
+            subcommands: &[],
+        },
+        run: if row.handler.is_some() {
+            run(row)
+        } else {
+            Run::Nobody
+        },
+        name,
+        subcommands,
+    }
+}
+
+/// As much of an argument as Redis repeats in an error.
+fn shown(arg: &[u8]) -> String {
+    String::from_utf8_lossy(&arg[..arg.len().min(128)]).into_owned()
+}
+
+fn unknown(args: Args<'_>) -> Error {
+    let mut text = format!(
+        "ERR unknown command '{}', with args beginning with: ",
+        shown(args.at(0))
+    );
+    let mut listed = 0;
+    for arg in args.iter().skip(1) {
+        if listed >= 128 {
+            break;
+        }
+        let arg = &arg[..arg.len().min(128 - listed)];
+        let one = format!("'{}' ", String::from_utf8_lossy(arg));
+        listed += one.len();
+        text.push_str(&one);
+    }
+    Error::Text(text.into())
+}
+
+fn unknown_subcommand(entry: &Entry, args: Args<'_>) -> Error {
+    Error::Text(
+        format!(
+            "ERR unknown subcommand '{}'. Try {} HELP.",
+            shown(args.at(1)),
+            entry.name.to_uppercase()
+        )
+        .into(),
+    )
+}
+
+/// Whether a command's key positions depend on its arguments.
+pub fn has_movable_keys(row: &Row<()>) -> bool {
+    matches!(row.keys, Keys::Found(_))
+}
