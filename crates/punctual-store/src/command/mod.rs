@@ -4,6 +4,11 @@
 //! a line in [`FAMILIES`].
 
 mod arguments;
+pub mod database;
+pub mod expire;
+pub mod keys;
+pub mod object;
+pub mod scan;
 pub mod strings;
 #[cfg(test)]
 mod testing;
@@ -14,7 +19,14 @@ use std::sync::LazyLock;
 use crate::turn::Command;
 
 /// Every command of the keyspace.
-pub static FAMILIES: &[&[Command]] = &[strings::COMMANDS];
+pub static FAMILIES: &[&[Command]] = &[
+    database::COMMANDS,
+    expire::COMMANDS,
+    keys::COMMANDS,
+    object::COMMANDS,
+    scan::COMMANDS,
+    strings::COMMANDS,
+];
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {
     FAMILIES

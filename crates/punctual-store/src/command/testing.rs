@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::events::{Classes, Sink};
 use crate::shard::{Store, StoreOptions};
 use crate::time::Now;
-use crate::turn::{Stats, Turn};
+use crate::turn::{Command, Stats, Turn};
 
 /// A keyspace, an instant and a client.
 pub(crate) struct Bench {
@@ -42,7 +42,8 @@ impl Sink for Told {
     fn expired(&mut self, _: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
         let key = key.escape_ascii();
         let value = value.unwrap_or(b"(none)").escape_ascii();
-        self.last_values.push(format!("{key}={value} at {deadline_ms}"));
+        self.last_values
+            .push(format!("{key}={value} at {deadline_ms}"));
     }
 
     fn wake(&mut self, _: usize, _: u64) {}
@@ -96,13 +97,25 @@ impl Bench {
 
     fn shown(&mut self, args: Args<'_>) -> String {
         let reply = String::from_utf8_lossy(&self.reply(args)).into_owned();
-        reply.strip_suffix("\r\n").expect("a whole reply").replace("\r\n", " ")
+        reply
+            .strip_suffix("\r\n")
+            .expect("a whole reply")
+            .replace("\r\n", " ")
     }
 
-    /// The reply to one command as the client gets it; the arity is checked as the server does.
+    /// The reply to one command as the client gets it; subcommand and arity are checked as the server does.
     pub(crate) fn reply(&mut self, args: Args<'_>) -> Vec<u8> {
         let name = args[0].to_ascii_lowercase();
-        let command = command::find(&name).expect("a known command");
+        let mut command = command::find(&name).expect("a known command");
+        if command.handler.is_none() {
+            let wanted = args.get(1).unwrap_or_default().to_ascii_lowercase();
+            let of_that_name = |row: &&Command| row.name.as_bytes() == wanted;
+            command = command
+                .subcommands
+                .iter()
+                .find(of_that_name)
+                .expect("a known subcommand");
+        }
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, self.protocol);
         let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
@@ -161,7 +174,10 @@ fn a_line_goes_in_and_a_reply_comes_out() {
     assert_eq!(bench.run("SET k \"\" PX 100"), "+OK");
     assert_eq!(bench.events(), "new k, set k, expire k");
     assert_eq!(bench.run("GET k"), "$0 ");
-    assert_eq!(bench.run("GET"), "-ERR wrong number of arguments for 'get' command");
+    assert_eq!(
+        bench.run("GET"),
+        "-ERR wrong number of arguments for 'get' command"
+    );
     bench.advance(100);
     bench.expire();
     assert_eq!(bench.events(), "expired k");

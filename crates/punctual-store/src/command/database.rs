@@ -1,0 +1,214 @@
+//! Whole databases: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB.
+
+use punctual_resp::{Args, Reply};
+
+use crate::command::arguments::{int, is};
+use crate::error::Error;
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Cx, Handler};
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    row("dbsize", 1, Flags::READONLY.or(Flags::FAST), dbsize)
+        .categories(&["keyspace"])
+        .doc("1.0.0", "O(1)", "Counts the keys of the database."),
+    row("flushall", -1, Flags::WRITE, flush_all)
+        .categories(&["keyspace", "dangerous"])
+        .doc(
+            "1.0.0",
+            "O(1); the memory is given back in O(N), N being the number of keys.",
+            "Removes all keys of all databases.",
+        ),
+    row("flushdb", -1, Flags::WRITE, flush_db)
+        .categories(&["keyspace", "dangerous"])
+        .doc(
+            "1.0.0",
+            "O(1); the memory is given back in O(N), N being the number of keys.",
+            "Removes all keys of the database.",
+        ),
+    row("swapdb", 3, Flags::WRITE.or(Flags::FAST), swap_db)
+        .categories(&["keyspace", "dangerous"])
+        .doc("4.0.0", "O(1)", "Exchanges two databases."),
+];
+
+/// Steps that DBSIZE spends on keys that are due, so as not to count them.
+const DBSIZE_STEPS: usize = 1000;
+
+const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags.or(Flags::WHOLE), Group::Server, handler)
+}
+
+/// The database that an argument names.
+pub(crate) fn database_index(cx: &Cx<'_, '_>, arg: &[u8]) -> Result<usize, Error> {
+    let index = i32::try_from(int(arg)?).map_err(|_| {
+        Error::fixed("ERR value is out of range, value must between -2147483648 and 2147483647")
+    })?;
+    in_range(cx, index)
+}
+
+fn in_range(cx: &Cx<'_, '_>, index: i32) -> Result<usize, Error> {
+    usize::try_from(index)
+        .ok()
+        .filter(|&index| index < cx.store().databases())
+        .ok_or(Error::DbRange)
+}
+
+fn dbsize(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let (db, now) = (cx.db, cx.now());
+    // Mostly nothing is due, or little; when a million keys are, some of them are counted.
+    if cx.store().active_expire() {
+        let mut budget = DBSIZE_STEPS;
+        for number in 0..cx.store().shards() {
+            cx.turn.expire_db(number, db, now, &mut budget);
+        }
+    }
+    let keys: usize = cx.turn.held_dbs(db).map(|(_, part)| part.len()).sum();
+    reply.int(keys as i64);
+    Ok(())
+}
+
+/// Checks the one option. When the memory is given back is up to whoever owns the turn, so it changes nothing.
+fn flush_option(args: Args<'_>) -> Result<(), Error> {
+    match args.get(1) {
+        None => Ok(()),
+        Some(mode) if args.len() == 2 && (is(mode, "SYNC") || is(mode, "ASYNC")) => Ok(()),
+        Some(_) => Err(Error::Syntax),
+    }
+}
+
+/// Replaces a database by an empty one, in every shard.
+fn flush(cx: &mut Cx<'_, '_>, db: usize) {
+    let mut removed = 0;
+    let mut discarded = Vec::new();
+    for (_, part) in cx.turn.held_dbs(db) {
+        if !part.is_empty() || part.wheel_entries() > 0 {
+            removed += part.len();
+            discarded.push(part.take());
+        }
+    }
+    cx.turn.discarded.append(&mut discarded);
+    cx.changed(removed as u64);
+}
+
+fn flush_db(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    flush_option(args)?;
+    flush(cx, cx.db);
+    reply.ok();
+    Ok(())
+}
+
+fn flush_all(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    flush_option(args)?;
+    for db in 0..cx.store().databases() {
+        flush(cx, db);
+    }
+    reply.ok();
+    Ok(())
+}
+
+fn swap_db(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let index = |arg: &[u8], invalid| {
+        let index = int(arg).ok().and_then(|index| i32::try_from(index).ok());
+        index.ok_or(Error::fixed(invalid))
+    };
+    let first = index(&args[1], "ERR invalid first DB index")?;
+    let second = index(&args[2], "ERR invalid second DB index")?;
+    let (first, second) = (in_range(cx, first)?, in_range(cx, second)?);
+    for (_, shard) in cx.turn.held_shards() {
+        shard.dbs.swap(first, second);
+    }
+    cx.changed(1);
+    reply.ok();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::testing::Bench;
+
+    #[test]
+    fn due_keys_are_not_counted() {
+        let mut bench = Bench::sharded(4);
+        for n in 0..100 {
+            bench.run(&format!("SET stays:{n} v"));
+            bench.run(&format!("SET due:{n} v PX 10"));
+        }
+        assert_eq!(bench.run("DBSIZE"), ":200");
+        bench.advance(10);
+        bench.store.set_active_expire(false);
+        assert_eq!(bench.run("DBSIZE"), ":200", "only a touch expires them now");
+        bench.store.set_active_expire(true);
+        assert_eq!(bench.run("DBSIZE"), ":100");
+        assert_eq!(bench.stats.expired, 100);
+        bench.db = 1;
+        assert_eq!(bench.run("DBSIZE"), ":0");
+    }
+
+    #[test]
+    fn a_flush_takes_one_database_or_all() {
+        let mut bench = Bench::sharded(4);
+        for db in [0, 1, 2] {
+            bench.db = db;
+            for n in 0..50 {
+                bench.run(&format!("SET k{n} v EX {}", n + 1));
+            }
+        }
+        bench.events();
+        let dirty = bench.stats.dirty;
+        assert_eq!(bench.run("FLUSHDB"), "+OK");
+        assert_eq!(bench.stats.dirty - dirty, 50);
+        assert_eq!(bench.run("DBSIZE"), ":0");
+        bench.db = 1;
+        assert_eq!(bench.run("DBSIZE"), ":50");
+        assert_eq!(bench.run("FLUSHALL ASYNC"), "+OK");
+        assert_eq!(bench.run("FLUSHDB sync"), "+OK");
+        assert_eq!(bench.stats.dirty - dirty, 150);
+        bench.advance(100_000);
+        bench.expire();
+        assert_eq!(
+            bench.events(),
+            "",
+            "flushed keys are not told one by one, nor do they expire"
+        );
+        bench.run("SET again v PX 5");
+        bench.advance(5);
+        bench.expire();
+        assert_eq!(
+            bench.events(),
+            "new again @1, set again @1, expire again @1, expired again @1"
+        );
+        for line in ["FLUSHDB x", "FLUSHALL sync async", "FLUSHDB async x"] {
+            assert_eq!(bench.run(line), "-ERR syntax error", "{line}");
+        }
+    }
+
+    #[test]
+    fn swapped_databases_keep_their_deadlines() {
+        let mut bench = Bench::sharded(4);
+        for n in 0..20 {
+            bench.run(&format!("SET k{n} v PX 10"));
+        }
+        assert_eq!(bench.run("SWAPDB 0 3"), "+OK");
+        assert_eq!(bench.run("SWAPDB 3 3"), "+OK");
+        assert_eq!(bench.run("DBSIZE"), ":0");
+        bench.events();
+        bench.advance(10);
+        bench.expire();
+        let events = bench.events();
+        assert_eq!(
+            events.split(", ").filter(|e| e.ends_with("@3")).count(),
+            20,
+            "{events}"
+        );
+        for (line, error) in [
+            ("SWAPDB x y", "-ERR invalid first DB index"),
+            ("SWAPDB 0 y", "-ERR invalid second DB index"),
+            ("SWAPDB 99 y", "-ERR invalid second DB index"),
+            ("SWAPDB 0 5000000000", "-ERR invalid second DB index"),
+            ("SWAPDB 0 16", "-ERR DB index is out of range"),
+            ("SWAPDB -1 0", "-ERR DB index is out of range"),
+        ] {
+            assert_eq!(bench.run(line), error, "{line}");
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! Deadlines: EXPIRE, TTL, PERSIST and their kin.
+//!
+//! Where a time is relative, it counts from the instant rounded up, and what remains is counted from there too;
+//! whether a deadline has passed is asked of the instant rounded down (see [`crate::time`]).
+
+use punctual_resp::{Args, Reply};
+
+use crate::command::arguments::{TimeUnit, int, is};
+use crate::error::Error;
+use crate::events::Classes;
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Cx, Handler};
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    arm("expire", expire).doc("1.0.0", "O(1)", "Lets a key go after a number of seconds."),
+    arm("expireat", expire_at).doc("1.2.0", "O(1)", "Lets a key go at a unix time in seconds."),
+    tell("expiretime", expire_time).doc(
+        "7.0.0",
+        "O(1)",
+        "Tells the unix time in seconds at which a key goes.",
+    ),
+    row("persist", 2, Flags::WRITE.or(Flags::FAST), persist).doc(
+        "2.2.0",
+        "O(1)",
+        "Takes a key's deadline away.",
+    ),
+    arm("pexpire", pexpire).doc(
+        "2.6.0",
+        "O(1)",
+        "Lets a key go after a number of milliseconds.",
+    ),
+    arm("pexpireat", pexpire_at).doc(
+        "2.6.0",
+        "O(1)",
+        "Lets a key go at a unix time in milliseconds.",
+    ),
+    tell("pexpiretime", pexpire_time).doc(
+        "7.0.0",
+        "O(1)",
+        "Tells the unix time in milliseconds at which a key goes.",
+    ),
+    tell("pttl", pttl).doc(
+        "2.6.0",
+        "O(1)",
+        "Tells how many milliseconds a key has left.",
+    ),
+    tell("ttl", ttl).doc("1.0.0", "O(1)", "Tells how many seconds a key has left."),
+];
+
+const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags, Group::Generic, handler).keys(1, 1, 1)
+}
+
+const fn arm(name: &'static str, handler: Handler) -> Command {
+    row(name, -3, Flags::WRITE.or(Flags::FAST), handler)
+}
+
+const fn tell(name: &'static str, handler: Handler) -> Command {
+    row(name, 2, Flags::READONLY.or(Flags::FAST), handler)
+}
+
+const SECONDS: TimeUnit = TimeUnit {
+    seconds: true,
+    absolute: false,
+};
+const MILLISECONDS: TimeUnit = TimeUnit {
+    seconds: false,
+    absolute: false,
+};
+const UNIX_SECONDS: TimeUnit = TimeUnit {
+    seconds: true,
+    absolute: true,
+};
+const UNIX_MILLISECONDS: TimeUnit = TimeUnit {
+    seconds: false,
+    absolute: true,
+};
+
+/// When the deadline is set: only if all that is asked for holds.
+#[derive(Clone, Copy, Default)]
+struct Condition {
+    /// NX: there is none.
+    none: bool,
+    /// XX: there is one.
+    some: bool,
+    /// GT: it gets later; no deadline is the latest.
+    later: bool,
+    /// LT: it gets earlier.
+    earlier: bool,
+}
+
+impl Condition {
+    fn parse(options: Args<'_>) -> Result<Self, Error> {
+        let mut condition = Self::default();
+        for option in options {
+            match () {
+                () if is(option, "NX") => condition.none = true,
+                () if is(option, "XX") => condition.some = true,
+                () if is(option, "GT") => condition.later = true,
+                () if is(option, "LT") => condition.earlier = true,
+                () => {
+                    let option = String::from_utf8_lossy(option);
+                    return Err(Error::Text(
+                        format!("ERR Unsupported option {option}").into(),
+                    ));
+                }
+            }
+        }
+        let Self {
+            none,
+            some,
+            later,
+            earlier,
+        } = condition;
+        if none && (some || later || earlier) {
+            return Err(Error::fixed(
+                "ERR NX and XX, GT or LT options at the same time are not compatible",
+            ));
+        }
+        if later && earlier {
+            return Err(Error::fixed(
+                "ERR GT and LT options at the same time are not compatible",
+            ));
+        }
+        Ok(condition)
+    }
+
+    fn holds(self, current: Option<u64>, new: i64) -> bool {
+        // A deadline in the database was once an i64, or is later than any.
+        let current = current.map(|at| i64::try_from(at).unwrap_or(i64::MAX));
+        !(self.none && current.is_some()
+            || self.some && current.is_none()
+            || self.later && current.is_none_or(|at| new <= at)
+            || self.earlier && current.is_some_and(|at| new >= at))
+    }
+}
+
+fn expire(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    set_deadline(cx, args, reply, SECONDS, "expire")
+}
+
+fn pexpire(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    set_deadline(cx, args, reply, MILLISECONDS, "pexpire")
+}
+
+fn expire_at(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    set_deadline(cx, args, reply, UNIX_SECONDS, "expireat")
+}
+
+fn pexpire_at(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    set_deadline(cx, args, reply, UNIX_MILLISECONDS, "pexpireat")
+}
+
+fn set_deadline(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    unit: TimeUnit,
+    command: &'static str,
+) -> Result<(), Error> {
+    let key = &args[1];
+    let condition = Condition::parse(args.skip(3))?;
+    let amount = int(&args[2])?;
+    let deadline = unit.deadline(amount, cx.now(), command)?;
+    let Some(id) = cx.find_to_write(key) else {
+        reply.int(0);
+        return Ok(());
+    };
+    if !condition.holds(cx.db_of(key).deadline(id), deadline) {
+        reply.int(0);
+        return Ok(());
+    }
+    cx.changed(1);
+    match u64::try_from(deadline) {
+        // A relative time counts from the instant rounded up, so 0 would still be to come.
+        Ok(at) if !cx.now().is_due(at) && (unit.absolute || amount > 0) => {
+            cx.set_deadline(key, id, Some(at));
+            cx.notify(Classes::GENERIC, "expire", key);
+        }
+        _ => {
+            cx.db_of(key).remove(id);
+            cx.notify(Classes::GENERIC, "del", key);
+        }
+    }
+    reply.int(1);
+    Ok(())
+}
+
+fn persist(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let key = &args[1];
+    let found = cx.find_to_write(key);
+    match found.filter(|&id| cx.db_of(key).deadline(id).is_some()) {
+        Some(id) => {
+            cx.set_deadline(key, id, None);
+            cx.changed(1);
+            cx.notify(Classes::GENERIC, "persist", key);
+            reply.int(1);
+        }
+        None => reply.int(0),
+    }
+    Ok(())
+}
+
+fn ttl(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    tell_deadline(cx, args, reply, SECONDS)
+}
+
+fn pttl(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    tell_deadline(cx, args, reply, MILLISECONDS)
+}
+
+fn expire_time(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    tell_deadline(cx, args, reply, UNIX_SECONDS)
+}
+
+fn pexpire_time(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    tell_deadline(cx, args, reply, UNIX_MILLISECONDS)
+}
+
+/// -2: no such key; -1: it has no deadline. Seconds are rounded to the nearest.
+fn tell_deadline(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    unit: TimeUnit,
+) -> Result<(), Error> {
+    let key = &args[1];
+    let Some(id) = cx.peek(key) else {
+        reply.int(-2);
+        return Ok(());
+    };
+    let Some(deadline) = cx.db_of(key).deadline(id) else {
+        reply.int(-1);
+        return Ok(());
+    };
+    let ms = if unit.absolute {
+        deadline
+    } else {
+        deadline.saturating_sub(cx.now().base_ms())
+    };
+    let answer = if unit.seconds {
+        ms.saturating_add(500) / 1000
+    } else {
+        ms
+    };
+    reply.int(i64::try_from(answer).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Now;
+    use crate::command::testing::Bench;
+
+    #[test]
+    fn deadlines_are_set_told_and_taken_away() {
+        let mut bench = Bench::new();
+        bench.run("SET k v");
+        bench.events();
+        assert_eq!(bench.run("TTL k"), ":-1");
+        assert_eq!(bench.run("EXPIRE k 10"), ":1");
+        assert_eq!(bench.run("TTL k"), ":10");
+        assert_eq!(bench.run("PTTL k"), ":10000");
+        assert_eq!(bench.run("EXPIRETIME k"), ":1010");
+        assert_eq!(bench.run("PEXPIRETIME k"), ":1010000");
+        assert_eq!(bench.run("PERSIST k"), ":1");
+        assert_eq!(bench.run("PERSIST k"), ":0");
+        assert_eq!(bench.run("PERSIST nope"), ":0");
+        assert_eq!(bench.run("PEXPIRETIME k"), ":-1");
+        assert_eq!(bench.events(), "expire k, persist k");
+        assert_eq!(bench.run("PEXPIREAT k 1000001"), ":1");
+        assert_eq!(bench.run("EXPIREAT k 1001"), ":1");
+        assert_eq!(bench.run("PEXPIRE k 1"), ":1");
+        assert_eq!(bench.run("PTTL k"), ":1");
+        bench.advance(1);
+        bench.expire();
+        assert_eq!(bench.run("TTL k"), ":-2");
+        assert_eq!(bench.run("PEXPIRETIME k"), ":-2");
+        assert_eq!(bench.run("EXPIRE k 1"), ":0");
+        assert_eq!(
+            bench.events(),
+            "expire k, expire k, expire k, expired k, keymiss k, keymiss k"
+        );
+    }
+
+    #[test]
+    fn seconds_round_to_the_nearest() {
+        let mut bench = Bench::new();
+        bench.run("SET k v");
+        for (ms, s) in [(1, 0), (499, 0), (500, 1), (1499, 1), (1500, 2)] {
+            bench.run(&format!("PEXPIRE k {ms}"));
+            assert_eq!(bench.run("TTL k"), format!(":{s}"));
+            assert_eq!(bench.run("EXPIRETIME k"), format!(":{}", 1000 + s));
+        }
+    }
+
+    #[test]
+    fn within_a_millisecond_nothing_goes_early() {
+        let mut bench = Bench::new();
+        bench.now = Now::from_micros(1_000_000_300);
+        bench.run("SET k v");
+        assert_eq!(bench.run("PEXPIRE k 2"), ":1");
+        assert_eq!(bench.run("PTTL k"), ":2");
+        assert_eq!(bench.run("PEXPIRETIME k"), ":1000003");
+        bench.now = Now::from_micros(1_000_002_999);
+        assert_eq!(bench.run("PTTL k"), ":0", "a part of a millisecond is left");
+        bench.now = Now::from_ms(1_000_003);
+        assert_eq!(bench.run("PTTL k"), ":-2");
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_deletes() {
+        for line in [
+            "EXPIRE k 0",
+            "EXPIRE k -1",
+            "PEXPIRE k 0",
+            "PEXPIRE k -9223372036854775808",
+            "EXPIREAT k 1000",
+            "EXPIREAT k 0",
+            "PEXPIREAT k 1000000",
+            "PEXPIREAT k -5",
+        ] {
+            let mut bench = Bench::new();
+            bench.now = Now::from_micros(1_000_000_300);
+            bench.run("SET k v");
+            bench.events();
+            assert_eq!(bench.run(line), ":1", "{line}");
+            assert_eq!(bench.run("EXISTS k"), ":0", "{line}");
+            assert_eq!(bench.events(), "del k, keymiss k", "{line}");
+            assert_eq!(bench.stats.dirty, 2);
+            assert_eq!(bench.stats.expired, 0);
+        }
+    }
+
+    #[test]
+    fn conditions() {
+        // Of a key without a deadline, and of one that has 100 s left.
+        for (options, none, some) in [
+            ("200 NX", ":1", ":0"),
+            ("200 XX", ":0", ":1"),
+            ("200 GT", ":0", ":1"),
+            ("200 LT", ":1", ":0"),
+            ("50 GT", ":0", ":0"),
+            ("50 lt", ":1", ":1"),
+            ("100 GT", ":0", ":0"),
+            ("100 LT", ":1", ":0"),
+            ("50 XX LT", ":0", ":1"),
+            ("200 xx gt", ":0", ":1"),
+            ("50 XX GT", ":0", ":0"),
+            ("-1 GT", ":0", ":0"),
+            ("-1 LT", ":1", ":1"),
+            ("-1 NX", ":1", ":0"),
+        ] {
+            let mut bench = Bench::new();
+            bench.run("SET none v");
+            bench.run("SET some v EX 100");
+            assert_eq!(
+                bench.run(&format!("EXPIRE none {options}")),
+                none,
+                "{options}"
+            );
+            assert_eq!(
+                bench.run(&format!("EXPIRE some {options}")),
+                some,
+                "{options}"
+            );
+            let s: i64 = options.split(' ').next().unwrap().parse().unwrap();
+            let left = |set: &str, else_s| match (set, s) {
+                (":1", -1) => ":-2".to_owned(),
+                (":1", s) => format!(":{s}"),
+                _ => format!(":{else_s}"),
+            };
+            assert_eq!(bench.run("TTL none"), left(none, -1), "{options}");
+            assert_eq!(bench.run("TTL some"), left(some, 100), "{options}");
+        }
+    }
+
+    #[test]
+    fn errors_come_in_redis_order() {
+        const TOGETHER: &str =
+            "-ERR NX and XX, GT or LT options at the same time are not compatible";
+        const INTEGER: &str = "-ERR value is not an integer or out of range";
+        for (line, error) in [
+            ("EXPIRE k x", INTEGER),
+            ("EXPIRE k 1 what", "-ERR Unsupported option what"),
+            ("EXPIRE k x what", "-ERR Unsupported option what"),
+            ("EXPIRE k x NX XX", TOGETHER),
+            ("EXPIRE k 1 NX GT LT", TOGETHER),
+            ("EXPIRE k 1 LT NX", TOGETHER),
+            (
+                "EXPIRE k 1 GT LT",
+                "-ERR GT and LT options at the same time are not compatible",
+            ),
+            (
+                "EXPIRE k 9223372036854775807",
+                "-ERR invalid expire time in 'expire' command",
+            ),
+            (
+                "EXPIRE k 9223372036854775",
+                "-ERR invalid expire time in 'expire' command",
+            ),
+            (
+                "EXPIRE nope 9223372036854775",
+                "-ERR invalid expire time in 'expire' command",
+            ),
+            (
+                "PEXPIRE k 9223372036854775807",
+                "-ERR invalid expire time in 'pexpire' command",
+            ),
+            (
+                "EXPIREAT k 9223372036854775807",
+                "-ERR invalid expire time in 'expireat' command",
+            ),
+            (
+                "EXPIREAT k -9223372036854775807",
+                "-ERR invalid expire time in 'expireat' command",
+            ),
+            ("PEXPIREAT k 9223372036854775808", INTEGER),
+            ("PEXPIREAT k 9223372036854775807", ":1"),
+            ("PEXPIRETIME k", ":9223372036854775807"),
+            ("PTTL k", ":9223372036853775807"),
+            ("EXPIRETIME k", ":9223372036854776"),
+        ] {
+            let mut bench = Bench::new();
+            bench.run("SET k v");
+            if error.starts_with(':') {
+                bench.run("PEXPIREAT k 9223372036854775807");
+            }
+            assert_eq!(bench.run(line), error, "{line}");
+        }
+    }
+
+    /// Redis shows the line ends of an unknown option as spaces, or the reply would end there.
+    #[test]
+    fn an_unknown_option_cannot_break_the_reply() {
+        let reply = Bench::new().run_words(&["EXPIRE", "k", "1", "x\r\n+OK"]);
+        assert_eq!(reply, "-ERR Unsupported option x  +OK");
+    }
+
+    #[test]
+    fn asking_is_not_using() {
+        let mut bench = Bench::new();
+        bench.run("SET k v EX 100");
+        bench.advance(5_000);
+        bench.run("TTL k");
+        bench.run("EXISTS k");
+        bench.run("TYPE k");
+        assert_eq!(bench.run("OBJECT IDLETIME k"), ":5");
+        bench.run("PERSIST k");
+        assert_eq!(bench.run("OBJECT IDLETIME k"), ":0");
+    }
+}

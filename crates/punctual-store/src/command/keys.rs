@@ -1,0 +1,522 @@
+//! Keys of any type: DEL, EXISTS, RENAME, COPY and their kin.
+
+use punctual_resp::{Args, Reply};
+
+use crate::command::arguments::is;
+use crate::command::database::database_index;
+use crate::error::Error;
+use crate::events::Classes;
+use crate::glob;
+use crate::records::{NEVER, Record};
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Cx, Handler};
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    row("copy", -3, Flags::WRITE.or(Flags::DENYOOM), copy).keys(1, 2, 1).doc(
+        "6.2.0",
+        "O(N), N being the size of the value.",
+        "Copies a key's value and deadline to another key, in this database or another.",
+    ),
+    row("del", -2, Flags::WRITE, del).keys(1, -1, 1).doc(
+        "1.0.0",
+        "O(N), N being the number of keys.",
+        "Deletes keys and counts those that were there.",
+    ),
+    row("exists", -2, READ_FAST, exists).keys(1, -1, 1).doc(
+        "1.0.0",
+        "O(N), N being the number of keys.",
+        "Counts how many of the keys are there; a key named twice counts twice.",
+    ),
+    row("keys", 2, Flags::READONLY.or(Flags::WHOLE), keys)
+        .categories(&["dangerous"])
+        .doc(
+            "1.0.0",
+            "O(N), N being the number of keys in the database; O(1) for a pattern without wildcards.",
+            "Lists the keys whose names match a pattern.",
+        ),
+    row("move", 3, WRITE_FAST, move_key).keys(1, 1, 1).doc(
+        "1.0.0",
+        "O(1)",
+        "Moves a key to another database, unless the name is taken there.",
+    ),
+    row("randomkey", 1, Flags::READONLY.or(Flags::WHOLE), random_key).doc(
+        "1.0.0",
+        "O(1)",
+        "Names a key at random.",
+    ),
+    row("rename", 3, Flags::WRITE, rename).keys(1, 2, 1).doc(
+        "1.0.0",
+        "O(1)",
+        "Gives a key another name; a key of that name is replaced.",
+    ),
+    row("renamenx", 3, WRITE_FAST, rename_nx).keys(1, 2, 1).doc(
+        "1.0.0",
+        "O(1)",
+        "Gives a key another name, unless that name is taken.",
+    ),
+    row("touch", -2, READ_FAST, touch).keys(1, -1, 1).doc(
+        "3.2.1",
+        "O(N), N being the number of keys.",
+        "Notes a use of keys and counts those that are there.",
+    ),
+    row("type", 2, READ_FAST, type_of).keys(1, 1, 1).doc(
+        "1.0.0",
+        "O(1)",
+        "Tells the type of a key's value.",
+    ),
+    row("unlink", -2, WRITE_FAST, del).keys(1, -1, 1).doc(
+        "4.0.0",
+        "O(N), N being the number of keys.",
+        "Deletes keys and counts those that were there.",
+    ),
+];
+
+const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);
+const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
+
+/// Picks of RANDOMKEY before it looks for a key that is not due one by one.
+const PICKS_MAX: usize = 100;
+
+pub(crate) const SAME_OBJECT: Error =
+    Error::fixed("ERR source and destination objects are the same");
+
+const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags, Group::Generic, handler)
+}
+
+fn del(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let mut deleted = 0;
+    for key in args.skip(1) {
+        if cx.remove(key).is_some() {
+            cx.notify(Classes::GENERIC, "del", key);
+            deleted += 1;
+        }
+    }
+    cx.changed(deleted);
+    reply.int(deleted as i64);
+    Ok(())
+}
+
+fn exists(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let found = args
+        .skip(1)
+        .iter()
+        .filter(|key| cx.peek(key).is_some())
+        .count();
+    reply.int(found as i64);
+    Ok(())
+}
+
+fn type_of(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.simple(match cx.peek(&args[1]) {
+        Some(id) => cx.db_of(&args[1]).get(id).value.type_name(),
+        None => "none",
+    });
+    Ok(())
+}
+
+fn touch(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    // TOUCH does so for clients with NO-TOUCH too: it is what it is for.
+    cx.touch = true;
+    let found = args
+        .skip(1)
+        .iter()
+        .filter(|key| cx.read(key).is_some())
+        .count();
+    reply.int(found as i64);
+    Ok(())
+}
+
+fn rename(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    rename_key(cx, &args[1], &args[2], false)?;
+    reply.ok();
+    Ok(())
+}
+
+fn rename_nx(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let renamed = rename_key(cx, &args[1], &args[2], true)?;
+    reply.int(i64::from(renamed));
+    Ok(())
+}
+
+/// Whether the key got the name: it does not if that is its own, or (`only_new`) another key's.
+fn rename_key(cx: &mut Cx<'_, '_>, from: &[u8], to: &[u8], only_new: bool) -> Result<bool, Error> {
+    let id = cx.find_to_write(from).ok_or(Error::NoSuchKey)?;
+    if from == to {
+        return Ok(false);
+    }
+    if let Some(taken) = cx.find(to) {
+        if only_new {
+            return Ok(false);
+        }
+        cx.db_of(to).remove(taken);
+    }
+    let record = cx.db_of(from).remove(id);
+    settle(cx, cx.db, to, record);
+    cx.changed(1);
+    cx.notify(Classes::GENERIC, "rename_from", from);
+    cx.notify(Classes::GENERIC, "rename_to", to);
+    Ok(true)
+}
+
+/// Adds a record that was elsewhere under the free name `key`: value, deadline and last use stay.
+fn settle(cx: &mut Cx<'_, '_>, db: usize, key: &[u8], record: Record) {
+    let access_s = record.key.access_s();
+    let id = cx.add_in(db, key, record.value);
+    let part = cx.db_of_in(db, key);
+    part.get_mut(id).key.touch(access_s);
+    if record.deadline != NEVER {
+        part.set_deadline(id, Some(record.deadline));
+    }
+}
+
+fn move_key(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let key = &args[1];
+    let target = database_index(cx, &args[2])?;
+    if target == cx.db {
+        return Err(SAME_OBJECT);
+    }
+    let Some(id) = cx.find_to_write(key) else {
+        reply.int(0);
+        return Ok(());
+    };
+    if cx.find_in(target, key).is_some() {
+        reply.int(0);
+        return Ok(());
+    }
+    let record = cx.db_of(key).remove(id);
+    settle(cx, target, key, record);
+    cx.changed(1);
+    cx.notify(Classes::GENERIC, "move_from", key);
+    cx.turn.notify(target, Classes::GENERIC, "move_to", key);
+    reply.int(1);
+    Ok(())
+}
+
+fn copy(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let (from, to) = (&args[1], &args[2]);
+    let (mut target, mut replace, mut at) = (cx.db, false, 3);
+    while let Some(option) = args.get(at) {
+        if is(option, "REPLACE") {
+            replace = true;
+        } else if is(option, "DB") && at + 1 < args.len() {
+            at += 1;
+            target = database_index(cx, &args[at])?;
+        } else {
+            return Err(Error::Syntax);
+        }
+        at += 1;
+    }
+    if target == cx.db && from == to {
+        return Err(SAME_OBJECT);
+    }
+    if cx.read(from).is_none() {
+        reply.int(0);
+        return Ok(());
+    }
+    let taken = cx.find_in(target, to);
+    if taken.is_some() && !replace {
+        reply.int(0);
+        return Ok(());
+    }
+    let source = cx.db_of(from);
+    // Looking the target up removes no key but the target itself.
+    let id = source.find(from).expect("read above");
+    let (value, deadline) = (source.get(id).value.clone(), source.deadline(id));
+    if let Some(taken) = taken {
+        cx.db_of_in(target, to).remove(taken);
+    }
+    let id = cx.add_in(target, to, value);
+    if deadline.is_some() {
+        cx.db_of_in(target, to).set_deadline(id, deadline);
+    }
+    cx.changed(1);
+    cx.turn.notify(target, Classes::GENERIC, "copy_to", to);
+    reply.int(1);
+    Ok(())
+}
+
+fn keys(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let pattern = &args[1];
+    let now = cx.now();
+    let mut found = 0;
+    let mut names = Vec::new();
+    let mut write = Reply::new(&mut names, reply.protocol());
+    let mut show = |record: &Record| {
+        if !now.is_due(record.deadline) {
+            found += 1;
+            write.bulk(record.key.as_bytes());
+        }
+    };
+    if !pattern.iter().any(|byte| br"*?[\".contains(byte)) {
+        let part = cx.db_of(pattern);
+        if let Some(id) = part.find(pattern) {
+            show(part.get(id));
+        }
+    } else {
+        // A lone star matches the empty name too, which the matcher would not.
+        let all = pattern == b"*";
+        let db = cx.db;
+        for (_, part) in cx.turn.held_dbs(db) {
+            part.iter()
+                .map(|(_, record)| record)
+                .filter(|record| all || glob::matches(pattern, record.key.as_bytes()))
+                .for_each(&mut show);
+        }
+    }
+    reply.array(found);
+    reply.out().extend_from_slice(&names);
+    Ok(())
+}
+
+fn random_key(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let (db, now) = (cx.db, cx.now());
+    for _ in 0..PICKS_MAX {
+        let Some((number, id)) = pick(cx) else {
+            reply.null();
+            return Ok(());
+        };
+        let record = cx.turn.shard_db(number, db).get(id);
+        if !now.is_due(record.deadline) {
+            reply.bulk(record.key.as_bytes());
+            return Ok(());
+        }
+        cx.turn.expire_met(number, db, id);
+    }
+    // Nearly everything is due: the queue is long, and luck would take as long.
+    let found = cx
+        .turn
+        .held_dbs(db)
+        .flat_map(|(_, part)| part.iter())
+        .find(|(_, record)| !now.is_due(record.deadline));
+    match found {
+        Some((_, record)) => reply.bulk(record.key.as_bytes()),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+/// A key at random of all shards, due or not: each shard by the number of its keys.
+fn pick(cx: &mut Cx<'_, '_>) -> Option<(usize, u32)> {
+    let db = cx.db;
+    let total: usize = cx.turn.held_dbs(db).map(|(_, part)| part.len()).sum();
+    if total == 0 {
+        return None;
+    }
+    let mut nth = rand::random_range(0..total);
+    cx.turn.held_dbs(db).find_map(|(number, part)| {
+        if nth < part.len() {
+            let id = part.at_random(|end| rand::random_range(0..end));
+            return id.map(|id| (number, id));
+        }
+        nth -= part.len();
+        None
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::testing::Bench;
+
+    #[test]
+    fn keys_are_deleted_counted_and_told() {
+        let mut bench = Bench::sharded(8);
+        bench.run("MSET a 1 b 2 c 3");
+        bench.events();
+        assert_eq!(bench.run("EXISTS a b a nope"), ":3");
+        assert_eq!(bench.run("DEL a nope a"), ":1");
+        assert_eq!(bench.run("UNLINK b c"), ":2");
+        assert_eq!(bench.events(), "keymiss nope, del a, del b, del c");
+        assert_eq!(bench.run("DEL a"), ":0");
+        assert_eq!(
+            (bench.stats.hits, bench.stats.misses, bench.stats.dirty),
+            (3, 1, 6)
+        );
+    }
+
+    #[test]
+    fn types() {
+        let mut bench = Bench::new();
+        bench.run("SET s v");
+        assert_eq!(bench.run("TYPE s"), "+string");
+        assert_eq!(bench.run("TYPE nope"), "+none");
+        assert_eq!(bench.events(), "new s, set s, keymiss nope");
+    }
+
+    #[test]
+    fn a_renamed_key_keeps_value_and_deadline() {
+        let mut bench = Bench::sharded(8);
+        bench.run("SET a foo PX 500");
+        bench.run("SET b 1");
+        bench.events();
+        assert_eq!(bench.run("RENAME a b"), "+OK");
+        assert_eq!(bench.events(), "new b, rename_from a, rename_to b");
+        assert_eq!(bench.run("PTTL b"), ":500");
+        assert_eq!(bench.run("GET b"), "$3 foo");
+        assert_eq!(bench.run("RENAME a b"), "-ERR no such key");
+        assert_eq!(bench.run("RENAME b b"), "+OK");
+        assert_eq!(bench.run("RENAMENX b b"), ":0");
+        assert_eq!(bench.run("RENAMENX nope nope"), "-ERR no such key");
+        bench.run("SET c 1");
+        assert_eq!(bench.run("RENAMENX b c"), ":0");
+        assert_eq!(bench.run("RENAMENX b d"), ":1");
+        // The deadline that b had when it was first written is nobody's.
+        bench.run("SET b stays");
+        bench.advance(500);
+        bench.events();
+        bench.expire();
+        assert_eq!(bench.events(), "expired d");
+        assert_eq!(bench.run("EXISTS a b c d"), ":2");
+    }
+
+    #[test]
+    fn a_due_target_goes_before_a_rename() {
+        let mut bench = Bench::new();
+        bench.run("SET from 1");
+        bench.run("SET to 2 PX 10");
+        bench.advance(10);
+        bench.events();
+        assert_eq!(bench.run("RENAMENX from to"), ":1");
+        assert_eq!(
+            bench.events(),
+            "expired to, new to, rename_from from, rename_to to"
+        );
+        assert_eq!(bench.run("PTTL to"), ":-1");
+    }
+
+    #[test]
+    fn copies() {
+        let mut bench = Bench::sharded(4);
+        bench.run("SET a foo PX 500");
+        bench.events();
+        assert_eq!(bench.run("COPY a b"), ":1");
+        assert_eq!(bench.run("COPY a b"), ":0");
+        assert_eq!(bench.run("COPY a b replace"), ":1");
+        assert_eq!(bench.run("COPY a a DB 3 REPLACE"), ":1");
+        assert_eq!(bench.run("COPY nope b"), ":0");
+        assert_eq!(
+            bench.events(),
+            "new b, copy_to b, new b, copy_to b, new a @3, copy_to a @3, keymiss nope"
+        );
+        assert_eq!(bench.run("APPEND b d"), ":4");
+        assert_eq!(bench.run("GET a"), "$3 foo");
+        bench.db = 3;
+        assert_eq!(bench.run("PTTL a"), ":500");
+        bench.db = 0;
+        for (line, error) in [
+            (
+                "COPY a a",
+                "-ERR source and destination objects are the same",
+            ),
+            (
+                "COPY a a DB 0",
+                "-ERR source and destination objects are the same",
+            ),
+            ("COPY a b DB 16", "-ERR DB index is out of range"),
+            ("COPY a b DB -1", "-ERR DB index is out of range"),
+            (
+                "COPY a b DB x",
+                "-ERR value is not an integer or out of range",
+            ),
+            (
+                "COPY a b DB 3000000000",
+                "-ERR value is out of range, value must between -2147483648 and 2147483647",
+            ),
+            ("COPY a b DB", "-ERR syntax error"),
+            ("COPY a b WITH", "-ERR syntax error"),
+        ] {
+            assert_eq!(bench.run(line), error, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_key_moves_with_its_deadline() {
+        let mut bench = Bench::sharded(4);
+        bench.run("SET a foo PX 500");
+        bench.events();
+        assert_eq!(bench.run("MOVE a 2"), ":1");
+        assert_eq!(bench.events(), "new a @2, move_from a, move_to a @2");
+        assert_eq!(bench.run("MOVE a 2"), ":0");
+        bench.run("SET a bar");
+        assert_eq!(bench.run("MOVE a 2"), ":0");
+        assert_eq!(
+            bench.run("MOVE a 0"),
+            "-ERR source and destination objects are the same"
+        );
+        assert_eq!(bench.run("MOVE a 99"), "-ERR DB index is out of range");
+        bench.events();
+        bench.advance(500);
+        assert_eq!(
+            bench.run("MOVE a 2"),
+            ":1",
+            "what is due there is not in the way"
+        );
+        assert_eq!(
+            bench.events(),
+            "expired a @2, new a @2, move_from a, move_to a @2"
+        );
+    }
+
+    #[test]
+    fn touch_counts_as_a_use() {
+        let mut bench = Bench::new();
+        bench.run("SET a 1");
+        bench.advance(7_000);
+        assert_eq!(bench.run("OBJECT IDLETIME a"), ":7");
+        assert_eq!(bench.run("TOUCH a nope a"), ":2");
+        assert_eq!(bench.run("OBJECT IDLETIME a"), ":0");
+    }
+
+    #[test]
+    fn patterns_list_keys_that_are_not_due() {
+        let mut bench = Bench::sharded(8);
+        bench.run("MSET one 1 two 2 three 3 \"\" 4");
+        bench.run("SET tired 1 PX 10");
+        assert_eq!(bench.run("KEYS o*"), "*1 $3 one");
+        assert_eq!(bench.run("KEYS two"), "*1 $3 two");
+        assert_eq!(bench.run("KEYS twos"), "*0");
+        bench.advance(10);
+        assert_eq!(bench.run("KEYS ti*"), "*0");
+        assert_eq!(bench.run("KEYS tired"), "*0");
+        assert_eq!(bench.run("KEYS *").split(' ').next(), Some("*4"));
+        assert_eq!(bench.run("KEYS \"\""), "*1 $0 ");
+        assert_eq!(bench.stats.expired, 0, "KEYS shows, it does not touch");
+    }
+
+    #[test]
+    fn a_random_key_is_never_due() {
+        for shards in [1, 8] {
+            let mut bench = Bench::sharded(shards);
+            assert_eq!(bench.run("RANDOMKEY"), "$-1");
+            for n in 0..2000 {
+                bench.run(&format!("SET due{n} v PX 10"));
+            }
+            bench.run("SET stays v");
+            bench.advance(10);
+            for _ in 0..5 {
+                assert_eq!(bench.run("RANDOMKEY"), "$5 stays");
+            }
+            bench.run("DEL stays");
+            assert_eq!(bench.run("RANDOMKEY"), "$-1");
+        }
+    }
+
+    #[test]
+    fn random_keys_come_from_every_shard() {
+        let mut bench = Bench::sharded(8);
+        for n in 0..64 {
+            bench.run(&format!("SET {n} v"));
+        }
+        let seen: std::collections::HashSet<String> =
+            (0..4000).map(|_| bench.run("RANDOMKEY")).collect();
+        // A fair draw misses a given key with probability (63/64)^4000 < 10^-27.
+        assert_eq!(seen.len(), 64);
+    }
+
+    #[test]
+    fn no_key_is_null_in_both_protocols() {
+        assert_eq!(Bench::resp3().run("RANDOMKEY"), "_");
+        assert_eq!(Bench::new().run("RANDOMKEY"), "$-1");
+    }
+}

@@ -1,0 +1,262 @@
+//! OBJECT and MEMORY USAGE: how keys are kept.
+
+use punctual_resp::{Args, Reply};
+
+use crate::command::arguments::{int, is};
+use crate::db::Id;
+use crate::error::Error;
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Cx, Handler};
+use crate::value::string::Str;
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    Command::container("memory", Group::Server, &[MEMORY_USAGE]).doc(
+        "4.0.0",
+        "Depends on subcommand.",
+        "A container for commands about memory.",
+    ),
+    Command::container("object", Group::Generic, OBJECT).doc(
+        "2.2.3",
+        "Depends on subcommand.",
+        "A container for commands about how keys are kept.",
+    ),
+];
+
+const MEMORY_USAGE: Command =
+    Command::new("usage", -3, Flags::READONLY, Group::Server, memory_usage)
+        .keys(2, 2, 1)
+        .doc(
+            "4.0.0",
+            "O(1)",
+            "Tells how many bytes a key and its value take.",
+        );
+
+static OBJECT: &[Command] = &[
+    row("encoding", encoding).doc("2.2.3", "O(1)", "Tells the form in which a value is kept."),
+    row("freq", freq).doc(
+        "4.0.0",
+        "O(1)",
+        "Tells how often a key is used, on a logarithmic scale.",
+    ),
+    Command::new(
+        "help",
+        2,
+        Flags::LOADING.or(Flags::STALE),
+        Group::Generic,
+        help,
+    )
+    .doc("6.2.0", "O(1)", "Lists the subcommands."),
+    row("idletime", idle_time).doc(
+        "2.2.3",
+        "O(1)",
+        "Tells how many seconds ago a key was last used.",
+    ),
+    row("refcount", ref_count).doc("2.2.3", "O(1)", "Tells how many references a value has."),
+];
+
+const fn row(name: &'static str, handler: Handler) -> Command {
+    Command::new(name, 3, Flags::READONLY, Group::Generic, handler).keys(2, 2, 1)
+}
+
+/// Redis shares the integers below this among all keys, and answers this many references for them.
+const SHARED_INTEGERS: i64 = 10_000;
+const SHARED_REFERENCES: i64 = i32::MAX as i64;
+
+/// Bits of a key's last use.
+const ACCESS_MASK: u64 = 0x00ff_ffff;
+
+/// Looks a key up as OBJECT does: counted, but neither a use nor a `keymiss`; answers null if it is not there.
+fn look_up(cx: &mut Cx<'_, '_>, key: &[u8], reply: &mut Reply<'_>) -> Option<Id> {
+    let found = cx.find(key);
+    match found {
+        Some(_) => cx.turn.stats.hits += 1,
+        None => {
+            cx.turn.stats.misses += 1;
+            reply.null();
+        }
+    }
+    found
+}
+
+fn encoding(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if let Some(id) = look_up(cx, &args[2], reply) {
+        reply.bulk(cx.db_of(&args[2]).get(id).value.encoding().as_bytes());
+    }
+    Ok(())
+}
+
+fn freq(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    // Nothing is ever evicted by frequency, so none is kept.
+    match look_up(cx, &args[2], reply) {
+        None => Ok(()),
+        Some(_) => Err(Error::fixed(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
+             when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+        )),
+    }
+}
+
+fn idle_time(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if let Some(id) = look_up(cx, &args[2], reply) {
+        let used_s = u64::from(cx.db_of(&args[2]).get(id).key.access_s());
+        let now_s = cx.now().read_ms() / 1000;
+        // The clock of uses wraps after 194 days; a clock that was set back tells nothing.
+        let idle_s = now_s.wrapping_sub(used_s) & ACCESS_MASK;
+        reply.int(idle_s as i64);
+    }
+    Ok(())
+}
+
+fn ref_count(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if let Some(id) = look_up(cx, &args[2], reply) {
+        let shared = match cx.db_of(&args[2]).get(id).value.as_str() {
+            Some(Str::Int(int)) => (0..SHARED_INTEGERS).contains(int),
+            _ => false,
+        };
+        reply.int(if shared { SHARED_REFERENCES } else { 1 });
+    }
+    Ok(())
+}
+
+fn help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    const LINES: &[&str] = &[
+        "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "ENCODING <key>",
+        "    Return the kind of internal representation used in order to store the value",
+        "    associated with a <key>.",
+        "FREQ <key>",
+        "    Return the access frequency index of the <key>. The returned integer is",
+        "    proportional to the logarithm of the recent access frequency of the key.",
+        "IDLETIME <key>",
+        "    Return the idle time of the <key>, that is the approximated number of",
+        "    seconds elapsed since the last access to the key.",
+        "REFCOUNT <key>",
+        "    Return the number of references of the value associated with the specified",
+        "    <key>.",
+        "HELP",
+        "    Prints this help.",
+    ];
+    reply.array(LINES.len());
+    for line in LINES {
+        reply.simple(line);
+    }
+    Ok(())
+}
+
+fn memory_usage(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let key = &args[2];
+    let mut at = 3;
+    while let Some(option) = args.get(at) {
+        // How many elements of a collection to look at; a string has none.
+        match args.get(at + 1) {
+            Some(samples) if is(option, "SAMPLES") => {
+                if int(samples)? < 0 {
+                    return Err(Error::Syntax);
+                }
+            }
+            _ => return Err(Error::Syntax),
+        }
+        at += 2;
+    }
+    match cx.find(key) {
+        None => reply.null(),
+        Some(id) => reply.int(cx.db_of(key).key_memory(id) as i64),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::testing::Bench;
+
+    #[test]
+    fn encodings_and_references() {
+        let mut bench = Bench::new();
+        for (value, encoding, references) in [
+            ("0", "int", 2_147_483_647),
+            ("9999", "int", 2_147_483_647),
+            ("10000", "int", 1),
+            ("-1", "int", 1),
+            ("text", "embstr", 1),
+            (&"x".repeat(44), "embstr", 1),
+            (&"x".repeat(45), "raw", 1),
+        ] {
+            bench.run(&format!("SET k {value}"));
+            let shown = format!("${} {encoding}", encoding.len());
+            assert_eq!(bench.run("OBJECT ENCODING k"), shown, "{value}");
+            assert_eq!(
+                bench.run("OBJECT REFCOUNT k"),
+                format!(":{references}"),
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_keys_are_null_and_no_event() {
+        let mut bench = Bench::resp3();
+        for ask in ["ENCODING", "FREQ", "IDLETIME", "REFCOUNT"] {
+            assert_eq!(bench.run(&format!("OBJECT {ask} nope")), "_");
+        }
+        assert_eq!(bench.run("MEMORY USAGE nope"), "_");
+        assert_eq!(bench.events(), "");
+        assert_eq!(bench.stats.misses, 4);
+        bench.run("SET k v");
+        let refused = bench.run("OBJECT FREQ k");
+        assert!(refused.starts_with("-ERR An LFU maxmemory policy is not selected, access"));
+        assert!(refused.ends_with("data will take some time to adjust."));
+    }
+
+    #[test]
+    fn idle_time_outlives_its_24_bits() {
+        let mut bench = Bench::new();
+        bench.run("SET k v");
+        bench.advance(((1 << 24) - 1) * 1000);
+        assert_eq!(bench.run("OBJECT IDLETIME k"), ":16777215");
+        bench.run("GET k");
+        bench.advance(9_999);
+        assert_eq!(bench.run("OBJECT IDLETIME k"), ":9");
+    }
+
+    #[test]
+    fn memory_is_what_the_key_takes() {
+        let mut bench = Bench::new();
+        for n in 0..3000 {
+            bench.run(&format!("SET {n} v"));
+        }
+        let mut usage = |set: &str| -> i64 {
+            bench.run(set);
+            let bytes = bench.run("MEMORY USAGE k")[1..].parse().unwrap();
+            bench.run("DEL k");
+            bytes
+        };
+        let small = usage("SET k v");
+        assert!((64 + 5..64 + 12).contains(&small), "{small}");
+        assert_eq!(usage("SET k v EX 10"), small + 12);
+        assert_eq!(usage(&format!("SET k {}", "x".repeat(1000))), small + 1000);
+        assert!((64 + 100..64 + 112).contains(&{
+            let long = "k".repeat(100);
+            bench.run(&format!("SET {long} v"));
+            bench.run(&format!("MEMORY USAGE {long} SAMPLES 0"))[1..]
+                .parse::<i64>()
+                .unwrap()
+        }));
+    }
+
+    #[test]
+    fn memory_usage_checks_its_options_first() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.run("MEMORY USAGE nope SAMPLES"), "-ERR syntax error");
+        assert_eq!(
+            bench.run("MEMORY USAGE nope SAMPLES -1"),
+            "-ERR syntax error"
+        );
+        assert_eq!(bench.run("MEMORY USAGE nope foo 1"), "-ERR syntax error");
+        assert_eq!(
+            bench.run("MEMORY USAGE nope SAMPLES x"),
+            "-ERR value is not an integer or out of range"
+        );
+        assert_eq!(bench.run("MEMORY USAGE nope SAMPLES 5 SAMPLES 0"), "$-1");
+    }
+}

@@ -1,0 +1,336 @@
+//! SCAN: the keyspace in small pieces.
+//!
+//! A cursor is the shard's number above 32 bits of hash: all keys of lower shards, and in this one all with a
+//! lower hash, have been seen, whatever came, went or made the table grow in between. A scan locks one shard at
+//! a time.
+
+use punctual_resp::decimal::parse_u64;
+use punctual_resp::{Args, Reply};
+
+use crate::command::arguments::{int, is};
+use crate::error::Error;
+use crate::glob;
+use crate::records::Record;
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Cx};
+
+/// The family's rows.
+pub static COMMANDS: &[Command] =
+    &[
+        Command::new("scan", -2, Flags::READONLY, Group::Generic, scan).doc(
+            "2.8.0",
+            "O(1) a call, O(N) for a whole scan, N being the number of keys in the database.",
+            "Walks through the names of the database's keys, some at each call.",
+        ),
+    ];
+
+/// Keys that a call looks at unless COUNT says otherwise.
+const COUNT_DEFAULT: i64 = 10;
+
+/// Where a scan stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cursor(pub(crate) u64);
+
+impl Cursor {
+    /// Redis reads a cursor with C's `strtoul`: a sign is allowed, and an empty text is 0.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, Error> {
+        const INVALID: Error = Error::fixed("ERR invalid cursor");
+        let (negative, digits) = match text {
+            [] => return Ok(Self(0)),
+            [b'-', digits @ ..] => (true, digits),
+            [b'+', digits @ ..] => (false, digits),
+            digits => (false, digits),
+        };
+        let zeros = digits.iter().take_while(|&&digit| digit == b'0').count();
+        let number = match &digits[zeros..] {
+            [] if zeros > 0 => 0,
+            digits => parse_u64(digits).ok_or(INVALID)?,
+        };
+        Ok(Self(if negative {
+            number.wrapping_neg()
+        } else {
+            number
+        }))
+    }
+
+    /// Shard and place in its table.
+    const fn parts(self) -> (u64, u32) {
+        (self.0 >> 32, self.0 as u32)
+    }
+
+    const fn at(shard: usize, place: u32) -> Self {
+        Self((shard as u64) << 32 | place as u64)
+    }
+}
+
+/// What a scan shows.
+struct Filter<'a> {
+    count: i64,
+    pattern: Option<&'a [u8]>,
+    type_name: Option<&'a [u8]>,
+}
+
+impl<'a> Filter<'a> {
+    fn parse(options: Args<'a>) -> Result<Self, Error> {
+        let mut filter = Self {
+            count: COUNT_DEFAULT,
+            pattern: None,
+            type_name: None,
+        };
+        let mut at = 0;
+        while let Some(option) = options.get(at) {
+            let value = options.get(at + 1).ok_or(Error::Syntax)?;
+            match () {
+                () if is(option, "COUNT") => {
+                    filter.count = int(value)?;
+                    if filter.count < 1 {
+                        return Err(Error::Syntax);
+                    }
+                }
+                // A lone star matches the empty name too, which the matcher would not.
+                () if is(option, "MATCH") => filter.pattern = (value != b"*").then_some(value),
+                () if is(option, "TYPE") => filter.type_name = Some(value),
+                () => return Err(Error::Syntax),
+            }
+            at += 2;
+        }
+        Ok(filter)
+    }
+
+    fn shows(&self, record: &Record) -> bool {
+        self.pattern
+            .is_none_or(|pattern| glob::matches(pattern, record.key.as_bytes()))
+            && self
+                .type_name
+                .is_none_or(|name| is(name, record.value.type_name()))
+    }
+}
+
+fn scan(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let cursor = Cursor::parse(&args[1])?;
+    let filter = Filter::parse(args.skip(2))?;
+    let (db, now, shards) = (cx.db, cx.now(), cx.store().shards());
+    let mut shown = 0;
+    let mut names = Vec::new();
+    let mut write = Reply::new(&mut names, reply.protocol());
+    let mut ids = Vec::new();
+
+    // A cursor that no scan gave, of a shard that does not exist, has everything behind it.
+    let (shard, place) = cursor.parts();
+    let mut at = usize::try_from(shard)
+        .ok()
+        .filter(|&n| n < shards)
+        .map(|n| (n, place));
+    let mut looked_at = 0;
+    let mut steps = filter.count.saturating_mul(10);
+    while let Some((number, place)) = at
+        && looked_at < filter.count
+        && steps > 0
+    {
+        steps -= 1;
+        cx.turn.lock_one(number);
+        ids.clear();
+        let part = cx.turn.shard_db(number, db);
+        let next = part.scan(place, |id| ids.push(id));
+        looked_at += ids.len() as i64;
+        for &id in &ids {
+            let record = cx.turn.shard_db(number, db).get(id);
+            if !filter.shows(record) {
+                continue;
+            }
+            if now.is_due(record.deadline) {
+                cx.turn.expire_met(number, db, id);
+                continue;
+            }
+            shown += 1;
+            write.bulk(record.key.as_bytes());
+        }
+        at = match next {
+            Some(place) => Some((number, place)),
+            None => (number + 1 < shards).then_some((number + 1, 0)),
+        };
+    }
+
+    let next = at.map_or(Cursor(0), |(number, place)| Cursor::at(number, place));
+    reply.array(2);
+    reply.bulk(itoa::Buffer::new().format(next.0).as_bytes());
+    reply.array(shown);
+    reply.out().extend_from_slice(&names);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::Cursor;
+    use crate::command::testing::Bench;
+
+    /// One call: the next cursor and the keys.
+    fn step(bench: &mut Bench, line: &str) -> (String, Vec<String>) {
+        let reply = bench.run(line);
+        let mut words = reply.split(' ');
+        assert_eq!(words.next(), Some("*2"), "{reply}");
+        let cursor = words.nth(1).unwrap().to_owned();
+        let keys: Vec<String> = words.skip(2).step_by(2).map(str::to_owned).collect();
+        (cursor, keys)
+    }
+
+    /// A whole scan: how often each key came.
+    fn all(
+        bench: &mut Bench,
+        options: &str,
+        mut between: impl FnMut(&mut Bench),
+    ) -> BTreeMap<String, usize> {
+        let mut seen = BTreeMap::new();
+        let mut cursor = "0".to_owned();
+        loop {
+            let (next, keys) = step(bench, &format!("SCAN {cursor} {options}"));
+            for key in keys {
+                *seen.entry(key).or_default() += 1;
+            }
+            if next == "0" {
+                return seen;
+            }
+            cursor = next;
+            between(bench);
+        }
+    }
+
+    #[test]
+    fn every_key_comes_once() {
+        for shards in [1, 3, 8] {
+            let mut bench = Bench::sharded(shards);
+            assert_eq!(bench.run("SCAN 0"), "*2 $1 0 *0");
+            for n in 0..1000 {
+                bench.run(&format!("SET key:{n} v"));
+            }
+            for options in [
+                "",
+                "COUNT 1",
+                "COUNT 37",
+                "COUNT 100000",
+                "COUNT 9223372036854775807",
+            ] {
+                let seen = all(&mut bench, options, |_| ());
+                assert_eq!(seen.len(), 1000, "{shards} shards, {options}");
+                assert!(seen.values().all(|&times| times == 1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_does_bounded_work() {
+        let mut bench = Bench::sharded(4);
+        for n in 0..20_000 {
+            bench.run(&format!("SET key:{n} v"));
+        }
+        for count in [1, 10, 500] {
+            let (_, keys) = step(&mut bench, &format!("SCAN 0 COUNT {count}"));
+            assert!(
+                (count..count + 24).contains(&keys.len()),
+                "{count}: {}",
+                keys.len()
+            );
+        }
+    }
+
+    #[test]
+    fn filters() {
+        let mut bench = Bench::sharded(4);
+        for n in 0..300 {
+            bench.run(&format!("SET key:{n} v"));
+        }
+        assert_eq!(all(&mut bench, "MATCH key:1?", |_| ()).len(), 10);
+        assert_eq!(all(&mut bench, "MATCH x* MATCH *", |_| ()).len(), 300);
+        assert_eq!(
+            all(&mut bench, "type STRING match *9 count 5", |_| ()).len(),
+            30
+        );
+        assert_eq!(all(&mut bench, "TYPE nosuch", |_| ()).len(), 0);
+    }
+
+    #[test]
+    fn due_keys_are_met_not_shown() {
+        let mut bench = Bench::sharded(4);
+        for n in 0..100 {
+            bench.run(&format!("SET stays:{n} v"));
+            bench.run(&format!("SET due:{n} v PX 10"));
+        }
+        bench.advance(10);
+        assert_eq!(all(&mut bench, "MATCH *7", |_| ()).len(), 10);
+        assert_eq!(
+            bench.stats.expired_on_touch, 10,
+            "those that would have been shown"
+        );
+        assert_eq!(all(&mut bench, "", |_| ()).len(), 100);
+        assert_eq!(bench.stats.expired, 100);
+    }
+
+    #[test]
+    fn errors_and_odd_cursors() {
+        const INVALID: &str = "-ERR invalid cursor";
+        const INTEGER: &str = "-ERR value is not an integer or out of range";
+        const EMPTY: &str = "*2 $1 0 *0";
+        let mut bench = Bench::sharded(2);
+        for (line, reply) in [
+            ("SCAN x", INVALID),
+            ("SCAN x foo", INVALID),
+            ("SCAN 1x", INVALID),
+            ("SCAN -", INVALID),
+            ("SCAN 18446744073709551616", INVALID),
+            ("SCAN 18446744073709551615", EMPTY),
+            ("SCAN 00", EMPTY),
+            ("SCAN +5", EMPTY),
+            ("SCAN -1", EMPTY),
+            ("SCAN \"\"", EMPTY),
+            ("SCAN 0 COUNT 0", "-ERR syntax error"),
+            ("SCAN 0 COUNT -1", "-ERR syntax error"),
+            ("SCAN 0 COUNT x", INTEGER),
+            ("SCAN 0 COUNT 9223372036854775808", INTEGER),
+            ("SCAN 0 MATCH", "-ERR syntax error"),
+            ("SCAN 0 WHAT 1", "-ERR syntax error"),
+            ("SCAN 0 COUNT 5 MATCH", "-ERR syntax error"),
+        ] {
+            assert_eq!(bench.run(line), reply, "{line}");
+        }
+        assert_eq!(Cursor::parse(b"-18446744073709551615").unwrap(), Cursor(1));
+        assert!(Cursor::parse(b" 1").is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// Redis's promise: what is there from the first call to the last comes; here exactly once.
+        #[test]
+        fn what_stays_is_seen(
+            shards in prop_oneof![Just(1usize), Just(8)],
+            count in 1..200usize,
+            churn in proptest::collection::vec((any::<bool>(), 0..4000u32, 1..600u32), 1..40),
+        ) {
+            let mut bench = Bench::sharded(shards);
+            for n in 0..400 {
+                bench.run(&format!("SET stays:{n} v"));
+            }
+            for n in 0..1000 {
+                bench.run(&format!("SET {n} v"));
+            }
+            let mut churn = churn.into_iter().cycle();
+            let mut calls = 0;
+            let seen = all(&mut bench, &format!("COUNT {count}"), |bench| {
+                calls += 1;
+                if calls % 3 == 0 {
+                    let (add, start, length) = churn.next().unwrap();
+                    for n in start..start + length {
+                        bench.run(&if add { format!("SET {n} v") } else { format!("DEL {n}") });
+                    }
+                }
+            });
+            for n in 0..400 {
+                prop_assert_eq!(seen.get(&format!("stays:{n}")), Some(&1));
+            }
+        }
+    }
+}
