@@ -27,7 +27,13 @@ impl Turn<'_> {
     }
 
     /// Expires what is due at `until` in one database of a shard that is held; whether all of that is gone.
-    pub(crate) fn expire_db(&mut self, number: usize, db: usize, until: Now, budget: &mut usize) -> bool {
+    pub(crate) fn expire_db(
+        &mut self,
+        number: usize,
+        db: usize,
+        until: Now,
+        budget: &mut usize,
+    ) -> bool {
         loop {
             let part = self.shard_db(number, db);
             if part.next_wakeup().is_none_or(|at| !until.is_due(at)) {
@@ -64,7 +70,8 @@ impl Turn<'_> {
         let key = record.key.as_bytes();
         let value = record.value.as_str().map(|s| s.bytes());
         self.stats.expired += 1;
-        self.sink.expired(db, key, value.as_deref(), record.deadline);
+        self.sink
+            .expired(db, key, value.as_deref(), record.deadline);
         self.notify(db, Classes::EXPIRED, "expired", key);
     }
 
@@ -102,5 +109,126 @@ impl Turn<'_> {
             .flat_map(|(_, shard)| shard.dbs.iter_mut())
             .filter_map(|db| db.next_deadline())
             .min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_resp::{OwnedArgs, Protocol, Reply};
+
+    use crate::command;
+    use crate::events::{Classes, Sink};
+    use crate::{Now, Store, StoreOptions, Turn};
+
+    /// Deadlines in the order in which their keys went, with the database.
+    #[derive(Default)]
+    struct Gone(Vec<(u64, usize)>);
+
+    impl Sink for Gone {
+        fn keyspace(&mut self, _: usize, _: Classes, _: &str, _: &[u8]) {}
+        fn expired(&mut self, db: usize, _: &[u8], _: Option<&[u8]>, deadline_ms: u64) {
+            self.0.push((deadline_ms, db));
+        }
+        fn wake(&mut self, _: usize, _: u64) {}
+    }
+
+    fn run(turn: &mut Turn<'_>, db: usize, line: &str) {
+        let args: OwnedArgs = line.split(' ').collect();
+        let row = command::find(args.as_args()[0].to_ascii_lowercase().as_slice()).unwrap();
+        let mut out = Vec::new();
+        turn.run(
+            row,
+            db,
+            true,
+            args.as_args(),
+            &mut Reply::new(&mut out, Protocol::Resp2),
+        )
+        .unwrap();
+    }
+
+    /// `keys` keys in three databases, key n with the deadline that `deadline` says.
+    fn filled(shards: usize, keys: u64, deadline: impl Fn(u64) -> u64) -> Store {
+        let store = Store::new(StoreOptions {
+            shards,
+            databases: 3,
+        });
+        let mut sink = Gone::default();
+        let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
+        for n in 0..keys {
+            let at = deadline(n);
+            run(
+                &mut turn,
+                (n % 3) as usize,
+                &format!("SET key:{n} v PXAT {at}"),
+            );
+        }
+        drop(turn);
+        store
+    }
+
+    #[test]
+    fn an_advance_goes_in_deadline_order_over_everything() {
+        let spread = |n: u64| 2_000 + n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 1_000_003;
+        let store = filled(8, 100_000, spread);
+        let mut gone = Gone::default();
+        let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut gone, Classes::none());
+        assert_eq!(turn.next_deadline(), (0..100_000).map(spread).min());
+        turn.advance(Now::from_ms(600_000));
+        turn.advance(Now::from_ms(1_500_000));
+        assert_eq!(turn.stats.expired, 100_000);
+        assert_eq!(turn.now, Now::from_ms(1_500_000));
+        assert_eq!(turn.next_deadline(), None);
+        drop(turn);
+        let mut expected: Vec<(u64, usize)> = (0..100_000)
+            .map(|n| (spread(n), (n % 3) as usize))
+            .collect();
+        expected.sort_unstable();
+        assert!(gone.0.is_sorted_by_key(|(deadline, _)| *deadline));
+        gone.0.sort_unstable();
+        assert_eq!(gone.0, expected);
+    }
+
+    #[test]
+    fn an_advance_stops_where_it_is_told() {
+        let store = filled(4, 100, |n| 2_000 + n);
+        let mut gone = Gone::default();
+        let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut gone, Classes::none());
+        turn.advance(Now::from_ms(1_999));
+        assert_eq!(turn.stats.expired, 0);
+        turn.advance(Now::from_micros(2_049_999));
+        assert_eq!(turn.stats.expired, 50);
+        turn.advance(Now::from_ms(500));
+        assert_eq!((turn.now, turn.stats.expired), (Now::from_ms(500), 50));
+        store.set_active_expire(false);
+        turn.advance(Now::from_ms(9_000));
+        assert_eq!((turn.now, turn.stats.expired), (Now::from_ms(9_000), 50));
+        assert_eq!(turn.next_deadline(), Some(2_050));
+    }
+
+    /// What was due before the advance began goes in order too, though the instant never steps back.
+    #[test]
+    fn overdue_keys_go_in_order() {
+        let store = filled(8, 1_000, |n| 2_000 + n * 7919 % 1_000);
+        let mut gone = Gone::default();
+        let mut turn = Turn::new(&store, Now::from_ms(50_000), &mut gone, Classes::none());
+        turn.advance(Now::from_ms(50_001));
+        assert_eq!(turn.stats.expired, 1_000);
+        drop(turn);
+        assert!(gone.0.is_sorted_by_key(|(deadline, _)| *deadline));
+    }
+
+    /// However small the budget: nothing is lost, nothing goes twice.
+    #[test]
+    fn small_budgets_get_there() {
+        let store = filled(1, 1_000, |n| 2_000 + n % 3);
+        let mut gone = Gone::default();
+        let mut turn = Turn::new(&store, Now::from_ms(2_001), &mut gone, Classes::none());
+        let mut calls = 0;
+        while !turn.expire(0, &mut 1) {
+            calls += 1;
+            assert!(calls < 100_000, "each call does some of the work");
+        }
+        assert_eq!(turn.stats.expired, 667);
+        assert!(calls > 600, "and no more than it may");
     }
 }
