@@ -1,10 +1,48 @@
-//! Deadlines, exact and nearly free.
-#![no_std]
+//! Deadlines, exact and nearly free: timer queues for servers and runtimes.
+//!
+//! ```
+//! use punctual::{DeadlineQueue, Wheel};
+//!
+//! let mut timeouts = Wheel::new();
+//! let request = timeouts.insert(1_500, "request 1"); // due at tick 1,500
+//! timeouts.insert(900, "request 2");
+//!
+//! assert_eq!(timeouts.next_deadline(), Some(900)); // sleep until then
+//! assert_eq!(timeouts.pop_due(1_000).map(|expired| expired.value), Some("request 2"));
+//! assert_eq!(timeouts.remove(request), Some("request 1")); // answered in time
+//! assert!(timeouts.is_empty());
+//! ```
+//!
+//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Wheel`] is a hierarchical timing
+//!   wheel; [`RawWheel`](queue::wheel::RawWheel) is the same for timers that live elsewhere.
+//! - [`tick`]: times and ticks. Everything that rounds is there, so that nothing fires early.
+//! - [`clock`]: the monotonic clock, and a virtual one for tests.
+//!
+//! # Features
+//!
+//! - `std` (on by default): the monotonic clock and `Instant`s. Without it the crate needs `alloc` only.
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
+// The model that tests and fuzzing share uses the crate from outside.
+#[cfg(test)]
+extern crate self as punctual;
 
+pub mod clock;
 pub mod queue;
+pub mod tick;
+
+pub use clock::Clock;
+#[cfg(feature = "std")]
+pub use clock::Monotonic;
+#[cfg(target_has_atomic = "64")]
+pub use clock::Virtual;
+pub use queue::wheel::Wheel;
+pub use queue::{DeadlineQueue, Expired, Polled, TimerKey};
+#[cfg(feature = "std")]
+pub use tick::Epoch;
+pub use tick::{TickError, TickScale};

@@ -89,10 +89,6 @@ impl Front {
         self.heap.first()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.heap.len() + self.staged.len()
-    }
-
     /// Entries in the heap, which `at` and `remove` number from 0.
     pub(super) fn heap_len(&self) -> usize {
         self.heap.len()

@@ -139,6 +139,9 @@ pub struct RawWheel {
     /// The clock as last seen.
     now: u64,
     pub(super) sweep: Option<Sweep>,
+    /// Entries put into slots, to test how much work a step does.
+    #[cfg(test)]
+    pub(super) puts: usize,
 }
 
 impl Default for RawWheel {
@@ -171,6 +174,8 @@ impl RawWheel {
             behind: 0,
             now: 0,
             sweep: None,
+            #[cfg(test)]
+            puts: 0,
         }
     }
 
@@ -532,6 +537,10 @@ impl RawWheel {
 
     #[inline]
     fn put(&mut self, level: usize, slot: usize, entry: Entry) {
+        #[cfg(test)]
+        {
+            self.puts += 1;
+        }
         let to = &mut self.levels[level];
         to.occupied |= 1 << slot;
         to.slot_mut(slot).push(&mut self.pool, entry);

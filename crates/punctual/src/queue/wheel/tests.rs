@@ -1,0 +1,542 @@
+//! The wheel against a simple model, its private invariants, and its bounds on memory and work.
+
+use super::chunk::{CHUNK, NONE};
+use super::level::{FAR, LEVELS, deadline_in, digit, slot_start};
+use super::{Due, RawWheel, Step, Timers, Wheel};
+use crate::{DeadlineQueue, Polled};
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::collections::HashMap;
+
+#[path = "../../../tests/model/mod.rs"]
+mod model;
+use model::{Model, Op, Span, Subject, When};
+
+impl Subject for Wheel<u64> {
+    fn check(&self) {
+        check_invariants(&self.raw, &self.slab);
+        let mut standing: HashMap<u32, usize> = HashMap::new();
+        for (_, index, generation) in filed(&self.raw) {
+            if self.slab.deadline(index, generation).is_some() {
+                *standing.entry(index).or_default() += 1;
+            }
+        }
+        assert_eq!(
+            standing.len(),
+            self.slab.len(),
+            "every living timer has an entry that stands"
+        );
+        assert_eq!(self.raw.live(), self.slab.len());
+        assert!(
+            self.raw.entries() <= 2 * self.raw.live() + 256 + 2 * CHUNK,
+            "dead entries are bounded"
+        );
+    }
+
+    fn poll(&mut self, now: u64, budget: &mut usize) -> Polled<u64> {
+        self.poll_due(now, budget)
+    }
+
+    fn shrink(&mut self) {
+        self.shrink_to_fit();
+    }
+}
+
+/// Every entry, with the tick it is filed under (unknown on the far levels).
+fn filed(raw: &RawWheel) -> Vec<(Option<u64>, u32, u32)> {
+    let mut all: Vec<_> = raw
+        .front
+        .entries()
+        .map(|(deadline, index, generation)| (Some(deadline), index, generation))
+        .collect();
+    for (level, slots) in raw.levels.iter().enumerate() {
+        for slot in 0..64 {
+            let start = slot_start(raw.cursor, level, slot);
+            let mut id = slots.slot(slot).head;
+            while id != NONE {
+                let chunk = raw.pool.get(id);
+                for entry in chunk.live() {
+                    let deadline = (level < FAR).then(|| deadline_in(start, level, entry.low));
+                    all.push((deadline, entry.index, entry.generation));
+                }
+                id = chunk.next;
+            }
+        }
+    }
+    all
+}
+
+fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
+    raw.front.check_invariants();
+    let mut chunks = 0;
+    for level in 0..LEVELS {
+        let slots = &raw.levels[level];
+        assert_eq!(
+            raw.occupied >> level & 1 == 1,
+            slots.occupied != 0,
+            "occupied levels"
+        );
+        assert_eq!(
+            slots.mixed & !slots.occupied,
+            0,
+            "only occupied slots are mixed"
+        );
+        for slot in 0..64 {
+            let list = slots.slot(slot);
+            assert_eq!(
+                slots.occupied >> slot & 1 == 1,
+                !list.is_empty(),
+                "occupied slots"
+            );
+            if list.is_empty() {
+                continue;
+            }
+            let (own, pending) = (digit(raw.cursor, level), usize::from(raw.pending));
+            match level {
+                0 => assert!(slot >= own, "nothing before the cursor"),
+                _ if level == pending => assert!(slot >= own, "nothing before the cursor"),
+                _ => assert!(slot > own, "the cursor's own slot is empty"),
+            }
+            let mut orders: HashMap<u32, u32> = HashMap::new();
+            let (mut id, mut tail) = (list.head, NONE);
+            while id != NONE {
+                let chunk = raw.pool.get(id);
+                assert!(chunk.begin < chunk.end, "no empty chunks");
+                for entry in chunk.live() {
+                    if level >= FAR {
+                        continue;
+                    }
+                    let due = deadline_in(slot_start(raw.cursor, level, slot), level, entry.low);
+                    assert_eq!(
+                        due as u32, entry.low,
+                        "the slot's digits are the deadline's"
+                    );
+                    if T::ORDERED
+                        && !slots.is_mixed(slot)
+                        && timers.deadline(entry.index, entry.generation) == Some(due)
+                    {
+                        let order = timers.order(entry.index);
+                        if let Some(before) = orders.insert(entry.low, order) {
+                            assert!(before <= order, "equal deadlines in arming order");
+                        }
+                    }
+                }
+                chunks += 1;
+                (tail, id) = (id, chunk.next);
+            }
+            assert_eq!(tail, list.tail, "the tail of a slot");
+        }
+    }
+    assert_eq!(chunks, raw.pool.used(), "no chunk is lost");
+    let all = filed(raw);
+    assert_eq!(all.len(), raw.entries, "entries are counted");
+    let mut dead = 0;
+    for &(filed, index, generation) in &all {
+        match timers.deadline(index, generation) {
+            None => dead += 1,
+            Some(deadline) => {
+                assert!(
+                    filed.is_none_or(|filed| filed <= deadline),
+                    "nothing is filed too late"
+                );
+                assert!(
+                    raw.first.is_none_or(|first| first.deadline <= deadline),
+                    "`first` is a bound"
+                );
+            }
+        }
+    }
+    assert!(dead <= raw.dead, "dead entries are counted");
+}
+
+fn span() -> impl Strategy<Value = Span> {
+    // Near and far, with a weight on ticks that share a slot.
+    let exponent = prop_oneof![6 => 0u8..4, 4 => 0u8..16, 2 => 0u8..40, 1 => 0u8..64];
+    (any::<u8>(), exponent).prop_map(|(mantissa, exponent)| Span { mantissa, exponent })
+}
+
+fn when() -> impl Strategy<Value = When> {
+    prop_oneof![
+        6 => span().prop_map(When::In),
+        1 => span().prop_map(When::Ago),
+        1 => prop_oneof![any::<u64>(), Just(u64::MAX), Just(0)].prop_map(When::At),
+        3 => (any::<u8>(), any::<i8>()).prop_map(|(pick, off)| When::With(pick, off)),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let pick = any::<u8>;
+    prop_oneof![
+        10 => when().prop_map(Op::Insert),
+        2 => (any::<u8>(), when()).prop_map(|(count, when)| Op::Burst(count % 60, when)),
+        6 => pick().prop_map(Op::Remove),
+        2 => Just(Op::RemoveLast),
+        8 => (pick(), when()).prop_map(|(pick, when)| Op::Reset(pick, when)),
+        1 => pick().prop_map(Op::Change),
+        1 => pick().prop_map(Op::Stale),
+        5 => span().prop_map(Op::Advance),
+        1 => span().prop_map(Op::StepBack),
+        3 => Just(Op::PopOne),
+        2 => Just(Op::PopAll),
+        2 => any::<u8>().prop_map(|budget| Op::Poll(budget % 40)),
+        3 => any::<u8>().prop_map(|budget| Op::PollOnce(budget % 30)),
+        4 => Just(Op::NextDeadline),
+        2 => Just(Op::JumpToNext),
+        1 => Just(Op::Iterate),
+        1 => Just(Op::Shrink),
+    ]
+}
+
+/// `PROPTEST_CASES` runs more.
+fn cases(many: u32) -> ProptestConfig {
+    let config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => config,
+        None => ProptestConfig {
+            cases: if cfg!(miri) { 4 } else { many },
+            ..config
+        },
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    #[test]
+    fn the_wheel_does_what_the_model_does(ops in prop::collection::vec(op(), 1..150)) {
+        Model::new(Wheel::new()).run(ops);
+    }
+
+    #[test]
+    fn clearing_leaves_a_good_wheel(
+        before in prop::collection::vec(op(), 1..40), after in prop::collection::vec(op(), 1..40),
+    ) {
+        Model::new(Wheel::new()).run(before.into_iter().chain([Op::Clear]).chain(after));
+    }
+
+    #[test]
+    fn the_cursor_is_set_back(
+        far in prop::collection::vec(when(), 25..60), ops in prop::collection::vec(op(), 1..100),
+    ) {
+        // Many timers far ahead, the cursor led to them, many armed before it.
+        let ahead = Span { mantissa: 200, exponent: 20 };
+        let bait = (0..30).map(|_| Op::Insert(When::In(ahead)));
+        let lead = far.into_iter().map(Op::Insert).chain(bait).chain([Op::NextDeadline]);
+        let near = (0..100).map(|n| Op::Insert(When::In(Span { mantissa: n, exponent: n % 13 })));
+        Model::new(Wheel::new()).run(lead.chain(near).chain(ops));
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(24))]
+
+    #[test]
+    fn a_long_run_does_what_the_model_does(ops in prop::collection::vec(op(), 1_000..1_500)) {
+        Model::new(Wheel::new()).run(ops);
+    }
+
+    #[test]
+    fn sweeps_do_not_disturb(
+        ops in prop::collection::vec(op(), 50), bursts in prop::collection::vec((when(), any::<u8>()), 10),
+    ) {
+        // So many cancels that sweeps begin, with everything else in between.
+        let churn = bursts.into_iter().zip(ops.chunks(5)).flat_map(|((when, seed), ops)| {
+            let kill = (0..100u8).map(move |n| Op::Remove(n.wrapping_mul(seed | 1)));
+            [Op::Burst(120, when)].into_iter().chain(kill).chain(ops.to_vec())
+        });
+        Model::new(Wheel::new()).run(churn.collect::<Vec<_>>());
+    }
+}
+
+/// Timers whose owner does not care for the order of equal deadlines, and counts the looks at them.
+#[derive(Default)]
+struct Sessions(Vec<(u64, u32)>, Cell<usize>);
+
+impl Timers for Sessions {
+    fn deadline(&self, index: u32, generation: u32) -> Option<u64> {
+        self.1.set(self.1.get() + 1);
+        let &(deadline, current) = self.0.get(index as usize)?;
+        (current == generation).then_some(deadline)
+    }
+}
+
+/// Pops all that is due in small steps; tells also the most work one step did.
+fn small_steps(
+    raw: &mut RawWheel,
+    now: u64,
+    timers: &Sessions,
+    budget: usize,
+) -> (Vec<Due>, usize) {
+    let (mut popped, mut most) = (Vec::new(), 0);
+    loop {
+        let (mut left, before) = (budget, raw.puts + timers.1.get());
+        match raw.step(now, timers, &mut left) {
+            Step::Due(due) => popped.push(due),
+            Step::Busy => assert_eq!(left, 0),
+            Step::Idle => return (popped, most),
+        }
+        most = most.max(raw.puts + timers.1.get() - before);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    #[test]
+    fn the_raw_wheel_pops_every_timer_at_its_deadline(
+        spans in prop::collection::vec((span(), span(), any::<u8>()), 1..200), budget in 1usize..40,
+    ) {
+        let mut owner = Sessions::default();
+        let mut raw = RawWheel::new();
+        for (index, &(Span { mantissa, exponent }, _, _)) in spans.iter().enumerate() {
+            let deadline = u64::from(mantissa) << exponent;
+            owner.0.push((deadline, 0));
+            raw.insert(deadline, index as u32, 0);
+        }
+        for (index, &(_, Span { mantissa, exponent }, what)) in spans.iter().enumerate() {
+            let (deadline, generation) = &mut owner.0[index];
+            let other = u64::from(mantissa) << exponent;
+            match what % 4 {
+                0 => *deadline = other.max(*deadline), // put off
+                1 if other < *deadline => {
+                    (*deadline, *generation) = (other, 1);
+                    raw.insert(other, index as u32, 1);
+                    raw.forget(&owner);
+                }
+                2 => {
+                    *generation = u32::MAX;
+                    raw.forget(&owner);
+                }
+                _ => {}
+            }
+            if what > 200 {
+                let live = owner.0.iter().filter(|timer| timer.1 != u32::MAX);
+                prop_assert_eq!(raw.next_deadline(&owner), live.map(|timer| timer.0).min());
+            }
+        }
+        check_invariants(&raw, &owner);
+        let mut expected: Vec<u64> =
+            owner.0.iter().filter(|timer| timer.1 != u32::MAX).map(|timer| timer.0).collect();
+        expected.sort_unstable();
+        let (popped, most) = small_steps(&mut raw, u64::MAX, &owner, budget);
+        prop_assert!(most <= 2 * (budget + CHUNK), "{} looks and moves for {}", most, budget);
+        prop_assert_eq!(popped.iter().map(|due| due.deadline).collect::<Vec<_>>(), expected);
+        prop_assert_eq!((raw.entries(), raw.live(), raw.next_wakeup()), (0, 0, None));
+    }
+}
+
+const MANY: u32 = if cfg!(miri) { 2_000 } else { 100_000 };
+
+#[test]
+fn equal_deadlines_pop_in_arming_order_however_they_were_armed() {
+    let mut wheel = Wheel::new();
+    let put_off: Vec<_> = (0..30).map(|n| wheel.insert(100 + n, n)).collect();
+    let later: Vec<_> = (0..30).map(|n| wheel.insert(9_000, 100 + n)).collect();
+    let tick = 5_000;
+    for n in 0..30 {
+        wheel.insert(tick, 200 + n);
+        assert!(wheel.reset(put_off[n as usize], tick));
+        assert!(wheel.reset(later[n as usize], tick));
+    }
+    // The same tick again is an arming too.
+    assert!(wheel.reset(put_off[3], tick));
+    let mut expected: Vec<u64> = (0..30)
+        .flat_map(|n| [200 + n, n, 100 + n])
+        .filter(|&n| n != 3)
+        .collect();
+    expected.push(3);
+    for now in [99, 120, 4_000] {
+        assert_eq!(wheel.pop_due(now), None);
+    }
+    let popped: Vec<u64> = std::iter::from_fn(|| wheel.pop_due(tick))
+        .map(|expired| expired.value)
+        .collect();
+    assert_eq!(popped, expected);
+}
+
+#[test]
+fn arming_order_outlives_its_numbers() {
+    let mut wheel = Wheel::new();
+    wheel.order = std::num::NonZeroU32::new(super::LAST_ORDER - 50).unwrap();
+    let keys: Vec<_> = (0..100)
+        .map(|n| wheel.insert(if n % 2 == 0 { 10 } else { 700 }, n))
+        .collect();
+    // Some wait in front of the cursor while the numbers change.
+    assert_eq!(wheel.pop_due(5), None);
+    assert_eq!(wheel.next_deadline(), Some(10));
+    wheel.order = std::num::NonZeroU32::new(super::LAST_ORDER - 5).unwrap();
+    for n in 100..110 {
+        wheel.insert(3, n);
+        wheel.next_deadline();
+    }
+    assert!(wheel.reset(keys[0], 700));
+    assert!(wheel.order.get() < 1_000);
+    let popped: Vec<_> = std::iter::from_fn(|| wheel.pop_due(700))
+        .map(|expired| expired.value)
+        .collect();
+    let expected: Vec<_> = (100..110)
+        .chain((2..100).step_by(2))
+        .chain((1..100).step_by(2))
+        .chain([0])
+        .collect();
+    assert_eq!(popped, expected);
+}
+
+#[test]
+fn a_slot_of_many_is_moved_a_budget_at_a_time() {
+    let tick = 123_456_789;
+    let mut owner = Sessions::default();
+    owner
+        .0
+        .extend((0..MANY).map(|index| (tick + u64::from(index % 3), 0)));
+    for budget in [1, 64] {
+        let mut raw = RawWheel::new();
+        for (index, &(due, _)) in owner.0.iter().enumerate() {
+            raw.insert(due, index as u32, 0);
+        }
+        assert_eq!(raw.step(u64::MAX, &owner, &mut 0), Step::Busy);
+        let (popped, most) = small_steps(&mut raw, tick + 1, &owner, budget);
+        assert_eq!(
+            popped.len(),
+            (0..MANY).filter(|index| index % 3 < 2).count()
+        );
+        assert!(popped.is_sorted_by_key(|due| due.deadline));
+        assert!(
+            most <= 2 * (budget + CHUNK),
+            "{most} looks and moves for {budget}"
+        );
+        check_invariants(&raw, &owner);
+    }
+}
+
+#[test]
+fn cancels_leave_bounded_memory() {
+    let mut wheel = Wheel::new();
+    let mut random = 1u64;
+    let mut keys: Vec<_> = (0..u64::from(MANY) / 10)
+        .map(|n| wheel.insert(60_000 + n, n))
+        .collect();
+    let mut most = 0;
+    for n in 0..u64::from(MANY) * 2 {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let at = (random >> 33) as usize % keys.len();
+        assert!(wheel.remove(keys[at]).is_some());
+        // Far timers that would wait for years if they were not swept.
+        keys[at] = wheel.insert(random >> (random % 40), n);
+        most = most.max(wheel.raw.entries());
+        // Some re-armed earlier: their entries die too.
+        let at = (random >> 13) as usize % keys.len();
+        let deadline = wheel.deadline(keys[at]).unwrap();
+        assert!(wheel.reset(keys[at], deadline / 2));
+        most = most.max(wheel.raw.entries());
+    }
+    assert!(
+        most <= keys.len() * 9 / 4 + 512,
+        "{most} entries of {} timers",
+        keys.len()
+    );
+    wheel.check();
+    let bound = keys.len() * (24 + 2 * 25) + (1 << 16);
+    assert!(
+        wheel.memory() < bound,
+        "{} bytes, {bound} are enough",
+        wheel.memory()
+    );
+}
+
+#[test]
+fn cancels_before_the_cursor_are_swept_too() {
+    let mut wheel = Wheel::new();
+    (0..100).for_each(|n| {
+        wheel.insert(1_000_000, n);
+    });
+    assert_eq!(wheel.pop_due(900_000), None);
+    assert_eq!(
+        wheel.pop_due(2_000_000).map(|expired| expired.value),
+        Some(0)
+    );
+    // The clock steps back: everything is before the cursor now.
+    for n in 0..u64::from(MANY) {
+        let keys: Vec<_> = (0..3)
+            .map(|m| wheel.insert(500_000 + n % 1_000 + m, n))
+            .collect();
+        if n % 7 == 0 {
+            assert_eq!(wheel.next_deadline(), Some(500_000 + n % 1_000));
+        }
+        keys.into_iter()
+            .for_each(|key| assert!(wheel.remove(key).is_some()));
+        assert!(
+            wheel.raw.entries() < 3 * 100 + 512,
+            "{} entries",
+            wheel.raw.entries()
+        );
+    }
+    wheel.check();
+}
+
+#[test]
+fn arming_and_cancelling_leaves_nothing() {
+    let mut wheel = Wheel::new();
+    for n in 0..1_000 {
+        let key = wheel.insert(n * 1_000, n);
+        wheel.remove(key);
+        assert_eq!(wheel.raw.entries(), 0);
+    }
+}
+
+#[test]
+fn memory_comes_back_when_timers_go() {
+    let mut wheel = Wheel::new();
+    let empty = wheel.memory();
+    for n in 0..u64::from(MANY) {
+        wheel.insert(n * 7 % 60_000, n);
+    }
+    let full = wheel.memory();
+    assert!(full < 48 * MANY as usize, "{full} bytes");
+    let mut popped = 0;
+    while wheel.pop_due(59_000).is_some() {
+        popped += 1;
+    }
+    assert!(popped > MANY / 2);
+    if !cfg!(miri) {
+        assert!(
+            wheel.raw.memory() < full / 8,
+            "{} of {full} bytes",
+            wheel.raw.memory()
+        );
+    }
+    while wheel.pop_due(60_000).is_some() {}
+    assert!(
+        wheel.memory() < empty + 200_000,
+        "{} bytes empty",
+        wheel.memory()
+    );
+}
+
+#[test]
+fn a_clock_that_stands_still_or_steps_back_loses_nothing() {
+    let mut wheel = Wheel::new();
+    let mut popped = Vec::new();
+    for (n, now) in [1_000u64, 1_000, 50, 70_000, 0, u64::MAX, 3, 69_000]
+        .into_iter()
+        .enumerate()
+    {
+        for deadline in [0, 60, 500, 1_000, 66_000, 70_001, u64::MAX] {
+            wheel.insert(deadline, n);
+        }
+        while let Some(expired) = wheel.pop_due(now) {
+            assert!(expired.deadline <= now);
+            popped.push(expired.deadline);
+        }
+        assert!(wheel.next_deadline().is_none_or(|next| next > now));
+    }
+    while let Some(expired) = wheel.pop_due(u64::MAX) {
+        popped.push(expired.deadline);
+    }
+    assert_eq!(popped.len(), 8 * 7);
+}

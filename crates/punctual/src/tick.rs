@@ -1,0 +1,273 @@
+//! Times and ticks: the only place that rounds.
+//!
+//! A deadline is rounded up to a tick and a clock reading is rounded down. So when the reading has
+//! reached the deadline in ticks, the time has come in truth: a timer never fires early, and at
+//! most one tick late.
+//!
+//! To arm a timer `delay` from now, add the delay to the exact time and round that up, as in
+//! `scale.deadline(clock.now() + delay)`. Adding ticks to a reading that was rounded down already
+//! would lose up to a tick.
+
+use core::num::NonZeroU64;
+use core::time::Duration;
+#[cfg(feature = "std")]
+use std::time::Instant;
+
+/// The length of a tick.
+///
+/// ```
+/// use core::time::Duration;
+/// use punctual::TickScale;
+///
+/// let ms = TickScale::MILLISECOND;
+/// assert_eq!(ms.deadline(Duration::from_micros(1_500)), 2);
+/// assert_eq!(ms.reading(Duration::from_micros(1_500)), 1);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TickScale {
+    nanos: NonZeroU64,
+}
+
+/// Why a [`TickScale`] or an [`Epoch`] cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TickError {
+    /// A tick of no length.
+    Zero,
+    /// A tick longer than 2^64 - 1 ns (584 years).
+    TooLong,
+}
+
+impl core::fmt::Display for TickError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            TickError::Zero => "a tick cannot have zero length: give at least 1 ns",
+            TickError::TooLong => "a tick cannot be longer than 584 years (2^64 - 1 ns)",
+        })
+    }
+}
+
+impl core::error::Error for TickError {}
+
+impl TickScale {
+    /// A tick is a nanosecond: deadlines reach 584 years.
+    pub const NANOSECOND: TickScale = TickScale {
+        nanos: NonZeroU64::MIN,
+    };
+    /// A tick is a microsecond.
+    pub const MICROSECOND: TickScale = TickScale::of_nanos(1_000);
+    /// A tick is a millisecond.
+    pub const MILLISECOND: TickScale = TickScale::of_nanos(1_000_000);
+    /// A tick is a second.
+    pub const SECOND: TickScale = TickScale::of_nanos(1_000_000_000);
+
+    const fn of_nanos(nanos: u64) -> TickScale {
+        match NonZeroU64::new(nanos) {
+            Some(nanos) => TickScale { nanos },
+            None => TickScale::NANOSECOND,
+        }
+    }
+
+    /// Ticks of this length. O(1).
+    ///
+    /// # Errors
+    ///
+    /// [`TickError::Zero`] and [`TickError::TooLong`].
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use punctual::{TickError, TickScale};
+    ///
+    /// let jiffies = TickScale::new(Duration::from_millis(4))?;
+    /// assert_eq!(jiffies.deadline(Duration::from_millis(9)), 3);
+    /// assert_eq!(TickScale::new(Duration::ZERO), Err(TickError::Zero));
+    /// # Ok::<(), TickError>(())
+    /// ```
+    pub const fn new(length: Duration) -> Result<TickScale, TickError> {
+        let nanos = length.as_nanos();
+        if nanos > u64::MAX as u128 {
+            return Err(TickError::TooLong);
+        }
+        match NonZeroU64::new(nanos as u64) {
+            Some(nanos) => Ok(TickScale { nanos }),
+            None => Err(TickError::Zero),
+        }
+    }
+
+    /// The length of a tick. O(1).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// assert_eq!(punctual::TickScale::SECOND.length(), Duration::from_secs(1));
+    /// ```
+    pub const fn length(self) -> Duration {
+        Duration::from_nanos(self.nanos.get())
+    }
+
+    /// The tick at which something due at `time` since tick 0 may fire: rounded up, and no later
+    /// than the last tick. O(1).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use punctual::TickScale;
+    /// assert_eq!(TickScale::SECOND.deadline(Duration::from_nanos(1)), 1);
+    /// assert_eq!(TickScale::NANOSECOND.deadline(Duration::MAX), u64::MAX);
+    /// ```
+    pub const fn deadline(self, time: Duration) -> u64 {
+        saturate(time.as_nanos().div_ceil(self.nanos.get() as u128))
+    }
+
+    /// The tick that a clock shows at `time` since tick 0: rounded down, and no later than the
+    /// last tick. O(1).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use punctual::TickScale;
+    /// assert_eq!(TickScale::SECOND.reading(Duration::from_millis(1_999)), 1);
+    /// ```
+    pub const fn reading(self, time: Duration) -> u64 {
+        saturate(time.as_nanos() / self.nanos.get() as u128)
+    }
+
+    /// The time from tick 0 to `tick`, exactly; the longest `Duration` if it is longer still. O(1).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use punctual::TickScale;
+    /// assert_eq!(TickScale::MILLISECOND.time(1_500), Duration::from_millis(1_500));
+    /// ```
+    pub const fn time(self, tick: u64) -> Duration {
+        let nanos = tick as u128 * self.nanos.get() as u128;
+        let seconds = nanos / 1_000_000_000;
+        if seconds > u64::MAX as u128 {
+            return Duration::MAX;
+        }
+        Duration::new(seconds as u64, (nanos % 1_000_000_000) as u32)
+    }
+}
+
+const fn saturate(ticks: u128) -> u64 {
+    if ticks > u64::MAX as u128 {
+        u64::MAX
+    } else {
+        ticks as u64
+    }
+}
+
+/// [`Instant`]s as ticks: a tick length, and the instant of tick 0.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use punctual::{Epoch, TickScale};
+///
+/// let start = Instant::now();
+/// let epoch = Epoch::new(start, TickScale::MILLISECOND);
+/// assert_eq!(epoch.deadline(start + Duration::from_micros(2_001)), 3);
+/// assert_eq!(epoch.reading(start + Duration::from_micros(2_999)), 2);
+/// ```
+#[cfg(feature = "std")]
+#[derive(Clone, Copy, Debug)]
+pub struct Epoch {
+    start: Instant,
+    scale: TickScale,
+}
+
+#[cfg(feature = "std")]
+impl Epoch {
+    /// Tick 0 is at `start`. O(1).
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use punctual::{Epoch, TickScale};
+    /// let start = Instant::now();
+    /// assert_eq!(Epoch::new(start, TickScale::SECOND).reading(start), 0);
+    /// ```
+    pub const fn new(start: Instant, scale: TickScale) -> Epoch {
+        Epoch { start, scale }
+    }
+
+    /// The tick at which something due at `instant` may fire: rounded up; 0 before the epoch. O(1).
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use punctual::{Epoch, TickScale};
+    /// let start = Instant::now();
+    /// let epoch = Epoch::new(start, TickScale::SECOND);
+    /// assert_eq!(epoch.deadline(start + Duration::from_nanos(1)), 1);
+    /// ```
+    pub fn deadline(&self, instant: Instant) -> u64 {
+        self.scale
+            .deadline(instant.saturating_duration_since(self.start))
+    }
+
+    /// The tick that a clock shows at `instant`: rounded down; 0 before the epoch. O(1).
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use punctual::{Epoch, TickScale};
+    /// let start = Instant::now();
+    /// let epoch = Epoch::new(start, TickScale::SECOND);
+    /// assert_eq!(epoch.reading(start + Duration::from_millis(1_999)), 1);
+    /// ```
+    pub fn reading(&self, instant: Instant) -> u64 {
+        self.scale
+            .reading(instant.saturating_duration_since(self.start))
+    }
+
+    /// The instant of a tick; `None` if `Instant` does not reach that far. O(1).
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use punctual::{Epoch, TickScale};
+    /// let start = Instant::now();
+    /// let epoch = Epoch::new(start, TickScale::SECOND);
+    /// assert_eq!(epoch.instant(2), Some(start + Duration::from_secs(2)));
+    /// assert_eq!(epoch.instant(u64::MAX), None);
+    /// ```
+    pub fn instant(&self, tick: u64) -> Option<Instant> {
+        self.start.checked_add(self.scale.time(tick))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_reading_reaches_a_deadline_only_when_its_time_has_come(
+            length in 1..=u64::MAX, due in any::<u64>(), now in any::<u64>(),
+        ) {
+            let scale = TickScale::new(Duration::from_nanos(length)).unwrap();
+            let (due, now) = (Duration::from_nanos(due), Duration::from_nanos(now));
+            if scale.reading(now) >= scale.deadline(due) {
+                prop_assert!(now >= due);
+            }
+            // And at most one tick late.
+            if now >= due.saturating_add(scale.length()) {
+                prop_assert!(scale.reading(now) >= scale.deadline(due));
+            }
+        }
+
+        #[test]
+        fn a_whole_number_of_ticks_is_not_rounded(
+            length in 1..=u64::MAX, tick in any::<u64>(), shift in 0..64,
+        ) {
+            let tick = tick >> shift;
+            prop_assume!(u128::from(length) * u128::from(tick) < Duration::MAX.as_nanos());
+            let scale = TickScale::new(Duration::from_nanos(length)).unwrap();
+            let time = scale.time(tick);
+            prop_assert_eq!(scale.deadline(time), tick);
+            prop_assert_eq!(scale.reading(time), tick);
+        }
+    }
+
+    #[test]
+    fn the_longest_times_saturate() {
+        let longest = TickScale::new(Duration::from_nanos(u64::MAX)).unwrap();
+        assert_eq!(longest.time(u64::MAX), Duration::MAX);
+        assert_eq!(TickScale::new(Duration::MAX), Err(TickError::TooLong));
+        assert_eq!(TickScale::NANOSECOND.reading(Duration::MAX), u64::MAX);
+    }
+}

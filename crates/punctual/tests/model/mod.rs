@@ -1,0 +1,355 @@
+//! The model that every deadline queue is held against: a `BTreeMap` of (deadline, arming).
+//!
+//! Property tests and the fuzz target share this file. An operation names timers and times by
+//! small numbers, so that random ones meet; see [`Op`].
+
+// cargo-fuzz sets `fuzzing`; the wheel's own tests include this file privately.
+#![allow(unexpected_cfgs, unreachable_pub)]
+
+use punctual::{DeadlineQueue, Expired, Polled, TimerKey};
+use std::collections::BTreeMap;
+
+/// A distance in ticks: `mantissa << exponent`, from one tick to the full range.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub struct Span {
+    pub mantissa: u8,
+    pub exponent: u8,
+}
+
+impl Span {
+    fn ticks(self) -> u64 {
+        u64::from(self.mantissa) << (self.exponent % 64)
+    }
+}
+
+/// Where a deadline lies.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub enum When {
+    /// After now.
+    In(Span),
+    /// Before now.
+    Ago(Span),
+    /// This tick.
+    At(u64),
+    /// With the n-th timer, or near it.
+    With(u8, i8),
+}
+
+/// An operation. `u8`s pick one of the timers that live, or that once lived.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub enum Op {
+    Insert(When),
+    Burst(u8, When),
+    Remove(u8),
+    RemoveLast,
+    Reset(u8, When),
+    Change(u8),
+    Stale(u8),
+    Advance(Span),
+    StepBack(Span),
+    PopOne,
+    PopAll,
+    /// Pop what is due, with this budget a call.
+    Poll(u8),
+    /// One bounded call, its work left half done.
+    PollOnce(u8),
+    NextDeadline,
+    JumpToNext,
+    Iterate,
+    Clear,
+    Shrink,
+}
+
+/// A queue under test, with what not every queue has.
+pub trait Subject: DeadlineQueue<u64> {
+    /// Panics if a private invariant does not hold.
+    fn check(&self) {}
+    fn poll(&mut self, now: u64, budget: &mut usize) -> Polled<u64>;
+    fn shrink(&mut self) {}
+}
+
+/// Runs operations on a queue and on the model, and compares all that can be seen.
+pub struct Model<Q> {
+    queue: Q,
+    now: u64,
+    /// Arming number to come.
+    armings: u64,
+    values: u64,
+    order: BTreeMap<(u64, u64), TimerKey>,
+    timers: BTreeMap<TimerKey, (u64, u64, u64)>,
+    /// Keys that live, for picking.
+    keys: Vec<TimerKey>,
+    stale: Vec<TimerKey>,
+}
+
+impl<Q: Subject> Model<Q> {
+    pub fn new(queue: Q) -> Self {
+        Model {
+            queue,
+            now: 0,
+            armings: 0,
+            values: 0,
+            order: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            keys: Vec::new(),
+            stale: Vec::new(),
+        }
+    }
+
+    /// Runs all operations, then pops everything there is.
+    pub fn run(mut self, ops: impl IntoIterator<Item = Op>) -> Q {
+        for (count, op) in ops.into_iter().enumerate() {
+            self.apply(op);
+            // Looking at everything takes its time; not after every operation when there is much.
+            if count % (self.timers.len() / 32 + 1) == 0 {
+                self.queue.check();
+            }
+            self.compare();
+        }
+        self.now = u64::MAX;
+        self.pop_all();
+        self.compare();
+        self.queue.check();
+        assert!(self.queue.is_empty());
+        self.queue
+    }
+
+    fn apply(&mut self, op: Op) {
+        match op {
+            Op::Insert(when) => self.insert(when),
+            Op::Burst(count, when) => (0..count).for_each(|_| self.insert(when)),
+            Op::Remove(pick) => {
+                if let Some(key) = self.pick(pick) {
+                    self.remove(key);
+                }
+            }
+            Op::RemoveLast => {
+                if let Some(&key) = self.keys.last() {
+                    self.remove(key);
+                }
+            }
+            Op::Reset(pick, when) => self.reset(pick, when),
+            Op::Change(pick) => {
+                if let Some(key) = self.pick(pick) {
+                    self.values += 1;
+                    *self.queue.get_mut(key).expect("a living timer") = self.values;
+                    self.timers.get_mut(&key).expect("a living timer").2 = self.values;
+                }
+            }
+            Op::Stale(pick) => self.refuse(pick),
+            Op::Advance(span) => self.now = self.now.saturating_add(span.ticks()),
+            Op::StepBack(span) => self.now = self.now.saturating_sub(span.ticks()),
+            Op::PopOne => {
+                let popped = self.queue.pop_due(self.now);
+                self.expect(popped);
+            }
+            Op::PopAll => self.pop_all(),
+            Op::Poll(budget) => while !self.poll(usize::from(budget).max(1)) {},
+            Op::PollOnce(budget) => {
+                self.poll(usize::from(budget));
+            }
+            Op::NextDeadline => {
+                assert_eq!(
+                    self.queue.next_deadline(),
+                    self.earliest(),
+                    "the next deadline"
+                );
+                assert_eq!(
+                    self.queue.next_deadline(),
+                    self.earliest(),
+                    "the next deadline, asked again"
+                );
+            }
+            Op::JumpToNext => {
+                let next = self.queue.next_deadline();
+                assert_eq!(next, self.earliest(), "the next deadline");
+                self.now = next.map_or(self.now, |next| next.max(self.now));
+            }
+            Op::Iterate => {
+                let mut seen: Vec<_> = self
+                    .queue
+                    .iter()
+                    .map(|(key, due, &value)| (key, due, value))
+                    .collect();
+                seen.sort_unstable();
+                let known: Vec<_> = self
+                    .timers
+                    .iter()
+                    .map(|(&key, &(due, _, value))| (key, due, value))
+                    .collect();
+                assert_eq!(seen, known, "all timers");
+            }
+            Op::Clear => {
+                self.queue.clear();
+                self.order.clear();
+                self.timers.clear();
+                self.stale.append(&mut self.keys);
+            }
+            Op::Shrink => self.queue.shrink(),
+        }
+    }
+
+    fn compare(&self) {
+        assert_eq!(self.queue.len(), self.timers.len());
+        match (self.queue.next_wakeup(), self.earliest()) {
+            (None, None) => {}
+            (Some(wakeup), Some(earliest)) => {
+                assert!(wakeup <= earliest, "wake-up {wakeup} after {earliest}")
+            }
+            (wakeup, earliest) => {
+                panic!("wake-up {wakeup:?}, but the earliest deadline is {earliest:?}")
+            }
+        }
+    }
+
+    fn earliest(&self) -> Option<u64> {
+        self.order
+            .first_key_value()
+            .map(|(&(deadline, _), _)| deadline)
+    }
+
+    fn pick(&self, pick: u8) -> Option<TimerKey> {
+        // Small numbers pick old timers, large ones young timers.
+        let len = self.keys.len();
+        if len == 0 {
+            return None;
+        }
+        let pick = usize::from(pick);
+        let place = if pick < 128 {
+            pick
+        } else {
+            len.wrapping_sub(256 - pick)
+        };
+        self.keys.get(place % len).copied()
+    }
+
+    fn tick(&self, when: When) -> u64 {
+        match when {
+            When::In(span) => self.now.saturating_add(span.ticks()),
+            When::Ago(span) => self.now.saturating_sub(span.ticks()),
+            When::At(tick) => tick,
+            When::With(pick, off) => {
+                let with = self.pick(pick).map_or(self.now, |key| self.timers[&key].0);
+                with.saturating_add_signed(i64::from(off) / 32)
+            }
+        }
+    }
+
+    fn insert(&mut self, when: When) {
+        let deadline = self.tick(when);
+        self.values += 1;
+        let key = self.queue.insert(deadline, self.values);
+        assert!(
+            !self.stale.contains(&key),
+            "the handle of a timer that is gone"
+        );
+        self.order.insert((deadline, self.armings), key);
+        assert!(
+            self.timers
+                .insert(key, (deadline, self.armings, self.values))
+                .is_none(),
+            "two timers of one handle"
+        );
+        self.armings += 1;
+        self.keys.push(key);
+    }
+
+    fn remove(&mut self, key: TimerKey) {
+        let value = self.queue.remove(key);
+        assert_eq!(value, Some(self.forget(key)), "the value removed");
+    }
+
+    fn reset(&mut self, pick: u8, when: When) {
+        let Some(key) = self.pick(pick) else { return };
+        let deadline = self.tick(when);
+        assert!(self.queue.reset(key, deadline));
+        let timer = self.timers.get_mut(&key).expect("a living timer");
+        self.order.remove(&(timer.0, timer.1));
+        (timer.0, timer.1) = (deadline, self.armings);
+        self.order.insert((deadline, self.armings), key);
+        self.armings += 1;
+        assert_eq!(self.queue.deadline(key), Some(deadline));
+    }
+
+    fn refuse(&mut self, pick: u8) {
+        let Some(&key) = self.stale.get(usize::from(pick) % self.stale.len().max(1)) else {
+            return;
+        };
+        assert_eq!(self.queue.get(key), None);
+        assert_eq!(self.queue.get_mut(key), None);
+        assert_eq!(self.queue.deadline(key), None);
+        assert_eq!(self.queue.remove(key), None);
+        assert!(!self.queue.reset(key, 0));
+    }
+
+    /// The timer is gone: tells its value.
+    fn forget(&mut self, key: TimerKey) -> u64 {
+        let (deadline, arming, value) = self.timers.remove(&key).expect("a living timer");
+        self.order.remove(&(deadline, arming));
+        let place = self
+            .keys
+            .iter()
+            .position(|&other| other == key)
+            .expect("a living timer");
+        self.keys.remove(place);
+        self.stale.push(key);
+        value
+    }
+
+    fn expect(&mut self, popped: Option<Expired<u64>>) {
+        let due = self
+            .order
+            .first_key_value()
+            .filter(|&(&(deadline, _), _)| deadline <= self.now);
+        let Some((&(deadline, _), &key)) = due else {
+            assert_eq!(popped, None, "popped at {}, too early", self.now);
+            let wakeup = self.queue.next_wakeup();
+            assert!(
+                wakeup.is_none_or(|wakeup| wakeup > self.now),
+                "wake-up {wakeup:?} at {}",
+                self.now
+            );
+            return;
+        };
+        let value = self.timers[&key].2;
+        assert_eq!(
+            popped,
+            Some(Expired {
+                key,
+                deadline,
+                value
+            }),
+            "popped at {}",
+            self.now
+        );
+        self.forget(key);
+    }
+
+    fn pop_all(&mut self) {
+        loop {
+            let popped = self.queue.pop_due(self.now);
+            let more = popped.is_some();
+            self.expect(popped);
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// Tells whether nothing is due any more.
+    fn poll(&mut self, budget: usize) -> bool {
+        let mut left = budget;
+        match self.queue.poll(self.now, &mut left) {
+            Polled::Due(expired) => self.expect(Some(expired)),
+            Polled::Busy => assert_eq!(left, 0, "busy with budget left"),
+            Polled::Idle => {
+                self.expect(None);
+                return true;
+            }
+        }
+        false
+    }
+}
