@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
-use punctual::queue::{DeadlineQueue, Wheel};
+use punctual::{DeadlineQueue, Wheel};
 use punctual_resp::Limits;
 use punctual_store::{Now, Turn};
 
@@ -599,7 +599,8 @@ impl EventLoop {
         }
         let now_ms = self.shared.clock.now().read_ms();
         let timeout_ms = u64::from(self.settings.timeout_s) * 1000;
-        while let Some((_, slot)) = self.idle.pop_due(now_ms) {
+        while let Some(expired) = self.idle.pop_due(now_ms) {
+            let slot = expired.value;
             let Some(connection) = self.connection(slot) else { continue };
             connection.idle_timer = None;
             let session = &connection.session;

@@ -14,7 +14,7 @@ use crate::db::Db;
 /// Hash slots of Redis Cluster.
 const SLOTS: usize = 16_384;
 /// No wake-up is needed.
-pub const NO_WAKEUP: u64 = u64::MAX;
+pub(crate) const NO_WAKEUP: u64 = u64::MAX;
 
 static CRC16: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
 
