@@ -42,7 +42,12 @@ impl TimeUnit {
     ///
     /// # Errors
     /// [`Error::ExpireTime`] with `command` on overflow.
-    pub(crate) fn deadline(self, amount: i64, now: Now, command: &'static str) -> Result<i64, Error> {
+    pub(crate) fn deadline(
+        self,
+        amount: i64,
+        now: Now,
+        command: &'static str,
+    ) -> Result<i64, Error> {
         let invalid = Error::ExpireTime(command);
         let ms = if self.seconds {
             amount.checked_mul(1000).ok_or(invalid.clone())?
@@ -71,7 +76,12 @@ impl DeadlineOption {
     ///
     /// # Errors
     /// [`Error::NotInteger`]; [`Error::ExpireTime`] with `command` if the amount is not positive or overflows.
-    pub(crate) fn deadline(self, args: Args<'_>, now: Now, command: &'static str) -> Result<u64, Error> {
+    pub(crate) fn deadline(
+        self,
+        args: Args<'_>,
+        now: Now,
+        command: &'static str,
+    ) -> Result<u64, Error> {
         let amount = int(&args[self.amount])?;
         if amount <= 0 {
             return Err(Error::ExpireTime(command));

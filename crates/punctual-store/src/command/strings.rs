@@ -5,6 +5,8 @@ mod change;
 mod lcs;
 mod read;
 mod set;
+#[cfg(test)]
+mod tests;
 
 use punctual_resp::Reply;
 
@@ -104,7 +106,10 @@ pub static COMMANDS: &[Command] = &[
             ("2.6.12", "Added the `EX`, `PX`, `NX` and `XX` options."),
             ("6.0.0", "Added the `KEEPTTL` option."),
             ("6.2.0", "Added the `GET`, `EXAT` and `PXAT` option."),
-            ("7.0.0", "Allowed the `NX` and `GET` options to be used together."),
+            (
+                "7.0.0",
+                "Allowed the `NX` and `GET` options to be used together.",
+            ),
         ]),
     row("setex", 4, GROW, set::setex)
         .doc(
@@ -114,7 +119,11 @@ pub static COMMANDS: &[Command] = &[
         )
         .deprecated("2.6.12", "`SET` with the `EX` argument"),
     row("setnx", 3, GROW_FAST, set::setnx)
-        .doc("1.0.0", "O(1)", "Sets the string of a key, only if the key is new.")
+        .doc(
+            "1.0.0",
+            "O(1)",
+            "Sets the string of a key, only if the key is new.",
+        )
         .deprecated("2.6.12", "`SET` with the `NX` argument"),
     row("setrange", 4, GROW, change::setrange).doc(
         "2.2.0",

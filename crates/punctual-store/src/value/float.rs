@@ -58,7 +58,7 @@ impl Float {
     }
 
     /// The number in plain decimal notation with at most 17 digits after the point, without trailing zeros;
-    /// `-0` is `0`. At most 4,952 bytes. For numbers that are not finite the text has no meaning.
+    /// `-0` is `0`. At most 4,934 bytes. For numbers that are not finite the text has no meaning.
     pub fn text(self) -> Vec<u8> {
         let bits = self.0.to_bits();
         let significand = bits as u64;
@@ -160,7 +160,11 @@ fn write_fixed(out: &mut Vec<u8>, significand: u64, shift: u32) {
     let rounded = if shift < u128::BITS {
         let floor = scaled >> shift;
         let rest = scaled & ((1 << shift) - 1);
-        let half = if shift == 0 { u128::MAX } else { 1 << (shift - 1) };
+        let half = if shift == 0 {
+            u128::MAX
+        } else {
+            1 << (shift - 1)
+        };
         floor + u128::from(rest > half || (rest == half && floor & 1 == 1))
     } else {
         0
@@ -204,5 +208,96 @@ fn write_shifted(out: &mut Vec<u8>, significand: u64, shift: u32) {
     out.extend_from_slice(limbs.next().map_or("0".into(), u32::to_string).as_bytes());
     for limb in limbs {
         out.extend_from_slice(format!("{limb:09}").as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sum(a: &str, b: &str) -> String {
+        let (Some(a), Some(b)) = (Float::parse(a.as_bytes()), Float::parse(b.as_bytes())) else {
+            return "not a float".into();
+        };
+        let sum = a.plus(b);
+        if !sum.is_finite() {
+            return "not finite".into();
+        }
+        let text = String::from_utf8(sum.text()).unwrap();
+        match text.len() {
+            0..=120 => text,
+            len => format!("{}...{} ({len})", &text[..20], &text[len - 20..]),
+        }
+    }
+
+    #[test]
+    fn sums_are_those_of_redis() {
+        let lines = include_str!("float_sums.txt").lines();
+        for line in lines.filter(|line| !line.starts_with('#')) {
+            let [a, b, expected] = line.split(" | ").collect::<Vec<_>>()[..] else {
+                panic!("three fields: {line:?}");
+            };
+            assert_eq!(sum(a, b), expected, "{a} + {b}");
+        }
+    }
+
+    #[test]
+    fn spaces_and_long_texts_are_refused() {
+        for text in ["5 ", " 5", "\t5", "5\n", "5\0", "\u{661}"] {
+            assert!(Float::parse(text.as_bytes()).is_none(), "{text:?}");
+        }
+        assert!(Float::parse(b"\xff").is_none());
+        assert!(Float::parse("1".repeat(4932).as_bytes()).is_some());
+        assert!(
+            Float::parse("1".repeat(4934).as_bytes()).is_none(),
+            "infinite"
+        );
+        let long = |zeros: usize| format!("0.{}1e{zeros}", "0".repeat(zeros));
+        assert_eq!(sum(&long(5100), "0"), "0.1");
+        assert!(Float::parse(long(TEXT_MAX).as_bytes()).is_none());
+    }
+
+    #[test]
+    fn texts_are_as_long_as_they_may_be() {
+        let most = Float::parse(b"-0x1.fffffffffffffffep16383").unwrap();
+        assert_eq!(most.text().len(), 4934);
+        let least = Float::parse(b"0x1p-16445").unwrap();
+        assert_eq!(least.text(), b"0");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[-+]?(0x)?[0-9a-f.]{0,30}([ep][-+]?[0-9]{0,6})?") {
+            if let Some(float) = Float::parse(text.as_bytes()).filter(|f| f.is_finite()) {
+                let text = float.text();
+                prop_assert!(Float::parse(&text).is_some());
+                prop_assert_eq!(float.plus(Float::from(0)).text(), text);
+            }
+        }
+
+        #[test]
+        fn the_smallest_numbers_are_read(digits in "[0-9]{1,40}", point in 0..40usize, exponent in 4880..5000) {
+            let at = point.min(digits.len());
+            let text = format!("{}.{}e-{exponent}", &digits[..at], &digits[at..]);
+            if let Some(float) = Float::parse(text.as_bytes()) {
+                prop_assert_eq!(float.text(), b"0");
+            }
+        }
+
+        #[test]
+        fn integers_come_back(a in any::<i64>(), b in any::<i64>()) {
+            let sum = i128::from(a) + i128::from(b);
+            prop_assume!(sum.unsigned_abs() <= 1 << 64);
+            prop_assert_eq!(Float::from(a).plus(Float::from(b)).text(), sum.to_string().into_bytes());
+        }
+
+        #[test]
+        fn doubles_come_back(double in -1e15..1e15f64) {
+            let text = format!("{double}");
+            let float = Float::parse(text.as_bytes()).unwrap();
+            let again: f64 = String::from_utf8(float.text()).unwrap().parse().unwrap();
+            prop_assert!((again - double).abs() <= 1e-17 + double.abs() * f64::EPSILON, "{again} {double}");
+        }
     }
 }

@@ -100,9 +100,7 @@ impl Str {
     #[inline]
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self {
-            Self::Int(int) => {
-                Cow::Owned(itoa::Buffer::new().format(*int).as_bytes().to_vec())
-            }
+            Self::Int(int) => Cow::Owned(itoa::Buffer::new().format(*int).as_bytes().to_vec()),
             Self::Inline { len, bytes } => {
                 Cow::Borrowed(&bytes[..usize::from(*len).min(INLINE_MAX)])
             }
@@ -250,7 +248,16 @@ mod tests {
 
     #[test]
     fn near_integers_stay_text() {
-        for text in ["01", "-0", "+1", " 1", "1 ", "", "9223372036854775808", "1.0"] {
+        for text in [
+            "01",
+            "-0",
+            "+1",
+            " 1",
+            "1 ",
+            "",
+            "9223372036854775808",
+            "1.0",
+        ] {
             assert!(Str::new(text.as_bytes()).as_int().is_none(), "{text:?}");
         }
     }

@@ -14,19 +14,35 @@ const OVERFLOW: Error = Error::fixed("ERR increment or decrement would overflow"
 const DECREMENT_OVERFLOW: Error = Error::fixed("ERR decrement would overflow");
 const NOT_FINITE: Error = Error::fixed("ERR increment would produce NaN or Infinity");
 
-pub(super) fn incr(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn incr(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     add(cx, &args[1], 1, reply)
 }
 
-pub(super) fn decr(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn decr(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     add(cx, &args[1], -1, reply)
 }
 
-pub(super) fn incrby(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn incrby(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     add(cx, &args[1], int(&args[2])?, reply)
 }
 
-pub(super) fn decrby(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn decrby(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let by = int(&args[2])?.checked_neg().ok_or(DECREMENT_OVERFLOW)?;
     add(cx, &args[1], by, reply)
 }
@@ -53,7 +69,11 @@ fn add(cx: &mut Cx<'_, '_>, key: &[u8], by: i64, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-pub(super) fn incrbyfloat(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn incrbyfloat(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let key = &args[1];
     let (place, found) = cx.seek_to_write(key);
     let old = match found {
@@ -91,7 +111,11 @@ fn grown_len(cx: &Cx<'_, '_>, offset: u64, more: usize) -> Result<u64, Error> {
         .ok_or(Error::TooLong)
 }
 
-pub(super) fn append(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn append(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let (key, more) = (&args[1], &args[2]);
     let (place, found) = cx.seek_to_write(key);
     let len = match found {
@@ -112,7 +136,11 @@ pub(super) fn append(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>)
     Ok(())
 }
 
-pub(super) fn setrange(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn setrange(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let (key, text) = (&args[1], &args[3]);
     let offset = u64::try_from(int(&args[2])?).map_err(|_| Error::OffsetRange)?;
     let (place, found) = cx.seek_to_write(key);

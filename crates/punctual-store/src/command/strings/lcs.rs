@@ -13,9 +13,8 @@ const NOT_STRINGS: Error = Error::fixed("ERR The specified keys must contain str
 const LEN_AND_IDX: Error =
     Error::fixed("ERR If you want both the length and indexes, please just use IDX.");
 const TOO_LONG: Error = Error::fixed("ERR String too long for LCS");
-const TOO_MUCH_MEMORY: Error = Error::fixed(
-    "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
-);
+const TOO_MUCH_MEMORY: Error =
+    Error::fixed("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
 
 #[derive(Default)]
 struct Options {
@@ -69,7 +68,9 @@ pub(super) fn lcs(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
         return Err(TOO_MUCH_MEMORY);
     }
     let mut text = |(place, found)| match found {
-        Some(id) => cx.str_at(place, id).map(|string| string.bytes().into_owned()),
+        Some(id) => cx
+            .str_at(place, id)
+            .map(|string| string.bytes().into_owned()),
         None => Ok(Vec::new()),
     };
     let (a, b) = (text(a)?, text(b)?);
@@ -203,5 +204,42 @@ impl<'t> Table<'t> {
             }
         });
         matches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Length of the longest common subsequence, straight from its definition.
+    fn longest(a: &[u8], b: &[u8]) -> u32 {
+        match (a.split_last(), b.split_last()) {
+            (Some((x, a)), Some((y, b))) if x == y => longest(a, b) + 1,
+            (Some((_, shorter_a)), Some((_, shorter_b))) => {
+                longest(shorter_a, b).max(longest(a, shorter_b))
+            }
+            _ => 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_common_and_longest(a in "[abc]{0,9}", b in "[abc]{0,9}") {
+            let (a, b) = (a.as_bytes(), b.as_bytes());
+            let table = Table::new(a, b, true);
+            prop_assert_eq!(table.len(), longest(a, b));
+            prop_assert_eq!(Table::new(a, b, false).len(), table.len());
+            let common = table.subsequence();
+            prop_assert_eq!(common.len() as u32, table.len());
+            let mut again = Vec::new();
+            for m in table.matches().iter().rev() {
+                let [at_a, at_b] = [(a, m.a), (b, m.b)]
+                    .map(|(text, start)| &text[start as usize..(start + m.len) as usize]);
+                prop_assert_eq!(at_a, at_b);
+                again.extend_from_slice(at_a);
+            }
+            prop_assert_eq!(again, common);
+        }
     }
 }

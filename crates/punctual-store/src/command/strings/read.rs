@@ -16,7 +16,11 @@ pub(super) fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     Ok(())
 }
 
-pub(super) fn mget(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn mget(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let keys = args.skip(1);
     reply.array(keys.len());
     for key in keys {
@@ -28,13 +32,21 @@ pub(super) fn mget(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -
     Ok(())
 }
 
-pub(super) fn strlen(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn strlen(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let len = cx.read_str(&args[1])?.map_or(0, |string| string.len());
     reply.int(len as i64);
     Ok(())
 }
 
-pub(super) fn getrange(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn getrange(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let (start, end) = (int(&args[2])?, int(&args[3])?);
     let Some(string) = cx.read_str(&args[1])? else {
         reply.bulk(b"");
@@ -61,7 +73,11 @@ fn part(text: &[u8], start: i64, end: i64) -> &[u8] {
     &text[start as usize..=end as usize]
 }
 
-pub(super) fn getdel(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn getdel(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let key = &args[1];
     let (place, found) = cx.seek_to_read(key);
     let Some(id) = found else {
@@ -114,7 +130,11 @@ impl Change {
     }
 }
 
-pub(super) fn getex(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn getex(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let (key, options) = (&args[1], args.skip(2));
     let change = Change::parse(options)?;
     let (place, found) = cx.seek_to_read(key);

@@ -21,7 +21,13 @@ enum Ttl {
 
 /// Gives the key a string, and tells the events of SET.
 #[inline]
-fn put(cx: &mut Cx<'_, '_>, key: &[u8], (place, found): (Place, Option<Id>), text: &[u8], ttl: Ttl) {
+fn put(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    (place, found): (Place, Option<Id>),
+    text: &[u8],
+    ttl: Ttl,
+) {
     let (id, had_deadline) = match found {
         Some(id) => {
             let db = cx.db_at(place);
@@ -117,7 +123,11 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
 }
 
 /// Answers with the string that the key has now, read as GET reads it; where the key belongs.
-fn old(cx: &mut Cx<'_, '_>, key: &[u8], reply: &mut Reply<'_>) -> Result<(Place, Option<Id>), Error> {
+fn old(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    reply: &mut Reply<'_>,
+) -> Result<(Place, Option<Id>), Error> {
     let (place, found) = cx.seek_to_read(key);
     match found {
         Some(id) => answer(reply, cx.str_at(place, id)?),
@@ -126,14 +136,22 @@ fn old(cx: &mut Cx<'_, '_>, key: &[u8], reply: &mut Reply<'_>) -> Result<(Place,
     Ok((place, found))
 }
 
-pub(super) fn getset(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn getset(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let key = &args[1];
     let spot = old(cx, key, reply)?;
     put(cx, key, spot, &args[2], Ttl::Clear);
     Ok(())
 }
 
-pub(super) fn setnx(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn setnx(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let key = &args[1];
     let spot = cx.seek_to_write(key);
     let new = spot.1.is_none();
@@ -144,11 +162,19 @@ pub(super) fn setnx(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) 
     Ok(())
 }
 
-pub(super) fn setex(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn setex(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     set_for(cx, args, true, "setex", reply)
 }
 
-pub(super) fn psetex(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn psetex(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     set_for(cx, args, false, "psetex", reply)
 }
 
@@ -172,7 +198,11 @@ fn set_for(
     Ok(())
 }
 
-pub(super) fn mset(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn mset(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     if args.len().is_multiple_of(2) {
         return Err(Error::Arity("mset".into()));
     }
@@ -181,7 +211,11 @@ pub(super) fn mset(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -
     Ok(())
 }
 
-pub(super) fn msetnx(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn msetnx(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     if args.len().is_multiple_of(2) {
         return Err(Error::Arity("msetnx".into()));
     }
