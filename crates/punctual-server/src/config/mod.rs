@@ -53,7 +53,6 @@ pub struct Config {
     settings: Arc<Settings>,
     /// Absolute path of the file that CONFIG REWRITE writes.
     file: Option<PathBuf>,
-    renamed: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// What [`Config::set`] changed.
@@ -89,7 +88,6 @@ impl Config {
             defaults: values.clone().into(),
             values,
             file: None,
-            renamed: Vec::new(),
         })
     }
 
@@ -167,14 +165,6 @@ impl Config {
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
-    }
-
-    /// `rename-command` pairs in the order given; an empty second name removes the command.
-    ///
-    /// Whoever looks up commands has to honour these, and to refuse to start over a name that does not exist.
-    #[must_use]
-    pub fn renamed_commands(&self) -> &[(Vec<u8>, Vec<u8>)] {
-        &self.renamed
     }
 
     /// Directives set to something else than their default that have no effect in this version: worth a

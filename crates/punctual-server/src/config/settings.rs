@@ -69,7 +69,7 @@ pub struct Settings {
     pub debug_command: Permission,
     /// Event loops, one per thread.
     pub threads: usize,
-    /// Shards of the keyspace.
+    /// Shards of the keyspace; 0 leaves the number to the server.
     pub shards: usize,
     /// Where the time comes from.
     pub clock: ClockKind,

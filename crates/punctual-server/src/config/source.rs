@@ -140,10 +140,8 @@ impl<'a> Reader<'a> {
 
     fn other(&mut self, name: &[u8], args: &[&[u8]]) -> Result<(), String> {
         match (name.to_ascii_lowercase().as_slice(), args) {
-            (b"rename-command", [from, to]) => {
-                self.config.renamed.push((from.to_vec(), to.to_vec()));
-                Ok(())
-            }
+            // Ignoring it would leave commands open that the user means to have closed.
+            (b"rename-command", [_, _]) => Err("commands cannot be renamed yet".to_owned()),
             (b"loadmodule", _) => Err("modules are not supported".to_owned()),
             (b"user", _) => {
                 Err("users other than the default one are not implemented yet".to_owned())

@@ -44,7 +44,7 @@ const OUTPUT_LIMITS: &str = "normal 0 0 0 slave 268435456 67108864 60 pubsub 335
 pub(crate) static DIRECTIVES: &[Directive] = &[
     // Ours.
     integer("threads", 1, 128, "1").at_start().implemented(),
-    integer("shards", 1, 16384, "16").at_start().implemented(),
+    integer("shards", 0, 16384, "0").at_start().implemented(),
     choice("clock", &["real", "virtual"], "real").at_start().implemented(),
     yes_no("notify-expired-values", "no").implemented(),
 

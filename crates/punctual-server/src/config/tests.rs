@@ -139,6 +139,11 @@ fn errors_name_line_and_reason() {
         ("loadmodule x.so", ">>> ", "modules are not supported"),
         ("dir /nonexistent/x", ">>> ", "No such file or directory"),
         (
+            "rename-command KEYS \"\"",
+            ">>> ",
+            "commands cannot be renamed yet",
+        ),
+        (
             "tls-port 6380",
             ">>> ",
             "Bad directive or wrong number of arguments",
@@ -155,7 +160,7 @@ fn errors_name_line_and_reason() {
         );
         assert!(error.contains(line) && error.ends_with(reason), "{error}");
     }
-    loaded("appendonly no\nreplicaof no one\ndaemonize no\nrename-command KEYS \"\"\n");
+    loaded("appendonly no\nreplicaof no one\ndaemonize no\n");
 }
 
 #[test]
