@@ -18,18 +18,22 @@ pub static COMMANDS: &[Command] = &[
             "1.0.0",
             "O(1); the memory is given back in O(N), N being the number of keys.",
             "Removes all keys of all databases.",
-        ),
+        )
+        .history(FLUSH_HISTORY),
     row("flushdb", -1, Flags::WRITE, flush_db)
         .categories(&["keyspace", "dangerous"])
         .doc(
             "1.0.0",
             "O(1); the memory is given back in O(N), N being the number of keys.",
             "Removes all keys of the database.",
-        ),
+        )
+        .history(FLUSH_HISTORY),
     row("swapdb", 3, Flags::WRITE.or(Flags::FAST), swap_db)
         .categories(&["keyspace", "dangerous"])
         .doc("4.0.0", "O(1)", "Exchanges two databases."),
 ];
+
+const FLUSH_HISTORY: &[(&str, &str)] = &[("4.0.0", "Option `ASYNC`."), ("6.2.0", "Option `SYNC`.")];
 
 /// Steps that DBSIZE spends on keys that are due, so as not to count them.
 const DBSIZE_STEPS: usize = 1000;

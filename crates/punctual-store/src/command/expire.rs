@@ -45,8 +45,12 @@ pub static COMMANDS: &[Command] = &[
         "O(1)",
         "Tells how many milliseconds a key has left.",
     ),
-    tell("ttl", ttl).doc("1.0.0", "O(1)", "Tells how many seconds a key has left."),
+    tell("ttl", ttl)
+        .doc("1.0.0", "O(1)", "Tells how many seconds a key has left.")
+        .history(NO_KEY),
 ];
+
+const NO_KEY: &[(&str, &str)] = &[("2.8.0", "-2 for a key that does not exist.")];
 
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     Command::new(name, arity, flags, Group::Generic, handler).keys(1, 1, 1)
@@ -54,6 +58,7 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 
 const fn arm(name: &'static str, handler: Handler) -> Command {
     row(name, -3, Flags::WRITE.or(Flags::FAST), handler)
+        .history(&[("7.0.0", "Options `NX`, `XX`, `GT` and `LT`.")])
 }
 
 const fn tell(name: &'static str, handler: Handler) -> Command {

@@ -27,7 +27,7 @@ pub static COMMANDS: &[Command] = &[
         "1.0.0",
         "O(N), N being the number of keys.",
         "Counts how many of the keys are there; a key named twice counts twice.",
-    ),
+    ).history(&[("3.0.3", "More than one key.")]),
     row("keys", 2, Flags::READONLY.or(Flags::WHOLE), keys)
         .categories(&["dangerous"])
         .doc(
@@ -54,7 +54,7 @@ pub static COMMANDS: &[Command] = &[
         "1.0.0",
         "O(1)",
         "Gives a key another name, unless that name is taken.",
-    ),
+    ).history(&[("3.2.0", "No error if both names are the same.")]),
     row("touch", -2, READ_FAST, touch).keys(1, -1, 1).doc(
         "3.2.1",
         "O(N), N being the number of keys.",
