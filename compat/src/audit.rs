@@ -53,6 +53,61 @@ pub fn audit(pair: &mut Pair, tolerance: &mut Tolerance) -> Result<Option<Findin
     Ok(None)
 }
 
+/// Audits, and then gives A's keys the deadlines that B's have, so that the tolerance can be small again after a stall.
+///
+/// Deadlines that lie apart by less than the tolerance say the same; the commands go to both servers, so that both tell
+/// the same events.
+///
+/// # Errors
+/// A [`LinkError`] if a server does not answer.
+pub fn align(pair: &mut Pair, tolerance: &mut Tolerance) -> Result<Option<Finding>, LinkError> {
+    if let Some(finding) = audit(pair, tolerance)? {
+        return Ok(Some(finding));
+    }
+    for db in 0..DATABASES {
+        let listing = [
+            Command::of(&["SELECT", &db.to_string()]),
+            Command::of(&["KEYS", "*"]),
+        ];
+        let keys = ask_all(pair, &listing, tolerance)?.remove(1).0;
+        let keys: Vec<&[u8]> = keys
+            .as_slice()
+            .unwrap_or_default()
+            .iter()
+            .filter_map(Value::as_bytes)
+            .collect();
+        let questions: Vec<Command> = keys
+            .iter()
+            .map(|key| Command::of(&["PEXPIRETIME"]).arg(key))
+            .collect();
+        let deadlines = ask_all(pair, &questions, tolerance)?;
+        let moves: Vec<Command> = keys
+            .iter()
+            .zip(&deadlines)
+            .filter(|(_, (a, b))| a != b)
+            .filter_map(|(key, (_, b))| {
+                Some(
+                    Command::of(&["PEXPIREAT"])
+                        .arg(key)
+                        .arg(b.as_int()?.to_string()),
+                )
+            })
+            .collect();
+        for (command, answers) in moves.iter().zip(ask_all(pair, &moves, tolerance)?) {
+            if answers != (Value::Int(1), Value::Int(1)) {
+                return Ok(Some(finding(
+                    db,
+                    command.clone(),
+                    vec![command.args()[1].clone()],
+                    &answers,
+                )));
+            }
+        }
+    }
+    *tolerance = Tolerance::default();
+    Ok(None)
+}
+
 fn ask_all(
     pair: &mut Pair,
     commands: &[Command],

@@ -37,6 +37,11 @@ impl Tolerance {
         self.longest_exchange = self.longest_exchange.max(elapsed);
     }
 
+    /// Whether it is the least there is: nothing stalled since the beginning, or since the deadlines were aligned.
+    pub fn is_least(&self) -> bool {
+        2 * self.longest_exchange <= LEAST_TOLERANCE
+    }
+
     /// The bound, in milliseconds: once when the deadline was set, once when it was read.
     pub fn ms(&self) -> i64 {
         let bound = LEAST_TOLERANCE.max(2 * self.longest_exchange);

@@ -54,7 +54,9 @@ pub struct Summary {
     pub lapses: u64,
     /// Of these, how many told nothing because the machine stalled.
     pub lapses_void: u64,
-    /// How far deadlines were allowed to lie apart in the end, in milliseconds.
+    /// Times the deadlines were aligned after a stall.
+    pub stalls: u64,
+    /// How far deadlines were ever allowed to lie apart, in milliseconds.
     pub tolerance_ms: i64,
 }
 
@@ -79,7 +81,7 @@ pub enum DuelError {
 
 /// Why an act ended early.
 enum Stop {
-    Found(Finding),
+    Found(Box<Finding>),
     Link(LinkError),
 }
 
@@ -91,7 +93,7 @@ impl From<LinkError> for Stop {
 
 impl From<Finding> for Stop {
     fn from(finding: Finding) -> Self {
-        Stop::Found(finding)
+        Stop::Found(Box::new(finding))
     }
 }
 
@@ -144,12 +146,11 @@ impl<'o> Duel<'o> {
             match duel.act(&act) {
                 Ok(()) => progress(duel.summary.commands),
                 Err(Stop::Found(finding)) => {
-                    return Err(DuelError::Differ(Box::new(duel.difference(finding))));
+                    return Err(DuelError::Differ(Box::new(duel.difference(*finding))));
                 }
                 Err(Stop::Link(source)) => return Err(broken(duel.summary.commands, source)),
             }
             if last {
-                duel.summary.tolerance_ms = duel.tolerance.ms();
                 return Ok(duel.summary);
             }
         }

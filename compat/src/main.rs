@@ -1,15 +1,18 @@
 //! `punctual-compat --a 127.0.0.1:6379 --b 127.0.0.1:6380`: the same random commands to two servers.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use punctual_compat::{Addresses, Duel, Family, Options, Oracle, Protocol};
+use punctual_compat::report::Difference;
+use punctual_compat::{Addresses, Duel, DuelError, Family, Options, Oracle, Protocol};
 
 /// Sends streams of random commands to two servers and compares every reply.
 ///
-/// BOTH SERVERS ARE EMPTIED. The first difference ends the run with exit code 1.
+/// BOTH SERVERS ARE EMPTIED. A difference ends its stream, and the exit code is then 1.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
@@ -31,6 +34,9 @@ struct Arguments {
     /// Families to draw from, separated by commas: strings, keys, expiry, server, connection, pubsub, errors, wire
     #[arg(long, value_name = "FAMILY", value_delimiter = ',')]
     family: Vec<Family>,
+    /// Go on after a difference with the next seed, so many streams in all, and report each command's first difference
+    #[arg(long, value_name = "STREAMS", default_value_t = 1)]
+    streams: u64,
     /// Report a difference as it was found, without looking for a small way to see it again
     #[arg(long)]
     no_shrink: bool,
@@ -47,7 +53,8 @@ enum Resp {
 
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
@@ -55,7 +62,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+/// Runs every stream; how many ended in a difference.
+fn run(arguments: &Arguments) -> Result<u64, Box<dyn std::error::Error>> {
     let oracle = if arguments.b.is_none() {
         Some(Oracle::start()?)
     } else {
@@ -66,39 +74,83 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         .or(oracle.as_ref().map(Oracle::address))
         .ok_or("no server to agree with")?;
     let addresses = Addresses { a: arguments.a, b };
-    let seed = arguments.seed.unwrap_or_else(rand::random);
+    let first_seed = arguments.seed.unwrap_or_else(rand::random);
     let protocols: &[Protocol] = match arguments.resp {
         Resp::Two => &[Protocol::Resp2],
         Resp::Three => &[Protocol::Resp3],
         Resp::Both => &[Protocol::Resp2, Protocol::Resp3],
     };
-    println!("seed {seed}");
-    for &protocol in protocols {
-        let mut options = Options::new(seed, arguments.commands, protocol);
-        options.shrink = !arguments.no_shrink;
-        if !arguments.family.is_empty() {
-            options.families = arguments.family.iter().copied().collect();
+    let mut differences = 0;
+    let mut reported = BTreeSet::new();
+    for number in 0..arguments.streams {
+        let seed = first_seed.wrapping_add(number);
+        println!("seed {seed}");
+        for &protocol in protocols {
+            let Some(difference) = stream(arguments, addresses, seed, protocol)? else {
+                continue;
+            };
+            differences += 1;
+            let command = difference
+                .repro
+                .last()
+                .or(difference.finding.command.as_ref());
+            let subject = command.map_or_else(
+                || difference.finding.headline.clone(),
+                |command| match command.name().as_str() {
+                    name @ ("CLIENT" | "COMMAND" | "CONFIG" | "OBJECT" | "PUBSUB") => {
+                        format!("{name} {}", command.word(1))
+                    }
+                    name => name.to_owned(),
+                },
+            );
+            if reported.insert(subject) {
+                eprintln!("{difference}");
+            }
         }
-        let style = ProgressStyle::with_template(
-            "{prefix} {bar:40} {human_pos}/{human_len} commands, {per_sec}, {eta} left",
-        )?;
-        // Shown only if standard error is a terminal.
-        let bar = ProgressBar::new(arguments.commands)
-            .with_style(style)
-            .with_prefix(protocol.to_string());
-        let started = std::time::Instant::now();
-        let summary = Duel::run(addresses, &options, |done| bar.set_position(done));
-        bar.finish_and_clear();
-        let summary = summary?;
-        println!(
-            "{protocol}: {} commands, {} audits of every key, {} phases of expiry ({} void), no difference; {:.1} s; deadlines within {} ms",
-            summary.commands,
-            summary.audits,
-            summary.lapses,
-            summary.lapses_void,
-            started.elapsed().as_secs_f64(),
-            summary.tolerance_ms
-        );
     }
-    Ok(())
+    if arguments.streams > 1 {
+        println!("{differences} streams ended in a difference; first: {reported:?}");
+    }
+    Ok(differences)
+}
+
+/// Runs one stream in one protocol and says how it went.
+fn stream(
+    arguments: &Arguments,
+    addresses: Addresses,
+    seed: u64,
+    protocol: Protocol,
+) -> Result<Option<Difference>, Box<dyn std::error::Error>> {
+    let mut options = Options::new(seed, arguments.commands, protocol);
+    options.shrink = !arguments.no_shrink;
+    if !arguments.family.is_empty() {
+        options.families = arguments.family.iter().copied().collect();
+    }
+    let style = ProgressStyle::with_template(
+        "{prefix} {bar:40} {human_pos}/{human_len} commands, {per_sec}, {eta} left",
+    )?;
+    // Shown only if standard error is a terminal.
+    let bar = ProgressBar::new(arguments.commands)
+        .with_style(style)
+        .with_prefix(protocol.to_string());
+    let started = Instant::now();
+    let outcome = Duel::run(addresses, &options, |done| bar.set_position(done));
+    bar.finish_and_clear();
+    let summary = match outcome {
+        Ok(summary) => summary,
+        Err(DuelError::Differ(difference)) => return Ok(Some(*difference)),
+        Err(other) => return Err(other.into()),
+    };
+    println!(
+        "{protocol}: {} commands, {} audits of every key, {} phases of expiry ({} void), no difference; {:.1} s; \
+         deadlines within {} ms, aligned after {} stalls",
+        summary.commands,
+        summary.audits,
+        summary.lapses,
+        summary.lapses_void,
+        started.elapsed().as_secs_f64(),
+        summary.tolerance_ms,
+        summary.stalls
+    );
+    Ok(None)
 }

@@ -25,7 +25,7 @@ const PAGES_MAX: usize = 10_000;
 const SESSION_FENCE: &str = "compat:fence:session";
 
 impl Duel<'_> {
-    /// Does one act.
+    /// Does one act; after a stall of the machine, also makes the deadlines equal again.
     pub(super) fn act(&mut self, act: &Act) -> Result<(), Stop> {
         match act {
             Act::Pipeline(steps) => self.pipeline(steps),
@@ -35,7 +35,13 @@ impl Duel<'_> {
             Act::Lapse(lapse) => self.lapse(lapse),
             Act::Wire(wire) => self.wire(wire),
             Act::Audit => self.audit(),
+        }?;
+        self.summary.tolerance_ms = self.summary.tolerance_ms.max(self.tolerance.ms());
+        if !self.tolerance.is_least() {
+            self.summary.stalls += 1;
+            agree(audit::align(&mut self.auditor, &mut self.tolerance)?)?;
         }
+        Ok(())
     }
 
     fn remember(&mut self, step: &Step) {
@@ -229,10 +235,10 @@ impl Duel<'_> {
     fn lapse(&mut self, lapse: &Lapse) -> Result<(), Stop> {
         // Short TTLs run out at another moment each time: nothing here can be replayed command by command.
         let lapsing = |stop| match stop {
-            Stop::Found(finding) => Stop::Found(Finding {
+            Stop::Found(finding) => Stop::from(Finding {
                 headline: format!("{}, while short TTLs ran out", finding.headline),
                 probes: None,
-                ..finding
+                ..*finding
             }),
             other => other,
         };
