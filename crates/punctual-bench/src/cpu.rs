@@ -1,223 +1,19 @@
 //! `bench server`: what a command costs the server, in its own CPU time.
 //!
-//! A measurement is one workload at one pipeline depth on one server. Servers take turns within a
-//! round, and the order turns round with each round, so that whatever else the machine does meets
-//! all of them alike; ratios are taken within a round, between neighbours.
-
-use std::time::Duration;
-
-use indicatif::ProgressBar;
-use punctual_resp::Value;
+//! Servers take turns within a round, and the order turns round with each round, so that whatever
+//! else the machine does meets all of them alike; ratios are taken within a round, between
+//! neighbours.
 
 use crate::bars;
-use crate::client::{Client, error_text};
-use crate::csv::Measurement;
+use crate::cost::{Bench, Cost, Known, Shape};
 use crate::error::{Error, Result};
-use crate::keyload;
 use crate::launch::{self, Server};
-use crate::load::{Generator, Load, Outcome};
 use crate::options::ServerOptions;
 use crate::plot::{self, Bars};
-use crate::process::CpuTime;
 use crate::report::{self, Report, describe};
 use crate::spread::{self, Spread};
 use crate::table::{Table, thousands};
-use crate::workload::{self, Before, Each, Template, Workload, write_digits};
-
-/// After the last reply: the server goes to sleep, and the kernel books its CPU time.
-const SETTLE: Duration = Duration::from_millis(5);
-
-/// One measurement.
-#[derive(Debug)]
-pub(crate) struct Cost {
-    /// Microseconds of server CPU per command; `None` for a server on another machine.
-    pub(crate) cpu: Option<f64>,
-    /// Commands per second.
-    pub(crate) throughput: f64,
-    /// Milliseconds from the sending of a batch to its last reply.
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    /// The generator's share of a core: near 1 per thread, it is what limits the throughput.
-    pub(crate) generator: f64,
-}
-
-/// One server with open connections.
-#[derive(Debug)]
-pub(crate) struct Bench<'a> {
-    pub(crate) server: &'a Server,
-    generator: Generator,
-    client: Client,
-}
-
-/// What does not change from one measurement to the next.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
-    pub(crate) size: usize,
-    pub(crate) keyspace: Option<u64>,
-}
-
-/// Whether a server can run a workload.
-#[derive(Debug)]
-pub(crate) enum Known {
-    Yes,
-    /// The server's words.
-    No(String),
-}
-
-impl<'a> Bench<'a> {
-    pub(crate) fn open(server: &'a Server, clients: u32, generators: u32) -> Result<Self> {
-        Ok(Self {
-            server,
-            generator: Generator::connect(server.addr, server.password(), clients, generators)?,
-            client: server.client()?,
-        })
-    }
-
-    /// Removes all keys, where the data is ours to remove.
-    pub(crate) fn flush(&mut self, given: bool) -> Result<()> {
-        if self.server.started || given {
-            self.client.expect(&["FLUSHALL"])?;
-        }
-        Ok(())
-    }
-
-    /// Tries a workload once. An error other than "unknown command" is an `Err`.
-    pub(crate) fn knows(&mut self, workload: &Workload, shape: Shape) -> Result<Known> {
-        self.prepare(workload, shape, 1)?;
-        self.client.send(workload.template(shape.size).bytes())?;
-        let answer = self.client.reply()?;
-        if !answer.is_error() {
-            return Ok(Known::Yes);
-        }
-        unknown(self.server, workload.name, &answer)
-    }
-
-    /// Brings about what the workload needs before `requests` commands.
-    fn prepare(&mut self, workload: &Workload, shape: Shape, requests: u64) -> Result<()> {
-        let (without, filling) = match workload.before {
-            Before::Anything => return Ok(()),
-            Before::Without(keys) => (keys, None),
-            Before::Filled {
-                with,
-                each,
-                without,
-            } => (without, Some((with, each))),
-        };
-        if !without.is_empty() {
-            let words: Vec<&str> = ["DEL"].into_iter().chain(without.iter().copied()).collect();
-            self.client.expect(&words)?;
-        }
-        let Some((with, each)) = filling else {
-            return Ok(());
-        };
-        let count = match each {
-            Each::Key => shape.keyspace.unwrap_or(1),
-            Each::Request => requests,
-            Each::Times(times) => times,
-        };
-        let mut filler = Template::new(with, shape.size);
-        let name = with.first().copied().unwrap_or_default();
-        keyload::load(
-            &mut self.client,
-            count,
-            name,
-            &ProgressBar::hidden(),
-            |index, out| {
-                filler.fill(|| index);
-                out.extend_from_slice(filler.bytes());
-            },
-        )
-    }
-
-    /// Runs a workload once: prepares, warms up, measures.
-    pub(crate) fn measure(
-        &mut self,
-        workload: &Workload,
-        shape: Shape,
-        pipeline: u32,
-        requests: u64,
-        seed: u64,
-    ) -> Result<Cost> {
-        let template = workload.template(shape.size);
-        let mut load = Load {
-            template: &template,
-            pipeline,
-            requests: requests / 20,
-            keyspace: shape.keyspace,
-            seed: !seed,
-        };
-        self.prepare(workload, shape, requests + requests / 20)?;
-        self.generator.run(load)?;
-        load.requests = requests;
-        load.seed = seed;
-        std::thread::sleep(SETTLE);
-        let before = self.server.pid.and_then(CpuTime::of);
-        let outcome = self.generator.run(load)?;
-        std::thread::sleep(SETTLE);
-        let after = self.server.pid.and_then(CpuTime::of);
-        let used = after
-            .zip(before)
-            .map(|(after, before)| after.since(&before));
-        Ok(Cost::of(&outcome, used))
-    }
-}
-
-/// Reads an error reply: a command that is not known is skipped, anything else is a failure.
-fn unknown(server: &Server, name: &str, answer: &Value) -> Result<Known> {
-    let text = error_text(answer);
-    if text.to_ascii_lowercase().contains("unknown command") {
-        return Ok(Known::No(text));
-    }
-    Err(Error::Refused {
-        addr: server.addr,
-        command: name.to_owned(),
-        answer: text,
-    })
-}
-
-impl Cost {
-    fn of(outcome: &Outcome, used: Option<Duration>) -> Self {
-        let millis = |percentile| outcome.latency.value_at_percentile(percentile) as f64 / 1e6;
-        let wall = outcome.wall.as_secs_f64();
-        Self {
-            cpu: used.map(|used| used.as_secs_f64() * 1e6 / outcome.requests as f64),
-            throughput: outcome.requests as f64 / wall,
-            p50: millis(50.0),
-            p99: millis(99.0),
-            generator: outcome.generator_cpu.as_secs_f64() / wall,
-        }
-    }
-
-    /// Writes it to the CSV file.
-    pub(crate) fn record(
-        &self,
-        report: &mut Report,
-        server: &str,
-        case: &str,
-        round: u32,
-    ) -> Result<()> {
-        let figures = [
-            ("cpu_per_command", "us", self.cpu),
-            ("throughput", "commands/s", Some(self.throughput)),
-            ("batch_latency_p50", "ms", Some(self.p50)),
-            ("batch_latency_p99", "ms", Some(self.p99)),
-            ("generator_cpu", "cores", Some(self.generator)),
-        ];
-        for (metric, unit, value) in figures {
-            let Some(value) = value else { continue };
-            report.record(Measurement {
-                benchmark: "server",
-                server,
-                case,
-                round,
-                metric,
-                unit,
-                value,
-            })?;
-        }
-        Ok(())
-    }
-}
+use crate::workload::{self, Workload};
 
 /// A workload at a pipeline depth, and for each server what its rounds cost (none: skipped).
 struct Case {
@@ -425,7 +221,7 @@ fn print_rates(servers: &[Server], cases: &[Case]) {
                 case.workload.name.to_owned(),
                 server.label.clone(),
                 case.pipeline.to_string(),
-                rate(throughput),
+                throughput.written(thousands),
                 spread::text(of(&|cost| cost.p50), 3),
                 spread::text(of(&|cost| cost.p99), 3),
                 spread::text(of(&|cost| cost.generator), 2),
@@ -435,21 +231,38 @@ fn print_rates(servers: &[Server], cases: &[Case]) {
     println!("{table}");
 }
 
-/// Commands per second with their spread.
-pub(crate) fn rate(spread: Spread) -> String {
-    format!(
-        "{} ({}..{})",
-        thousands(spread.median),
-        thousands(spread.min),
-        thousands(spread.max)
-    )
-}
+/// More bars than this side by side are hard to read: then each pipeline depth has its own plot.
+const MOST_GROUPS: usize = 12;
 
 fn draw(report: &mut Report, servers: &[Server], cases: &[Case]) -> Result<()> {
     if servers.iter().all(|server| server.pid.is_none()) {
         return Ok(());
     }
-    let Some(path) = report.plot_path("server-cpu.svg") else {
+    if cases.len() <= MOST_GROUPS {
+        return draw_one(
+            report,
+            servers,
+            &cases.iter().collect::<Vec<_>>(),
+            "server-cpu.svg",
+        );
+    }
+    let mut depths: Vec<u32> = cases.iter().map(|case| case.pipeline).collect();
+    depths.sort_unstable();
+    depths.dedup();
+    for depth in depths {
+        let of_depth: Vec<&Case> = cases.iter().filter(|case| case.pipeline == depth).collect();
+        draw_one(
+            report,
+            servers,
+            &of_depth,
+            &format!("server-cpu-pipeline-{depth}.svg"),
+        )?;
+    }
+    Ok(())
+}
+
+fn draw_one(report: &mut Report, servers: &[Server], cases: &[&Case], file: &str) -> Result<()> {
+    let Some(path) = report.plot_path(file) else {
         return Ok(());
     };
     let median = |costs: &Vec<Cost>| {
@@ -471,17 +284,6 @@ fn draw(report: &mut Report, servers: &[Server], cases: &[Case]) -> Result<()> {
         groups,
         digits: 2,
     };
-    plot::bars(
-        &path,
-        "What a command costs the server (P: pipeline depth; medians)",
-        &report.provenance(),
-        &plot,
-    )
-}
-
-/// `key:` and twelve digits, as the workloads name keys.
-pub(crate) fn key_name(index: u64) -> [u8; 16] {
-    let mut name = *b"key:000000000000";
-    write_digits(&mut name[4..], index);
-    name
+    let title = "What a command costs the server (P: pipeline depth; medians)";
+    plot::bars(&path, title, &report.provenance(), &plot)
 }

@@ -19,8 +19,9 @@ use crate::options::ExpiryOptions;
 use crate::plot::{self, Curve};
 use crate::process::{self, CpuTime};
 use crate::report::{self, Report, describe};
+use crate::sheet::Sheet;
 use crate::spread::{self, Spread};
-use crate::table::{Table, millis, thousands};
+use crate::table::{millis, thousands};
 use crate::{bars, keyload};
 
 /// The percentiles of the table, by name.
@@ -47,6 +48,9 @@ struct Run {
     /// Microseconds that a PUBLISH takes to a subscriber: what no server can undercut.
     floor: hdrhistogram::Histogram<u64>,
 }
+
+/// A count of one run.
+type Count = fn(&Run) -> u64;
 
 /// Runs it on every server and reports.
 pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
@@ -197,11 +201,6 @@ impl Run {
         };
         Some(micros as f64 / 1000.0)
     }
-
-    /// Whether all events came, and none early or twice.
-    fn sound(&self) -> bool {
-        self.missing == 0 && self.received.early == 0 && self.received.repeated == 0
-    }
 }
 
 fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result<()> {
@@ -236,86 +235,78 @@ fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result
 }
 
 fn print_table(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
-    let mut table = Table::new(
-        1,
-        ["lateness, ms"]
-            .into_iter()
-            .chain(COLUMNS.map(|(name, _)| name))
-            .chain([
-                "count",
-                "missing",
-                "early",
-                "server CPU, s",
-                "over, s",
-                "RSS loaded, MiB",
-                "after",
-            ]),
+    let mut sheet = Sheet::new("lateness", servers);
+    let of = |value: &dyn Fn(&Run) -> Option<f64>| -> Vec<Option<Spread>> {
+        runs.iter()
+            .map(|runs| Spread::of(runs.iter().filter_map(value)))
+            .collect()
+    };
+    for (name, percentile) in COLUMNS {
+        let late = of(&|run| run.lateness(percentile));
+        let text = |late: &Option<Spread>| spread::text_with(*late, millis);
+        let name_ms = format!("{name}, ms");
+        match bars::LATENESS.iter().find(|(bar, _, _)| *bar == name) {
+            None => sheet.row(&name_ms, late.iter().map(text)),
+            Some((_, _, bound)) => {
+                let bound = bound.as_secs_f64() * 1e3;
+                let judged = late.iter().zip(runs).map(|(late, runs)| {
+                    // Percentiles of what came say nothing where something did not.
+                    let all = runs.iter().all(|run| run.missing == 0);
+                    let met = all && late.is_some_and(|late| late.median <= bound);
+                    (text(late), met)
+                });
+                sheet.judged(report, &name_ms, &format!("<= {bound}"), judged);
+            }
+        }
+    }
+    let counts: [(&str, Count); 3] = [
+        ("events missing", |run| run.missing),
+        ("events early", |run| run.received.early),
+        ("events twice", |run| run.received.repeated),
+    ];
+    sheet.row(
+        "events received",
+        of(&|run| Some(run.received.keys as f64)).iter().map(whole),
     );
-    for (server, runs) in servers.iter().zip(runs) {
-        let of = |value: &dyn Fn(&Run) -> Option<f64>| Spread::of(runs.iter().filter_map(value));
-        let worst = |value: &dyn Fn(&Run) -> u64| runs.iter().map(value).max().unwrap_or(0);
-        let mut row = vec![server.label.clone()];
-        for (_, percentile) in COLUMNS {
-            row.push(of(&|run| run.lateness(percentile)).map_or("-".into(), in_millis));
-        }
-        row.push(thousands(
-            runs.iter().map(|run| run.received.keys).min().unwrap_or(0) as f64,
-        ));
-        row.push(thousands(worst(&|run| run.missing) as f64));
-        row.push(thousands(worst(&|run| run.received.early) as f64));
-        row.push(spread::text(
-            of(&|run| run.cpu.map(|cpu| cpu.as_secs_f64())),
-            2,
-        ));
-        row.push(spread::text(of(&|run| Some(run.wall.as_secs_f64())), 1));
-        for at in [1, 2] {
-            let mebibytes =
-                |run: &Run| run.resident[at].map(|bytes| bytes as f64 / f64::from(1 << 20));
-            row.push(spread::text(of(&mebibytes), 1));
-        }
-        table.row(row);
+    for (name, count) in counts {
+        let judged = of(&|run| Some(count(run) as f64));
+        let judged = judged
+            .iter()
+            .map(|all| (whole(all), all.is_some_and(|all| all.max == 0.0)));
+        sheet.judged(report, name, "0", judged);
     }
-    println!("{table}");
-    let mut verdicts = Table::new(2, ["server", "bar", "bound, ms", "median, ms", ""]);
-    for (server, runs) in servers.iter().zip(runs) {
-        let sound = runs.iter().all(Run::sound);
-        for (name, percentile, bound) in bars::LATENESS {
-            let bound = bound.as_secs_f64() * 1000.0;
-            let median = Spread::of(runs.iter().filter_map(|run| run.lateness(percentile)))
-                .map(|all| all.median);
-            let met = sound && median.is_some_and(|median| median <= bound);
-            let verdict = report.verdict(server.ours, met);
-            verdicts.row([
-                server.label.clone(),
-                format!("lateness {name}"),
-                millis(bound),
-                median.map_or("-".into(), millis),
-                verdict.into(),
-            ]);
-        }
-        let verdict = report.verdict(server.ours, sound);
-        verdicts.row([
-            server.label.as_str(),
-            "none missing, early or twice",
-            "",
-            "",
-            verdict,
-        ]);
+    let mebibytes = |bytes: Option<u64>| Some(bytes? as f64 / f64::from(1 << 20));
+    let rest: [(&str, Vec<Option<Spread>>); 5] = [
+        (
+            "from first deadline to last event, s",
+            of(&|run| Some(run.wall.as_secs_f64())),
+        ),
+        (
+            "server CPU meanwhile, s",
+            of(&|run| Some(run.cpu?.as_secs_f64())),
+        ),
+        (
+            "server RSS empty, MiB",
+            of(&|run| mebibytes(run.resident[0])),
+        ),
+        (
+            "server RSS loaded, MiB",
+            of(&|run| mebibytes(run.resident[1])),
+        ),
+        (
+            "server RSS after, MiB",
+            of(&|run| mebibytes(run.resident[2])),
+        ),
+    ];
+    for (name, figures) in rest {
+        sheet.row(name, figures.iter().map(|figure| spread::text(*figure, 2)));
     }
-    println!("{verdicts}");
+    println!("{sheet}");
 }
 
-/// A spread in milliseconds.
-fn in_millis(spread: Spread) -> String {
-    if spread.min == spread.max {
-        return millis(spread.median);
-    }
-    format!(
-        "{} ({}..{})",
-        millis(spread.median),
-        millis(spread.min),
-        millis(spread.max)
-    )
+/// A spread of whole numbers.
+fn whole(spread: &Option<Spread>) -> String {
+    spread::text_with(*spread, thousands)
 }
 
 /// Shows that the receiver kept up and what delivery alone costs.

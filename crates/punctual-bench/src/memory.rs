@@ -9,7 +9,6 @@ use punctual_resp::encode_command;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::cpu::key_name;
 use crate::csv::Measurement;
 use crate::error::{Error, Result};
 use crate::keyload;
@@ -206,4 +205,11 @@ fn resident(server: &Server) -> Result<u64> {
             doing: "reading a server's resident memory",
             source: std::io::ErrorKind::Unsupported.into(),
         })
+}
+
+/// `key:` and twelve digits, as the workloads name keys.
+fn key_name(index: u64) -> [u8; 16] {
+    let mut name = *b"key:000000000000";
+    write_digits(&mut name[4..], index);
+    name
 }

@@ -8,8 +8,11 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::{Error, Result};
 
-/// The width and height of every plot.
+/// The width and height of a plot.
 const SIZE: (u32, u32) = (960, 540);
+
+/// Pixels that a group of bars needs for its name; plots with many groups are wider.
+const GROUP_WIDTH: u32 = 72;
 
 /// Colours that colour-blind readers can tell apart (Okabe and Ito, 2008), and that print.
 const COLOURS: [RGBColor; 6] = [
@@ -26,11 +29,14 @@ const FONT: &str = "sans-serif";
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawing = std::result::Result<(), Box<dyn std::error::Error>>;
 
+/// A place in the axes' units.
+pub(crate) type Point = (f64, f64);
+
 /// A line with its name.
 #[derive(Debug)]
 pub(crate) struct Curve {
     pub(crate) label: String,
-    pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<Point>,
 }
 
 /// Bars in groups: one bar of each series in each group; `None` where there is no figure.
@@ -51,16 +57,17 @@ fn colour(series: usize) -> RGBColor {
 /// Makes the file: white ground, title, foot line, and what `draw` puts between them.
 fn page(
     path: &Path,
+    size: (u32, u32),
     title: &str,
     foot: &str,
     draw: impl FnOnce(&Area<'_>) -> Drawing,
 ) -> Result<()> {
     let attempt = || -> Drawing {
-        let root = SVGBackend::new(path, SIZE).into_drawing_area();
+        let root = SVGBackend::new(path, size).into_drawing_area();
         root.fill(&WHITE)?;
         let middle = Pos::new(HPos::Center, VPos::Top);
         let title_style = (FONT, 20).into_font().color(&BLACK).pos(middle);
-        root.draw(&Text::new(title, (SIZE.0 as i32 / 2, 10), title_style))?;
+        root.draw(&Text::new(title, (size.0 as i32 / 2, 10), title_style))?;
         let right = Pos::new(HPos::Right, VPos::Bottom);
         let foot_style = (FONT, 11)
             .into_font()
@@ -68,10 +75,10 @@ fn page(
             .pos(right);
         root.draw(&Text::new(
             foot,
-            (SIZE.0 as i32 - 10, SIZE.1 as i32 - 4),
+            (size.0 as i32 - 10, size.1 as i32 - 4),
             foot_style,
         ))?;
-        draw(&root.margin(38, 18, 4, 16))?;
+        draw(&root.margin(38, 18, 4, 30))?;
         root.present()?;
         Ok(())
     };
@@ -91,7 +98,7 @@ pub(crate) fn lateness(path: &Path, title: &str, foot: &str, curves: &[Curve]) -
     let right = 10f64.powf(latest.log10().ceil());
     // Ten microseconds stand for "at once": a logarithmic axis has no zero.
     let left = 0.01;
-    page(path, title, foot, |area| {
+    page(path, SIZE, title, foot, |area| {
         let mut chart = ChartBuilder::on(area)
             .x_label_area_size(46)
             .y_label_area_size(58)
@@ -130,8 +137,8 @@ pub(crate) fn lateness(path: &Path, title: &str, foot: &str, curves: &[Curve]) -
 }
 
 /// Drops points that would lie within a pixel of the one before.
-fn thinned(points: &[(f64, f64)], left: f64) -> Vec<(f64, f64)> {
-    let mut kept: Vec<(f64, f64)> = Vec::new();
+fn thinned(points: &[Point], left: f64) -> Vec<Point> {
+    let mut kept: Vec<Point> = Vec::new();
     for (at, &(x, y)) in points.iter().enumerate() {
         let x = x.max(left);
         let near = kept
@@ -159,7 +166,7 @@ pub(crate) fn storm(path: &Path, title: &str, foot: &str, curves: &[(Curve, Curv
     });
     let low = 10f64.powf(low.max(1e-4).log10().floor());
     let high = 10f64.powf((high * 1.5).log10().ceil());
-    page(path, title, foot, |area| {
+    page(path, SIZE, title, foot, |area| {
         let mut chart = ChartBuilder::on(area)
             .x_label_area_size(46)
             .y_label_area_size(70)
@@ -208,7 +215,9 @@ pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<
     let tallest = tallest.fold(0.0f64, |most, height| most.max(*height));
     let top = if tallest > 0.0 { tallest * 1.22 } else { 1.0 };
     let groups = bars.groups.len().max(1) as f64;
-    page(path, title, foot, |area| {
+    let plot_width = SIZE.0.max(GROUP_WIDTH * bars.groups.len() as u32 + 130);
+    let inner_width = f64::from(plot_width - 120);
+    page(path, (plot_width, SIZE.1), title, foot, |area| {
         let mut chart = ChartBuilder::on(area)
             .x_label_area_size(34)
             .y_label_area_size(70)
@@ -242,8 +251,8 @@ pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<
                 .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], fill));
         }
         // Figures shrink with the bars, so that neighbours do not overlap.
-        let pixels = 850.0 * width / groups;
-        let size = (pixels * 0.42).clamp(7.0, 14.0);
+        let pixels = inner_width * width / groups;
+        let size = (pixels * 0.4).clamp(7.0, 14.0);
         let above = (FONT, size)
             .into_font()
             .color(&BLACK)
@@ -260,7 +269,7 @@ pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<
                 chart.draw_series([Text::new(text, at, above.clone())])?;
             }
         }
-        let size = (850.0 / groups * 0.14).clamp(9.0, 14.0);
+        let size = (inner_width / groups * 0.16).clamp(9.0, 14.0);
         let under = (FONT, size)
             .into_font()
             .color(&BLACK)

@@ -1,7 +1,5 @@
 //! The median of a few rounds, and how far they lie apart.
 
-use std::fmt;
-
 /// Median, least and greatest of some measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
@@ -23,26 +21,29 @@ impl Spread {
         };
         Some(Self { median, min, max })
     }
-}
 
-/// `1.23 (1.20..1.31)`, with the formatter's precision; the median alone when all are the same.
-impl fmt::Display for Spread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = f.precision().unwrap_or(2);
+    /// The three written by `show`; the median alone when all are the same.
+    pub(crate) fn written(&self, show: impl Fn(f64) -> String) -> String {
         if self.min == self.max {
-            return write!(f, "{:.digits$}", self.median);
+            return show(self.median);
         }
-        write!(
-            f,
-            "{:.digits$} ({:.digits$}..{:.digits$})",
-            self.median, self.min, self.max
+        format!(
+            "{} ({}..{})",
+            show(self.median),
+            show(self.min),
+            show(self.max)
         )
     }
 }
 
-/// A spread that may be missing.
+/// A spread that may be missing, with so many decimals.
 pub(crate) fn text(spread: Option<Spread>, digits: usize) -> String {
-    spread.map_or_else(|| "-".into(), |spread| format!("{spread:.digits$}"))
+    text_with(spread, |value| format!("{value:.digits$}"))
+}
+
+/// A spread that may be missing, written by `show`.
+pub(crate) fn text_with(spread: Option<Spread>, show: impl Fn(f64) -> String) -> String {
+    spread.map_or_else(|| "-".into(), |spread| spread.written(show))
 }
 
 #[cfg(test)]
@@ -55,7 +56,7 @@ mod tests {
         let odd = Spread::of([3.0, 1.0, 2.0]).unwrap();
         assert_eq!((odd.median, odd.min, odd.max), (2.0, 1.0, 3.0));
         assert_eq!(Spread::of([4.0, 1.0]).unwrap().median, 2.5);
-        assert_eq!(format!("{odd:.1}"), "2.0 (1.0..3.0)");
+        assert_eq!(text(Some(odd), 1), "2.0 (1.0..3.0)");
         assert_eq!(text(Spread::of([7.0]), 0), "7");
     }
 }

@@ -1,20 +1,16 @@
 //! `bench expiry --storm`: all keys fall due in one millisecond, while a client reads.
 //!
-//! Readers send one GET at a time, in turn for a key that lives on and for one that is due. Every
-//! answer is timed, and checked: a due key must not be readable after its deadline, nor be gone
-//! before it. DBSIZE, polled from a connection of its own, says when the last key is gone.
+//! DBSIZE, polled from a connection of its own, says when the last key is gone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use punctual_resp::{Value, encode_command};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use punctual_resp::encode_command;
 
 use crate::clock::{sleep_until, unix_micros};
 use crate::csv::Measurement;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::events::{Receiver, key_name};
 use crate::lateness::check_lead;
 use crate::launch::{self, Server};
@@ -22,14 +18,12 @@ use crate::load::latency_histogram;
 use crate::options::ExpiryOptions;
 use crate::plot::{self, Curve};
 use crate::process::CpuTime;
+use crate::reader::{BUCKET_MS, LIVE_KEYS, Readings, live_name, over_time, read};
 use crate::report::{self, Report, describe};
+use crate::sheet::Sheet;
 use crate::spread::{self, Spread};
-use crate::table::{Table, millis, thousands};
-use crate::workload::write_digits;
+use crate::table::{millis, thousands};
 use crate::{bars, keyload};
-
-/// Keys that live on and are read meanwhile.
-const LIVE_KEYS: u64 = 10_000;
 
 /// Readers begin so long before the deadline: what a GET takes on a quiet server.
 const CALM: Duration = Duration::from_secs(1);
@@ -39,29 +33,6 @@ const AFTERMATH: Duration = Duration::from_millis(300);
 
 /// How often DBSIZE is asked for.
 const POLL: Duration = Duration::from_millis(5);
-
-/// The plot's resolution.
-const BUCKET_MS: f64 = 10.0;
-
-/// One GET: when it was sent, in microseconds from the deadline, and how long it took in
-/// nanoseconds.
-#[derive(Debug, Clone, Copy)]
-struct Sample {
-    sent: i64,
-    took: u64,
-}
-
-/// What one reader saw.
-#[derive(Debug, Default)]
-struct Readings {
-    samples: Vec<Sample>,
-    /// Due keys that a GET sent after their deadline still found.
-    readable_late: u64,
-    /// Due keys that a GET answered before their deadline did not find.
-    gone_early: u64,
-    /// Live keys that were not found.
-    lost: u64,
-}
 
 /// One server, one round.
 #[derive(Debug)]
@@ -76,6 +47,9 @@ struct Run {
     /// Events received, where they were asked for, and when the last came after the deadline.
     events: Option<(u64, Duration)>,
 }
+
+/// A count of one run.
+type Count = fn(&Run) -> u64;
 
 /// Runs it on every server and reports.
 pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
@@ -103,14 +77,8 @@ pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
             runs.push(run);
         }
     }
-    print_tables(report, &servers, &runs);
+    print_sheet(report, &servers, &runs);
     draw(report, &servers, &runs, keys)
-}
-
-fn live_name(index: u64) -> [u8; 16] {
-    let mut name = *b"pb:live:00000000";
-    write_digits(&mut name[8..], index);
-    name
 }
 
 fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
@@ -193,10 +161,12 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
     let end = gone.map_or(i64::MAX, |gone| gone.as_micros() as i64);
     let (mut calm, mut storm) = (latency_histogram(), latency_histogram());
     for sample in &all.samples {
-        match sample.sent {
-            sent if sent < 0 => calm.saturating_record(sample.took),
-            sent if sent <= end => storm.saturating_record(sample.took),
-            _ => {}
+        let answered = sample.sent + (sample.took / 1000) as i64;
+        // A GET that the deadline overtook belongs to the storm.
+        if answered < 0 {
+            calm.saturating_record(sample.took);
+        } else if sample.sent <= end {
+            storm.saturating_record(sample.took);
         }
     }
     Ok(Run {
@@ -236,71 +206,6 @@ fn watch(
         }
         bar.set_position(options.keys().saturating_sub(left as u64));
         std::thread::sleep(POLL);
-    }
-}
-
-/// One reader: GETs until told to stop.
-fn read(
-    server: &Server,
-    deadline_ms: u64,
-    keys: u64,
-    seed: u64,
-    stop: &AtomicBool,
-) -> Result<Readings> {
-    let mut client = server.client()?;
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut readings = Readings::default();
-    let mut bytes = Vec::new();
-    let mut due = false;
-    while !stop.load(Ordering::Relaxed) {
-        due = !due;
-        bytes.clear();
-        if due {
-            let name = key_name(deadline_ms, rng.random_range(0..keys));
-            encode_command(&mut bytes, &[b"GET", &name[..]]);
-        } else {
-            let name = live_name(rng.random_range(0..LIVE_KEYS));
-            encode_command(&mut bytes, &[b"GET", &name[..]]);
-        }
-        let sent = unix_micros();
-        let begun = Instant::now();
-        client.send(&bytes)?;
-        let answer = client.reply()?;
-        let took = begun.elapsed();
-        let answered = unix_micros();
-        let found = match answer {
-            Value::NullBulk | Value::Null => false,
-            Value::Bulk(_) => true,
-            other => {
-                return Err(Error::Refused {
-                    addr: server.addr,
-                    command: "GET".into(),
-                    answer: format!("{other:?}"),
-                });
-            }
-        };
-        // Redis's rule: in the deadline's own millisecond a key may still be read, after it never.
-        readings.readable_late += u64::from(due && found && sent / 1000 > deadline_ms);
-        readings.gone_early += u64::from(due && !found && answered / 1000 < deadline_ms);
-        readings.lost += u64::from(!due && !found);
-        readings.samples.push(Sample {
-            sent: sent as i64 - (deadline_ms * 1000) as i64,
-            took: took.as_nanos() as u64,
-        });
-    }
-    Ok(readings)
-}
-
-impl Readings {
-    fn add(&mut self, other: Self) {
-        self.samples.extend(other.samples);
-        self.readable_late += other.readable_late;
-        self.gone_early += other.gone_early;
-        self.lost += other.lost;
-    }
-
-    fn sound(&self) -> bool {
-        self.readable_late == 0 && self.gone_early == 0 && self.lost == 0
     }
 }
 
@@ -358,84 +263,122 @@ fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result
     Ok(())
 }
 
-fn print_tables(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
-    let mut table = Table::new(
-        1,
-        [
-            "storm",
-            "all gone, ms",
-            "GETs",
-            "p50, ms",
-            "p99",
-            "p99.9",
-            "max",
-            "calm p50",
-            "calm p99",
-            "readable late",
-            "gone early",
-            "lost",
-            "server CPU, s",
-            "events",
-        ],
-    );
-    let mut verdicts = Table::new(2, ["server", "bar", "bound, ms", "median, ms", ""]);
-    for (server, runs) in servers.iter().zip(runs) {
-        let of = |value: &dyn Fn(&Run) -> Option<f64>| Spread::of(runs.iter().filter_map(value));
-        let sum =
-            |value: &dyn Fn(&Run) -> u64| thousands(runs.iter().map(value).sum::<u64>() as f64);
-        let gone = of(&|run| run.gone.map(|gone| gone.as_secs_f64() * 1e3));
-        let stayed = runs.iter().map(|run| run.left).max().unwrap_or(0);
-        let p99 = of(&|run| at(&run.storm, 99.0));
-        let max = of(&|run| at(&run.storm, 100.0));
-        table.row([
-            server.label.clone(),
-            match stayed {
-                0 => spread::text(gone, 0),
-                left => format!("never ({} left)", thousands(left as f64)),
-            },
-            sum(&|run| run.storm.len()),
-            spread::text(of(&|run| at(&run.storm, 50.0)), 3),
-            spread::text(p99, 3),
-            spread::text(of(&|run| at(&run.storm, 99.9)), 3),
-            spread::text(max, 2),
-            spread::text(of(&|run| at(&run.calm, 50.0)), 3),
-            spread::text(of(&|run| at(&run.calm, 99.0)), 3),
-            sum(&|run| run.readings.readable_late),
-            sum(&|run| run.readings.gone_early),
-            sum(&|run| run.readings.lost),
-            spread::text(of(&|run| run.cpu.map(|cpu| cpu.as_secs_f64())), 2),
-            spread::text(of(&|run| run.events.map(|(count, _)| count as f64)), 0),
-        ]);
-        let gone = gone.filter(|_| stayed == 0);
-        let judged = [
-            ("all gone", bars::STORM_GONE, gone),
-            ("GET p99", bars::STORM_GET_P99, p99),
-            ("GET max", bars::STORM_GET_MAX, max),
-        ];
-        for (name, bound, figure) in judged {
-            let bound = bound.as_secs_f64() * 1e3;
+fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
+    let mut sheet = Sheet::new("storm", servers);
+    let of = |value: &dyn Fn(&Run) -> Option<f64>| -> Vec<Option<Spread>> {
+        runs.iter()
+            .map(|runs| Spread::of(runs.iter().filter_map(value)))
+            .collect()
+    };
+    let judge = |sheet: &mut Sheet,
+                 report: &mut Report,
+                 name: &str,
+                 bound: Duration,
+                 figures: Vec<Option<Spread>>| {
+        let bound = bound.as_secs_f64() * 1e3;
+        let judged = figures.into_iter().map(|figure| {
             let met = figure.is_some_and(|figure| figure.median <= bound);
-            let verdict = report.verdict(server.ours, met);
-            let figure = figure.map_or("-".into(), |figure| millis(figure.median));
-            verdicts.row([
-                server.label.clone(),
-                name.into(),
-                millis(bound),
-                figure,
-                verdict.into(),
-            ]);
+            (spread::text_with(figure, millis), met)
+        });
+        sheet.judged(report, name, &format!("<= {bound}"), judged);
+    };
+    // A round in which keys stayed counts as infinitely long.
+    let gone = of(&|run| {
+        Some(
+            run.gone
+                .map_or(f64::INFINITY, |gone| gone.as_secs_f64() * 1e3),
+        )
+    });
+    judge(
+        &mut sheet,
+        report,
+        "all gone after, ms",
+        bars::STORM_GONE,
+        gone,
+    );
+    sheet.row(
+        "GETs meanwhile",
+        of(&|run| Some(run.storm.len() as f64))
+            .into_iter()
+            .map(whole),
+    );
+    for (name, percentile, bound) in [
+        ("GET p50, ms", 50.0, None),
+        ("GET p99, ms", 99.0, Some(bars::STORM_GET_P99)),
+        ("GET p99.9, ms", 99.9, None),
+        ("GET max, ms", 100.0, Some(bars::STORM_GET_MAX)),
+    ] {
+        let figures = of(&|run| at(&run.storm, percentile));
+        match bound {
+            Some(bound) => judge(&mut sheet, report, name, bound, figures),
+            None => sheet.row(
+                name,
+                figures
+                    .into_iter()
+                    .map(|figure| spread::text_with(figure, millis)),
+            ),
         }
-        let sound = runs.iter().all(|run| run.readings.sound());
-        let verdict = report.verdict(server.ours, sound);
-        verdicts.row([
-            server.label.as_str(),
-            "no due key readable, no other lost",
-            "",
-            "",
-            verdict,
-        ]);
     }
-    println!("{table}\n{verdicts}");
+    for (name, percentile) in [
+        ("GET p50 before it, ms", 50.0),
+        ("GET p99 before it, ms", 99.0),
+    ] {
+        let figures = of(&|run| at(&run.calm, percentile));
+        sheet.row(
+            name,
+            figures
+                .into_iter()
+                .map(|figure| spread::text_with(figure, millis)),
+        );
+    }
+    let counts: [(&str, Count); 3] = [
+        ("due keys readable after it", |run| {
+            run.readings.readable_late
+        }),
+        ("due keys gone before it", |run| run.readings.gone_early),
+        ("living keys lost", |run| run.readings.lost),
+    ];
+    for (name, count) in counts {
+        let figures = of(&|run| Some(count(run) as f64));
+        let judged = figures
+            .into_iter()
+            .map(|all| (whole(all), all.is_some_and(|all| all.max == 0.0)));
+        sheet.judged(report, name, "0", judged);
+    }
+    let cpu = of(&|run| Some(run.cpu?.as_secs_f64()));
+    sheet.row(
+        "server CPU meanwhile, s",
+        cpu.into_iter().map(|cpu| spread::text(cpu, 2)),
+    );
+    if runs.iter().flatten().any(|run| run.events.is_some()) {
+        let count = of(&|run| Some(run.events?.0 as f64));
+        sheet.row("events received", count.into_iter().map(whole));
+        let last = of(&|run| Some(run.events?.1.as_secs_f64() * 1e3));
+        sheet.row(
+            "last event after, ms",
+            last.into_iter().map(|last| spread::text_with(last, millis)),
+        );
+    }
+    println!("{sheet}");
+    for (server, runs) in servers.iter().zip(runs) {
+        if let Some(left) = runs
+            .iter()
+            .map(|run| run.left)
+            .max()
+            .filter(|left| *left > 0)
+        {
+            println!(
+                "{}: up to {} keys were never removed",
+                server.label,
+                thousands(left as f64)
+            );
+        }
+    }
+}
+
+/// A spread of whole numbers.
+fn whole(spread: Option<Spread>) -> String {
+    spread::text_with(spread, thousands)
 }
 
 /// Latency over time of each server's first round: the slowest and the median GET of each bucket.
@@ -467,43 +410,4 @@ fn draw(report: &mut Report, servers: &[Server], runs: &[Vec<Run>], keys: u64) -
         thousands(keys as f64)
     );
     plot::storm(&path, &title, &report.provenance(), &curves)
-}
-
-/// `(ms after the deadline, ms of latency)`: the maximum and the median of each bucket.
-#[allow(clippy::type_complexity)]
-fn over_time(samples: &[Sample]) -> (Vec<(f64, f64)>, Vec<(f64, f64)>) {
-    let mut buckets: std::collections::BTreeMap<i64, Vec<u64>> = Default::default();
-    for sample in samples {
-        let bucket = (sample.sent as f64 / 1e3 / BUCKET_MS).floor() as i64;
-        buckets.entry(bucket).or_default().push(sample.took);
-    }
-    let point = |bucket: i64, nanos: u64| ((bucket as f64 + 0.5) * BUCKET_MS, nanos as f64 / 1e6);
-    buckets
-        .into_iter()
-        .map(|(bucket, mut took)| {
-            took.sort_unstable();
-            (
-                point(bucket, took[took.len() - 1]),
-                point(bucket, took[took.len() / 2]),
-            )
-        })
-        .unzip()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_before_and_after_the_deadline() {
-        let sample = |sent, took| Sample { sent, took };
-        let (worst, median) = over_time(&[
-            sample(-1, 1_000_000),
-            sample(0, 2_000_000),
-            sample(9_999, 4_000_000),
-            sample(5_000, 3_000_000),
-        ]);
-        assert_eq!(worst, [(-5.0, 1.0), (5.0, 4.0)]);
-        assert_eq!(median, [(-5.0, 1.0), (5.0, 3.0)]);
-    }
 }

@@ -3,7 +3,8 @@
 //! Punctual gets `threads N`; redis `io-threads N` with reads on them too, which is the nearest it
 //! has: its commands still run on one thread.
 
-use crate::cpu::{self, Bench, Cost, Known, Shape, rate};
+use crate::cost::{Bench, Cost, Known, Shape};
+use crate::cpu;
 use crate::error::Result;
 use crate::launch::{self, Candidate, Server};
 use crate::options::{Program, ServerOptions};
@@ -177,7 +178,8 @@ fn print_table(variants: &[Variant], cases: &[Case]) {
                 variant.server.product.clone(),
                 variant.threads.to_string(),
                 all_threads.map_or("-".into(), |count| count.to_string()),
-                of(&|cost| Some(cost.throughput)).map_or("-".into(), rate),
+                of(&|cost| Some(cost.throughput))
+                    .map_or("-".into(), |rate| rate.written(thousands)),
                 spread::text(of(&|cost| cost.cpu), 3),
                 spread::text(of(&|cost| Some(cost.p50)), 2),
                 spread::text(of(&|cost| Some(cost.p99)), 2),
@@ -193,42 +195,44 @@ fn draw(report: &mut Report, variants: &[Variant], cases: &[Case], clients: u32)
         .iter()
         .map(|variant| format!("{}, {} thread(s)", variant.server.product, variant.threads))
         .collect();
-    let plots: [(&str, String, &str, usize, &dyn Fn(&Cost) -> Option<f64>); 2] = [
-        (
-            "server-threads-throughput.svg",
-            format!("Throughput by threads, {clients} connections (P: pipeline depth; medians)"),
-            "thousand commands per second",
-            0,
-            &|cost| Some(cost.throughput / 1e3),
-        ),
-        (
-            "server-threads-cpu.svg",
-            format!("Server CPU by threads, {clients} connections (P: pipeline depth; medians)"),
-            "server CPU per command, µs (user + system)",
-            2,
-            &|cost| cost.cpu,
-        ),
-    ];
-    for (file, title, axis, digits, value) in plots {
-        let Some(path) = report.plot_path(file) else {
-            continue;
+    let name = |what: &str| {
+        format!("{what} by threads, {clients} connections (P: pipeline depth; medians)")
+    };
+    let mut one =
+        |file: &str, title: String, y_axis: &str, digits, value: &dyn Fn(&Cost) -> Option<f64>| {
+            let Some(path) = report.plot_path(file) else {
+                return Ok(());
+            };
+            let median = |costs: &Vec<Cost>| {
+                Spread::of(costs.iter().filter_map(value)).map(|all| all.median)
+            };
+            let groups = cases
+                .iter()
+                .map(|case| {
+                    let name = format!("{} P={}", case.workload.name, case.pipeline);
+                    (name, case.costs.iter().map(median).collect())
+                })
+                .collect();
+            let plot = Bars {
+                y_axis: y_axis.into(),
+                series: series.clone(),
+                groups,
+                digits,
+            };
+            plot::bars(&path, &title, &report.provenance(), &plot)
         };
-        let median =
-            |costs: &Vec<Cost>| Spread::of(costs.iter().filter_map(value)).map(|all| all.median);
-        let groups = cases
-            .iter()
-            .map(|case| {
-                let name = format!("{} P={}", case.workload.name, case.pipeline);
-                (name, case.costs.iter().map(median).collect())
-            })
-            .collect();
-        let plot = Bars {
-            y_axis: axis.into(),
-            series: series.clone(),
-            groups,
-            digits,
-        };
-        plot::bars(&path, &title, &report.provenance(), &plot)?;
-    }
-    Ok(())
+    one(
+        "server-threads-throughput.svg",
+        name("Throughput"),
+        "thousand commands per second",
+        0,
+        &|cost| Some(cost.throughput / 1e3),
+    )?;
+    one(
+        "server-threads-cpu.svg",
+        name("Server CPU"),
+        "server CPU per command, µs (user + system)",
+        2,
+        &|cost| cost.cpu,
+    )
 }

@@ -1,0 +1,211 @@
+//! One measurement of `bench server`: a workload at one pipeline depth on one server.
+
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use punctual_resp::Value;
+
+use crate::client::{Client, error_text};
+use crate::csv::Measurement;
+use crate::error::{Error, Result};
+use crate::keyload;
+use crate::launch::Server;
+use crate::load::{Generator, Load, Outcome};
+use crate::process::CpuTime;
+use crate::report::Report;
+use crate::workload::{Before, Each, Template, Workload};
+
+/// After the last reply: the server goes to sleep, and the kernel books its CPU time.
+const SETTLE: Duration = Duration::from_millis(5);
+
+/// One measurement.
+#[derive(Debug)]
+pub(crate) struct Cost {
+    /// Microseconds of server CPU per command; `None` for a server on another machine.
+    pub(crate) cpu: Option<f64>,
+    /// Commands per second.
+    pub(crate) throughput: f64,
+    /// Milliseconds from the sending of a batch to its last reply.
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    /// The generator's share of a core: near 1 per thread, it is what limits the throughput.
+    pub(crate) generator: f64,
+}
+
+/// One server with open connections.
+#[derive(Debug)]
+pub(crate) struct Bench<'a> {
+    pub(crate) server: &'a Server,
+    generator: Generator,
+    client: Client,
+}
+
+/// What does not change from one measurement to the next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) size: usize,
+    pub(crate) keyspace: Option<u64>,
+}
+
+/// Whether a server can run a workload.
+#[derive(Debug)]
+pub(crate) enum Known {
+    Yes,
+    /// The server's words.
+    No(String),
+}
+
+impl<'a> Bench<'a> {
+    pub(crate) fn open(server: &'a Server, clients: u32, generators: u32) -> Result<Self> {
+        Ok(Self {
+            server,
+            generator: Generator::connect(server.addr, server.password(), clients, generators)?,
+            client: server.client()?,
+        })
+    }
+
+    /// Removes all keys, where the data is ours to remove.
+    pub(crate) fn flush(&mut self, given: bool) -> Result<()> {
+        if self.server.started || given {
+            self.client.expect(&["FLUSHALL"])?;
+        }
+        Ok(())
+    }
+
+    /// Tries a workload once. An error other than "unknown command" is an `Err`.
+    pub(crate) fn knows(&mut self, workload: &Workload, shape: Shape) -> Result<Known> {
+        self.prepare(workload, shape, 1)?;
+        self.client.send(workload.template(shape.size).bytes())?;
+        let answer = self.client.reply()?;
+        if !answer.is_error() {
+            return Ok(Known::Yes);
+        }
+        unknown(self.server, workload.name, &answer)
+    }
+
+    /// Brings about what the workload needs before `requests` commands.
+    fn prepare(&mut self, workload: &Workload, shape: Shape, requests: u64) -> Result<()> {
+        let (without, filling) = match workload.before {
+            Before::Anything => return Ok(()),
+            Before::Without(keys) => (keys, None),
+            Before::Filled {
+                with,
+                each,
+                without,
+            } => (without, Some((with, each))),
+        };
+        if !without.is_empty() {
+            let words: Vec<&str> = ["DEL"].into_iter().chain(without.iter().copied()).collect();
+            self.client.expect(&words)?;
+        }
+        let Some((with, each)) = filling else {
+            return Ok(());
+        };
+        let count = match each {
+            Each::Key => shape.keyspace.unwrap_or(1),
+            Each::Request => requests,
+            Each::Times(times) => times,
+        };
+        let mut filler = Template::new(with, shape.size);
+        let name = with.first().copied().unwrap_or_default();
+        keyload::load(
+            &mut self.client,
+            count,
+            name,
+            &ProgressBar::hidden(),
+            |index, out| {
+                filler.fill(|| index);
+                out.extend_from_slice(filler.bytes());
+            },
+        )
+    }
+
+    /// Runs a workload once: prepares, warms up, measures.
+    pub(crate) fn measure(
+        &mut self,
+        workload: &Workload,
+        shape: Shape,
+        pipeline: u32,
+        requests: u64,
+        seed: u64,
+    ) -> Result<Cost> {
+        let template = workload.template(shape.size);
+        let mut load = Load {
+            template: &template,
+            pipeline,
+            requests: requests / 20,
+            keyspace: shape.keyspace,
+            seed: !seed,
+        };
+        self.prepare(workload, shape, requests + requests / 20)?;
+        self.generator.run(load)?;
+        load.requests = requests;
+        load.seed = seed;
+        std::thread::sleep(SETTLE);
+        let before = self.server.pid.and_then(CpuTime::of);
+        let outcome = self.generator.run(load)?;
+        std::thread::sleep(SETTLE);
+        let after = self.server.pid.and_then(CpuTime::of);
+        let used = after
+            .zip(before)
+            .map(|(after, before)| after.since(&before));
+        Ok(Cost::of(&outcome, used))
+    }
+}
+
+/// Reads an error reply: a command that is not known is skipped, anything else is a failure.
+fn unknown(server: &Server, name: &str, answer: &Value) -> Result<Known> {
+    let text = error_text(answer);
+    if text.to_ascii_lowercase().contains("unknown command") {
+        return Ok(Known::No(text));
+    }
+    Err(Error::Refused {
+        addr: server.addr,
+        command: name.to_owned(),
+        answer: text,
+    })
+}
+
+impl Cost {
+    fn of(outcome: &Outcome, used: Option<Duration>) -> Self {
+        let millis = |percentile| outcome.latency.value_at_percentile(percentile) as f64 / 1e6;
+        let wall = outcome.wall.as_secs_f64();
+        Self {
+            cpu: used.map(|used| used.as_secs_f64() * 1e6 / outcome.requests as f64),
+            throughput: outcome.requests as f64 / wall,
+            p50: millis(50.0),
+            p99: millis(99.0),
+            generator: outcome.generator_cpu.as_secs_f64() / wall,
+        }
+    }
+
+    /// Writes it to the CSV file.
+    pub(crate) fn record(
+        &self,
+        report: &mut Report,
+        server: &str,
+        case: &str,
+        round: u32,
+    ) -> Result<()> {
+        let figures = [
+            ("cpu_per_command", "us", self.cpu),
+            ("throughput", "commands/s", Some(self.throughput)),
+            ("batch_latency_p50", "ms", Some(self.p50)),
+            ("batch_latency_p99", "ms", Some(self.p99)),
+            ("generator_cpu", "cores", Some(self.generator)),
+        ];
+        for (metric, unit, value) in figures {
+            let Some(value) = value else { continue };
+            report.record(Measurement {
+                benchmark: "server",
+                server,
+                case,
+                round,
+                metric,
+                unit,
+                value,
+            })?;
+        }
+        Ok(())
+    }
+}

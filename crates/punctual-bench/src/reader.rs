@@ -1,0 +1,151 @@
+//! A client that reads during a storm: one GET at a time, in turn for a key that lives on and for one
+//! that is due.
+//!
+//! Every answer is timed, and checked: a due key must not be readable after its deadline, nor be
+//! gone before it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use punctual_resp::{Value, encode_command};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::clock::unix_micros;
+use crate::error::{Error, Result};
+use crate::events::key_name;
+use crate::launch::Server;
+use crate::plot::Point;
+use crate::workload::write_digits;
+
+/// Keys that live on and are read meanwhile.
+pub(crate) const LIVE_KEYS: u64 = 10_000;
+
+/// The plot's resolution.
+pub(crate) const BUCKET_MS: f64 = 10.0;
+
+/// One GET: when it was sent, in microseconds from the deadline, and how long it took in
+/// nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    pub(crate) sent: i64,
+    pub(crate) took: u64,
+}
+
+/// What one reader saw.
+#[derive(Debug, Default)]
+pub(crate) struct Readings {
+    pub(crate) samples: Vec<Sample>,
+    /// Due keys that a GET sent after their deadline still found.
+    pub(crate) readable_late: u64,
+    /// Due keys that a GET answered before their deadline did not find.
+    pub(crate) gone_early: u64,
+    /// Live keys that were not found.
+    pub(crate) lost: u64,
+}
+
+impl Readings {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.samples.extend(other.samples);
+        self.readable_late += other.readable_late;
+        self.gone_early += other.gone_early;
+        self.lost += other.lost;
+    }
+}
+
+/// The name of a key that lives on.
+pub(crate) fn live_name(index: u64) -> [u8; 16] {
+    let mut name = *b"pb:live:00000000";
+    write_digits(&mut name[8..], index);
+    name
+}
+
+/// One reader: GETs until told to stop.
+pub(crate) fn read(
+    server: &Server,
+    deadline_ms: u64,
+    keys: u64,
+    seed: u64,
+    stop: &AtomicBool,
+) -> Result<Readings> {
+    let mut client = server.client()?;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut readings = Readings::default();
+    let mut bytes = Vec::new();
+    let mut due = false;
+    while !stop.load(Ordering::Relaxed) {
+        due = !due;
+        bytes.clear();
+        if due {
+            let name = key_name(deadline_ms, rng.random_range(0..keys));
+            encode_command(&mut bytes, &[b"GET", &name[..]]);
+        } else {
+            let name = live_name(rng.random_range(0..LIVE_KEYS));
+            encode_command(&mut bytes, &[b"GET", &name[..]]);
+        }
+        let sent = unix_micros();
+        let begun = Instant::now();
+        client.send(&bytes)?;
+        let answer = client.reply()?;
+        let took = begun.elapsed();
+        let answered = unix_micros();
+        let found = match answer {
+            Value::NullBulk | Value::Null => false,
+            Value::Bulk(_) => true,
+            other => {
+                return Err(Error::Refused {
+                    addr: server.addr,
+                    command: "GET".into(),
+                    answer: format!("{other:?}"),
+                });
+            }
+        };
+        // Redis's rule: in the deadline's own millisecond a key may still be read, after it never.
+        readings.readable_late += u64::from(due && found && sent / 1000 > deadline_ms);
+        readings.gone_early += u64::from(due && !found && answered / 1000 < deadline_ms);
+        readings.lost += u64::from(!due && !found);
+        readings.samples.push(Sample {
+            sent: sent as i64 - (deadline_ms * 1000) as i64,
+            took: took.as_nanos() as u64,
+        });
+    }
+    Ok(readings)
+}
+
+/// `(ms after the deadline, ms of latency)`: the maximum and the median of each bucket.
+pub(crate) fn over_time(samples: &[Sample]) -> (Vec<Point>, Vec<Point>) {
+    let mut buckets: std::collections::BTreeMap<i64, Vec<u64>> = Default::default();
+    for sample in samples {
+        let bucket = (sample.sent as f64 / 1e3 / BUCKET_MS).floor() as i64;
+        buckets.entry(bucket).or_default().push(sample.took);
+    }
+    let point = |bucket: i64, nanos: u64| ((bucket as f64 + 0.5) * BUCKET_MS, nanos as f64 / 1e6);
+    buckets
+        .into_iter()
+        .map(|(bucket, mut took)| {
+            took.sort_unstable();
+            (
+                point(bucket, took[took.len() - 1]),
+                point(bucket, took[took.len() / 2]),
+            )
+        })
+        .unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_before_and_after_the_deadline() {
+        let sample = |sent, took| Sample { sent, took };
+        let (worst, median) = over_time(&[
+            sample(-1, 1_000_000),
+            sample(0, 2_000_000),
+            sample(9_999, 4_000_000),
+            sample(5_000, 3_000_000),
+        ]);
+        assert_eq!(worst, [(-5.0, 1.0), (5.0, 4.0)]);
+        assert_eq!(median, [(-5.0, 1.0), (5.0, 3.0)]);
+    }
+}
