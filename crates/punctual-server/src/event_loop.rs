@@ -283,6 +283,25 @@ impl EventLoop {
         }
     }
 
+    /// Listens on these TCP sockets instead of those before.
+    fn listen(&mut self, listeners: Vec<Listener>) {
+        let mut all: Vec<Listener> = std::mem::take(&mut self.listeners);
+        for listener in &mut all {
+            // Registered again below, or closed.
+            let _ = self.poll.registry().deregister(listener.source());
+        }
+        all.retain(|l| l.tcp_addr().is_none());
+        all.extend(listeners);
+        for (i, listener) in all.iter_mut().enumerate() {
+            let token = Token(LISTENERS - i);
+            let source = listener.source();
+            if let Err(e) = self.poll.registry().register(source, token, Interest::READABLE) {
+                log::warning!(self.shared.logger, "Listening on: {e}");
+            }
+        }
+        self.listeners = all;
+    }
+
     /// Lets a connection in, or says why not; gives it to a loop.
     fn admit(&mut self, arrival: Arrival, now: Now) {
         let stats = &self.shared.stats[self.number];
@@ -403,7 +422,9 @@ impl EventLoop {
 
     fn received(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn<'_>) {
         turn.now = self.shared.clock.now();
-        self.shared.stats[self.number].net_in.add(bytes.len() as u64);
+        let stats = &self.shared.stats[self.number];
+        stats.net_in.add(bytes.len() as u64);
+        stats.reads.add(1);
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
@@ -493,6 +514,7 @@ impl EventLoop {
         let len = connection.input.len();
         connection.session.info.query_bytes.store(len as u64, Ordering::Relaxed);
         if len > limit {
+            self.shared.stats[self.number].input_limit_closed.add(1);
             log::warning!(self.shared.logger, 
                 "Closing client that reached max query buffer length: id={} addr={}",
                 connection.session.id, connection.session.info.addr
@@ -547,6 +569,7 @@ impl EventLoop {
         for order in mail.orders.drain(..) {
             match order {
                 Order::Serve(arrival) => self.serve(arrival, now),
+                Order::Listen(listeners) => self.listen(listeners),
                 Order::Kill(id) => {
                     let slot = shared.clients.get(id).map(|info| info.slot);
                     if let Some(slot) = slot
@@ -633,7 +656,9 @@ impl EventLoop {
         }
         let mut sent = 0;
         let flushed = connection.flush(&mut sent);
-        self.shared.stats[self.number].net_out.add(sent);
+        let stats = &self.shared.stats[self.number];
+        stats.net_out.add(sent);
+        stats.writes.add(1);
         let left = connection.unwritten() as u64;
         let info = &connection.session.info;
         info.net_out.fetch_add(sent, Ordering::Relaxed);

@@ -17,6 +17,7 @@ mod listener;
 pub mod log;
 mod mailbox;
 mod monitor;
+mod process;
 mod pubsub;
 mod server;
 mod session;
@@ -28,3 +29,6 @@ mod table;
 
 pub use server::{Builder, Server, StartError};
 pub use shared::Shared;
+
+/// The Redis version whose behaviour this server has: clients switch features on by it.
+pub const REDIS_VERSION: &str = "7.2.4";

@@ -44,6 +44,23 @@ impl Listener {
     /// # Errors
     /// When an address that is not optional cannot be listened on.
     pub(crate) fn open(settings: &Settings, free_port: bool) -> Result<Vec<Self>, ListenError> {
+        let mut all = Self::open_tcp(settings, free_port)?;
+        if let Some(path) = &settings.unixsocket {
+            let listener = unix(path, settings.unixsocket_mode).map_err(|source| ListenError {
+                what: "unix",
+                address: path.display().to_string(),
+                source,
+            })?;
+            all.push(Self::Unix(listener, path.clone()));
+        }
+        Ok(all)
+    }
+
+    /// What the settings ask for on TCP.
+    ///
+    /// # Errors
+    /// When an address that is not optional cannot be listened on.
+    pub(crate) fn open_tcp(settings: &Settings, free_port: bool) -> Result<Vec<Self>, ListenError> {
         let mut all = Vec::new();
         let mut port = if free_port { 0 } else { settings.port };
         if free_port || port != 0 {
@@ -68,14 +85,6 @@ impl Listener {
                     }
                 }
             }
-        }
-        if let Some(path) = &settings.unixsocket {
-            let listener = unix(path, settings.unixsocket_mode).map_err(|source| ListenError {
-                what: "unix",
-                address: path.display().to_string(),
-                source,
-            })?;
-            all.push(Self::Unix(listener, path.clone()));
         }
         Ok(all)
     }

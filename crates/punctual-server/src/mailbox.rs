@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use mio::Waker;
 use parking_lot::Mutex;
 
-use crate::listener::Arrival;
+use crate::listener::{Arrival, Listener};
 
 /// An order to an event loop.
 pub(crate) enum Order {
     /// Serve this new connection.
     Serve(Arrival),
+    /// Listen here on TCP from now on, and nowhere else.
+    Listen(Vec<Listener>),
     /// Close this client (CLIENT KILL).
     Kill(u64),
     /// The configuration has changed: look at it again.

@@ -10,13 +10,14 @@ use punctual_store::events::Classes;
 
 use crate::clients::Clients;
 use crate::clock::ServerClock;
-use crate::config::{Config, Settings};
+use crate::config::{Changes, Config, SetError, Settings};
+use crate::listener::Listener;
 use crate::log::Logger;
 use crate::mailbox::{Mailbox, Order};
 use crate::monitor::Monitors;
 use crate::pubsub::PubSub;
 use crate::slowlog::{Slow, SlowLog};
-use crate::stats::LoopStats;
+use crate::stats::{LoopStats, Rates};
 
 /// What all event loops share. Lock order: shards, then `config`, then the pub/sub registry, then mailboxes.
 pub struct Shared {
@@ -55,6 +56,8 @@ pub struct Shared {
     pub stats: Vec<LoopStats>,
     /// When the server started.
     pub started_ms: u64,
+    /// Commands and bytes per second.
+    pub rates: Rates,
     /// 40 hexadecimal digits, new in each process.
     pub run_id: String,
     /// Where it listens on TCP.
@@ -89,6 +92,7 @@ impl Shared {
             pause_until_ms: AtomicU64::new(0),
             pause_writes_only: AtomicBool::new(false),
             mailboxes,
+            rates: Rates::default(),
             run_id: (0..40)
                 .map(|_| char::from_digit(rand::random_range(0..16), 16).unwrap_or('0'))
                 .collect(),
@@ -108,6 +112,25 @@ impl Shared {
     /// Grows with each change of the settings.
     pub(crate) fn settings_version(&self) -> u64 {
         self.settings_version.load(Ordering::Acquire)
+    }
+
+    /// Does what some changes need besides the settings.
+    ///
+    /// # Errors
+    /// What cannot be done; the caller takes the changes back.
+    pub(crate) fn put_into_force(&self, changes: &Changes, settings: &Settings) -> Result<(), SetError> {
+        if changes.contains("port") || changes.contains("bind") {
+            let name = if changes.contains("port") { "port" } else { "bind" };
+            let listeners = Listener::open_tcp(settings, false).map_err(|e| {
+                self.logger.write(crate::log::Level::Warning, format_args!("{e}"));
+                SetError::refused(name, "Unable to listen on this port. Please check server logs.")
+            })?;
+            let port = listeners.iter().find_map(Listener::tcp_addr).map_or(0, |a| a.port());
+            self.tcp_port.store(port.into(), Ordering::Relaxed);
+            self.mailboxes[0].order(Order::Listen(listeners));
+        }
+        self.logger.set_level(settings.log_level);
+        Ok(())
     }
 
     /// Takes over what the configuration says now, and tells the loops.

@@ -1,5 +1,6 @@
 //! From the keyspace's events to channels and counters.
 
+use punctual_store::Now;
 use punctual_store::events::{Classes, Sink};
 
 use crate::shared::Shared;
@@ -10,7 +11,6 @@ pub(crate) struct LoopSink<'s> {
     pub(crate) loop_number: usize,
     /// Publish the last values of strings that expire.
     pub(crate) expired_values: bool,
-    pub(crate) now_micros: u64,
     /// `__keyspace@0__:` and the rest, built here.
     channel: Vec<u8>,
 }
@@ -21,7 +21,6 @@ impl<'s> LoopSink<'s> {
             shared,
             loop_number,
             expired_values,
-            now_micros: 0,
             channel: Vec::new(),
         }
     }
@@ -48,8 +47,8 @@ impl Sink for LoopSink<'_> {
         }
     }
 
-    fn expired(&mut self, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
-        let late_us = self.now_micros.saturating_sub(deadline_ms.saturating_mul(1000));
+    fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
+        let late_us = now.micros().saturating_sub(deadline_ms.saturating_mul(1000));
         self.shared.stats[self.loop_number]
             .lateness_us
             .lock()

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
+use punctual_store::Now;
 
 use crate::table::TABLE;
 
@@ -68,8 +69,14 @@ pub struct LoopStats {
     pub dirty: Counter,
     /// Error replies.
     pub errors: Counter,
+    /// Reads from sockets.
+    pub reads: Counter,
+    /// Writes to sockets.
+    pub writes: Counter,
     /// Turns of the loop.
     pub turns: Counter,
+    /// Clients cut off for a query that did not end.
+    pub input_limit_closed: Counter,
     /// Clients cut off for their unread output.
     pub output_limit_closed: Counter,
     /// Protocol errors.
@@ -93,12 +100,73 @@ impl Default for LoopStats {
             expired: Counter::default(),
             dirty: Counter::default(),
             errors: Counter::default(),
+            reads: Counter::default(),
+            writes: Counter::default(),
             turns: Counter::default(),
+            input_limit_closed: Counter::default(),
             output_limit_closed: Counter::default(),
             protocol_errors: Counter::default(),
             by_command: (0..TABLE.entries()).map(|_| CommandStats::default()).collect(),
             lateness_us: Mutex::new(lateness_histogram()),
         }
+    }
+}
+
+impl LoopStats {
+    /// What CONFIG RESETSTAT starts again.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
+        [
+            &self.commands,
+            &self.connections,
+            &self.rejected_connections,
+            &self.net_in,
+            &self.net_out,
+            &self.hits,
+            &self.misses,
+            &self.expired,
+            &self.errors,
+            &self.reads,
+            &self.writes,
+            &self.turns,
+            &self.input_limit_closed,
+            &self.output_limit_closed,
+            &self.protocol_errors,
+        ]
+        .into_iter()
+        .chain(
+            self.by_command
+                .iter()
+                .flat_map(|c| [&c.calls, &c.nanos, &c.rejected, &c.failed]),
+        )
+    }
+}
+
+/// Figures per second, between two looks at the server.
+#[derive(Debug, Default)]
+pub struct Rates(Mutex<Look>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    at_us: u64,
+    totals: [u64; 3],
+    rates: [u64; 3],
+}
+
+impl Rates {
+    /// Commands, bytes in and bytes out per second since the last look; looks within 100 ms answer the same.
+    pub(crate) fn since_last(&self, now: Now, commands: u64, net_in: u64, net_out: u64) -> (u64, u64, u64) {
+        let mut last = self.0.lock();
+        let passed_us = now.micros().saturating_sub(last.at_us);
+        if passed_us >= 100_000 {
+            let totals = [commands, net_in, net_out];
+            for (i, total) in totals.into_iter().enumerate() {
+                let grown = u128::from(total.saturating_sub(last.totals[i]));
+                last.rates[i] = (grown * 1_000_000 / u128::from(passed_us)) as u64;
+            }
+            last.totals = totals;
+            last.at_us = now.micros();
+        }
+        (last.rates[0], last.rates[1], last.rates[2])
     }
 }
 

@@ -229,6 +229,11 @@ impl Db {
         self.records.iter()
     }
 
+    /// Deadlines of some of the keys: those among the first thousand records.
+    pub fn some_deadlines(&self) -> impl Iterator<Item = u64> {
+        self.iter().take(1000).map(|(_, r)| r.deadline).filter(|d| *d != NEVER)
+    }
+
     /// Visits the keys of a small piece of the table from `from` on; gives where to go on. See [`Index::scan`].
     pub fn scan(&self, from: u32, visit: impl FnMut(Id)) -> Option<u32> {
         let records = &self.records;

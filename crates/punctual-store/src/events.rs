@@ -4,6 +4,8 @@
 //! append-only file and the replicas read the same stream). Events are told while the shard is locked, so
 //! the events of one key come in the order in which they happened.
 
+use crate::time::Now;
+
 /// Classes of keyspace events: the bits of `notify-keyspace-events`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Classes(u32);
@@ -62,10 +64,10 @@ impl Classes {
         (b'e', Self::EVICTED),
         (b't', Self::STREAM),
         (b'd', Self::MODULE),
+        (b'n', Self::NEW),
         (b'K', Self::KEYSPACE),
         (b'E', Self::KEYEVENT),
         (b'm', Self::MISSED),
-        (b'n', Self::NEW),
     ];
 
     /// No class at all.
@@ -142,9 +144,9 @@ pub trait Sink {
     /// `event` happened to `key` in database `db`. Only called for classes that are on.
     fn keyspace(&mut self, db: usize, class: Classes, event: &str, key: &[u8]);
 
-    /// A key went at its deadline (`deadline_ms`); `value` is the last value of a string.
+    /// A key went at `now`, for its deadline (`deadline_ms`); `value` is the last value of a string.
     /// Called for every expiry, before the `expired` event.
-    fn expired(&mut self, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64);
+    fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64);
 
     /// Shard `shard` must now be looked at by `deadline_ms`, earlier than was known before.
     fn wake(&mut self, shard: usize, deadline_ms: u64);
@@ -156,6 +158,6 @@ pub struct Silent;
 
 impl Sink for Silent {
     fn keyspace(&mut self, _: usize, _: Classes, _: &str, _: &[u8]) {}
-    fn expired(&mut self, _: usize, _: &[u8], _: Option<&[u8]>, _: u64) {}
+    fn expired(&mut self, _: Now, _: usize, _: &[u8], _: Option<&[u8]>, _: u64) {}
     fn wake(&mut self, _: usize, _: u64) {}
 }

@@ -71,7 +71,7 @@ impl Turn<'_> {
         let value = record.value.as_str().map(|s| s.bytes());
         self.stats.expired += 1;
         self.sink
-            .expired(db, key, value.as_deref(), record.deadline);
+            .expired(self.now, db, key, value.as_deref(), record.deadline);
         self.notify(db, Classes::EXPIRED, "expired", key);
     }
 
@@ -126,7 +126,7 @@ mod tests {
 
     impl Sink for Gone {
         fn keyspace(&mut self, _: usize, _: Classes, _: &str, _: &[u8]) {}
-        fn expired(&mut self, db: usize, _: &[u8], _: Option<&[u8]>, deadline_ms: u64) {
+        fn expired(&mut self, _: Now, db: usize, _: &[u8], _: Option<&[u8]>, deadline_ms: u64) {
             self.0.push((deadline_ms, db));
         }
         fn wake(&mut self, _: usize, _: u64) {}

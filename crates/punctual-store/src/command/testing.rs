@@ -39,7 +39,7 @@ impl Sink for Told {
         });
     }
 
-    fn expired(&mut self, _: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
+    fn expired(&mut self, _: Now, _: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
         let key = key.escape_ascii();
         let value = value.unwrap_or(b"(none)").escape_ascii();
         self.last_values

@@ -1,0 +1,121 @@
+//! CONFIG: reading and changing the configuration while the server runs.
+
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use crate::call::Call;
+use crate::stats::lateness_histogram;
+use crate::table::{ServerCommand, ServerHandler};
+
+const FLAGS: Flags = Flags::ADMIN
+    .or(Flags::NOSCRIPT)
+    .or(Flags::LOADING)
+    .or(Flags::STALE);
+
+const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCommand {
+    ServerCommand::new(name, arity, FLAGS, Group::Server, handler)
+}
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
+    "config",
+    Group::Server,
+    &[
+        row("get", -3, get).doc(
+            "2.0.0",
+            "O(N) when N is the number of configuration parameters provided",
+            "Returns the effective values of configuration parameters.",
+        ),
+        row("set", -4, set).doc(
+            "2.0.0",
+            "O(N) when N is the number of configuration parameters provided",
+            "Sets configuration parameters in-flight.",
+        ),
+        row("rewrite", 2, rewrite).doc(
+            "2.8.0",
+            "O(1)",
+            "Persists the effective configuration to file.",
+        ),
+        row("resetstat", 2, reset_stat).doc("2.0.0", "O(1)", "Resets the server's statistics."),
+        ServerCommand::new(
+            "help",
+            2,
+            Flags::LOADING.or(Flags::STALE),
+            Group::Server,
+            help,
+        )
+        .doc("5.0.0", "O(1)", "Returns helpful text about the different subcommands."),
+    ],
+)
+.doc("2.0.0", "Depends on subcommand.", "A container for server configuration commands.")];
+
+fn get(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let found = call.shared.config.lock().get(args.skip(2).iter());
+    reply.map(found.len());
+    for (name, value) in found {
+        reply.bulk(&name);
+        reply.bulk(&value);
+    }
+    Ok(())
+}
+
+fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if args.len() % 2 != 0 {
+        return Err(Error::Arity("config|set".into()));
+    }
+    let rest = args.skip(2);
+    let pairs: Vec<(&[u8], &[u8])> = (0..rest.len() / 2)
+        .map(|i| (rest.at(2 * i), rest.at(2 * i + 1)))
+        .collect();
+    let mut config = call.shared.config.lock();
+    let changes = config
+        .set(&pairs, call.session.info.local)
+        .map_err(|e| Error::Text(format!("ERR {e}").into()))?;
+    let settings = config.settings();
+    if let Err(refusal) = call.shared.put_into_force(&changes, &settings) {
+        config.undo(changes);
+        return Err(Error::Text(format!("ERR {refusal}").into()));
+    }
+    drop(config);
+    call.shared.reconfigure(settings);
+    // Commands behind this one in the same turn see the new classes.
+    call.turn.classes = call.shared.classes();
+    reply.ok();
+    Ok(())
+}
+
+fn rewrite(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    call.shared
+        .config
+        .lock()
+        .rewrite()
+        .map_err(|e| Error::Text(format!("ERR {e}").into()))?;
+    reply.ok();
+    Ok(())
+}
+
+fn reset_stat(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    for stats in &call.shared.stats {
+        stats.counters().for_each(crate::stats::Counter::reset);
+        *stats.lateness_us.lock() = lateness_histogram();
+    }
+    call.turn.stats = Default::default();
+    call.shared.errors.reset();
+    reply.ok();
+    Ok(())
+}
+
+fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "CONFIG",
+        &[
+            ("GET <pattern>", "Return parameters matching the glob-like <pattern> and their values."),
+            ("SET <directive> <value>", "Set the configuration <directive> to <value>."),
+            ("RESETSTAT", "Reset statistics reported by the INFO command."),
+            ("REWRITE", "Rewrite the configuration file."),
+        ],
+    );
+    Ok(())
+}

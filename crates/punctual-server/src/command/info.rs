@@ -1,0 +1,374 @@
+//! INFO: Redis's sections and field names, and `timers`, which tells how punctual the keys are.
+//!
+//! Every figure is a true one of this process. Fields of things this server does not have (a script engine,
+//! replicas) are left out, or zero where tools expect them.
+
+use std::fmt::{Display, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hdrhistogram::Histogram;
+use punctual_resp::{Args, Reply};
+use punctual_store::spec::{Flags, Group};
+use punctual_store::{Error, Turn};
+
+use crate::REDIS_VERSION;
+use crate::call::Call;
+use crate::process;
+use crate::pubsub::Kind;
+use crate::shared::Shared;
+use crate::stats::{Counter, LoopStats, lateness_histogram};
+use crate::table::{Entry, ServerCommand, TABLE};
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
+    "info",
+    -1,
+    Flags::LOADING.or(Flags::STALE),
+    Group::Server,
+    info,
+)
+.categories(&["dangerous"])
+.doc("1.0.0", "O(1)", "Returns facts and figures about the server.")];
+
+/// A section: its name, whether plain INFO shows it, whether INFO ALL does, and what writes it.
+type Section = (&'static str, bool, bool, fn(&mut Page<'_, '_>));
+
+const SECTIONS: &[Section] = &[
+    ("server", true, true, server),
+    ("clients", true, true, clients),
+    ("memory", true, true, memory),
+    ("persistence", true, true, persistence),
+    ("stats", true, true, stats),
+    ("replication", true, true, replication),
+    ("cpu", true, true, cpu),
+    ("modules", true, false, |_| {}),
+    ("commandstats", false, true, command_stats),
+    ("errorstats", true, true, error_stats),
+    ("latencystats", false, true, |_| {}),
+    ("cluster", true, true, |page| page.line("cluster_enabled", 0)),
+    ("keyspace", true, true, keyspace),
+    ("timers", true, true, timers),
+];
+
+fn info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let wanted: Vec<String> = args
+        .iter()
+        .skip(1)
+        .map(|a| String::from_utf8_lossy(a).to_ascii_lowercase())
+        .collect();
+    let asks = |name: &str| wanted.iter().any(|w| w == name);
+    let mut page = Page {
+        shared: call.shared,
+        turn: call.turn,
+        text: String::new(),
+    };
+    for (name, by_default, in_all, write) in SECTIONS {
+        let shown = ((wanted.is_empty() || asks("default")) && *by_default)
+            || (asks("all") && *in_all)
+            || asks("everything")
+            || asks(name);
+        if !shown {
+            continue;
+        }
+        if !page.text.is_empty() {
+            page.text.push_str("\r\n");
+        }
+        let title = match *name {
+            "cpu" => "CPU".to_owned(),
+            name => name[..1].to_uppercase() + &name[1..],
+        };
+        // Writing to a String cannot fail.
+        let _ = write!(page.text, "# {title}\r\n");
+        write(&mut page);
+    }
+    reply.verbatim("txt", page.text.as_bytes());
+    Ok(())
+}
+
+/// The text so far, and where the figures come from.
+struct Page<'a, 's> {
+    shared: &'a Arc<Shared>,
+    turn: &'a mut Turn<'s>,
+    text: String,
+}
+
+impl Page<'_, '_> {
+    fn line(&mut self, name: &str, value: impl Display) {
+        let _ = write!(self.text, "{name}:{value}\r\n");
+    }
+
+    fn bytes(&mut self, name: &str, bytes: u64) {
+        self.line(name, bytes);
+        self.line(&format!("{name}_human"), human(bytes));
+    }
+
+    fn sum(&self, counter: impl Fn(&LoopStats) -> &Counter) -> u64 {
+        self.shared.stats.iter().map(|s| counter(s).get()).sum()
+    }
+}
+
+/// Bytes as Redis shows them: `1.50M`.
+pub(crate) fn human(bytes: u64) -> String {
+    let units = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')];
+    match units.iter().find(|(bits, _)| bytes >> bits > 0) {
+        Some((bits, letter)) => format!("{:.2}{letter}", bytes as f64 / (1_u64 << bits) as f64),
+        None => format!("{bytes}B"),
+    }
+}
+
+fn server(page: &mut Page<'_, '_>) {
+    let shared = page.shared;
+    let now = page.turn.now;
+    let uptime_s = now.read_ms().saturating_sub(shared.started_ms) / 1000;
+    page.line("redis_version", REDIS_VERSION);
+    page.line("punctual_version", env!("CARGO_PKG_VERSION"));
+    page.line("redis_mode", "standalone");
+    page.line("os", process::os());
+    page.line("arch_bits", usize::BITS);
+    page.line("monotonic_clock", "timerfd");
+    page.line("multiplexing_api", "epoll");
+    page.line("process_id", std::process::id());
+    page.line("process_supervised", "no");
+    page.line("run_id", &shared.run_id);
+    page.line("tcp_port", shared.tcp_port.load(Ordering::Relaxed));
+    page.line("server_time_usec", now.micros());
+    page.line("uptime_in_seconds", uptime_s);
+    page.line("uptime_in_days", uptime_s / 86_400);
+    page.line("hz", shared.settings().hz);
+    page.line("configured_hz", shared.settings().hz);
+    page.line("lru_clock", (now.read_ms() / 1000) & 0xff_ffff);
+    page.line("executable", process::executable());
+    let config = shared.config.lock().file().map(|f| f.display().to_string());
+    page.line("config_file", config.unwrap_or_default());
+    page.line("io_threads_active", 0);
+    page.line("event_loops", shared.mailboxes.len());
+    page.line("shards", shared.store.shards());
+    page.line("clock", if shared.clock.is_virtual() { "virtual" } else { "real" });
+}
+
+fn clients(page: &mut Page<'_, '_>) {
+    let shared = page.shared;
+    let all = shared.clients.list();
+    let most = |f: &dyn Fn(&crate::clients::ClientInfo) -> u64| all.iter().map(|c| f(c)).max();
+    let input = most(&|c| c.query_bytes.load(Ordering::Relaxed));
+    let output = most(&|c| c.output_bytes.load(Ordering::Relaxed));
+    let listening = all
+        .iter()
+        .filter(|c| {
+            c.channels.load(Ordering::Relaxed)
+                + c.patterns.load(Ordering::Relaxed)
+                + c.shard_channels.load(Ordering::Relaxed)
+                > 0
+        })
+        .count();
+    page.line("connected_clients", shared.clients.connected());
+    page.line("cluster_connections", 0);
+    page.line("maxclients", shared.settings().max_clients);
+    page.line("client_recent_max_input_buffer", input.unwrap_or(0));
+    page.line("client_recent_max_output_buffer", output.unwrap_or(0));
+    page.line("blocked_clients", 0);
+    page.line("tracking_clients", 0);
+    page.line("pubsub_clients", listening);
+    page.line("clients_in_timeout_table", 0);
+}
+
+fn memory(page: &mut Page<'_, '_>) {
+    let (rss, peak) = process::memory();
+    let settings = page.shared.settings();
+    // The allocator does not count; what is resident is what the process costs.
+    page.bytes("used_memory", rss);
+    page.line("used_memory_rss", rss);
+    page.line("used_memory_rss_human", human(rss));
+    page.bytes("used_memory_peak", peak);
+    page.line("total_system_memory", process::total_memory());
+    page.line("total_system_memory_human", human(process::total_memory()));
+    page.bytes("maxmemory", settings.maxmemory);
+    page.line("maxmemory_policy", settings.maxmemory_policy);
+    page.line("mem_fragmentation_ratio", "1.00");
+    page.line("mem_allocator", "mimalloc");
+    page.line("lazyfree_pending_objects", 0);
+    let mut sums = [0; 3];
+    page.turn.lock_all();
+    for db in 0..page.shared.store.databases() {
+        for (_, part) in page.turn.held_dbs(db) {
+            let memory = part.memory();
+            sums[0] += memory.records;
+            sums[1] += memory.index;
+            sums[2] += memory.wheel;
+        }
+    }
+    page.line("mem_records", sums[0]);
+    page.line("mem_index", sums[1]);
+    page.line("mem_timers", sums[2]);
+}
+
+fn persistence(page: &mut Page<'_, '_>) {
+    let dirty = page.sum(|s| &s.dirty) + page.turn.stats.dirty;
+    let started_s = page.shared.started_ms / 1000;
+    page.line("loading", 0);
+    page.line("async_loading", 0);
+    page.line("rdb_changes_since_last_save", dirty);
+    page.line("rdb_bgsave_in_progress", 0);
+    page.line("rdb_last_save_time", started_s);
+    page.line("rdb_last_bgsave_status", "ok");
+    page.line("aof_enabled", 0);
+    page.line("aof_rewrite_in_progress", 0);
+}
+
+fn stats(page: &mut Page<'_, '_>) {
+    let pubsub = &page.shared.pubsub;
+    let (channels, patterns, shard_channels) = (
+        pubsub.topic_count(Kind::Channel),
+        pubsub.topic_count(Kind::Pattern),
+        pubsub.topic_count(Kind::Shard),
+    );
+    let commands = page.sum(|s| &s.commands);
+    let (ops, net_in, net_out) = page.shared.rates.since_last(
+        page.turn.now,
+        commands,
+        page.sum(|s| &s.net_in),
+        page.sum(|s| &s.net_out),
+    );
+    page.line("total_connections_received", page.sum(|s| &s.connections));
+    page.line("total_commands_processed", commands);
+    page.line("instantaneous_ops_per_sec", ops);
+    page.line("total_net_input_bytes", page.sum(|s| &s.net_in));
+    page.line("total_net_output_bytes", page.sum(|s| &s.net_out));
+    page.line("instantaneous_input_kbps", format_args!("{:.2}", net_in as f64 / 1024.0));
+    page.line("instantaneous_output_kbps", format_args!("{:.2}", net_out as f64 / 1024.0));
+    page.line("rejected_connections", page.sum(|s| &s.rejected_connections));
+    page.line("sync_full", 0);
+    page.line("sync_partial_ok", 0);
+    page.line("sync_partial_err", 0);
+    page.line("expired_keys", page.sum(|s| &s.expired) + page.turn.stats.expired);
+    page.line("expired_stale_perc", "0.00");
+    page.line("expired_time_cap_reached_count", 0);
+    page.line("evicted_keys", 0);
+    page.line("keyspace_hits", page.sum(|s| &s.hits) + page.turn.stats.hits);
+    page.line("keyspace_misses", page.sum(|s| &s.misses) + page.turn.stats.misses);
+    page.line("pubsub_channels", channels);
+    page.line("pubsub_patterns", patterns);
+    page.line("pubsubshard_channels", shard_channels);
+    page.line("latest_fork_usec", 0);
+    page.line("total_forks", 0);
+    page.line("total_error_replies", page.sum(|s| &s.errors));
+    page.line("total_reads_processed", page.sum(|s| &s.reads));
+    page.line("total_writes_processed", page.sum(|s| &s.writes));
+    page.line("eventloop_cycles", page.sum(|s| &s.turns));
+    page.line("client_query_buffer_limit_disconnections", page.sum(|s| &s.input_limit_closed));
+    page.line("client_output_buffer_limit_disconnections", page.sum(|s| &s.output_limit_closed));
+}
+
+fn replication(page: &mut Page<'_, '_>) {
+    let id = page.shared.run_id.clone();
+    page.line("role", "master");
+    page.line("connected_slaves", 0);
+    page.line("master_failover_state", "no-failover");
+    page.line("master_replid", id);
+    page.line("master_replid2", "0".repeat(40));
+    page.line("master_repl_offset", 0);
+    page.line("second_repl_offset", -1);
+    page.line("repl_backlog_active", 0);
+}
+
+fn cpu(page: &mut Page<'_, '_>) {
+    let (user, system) = process::cpu_seconds();
+    page.line("used_cpu_sys", format_args!("{system:.6}"));
+    page.line("used_cpu_user", format_args!("{user:.6}"));
+    page.line("used_cpu_sys_children", "0.000000");
+    page.line("used_cpu_user_children", "0.000000");
+}
+
+fn command_stats(page: &mut Page<'_, '_>) {
+    fn visit(page: &mut Page<'_, '_>, entry: &Entry) {
+        let sum = |f: &dyn Fn(&crate::stats::CommandStats) -> u64| -> u64 {
+            page.shared.stats.iter().map(|s| f(&s.by_command[entry.id])).sum()
+        };
+        let (calls, nanos) = (sum(&|c| c.calls.get()), sum(&|c| c.nanos.get()));
+        let (rejected, failed) = (sum(&|c| c.rejected.get()), sum(&|c| c.failed.get()));
+        if calls + rejected > 0 {
+            let micros = nanos / 1000;
+            let each = micros as f64 / calls.max(1) as f64;
+            page.line(
+                &format!("cmdstat_{}", entry.name),
+                format_args!(
+                    "calls={calls},usec={micros},usec_per_call={each:.2},rejected_calls={rejected},failed_calls={failed}"
+                ),
+            );
+        }
+        for sub in &entry.subcommands {
+            visit(page, sub);
+        }
+    }
+    for entry in TABLE.commands() {
+        visit(page, entry);
+    }
+}
+
+fn error_stats(page: &mut Page<'_, '_>) {
+    for (code, count) in page.shared.errors.all() {
+        page.line(&format!("errorstat_{code}"), format_args!("count={count}"));
+    }
+}
+
+fn keyspace(page: &mut Page<'_, '_>) {
+    page.turn.lock_all();
+    let now_ms = page.turn.now.read_ms();
+    for db in 0..page.shared.store.databases() {
+        let (mut keys, mut expires, mut sampled, mut left_ms) = (0, 0, 0_u64, 0_u64);
+        for (_, part) in page.turn.held_dbs(db) {
+            keys += part.len();
+            expires += part.with_deadline();
+            // The mean of a few stands for all, as in Redis.
+            for at in part.some_deadlines() {
+                sampled += 1;
+                left_ms = left_ms.saturating_add(at.saturating_sub(now_ms));
+            }
+        }
+        if keys > 0 {
+            page.line(
+                &format!("db{db}"),
+                format_args!(
+                    "keys={keys},expires={expires},avg_ttl={}",
+                    left_ms / sampled.max(1)
+                ),
+            );
+        }
+    }
+}
+
+fn timers(page: &mut Page<'_, '_>) {
+    page.turn.lock_all();
+    let (mut pending, mut entries) = (0, 0);
+    for db in 0..page.shared.store.databases() {
+        for (_, part) in page.turn.held_dbs(db) {
+            pending += part.with_deadline();
+            entries += part.wheel_entries();
+        }
+    }
+    let next = page.turn.next_deadline();
+    let late = lateness(page.shared);
+    page.line("timers_pending", pending);
+    page.line("timers_entries", entries);
+    page.line("timers_next_deadline_ms", next.map_or(-1, |at| at as i64));
+    page.line("timers_fired", page.sum(|s| &s.expired) + page.turn.stats.expired);
+    page.line("timers_lateness_usec_mean", format_args!("{:.1}", late.mean()));
+    for (name, percent) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99_9", 99.9)] {
+        page.line(
+            &format!("timers_lateness_usec_{name}"),
+            late.value_at_percentile(percent),
+        );
+    }
+    page.line("timers_lateness_usec_max", late.max());
+}
+
+/// Lateness of expiry over all loops, in µs.
+pub(crate) fn lateness(shared: &Shared) -> Histogram<u64> {
+    let mut all = lateness_histogram();
+    for stats in &shared.stats {
+        // Both have the same bounds, so adding cannot fail.
+        let _ = all.add(&*stats.lateness_us.lock());
+    }
+    all
+}

@@ -1,0 +1,67 @@
+//! What the system knows of this process. Linux's `/proc`; elsewhere zeros.
+
+use std::fs;
+
+/// Kernel, version and machine.
+pub(crate) fn os() -> String {
+    let name = rustix::system::uname();
+    format!(
+        "{} {} {}",
+        name.sysname().to_string_lossy(),
+        name.release().to_string_lossy(),
+        name.machine().to_string_lossy()
+    )
+}
+
+/// Path of the running program.
+pub(crate) fn executable() -> String {
+    std::env::current_exe().map_or(String::new(), |p| p.display().to_string())
+}
+
+/// Resident bytes now, and at most so far.
+pub(crate) fn memory() -> (u64, u64) {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = |name: &str| field_kib(&status, name).unwrap_or(0) * 1024;
+    (kib("VmRSS:"), kib("VmHWM:"))
+}
+
+/// Bytes of memory in the machine.
+pub(crate) fn total_memory() -> u64 {
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    field_kib(&info, "MemTotal:").unwrap_or(0) * 1024
+}
+
+fn field_kib(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// CPU seconds of all threads so far: user, system.
+pub(crate) fn cpu_seconds() -> (f64, f64) {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The program's name may hold spaces: count from behind its parenthesis.
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .map(|(_, rest)| rest.split_whitespace().collect())
+        .unwrap_or_default();
+    let ticks = rustix::param::clock_ticks_per_second().max(1) as f64;
+    let seconds = |i: usize| {
+        fields
+            .get(i)
+            .and_then(|f| f.parse::<f64>().ok())
+            .unwrap_or(0.0)
+            / ticks
+    };
+    (seconds(11), seconds(12))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #[test]
+    fn figures_are_those_of_a_running_process() {
+        let (rss, peak) = super::memory();
+        assert!(rss > 0 && peak >= rss && super::total_memory() > rss);
+        assert!(super::os().contains("Linux"));
+        assert!(!super::executable().is_empty());
+    }
+}
