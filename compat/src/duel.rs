@@ -26,6 +26,10 @@ pub struct Options {
     pub protocol: Protocol,
     /// Which commands.
     pub families: BTreeSet<Family>,
+    /// Commands left out of it; see [`Generator::without`].
+    pub without: BTreeSet<String>,
+    /// Whether keyspace events are compared too.
+    pub events: bool,
     /// Whether a difference is made small before it is reported.
     pub shrink: bool,
 }
@@ -38,6 +42,8 @@ impl Options {
             commands,
             protocol,
             families: Family::ALL.into(),
+            without: BTreeSet::new(),
+            events: true,
             shrink: true,
         }
     }
@@ -135,7 +141,8 @@ impl<'o> Duel<'o> {
             options.seed,
             options.protocol,
             options.families.iter().copied(),
-        );
+        )
+        .without(options.without.iter().cloned());
         loop {
             let last = duel.summary.commands >= options.commands;
             let act = if last {
@@ -171,7 +178,11 @@ impl<'o> Duel<'o> {
             options,
             main,
             auditor: Pair::connect(addresses)?,
-            events: Events::subscribe(addresses, options.protocol)?,
+            events: if options.events {
+                Events::subscribe(addresses, options.protocol)?
+            } else {
+                Events::deaf()
+            },
             tolerance: Tolerance::default(),
             history: VecDeque::with_capacity(HISTORY),
             summary: Summary::default(),
@@ -184,6 +195,7 @@ impl<'o> Duel<'o> {
             Some(probes) if self.options.shrink => shrink::shrink(
                 self.addresses,
                 self.options.protocol,
+                self.options.events,
                 self.history.iter(),
                 &finding.keys,
                 probes,

@@ -34,9 +34,15 @@ struct Arguments {
     /// Families to draw from, separated by commas: strings, keys, expiry, server, connection, pubsub, errors, wire
     #[arg(long, value_name = "FAMILY", value_delimiter = ',')]
     family: Vec<Family>,
+    /// Commands to leave out, separated by commas, as in strlen or client|info
+    #[arg(long, value_name = "COMMAND", value_delimiter = ',')]
+    without: Vec<String>,
     /// Go on after a difference with the next seed, so many streams in all, and report each command's first difference
     #[arg(long, value_name = "STREAMS", default_value_t = 1)]
     streams: u64,
+    /// Compare no keyspace events; pub/sub sessions need the family left out
+    #[arg(long)]
+    no_events: bool,
     /// Report a difference as it was found, without looking for a small way to see it again
     #[arg(long)]
     no_shrink: bool,
@@ -123,6 +129,8 @@ fn stream(
 ) -> Result<Option<Difference>, Box<dyn std::error::Error>> {
     let mut options = Options::new(seed, arguments.commands, protocol);
     options.shrink = !arguments.no_shrink;
+    options.events = !arguments.no_events;
+    options.without = arguments.without.iter().cloned().collect();
     if !arguments.family.is_empty() {
         options.families = arguments.family.iter().copied().collect();
     }

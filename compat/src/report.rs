@@ -33,7 +33,9 @@ fn write_value(out: &mut String, value: &Value) {
     };
     match value {
         Value::Simple(text) => out.push_str(&format!("+{}", String::from_utf8_lossy(text))),
-        Value::Error(text) => out.push_str(&format!("-{}", text.escape_ascii())),
+        Value::Error(text) => {
+            out.push_str(&format!("-{}", text.escape_ascii()).replace("\\'", "'"))
+        }
         Value::Int(number) => out.push_str(&format!(":{number}")),
         Value::Bulk(bytes) => out.push_str(&format!("${}", Quoted(bytes))),
         Value::NullBulk => out.push_str("$-1"),

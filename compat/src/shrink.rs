@@ -23,6 +23,7 @@ const GLOBAL: [&str; 6] = ["SELECT", "FLUSHDB", "FLUSHALL", "SWAPDB", "RESET", "
 pub fn shrink<'s>(
     addresses: Addresses,
     protocol: Protocol,
+    with_events: bool,
     history: impl Iterator<Item = &'s (u64, Step)>,
     keys: &[Vec<u8>],
     probes: &[Command],
@@ -38,8 +39,9 @@ pub fn shrink<'s>(
         })
         .cloned()
         .collect();
-    let fails =
-        |commands: &[Command]| differs(addresses, protocol, commands, probes).unwrap_or(false);
+    let fails = |commands: &[Command]| {
+        differs(addresses, protocol, with_events, commands, probes).unwrap_or(false)
+    };
     let list = [related, all].into_iter().find(|list| fails(list))?;
     Some([minimal(list, fails), probes.to_vec()].concat())
 }
@@ -93,6 +95,7 @@ fn minimal(mut list: Vec<Command>, mut fails: impl FnMut(&[Command]) -> bool) ->
 fn differs(
     addresses: Addresses,
     protocol: Protocol,
+    with_events: bool,
     commands: &[Command],
     probes: &[Command],
 ) -> Result<bool, LinkError> {
@@ -105,7 +108,11 @@ fn differs(
     if let Some(error) = pair.exchange(&set_up, set_up.len()).failure {
         return Err(error);
     }
-    let mut events = Events::subscribe(addresses, protocol)?;
+    let mut events = if with_events {
+        Events::subscribe(addresses, protocol)?
+    } else {
+        Events::deaf()
+    };
     let fence = events.fence();
     let sent: Vec<&Command> = commands.iter().chain(probes).chain([&fence]).collect();
     let exchange = pair.exchange(sent.iter().copied(), sent.len());
