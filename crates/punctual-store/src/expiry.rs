@@ -12,18 +12,28 @@ use crate::records::Record;
 use crate::time::Now;
 use crate::turn::Turn;
 
+/// Steps that one database takes before it is the next one's turn.
+const SLICE: usize = 64;
+
 impl Turn<'_> {
     /// Expires what is due in shard `number`, in deadline order within each database, with at most `budget`
-    /// steps of work; whether everything that is due is gone. O(budget).
+    /// steps of work; whether everything that is due is gone. The databases take turns, so that a million keys
+    /// in one do not keep another's few waiting. O(budget + databases).
     pub fn expire(&mut self, number: usize, budget: &mut usize) -> bool {
         self.lock_one(number);
         let now = self.now;
-        for db in 0..self.store.databases() {
-            if !self.expire_db(number, db, now, budget) {
-                return false;
+        loop {
+            let mut all_gone = true;
+            for db in 0..self.store.databases() {
+                let slice = SLICE.min(*budget);
+                let mut left = slice;
+                all_gone &= self.expire_db(number, db, now, &mut left);
+                *budget -= slice - left;
+            }
+            if all_gone || *budget == 0 {
+                return all_gone;
             }
         }
-        true
     }
 
     /// Expires what is due at `until` in one database of a shard that is held; whether all of that is gone.
@@ -215,6 +225,25 @@ mod tests {
         assert_eq!(turn.stats.expired, 1_000);
         drop(turn);
         assert!(gone.0.is_sorted_by_key(|(deadline, _)| *deadline));
+    }
+
+    #[test]
+    fn a_crowded_database_keeps_no_other_waiting() {
+        let store = Store::new(StoreOptions {
+            shards: 1,
+            databases: 3,
+        });
+        let mut gone = Gone::default();
+        let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut gone, Classes::none());
+        for n in 0..5_000 {
+            run(&mut turn, 0, &format!("SET key:{n} v PX 1"));
+        }
+        run(&mut turn, 2, "SET alone v PX 2");
+        turn.now = Now::from_ms(1_002);
+        assert!(!turn.expire(0, &mut 200));
+        drop(turn);
+        assert!(gone.0.contains(&(1_002, 2)));
+        assert!(gone.0.len() <= 200, "{}", gone.0.len());
     }
 
     /// However small the budget: nothing is lost, nothing goes twice.

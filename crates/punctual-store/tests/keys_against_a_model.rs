@@ -139,7 +139,11 @@ impl Sink for Told {
         self.1.push((db, key[0]));
     }
 
-    fn expired(&mut self, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
+    fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
+        assert!(
+            now.is_due(deadline_ms),
+            "{deadline_ms} is not before {now:?}"
+        );
         let value = std::str::from_utf8(value.unwrap())
             .unwrap()
             .parse()
