@@ -45,7 +45,7 @@ impl<'s> Cx<'_, 's> {
     /// If the command's row does not name the key.
     #[inline]
     pub fn db_of_in(&mut self, db: usize, key: &[u8]) -> &mut Db {
-        let number = self.turn.store.shard_of(key);
+        let number = self.turn.shard_of(key);
         self.turn.shard_db(number, db)
     }
 
@@ -72,7 +72,7 @@ impl<'s> Cx<'_, 's> {
     fn seek_in(&mut self, db: usize, key: &[u8], touch: bool) -> (Place, Option<Id>) {
         let now = self.turn.now;
         let access_s = self.access_s();
-        let shard = self.turn.store.shard_of(key);
+        let shard = self.turn.shard_of(key);
         let part = self.turn.shard_db(shard, db);
         let hash = part.hash(key);
         let place = Place { shard, db, hash };

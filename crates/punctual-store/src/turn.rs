@@ -57,6 +57,8 @@ pub struct Turn<'s> {
     pub discarded: Vec<Db>,
     /// Ascending by shard number.
     held: Held<'s>,
+    /// The shard of all keys that the command names, if that is one: its slot is worked out once a command.
+    sole: Option<usize>,
 }
 
 impl<'s> Turn<'s> {
@@ -70,6 +72,7 @@ impl<'s> Turn<'s> {
             stats: Stats::default(),
             discarded: Vec::new(),
             held: SmallVec::new(),
+            sole: None,
         }
     }
 
@@ -112,6 +115,7 @@ impl<'s> Turn<'s> {
 
     /// Locks what `command` needs; keeps what is held if that is enough.
     fn lock_for(&mut self, command: &Command, args: Args<'_>) {
+        self.sole = None;
         if command.flags.has(Flags::WHOLE) {
             return self.lock_all();
         }
@@ -130,6 +134,9 @@ impl<'s> Turn<'s> {
         });
         needed.sort_unstable();
         needed.dedup();
+        if let [one] = needed[..] {
+            self.sole = Some(one);
+        }
         if !needed.iter().all(|n| self.holds(*n)) {
             self.lock(&needed);
         }
@@ -145,6 +152,15 @@ impl<'s> Turn<'s> {
         for &number in shards {
             self.held.push((number, self.store.locked[number].shard.lock()));
         }
+    }
+
+    /// The shard that holds `key`, one of those that the running command names. O(1) if all of them lie in one
+    /// shard, else O(length).
+    #[inline]
+    pub(crate) fn shard_of(&self, key: &[u8]) -> usize {
+        let shard = self.sole.unwrap_or_else(|| self.store.shard_of(key));
+        debug_assert_eq!(shard, self.store.shard_of(key), "a command names its keys in its row");
+        shard
     }
 
     /// Locks every shard.

@@ -7,11 +7,13 @@ use crate::error::Error;
 use crate::time::Now;
 
 /// A 64-bit integer.
+#[inline]
 pub(crate) fn int(arg: &[u8]) -> Result<i64, Error> {
     parse_i64(arg).ok_or(Error::NotInteger)
 }
 
 /// Whether `arg` is the option `word` (upper case), in any case.
+#[inline]
 pub(crate) fn is(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }
