@@ -61,7 +61,7 @@ fn cut(text: String) -> String {
 }
 
 /// What was found to differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finding {
     /// In a few words.
     pub headline: String,
@@ -111,8 +111,11 @@ impl fmt::Display for Difference {
         if let Some(command) = &finding.command {
             writeln!(f, "  command: {}", cut(command.to_string()))?;
         }
-        writeln!(f, "  A: {}", finding.a)?;
-        writeln!(f, "  B: {}", finding.b)?;
+        for (side, said) in [("A", &finding.a), ("B", &finding.b)] {
+            if !(finding.a.is_empty() && finding.b.is_empty()) {
+                writeln!(f, "  {side}: {said}")?;
+            }
+        }
         if !self.recent.is_empty() {
             writeln!(f, "the last commands on the same keys:")?;
             for (number, command) in &self.recent {

@@ -27,7 +27,7 @@ const SESSION_FENCE: &str = "compat:fence:session";
 impl Duel<'_> {
     /// Does one act; after a stall of the machine, also makes the deadlines equal again.
     pub(super) fn act(&mut self, act: &Act) -> Result<(), Stop> {
-        match act {
+        let outcome = match act {
             Act::Pipeline(steps) => self.pipeline(steps),
             Act::Quit { before, after } => self.quit(before, after),
             Act::Session(session) => self.session(session),
@@ -35,7 +35,11 @@ impl Duel<'_> {
             Act::Lapse(lapse) => self.lapse(lapse),
             Act::Wire(wire) => self.wire(wire),
             Act::Audit => self.audit(),
-        }?;
+        };
+        outcome.map_err(|stop| match stop {
+            Stop::Link(error) => broken(act, &error).into(),
+            found => found,
+        })?;
         self.summary.tolerance_ms = self.summary.tolerance_ms.max(self.tolerance.ms());
         if !self.tolerance.is_least() {
             self.summary.stalls += 1;
@@ -148,11 +152,9 @@ impl Duel<'_> {
     fn session(&mut self, session: &Session) -> Result<(), Stop> {
         let mut pair = Pair::connect(self.addresses)?;
         pair.ask(&self.options.protocol.hello())?;
-        let mut said: Vec<Command> = Vec::new();
         let mut frames = (Vec::new(), Vec::new());
         for (number, turn) in session.turns.iter().enumerate() {
             let number = number.to_string();
-            said.extend(turn.say.iter().cloned());
             self.summary.commands += turn.say.len() as u64;
             let fence = Command::of(&["SUBSCRIBE", SESSION_FENCE]);
             pair.exchange(turn.say.iter().chain([&fence]), 0);
@@ -190,12 +192,9 @@ impl Duel<'_> {
         agree(
             first_difference(&canonical(frames.0), &canonical(frames.1)).map(|finding| Finding {
                 headline: format!(
-                    "{} in a pub/sub session that said: {}",
+                    "{} in {}",
                     finding.headline,
-                    said.iter()
-                        .map(Command::to_string)
-                        .collect::<Vec<_>>()
-                        .join("; ")
+                    describe(&Act::Session(session.clone()))
                 ),
                 probes: None,
                 ..finding
@@ -287,15 +286,10 @@ impl Duel<'_> {
         let said_b = say(Side::B, self.addresses.b)?;
         if said_a != said_b {
             return Err(Finding {
-                headline: format!(
-                    "answers to these bytes on a fresh connection: {}",
-                    show_bytes(&wire.pieces.concat())
-                ),
-                command: None,
+                headline: format!("answers to {}", describe(&Act::Wire(wire.clone()))),
                 a: show_bytes(&said_a),
                 b: show_bytes(&said_b),
-                keys: Vec::new(),
-                probes: None,
+                ..Finding::default()
             }
             .into());
         }
@@ -380,9 +374,47 @@ fn endless(command: Command, headline: String) -> Finding {
     Finding {
         headline,
         command: Some(command),
-        a: String::new(),
-        b: String::new(),
-        keys: Vec::new(),
-        probes: None,
+        ..Finding::default()
+    }
+}
+
+/// A server that went silent or away outside any single command.
+fn broken(act: &Act, error: &LinkError) -> Finding {
+    Finding {
+        headline: format!("{error}, in {}", describe(act)),
+        ..Finding::default()
+    }
+}
+
+/// The act in a line.
+fn describe(act: &Act) -> String {
+    match act {
+        Act::Pipeline(steps) => format!("a pipeline of {} commands", steps.len()),
+        Act::Quit { .. } => "a pipeline with QUIT".to_owned(),
+        Act::Session(session) => {
+            let said: Vec<String> = session
+                .turns
+                .iter()
+                .flat_map(|turn| &turn.say)
+                .map(Command::to_string)
+                .collect();
+            format!("a pub/sub session that said: {}", said.join("; "))
+        }
+        Act::Scan(options) => {
+            let options: Vec<String> = options
+                .iter()
+                .map(|option| Quoted(option).to_string())
+                .collect();
+            format!("an iteration of SCAN 0 {}", options.join(" "))
+        }
+        Act::Lapse(_) => "a phase of short TTLs".to_owned(),
+        Act::Wire(wire) => {
+            let pieces: Vec<String> = wire.pieces.iter().map(|piece| show_bytes(piece)).collect();
+            format!(
+                "a fresh connection that got these bytes: {}",
+                pieces.join(" | ")
+            )
+        }
+        Act::Audit => "an audit".to_owned(),
     }
 }
