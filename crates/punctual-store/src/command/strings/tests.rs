@@ -1,6 +1,7 @@
 //! The family against what a real server answered, and what only a clock that jumps can show.
 
 use crate::command::testing::Bench;
+use crate::spec::Keys;
 use crate::time::Now;
 
 /// Commands with what was answered and told.
@@ -263,5 +264,46 @@ fn an_option_in_any_case_is_known() {
     assert_eq!(
         bench.run("lcs k k iDx WiThMaTcHlEn mInMaTcHlEn 2"),
         "*4 $7 matches *0 $3 len :1"
+    );
+}
+
+/// COMMAND INFO of Redis: name, arity, first key, last key, step: flags: ACL categories.
+#[test]
+fn rows_are_those_of_redis() {
+    let rows = super::COMMANDS.iter().map(|row| {
+        let Keys::Range { first, last, step } = row.keys else {
+            panic!("{} has keys at fixed places", row.name);
+        };
+        let flags: Vec<&str> = row.flags.names().collect();
+        let (flags, categories) = (flags.join(" "), row.all_categories().join(" "));
+        let (name, arity) = (row.name, row.arity);
+        format!("{name} {arity} {first} {last} {step}: {flags}: {categories}")
+    });
+    assert_eq!(
+        rows.collect::<Vec<_>>(),
+        [
+            "append 3 1 1 1: write denyoom fast: write string fast",
+            "decr 2 1 1 1: write denyoom fast: write string fast",
+            "decrby 3 1 1 1: write denyoom fast: write string fast",
+            "get 2 1 1 1: readonly fast: read string fast",
+            "getdel 2 1 1 1: write fast: write string fast",
+            "getex -2 1 1 1: write fast: write string fast",
+            "getrange 4 1 1 1: readonly: read string slow",
+            "getset 3 1 1 1: write denyoom fast: write string fast",
+            "incr 2 1 1 1: write denyoom fast: write string fast",
+            "incrby 3 1 1 1: write denyoom fast: write string fast",
+            "incrbyfloat 3 1 1 1: write denyoom fast: write string fast",
+            "lcs -3 1 2 1: readonly: read string slow",
+            "mget -2 1 -1 1: readonly fast: read string fast",
+            "mset -3 1 -1 2: write denyoom: write string slow",
+            "msetnx -3 1 -1 2: write denyoom: write string slow",
+            "psetex 4 1 1 1: write denyoom: write string slow",
+            "set -3 1 1 1: write denyoom: write string slow",
+            "setex 4 1 1 1: write denyoom: write string slow",
+            "setnx 3 1 1 1: write denyoom fast: write string fast",
+            "setrange 4 1 1 1: write denyoom: write string slow",
+            "strlen 2 1 1 1: readonly fast: read string fast",
+            "substr 4 1 1 1: readonly: read string slow",
+        ]
     );
 }
