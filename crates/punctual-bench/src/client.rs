@@ -81,19 +81,6 @@ impl Client {
         })
     }
 
-    /// Sends one command whose reply is text.
-    pub(crate) fn text(&mut self, words: &[&str]) -> Result<String> {
-        let answer = self.expect(words)?;
-        match answer.as_bytes() {
-            Some(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
-            None => Err(Error::Refused {
-                addr: self.addr,
-                command: words.join(" "),
-                answer: format!("{answer:?}, where text was due"),
-            }),
-        }
-    }
-
     /// The value of a setting; `None` when the server does not know it.
     pub(crate) fn setting(&mut self, name: &str) -> Result<Option<String>> {
         let answer = self.expect(&["CONFIG", "GET", name])?;

@@ -31,7 +31,7 @@ struct Idle {
     /// Resident bytes per connection.
     bytes: Option<f64>,
     /// Connections that the server still had at the end.
-    alive: u64,
+    alive: Option<u64>,
 }
 
 /// Runs it and reports.
@@ -91,7 +91,10 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
             None => row.extend(["-"; 5].map(String::from)),
         }
         row.push(idle.bytes.map_or("-".into(), thousands));
-        row.push(thousands(idle.alive as f64));
+        row.push(
+            idle.alive
+                .map_or("-".into(), |alive| thousands(alive as f64)),
+        );
         table.row(row);
     }
     println!("{table}");
@@ -121,8 +124,8 @@ fn once(server: &Server, wanted: u32, window: Duration) -> Result<Idle> {
     std::thread::sleep(Duration::from_secs(1));
     let resident_after = server.pid.and_then(process::resident_bytes);
     let with = cpu_over(server, window);
-    let clients = control.text(&["INFO", "clients"])?;
-    let connected = clients
+    let answer = control.command(&["INFO", "clients"])?;
+    let alive = String::from_utf8_lossy(answer.as_bytes().unwrap_or_default())
         .lines()
         .find_map(|line| {
             line.strip_prefix("connected_clients:")?
@@ -130,15 +133,15 @@ fn once(server: &Server, wanted: u32, window: Duration) -> Result<Idle> {
                 .parse::<u64>()
                 .ok()
         })
-        .unwrap_or(0);
+        // The control connection is one of them.
+        .map(|connected| connected.saturating_sub(1));
     drop(connections);
     Ok(Idle {
         cpu: without.zip(with),
         bytes: resident_after
             .zip(resident_before)
             .map(|(after, before)| (after as f64 - before as f64) / f64::from(wanted)),
-        // The control connection is one of them.
-        alive: connected.saturating_sub(1),
+        alive,
     })
 }
 
@@ -162,7 +165,11 @@ fn record(report: &mut Report, server: &Server, idle: &Idle) -> Result<()> {
             idle.cpu.map(|(_, with)| with.as_secs_f64() * 1e3),
         ),
         ("resident_per_connection", "bytes", idle.bytes),
-        ("still_open", "connections", Some(idle.alive as f64)),
+        (
+            "still_open",
+            "connections",
+            idle.alive.map(|alive| alive as f64),
+        ),
     ];
     for (metric, unit, value) in figures {
         let Some(value) = value else { continue };

@@ -55,7 +55,7 @@ type Count = fn(&Run) -> u64;
 /// Runs it on every server and reports.
 pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::candidates(&options.target)?;
-    let servers = launch::open_all(&candidates, &[])?;
+    let servers = launch::open_all(&candidates, &[launch::EVENTS])?;
     let (keys, rounds) = (options.keys(), options.rounds());
     notes.push(
         "one server after the other, never at once; lateness = time of reception - deadline".into(),
@@ -93,7 +93,7 @@ pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
 fn once(options: &ExpiryOptions, server: &Server, round: u32) -> Result<Run> {
     let (keys, spread_ms) = (options.keys(), millis_of(options.spread()));
     let mut client = server.client()?;
-    let _notify = server.set_for_now("notify-keyspace-events", "Ex")?;
+    let _notify = server.publish_expired()?;
     let resident_before = server.pid.and_then(process::resident_bytes);
     let lead = match options.lead {
         Some(lead) => lead,

@@ -17,6 +17,9 @@ use crate::options::{Program, Target};
 /// How long a started server may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(15);
 
+/// The setting that makes servers publish `expired` events.
+pub(crate) const EVENTS: (&str, &str) = ("notify-keyspace-events", "Ex");
+
 /// A server that can be measured, not yet opened.
 #[derive(Debug, Clone)]
 pub(crate) enum Candidate {
@@ -248,8 +251,14 @@ impl Server {
     /// A server that runs already.
     fn at(addr: SocketAddr, password: Option<String>) -> Result<Self> {
         let mut client = Client::connect(addr, password.as_deref())?;
-        let info = client.text(&["INFO", "server"])?;
-        let identity = Identity::read(&info);
+        // A server without INFO can still be measured, though not named.
+        let answer = client.command(&["INFO", "server"])?;
+        let info = if answer.is_error() {
+            &[]
+        } else {
+            answer.as_bytes().unwrap_or_default()
+        };
+        let identity = Identity::read(&String::from_utf8_lossy(info));
         // INFO tells the process, which is only ours to read when the server is on this machine.
         let pid = identity.pid.filter(|_| addr.ip().is_loopback());
         Ok(Self {
@@ -289,11 +298,13 @@ impl Server {
             source,
         })?;
         let pid = Pid::from_child(&child);
+        let leftovers = directory.path().to_owned();
         let mut process = Process {
             child,
             guard: Some(Guard::new(move || {
                 // Nothing it holds is worth a clean shutdown.
                 let _ = kill_process(pid, Signal::KILL);
+                let _ = fs::remove_dir_all(&leftovers);
             })),
         };
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -320,6 +331,10 @@ impl Server {
         server.pid = Some(pid);
         server.started = true;
         if program == Program::Punctual {
+            if !server.ours {
+                // Whatever it calls itself, it was started as punctual.
+                server.product = "punctual".into();
+            }
             server.ours = true;
             server.label = "punctual".into();
         }
@@ -338,19 +353,24 @@ impl Server {
         self.password.as_deref()
     }
 
-    /// Sets a setting until the returned guard is dropped, or a signal ends the run.
-    pub(crate) fn set_for_now(&self, name: &str, value: &str) -> Result<Guard> {
+    /// Has the server publish `expired` events until the returned guard is dropped, or a signal ends
+    /// the run. One that we started does so from the start, see [`EVENTS`].
+    pub(crate) fn publish_expired(&self) -> Result<Option<Guard>> {
+        if self.started {
+            return Ok(None);
+        }
+        let (name, value) = EVENTS;
         let mut client = self.client()?;
         let before = client.setting(name)?.unwrap_or_default();
         client.expect(&["CONFIG", "SET", name, value])?;
-        let (addr, password, name) = (self.addr, self.password.clone(), name.to_owned());
-        Ok(Guard::new(move || {
+        let (addr, password) = (self.addr, self.password.clone());
+        Ok(Some(Guard::new(move || {
             let restored = Client::connect(addr, password.as_deref())
-                .and_then(|mut client| client.expect(&["CONFIG", "SET", &name, &before]));
+                .and_then(|mut client| client.expect(&["CONFIG", "SET", name, &before]));
             if let Err(error) = restored {
                 eprintln!("punctual bench: {name} could not be set back to \"{before}\": {error}");
             }
-        }))
+        })))
     }
 }
 
@@ -372,9 +392,12 @@ impl Identity {
         };
         let mut identity = Self {
             name: "redis".into(),
-            version: field("redis_version").unwrap_or_else(|| "of unknown version".into()),
+            version: field("redis_version").unwrap_or_else(|| "(unknown)".into()),
             pid: field("process_id").and_then(|pid| Pid::from_raw(pid.parse().ok()?)),
         };
+        if let Some(name) = field("server_name").filter(|name| !name.is_empty()) {
+            identity.name = name;
+        }
         for name in ["punctual", "valkey", "dragonfly"] {
             if let Some(version) = field(&format!("{name}_version")) {
                 identity.name = name.into();

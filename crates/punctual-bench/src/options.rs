@@ -7,6 +7,19 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::workload;
 
+const EXAMPLES: &str = "\
+Examples:
+  punctual bench expiry                how late `expired` events arrive: 1M keys over 45 s
+  punctual bench expiry --storm        1M keys due in one millisecond, while a client reads
+  punctual bench server                server CPU per command
+  punctual bench server --memory       bytes per key
+  punctual bench server --threads 1,2,4
+  punctual bench server --idle 10000
+
+By default this program and, where it is installed, a redis-server are started for the run and
+measured one after the other. --quick makes each run short; `punctual bench expiry --help` and
+`punctual bench server --help` tell more.";
+
 const EXPIRY_EXAMPLES: &str = "\
 Examples:
   punctual bench expiry                            1M keys over 45 s, this program and redis-server
@@ -40,7 +53,8 @@ throughput and latency alone. A server that already runs keeps the keys that the
     bin_name = "punctual bench",
     version,
     subcommand_required = true,
-    after_help = "`punctual bench expiry --help` and `punctual bench server --help` show examples."
+    max_term_width = 100,
+    after_help = EXAMPLES
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

@@ -54,7 +54,9 @@ type Count = fn(&Run) -> u64;
 /// Runs it on every server and reports.
 pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::candidates(&options.target)?;
-    let servers = launch::open_all(&candidates, &[])?;
+    let events = [launch::EVENTS];
+    let settings = if options.events { &events[..] } else { &[] };
+    let servers = launch::open_all(&candidates, settings)?;
     let (keys, rounds) = (options.keys(), options.rounds());
     notes.push("one server after the other, never at once".into());
     notes.push(format!(
@@ -87,7 +89,7 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
     let hidden = indicatif::ProgressBar::hidden();
     let receiver = match options.events {
         true => Some((
-            server.set_for_now("notify-keyspace-events", "Ex")?,
+            server.publish_expired()?,
             Receiver::subscribe(server, keys)?,
         )),
         false => None,
