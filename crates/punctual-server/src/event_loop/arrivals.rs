@@ -1,0 +1,202 @@
+//! How connections come to an event loop and how they go.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mio::{Interest, Token};
+use punctual::DeadlineQueue;
+use punctual_store::Now;
+
+use super::{EventLoop, LISTENERS};
+use crate::clients::{ClientInfo, ClientNames};
+use crate::connection::Connection;
+use crate::listener::{Arrival, Listener};
+use crate::log;
+use crate::mailbox::Order;
+use crate::pubsub::Kind;
+use crate::session::Session;
+
+/// Connections accepted in one turn.
+const ACCEPTS_A_TURN: usize = 256;
+
+const PROTECTED_MODE: &str = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a default user password. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.";
+
+impl EventLoop {
+    pub(super) fn accept(&mut self, listener: usize, now: Now) {
+        for _ in 0..ACCEPTS_A_TURN {
+            match self.listeners[listener].accept() {
+                Ok(arrival) => self.admit(arrival, now),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    log::warning!(self.shared.logger, "Accepting client connection: {e}");
+                    return;
+                }
+            }
+        }
+        // More may wait, and readiness is told once: ask again.
+        let token = Token(LISTENERS - listener);
+        let source = self.listeners[listener].source();
+        if let Err(e) = self.poll.registry().reregister(source, token, Interest::READABLE) {
+            log::warning!(self.shared.logger, "Listening on: {e}");
+        }
+    }
+
+    /// Listens on these TCP sockets instead of those before.
+    pub(super) fn listen(&mut self, listeners: Vec<Listener>) {
+        let mut all: Vec<Listener> = std::mem::take(&mut self.listeners);
+        for listener in &mut all {
+            // Registered again below, or closed.
+            let _ = self.poll.registry().deregister(listener.source());
+        }
+        all.retain(|l| l.tcp_addr().is_none());
+        all.extend(listeners);
+        for (i, listener) in all.iter_mut().enumerate() {
+            let token = Token(LISTENERS - i);
+            let source = listener.source();
+            if let Err(e) = self.poll.registry().register(source, token, Interest::READABLE) {
+                log::warning!(self.shared.logger, "Listening on: {e}");
+            }
+        }
+        self.listeners = all;
+    }
+
+    /// Lets a connection in, or says why not; gives it to a loop.
+    pub(super) fn admit(&mut self, arrival: Arrival, now: Now) {
+        let stats = &self.shared.stats[self.number];
+        stats.connections.add(1);
+        if !self.shared.clients.admit(self.settings.max_clients) {
+            stats.rejected_connections.add(1);
+            return arrival.refuse("ERR max number of clients reached");
+        }
+        if self.settings.protected_mode && self.settings.requirepass.is_none() && !arrival.local {
+            self.shared.clients.leave();
+            stats.rejected_connections.add(1);
+            return arrival.refuse(PROTECTED_MODE);
+        }
+        arrival.set_keepalive(self.settings.tcp_keepalive_s);
+        let next = self.shared.next_loop.fetch_add(1, Ordering::Relaxed) % self.shared.mailboxes.len();
+        if next == self.number {
+            self.serve(arrival, now);
+        } else {
+            self.shared.mailboxes[next].order(Order::Serve(arrival));
+        }
+    }
+
+    /// Makes a connection one of this loop's.
+    pub(super) fn serve(&mut self, mut arrival: Arrival, now: Now) {
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let source = arrival.socket.source();
+        if let Err(e) = self.poll.registry().register(source, Token(slot), interest) {
+            log::warning!(self.shared.logger, "Registering a client connection: {e}");
+            self.free_slots.push(slot);
+            self.shared.clients.leave();
+            return;
+        }
+        let info = Arc::new(ClientInfo {
+            id: self.shared.clients.next_id(),
+            addr: arrival.addr,
+            laddr: arrival.laddr,
+            fd: arrival.fd,
+            unix: arrival.unix,
+            local: arrival.local,
+            loop_number: self.number,
+            slot,
+            created_ms: now.read_ms(),
+            seen_ms: now.read_ms().into(),
+            db: 0.into(),
+            query_bytes: 0.into(),
+            output_bytes: 0.into(),
+            last_command: 0.into(),
+            resp: 2.into(),
+            channels: 0.into(),
+            patterns: 0.into(),
+            shard_channels: 0.into(),
+            monitor: false.into(),
+            no_evict: false.into(),
+            no_touch: false.into(),
+            net_in: 0.into(),
+            net_out: 0.into(),
+            names: ClientNames::default().into(),
+        });
+        self.shared.clients.add(Arc::clone(&info));
+        let session = Session::new(info, self.settings.requirepass.is_none());
+        self.connections[slot] = Some(Connection::new(arrival.socket, session));
+        self.arm_idle(slot);
+    }
+
+    /// Arms or disarms a connection's idle timer, as `timeout` says.
+    pub(super) fn arm_idle(&mut self, slot: usize) {
+        let timeout_ms = u64::from(self.settings.timeout_s) * 1000;
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        if let Some(key) = connection.idle_timer.take() {
+            self.idle.remove(key);
+        }
+        if timeout_ms > 0 {
+            let at = connection.session.info.seen_ms.load(Ordering::Relaxed) + timeout_ms;
+            connection.idle_timer = Some(self.idle.insert(at, slot));
+        }
+    }
+
+    /// Closes connections that have been idle for too long. A timer looks when it fires whether its client was
+    /// really idle, so a busy client's timer is never touched.
+    pub(super) fn close_idle(&mut self) {
+        if self.idle.is_empty() {
+            return;
+        }
+        let now_ms = self.shared.clock.now().read_ms();
+        let timeout_ms = u64::from(self.settings.timeout_s) * 1000;
+        while let Some(expired) = self.idle.pop_due(now_ms) {
+            let slot = expired.value;
+            let Some(connection) = self.connection(slot) else { continue };
+            connection.idle_timer = None;
+            let session = &connection.session;
+            let seen_ms = session.info.seen_ms.load(Ordering::Relaxed);
+            // Listeners are silent by nature.
+            let exempt = session.subscriptions() > 0 || session.monitor || connection.paused;
+            if !exempt && now_ms >= seen_ms + timeout_ms {
+                log::verbose!(self.shared.logger, "Closing idle client");
+                self.close(slot);
+            } else {
+                let base = if exempt { now_ms } else { seen_ms };
+                let key = self.idle.insert(base + timeout_ms, slot);
+                if let Some(connection) = self.connection(slot) {
+                    connection.idle_timer = Some(key);
+                }
+            }
+        }
+    }
+
+    /// Ends a connection: nothing of it stays.
+    pub(super) fn close(&mut self, slot: usize) {
+        let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
+            return;
+        };
+        if let Some(key) = connection.idle_timer {
+            self.idle.remove(key);
+        }
+        // The kernel forgets a closed socket by itself; deregistering can only fail for one it has forgotten.
+        let _ = self.poll.registry().deregister(connection.socket.source());
+        let session = &connection.session;
+        let (pubsub, id) = (&self.shared.pubsub, session.id);
+        for (kind, topics) in [
+            (Kind::Channel, &session.channels),
+            (Kind::Pattern, &session.patterns),
+            (Kind::Shard, &session.shard_channels),
+        ] {
+            for topic in topics {
+                pubsub.unsubscribe(kind, topic, id);
+            }
+        }
+        self.shared.monitors.remove(session);
+        self.shared.clients.remove(id);
+        self.free_slots.push(slot);
+    }
+}

@@ -1,0 +1,195 @@
+//! From readable sockets to commands that have run.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use punctual_resp::Limits;
+use punctual_store::Turn;
+
+use super::EventLoop;
+use crate::dispatch::{self, Flow};
+use crate::log;
+
+/// Reads from one connection before the others have their turn.
+const READS_A_TURN: usize = 16;
+
+impl EventLoop {
+    /// Reads and runs what a connection has sent, up to a fair share.
+    pub(super) fn read(&mut self, slot: usize, turn: &mut Turn<'_>) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut reads = 0;
+        loop {
+            let Some(connection) = self.connection(slot) else { break };
+            connection.readable = false;
+            if connection.session.closing || connection.ended || connection.paused {
+                break;
+            }
+            match connection.socket.read(&mut buffer) {
+                Ok(0) => {
+                    connection.ended = true;
+                    self.mark_dirty(slot);
+                    break;
+                }
+                Ok(n) => {
+                    self.received(slot, &buffer[..n], turn);
+                    reads += 1;
+                    // A read that did not fill the buffer has emptied the socket.
+                    if n < buffer.len() {
+                        break;
+                    }
+                    if reads == READS_A_TURN {
+                        self.read_again(slot);
+                        break;
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    self.close(slot);
+                    break;
+                }
+            }
+        }
+        self.buffer = buffer;
+        if self.shared.mailboxes.len() > 1 {
+            turn.release();
+        }
+    }
+
+    /// The connection may have more to read: next turn.
+    pub(super) fn read_again(&mut self, slot: usize) {
+        if let Some(connection) = self.connection(slot) {
+            connection.readable = true;
+            self.readable.push(slot);
+        }
+    }
+
+    pub(super) fn received(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn<'_>) {
+        turn.now = self.shared.clock.now();
+        let stats = &self.shared.stats[self.number];
+        stats.net_in.add(bytes.len() as u64);
+        stats.reads.add(1);
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        let info = &connection.session.info;
+        info.seen_ms.store(turn.now.read_ms(), Ordering::Relaxed);
+        info.net_in.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        if connection.out.capacity() == 0 {
+            connection.out = self.spare.pop().unwrap_or_default();
+        }
+        if connection.input.is_empty() {
+            let used = self.run_commands(slot, bytes, turn);
+            if let Some(connection) = self.connection(slot)
+                && used < bytes.len()
+                && !connection.session.closing
+            {
+                connection.keep_input(&bytes[used..]);
+            }
+        } else {
+            connection.keep_input(bytes);
+            self.run_kept(slot, turn);
+        }
+        self.check_input(slot);
+    }
+
+    /// Runs the commands that are complete in a connection's kept input.
+    pub(super) fn run_kept(&mut self, slot: usize, turn: &mut Turn<'_>) {
+        let Some(connection) = self.connection(slot) else { return };
+        let input = std::mem::take(&mut connection.input);
+        let used = self.run_commands(slot, &input, turn);
+        if let Some(connection) = self.connection(slot) {
+            connection.input = input;
+            connection.consume_input(used);
+        }
+    }
+
+    /// Runs the complete commands in `bytes`; how many bytes they took.
+    pub(super) fn run_commands(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn<'_>) -> usize {
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return 0;
+        };
+        let mut limits = Limits {
+            bulk_max: self.settings.max_bulk_len,
+            ..Limits::default()
+        };
+        let mut batch = dispatch::Batch::new(&self.shared, self.number, turn, &self.stopwatch);
+        let mut used = 0;
+        let flow = loop {
+            if connection.session.closing {
+                break Flow::Go;
+            }
+            limits.authenticated = connection.session.authenticated;
+            match connection.parser.parse(&bytes[used..], &limits) {
+                Ok(None) => break Flow::Go,
+                Ok(Some(command)) => {
+                    if !command.args.is_empty()
+                        && batch.run(&mut connection.session, command.args, &mut connection.out)
+                            == Flow::Wait
+                    {
+                        connection.parser.reset();
+                        break Flow::Wait;
+                    }
+                    used += command.consumed;
+                }
+                Err(e) => {
+                    self.shared.stats[self.number].protocol_errors.add(1);
+                    e.write_to(&mut connection.out);
+                    connection.session.closing = true;
+                    break Flow::Go;
+                }
+            }
+        };
+        drop(batch);
+        if flow == Flow::Wait {
+            connection.paused = true;
+            self.paused.push(slot);
+        }
+        self.mark_dirty(slot);
+        used
+    }
+
+    /// A query that never ends is cut off.
+    pub(super) fn check_input(&mut self, slot: usize) {
+        let limit = self.settings.query_buffer_limit;
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        let len = connection.input.len();
+        connection.session.info.query_bytes.store(len as u64, Ordering::Relaxed);
+        if len > limit {
+            self.shared.stats[self.number].input_limit_closed.add(1);
+            log::warning!(self.shared.logger, 
+                "Closing client that reached max query buffer length: id={} addr={}",
+                connection.session.id, connection.session.info.addr
+            );
+            self.close(slot);
+        }
+    }
+
+    /// Lets clients go on whose pause is over.
+    pub(super) fn resume_paused(&mut self, turn: &mut Turn<'_>) {
+        if self.paused.is_empty() && self.shared.pause_until_ms.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let until = self.shared.pause_until_ms.load(Ordering::Acquire);
+        if turn.now.read_ms() < until {
+            return;
+        }
+        // Whoever sees the end first ends it.
+        let _ = self.shared.pause_until_ms.compare_exchange(
+            until,
+            0,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        for slot in std::mem::take(&mut self.paused) {
+            if let Some(connection) = self.connection(slot)
+                && std::mem::take(&mut connection.paused)
+            {
+                self.run_kept(slot, turn);
+                self.read_again(slot);
+            }
+        }
+    }
+}

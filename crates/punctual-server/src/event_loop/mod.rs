@@ -1,0 +1,362 @@
+//! An event loop: one thread, its connections, and the shards whose deadlines it keeps.
+//!
+//! A turn of the loop: read and run what has arrived, expire a bounded batch of what is due, deliver what lies in
+//! the mailbox, write each connection's replies once, and sleep exactly until the next deadline. Neither commands nor
+//! expiries starve the other: while more is due, the loop looks at its sockets between batches without sleeping.
+
+mod arrivals;
+mod intake;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mio::{Events, Interest, Poll, Token};
+use punctual::{DeadlineQueue, Wheel};
+use punctual_store::{Now, Turn};
+
+use crate::alarm::Alarm;
+use crate::config::Settings;
+use crate::connection::{Connection, Flushed, KEPT_OUTPUT, is_exceeded};
+use crate::dispatch;
+use crate::listener::Listener;
+use crate::log;
+use crate::mailbox::{Mail, Order};
+use crate::shared::Shared;
+use crate::sink::LoopSink;
+
+/// Bytes read from a socket at a time.
+const READ_SIZE: usize = 64 << 10;
+/// Steps of expiry between two looks at the sockets: well under a millisecond of work.
+const EXPIRY_BATCH: usize = 1_000;
+/// Output buffers kept for the next replies.
+const SPARE_OUTPUTS: usize = 16;
+
+const WAKER: Token = Token(usize::MAX);
+const ALARM: Token = Token(usize::MAX - 1);
+/// Listeners count down from here.
+const LISTENERS: usize = usize::MAX - 2;
+
+/// What the token of the mailbox's waker must be.
+pub(crate) const WAKER_TOKEN: Token = WAKER;
+
+/// One event loop.
+pub(crate) struct EventLoop {
+    number: usize,
+    shared: Arc<Shared>,
+    settings: Arc<Settings>,
+    settings_version: u64,
+    poll: Poll,
+    alarm: Alarm,
+    listeners: Vec<Listener>,
+    connections: Vec<Option<Connection>>,
+    free_slots: Vec<usize>,
+    /// Slots with output to write.
+    dirty: Vec<usize>,
+    /// Slots that may have more to read.
+    readable: Vec<usize>,
+    /// Slots that wait for CLIENT UNPAUSE.
+    paused: Vec<usize>,
+    /// Idle timeouts, in unix ms.
+    idle: Wheel<usize>,
+    mail: Mail,
+    buffer: Box<[u8]>,
+    spare: Vec<Vec<u8>>,
+    /// Measures how long commands take.
+    stopwatch: quanta::Clock,
+    more_due: bool,
+    stopping: bool,
+}
+
+impl EventLoop {
+    pub(crate) fn new(
+        number: usize,
+        shared: Arc<Shared>,
+        poll: Poll,
+        mut listeners: Vec<Listener>,
+    ) -> io::Result<Self> {
+        let mut alarm = Alarm::new()?;
+        alarm.register(poll.registry(), ALARM)?;
+        for (i, listener) in listeners.iter_mut().enumerate() {
+            poll.registry()
+                .register(listener.source(), Token(LISTENERS - i), Interest::READABLE)?;
+        }
+        Ok(Self {
+            number,
+            settings: shared.settings(),
+            settings_version: shared.settings_version(),
+            shared,
+            poll,
+            alarm,
+            listeners,
+            connections: Vec::new(),
+            free_slots: Vec::new(),
+            dirty: Vec::new(),
+            readable: Vec::new(),
+            paused: Vec::new(),
+            idle: Wheel::new(),
+            mail: Mail::default(),
+            buffer: vec![0; READ_SIZE].into_boxed_slice(),
+            spare: Vec::new(),
+            stopwatch: quanta::Clock::new(),
+            more_due: false,
+            stopping: false,
+        })
+    }
+
+    /// Serves until the server is stopped.
+    pub(crate) fn run(mut self) {
+        let mut events = Events::with_capacity(1024);
+        while !self.stopping {
+            let timeout = self.prepare_sleep();
+            if let Err(e) = self.poll.poll(&mut events, timeout)
+                && e.kind() != io::ErrorKind::Interrupted
+            {
+                log::warning!(self.shared.logger, "Waiting for events failed: {e}");
+                self.shared.stop();
+                break;
+            }
+            self.shared.mailboxes[self.number]
+                .sleeping_until
+                .store(0, Ordering::SeqCst);
+            self.turn(&events);
+        }
+        for slot in 0..self.connections.len() {
+            self.flush(slot);
+            self.close(slot);
+        }
+    }
+
+    /// When something must be done by this loop, in unix ms; `u64::MAX`: never.
+    fn next_wakeup_ms(&self) -> u64 {
+        let loops = self.shared.mailboxes.len();
+        let keys = if self.expiry_is_paused(self.shared.clock.now()) {
+            None
+        } else {
+            (self.number..self.shared.store.shards())
+                .step_by(loops)
+                .filter_map(|shard| self.shared.store.next_wakeup(shard))
+                .min()
+        };
+        let pause = match self.shared.pause_until_ms.load(Ordering::Acquire) {
+            0 => None,
+            until => Some(until),
+        };
+        [keys, self.idle.next_wakeup(), pause]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
+    /// Sets the alarm; zero if there is something to do at once.
+    fn prepare_sleep(&mut self) -> Option<Duration> {
+        if self.more_due || !self.readable.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let mailbox = &self.shared.mailboxes[self.number];
+        let wakeup = self.next_wakeup_ms();
+        // Whoever changes a shard's wake-up or leaves mail after this line sees that the loop may sleep, and rings;
+        // what came before it is seen by the second look.
+        mailbox.sleeping_until.store(wakeup.max(1), Ordering::SeqCst);
+        let wakeup = wakeup.min(self.next_wakeup_ms());
+        if mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
+            return Some(Duration::ZERO);
+        }
+        if self.shared.clock.is_virtual() {
+            // Only an order moves this clock.
+            let due = self.shared.clock.now().is_due(wakeup);
+            return due.then_some(Duration::ZERO);
+        }
+        self.alarm.set(wakeup)
+    }
+
+    fn turn(&mut self, events: &Events) {
+        let shared = Arc::clone(&self.shared);
+        let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
+        let now = shared.clock.now();
+        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
+        for event in events {
+            match event.token() {
+                WAKER => {}
+                ALARM => self.alarm.rang(),
+                Token(t) if t > LISTENERS - self.listeners.len() => self.accept(LISTENERS - t, now),
+                Token(slot) => {
+                    if event.is_readable() || event.is_read_closed() {
+                        self.read(slot, &mut turn);
+                    }
+                    if event.is_writable() {
+                        self.mark_dirty(slot);
+                    }
+                }
+            }
+        }
+        for slot in std::mem::take(&mut self.readable) {
+            if self.connection(slot).is_some_and(|c| c.readable) {
+                self.read(slot, &mut turn);
+            }
+        }
+        self.expire(&mut turn);
+        self.resume_paused(&mut turn);
+        turn.release();
+        self.count(&turn);
+        let discarded = std::mem::take(&mut turn.discarded);
+        drop(turn);
+        dispatch::drop_aside(discarded);
+        self.collect_mail();
+        self.close_idle();
+        for slot in std::mem::take(&mut self.dirty) {
+            self.flush(slot);
+        }
+        self.shared.stats[self.number].turns.add(1);
+    }
+
+    /// Adds a turn's counts to the loop's.
+    fn count(&self, turn: &Turn<'_>) {
+        let (stats, counted) = (&self.shared.stats[self.number], turn.stats);
+        stats.hits.add(counted.hits);
+        stats.misses.add(counted.misses);
+        stats.expired.add(counted.expired);
+        stats.dirty.add(counted.dirty);
+    }
+
+    /// Expires one batch of what is due in the shards of this loop.
+    fn expire(&mut self, turn: &mut Turn<'_>) {
+        self.more_due = false;
+        let shared = Arc::clone(&self.shared);
+        turn.now = shared.clock.now();
+        if self.expiry_is_paused(turn.now) {
+            return;
+        }
+        let mut budget = EXPIRY_BATCH;
+        for shard in (self.number..shared.store.shards()).step_by(shared.mailboxes.len()) {
+            // Deadlines that this very turn has set are not in the shard's wake-up yet: they count after it.
+            let due = shared.store.next_wakeup(shard).is_some_and(|at| turn.now.is_due(at));
+            if due && !turn.expire(shard, &mut budget) {
+                self.more_due = true;
+                return;
+            }
+        }
+    }
+
+    /// CLIENT PAUSE also holds back expiry, so that a dataset stands still.
+    fn expiry_is_paused(&self, now: Now) -> bool {
+        now.read_ms() < self.shared.pause_until_ms.load(Ordering::Acquire)
+    }
+
+    fn connection(&mut self, slot: usize) -> Option<&mut Connection> {
+        self.connections.get_mut(slot)?.as_mut()
+    }
+
+    fn mark_dirty(&mut self, slot: usize) {
+        if let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut)
+            && !connection.dirty
+        {
+            connection.dirty = true;
+            self.dirty.push(slot);
+        }
+    }
+
+    /// Does what lies in the mailbox.
+    fn collect_mail(&mut self) {
+        if !self.shared.mailboxes[self.number].is_full() {
+            return;
+        }
+        let mut mail = std::mem::take(&mut self.mail);
+        let shared = Arc::clone(&self.shared);
+        shared.mailboxes[self.number].collect(&mut mail);
+        for (to, bytes) in mail.deliveries() {
+            if let Some(connection) = self.connection(to.slot)
+                && connection.session.id == to.client
+            {
+                connection.out.extend_from_slice(bytes);
+                self.mark_dirty(to.slot);
+            }
+        }
+        let now = shared.clock.now();
+        for order in mail.orders.drain(..) {
+            match order {
+                Order::Serve(arrival) => self.serve(arrival, now),
+                Order::Listen(listeners) => self.listen(listeners),
+                Order::Kill(id) => {
+                    let slot = shared.clients.get(id).map(|info| info.slot);
+                    if let Some(slot) = slot
+                        && self.connection(slot).is_some_and(|c| c.session.id == id)
+                    {
+                        self.close(slot);
+                    }
+                }
+                Order::Reconfigure => self.reconfigure(),
+                // The next turn looks at the pause, or at the clock.
+                Order::Resume | Order::ClockMoved => self.more_due = true,
+                Order::Stop => self.stopping = true,
+            }
+        }
+        mail.clear();
+        self.mail = mail;
+    }
+
+    fn reconfigure(&mut self) {
+        let version = self.shared.settings_version();
+        if version != self.settings_version {
+            self.settings_version = version;
+            self.settings = self.shared.settings();
+            for slot in 0..self.connections.len() {
+                self.arm_idle(slot);
+            }
+        }
+    }
+
+    /// Writes a connection's output once; closes it if that was the last.
+    fn flush(&mut self, slot: usize) {
+        let limits = self.settings.output_limits;
+        let now_ms = self.shared.clock.now().read_ms();
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        connection.dirty = false;
+        if connection.out.is_empty() && !connection.ended && !connection.session.closing {
+            return;
+        }
+        let mut sent = 0;
+        let flushed = connection.flush(&mut sent);
+        let stats = &self.shared.stats[self.number];
+        stats.net_out.add(sent);
+        stats.writes.add(1);
+        let left = connection.unwritten() as u64;
+        let info = &connection.session.info;
+        info.net_out.fetch_add(sent, Ordering::Relaxed);
+        info.output_bytes.store(left, Ordering::Relaxed);
+        match flushed {
+            Flushed::Broken => self.close(slot),
+            Flushed::All => {
+                connection.over_soft_since = None;
+                let out = std::mem::take(&mut connection.out);
+                if connection.session.closing || connection.ended {
+                    self.close(slot);
+                }
+                if out.capacity() <= KEPT_OUTPUT && self.spare.len() < SPARE_OUTPUTS {
+                    self.spare.push(out);
+                }
+            }
+            Flushed::Blocked => {
+                let class = if connection.session.subscriptions() > 0 {
+                    Settings::OUTPUT_PUBSUB
+                } else {
+                    Settings::OUTPUT_NORMAL
+                };
+                if is_exceeded(limits[class], left, now_ms, &mut connection.over_soft_since) {
+                    self.shared.stats[self.number].output_limit_closed.add(1);
+                    log::warning!(self.shared.logger, 
+                        "Client id={} addr={} scheduled to be closed ASAP for overcoming of output buffer limits.",
+                        connection.session.id, connection.session.info.addr
+                    );
+                    self.close(slot);
+                }
+            }
+        }
+    }
+
+}
+
