@@ -130,14 +130,15 @@ mod tests {
     use crate::events::{Classes, Sink};
     use crate::{Now, Store, StoreOptions, Turn};
 
-    /// Deadlines in the order in which their keys went, with the database.
+    /// Deadlines in the order in which their keys went, with the database; and the greatest lateness.
     #[derive(Default)]
-    struct Gone(Vec<(u64, usize)>);
+    struct Gone(Vec<(u64, usize)>, u64);
 
     impl Sink for Gone {
         fn keyspace(&mut self, _: usize, _: Classes, _: &str, _: &[u8]) {}
-        fn expired(&mut self, _: Now, db: usize, _: &[u8], _: Option<&[u8]>, deadline_ms: u64) {
+        fn expired(&mut self, now: Now, db: usize, _: &[u8], _: Option<&[u8]>, deadline_ms: u64) {
             self.0.push((deadline_ms, db));
+            self.1 = self.1.max(now.read_ms() - deadline_ms);
         }
         fn wake(&mut self, _: usize, _: u64) {}
     }
@@ -189,6 +190,7 @@ mod tests {
         assert_eq!(turn.now, Now::from_ms(1_500_000));
         assert_eq!(turn.next_deadline(), None);
         drop(turn);
+        assert_eq!(gone.1, 0, "each key went at its deadline");
         let mut expected: Vec<(u64, usize)> = (0..100_000)
             .map(|n| (spread(n), (n % 3) as usize))
             .collect();
@@ -218,7 +220,7 @@ mod tests {
     /// What was due before the advance began goes in order too, though the instant never steps back.
     #[test]
     fn overdue_keys_go_in_order() {
-        let store = filled(8, 1_000, |n| 2_000 + n * 7919 % 1_000);
+        let store = filled(8, 1_000, |n| 2_000 + n * 7919 % 100);
         let mut gone = Gone::default();
         let mut turn = Turn::new(&store, Now::from_ms(50_000), &mut gone, Classes::none());
         turn.advance(Now::from_ms(50_001));
