@@ -13,6 +13,7 @@ use punctual_store::{Error, Turn};
 use quanta::Clock;
 
 use crate::call::Call;
+use crate::lookahead::Ahead;
 use crate::monitor;
 use crate::session::{ReplyMode, Session};
 use crate::shared::Shared;
@@ -78,6 +79,12 @@ impl<'a, 's> Batch<'a, 's> {
             silence(session, mode, out, start);
         }
         flow
+    }
+
+    /// Fetches the first keys of these commands side by side. A guess that is wrong costs a look.
+    pub(crate) fn warm(&mut self, session: &Session, ahead: &Ahead<'_>) {
+        let keys = ahead.iter().filter_map(|c| c.args.get(1));
+        self.turn.warm(session.db, keys);
     }
 
     fn refuse(&self, session: &Session, error: &Error, out: &mut Vec<u8>) {

@@ -15,6 +15,7 @@ mod dispatch;
 mod event_loop;
 mod listener;
 pub mod log;
+mod lookahead;
 mod mailbox;
 mod monitor;
 mod process;

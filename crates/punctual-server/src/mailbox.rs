@@ -2,6 +2,9 @@
 //!
 //! Bytes that go to several clients of a loop are kept once. The loop empties its mailbox once a turn. Whoever
 //! leaves something for a loop that may sleep rings; one ring is enough until the loop has looked.
+//!
+//! A subscriber that runs commands is *attended*: what is left for it meanwhile is kept apart, so that the loop can
+//! put it between that client's replies, where it belongs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -17,7 +20,12 @@ pub(crate) enum Order {
     /// Listen here on TCP from now on, and nowhere else.
     Listen(Vec<Listener>),
     /// Close this client (CLIENT KILL).
-    Kill(u64),
+    Kill {
+        /// Its number.
+        client: u64,
+        /// Its place in the loop.
+        slot: usize,
+    },
     /// The configuration has changed: look at it again.
     Reconfigure,
     /// CLIENT PAUSE or UNPAUSE: look at the clients that wait.
@@ -43,6 +51,10 @@ pub(crate) struct Mail {
     bytes: Vec<u8>,
     deliveries: Vec<Delivery>,
     pub(crate) orders: Vec<Order>,
+    /// The client whose messages are kept apart; 0: none.
+    attended: u64,
+    /// Its messages.
+    apart: Vec<u8>,
 }
 
 impl Mail {
@@ -67,6 +79,8 @@ pub struct Mailbox {
     mail: Mutex<Mail>,
     /// Something lies in it.
     full: AtomicBool,
+    /// Something lies in it for the client that is attended.
+    apart: AtomicBool,
     waker: Waker,
     /// Unix ms at which the loop will look by itself; 0 while it is awake.
     pub(crate) sleeping_until: AtomicU64,
@@ -77,6 +91,7 @@ impl Mailbox {
         Self {
             mail: Mutex::default(),
             full: AtomicBool::new(false),
+            apart: AtomicBool::new(false),
             waker,
             sleeping_until: AtomicU64::new(0),
         }
@@ -84,18 +99,63 @@ impl Mailbox {
 
     /// Leaves the same bytes for several clients of this loop.
     pub(crate) fn deliver(&self, bytes: &[u8], clients: impl Iterator<Item = (u64, usize)>) {
-        let mut mail = self.mail.lock();
+        let mut guard = self.mail.lock();
+        let mail = &mut *guard;
         let start = mail.bytes.len();
-        mail.bytes.extend_from_slice(bytes);
-        let end = mail.bytes.len();
-        mail.deliveries.extend(clients.map(|(client, slot)| Delivery {
-            client,
-            slot,
-            start,
-            end,
-        }));
-        drop(mail);
-        self.ring();
+        let end = start + bytes.len();
+        let before = mail.deliveries.len();
+        for (client, slot) in clients {
+            if client == mail.attended {
+                mail.apart.extend_from_slice(bytes);
+                self.apart.store(true, Ordering::Release);
+            } else {
+                mail.deliveries.push(Delivery {
+                    client,
+                    slot,
+                    start,
+                    end,
+                });
+            }
+        }
+        if mail.deliveries.len() > before {
+            mail.bytes.extend_from_slice(bytes);
+            drop(guard);
+            self.ring();
+        }
+    }
+
+    /// From now on, what is left for `client` is kept apart; what lies here for it goes to `out`.
+    /// Only its loop calls this. O(deliveries).
+    pub(crate) fn attend(&self, client: u64, out: &mut Vec<u8>) {
+        let mut guard = self.mail.lock();
+        let mail = &mut *guard;
+        debug_assert_eq!(mail.attended, 0, "one client runs at a time");
+        mail.attended = client;
+        mail.deliveries.retain(|d| {
+            if d.client == client {
+                out.extend_from_slice(&mail.bytes[d.start..d.end]);
+            }
+            d.client != client
+        });
+    }
+
+    /// Moves what was kept apart to `out`. One look if there is nothing.
+    #[inline]
+    pub(crate) fn take_apart(&self, out: &mut Vec<u8>) {
+        if self.apart.load(Ordering::Acquire) {
+            let mut mail = self.mail.lock();
+            out.append(&mut mail.apart);
+            self.apart.store(false, Ordering::Release);
+        }
+    }
+
+    /// Ends [`Mailbox::attend`]; what is still kept apart goes to `out`.
+    pub(crate) fn leave(&self, out: &mut Vec<u8>) {
+        let mut mail = self.mail.lock();
+        mail.attended = 0;
+        out.append(&mut mail.apart);
+        mail.apart = Vec::new();
+        self.apart.store(false, Ordering::Release);
     }
 
     /// Leaves an order.

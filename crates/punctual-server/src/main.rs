@@ -46,6 +46,8 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
+    // As Redis: huge pages keep memory resident that has been given back. A kernel that cannot do this has none.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     match serve(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

@@ -5,6 +5,7 @@ use crate::db::{Db, Id};
 use crate::events::Classes;
 use crate::index::Hash;
 use crate::records::Record;
+use crate::shard::Touched;
 use crate::time::Now;
 use crate::turn::Cx;
 use crate::value::Value;
@@ -45,6 +46,7 @@ impl<'s> Cx<'_, 's> {
     /// If the command's row does not name the key.
     #[inline]
     pub fn db_of_in(&mut self, db: usize, key: &[u8]) -> &mut Db {
+        self.touch_other(db);
         let number = self.turn.shard_of(key);
         self.turn.shard_db(number, db)
     }
@@ -70,6 +72,7 @@ impl<'s> Cx<'_, 's> {
 
     #[inline]
     fn seek_in(&mut self, db: usize, key: &[u8], touch: bool) -> (Place, Option<Id>) {
+        self.touch_other(db);
         let now = self.turn.now;
         let access_s = self.access_s();
         let shard = self.turn.shard_of(key);
@@ -207,6 +210,14 @@ impl<'s> Cx<'_, 's> {
     /// Counts changes to the keyspace.
     pub fn changed(&mut self, count: u64) {
         self.turn.stats.dirty += count;
+    }
+
+    /// The turn knows that the client's database may change; another one must be told.
+    #[inline]
+    fn touch_other(&mut self, db: usize) {
+        if db != self.db {
+            self.turn.touch(Touched::Any);
+        }
     }
 
     /// Seconds of the clock, for a key's last use.

@@ -7,11 +7,16 @@
 use ahash::RandomState;
 use punctual::queue::wheel::{RawWheel, Step};
 
+use smallvec::SmallVec;
+
 use crate::index::{Hash, Index};
 use crate::key::Key;
 use crate::records::{NEVER, RECORD_BYTES, Record, Records};
 use crate::time::Now;
 use crate::value::Value;
+
+/// Keys that are best warmed at a time: about as many as the processor loads at once.
+pub const WARM_MAX: usize = 16;
 
 /// Index of a key's record in its database: valid until the key is removed.
 pub type Id = u32;
@@ -94,6 +99,35 @@ impl Db {
     #[inline]
     pub fn hash(&self, key: &[u8]) -> Hash {
         Hash::new(self.hasher.hash_one(key))
+    }
+
+    /// Brings what look-ups of `keys` will need into the cache, all of them side by side: a pipeline of look-ups would
+    /// wait for memory one after the other. Changes nothing.
+    pub(crate) fn warm<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+        // A small database is in the cache anyway.
+        const FEW: usize = 8_000;
+        if self.len() < FEW {
+            return;
+        }
+        // Each loop's loads do not depend on one another, so they run at once; the sums keep them alive.
+        let mut sum = 0;
+        let hashes: SmallVec<[Hash; WARM_MAX]> = keys.map(|key| self.hash(key)).collect();
+        for hash in &hashes {
+            sum ^= self.index.warm(*hash);
+        }
+        std::hint::black_box(sum);
+        let ids: SmallVec<[Id; WARM_MAX]> =
+            hashes.iter().filter_map(|h| self.index.candidate(*h)).collect();
+        let mut sum = 0;
+        for id in &ids {
+            sum ^= self.records.get(*id).map_or(0, |r| r.stamp);
+        }
+        std::hint::black_box(sum);
+        let mut sum = 0;
+        for id in &ids {
+            sum ^= self.records.get(*id).map_or(0, |r| r.value.warm());
+        }
+        std::hint::black_box(sum);
     }
 
     /// The record of `id`.

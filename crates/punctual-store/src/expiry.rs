@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 use crate::db::{Expiry, Id};
 use crate::events::Classes;
 use crate::records::Record;
+use crate::shard::Touched;
 use crate::time::Now;
 use crate::turn::Turn;
 
@@ -21,6 +22,7 @@ impl Turn<'_> {
     /// in one do not keep another's few waiting. O(budget + databases).
     pub fn expire(&mut self, number: usize, budget: &mut usize) -> bool {
         self.lock_one(number);
+        self.touch(Touched::Any);
         let now = self.now;
         loop {
             let mut all_gone = true;
@@ -66,6 +68,7 @@ impl Turn<'_> {
     /// A command met a due key: it goes now.
     #[cold]
     pub(crate) fn expire_touched(&mut self, db: usize, key: &[u8], id: Id) {
+        self.touch(Touched::One(db));
         self.expire_met(self.store.shard_of(key), db, id);
     }
 
@@ -92,6 +95,7 @@ impl Turn<'_> {
     pub fn advance(&mut self, to: Now) {
         if self.store.active_expire() {
             self.lock_all();
+            self.touch(Touched::Any);
             let mut heads: BinaryHeap<Reverse<(u64, usize, usize)>> = BinaryHeap::new();
             for (number, shard) in self.held_shards() {
                 for (db, part) in shard.dbs.iter_mut().enumerate() {

@@ -237,6 +237,22 @@ impl Index {
         self.parts[self.part_of(hash.place)].find(hash, is)
     }
 
+    /// Touches what a look-up of `hash` will touch first, and waits for nothing. The value means nothing.
+    #[inline]
+    pub(crate) fn warm(&self, hash: Hash) -> u8 {
+        let part = &self.parts[self.part_of(hash.place)];
+        part.chunks[part.home(hash.place)].tags[0]
+    }
+
+    /// The first index that may be the wanted one.
+    #[inline]
+    pub(crate) fn candidate(&self, hash: Hash) -> Option<u32> {
+        let part = &self.parts[self.part_of(hash.place)];
+        let chunk = &part.chunks[part.home(hash.place)];
+        let bits = chunk.matching(hash.tag);
+        (bits != 0).then(|| chunk.indices[bits.trailing_zeros() as usize])
+    }
+
     /// Adds an index that is not there yet. `place_of` gives any index's hash place.
     /// O(1) amortised; at most O([`PART_MAX`]) when a part grows or splits.
     pub fn insert(&mut self, hash: Hash, index: u32, place_of: impl Fn(u32) -> u32) {

@@ -12,7 +12,7 @@ use crate::value::Value;
 /// No deadline.
 pub const NEVER: u64 = u64::MAX;
 
-const PAGE_BITS: u32 = 9;
+const PAGE_BITS: u32 = 8;
 const PAGE: usize = 1 << PAGE_BITS;
 const WORDS: usize = PAGE / 64;
 
@@ -38,27 +38,34 @@ struct Slot(Option<Record>);
 pub const RECORD_BYTES: usize = size_of::<Slot>();
 const _: () = assert!(RECORD_BYTES == 64, "a key must stay one cache line");
 
-struct Page {
-    slots: Box<[Slot]>,
+/// The places of a page; a page that was given back has none.
+type Page = Box<[Slot]>;
+
+fn new_page() -> Page {
+    (0..PAGE).map(|_| Slot(None)).collect()
+}
+
+/// Which places of a page are free.
+struct Room {
     /// Bit i of word w: place 64 w + i is free.
     free: [u64; WORDS],
     used: usize,
 }
 
-impl Page {
-    fn new() -> Self {
-        Self {
-            slots: (0..PAGE).map(|_| Slot(None)).collect(),
-            free: [u64::MAX; WORDS],
-            used: 0,
-        }
-    }
+impl Room {
+    const EMPTY: Self = Self {
+        free: [u64::MAX; WORDS],
+        used: 0,
+    };
 }
 
 /// All records of one database.
 #[derive(Default)]
 pub struct Records {
-    pages: Vec<Option<Page>>,
+    /// Apart from `rooms`: a look-up needs the places only.
+    pages: Vec<Page>,
+    /// By page number.
+    rooms: Vec<Room>,
     /// Pages that may have room, each at most once; the last is filled first.
     open: Vec<u32>,
     /// Page numbers that hold no page.
@@ -80,14 +87,14 @@ impl Records {
     #[inline]
     pub fn get(&self, index: u32) -> Option<&Record> {
         let (page, slot) = split(index);
-        self.pages.get(page)?.as_ref()?.slots[slot].0.as_ref()
+        self.pages.get(page)?.get(slot)?.0.as_ref()
     }
 
     /// The record at `index` to be changed, if there is one. O(1).
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> Option<&mut Record> {
         let (page, slot) = split(index);
-        self.pages.get_mut(page)?.as_mut()?.slots[slot].0.as_mut()
+        self.pages.get_mut(page)?.get_mut(slot)?.0.as_mut()
     }
 
     /// Adds a record and gives its index. O(1), O(page) when a page is added.
@@ -99,28 +106,27 @@ impl Records {
             Some(&number) => number,
             None => {
                 let number = self.gaps.pop().unwrap_or_else(|| {
-                    self.pages.push(None);
+                    self.pages.push(Page::default());
+                    self.rooms.push(Room::EMPTY);
                     u32::try_from(self.pages.len() - 1).expect("pages fit u32")
                 });
                 assert!(number < 1 << (32 - PAGE_BITS), "2^32 keys in one shard");
-                self.pages[number as usize] = Some(Page::new());
+                self.pages[number as usize] = new_page();
                 self.open.push(number);
                 number
             }
         };
-        let page = self.pages[number as usize]
-            .as_mut()
-            .expect("open pages exist");
-        let word = page
+        let room = &mut self.rooms[number as usize];
+        let word = room
             .free
             .iter()
             .position(|&bits| bits != 0)
             .expect("open pages have room");
-        let slot = word * 64 + page.free[word].trailing_zeros() as usize;
-        page.free[word] &= page.free[word] - 1;
-        page.slots[slot].0 = Some(record);
-        page.used += 1;
-        if page.used == PAGE {
+        let slot = word * 64 + room.free[word].trailing_zeros() as usize;
+        room.free[word] &= room.free[word] - 1;
+        room.used += 1;
+        self.pages[number as usize][slot].0 = Some(record);
+        if room.used == PAGE {
             self.open.pop();
         }
         self.len += 1;
@@ -130,16 +136,16 @@ impl Records {
     /// Takes the record at `index` out. O(1), and O(open pages) when it was its page's last.
     pub fn remove(&mut self, index: u32) -> Option<Record> {
         let (number, slot) = split(index);
-        let page = self.pages.get_mut(number)?.as_mut()?;
-        let record = page.slots[slot].0.take()?;
-        if page.used == PAGE {
+        let record = self.pages.get_mut(number)?.get_mut(slot)?.0.take()?;
+        let room = &mut self.rooms[number];
+        if room.used == PAGE {
             self.open.push(number as u32);
         }
-        page.free[slot / 64] |= 1 << (slot % 64);
-        page.used -= 1;
+        room.free[slot / 64] |= 1 << (slot % 64);
+        room.used -= 1;
         self.len -= 1;
-        if page.used == 0 {
-            self.pages[number] = None;
+        if room.used == 0 {
+            self.pages[number] = Page::default();
             // Emptied pages are mostly the last opened ones, so look from the end.
             if let Some(at) = self.open.iter().rposition(|&n| n == number as u32) {
                 self.open.swap_remove(at);
@@ -152,11 +158,9 @@ impl Records {
     /// All records with their indices, in index order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Record)> {
         self.pages.iter().enumerate().flat_map(|(number, page)| {
-            page.iter().flat_map(move |page| {
-                page.slots.iter().enumerate().filter_map(move |(slot, s)| {
-                    let index = ((number as u32) << PAGE_BITS) | slot as u32;
-                    Some((index, s.0.as_ref()?))
-                })
+            page.iter().enumerate().filter_map(move |(slot, s)| {
+                let index = ((number as u32) << PAGE_BITS) | slot as u32;
+                Some((index, s.0.as_ref()?))
             })
         })
     }

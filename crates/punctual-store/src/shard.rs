@@ -43,16 +43,31 @@ pub fn hash_slot(key: &[u8]) -> usize {
 pub struct Shard {
     /// By database number.
     pub dbs: Vec<Db>,
+    /// Each database's wake-up, as it was when last asked: side by side, so that the earliest is found fast.
+    wakeups: Vec<u64>,
+}
+
+/// Which databases' deadlines may have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touched {
+    None,
+    One(usize),
+    Any,
 }
 
 impl Shard {
-    /// Lower bound of the earliest deadline in any database.
-    pub fn next_wakeup(&self) -> u64 {
-        self.dbs
-            .iter()
-            .filter_map(Db::next_wakeup)
-            .min()
-            .unwrap_or(NO_WAKEUP)
+    /// Lower bound of the earliest deadline in any database, when only those in `touched` may have changed since
+    /// this was last asked.
+    pub(crate) fn next_wakeup(&mut self, touched: Touched) -> u64 {
+        let asked = match touched {
+            Touched::None => 0..0,
+            Touched::One(db) => db..db + 1,
+            Touched::Any => 0..self.dbs.len(),
+        };
+        for db in asked {
+            self.wakeups[db] = self.dbs[db].next_wakeup().unwrap_or(NO_WAKEUP);
+        }
+        self.wakeups.iter().copied().min().unwrap_or(NO_WAKEUP)
     }
 }
 
@@ -98,6 +113,7 @@ impl Store {
             .map(|_| Locked {
                 shard: Mutex::new(Shard {
                     dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
+                    wakeups: vec![NO_WAKEUP; databases],
                 }),
                 wakeup: AtomicU64::new(NO_WAKEUP),
             })
@@ -132,7 +148,7 @@ impl Store {
     /// When shard `shard` must be looked at next (unix ms; a lower bound), `None` if it has no deadlines or
     /// active expiry is off. Takes no lock.
     pub fn next_wakeup(&self, shard: usize) -> Option<u64> {
-        let at = self.locked[shard].wakeup.load(Ordering::Acquire);
+        let at = self.locked[shard].wakeup.load(Ordering::SeqCst);
         (at != NO_WAKEUP && self.active_expire()).then_some(at)
     }
 

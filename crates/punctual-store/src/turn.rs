@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::db::Db;
 use crate::error::Error;
 use crate::events::{Classes, Sink};
-use crate::shard::{Shard, Store};
+use crate::shard::{Shard, Store, Touched};
 use crate::spec::{Flags, Row};
 use crate::time::Now;
 
@@ -59,6 +59,8 @@ pub struct Turn<'s> {
     held: Held<'s>,
     /// The shard of all keys that the command names, if that is one: its slot is worked out once a command.
     sole: Option<usize>,
+    /// Databases whose deadlines may have changed in the shards that are held.
+    touched: Touched,
 }
 
 impl<'s> Turn<'s> {
@@ -73,15 +75,21 @@ impl<'s> Turn<'s> {
             discarded: Vec::new(),
             held: SmallVec::new(),
             sole: None,
+            touched: Touched::None,
         }
     }
 
     /// Unlocks everything, and tells the sink about wake-ups that became earlier.
     pub fn release(&mut self) {
-        for (number, shard) in self.held.drain(..) {
-            let next = shard.next_wakeup();
+        let touched = std::mem::replace(&mut self.touched, Touched::None);
+        if touched == Touched::None {
+            self.held.clear();
+            return;
+        }
+        for (number, mut shard) in self.held.drain(..) {
+            let next = shard.next_wakeup(touched);
             let known = &self.store.locked[number].wakeup;
-            let before = known.swap(next, Ordering::AcqRel);
+            let before = known.swap(next, Ordering::SeqCst);
             drop(shard);
             if next < before {
                 self.sink.wake(number, next);
@@ -103,6 +111,11 @@ impl<'s> Turn<'s> {
             return Err(Error::Syntax);
         };
         self.lock_for(command, args);
+        if command.flags.has(Flags::WHOLE) {
+            self.touch(Touched::Any);
+        } else if command.flags.has(Flags::WRITE) {
+            self.touch(Touched::One(db));
+        }
         let start = reply.len();
         let mut cx = Cx {
             turn: self,
@@ -111,6 +124,25 @@ impl<'s> Turn<'s> {
             write: command.flags.has(Flags::WRITE),
         };
         handler(&mut cx, args, reply).inspect_err(|_| reply.truncate(start))
+    }
+
+    /// Deadlines of these databases may have changed since the shards were locked.
+    #[inline]
+    pub(crate) fn touch(&mut self, which: Touched) {
+        self.touched = match (self.touched, which) {
+            (old, Touched::None) => old,
+            (Touched::None, new) => new,
+            (Touched::One(a), Touched::One(b)) if a == b => Touched::One(a),
+            _ => Touched::Any,
+        };
+    }
+
+    /// Brings what look-ups of `keys` in database `db` will need into the cache, where one lock is enough for that.
+    pub fn warm<'k>(&mut self, db: usize, keys: impl Iterator<Item = &'k [u8]>) {
+        if self.store.shards() == 1 {
+            self.lock_one(0);
+            self.shard_db(0, db).warm(keys);
+        }
     }
 
     /// Locks what `command` needs; keeps what is held if that is enough.

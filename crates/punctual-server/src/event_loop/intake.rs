@@ -14,8 +14,8 @@ use crate::log;
 const READS_A_TURN: usize = 16;
 
 impl EventLoop {
-    /// Reads and runs what a connection has sent, up to a fair share.
-    pub(super) fn read(&mut self, slot: usize, turn: &mut Turn<'_>) {
+    /// Reads and runs what a connection has sent, up to a fair share; `to_the_end` if the peer has sent its last.
+    pub(super) fn read(&mut self, slot: usize, to_the_end: bool, turn: &mut Turn<'_>) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut reads = 0;
         loop {
@@ -33,8 +33,8 @@ impl EventLoop {
                 Ok(n) => {
                     self.received(slot, &buffer[..n], turn);
                     reads += 1;
-                    // A read that did not fill the buffer has emptied the socket.
-                    if n < buffer.len() {
+                    // A read that did not fill the buffer has emptied the socket; only the end may still be there.
+                    if n < buffer.len() && !to_the_end {
                         break;
                     }
                     if reads == READS_A_TURN {
@@ -114,18 +114,19 @@ impl EventLoop {
             ..Limits::default()
         };
         let mut batch = dispatch::Batch::new(&self.shared, self.number, turn, &self.stopwatch);
+        let session = &mut connection.session;
+        let out = &mut connection.out;
         let mut used = 0;
-        let flow = loop {
-            if connection.session.closing {
+        let flow = 'run: loop {
+            if session.closing {
                 break Flow::Go;
             }
-            limits.authenticated = connection.session.authenticated;
+            limits.authenticated = session.authenticated;
             match connection.parser.parse(&bytes[used..], &limits) {
                 Ok(None) => break Flow::Go,
                 Ok(Some(command)) => {
                     if !command.args.is_empty()
-                        && batch.run(&mut connection.session, command.args, &mut connection.out)
-                            == Flow::Wait
+                        && batch.run(session, command.args, out) == Flow::Wait
                     {
                         connection.parser.reset();
                         break Flow::Wait;
@@ -134,9 +135,29 @@ impl EventLoop {
                 }
                 Err(e) => {
                     self.shared.stats[self.number].protocol_errors.add(1);
-                    e.write_to(&mut connection.out);
-                    connection.session.closing = true;
+                    e.write_to(out);
+                    session.closing = true;
                     break Flow::Go;
+                }
+            }
+            // More of a pipeline: look at some commands ahead, so that their keys are fetched side by side. The
+            // connection's own parser stands between two commands here.
+            while session.authenticated && !session.closing {
+                let ahead = self.lookahead.parse(&bytes[used..], &limits);
+                if ahead.len() < 2 {
+                    break;
+                }
+                batch.warm(session, &ahead);
+                for command in &ahead {
+                    if session.closing || !session.authenticated {
+                        continue 'run;
+                    }
+                    if !command.args.is_empty()
+                        && batch.run(session, command.args, out) == Flow::Wait
+                    {
+                        break 'run Flow::Wait;
+                    }
+                    used += command.consumed;
                 }
             }
         };

@@ -22,6 +22,7 @@ use crate::connection::{Connection, Flushed, KEPT_OUTPUT, is_exceeded};
 use crate::dispatch;
 use crate::listener::Listener;
 use crate::log;
+use crate::lookahead::Lookahead;
 use crate::mailbox::{Mail, Order};
 use crate::shared::Shared;
 use crate::sink::LoopSink;
@@ -63,6 +64,7 @@ pub(crate) struct EventLoop {
     mail: Mail,
     buffer: Box<[u8]>,
     spare: Vec<Vec<u8>>,
+    lookahead: Lookahead,
     /// Measures how long commands take.
     stopwatch: quanta::Clock,
     more_due: bool,
@@ -99,6 +101,7 @@ impl EventLoop {
             mail: Mail::default(),
             buffer: vec![0; READ_SIZE].into_boxed_slice(),
             spare: Vec::new(),
+            lookahead: Lookahead::new(),
             stopwatch: quanta::Clock::new(),
             more_due: false,
             stopping: false,
@@ -184,7 +187,7 @@ impl EventLoop {
                 Token(t) if t > LISTENERS - self.listeners.len() => self.accept(LISTENERS - t, now),
                 Token(slot) => {
                     if event.is_readable() || event.is_read_closed() {
-                        self.read(slot, &mut turn);
+                        self.read(slot, event.is_read_closed(), &mut turn);
                     }
                     if event.is_writable() {
                         self.mark_dirty(slot);
@@ -194,7 +197,7 @@ impl EventLoop {
         }
         for slot in std::mem::take(&mut self.readable) {
             if self.connection(slot).is_some_and(|c| c.readable) {
-                self.read(slot, &mut turn);
+                self.read(slot, true, &mut turn);
             }
         }
         self.expire(&mut turn);
@@ -279,11 +282,8 @@ impl EventLoop {
             match order {
                 Order::Serve(arrival) => self.serve(arrival, now),
                 Order::Listen(listeners) => self.listen(listeners),
-                Order::Kill(id) => {
-                    let slot = shared.clients.get(id).map(|info| info.slot);
-                    if let Some(slot) = slot
-                        && self.connection(slot).is_some_and(|c| c.session.id == id)
-                    {
+                Order::Kill { client, slot } => {
+                    if self.connection(slot).is_some_and(|c| c.session.id == client) {
                         self.close(slot);
                     }
                 }

@@ -34,6 +34,12 @@ impl Value {
         Some(&mut self.0)
     }
 
+    /// A byte of what a reader will need next, if that lies elsewhere. Means nothing.
+    #[inline]
+    pub(crate) fn warm(&self) -> u8 {
+        self.0.warm()
+    }
+
     /// The name that TYPE answers.
     pub const fn type_name(&self) -> &'static str {
         "string"

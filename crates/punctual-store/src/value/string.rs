@@ -162,6 +162,15 @@ impl Str {
         bytes
     }
 
+    /// A byte of what lies outside of the 24. Means nothing.
+    #[inline]
+    pub(crate) fn warm(&self) -> u8 {
+        match self {
+            Self::Boxed(bytes) => bytes.first().copied().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
     /// Redis's name for the form.
     pub fn encoding(&self) -> &'static str {
         match self {
