@@ -231,6 +231,15 @@ impl OwnedArgs {
     /// # Errors
     ///
     /// [`ArgsTooLarge`] if all arguments together would pass 4 GiB; nothing is appended then.
+    ///
+    /// ```
+    /// # use punctual_resp::OwnedArgs;
+    /// let mut owned = OwnedArgs::new();
+    /// owned.push(b"GET")?;
+    /// owned.push(b"key")?;
+    /// assert_eq!(owned.as_args().len(), 2);
+    /// # Ok::<(), punctual_resp::ArgsTooLarge>(())
+    /// ```
     pub fn push(&mut self, arg: &[u8]) -> Result<(), ArgsTooLarge> {
         let start = self.buf.len();
         let end = start

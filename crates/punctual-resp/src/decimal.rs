@@ -19,7 +19,7 @@
 #[inline]
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
     match text {
-        // `-0` has no digits by `digits`' rule, as no number's text starts with a zero.
+        // (`-0` falls through to the digits, among which `-` is none.)
         [b'-', magnitude @ ..] if magnitude != b"0" => {
             let magnitude = parse_u64(magnitude)?;
             0i64.checked_sub_unsigned(magnitude)
@@ -95,8 +95,11 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
 }
 
 /// Appends `value` as Redis 7.2 prints doubles: whole numbers up to 2⁶² as integers, else the shortest
-/// digits that read back to the same double (Ryū, Adams 2018), plain from 10⁻⁷ or so up, else with an exponent
-/// that always has a sign and no leading zero. `inf`, `-inf`, `nan`, `-0`.
+/// digits that read back to the same double (Ryū, Adams 2018), plain unless many zeros would be needed, else
+/// with an exponent that has a sign and no leading zero. `inf`, `-inf`, `nan`, `-0`.
+///
+/// Redis itself takes its digits from Grisu2, which for a few doubles in a thousand finds one digit more than
+/// needed; both texts read back to the same double.
 ///
 /// ```
 /// use punctual_resp::decimal::write_f64;
@@ -130,14 +133,14 @@ pub fn write_f64(out: &mut Vec<u8>, value: f64) {
     if value.abs() <= WHOLE_MAX && value == value.trunc() {
         return write_i64(out, value as i64);
     }
-    let mut digits = Digits::of(value.abs());
+    let digits = Digits::of(value.abs());
     if value < 0.0 {
         out.push(b'-');
     }
     digits.write(out, value < 0.0);
 }
 
-/// A positive double as `0.d₁d₂…dₙ`-less integer digits times a power of ten; no zeros at either end.
+/// A positive double as a whole number, without zeros at either end, times a power of ten.
 struct Digits {
     digits: [u8; 24],
     len: usize,
@@ -175,7 +178,7 @@ impl Digits {
         found
     }
 
-    fn write(&mut self, out: &mut Vec<u8>, negative: bool) {
+    fn write(&self, out: &mut Vec<u8>, negative: bool) {
         let digits = &self.digits[..self.len];
         let len = self.len as i32;
         let scientific = self.exponent + len - 1;

@@ -74,19 +74,14 @@ impl ProtocolError {
     /// ```
     pub fn write_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.text().as_bytes());
-        match self {
-            // Redis formats the byte with %c into a C string: a NUL ends the text there.
-            ProtocolError::ExpectedDollar(0) => {}
-            ProtocolError::ExpectedDollar(byte) => {
-                // A line end inside a reply would break the reply, so Redis maps it to a space.
-                out.push(if matches!(byte, b'\r' | b'\n') {
-                    b' '
-                } else {
-                    *byte
-                });
-                out.push(b'\'');
-            }
-            _ => {}
+        if let ProtocolError::ExpectedDollar(byte) = self {
+            // A line end inside a reply would break the reply, so Redis maps it to a space.
+            out.push(if matches!(byte, b'\r' | b'\n') {
+                b' '
+            } else {
+                *byte
+            });
+            out.push(b'\'');
         }
     }
 }
@@ -102,6 +97,13 @@ impl fmt::Display for ProtocolError {
 impl std::error::Error for ProtocolError {}
 
 /// Why a server's bytes are not a reply. `at` counts bytes from the start of the reply.
+///
+/// ```
+/// use punctual_resp::{DecodeError, decode};
+///
+/// let error = decode(b"*2\r\n:1\r\nHTTP/1.1").unwrap_err();
+/// assert_eq!(error, DecodeError::UnknownType { at: 8, byte: b'H' });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecodeError {

@@ -21,10 +21,26 @@ use crate::limits::Limits;
 const SPANS_KEPT: usize = 512;
 const INLINE_BYTES_KEPT: usize = 1024;
 
+/// How far into a command spans reach. (On 32 bits: so far that no sum of two offsets overflows.)
+const REACH: usize = if usize::BITS > 32 {
+    u32::MAX as usize
+} else {
+    1 << 30
+};
+
 /// The shortest argument on the wire: `$0\r\n\r\n`.
 const ARG_BYTES_MIN: usize = 6;
 
 /// One whole command, borrowed from the read buffer (and, if it came inline, from the parser).
+///
+/// ```
+/// use punctual_resp::{Limits, Parser};
+///
+/// let mut parser = Parser::new();
+/// let command = parser.parse(b"\r\nGET 'my key'\r\nPING\r\n", &Limits::default()).unwrap().unwrap();
+/// assert_eq!(&command.args[1], b"my key");
+/// assert_eq!(command.consumed, 16); // the blank line included, PING not
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a> {
     /// The arguments, the command's name first. Empty if the bytes held only commands without arguments
@@ -61,7 +77,7 @@ pub struct Parser {
     inline: Vec<u8>,
     /// First byte not yet understood: a header, or the body of the bulk that ends at `bulk_end`.
     pos: usize,
-    /// Bytes from `pos` on that are known to hold no line end.
+    /// Up to here no line end was found from `pos` on; before `pos` it says nothing.
     scanned: usize,
     /// Where the body at `pos` ends; 0: a header is at `pos`.
     bulk_end: usize,
@@ -193,27 +209,29 @@ impl Parser {
 
     #[inline]
     fn step(&mut self, buf: &[u8], limits: &Limits) -> Result<Step, ProtocolError> {
-        // Beyond 4 GiB spans cannot reach, so nothing beyond is looked at.
-        let buf = buf.get(..u32::MAX as usize).unwrap_or(buf);
-        if self.missing > 0 {
-            return self.arguments(buf, limits);
-        }
-        match buf.first() {
-            None => Ok(Step::Incomplete),
-            Some(b'*') => {
-                match self.count(buf, limits)? {
-                    None => return Ok(Step::Incomplete),
-                    Some((0, len)) => return Ok(Step::Empty(len)),
-                    Some((count, len)) => {
-                        self.pos = len;
-                        self.missing = count;
-                        self.spans.reserve(count.min(buf.len() / ARG_BYTES_MIN + 1));
-                    }
-                }
-                self.arguments(buf, limits)
+        // What spans cannot reach is not looked at.
+        let buf = buf.get(..REACH).unwrap_or(buf);
+        let (mut pos, mut missing) = (self.pos, self.missing);
+        if missing == 0 {
+            match buf.first() {
+                None => return Ok(Step::Incomplete),
+                Some(b'*') => {}
+                Some(_) => return self.inline(buf, limits),
             }
-            Some(_) => self.inline(buf, limits),
+            match self.count(buf, limits)? {
+                None => return Ok(Step::Incomplete),
+                Some((0, len)) => {
+                    self.forget();
+                    return Ok(Step::Empty(len));
+                }
+                Some((count, len)) => (missing, pos) = (count, len),
+            }
+            if missing > self.spans.capacity() {
+                self.spans
+                    .reserve(missing.min(buf.len() / ARG_BYTES_MIN + 1));
+            }
         }
+        self.arguments(buf, limits, pos, missing)
     }
 
     /// Reads `*COUNT`: the count, 0 for any empty command, and the length of the line.
@@ -233,7 +251,6 @@ impl Parser {
                 if buf.len() < end + 2 {
                     return Ok(None);
                 }
-                self.scanned = 0;
                 match decimal::parse_i64(&buf[1..end]) {
                     Some(count) if count <= i32::MAX as i64 => (count, end + 2),
                     _ => return Err(ProtocolError::InvalidMultibulkLength),
@@ -251,14 +268,20 @@ impl Parser {
         Ok(Some((count, len)))
     }
 
-    /// Reads arguments from `pos` on until none is missing.
-    fn arguments(&mut self, buf: &[u8], limits: &Limits) -> Result<Step, ProtocolError> {
+    /// Reads arguments from `pos` on until none of the `missing` is.
+    #[inline]
+    fn arguments(
+        &mut self,
+        buf: &[u8],
+        limits: &Limits,
+        mut pos: usize,
+        mut missing: usize,
+    ) -> Result<Step, ProtocolError> {
         let bulk_max = if limits.authenticated {
             limits.bulk_max
         } else {
             limits.bulk_max.min(Limits::UNAUTHENTICATED_BULK_MAX)
         };
-        let (mut pos, mut missing) = (self.pos, self.missing);
         let mut bulk_end = std::mem::take(&mut self.bulk_end);
         loop {
             if bulk_end == 0 {
@@ -268,6 +291,7 @@ impl Parser {
                         (self.pos, self.missing) = (pos, missing);
                         match self.header(buf, limits)? {
                             Some(found) => found,
+                            None if buf.len() == REACH => return Err(ProtocolError::CommandTooBig),
                             None => return Ok(Step::Incomplete),
                         }
                     }
@@ -276,17 +300,17 @@ impl Parser {
                     return Err(bulk_refused(len, limits));
                 }
                 pos = body;
-                // No overflow: `body` and `len` are below 4 GiB each.
+                // No overflow: both are at most REACH.
                 bulk_end = body + len;
             }
             if buf.len() < bulk_end + 2 {
-                if bulk_end + 2 > u32::MAX as usize {
+                if bulk_end + 2 > REACH {
                     return Err(ProtocolError::CommandTooBig);
                 }
                 (self.pos, self.missing, self.bulk_end) = (pos, missing, bulk_end);
                 return Ok(Step::Incomplete);
             }
-            // Both fit: the buffer was cut to 4 GiB.
+            // Both fit: the buffer was cut to REACH.
             self.spans.push(Span {
                 start: pos as u32,
                 end: bulk_end as u32,
@@ -317,22 +341,21 @@ impl Parser {
         if rest.len() < end + 2 {
             return Ok(None);
         }
-        self.scanned = 0;
         if rest[0] != b'$' {
             return Err(ProtocolError::ExpectedDollar(rest[0]));
         }
         // (`end` is 0 only if the first byte is the CR, which is no `$`.)
         let len = decimal::parse_i64(&rest[1..end]).and_then(|len| usize::try_from(len).ok());
         match len {
-            Some(len) if len <= limits.bulk_max && len < u32::MAX as usize => {
+            Some(len) if len <= limits.bulk_max && len < REACH => {
                 Ok(Some((len, self.pos + end + 2)))
             }
             _ => Err(ProtocolError::InvalidBulkLength),
         }
     }
 
-    /// Where in `line` the byte `end` is, if it is within the first `max + 1` bytes. Remembers how far it
-    /// looked. The answer does not depend on how the input was cut.
+    /// Where in the line at `pos` the byte `end` is, if it is within the first `max + 1` bytes. Remembers how
+    /// far it looked. The answer does not depend on how the input was cut.
     fn line(
         &mut self,
         line: &[u8],
@@ -341,15 +364,16 @@ impl Parser {
         too_big: ProtocolError,
     ) -> Result<Option<usize>, ProtocolError> {
         let window = line.get(..=max).unwrap_or(line);
-        let unseen = window.get(self.scanned..).unwrap_or_default();
+        let seen = self.scanned.saturating_sub(self.pos);
+        let unseen = window.get(seen..).unwrap_or_default();
         match memchr(end, unseen) {
             Some(i) => {
-                self.scanned += i;
-                Ok(Some(self.scanned))
+                self.scanned = self.pos + seen + i;
+                Ok(Some(seen + i))
             }
             None if line.len() > max => Err(too_big),
             None => {
-                self.scanned = window.len();
+                self.scanned = self.pos + window.len();
                 Ok(None)
             }
         }
@@ -402,5 +426,111 @@ fn bulk_refused(len: usize, limits: &Limits) -> ProtocolError {
         ProtocolError::InvalidBulkLength
     } else {
         ProtocolError::UnauthenticatedBulk
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits::default()
+    }
+
+    #[test]
+    fn a_cut_line_is_not_scanned_twice() {
+        let mut parser = Parser::new();
+        for line in [&b"*123456789012"[..], b"an inline command"] {
+            for end in 1..=line.len() {
+                assert!(parser.parse(&line[..end], &limits()).unwrap().is_none());
+                assert_eq!(parser.scanned, end);
+            }
+            parser.reset();
+        }
+    }
+
+    #[test]
+    fn a_cut_bulk_keeps_what_was_understood() {
+        let whole = b"*2\r\n$3\r\nGET\r\n$12\r\nabcdefghijkl\r\n";
+        let mut parser = Parser::new();
+        assert!(parser.parse(&whole[..20], &limits()).unwrap().is_none());
+        assert_eq!((parser.missing, parser.pos, parser.bulk_end), (1, 18, 30));
+        assert_eq!(parser.spans, [Span { start: 8, end: 11 }]);
+        assert_eq!(parser.wanted(), Some(whole.len()));
+        // Not even a look at the bytes: a buffer that is too short changes nothing.
+        assert!(parser.parse(&whole[..31], &limits()).unwrap().is_none());
+        assert_eq!((parser.missing, parser.pos, parser.bulk_end), (1, 18, 30));
+        let command = parser.parse(whole, &limits()).unwrap().unwrap();
+        assert_eq!(&command.args[1], b"abcdefghijkl");
+        assert_eq!(parser.wanted(), None);
+    }
+
+    #[test]
+    fn memory_follows_the_bytes_received_and_returns() {
+        let mut parser = Parser::new();
+        assert_eq!(parser.memory(), 0);
+        // A header alone reserves nothing to speak of.
+        assert!(parser.parse(b"*1048576\r\n", &limits()).unwrap().is_none());
+        assert!(parser.memory() < 100, "{} bytes", parser.memory());
+        parser.reset();
+
+        let mut giant = b"*100000\r\n".to_vec();
+        giant.extend(b"$1\r\nx\r\n".repeat(100_000));
+        let command = parser.parse(&giant, &limits()).unwrap().unwrap();
+        assert_eq!(
+            (command.args.len(), command.consumed),
+            (100_000, giant.len())
+        );
+        assert!(parser.memory() >= 800_000);
+        assert!(parser.parse(b"", &limits()).unwrap().is_none());
+        assert!(
+            parser.memory() <= SPANS_KEPT * size_of::<Span>(),
+            "{} bytes",
+            parser.memory()
+        );
+
+        let line = [&b"ECHO "[..], &b"x".repeat(50_000), b"\n"].concat();
+        assert_eq!(
+            parser.parse(&line, &limits()).unwrap().unwrap().args[1].len(),
+            50_000
+        );
+        assert!(parser.parse(b"", &limits()).unwrap().is_none());
+        assert!(parser.memory() <= SPANS_KEPT * size_of::<Span>() + INLINE_BYTES_KEPT);
+    }
+
+    #[test]
+    fn a_buffer_that_shrank_is_waited_for() {
+        let mut parser = Parser::new();
+        assert!(
+            parser
+                .parse(b"*2\r\n$3\r\nGET\r\n$10", &limits())
+                .unwrap()
+                .is_none()
+        );
+        for shorter in [&b""[..], b"*", b"*2\r\n$3"] {
+            assert!(parser.parse(shorter, &limits()).unwrap().is_none());
+        }
+    }
+
+    /// The command would have to be 4 GiB long. The zeroed buffer is never touched there, so it costs
+    /// address space and no memory.
+    #[test]
+    #[ignore = "reserves 4 GiB of address space"]
+    fn a_command_beyond_the_reach_of_spans_is_refused() {
+        let limits = Limits {
+            bulk_max: usize::MAX,
+            ..Limits::default()
+        };
+        let mut buf = vec![0; REACH + 100];
+        let head = format!("*2\r\n${}\r\n", REACH - 100);
+        buf[..head.len()].copy_from_slice(head.as_bytes());
+        let second = head.len() + REACH - 100 + 2;
+        buf[second..second + 5].copy_from_slice(b"$90\r\n");
+        let mut parser = Parser::new();
+        assert!(parser.parse(&buf[..1000], &limits).unwrap().is_none());
+        assert_eq!(
+            parser.parse(&buf, &limits).unwrap_err(),
+            ProtocolError::CommandTooBig
+        );
     }
 }

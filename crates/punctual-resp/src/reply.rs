@@ -97,7 +97,7 @@ impl<'o> Reply<'o> {
     /// An error, its code first: `ERR no such key`. Line ends at the end are dropped, others become spaces.
     #[inline]
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
-        self.line(b'-', text.as_ref().trim_suffix_line_ends());
+        self.line(b'-', without_line_ends(text.as_ref()));
     }
 
     /// The error that answers bytes which are no command.
@@ -299,18 +299,10 @@ impl<'o> Reply<'o> {
     }
 }
 
-/// Cuts line ends off the end.
-trait TrimLineEnds {
-    fn trim_suffix_line_ends(&self) -> &[u8];
-}
-
-impl TrimLineEnds for [u8] {
-    #[inline]
-    fn trim_suffix_line_ends(&self) -> &[u8] {
-        let mut text = self;
-        while let [rest @ .., b'\r' | b'\n'] = text {
-            text = rest;
-        }
-        text
+#[inline]
+fn without_line_ends(mut text: &[u8]) -> &[u8] {
+    while let [rest @ .., b'\r' | b'\n'] = text {
+        text = rest;
     }
+    text
 }

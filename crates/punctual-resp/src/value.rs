@@ -4,6 +4,13 @@
 ///
 /// Both protocols decode into it; what a server wrote stays visible (`$-1`, `*-1` and `_` are three
 /// different nulls), so tests can compare servers exactly.
+///
+/// ```
+/// use punctual_resp::{Value, decode};
+///
+/// let (value, _) = decode(b"%1\r\n$3\r\nttl\r\n:30\r\n").unwrap().unwrap();
+/// assert_eq!(value, Value::Map(vec![(Value::bulk("ttl"), Value::Int(30))]));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
