@@ -1,0 +1,96 @@
+//! Any bytes, cut anywhere, to the command parser and to the reply decoder.
+//!
+//! Neither may panic, consume more than it was given or stand still; a stream means the same however it is
+//! cut; what was parsed and is encoded again parses to itself; measuring and decoding agree.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use punctual_resp::{
+    DecodeError, Limits, OwnedArgs, Parser, ProtocolError, ReplyScan, decode, encode_command,
+    reply_len,
+};
+
+/// The commands with arguments, then the error or how many bytes are left waiting.
+type Parsed = (Vec<OwnedArgs>, Result<usize, ProtocolError>);
+
+fn feed<'c>(chunks: impl Iterator<Item = &'c [u8]>, limits: &Limits) -> Parsed {
+    let (mut parser, mut buf, mut commands) = (Parser::new(), Vec::new(), Vec::new());
+    for chunk in chunks {
+        buf.extend_from_slice(chunk);
+        loop {
+            let consumed = match parser.parse(&buf, limits) {
+                Err(error) => return (commands, Err(error)),
+                Ok(None) => break,
+                Ok(Some(command)) => {
+                    if !command.args.is_empty() {
+                        commands.push(OwnedArgs::from(command.args));
+                    }
+                    command.consumed
+                }
+            };
+            assert!(consumed > 0 && consumed <= buf.len());
+            buf.drain(..consumed);
+        }
+        assert!(parser.wanted().is_none_or(|wanted| wanted > buf.len()));
+    }
+    (commands, Ok(buf.len()))
+}
+
+fn commands(stream: &[u8], piece: usize, limits: &Limits) {
+    let whole = feed(std::iter::once(stream), limits);
+    assert_eq!(
+        whole,
+        feed(stream.chunks(piece), limits),
+        "in pieces of {piece}"
+    );
+    assert_eq!(whole, feed(stream.chunks(1), limits), "byte by byte");
+
+    let mut again = Vec::new();
+    for command in &whole.0 {
+        encode_command(&mut again, &command.as_args().iter().collect::<Vec<_>>());
+    }
+    // With the default limits, as an inline command may have more and longer arguments than `limits`
+    // grant a multibulk.
+    let expected = (whole.0, Ok(0));
+    assert_eq!(
+        feed(std::iter::once(&again[..]), &Limits::default()),
+        expected
+    );
+}
+
+fn replies(stream: &[u8]) {
+    let measured = reply_len(stream);
+    match decode(stream) {
+        Ok(Some((_, len))) => assert_eq!(measured, Ok(Some(len))),
+        Ok(None) => assert_eq!(measured, Ok(None)),
+        // Measuring looks into no line and counts no levels.
+        Err(DecodeError::InvalidValue { .. } | DecodeError::TooDeep { .. }) => {}
+        Err(error) => assert_eq!(measured, Err(error)),
+    }
+    let mut scan = ReplyScan::new();
+    let stepped = (0..=stream.len())
+        .map(|end| scan.advance(&stream[..end]))
+        .find(|found| !matches!(found, Ok(None)))
+        .unwrap_or(Ok(None));
+    assert_eq!(stepped, measured);
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&choice, stream)) = input.split_first() else {
+        return;
+    };
+    let piece = 2 + usize::from(choice & 0x1f);
+    // Small limits, so that short inputs reach them.
+    let limits = match choice >> 5 {
+        0 => Limits {
+            inline_max: 8,
+            args_max: 3,
+            bulk_max: 12,
+            ..Limits::default()
+        },
+        1 => Limits::unauthenticated(),
+        _ => Limits::default(),
+    };
+    commands(stream, piece, &limits);
+    replies(stream);
+});
