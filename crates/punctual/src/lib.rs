@@ -24,6 +24,8 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+// cargo-fuzz sets `fuzzing` for the model that tests share with the fuzz target.
+#![cfg_attr(test, allow(unexpected_cfgs))]
 
 extern crate alloc;
 #[cfg(feature = "std")]

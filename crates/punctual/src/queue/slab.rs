@@ -19,6 +19,9 @@ const EPOCH_BITS: u32 = 4;
 const EPOCH_MASK: u32 = (1 << EPOCH_BITS) - 1;
 const LAST_GENERATION: u32 = u32::MAX >> EPOCH_BITS;
 
+/// The stamp of a free record whose generations are used up.
+const SPENT: u32 = u32::MAX;
+
 /// The end of the free list.
 const NONE: u32 = u32::MAX;
 
@@ -146,30 +149,34 @@ impl<T> Slab<T> {
     /// Removes the timer of a handle. O(1).
     #[inline]
     pub(super) fn remove(&mut self, key: TimerKey) -> Option<Timer<T>> {
-        self.get(key)?;
-        self.take(key.index)
+        self.take_if(key.index, |stamp| stamp >> EPOCH_BITS == key.generation)
     }
 
     /// Removes the timer at `index`, whoever it is. O(1).
     #[inline]
     pub(super) fn take(&mut self, index: u32) -> Option<Timer<T>> {
+        self.take_if(index, |_| true)
+    }
+
+    #[inline]
+    fn take_if(&mut self, index: u32, is_meant: impl Fn(u32) -> bool) -> Option<Timer<T>> {
         let record = self.records.get_mut(index as usize)?;
-        let generation = match record {
-            Record::Live(timer) => timer.stamp >> EPOCH_BITS,
-            Record::Free { .. } => return None,
+        let stamp = match record {
+            Record::Live(timer) if is_meant(timer.stamp) => timer.stamp,
+            _ => return None,
         };
-        let free = if generation < LAST_GENERATION {
-            let stamp = (generation + 1) << EPOCH_BITS;
-            let next = replace(&mut self.free, index);
-            Record::Free { stamp, next }
-        } else {
-            Record::Free {
-                stamp: u32::MAX,
+        let free = match (stamp | EPOCH_MASK).checked_add(1) {
+            Some(stamp) => Record::Free {
+                stamp,
+                next: replace(&mut self.free, index),
+            },
+            None => Record::Free {
+                stamp: SPENT,
                 next: NONE,
-            } // and not in the free list
+            }, // and not in the free list
         };
         if index as usize >= KEPT {
-            self.spent = self.spent.max(generation);
+            self.spent = self.spent.max(stamp >> EPOCH_BITS);
         }
         self.live -= 1;
         match replace(record, free) {
@@ -239,7 +246,7 @@ impl<T> Slab<T> {
         self.free = NONE;
         for (index, record) in self.records.iter_mut().enumerate().rev() {
             if let Record::Free { stamp, next } = record
-                && *stamp != u32::MAX
+                && *stamp != SPENT
             {
                 *next = replace(&mut self.free, index as u32);
             }

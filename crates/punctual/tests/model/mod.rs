@@ -3,8 +3,7 @@
 //! Property tests and the fuzz target share this file. An operation names timers and times by
 //! small numbers, so that random ones meet; see [`Op`].
 
-// cargo-fuzz sets `fuzzing`; the wheel's own tests include this file privately.
-#![allow(unexpected_cfgs, unreachable_pub)]
+#![allow(unreachable_pub)] // the wheel's own tests include this file privately
 
 use punctual::{DeadlineQueue, Expired, Polled, TimerKey};
 use std::collections::BTreeMap;

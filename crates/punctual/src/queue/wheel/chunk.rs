@@ -2,10 +2,11 @@
 //!
 //! A slot is a list of chunks, so it grows without copying, its entries lie side by side, and a
 //! slot that empties gives its chunks to the next one. The pool itself grows by whole segments:
-//! nothing moves when a million timers arrive, and no growth stalls an insertion.
+//! nothing is copied when a million timers arrive, and no growth stalls an insertion.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::mem::size_of;
+use core::mem::{replace, size_of};
 
 /// "No chunk": the end of a list, or an empty slot.
 pub(super) const NONE: u32 = u32::MAX;
@@ -14,9 +15,8 @@ pub(super) const NONE: u32 = u32::MAX;
 /// entry, and a slot with a single timer wastes little.
 pub(super) const CHUNK: usize = 20;
 
-/// Chunks in a full segment of the pool (62 KiB).
-const SEGMENT: usize = 256;
-const SEGMENT_BITS: u32 = SEGMENT.trailing_zeros();
+/// Chunks in a segment of the pool, which is just under a page of 4 KiB.
+const SEGMENT: usize = 16;
 
 /// One filed timer. The slot gives the upper bits of the deadline, so 32 bits of it are enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,10 +62,8 @@ impl Chunk {
 /// All chunks of one wheel, in use or free.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// Every segment but the first has room for exactly `SEGMENT` chunks; only the last is not full.
-    segments: Vec<Vec<Chunk>>,
+    segments: Vec<Box<[Chunk; SEGMENT]>>,
     free: u32,
-    made: u32,
     used: u32,
     /// The chunk behind which the sweep goes on; `NONE` as soon as that chunk is given back.
     pub(super) watched: u32,
@@ -76,7 +74,6 @@ impl Pool {
         Pool {
             segments: Vec::new(),
             free: NONE,
-            made: 0,
             used: 0,
             watched: NONE,
         }
@@ -84,52 +81,44 @@ impl Pool {
 
     #[inline]
     pub(super) fn get(&self, id: u32) -> &Chunk {
-        &self.segments[(id >> SEGMENT_BITS) as usize][id as usize % SEGMENT]
+        &self.segments[id as usize / SEGMENT][id as usize % SEGMENT]
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, id: u32) -> &mut Chunk {
-        &mut self.segments[(id >> SEGMENT_BITS) as usize][id as usize % SEGMENT]
+        &mut self.segments[id as usize / SEGMENT][id as usize % SEGMENT]
     }
 
-    /// An empty chunk. O(1).
+    /// A chunk with room for all its entries. O(1).
     #[inline]
     fn take(&mut self) -> u32 {
-        let id = self.free;
-        if id == NONE {
-            return self.make();
+        if self.free == NONE {
+            self.grow();
         }
-        self.used += 1;
+        let id = self.free;
         let chunk = self.get_mut(id);
-        let next = chunk.next;
-        chunk.next = NONE;
+        let next = replace(&mut chunk.next, NONE);
         chunk.begin = 0;
         chunk.end = 0;
         self.free = next;
+        self.used += 1;
         id
     }
 
     #[cold]
-    fn make(&mut self) -> u32 {
-        let id = self.made;
+    fn grow(&mut self) {
+        let first = self.segments.len() * SEGMENT;
         assert!(
-            id != NONE,
+            first < NONE as usize - SEGMENT,
             "a wheel holds at most 2^32 - 1 chunks of entries"
         );
-        // The first segment grows by doubling, so that a wheel with few timers stays small.
-        if id as usize % SEGMENT == 0 {
-            self.segments.push(if id == 0 {
-                Vec::with_capacity(2)
-            } else {
-                Vec::with_capacity(SEGMENT)
-            });
+        let mut segment = Box::new([Chunk::EMPTY; SEGMENT]);
+        for (id, chunk) in (first as u32..).zip(&mut segment[..]) {
+            chunk.next = id + 1;
         }
-        if let Some(segment) = self.segments.last_mut() {
-            segment.push(Chunk::EMPTY);
-        }
-        self.made += 1;
-        self.used += 1;
-        id
+        segment[SEGMENT - 1].next = self.free;
+        self.free = first as u32;
+        self.segments.push(segment);
     }
 
     #[inline]
@@ -137,9 +126,8 @@ impl Pool {
         if self.watched == id {
             self.watched = NONE;
         }
-        let free = self.free;
+        let free = replace(&mut self.free, id);
         self.get_mut(id).next = free;
-        self.free = id;
         self.used -= 1;
     }
 
@@ -147,12 +135,13 @@ impl Pool {
     /// of what was allocated before.
     #[inline]
     pub(super) fn is_sparse(&self) -> bool {
-        self.made as usize > 2 * SEGMENT && self.used < self.made / 8
+        let made = self.segments.len() * SEGMENT;
+        made > 512 && (self.used as usize) < made / 8
     }
 
     pub(super) fn memory(&self) -> usize {
-        let chunks: usize = self.segments.iter().map(Vec::capacity).sum();
-        chunks * size_of::<Chunk>() + self.segments.capacity() * size_of::<Vec<Chunk>>()
+        self.segments.len() * size_of::<[Chunk; SEGMENT]>()
+            + self.segments.capacity() * size_of::<Box<Chunk>>()
     }
 
     #[cfg(test)]
@@ -184,39 +173,43 @@ impl Slot {
         self.head == self.tail
     }
 
-    /// Appends an entry. O(1).
+    /// Appends an entry; tells whether that took a new chunk. O(1).
     #[inline]
-    pub(super) fn push(&mut self, pool: &mut Pool, entry: Entry) {
+    pub(super) fn push(&mut self, pool: &mut Pool, low: u32, index: u32, generation: u32) -> bool {
         if self.tail != NONE {
             let chunk = pool.get_mut(self.tail);
             if let Some(place) = chunk.entries.get_mut(usize::from(chunk.end)) {
-                *place = entry;
+                *place = Entry {
+                    low,
+                    index,
+                    generation,
+                };
                 chunk.end += 1;
-                return;
+                return false;
             }
         }
-        self.push_chunk(pool, entry);
-    }
-
-    #[inline(never)]
-    fn push_chunk(&mut self, pool: &mut Pool, entry: Entry) {
         let id = pool.take();
-        let chunk = pool.get_mut(id);
-        chunk.entries[0] = entry;
-        chunk.end = 1;
         if self.tail == NONE {
             self.head = id;
         } else {
             pool.get_mut(self.tail).next = id;
         }
         self.tail = id;
+        let chunk = pool.get_mut(id);
+        chunk.entries[0] = Entry {
+            low,
+            index,
+            generation,
+        };
+        chunk.end = 1;
+        true
     }
 
     /// Removes the first entry; the slot must not be empty. O(1).
     #[inline]
     pub(super) fn pop(&mut self, pool: &mut Pool) -> Entry {
         let chunk = pool.get_mut(self.head);
-        let entry = chunk.entries[usize::from(chunk.begin) % CHUNK];
+        let entry = chunk.entries[usize::from(chunk.begin)];
         chunk.begin += 1;
         if chunk.begin == chunk.end {
             self.drop_head(pool);

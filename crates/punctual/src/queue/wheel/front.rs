@@ -74,14 +74,18 @@ impl Front {
         !self.staged.is_empty()
     }
 
-    /// A lower bound of all deadlines here. O(1).
     #[inline]
-    pub(super) fn bound(&self) -> Option<u64> {
-        match (self.heap.first(), self.staged.is_empty()) {
-            (Some(top), _) => Some(top.deadline.min(self.staged_min)),
-            (None, false) => Some(self.staged_min),
-            (None, true) => None,
-        }
+    pub(super) fn is_empty(&self) -> bool {
+        self.heap.is_empty() && self.staged.is_empty()
+    }
+
+    /// A lower bound of all deadlines here; the last tick if there are none. O(1).
+    #[inline]
+    pub(super) fn bound(&self) -> u64 {
+        self.heap
+            .first()
+            .map_or(u64::MAX, |top| top.deadline)
+            .min(self.staged_min)
     }
 
     #[inline]

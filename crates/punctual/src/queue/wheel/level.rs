@@ -10,17 +10,19 @@ use core::mem::size_of;
 
 /// Levels: eleven digits of six bits hold 64 bits.
 pub(super) const LEVELS: usize = 11;
-const BITS: u32 = 6;
+/// Bits of a digit.
+pub(super) const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 
 /// From this level on, the slot and an entry's 32 bits no longer give the whole deadline (2^36
 /// ticks away and more): the owner is asked instead.
 pub(super) const FAR: usize = 6;
 
-/// The level of a deadline, given `deadline ^ cursor`.
+/// The level of a deadline, given `deadline ^ cursor`, with bit 0 set: it tells nothing more, and a
+/// number that is not 0 has a highest bit.
 #[inline]
 pub(super) fn level_of(difference: u64) -> usize {
-    ((difference | 1).ilog2() / BITS) as usize
+    (difference.ilog2() / BITS) as usize
 }
 
 /// The digit of `tick` that picks a slot of `level`.
@@ -131,7 +133,7 @@ mod tests {
 
     #[test]
     fn levels_follow_the_highest_differing_digit() {
-        assert_eq!(level_of(0), 0);
+        assert_eq!(level_of(1), 0);
         assert_eq!(level_of(63), 0);
         assert_eq!(level_of(64), 1);
         assert_eq!(level_of(4096), 2);
@@ -152,7 +154,7 @@ mod tests {
                 deadline & !0x3FFF_FFFF,
                 deadline & !0xF_FFFF_FFFF,
             ] {
-                let level = level_of(deadline ^ cursor);
+                let level = level_of((deadline ^ cursor) | 1);
                 if level < FAR {
                     let start = slot_start(cursor, level, digit(deadline, level));
                     assert_eq!(deadline_in(start, level, deadline as u32), deadline);

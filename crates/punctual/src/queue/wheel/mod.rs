@@ -16,6 +16,7 @@ mod chunk;
 mod front;
 mod level;
 mod raw;
+mod serve;
 mod sweep;
 #[cfg(test)]
 mod tests;

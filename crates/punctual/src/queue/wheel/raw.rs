@@ -17,10 +17,13 @@
 //! - Equal deadlines lie in one slot, in arming order, unless the slot is marked `mixed`: a stale
 //!   entry was filed again behind younger ones. A mixed tick goes through `front`, which orders it.
 //! - `first` bounds all live deadlines from below; if its owner confirms it, it is the earliest.
+//!
+//! Here is what the wheel offers, and its state; `serve` finds and pops what is due, `sweep` removes
+//! what is dead.
 
-use super::chunk::{CHUNK, Entry, NONE, Pool, Slot};
-use super::front::{Early, Front, Staged};
-use super::level::{FAR, LEVELS, Level, deadline_in, digit, level_of, slot_start};
+use super::chunk::{Entry, NONE, Pool, Slot};
+use super::front::{Front, Staged};
+use super::level::{LEVELS, Level, digit, level_of};
 use super::sweep::Sweep;
 use core::mem::size_of;
 
@@ -69,14 +72,34 @@ pub enum Step {
     Idle,
 }
 
-/// A slot with entries: where it is, and a tick none of them is due before.
+/// The last entry inserted: what it is and where it lies, unless it was moved since.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    level: usize,
-    slot: usize,
-    start: u64,
-    /// Where in its only chunk the entry due at `start` lies, if the slot is served as it is.
-    least: Option<usize>,
+pub(super) struct Last {
+    pub(super) index: u32,
+    pub(super) generation: u32,
+    pub(super) level: u8,
+    pub(super) slot: u8,
+}
+
+impl Last {
+    pub(super) const NONE: Last = Last {
+        index: NOBODY,
+        generation: 0,
+        level: 0,
+        slot: 0,
+    };
+}
+
+/// The index of no timer. (A timer that has it fires as others do, but nothing is remembered of it.)
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// No timer, and a bound of all deadlines.
+pub(super) const fn nobody_before(deadline: u64) -> Due {
+    Due {
+        deadline,
+        index: NOBODY,
+        generation: 0,
+    }
 }
 
 /// A hierarchical timing wheel whose timers are kept by somebody else.
@@ -122,22 +145,22 @@ pub struct RawWheel {
     pub(super) cursor: u64,
     /// Bit `l`: level `l` has entries.
     pub(super) occupied: u16,
-    /// The level of the pending slot; 0 if there is none.
-    pub(super) pending: u8,
-    /// Level and slot of the last insertion.
-    pub(super) last: (u8, u8),
+    /// The span of the pending slot, in ticks; 1 if there is none.
+    pub(super) floor: u64,
+    /// The last entry inserted.
+    pub(super) last: Last,
     pub(super) levels: [Level; LEVELS],
     pub(super) pool: Pool,
     pub(super) front: Front,
-    pub(super) first: Option<Due>,
+    pub(super) first: Due,
     /// All entries: in the levels and in front.
     pub(super) entries: usize,
     /// Those the owner killed.
     pub(super) dead: usize,
     /// Entries that came before a cursor that is ahead of the clock, since it was last set back.
-    behind: usize,
+    pub(super) behind: usize,
     /// The clock as last seen.
-    now: u64,
+    pub(super) now: u64,
     pub(super) sweep: Option<Sweep>,
     /// Entries put into slots, to test how much work a step does.
     #[cfg(test)]
@@ -163,12 +186,12 @@ impl RawWheel {
         RawWheel {
             cursor: 0,
             occupied: 0,
-            pending: 0,
-            last: (0, 0),
+            floor: 1,
+            last: Last::NONE,
             levels: [const { Level::EMPTY }; LEVELS],
             pool: Pool::new(),
             front: Front::new(),
-            first: None,
+            first: nobody_before(u64::MAX),
             entries: 0,
             dead: 0,
             behind: 0,
@@ -193,15 +216,12 @@ impl RawWheel {
     /// ```
     #[inline]
     pub fn insert(&mut self, deadline: u64, index: u32, generation: u32) {
-        if self
-            .first
-            .map_or(self.entries == 0, |first| deadline < first.deadline)
-        {
-            self.first = Some(Due {
+        if deadline < self.first.deadline {
+            self.first = Due {
                 deadline,
                 index,
                 generation,
-            });
+            };
         }
         self.entries += 1;
         if deadline < self.cursor && !self.set_back_for(deadline) {
@@ -213,7 +233,12 @@ impl RawWheel {
             return;
         }
         let (level, slot) = self.file(deadline, index, generation);
-        self.last = (level as u8, slot as u8);
+        self.last = Last {
+            index,
+            generation,
+            level: level as u8,
+            slot: slot as u8,
+        };
     }
 
     /// Tells the wheel that one filed entry has died: [`Timers::deadline`] now answers `None` for it.
@@ -236,8 +261,15 @@ impl RawWheel {
     #[inline]
     pub fn forget(&mut self, timers: &impl Timers) {
         self.dead += 1;
-        self.drop_last(timers);
-        if self.sweep.is_some() || self.entries > 2 * self.live() + 256 {
+        if self.last.index != NOBODY
+            && timers
+                .deadline(self.last.index, self.last.generation)
+                .is_none()
+        {
+            self.drop_last();
+        }
+        // Entries > 2 x live + 256, in other words.
+        if 2 * self.dead > self.entries + 256 || self.sweep.is_some() {
             self.sweep(timers);
         }
     }
@@ -266,75 +298,13 @@ impl RawWheel {
     /// }
     /// assert_eq!((fired, budget), (100, 0));
     /// ```
+    #[inline]
     pub fn step(&mut self, now: u64, timers: &impl Timers, budget: &mut usize) -> Step {
         self.now = now;
-        if self.first.is_some_and(|first| first.deadline > now) {
-            return Step::Idle;
-        }
-        loop {
-            if self.front.has_staged() {
-                if *budget == 0 {
-                    return Step::Busy;
-                }
-                *budget -= 1;
-                self.settle(timers);
-                continue;
-            }
-            let place = self.first_place();
-            if let Some(&top) = self.front.peek()
-                && place.is_none_or(|place| self.front_goes_first(&top, &place, timers))
-            {
-                if top.deadline > now {
-                    let Early {
-                        deadline,
-                        index,
-                        generation,
-                        ..
-                    } = top;
-                    return self.idle(
-                        place,
-                        Some(Due {
-                            deadline,
-                            index,
-                            generation,
-                        }),
-                    );
-                }
-                if *budget == 0 {
-                    return Step::Busy;
-                }
-                *budget -= 1;
-                self.front.pop();
-                if let Some(due) = self.judge(top.deadline, top.index, top.generation, timers) {
-                    return Step::Due(due);
-                }
-                continue;
-            }
-            let Some(place) = place else {
-                return self.idle(None, None);
-            };
-            if place.start > now {
-                return self.idle(Some(place), self.entry_at(&place));
-            }
-            if *budget == 0 {
-                return Step::Busy;
-            }
-            if place.level == 0 || place.least.is_some() {
-                *budget -= 1;
-                let deadline = place.start;
-                let entry = if self.must_pour(&place, timers) {
-                    self.pour(&place, timers);
-                    continue;
-                } else {
-                    self.take_out(&place)
-                };
-                if let Some(due) = self.judge(deadline, entry.index, entry.generation, timers) {
-                    return Step::Due(due);
-                }
-            } else {
-                let moved = self.cascade(&place, timers);
-                *budget = budget.saturating_sub(moved);
-            }
+        if self.first.deadline > now {
+            Step::Idle
+        } else {
+            self.serve(timers, budget)
         }
     }
 
@@ -384,14 +354,8 @@ impl RawWheel {
         if self.entries == 0 {
             return None;
         }
-        if let Some(first) = self.first {
-            return Some(first.deadline);
-        }
-        let start = self.first_slot().map(|place| place.start);
-        match (self.front.bound(), start) {
-            (Some(front), Some(start)) => Some(front.min(start)),
-            (front, start) => front.or(start),
-        }
+        let start = self.first_slot().map_or(u64::MAX, |place| place.start);
+        Some(self.front.bound().min(start).max(self.first.deadline))
     }
 
     /// The earliest deadline of all live timers; `None` if there are none.
@@ -413,10 +377,13 @@ impl RawWheel {
     /// ```
     #[inline]
     pub fn next_deadline(&mut self, timers: &impl Timers) -> Option<u64> {
-        if let Some(first) = self.first
-            && timers.deadline(first.index, first.generation) == Some(first.deadline)
-        {
-            return Some(first.deadline);
+        let Due {
+            deadline,
+            index,
+            generation,
+        } = self.first;
+        if index != NOBODY && timers.deadline(index, generation) == Some(deadline) {
+            return Some(deadline);
         }
         self.find_first(timers)
     }
@@ -500,10 +467,14 @@ impl RawWheel {
                 let mut id = level.slot(slot).head;
                 while id != NONE {
                     let chunk = self.pool.get(id);
-                    chunk
-                        .live()
-                        .iter()
-                        .for_each(|&entry| packed.push(&mut pool, entry));
+                    for &Entry {
+                        low,
+                        index,
+                        generation,
+                    } in chunk.live()
+                    {
+                        packed.push(&mut pool, low, index, generation);
+                    }
                     id = chunk.next;
                 }
                 *level.slot_mut(slot) = packed;
@@ -521,34 +492,31 @@ impl RawWheel {
     /// Files an entry that is due at or after the cursor; tells where.
     #[inline]
     pub(super) fn file(&mut self, deadline: u64, index: u32, generation: u32) -> (usize, usize) {
-        let level = level_of(deadline ^ self.cursor).max(usize::from(self.pending));
+        // What belongs below the pending slot belongs into it.
+        let level = level_of((deadline ^ self.cursor) | self.floor);
         let slot = digit(deadline, level);
-        self.put(
-            level,
-            slot,
-            Entry {
-                low: deadline as u32,
-                index,
-                generation,
-            },
-        );
+        self.put(level, slot, deadline as u32, index, generation);
         (level, slot)
     }
 
     #[inline]
-    fn put(&mut self, level: usize, slot: usize, entry: Entry) {
+    pub(super) fn put(&mut self, level: usize, slot: usize, low: u32, index: u32, generation: u32) {
         #[cfg(test)]
         {
             self.puts += 1;
         }
         let to = &mut self.levels[level];
-        to.occupied |= 1 << slot;
-        to.slot_mut(slot).push(&mut self.pool, entry);
-        self.occupied |= 1 << level;
+        if to
+            .slot_mut(slot)
+            .push(&mut self.pool, low, index, generation)
+        {
+            to.occupied |= 1 << slot;
+            self.occupied |= 1 << level;
+        }
     }
 
     /// Files an entry whose timer was re-armed since: behind younger ones, so its slot is mixed.
-    fn refile(&mut self, deadline: u64, index: u32, generation: u32) {
+    pub(super) fn refile(&mut self, deadline: u64, index: u32, generation: u32) {
         if deadline < self.cursor {
             self.front.stage(Staged {
                 deadline,
@@ -561,301 +529,29 @@ impl RawWheel {
         }
     }
 
-    /// Decides what becomes of an entry taken out at `deadline`, which has come: due, dead, or
-    /// stale and filed again.
+    /// Counts dead entries out.
     #[inline]
-    fn judge(
-        &mut self,
-        deadline: u64,
-        index: u32,
-        generation: u32,
-        timers: &impl Timers,
-    ) -> Option<Due> {
-        match timers.deadline(index, generation) {
-            None => {
-                self.bury();
-                None
-            }
-            Some(later) if later > deadline => {
-                self.refile(later, index, generation);
-                None
-            }
-            Some(deadline) => {
-                self.entries -= 1;
-                self.first = None;
-                Some(Due {
-                    deadline,
-                    index,
-                    generation,
-                })
-            }
-        }
+    pub(super) fn bury(&mut self, count: usize) {
+        self.entries -= count;
+        self.dead = self.dead.saturating_sub(count);
     }
 
-    /// Counts a dead entry out.
+    /// The level of the pending slot; 0 if there is none.
     #[inline]
-    pub(super) fn bury(&mut self) {
-        self.entries -= 1;
-        self.dead = self.dead.saturating_sub(1);
+    pub(super) fn pending(&self) -> usize {
+        level_of(self.floor)
     }
 
-    /// Moves one staged entry to where it belongs.
-    pub(super) fn settle(&mut self, timers: &impl Timers) {
-        let Some(Staged {
-            index, generation, ..
-        }) = self.front.unstage()
-        else {
-            return;
-        };
-        match timers.deadline(index, generation) {
-            None => self.bury(),
-            Some(deadline) if deadline >= self.cursor => self.refile(deadline, index, generation),
-            Some(deadline) => {
-                let order = timers.order(index);
-                self.front.push(Early {
-                    deadline,
-                    order,
-                    index,
-                    generation,
-                });
-            }
-        }
-    }
-
-    /// The first occupied slot, by the bitmaps alone.
-    #[inline]
-    fn first_slot(&self) -> Option<Place> {
-        if self.pending != 0 {
-            let level = usize::from(self.pending);
-            return Some(Place {
-                level,
-                slot: digit(self.cursor, level),
-                start: self.cursor,
-                least: None,
-            });
-        }
-        if self.occupied == 0 {
-            return None;
-        }
-        let level = self.occupied.trailing_zeros() as usize;
-        let slot = self.levels[level].occupied.trailing_zeros() as usize;
-        Some(Place {
-            level,
-            slot,
-            start: slot_start(self.cursor, level, slot),
-            least: None,
-        })
-    }
-
-    /// The first occupied slot. One with few entries is served as it is, without cascading: then
-    /// `start` is its earliest deadline.
-    #[inline]
-    fn first_place(&self) -> Option<Place> {
-        let mut place = self.first_slot()?;
-        if place.level > 0 && place.level < FAR && self.pending == 0 {
-            let slot = self.levels[place.level].slot(place.slot);
-            if slot.is_one_chunk() {
-                let chunk = self.pool.get(slot.head);
-                let (mut least, mut at) = (u64::MAX, usize::from(chunk.begin));
-                for (offset, entry) in chunk.live().iter().enumerate() {
-                    let deadline = deadline_in(place.start, place.level, entry.low);
-                    if deadline < least {
-                        (least, at) = (deadline, usize::from(chunk.begin) + offset);
-                    }
-                }
-                place.start = deadline_in(place.start, place.level, chunk.entries[at % CHUNK].low);
-                place.least = Some(at);
-            }
-        }
-        Some(place)
-    }
-
-    /// Whether a slot's entries may be out of arming order. On the far levels a timer that was
-    /// re-armed cannot be told from one that was not, so they always may.
-    #[inline]
-    fn is_mixed(&self, place: &Place) -> bool {
-        place.level >= FAR || self.levels[place.level].is_mixed(place.slot)
-    }
-
-    /// Whether the heap's top goes before everything at `place`. On a tie it does, having been
-    /// armed before, unless the slot is out of order.
-    #[inline]
-    fn front_goes_first<T: Timers>(&self, top: &Early, place: &Place, _: &T) -> bool {
-        top.deadline < place.start
-            || (top.deadline == place.start && !(T::ORDERED && self.is_mixed(place)))
-    }
-
-    /// Whether the tick at `place` has to be ordered in front before it is popped.
-    #[inline]
-    fn must_pour<T: Timers>(&self, place: &Place, _: &T) -> bool {
-        if !T::ORDERED || !self.is_mixed(place) {
-            return false;
-        }
-        if self
-            .front
-            .peek()
-            .is_some_and(|top| top.deadline == place.start)
-        {
-            return true;
-        }
-        let slot = self.levels[place.level].slot(place.slot);
-        let chunk = self.pool.get(slot.head);
-        match place.least {
-            None => !slot.is_one_chunk() || chunk.len() > 1,
-            Some(at) => {
-                let low = chunk.entries[at].low;
-                chunk.live().iter().filter(|entry| entry.low == low).count() > 1
-            }
-        }
-    }
-
-    /// Moves one entry, due now, to the front, where arming order counts.
-    #[cold]
-    fn pour(&mut self, place: &Place, timers: &impl Timers) {
-        let entry = self.take_out(place);
-        match timers.deadline(entry.index, entry.generation) {
-            None => self.bury(),
-            Some(later) if later > place.start => self.refile(later, entry.index, entry.generation),
-            Some(deadline) => {
-                let order = timers.order(entry.index);
-                self.front.push(Early {
-                    deadline,
-                    order,
-                    index: entry.index,
-                    generation: entry.generation,
-                });
-            }
-        }
-    }
-
-    /// Takes out the entry that `place` stands for.
-    #[inline]
-    fn take_out(&mut self, place: &Place) -> Entry {
-        let level = &mut self.levels[place.level];
-        let slot = level.slot_mut(place.slot);
-        let entry = match place.least {
-            None => {
-                self.cursor = place.start;
-                slot.pop(&mut self.pool)
-            }
-            Some(at) => slot.remove(&mut self.pool, at),
-        };
-        if slot.is_empty() {
-            self.vacate(place.level, place.slot);
-        }
-        entry
-    }
-
+    /// Marks an emptied slot.
     #[inline]
     pub(super) fn vacate(&mut self, level: usize, slot: usize) {
         self.levels[level].vacate(slot);
         if self.levels[level].occupied == 0 {
             self.occupied &= !(1 << level);
         }
-        if usize::from(self.pending) == level && slot == digit(self.cursor, level) {
-            self.pending = 0;
+        if level > 0 && self.pending() == level && slot == digit(self.cursor, level) {
+            self.floor = 1;
         }
-    }
-
-    /// Moves the first chunk of the slot at `place` to the levels below; tells how many entries.
-    ///
-    /// Entries that come to level 0 are about to fire, so here they are looked at, a chunk at a
-    /// time: the looks do not depend on each other, and their cache misses overlap.
-    fn cascade(&mut self, place: &Place, timers: &impl Timers) -> usize {
-        let &Place { level, slot, .. } = place;
-        let start = slot_start(self.cursor, level, slot);
-        self.cursor = start;
-        self.pending = level as u8;
-        let mixed = self.is_mixed(place);
-        let list = self.levels[level].slot_mut(slot);
-        let chunk = list.pop_chunk(&mut self.pool);
-        if list.is_empty() {
-            self.vacate(level, slot);
-        }
-        let entries = chunk.live();
-        if level > 1 && level < FAR {
-            for &entry in entries {
-                self.put_below(deadline_in(start, level, entry.low), entry, mixed);
-            }
-            return entries.len();
-        }
-        let mut looks = [None; CHUNK];
-        for (look, entry) in looks.iter_mut().zip(entries) {
-            *look = timers.deadline(entry.index, entry.generation);
-        }
-        for (
-            &look,
-            &Entry {
-                low,
-                index,
-                generation,
-            },
-        ) in looks.iter().zip(entries)
-        {
-            match look {
-                None => self.bury(),
-                Some(deadline) if deadline < start => self.refile(deadline, index, generation),
-                Some(deadline) => {
-                    let mixed = mixed || deadline != deadline_in(start, level, low);
-                    self.put_below(
-                        deadline,
-                        Entry {
-                            low: deadline as u32,
-                            index,
-                            generation,
-                        },
-                        mixed,
-                    );
-                }
-            }
-        }
-        entries.len()
-    }
-
-    /// Puts an entry of the pending slot where it belongs now, on the levels below it or, if its
-    /// timer was re-armed, anywhere.
-    #[inline]
-    fn put_below(&mut self, deadline: u64, entry: Entry, mixed: bool) {
-        let level = level_of(deadline ^ self.cursor);
-        let slot = digit(deadline, level);
-        self.put(level, slot, entry);
-        self.levels[level].mixed |= u64::from(mixed) << slot;
-    }
-
-    /// The entry that `place` stands for, if it stands for a single tick.
-    #[inline]
-    fn entry_at(&self, place: &Place) -> Option<Due> {
-        if place.level > 0 && place.least.is_none() {
-            return None;
-        }
-        let chunk = self
-            .pool
-            .get(self.levels[place.level].slot(place.slot).head);
-        let at = place.least.unwrap_or(usize::from(chunk.begin));
-        let Entry {
-            index, generation, ..
-        } = chunk.entries[at % CHUNK];
-        Some(Due {
-            deadline: place.start,
-            index,
-            generation,
-        })
-    }
-
-    /// Ends a step with nothing due. `place` is the first slot with entries, `first` the first entry if known.
-    fn idle(&mut self, place: Option<Place>, first: Option<Due>) -> Step {
-        self.first = first;
-        if self.pending == 0 {
-            let start = place.map(|place| slot_start(self.cursor, place.level, place.slot));
-            match start {
-                None => (self.cursor, self.behind) = (self.now, 0),
-                // No entry changes its level when the cursor moves up to, not into, the first slot.
-                Some(start) if start > self.now => self.cursor = self.cursor.max(self.now),
-                Some(_) => {}
-            }
-        }
-        self.trim();
-        Step::Idle
     }
 
     /// Gives memory back when most of it lies idle.
@@ -865,64 +561,6 @@ impl RawWheel {
             self.shrink_to_fit();
         }
         self.front.trim();
-    }
-
-    #[inline(never)]
-    fn find_first(&mut self, timers: &impl Timers) -> Option<u64> {
-        self.first = None;
-        loop {
-            while self.front.has_staged() {
-                self.settle(timers);
-            }
-            let place = self.first_place();
-            let Due {
-                deadline,
-                index,
-                generation,
-            } = match (self.front.peek(), place) {
-                (Some(top), place) if place.is_none_or(|place| top.deadline <= place.start) => {
-                    let &Early {
-                        deadline,
-                        index,
-                        generation,
-                        ..
-                    } = top;
-                    if timers.deadline(index, generation) != Some(deadline) {
-                        self.front.pop();
-                    }
-                    Due {
-                        deadline,
-                        index,
-                        generation,
-                    }
-                }
-                (_, None) => return None,
-                (_, Some(place)) => match self.entry_at(&place) {
-                    Some(entry) => {
-                        if timers.deadline(entry.index, entry.generation) != Some(entry.deadline) {
-                            self.take_out(&place);
-                        }
-                        entry
-                    }
-                    None => {
-                        self.cascade(&place, timers);
-                        continue;
-                    }
-                },
-            };
-            match timers.deadline(index, generation) {
-                None => self.bury(),
-                Some(same) if same == deadline => {
-                    self.first = Some(Due {
-                        deadline,
-                        index,
-                        generation,
-                    });
-                    return Some(deadline);
-                }
-                Some(other) => self.refile(other, index, generation),
-            }
-        }
     }
 
     /// Decides whether an entry that comes before the cursor is reason enough to set it back to
@@ -947,7 +585,7 @@ impl RawWheel {
     /// Sets the cursor back to `to`. All entries below the level of the highest digit that changes
     /// belong into one slot of that level, and their lists are joined there. O(64 per level).
     fn set_back(&mut self, to: u64) {
-        let home = level_of(self.cursor ^ to);
+        let home = level_of((self.cursor ^ to) | 1);
         let slot = digit(self.cursor, home);
         let mut joined = Slot::EMPTY;
         let mut mixed = false;
@@ -971,7 +609,7 @@ impl RawWheel {
             self.occupied |= 1 << home;
         }
         self.cursor = to;
-        self.pending = 0;
+        self.floor = 1;
         self.behind = 0;
         self.restart_sweep();
     }

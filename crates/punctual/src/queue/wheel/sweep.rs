@@ -13,7 +13,8 @@
 
 use super::chunk::{CHUNK, NONE};
 use super::level::LEVELS;
-use super::raw::{RawWheel, Timers};
+use super::raw::{Last, RawWheel, Timers};
+use core::mem::replace;
 
 /// Where a sweep goes on.
 #[derive(Clone, Copy, Debug)]
@@ -30,17 +31,25 @@ const BEGIN: Sweep = Sweep::Slot {
 };
 
 impl RawWheel {
-    /// Takes out the entry that was inserted last, if it is dead and easy to reach.
-    #[inline]
-    pub(super) fn drop_last(&mut self, timers: &impl Timers) {
-        let (level, slot) = (usize::from(self.last.0), usize::from(self.last.1));
+    /// Takes out the entry that was inserted last, which is dead, if it is easy to reach.
+    pub(super) fn drop_last(&mut self) {
+        let Last {
+            index,
+            generation,
+            level,
+            slot,
+        } = replace(&mut self.last, Last::NONE);
+        let (level, slot) = (usize::from(level), usize::from(slot));
         let list = self.levels[level].slot(slot);
         if list.is_empty() {
             return;
         }
         let chunk = self.pool.get_mut(list.tail);
-        let last = chunk.entries[(usize::from(chunk.end) + CHUNK - 1) % CHUNK];
-        if timers.deadline(last.index, last.generation).is_some() {
+        if chunk
+            .live()
+            .last()
+            .is_none_or(|last| (last.index, last.generation) != (index, generation))
+        {
             return;
         }
         if chunk.len() > 1 {
@@ -53,7 +62,7 @@ impl RawWheel {
         } else {
             return;
         }
-        self.bury();
+        self.bury(1);
     }
 
     /// One step of a sweep, starting one if none is going on: looks at about a chunk of entries.
@@ -121,7 +130,7 @@ impl RawWheel {
                         && timers.deadline(early.index, early.generation).is_none()
                     {
                         self.front.remove(place);
-                        self.bury();
+                        self.bury(1);
                         // Another entry is here now, perhaps one not looked at yet.
                         sweep = Sweep::Front { before: place + 1 };
                     }
@@ -145,19 +154,18 @@ impl RawWheel {
             return (1, false);
         }
         let chunk = self.pool.get_mut(id);
-        let mut looks = [false; CHUNK];
-        for (stands, entry) in looks.iter_mut().zip(chunk.live()) {
-            *stands = timers.deadline(entry.index, entry.generation).is_some();
-        }
-        let (begin, looked) = (usize::from(chunk.begin), chunk.len());
+        let (begin, end) = (usize::from(chunk.begin), usize::from(chunk.end));
+        let looked = end - begin;
+        // No branch on what a look says: the looks' cache misses overlap.
         let mut kept = 0;
-        for (offset, stands) in looks[..looked].iter().enumerate() {
-            chunk.entries[kept] = chunk.entries[begin + offset];
-            kept += usize::from(*stands);
+        for at in begin..end {
+            let entry = chunk.entries[at];
+            chunk.entries[kept] = entry;
+            kept += usize::from(timers.deadline(entry.index, entry.generation).is_some());
         }
         chunk.begin = 0;
         chunk.end = kept as u8;
-        let (next, packed) = (chunk.next, chunk.entries);
+        let next = chunk.next;
         if kept > 0 && before == NONE {
             self.pool.watched = id;
         } else {
@@ -170,6 +178,7 @@ impl RawWheel {
                 self.pool.watched = id;
             } else {
                 if kept > 0 {
+                    let packed = self.pool.get(id).entries;
                     let chunk = self.pool.get_mut(before);
                     let end = usize::from(chunk.end);
                     chunk.entries[end..end + kept].copy_from_slice(&packed[..kept]);
@@ -183,9 +192,7 @@ impl RawWheel {
                 }
             }
         }
-        for _ in kept..looked {
-            self.bury();
-        }
+        self.bury(looked - kept);
         (looked, next != NONE)
     }
 

@@ -91,7 +91,7 @@ fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
             if list.is_empty() {
                 continue;
             }
-            let (own, pending) = (digit(raw.cursor, level), usize::from(raw.pending));
+            let (own, pending) = (digit(raw.cursor, level), raw.pending());
             match level {
                 0 => assert!(slot >= own, "nothing before the cursor"),
                 _ if level == pending => assert!(slot >= own, "nothing before the cursor"),
@@ -139,10 +139,7 @@ fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
                     filed.is_none_or(|filed| filed <= deadline),
                     "nothing is filed too late"
                 );
-                assert!(
-                    raw.first.is_none_or(|first| first.deadline <= deadline),
-                    "`first` is a bound"
-                );
+                assert!(raw.first.deadline <= deadline, "`first` is a bound");
             }
         }
     }
