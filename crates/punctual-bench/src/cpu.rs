@@ -47,7 +47,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
         keyspace: options.keyspace(),
     };
     notes.push(format!(
-        "{rounds} rounds, the servers taking turns; medians, with (least..greatest); ratios are medians of each round's own ratio"
+        "{rounds} round(s), the servers taking turns; medians, with (least..greatest); ratios are medians of each round's own ratio"
     ));
     notes.push("CPU: user + system time of the server's process per command".into());
     report.header(
@@ -139,6 +139,7 @@ fn find_unknown(
                 other => other?,
             };
             if let Known::No(words) = known {
+                let words = words.split(", with args").next().unwrap_or_default();
                 println!(
                     "{}: {} is skipped: {words}",
                     bench.server.label, workload.name
@@ -146,6 +147,9 @@ fn find_unknown(
                 skipped.push((at, workload.name));
             }
         }
+    }
+    if !skipped.is_empty() {
+        println!();
     }
     Ok(skipped)
 }

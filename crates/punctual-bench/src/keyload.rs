@@ -33,10 +33,13 @@ pub(crate) fn load(
             encode(index, &mut bytes);
         }
         client.send(&bytes)?;
-        if unanswered > 0 {
-            client.replies(unanswered, name)?;
-        }
+        let answered = client.replies(unanswered, name);
         unanswered = (end - next) as usize;
+        if answered.is_err() {
+            // The batch just sent is answered too, and the connection may be used on.
+            let _ = client.replies(unanswered, name);
+            return answered;
+        }
         bar.inc(end - next);
         next = end;
     }

@@ -165,7 +165,8 @@ pub(crate) fn storm(path: &Path, title: &str, foot: &str, curves: &[(Curve, Curv
         (low.min(point.1), high.max(point.1))
     });
     let low = 10f64.powf(low.max(1e-4).log10().floor());
-    let high = 10f64.powf((high * 1.5).log10().ceil());
+    // The legend has the upper part to itself.
+    let high = high * (high / low).powf(0.1 + 0.07 * 2.0 * curves.len() as f64);
     page(path, SIZE, title, foot, |area| {
         let mut chart = ChartBuilder::on(area)
             .x_label_area_size(46)
@@ -213,7 +214,13 @@ pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<
         .flat_map(|(_, heights)| heights)
         .flatten();
     let tallest = tallest.fold(0.0f64, |most, height| most.max(*height));
-    let top = if tallest > 0.0 { tallest * 1.22 } else { 1.0 };
+    // Room above the tallest bar for the legend, about 19 of 430 pixels for each of its lines.
+    let legend = (19.0 * bars.series.len() as f64 + 40.0) / 430.0;
+    let top = if tallest > 0.0 {
+        tallest / (1.0 - legend.min(0.6))
+    } else {
+        1.0
+    };
     let groups = bars.groups.len().max(1) as f64;
     let plot_width = SIZE.0.max(GROUP_WIDTH * bars.groups.len() as u32 + 130);
     let inner_width = f64::from(plot_width - 120);

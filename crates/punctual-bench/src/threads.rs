@@ -44,7 +44,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
         keyspace: options.keyspace(),
     };
     notes.push(format!(
-        "{rounds} rounds, all variants taking turns; medians, with (least..greatest)"
+        "{rounds} round(s), all variants taking turns; medians, with (least..greatest)"
     ));
     notes.push(
         "redis: io-threads N with io-threads-do-reads; its commands still run on one thread".into(),
