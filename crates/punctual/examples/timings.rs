@@ -282,6 +282,9 @@ fn memory(live: usize) {
     );
 }
 
+/// The name of a part, and what runs it with so many timers.
+type Part = (&'static str, fn(usize));
+
 fn main() {
     let (sizes, names): (Vec<String>, Vec<String>) = std::env::args()
         .skip(1)
@@ -290,7 +293,7 @@ fn main() {
     if sizes.is_empty() {
         sizes = vec![10, 1_000, 100_000, 1_000_000];
     }
-    let parts: [(&str, fn(usize)); 6] = [
+    let parts: [Part; 6] = [
         ("cancel", arm_and_cancel),
         ("rearm", rearm),
         ("arm", arm),

@@ -62,6 +62,7 @@ impl Chunk {
 /// All chunks of one wheel, in use or free.
 #[derive(Debug)]
 pub(super) struct Pool {
+    #[expect(clippy::vec_box, reason = "no chunk is copied when the pool grows")]
     segments: Vec<Box<[Chunk; SEGMENT]>>,
     free: u32,
     used: u32,

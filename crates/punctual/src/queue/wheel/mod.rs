@@ -13,15 +13,20 @@
 //! - **Few timers cost little**: a slot with few entries is popped from as it is.
 
 mod chunk;
+mod cursor;
 mod front;
+#[cfg(test)]
+mod invariants;
 mod level;
 mod raw;
 mod serve;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod timers;
 
-pub use raw::{Due, RawWheel, Step, Timers};
+pub use raw::RawWheel;
+pub use timers::{Due, Step, Timers};
 
 use super::slab::Slab;
 use super::{DeadlineQueue, Expired, Polled, TimerKey};

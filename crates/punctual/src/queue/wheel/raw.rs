@@ -19,58 +19,14 @@
 //! - `first` bounds all live deadlines from below; if its owner confirms it, it is the earliest.
 //!
 //! Here is what the wheel offers, and its state; `serve` finds and pops what is due, `sweep` removes
-//! what is dead.
+//! what is dead, `cursor` sets the cursor back.
 
 use super::chunk::{Entry, NONE, Pool, Slot};
 use super::front::{Front, Staged};
 use super::level::{LEVELS, Level, digit, level_of};
 use super::sweep::Sweep;
+use super::timers::{Due, Step, Timers};
 use core::mem::size_of;
-
-/// What a [`RawWheel`] asks the owner of the timers.
-///
-/// An implementation should be a few instructions: it is asked once or twice in a timer's life.
-pub trait Timers {
-    /// Whether [`Timers::order`] tells the arming order. If not, equal deadlines are popped in no
-    /// particular order and the wheel never sorts.
-    const ORDERED: bool = false;
-
-    /// The deadline the timer `index` has now, in ticks, if an entry of this `generation` still
-    /// stands for it; `None` if that entry is dead.
-    ///
-    /// Between two calls that reach the wheel, a deadline may only grow while the generation stays
-    /// the same. To re-arm earlier (or, when `ORDERED`, to the same tick), take a new generation,
-    /// [`insert`](RawWheel::insert) it and [`forget`](RawWheel::forget) the old one.
-    fn deadline(&self, index: u32, generation: u32) -> Option<u64>;
-
-    /// The place of the timer's last arming among all armings; compared modulo 2^32.
-    fn order(&self, index: u32) -> u32 {
-        let _ = index;
-        0
-    }
-}
-
-/// An entry that fell due, taken out of the wheel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
-    /// The timer's deadline, in ticks.
-    pub deadline: u64,
-    /// The timer's index.
-    pub index: u32,
-    /// The generation of the entry.
-    pub generation: u32,
-}
-
-/// What a [`RawWheel::step`] came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// This timer is due and its entry is out of the wheel.
-    Due(Due),
-    /// The budget is used up; there may be more to do now.
-    Busy,
-    /// Nothing is due.
-    Idle,
-}
 
 /// The last entry inserted: what it is and where it lies, unless it was moved since.
 #[derive(Clone, Copy, Debug)]
@@ -561,56 +517,5 @@ impl RawWheel {
             self.shrink_to_fit();
         }
         self.front.trim();
-    }
-
-    /// Decides whether an entry that comes before the cursor is reason enough to set it back to
-    /// the clock; tells whether that was done.
-    ///
-    /// The cursor runs ahead of the clock when the next deadline is asked for. What is armed
-    /// before it then goes to the front, a heap. If that goes on, the cursor is set back. Each
-    /// entry may have to cascade again for that, so it is done once in entries/16 insertions.
-    #[cold]
-    fn set_back_for(&mut self, deadline: u64) -> bool {
-        if deadline < self.now {
-            return false;
-        }
-        self.behind += 1;
-        if self.behind < 64 + self.entries / 16 {
-            return false;
-        }
-        self.set_back(self.now);
-        true
-    }
-
-    /// Sets the cursor back to `to`. All entries below the level of the highest digit that changes
-    /// belong into one slot of that level, and their lists are joined there. O(64 per level).
-    fn set_back(&mut self, to: u64) {
-        let home = level_of((self.cursor ^ to) | 1);
-        let slot = digit(self.cursor, home);
-        let mut joined = Slot::EMPTY;
-        let mut mixed = false;
-        // From below: what a pending slot has given to lower levels was armed before the rest of it.
-        for level in &mut self.levels[..home] {
-            while level.occupied != 0 {
-                let slot = level.occupied.trailing_zeros() as usize;
-                mixed |= level.is_mixed(slot);
-                joined.append(&mut self.pool, level.slot(slot));
-                *level.slot_mut(slot) = Slot::EMPTY;
-                level.vacate(slot);
-            }
-        }
-        self.occupied &= u16::MAX << home;
-        let level = &mut self.levels[home];
-        joined.append(&mut self.pool, level.slot(slot));
-        if !joined.is_empty() {
-            *level.slot_mut(slot) = joined;
-            level.occupied |= 1 << slot;
-            level.mixed |= u64::from(mixed) << slot;
-            self.occupied |= 1 << home;
-        }
-        self.cursor = to;
-        self.floor = 1;
-        self.behind = 0;
-        self.restart_sweep();
     }
 }

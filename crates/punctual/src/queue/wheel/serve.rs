@@ -11,7 +11,8 @@
 use super::chunk::{CHUNK, Chunk, Entry};
 use super::front::{Early, Staged};
 use super::level::{BITS, FAR, deadline_in, digit, level_of, slot_start};
-use super::raw::{Due, RawWheel, Step, Timers, nobody_before};
+use super::raw::{RawWheel, nobody_before};
+use super::timers::{Due, Step, Timers};
 
 /// A slot with entries: where it is, and a tick none of them is due before.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,8 @@
 
 use super::chunk::{CHUNK, NONE};
 use super::level::LEVELS;
-use super::raw::{Last, RawWheel, Timers};
+use super::raw::{Last, RawWheel};
+use super::timers::Timers;
 use core::mem::replace;
 
 /// Where a sweep goes on.

@@ -1,0 +1,49 @@
+//! What a raw wheel and the owner of its timers say to each other.
+
+#[cfg(doc)]
+use super::RawWheel;
+
+/// What a [`RawWheel`] asks the owner of the timers.
+///
+/// An implementation should be a few instructions: it is asked once or twice in a timer's life.
+pub trait Timers {
+    /// Whether [`Timers::order`] tells the arming order. If not, equal deadlines are popped in no
+    /// particular order and the wheel never sorts.
+    const ORDERED: bool = false;
+
+    /// The deadline the timer `index` has now, in ticks, if an entry of this `generation` still
+    /// stands for it; `None` if that entry is dead.
+    ///
+    /// Between two calls that reach the wheel, a deadline may only grow while the generation stays
+    /// the same. To re-arm earlier (or, when `ORDERED`, to the same tick), take a new generation,
+    /// [`insert`](RawWheel::insert) it and [`forget`](RawWheel::forget) the old one.
+    fn deadline(&self, index: u32, generation: u32) -> Option<u64>;
+
+    /// The place of the timer's last arming among all armings; compared modulo 2^32.
+    fn order(&self, index: u32) -> u32 {
+        let _ = index;
+        0
+    }
+}
+
+/// An entry that fell due, taken out of the wheel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// The timer's deadline, in ticks.
+    pub deadline: u64,
+    /// The timer's index.
+    pub index: u32,
+    /// The generation of the entry.
+    pub generation: u32,
+}
+
+/// What a [`RawWheel::step`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// This timer is due and its entry is out of the wheel.
+    Due(Due),
+    /// The budget is used up; there may be more to do now.
+    Busy,
+    /// Nothing is due.
+    Idle,
+}
