@@ -9,7 +9,7 @@
 //! - **Cost is the server's own CPU**, read from `/proc`. Requests per second mostly show the load
 //!   generator, which shares the machine with the server.
 //! - **Nothing is remembered.** Every figure printed was measured in that run; the bars beside them
-//!   are constants of [`bars`] and no figure is ever derived from them.
+//!   are constants of the module `bars` and no figure is ever derived from them.
 //! - **A server that was here before us stays as it was**: settings that we change are set back,
 //!   nothing is flushed unless asked for. Servers that we start live in a directory of their own
 //!   and die with us.
