@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use punctual_store::{Now, Turn};
 
+use crate::mailbox::Mailbox;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::table::Entry;
@@ -29,5 +30,10 @@ impl Call<'_, '_> {
     /// The instant.
     pub fn now(&self) -> Now {
         self.turn.now
+    }
+
+    /// The mailbox of the event loop that runs it.
+    pub(crate) fn mailbox(&self) -> &Mailbox {
+        &self.shared.mailboxes[self.loop_number]
     }
 }

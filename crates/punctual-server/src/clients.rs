@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 /// What all loops may see of a client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ClientInfo {
     /// Number of the client.
     pub id: u64,
@@ -53,12 +53,54 @@ pub struct ClientInfo {
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
+    /// It waits for the end of CLIENT PAUSE.
+    pub waiting: AtomicBool,
+    /// CLIENT KILL has met it: it runs nothing more.
+    pub killed: AtomicBool,
     /// Bytes read from it.
     pub net_in: AtomicU64,
     /// Bytes written to it.
     pub net_out: AtomicU64,
     /// What it says of itself.
     pub names: Mutex<ClientNames>,
+}
+
+/// The kinds of client that CLIENT LIST TYPE and CLIENT KILL TYPE tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientType {
+    /// Sends commands; monitors too.
+    Normal,
+    /// Subscribes.
+    PubSub,
+    /// A replica of this server.
+    Replica,
+    /// The server that this one replicates.
+    Master,
+}
+
+impl ClientType {
+    /// By Redis's name of it, in any case.
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"normal" => Some(Self::Normal),
+            b"pubsub" => Some(Self::PubSub),
+            b"replica" | b"slave" => Some(Self::Replica),
+            b"master" => Some(Self::Master),
+            _ => None,
+        }
+    }
+}
+
+impl ClientInfo {
+    /// What kind of client it is now.
+    pub fn client_type(&self) -> ClientType {
+        let subscriptions = [&self.channels, &self.patterns, &self.shard_channels];
+        if subscriptions.iter().any(|n| n.load(Ordering::Relaxed) > 0) {
+            ClientType::PubSub
+        } else {
+            ClientType::Normal
+        }
+    }
 }
 
 /// What a client says of itself.
@@ -90,6 +132,12 @@ impl Clients {
     /// Adds a client that [`Clients::admit`] has let in.
     pub fn add(&self, info: Arc<ClientInfo>) {
         self.all.lock().insert(info.id, info);
+    }
+
+    /// Takes a client off the list at once; its loop closes it in its own time.
+    pub fn kill(&self, client: &ClientInfo) {
+        client.killed.store(true, Ordering::Release);
+        self.all.lock().remove(&client.id);
     }
 
     /// Removes a client.

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use mio::net::{TcpStream, UnixStream};
 use punctual_resp::Parser;
 
-use crate::config::OutputLimit;
+use crate::config::{OutputLimit, Settings};
 use crate::session::Session;
 
 /// The socket of a connection.
@@ -66,6 +66,8 @@ pub(crate) struct Connection {
     pub(crate) over_soft_since: Option<u64>,
     /// Its idle timer.
     pub(crate) idle_timer: Option<punctual::queue::TimerKey>,
+    /// Fires when its output has been above the soft limit for too long.
+    pub(crate) soft_timer: Option<punctual::queue::TimerKey>,
 }
 
 /// Whether `left` unread bytes are too many, now or for too long; keeps when that began.
@@ -112,6 +114,16 @@ impl Connection {
             ended: false,
             over_soft_since: None,
             idle_timer: None,
+            soft_timer: None,
+        }
+    }
+
+    /// Which of the limits of unread output holds for it.
+    pub(crate) fn output_class(&self) -> usize {
+        if self.session.subscriptions() > 0 {
+            Settings::OUTPUT_PUBSUB
+        } else {
+            Settings::OUTPUT_NORMAL
         }
     }
 

@@ -40,6 +40,8 @@ pub(crate) struct Batch<'a, 's> {
     /// When the last command ended.
     mark: u64,
     slow_ns: u64,
+    /// The client is cut off when its output is longer.
+    out_max: usize,
 }
 
 impl<'a, 's> Batch<'a, 's> {
@@ -48,6 +50,7 @@ impl<'a, 's> Batch<'a, 's> {
         loop_number: usize,
         turn: &'a mut Turn<'s>,
         clock: &'a Clock,
+        out_max: usize,
     ) -> Self {
         Self {
             stats: &shared.stats[loop_number],
@@ -57,6 +60,7 @@ impl<'a, 's> Batch<'a, 's> {
             turn,
             mark: clock.raw(),
             clock,
+            out_max,
         }
     }
 
@@ -77,6 +81,13 @@ impl<'a, 's> Batch<'a, 's> {
         };
         if flow == Flow::Go && (mode != ReplyMode::On || session.reply_mode != ReplyMode::On) {
             silence(session, mode, out, start);
+        }
+        if session.attended {
+            // Messages that this client has caused itself come after the reply, and before the next one.
+            self.shared.mailboxes[self.loop_number].take_apart(out);
+        }
+        if out.len() > self.out_max {
+            session.closing = true;
         }
         flow
     }
@@ -112,7 +123,9 @@ impl<'a, 's> Batch<'a, 's> {
             self.refuse(session, &subscribed_mode(entry), out);
             return Flow::Go;
         }
-        if self.shared.pause_until_ms.load(Ordering::Relaxed) != 0 && self.must_wait(entry) {
+        if (self.shared.pause_until_ms.load(Ordering::Relaxed) != 0 || self.turn.frozen)
+            && self.must_wait(session, entry)
+        {
             return Flow::Wait;
         }
         if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) {
@@ -132,7 +145,10 @@ impl<'a, 's> Batch<'a, 's> {
                     entry,
                     loop_number: self.loop_number,
                 };
-                handler(&mut call, args, &mut reply).inspect_err(|_| reply.truncate(start))
+                let result = handler(&mut call, args, &mut reply);
+                // CONFIG SET takes effect with the next command.
+                self.turn.classes = self.shared.classes();
+                result.inspect_err(|_| reply.truncate(start))
             }
             Run::Nobody => Err(Error::Syntax),
         };
@@ -159,13 +175,19 @@ impl<'a, 's> Batch<'a, 's> {
         Flow::Go
     }
 
-    /// Whether CLIENT PAUSE holds this command back.
+    /// Whether CLIENT PAUSE holds this command back. If it does not, due keys stay unseen where they are, unless the
+    /// command may write. As in Redis, a pause of everything holds back CLIENT UNPAUSE too, and lets monitors pass;
+    /// CLOCK passes because without it a virtual clock would never reach the end of the pause.
     #[cold]
-    fn must_wait(&self, entry: &Entry) -> bool {
+    fn must_wait(&mut self, session: &Session, entry: &Entry) -> bool {
         let until = self.shared.pause_until_ms.load(Ordering::Acquire);
         let writes_only = self.shared.pause_writes_only.load(Ordering::Acquire);
-        self.turn.now.read_ms() < until
-            && if writes_only { entry.writes() } else { !entry.name.starts_with("client") }
+        let pausing = self.turn.now.read_ms() < until;
+        self.turn.frozen = pausing && !entry.row.flags.has(Flags::WRITE);
+        pausing
+            && !session.monitor
+            && !entry.name.starts_with("clock")
+            && (!writes_only || entry.writes())
     }
 }
 
@@ -190,6 +212,8 @@ fn find(
 
 /// Takes a reply back that the client does not want.
 fn silence(session: &mut Session, before: ReplyMode, out: &mut Vec<u8>, start: usize) {
+    // What SUBSCRIBE and its like answer are messages, and messages are always sent.
+    let start = if std::mem::take(&mut session.unsilenced) { out.len() } else { start };
     match (before, session.reply_mode) {
         // CLIENT REPLY ON, OFF and SKIP themselves: ON answers, the others do not.
         (_, ReplyMode::Skip) => {

@@ -2,9 +2,9 @@
 //!
 //! One registry for all loops. A message is encoded once per protocol and left in the mailbox of each loop that
 //! has listeners; the loops put it into their clients' output. Messages of one channel reach a client in
-//! the order in which they were published.
+//! the order in which they were published, and none after its subscription has ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
@@ -25,6 +25,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Channel, Self::Pattern, Self::Shard];
+
     /// First element of what is sent when a subscription begins.
     pub const fn subscribed(self) -> &'static [u8] {
         match self {
@@ -44,27 +47,67 @@ impl Kind {
     }
 }
 
-/// A client that listens.
-#[derive(Clone, Copy, Debug)]
+/// A client that listens. Ordered so that those who get the same bytes from the same loop stand together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subscriber {
-    /// Its number.
-    pub client: u64,
+    /// Its messages are RESP3.
+    pub resp3: bool,
     /// Its loop.
     pub loop_number: usize,
+    /// Its number.
+    pub client: u64,
     /// Its place in the loop.
     pub slot: usize,
-    /// How it wants its messages.
-    pub protocol: Protocol,
 }
 
-type Topics = BTreeMap<Box<[u8]>, Vec<Subscriber>>;
+/// The listeners of one topic, which is mostly one; never none.
+enum Listeners {
+    One(Subscriber),
+    Many(BTreeSet<Subscriber>),
+}
+
+impl Listeners {
+    fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(all) => all.len(),
+        }
+    }
+
+    /// Adds one; whether it is new.
+    fn add(&mut self, subscriber: Subscriber) -> bool {
+        match self {
+            Self::One(only) if *only == subscriber => false,
+            Self::One(only) => {
+                *self = Self::Many([*only, subscriber].into());
+                true
+            }
+            Self::Many(all) => all.insert(subscriber),
+        }
+    }
+
+    /// Leaves a message for all of them.
+    fn send(&self, mailboxes: &[Mailbox], bytes: &mut Vec<u8>, parts: &[&[u8]]) {
+        match self {
+            Self::One(only) => send(mailboxes, bytes, std::iter::once(*only), parts),
+            Self::Many(all) => send(mailboxes, bytes, all.iter().copied(), parts),
+        }
+    }
+}
+
+type Topics = BTreeMap<Box<[u8]>, Listeners>;
 
 #[derive(Default)]
 struct Registry {
     channels: Topics,
     patterns: Topics,
     shard_channels: Topics,
+    /// A message on its way; kept for the next one.
+    bytes: Vec<u8>,
 }
+
+/// Messages up to this size leave their buffer behind.
+const KEPT_BYTES: usize = 64 << 10;
 
 impl Registry {
     fn of(&mut self, kind: Kind) -> &mut Topics {
@@ -72,6 +115,36 @@ impl Registry {
             Kind::Channel => &mut self.channels,
             Kind::Pattern => &mut self.patterns,
             Kind::Shard => &mut self.shard_channels,
+        }
+    }
+
+    fn add(&mut self, kind: Kind, topic: &[u8], subscriber: Subscriber) -> bool {
+        let topics = self.of(kind);
+        if let Some(listeners) = topics.get_mut(topic) {
+            return listeners.add(subscriber);
+        }
+        topics.insert(topic.into(), Listeners::One(subscriber));
+        true
+    }
+
+    fn remove(&mut self, kind: Kind, topic: &[u8], subscriber: Subscriber) -> bool {
+        let topics = self.of(kind);
+        match topics.get_mut(topic) {
+            None => false,
+            Some(Listeners::One(only)) => {
+                let found = *only == subscriber;
+                if found {
+                    topics.remove(topic);
+                }
+                found
+            }
+            Some(Listeners::Many(all)) => {
+                let found = all.remove(&subscriber);
+                if all.is_empty() {
+                    topics.remove(topic);
+                }
+                found
+            }
         }
     }
 }
@@ -85,63 +158,73 @@ pub struct PubSub {
 }
 
 impl PubSub {
-    /// Adds a subscription that is not there yet.
+    /// Adds a subscription. O(log topics + log listeners).
     pub fn subscribe(&self, kind: Kind, topic: &[u8], subscriber: Subscriber) {
         let mut registry = self.registry.lock();
-        registry.of(kind).entry(topic.into()).or_default().push(subscriber);
-        self.total.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Ends a subscription. O(listeners of the topic).
-    pub fn unsubscribe(&self, kind: Kind, topic: &[u8], client: u64) {
-        let mut registry = self.registry.lock();
-        let topics = registry.of(kind);
-        if let Some(listeners) = topics.get_mut(topic)
-            && let Some(at) = listeners.iter().position(|s| s.client == client)
-        {
-            listeners.remove(at);
-            self.total.fetch_sub(1, Ordering::Relaxed);
-            if listeners.is_empty() {
-                topics.remove(topic);
-            }
+        if registry.add(kind, topic, subscriber) {
+            self.total.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// A client has changed its protocol.
-    pub fn set_protocol(&self, kind: Kind, topic: &[u8], client: u64, protocol: Protocol) {
-        if let Some(listeners) = self.registry.lock().of(kind).get_mut(topic) {
-            for listener in listeners.iter_mut().filter(|s| s.client == client) {
-                listener.protocol = protocol;
+    /// Ends a subscription. O(log topics + log listeners).
+    pub fn unsubscribe(&self, kind: Kind, topic: &[u8], subscriber: Subscriber) {
+        let mut registry = self.registry.lock();
+        if registry.remove(kind, topic, subscriber) {
+            self.total.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A client's messages are encoded differently from now on. O(topics · log listeners).
+    pub fn replace<'t>(
+        &self,
+        kind: Kind,
+        topics: impl Iterator<Item = &'t Box<[u8]>>,
+        before: Subscriber,
+        after: Subscriber,
+    ) {
+        let mut registry = self.registry.lock();
+        for topic in topics {
+            if registry.remove(kind, topic, before) {
+                registry.add(kind, topic, after);
             }
         }
     }
 
     /// Sends a message to the listeners of a channel and of the patterns that match it; how many there are.
+    /// O(log channels + patterns + listeners).
     pub fn publish(&self, mailboxes: &[Mailbox], channel: &[u8], message: &[u8]) -> usize {
         if self.total.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        let registry = self.registry.lock();
+        let mut guard = self.registry.lock();
+        let registry = &mut *guard;
         let mut count = 0;
         if let Some(listeners) = registry.channels.get(channel) {
             count += listeners.len();
-            send(mailboxes, listeners, &[b"message", channel, message]);
+            listeners.send(mailboxes, &mut registry.bytes, &[b"message", channel, message]);
         }
         for (pattern, listeners) in &registry.patterns {
             if glob::matches(pattern, channel) {
                 count += listeners.len();
-                send(mailboxes, listeners, &[b"pmessage", pattern, channel, message]);
+                let parts = [b"pmessage", &**pattern, channel, message];
+                listeners.send(mailboxes, &mut registry.bytes, &parts);
             }
         }
+        registry.bytes.shrink_to(KEPT_BYTES);
         count
     }
 
-    /// Sends a message to the listeners of a shard channel; how many there are.
+    /// Sends a message to the listeners of a shard channel; how many there are. O(log channels + listeners).
     pub fn publish_shard(&self, mailboxes: &[Mailbox], channel: &[u8], message: &[u8]) -> usize {
-        let registry = self.registry.lock();
-        let listeners = registry.shard_channels.get(channel).map_or(&[][..], |l| l);
-        send(mailboxes, listeners, &[b"smessage", channel, message]);
-        listeners.len()
+        let mut guard = self.registry.lock();
+        let registry = &mut *guard;
+        let Some(listeners) = registry.shard_channels.get(channel) else {
+            return 0;
+        };
+        listeners.send(mailboxes, &mut registry.bytes, &[b"smessage", channel, message]);
+        let count = listeners.len();
+        registry.bytes.shrink_to(KEPT_BYTES);
+        count
     }
 
     /// The topics that match `pattern` (all of them without one), in order.
@@ -162,31 +245,82 @@ impl PubSub {
 
     /// How many listeners a topic has.
     pub fn listeners(&self, kind: Kind, topic: &[u8]) -> usize {
-        self.registry.lock().of(kind).get(topic).map_or(0, Vec::len)
+        self.registry.lock().of(kind).get(topic).map_or(0, Listeners::len)
     }
 }
 
-/// Leaves a message for the listeners, encoded once per protocol.
-fn send(mailboxes: &[Mailbox], listeners: &[Subscriber], parts: &[&[u8]]) {
-    for protocol in [Protocol::Resp2, Protocol::Resp3] {
-        if !listeners.iter().any(|s| s.protocol == protocol) {
-            continue;
-        }
-        let mut bytes = Vec::with_capacity(64 + parts.iter().map(|p| p.len()).sum::<usize>());
-        let mut reply = Reply::new(&mut bytes, protocol);
-        reply.push(parts.len());
-        for part in parts {
-            reply.bulk(part);
-        }
-        for (number, mailbox) in mailboxes.iter().enumerate() {
-            let mut here = listeners
-                .iter()
-                .filter(|s| s.protocol == protocol && s.loop_number == number)
-                .map(|s| (s.client, s.slot))
-                .peekable();
-            if here.peek().is_some() {
-                mailbox.deliver(&bytes, here);
+/// Leaves a message for the listeners, who come in their order, encoded once per protocol into `bytes`.
+fn send(
+    mailboxes: &[Mailbox],
+    bytes: &mut Vec<u8>,
+    listeners: impl Iterator<Item = Subscriber>,
+    parts: &[&[u8]],
+) {
+    let mut listeners = listeners.peekable();
+    let mut encoded = None;
+    while let Some(&first) = listeners.peek() {
+        if encoded != Some(first.resp3) {
+            encoded = Some(first.resp3);
+            let protocol = if first.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+            bytes.clear();
+            let mut reply = Reply::new(bytes, protocol);
+            reply.push(parts.len());
+            for part in parts {
+                reply.bulk(part);
             }
         }
+        let here = std::iter::from_fn(|| {
+            listeners.next_if(|s| (s.resp3, s.loop_number) == (first.resp3, first.loop_number))
+        });
+        mailboxes[first.loop_number].deliver(bytes, here.map(|s| (s.client, s.slot)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subscriber(client: u64) -> Subscriber {
+        Subscriber {
+            resp3: client % 2 == 1,
+            loop_number: (client % 3) as usize,
+            client,
+            slot: client as usize,
+        }
+    }
+
+    #[test]
+    fn a_topic_lasts_as_long_as_it_has_listeners() {
+        let pubsub = PubSub::default();
+        for client in 1..=100 {
+            pubsub.subscribe(Kind::Pattern, b"a*", subscriber(client));
+            pubsub.subscribe(Kind::Pattern, b"a*", subscriber(client));
+        }
+        assert_eq!(pubsub.listeners(Kind::Pattern, b"a*"), 100);
+        assert_eq!(pubsub.total.load(Ordering::Relaxed), 100);
+        for client in 1..=100 {
+            assert_eq!(pubsub.topic_count(Kind::Pattern), 1);
+            pubsub.unsubscribe(Kind::Pattern, b"a*", subscriber(client));
+            pubsub.unsubscribe(Kind::Pattern, b"a*", subscriber(client));
+        }
+        assert_eq!(pubsub.topic_count(Kind::Pattern), 0);
+        assert_eq!(pubsub.total.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_client_that_changes_its_protocol_keeps_its_topics() {
+        let pubsub = PubSub::default();
+        let before = subscriber(2);
+        let after = Subscriber { resp3: true, ..before };
+        pubsub.subscribe(Kind::Channel, b"a", before);
+        pubsub.subscribe(Kind::Channel, b"b", before);
+        pubsub.subscribe(Kind::Channel, b"b", subscriber(3));
+        let topics = pubsub.topics(Kind::Channel, None);
+        pubsub.replace(Kind::Channel, topics.iter(), before, after);
+        pubsub.unsubscribe(Kind::Channel, b"a", before);
+        assert_eq!(pubsub.listeners(Kind::Channel, b"a"), 1, "it is another now");
+        pubsub.unsubscribe(Kind::Channel, b"a", after);
+        pubsub.unsubscribe(Kind::Channel, b"b", after);
+        assert_eq!(pubsub.topics(Kind::Channel, None), [b"b".as_slice().into()]);
     }
 }

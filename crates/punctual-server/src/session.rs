@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use punctual_resp::Protocol;
 
 use crate::clients::ClientInfo;
+use crate::pubsub::{Kind, PubSub, Subscriber};
 use crate::table::Entry;
 
 /// Which replies a client wants (CLIENT REPLY).
@@ -35,6 +37,10 @@ pub struct Session {
     pub authenticated: bool,
     /// Which replies it wants.
     pub reply_mode: ReplyMode,
+    /// The reply of this command is a message of the server's, which comes whatever the reply mode.
+    pub unsilenced: bool,
+    /// Its loop keeps apart what is left for it while it runs commands; see [`crate::mailbox`].
+    pub attended: bool,
     /// CLIENT NO-TOUCH.
     pub no_touch: bool,
     /// CLIENT NO-EVICT.
@@ -63,6 +69,8 @@ impl Session {
             protocol: Protocol::Resp2,
             authenticated,
             reply_mode: ReplyMode::On,
+            unsilenced: false,
+            attended: false,
             no_touch: false,
             no_evict: false,
             monitor: false,
@@ -82,5 +90,108 @@ impl Session {
     /// Whether only subscribing commands are allowed: RESP2 cannot tell messages from replies.
     pub fn in_subscribed_mode(&self) -> bool {
         self.protocol == Protocol::Resp2 && self.subscriptions() > 0
+    }
+
+    /// Whether others may leave bytes for it at any time.
+    pub fn listens(&self) -> bool {
+        self.subscriptions() > 0 || self.monitor
+    }
+
+    /// Its subscriptions of a kind.
+    pub fn topics(&mut self, kind: Kind) -> &mut BTreeSet<Box<[u8]>> {
+        match kind {
+            Kind::Channel => &mut self.channels,
+            Kind::Pattern => &mut self.patterns,
+            Kind::Shard => &mut self.shard_channels,
+        }
+    }
+
+    /// The number that Redis tells when a subscription begins or ends: shard channels are counted apart.
+    pub fn counted_with(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Channel | Kind::Pattern => self.channels.len() + self.patterns.len(),
+            Kind::Shard => self.shard_channels.len(),
+        }
+    }
+
+    /// What it is in the pub/sub registry.
+    pub fn subscriber(&self) -> Subscriber {
+        Subscriber {
+            resp3: self.protocol == Protocol::Resp3,
+            loop_number: self.info.loop_number,
+            client: self.id,
+            slot: self.info.slot,
+        }
+    }
+
+    /// Begins a subscription, if it is a new one.
+    pub fn subscribe(&mut self, pubsub: &PubSub, kind: Kind, topic: &[u8]) {
+        if !self.topics(kind).contains(topic) {
+            self.topics(kind).insert(topic.into());
+            pubsub.subscribe(kind, topic, self.subscriber());
+            self.show_subscriptions();
+        }
+    }
+
+    /// Ends a subscription, if there is one.
+    pub fn unsubscribe(&mut self, pubsub: &PubSub, kind: Kind, topic: &[u8]) {
+        if self.topics(kind).remove(topic) {
+            pubsub.unsubscribe(kind, topic, self.subscriber());
+            self.show_subscriptions();
+        }
+    }
+
+    /// Ends all subscriptions. O(n log n) for n of them.
+    pub fn unsubscribe_all(&mut self, pubsub: &PubSub) {
+        for kind in Kind::ALL {
+            for topic in std::mem::take(self.topics(kind)) {
+                pubsub.unsubscribe(kind, &topic, self.subscriber());
+            }
+        }
+        self.show_subscriptions();
+    }
+
+    /// Speaks another protocol from now on, messages included.
+    pub fn set_protocol(&mut self, pubsub: &PubSub, protocol: Protocol) {
+        let before = self.subscriber();
+        self.protocol = protocol;
+        let after = self.subscriber();
+        if before != after {
+            for kind in Kind::ALL {
+                pubsub.replace(kind, self.topics(kind).iter(), before, after);
+            }
+        }
+        let number = if protocol == Protocol::Resp3 { 3 } else { 2 };
+        self.info.resp.store(number, Ordering::Relaxed);
+    }
+
+    /// Works in another database from now on.
+    pub fn select(&mut self, db: usize) {
+        self.db = db;
+        self.info.db.store(db as u32, Ordering::Relaxed);
+    }
+
+    /// Reads do not count as uses, or do again.
+    pub fn set_no_touch(&mut self, on: bool) {
+        self.no_touch = on;
+        self.info.no_touch.store(on, Ordering::Relaxed);
+    }
+
+    /// The client is to stay when clients must go for memory, or is not.
+    pub fn set_no_evict(&mut self, on: bool) {
+        self.no_evict = on;
+        self.info.no_evict.store(on, Ordering::Relaxed);
+    }
+
+    /// Tells the other loops how many subscriptions there are.
+    fn show_subscriptions(&self) {
+        let info = &self.info;
+        for (shown, topics) in [
+            (&info.channels, &self.channels),
+            (&info.patterns, &self.patterns),
+            (&info.shard_channels, &self.shard_channels),
+        ] {
+            shown.store(topics.len() as u32, Ordering::Relaxed);
+        }
     }
 }

@@ -49,6 +49,8 @@ pub struct CommandTable {
     commands: Vec<Entry>,
     by_name: HashMap<String, usize, ahash::RandomState>,
     entries: usize,
+    /// Full names by id.
+    names: Vec<String>,
 }
 
 /// The one table of the process.
@@ -71,16 +73,27 @@ impl CommandTable {
             .enumerate()
             .map(|(at, e): (usize, &Entry)| (e.name.clone(), at))
             .collect();
+        let mut names = vec![String::new(); next_id];
+        let subcommands = commands.iter().flat_map(|e: &Entry| &e.subcommands);
+        for entry in commands.iter().chain(subcommands) {
+            names[entry.id].clone_from(&entry.name);
+        }
         Self {
-            commands,
             by_name,
             entries: next_id,
+            names,
+            commands,
         }
     }
 
     /// How many commands and subcommands there are: ids are below.
     pub fn entries(&self) -> usize {
         self.entries
+    }
+
+    /// The name of the command or subcommand with this id. O(1).
+    pub fn name_of(&self, id: usize) -> Option<&str> {
+        self.names.get(id).map(String::as_str)
     }
 
     /// Top-level commands.

@@ -65,15 +65,21 @@ impl Turn<'_> {
         }
     }
 
-    /// A command met a due key: it goes now.
+    /// A command met a due key: it goes now, unless the turn is frozen.
     #[cold]
     pub(crate) fn expire_touched(&mut self, db: usize, key: &[u8], id: Id) {
+        if self.frozen {
+            return;
+        }
         self.touch(Touched::One(db));
         self.expire_met(self.store.shard_of(key), db, id);
     }
 
     /// As [`Turn::expire_touched`], of a shard that is known.
     pub(crate) fn expire_met(&mut self, number: usize, db: usize, id: Id) {
+        if self.frozen {
+            return;
+        }
         let record = self.shard_db(number, db).remove(id);
         self.stats.expired_on_touch += 1;
         self.expired(db, &record);

@@ -34,7 +34,7 @@ flags! {
     SKIP_SLOWLOG = 12, "skip_slowlog", "Not kept in the slow log.";
     FAST = 14, "fast", "O(1) or O(log N).";
     NO_AUTH = 15, "no_auth", "Allowed before AUTH.";
-    MAY_REPLICATE = 16, "may_replicate", "May produce replication traffic.";
+    MAY_REPLICATE = 16, "", "May produce replication traffic; Redis does not show it.";
     NO_MULTI = 24, "no_multi", "Not inside MULTI.";
     MOVABLE_KEYS = 18, "movablekeys", "The key positions depend on the arguments.";
     ALLOW_BUSY = 26, "allow_busy", "Allowed while a script runs.";
@@ -146,8 +146,8 @@ impl Group {
             Self::Generic => Some("keyspace"),
             Self::String => Some("string"),
             Self::Connection => Some("connection"),
-            Self::Pubsub => Some("pubsub"),
-            Self::Server => None,
+            // PUBSUB HELP does not have the category; the others have it from their flag.
+            Self::Pubsub | Self::Server => None,
         }
     }
 }

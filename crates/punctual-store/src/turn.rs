@@ -50,6 +50,8 @@ pub struct Turn<'s> {
     pub sink: &'s mut dyn Sink,
     /// Which events are wanted.
     pub classes: Classes,
+    /// Due keys are not seen, but stay where they are: commands that only read run so while expiry stands still.
+    pub frozen: bool,
     /// What was counted so far.
     pub stats: Stats,
     /// Databases that were flushed: dropping them takes time in proportion to their keys, so the caller does it
@@ -71,6 +73,7 @@ impl<'s> Turn<'s> {
             now,
             sink,
             classes,
+            frozen: false,
             stats: Stats::default(),
             discarded: Vec::new(),
             held: SmallVec::new(),

@@ -1,5 +1,7 @@
 //! TIME, and CLOCK: a clock that tests can move.
 
+use std::sync::atomic::Ordering;
+
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group};
@@ -90,7 +92,14 @@ fn move_to(call: &mut Call<'_, '_>, to_ms: u64, reply: &mut Reply<'_>) -> Result
         ));
     }
     let to = Now::from_ms(to_ms);
-    call.turn.advance(to);
+    // While clients are paused nothing expires; what fell due meanwhile goes when the pause ends.
+    let paused_until = call.shared.pause_until_ms.load(Ordering::Acquire);
+    if to_ms < paused_until {
+        call.turn.now = to;
+    } else {
+        call.turn.now = call.turn.now.max(Now::from_ms(paused_until));
+        call.turn.advance(to);
+    }
     call.shared.clock.set(to);
     // Idle timeouts live on the loops' own wheels.
     call.shared.order_all(|| Order::ClockMoved);

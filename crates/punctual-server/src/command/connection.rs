@@ -1,29 +1,62 @@
-//! Connections: PING, ECHO, SELECT, QUIT.
+//! Connections: PING ECHO AUTH HELLO SELECT QUIT RESET.
 
+use std::sync::atomic::Ordering;
+
+use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Protocol, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
+use crate::REDIS_VERSION;
 use crate::call::Call;
+use crate::session::ReplyMode;
 use crate::table::{ServerCommand, ServerHandler};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
+const BEFORE_AUTH: Flags = ANY_TIME
+    .or(Flags::NOSCRIPT)
+    .or(Flags::NO_AUTH)
+    .or(Flags::ALLOW_BUSY);
 
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: ServerHandler) -> ServerCommand {
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: Flags,
+    handler: ServerHandler,
+) -> ServerCommand {
     ServerCommand::new(name, arity, flags, Group::Connection, handler)
 }
 
 /// The family's rows.
-pub static COMMANDS: &[ServerCommand] = &[
-    row("ping", -1, Flags::FAST, ping).doc("1.0.0", "O(1)", "Returns the server's liveliness response."),
-    row("echo", 2, ANY_TIME, echo).doc("1.0.0", "O(1)", "Returns the given string."),
-    row("select", 2, ANY_TIME, select).doc("1.0.0", "O(1)", "Changes the selected database."),
-    row("quit", -1, ANY_TIME.or(Flags::NOSCRIPT).or(Flags::NO_AUTH).or(Flags::ALLOW_BUSY), quit).doc(
+pub(crate) static COMMANDS: &[ServerCommand] = &[
+    row("ping", -1, Flags::FAST, ping).doc(
         "1.0.0",
         "O(1)",
-        "Closes the connection.",
+        "Answers PONG, or the argument.",
+    ),
+    row("echo", 2, ANY_TIME, echo).doc("1.0.0", "O(1)", "Returns the given string."),
+    row("auth", -2, BEFORE_AUTH, auth)
+        .doc("1.0.0", "O(N) where N is the number of passwords of the user", "Gives a password.")
+        .history(&[("6.0.0", "Added the username argument.")]),
+    row("hello", -1, BEFORE_AUTH, hello)
+        .doc("6.0.0", "O(1)", "Chooses the protocol, and may give a password and a name with it.")
+        .history(&[("6.2.0", "The protocol version became optional.")]),
+    row("select", 2, ANY_TIME, select).doc("1.0.0", "O(1)", "Changes the selected database."),
+    row("quit", -1, BEFORE_AUTH, quit)
+        .doc("1.0.0", "O(1)", "Closes the connection.")
+        .deprecated("7.2.0", "just closing the connection"),
+    row("reset", 1, BEFORE_AUTH, reset).doc(
+        "6.2.0",
+        "O(1)",
+        "Puts the connection back into the state it began in.",
     ),
 ];
+
+const WRONG_PASSWORD: Error =
+    Error::fixed("WRONGPASS invalid username-password pair or user is disabled.");
+const NOT_YET: Error = Error::fixed(
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+);
 
 fn ping(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     if args.len() > 2 {
@@ -48,17 +81,118 @@ fn echo(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
+fn auth(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    match args.len() {
+        2 => {
+            if call.shared.settings().requirepass.is_none() {
+                return Err(Error::fixed(
+                    "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+                ));
+            }
+            authenticate(call, b"default", &args[1])?;
+        }
+        3 => authenticate(call, &args[1], &args[2])?,
+        _ => return Err(Error::Syntax),
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// The one user there is takes any password while none is set.
+fn authenticate(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result<(), Error> {
+    let settings = call.shared.settings();
+    let right = user == b"default"
+        && settings
+            .requirepass
+            .as_ref()
+            .is_none_or(|wanted| same_secret(wanted, password));
+    if !right {
+        return Err(WRONG_PASSWORD);
+    }
+    call.session.authenticated = true;
+    Ok(())
+}
+
+/// Compares in a time that does not tell where the first difference is.
+fn same_secret(wanted: &[u8], given: &[u8]) -> bool {
+    let differences = wanted
+        .iter()
+        .zip(given.iter().chain(std::iter::repeat(&0)))
+        .fold(0, |all, (a, b)| all | (a ^ b));
+    wanted.len() == given.len() && std::hint::black_box(differences) == 0
+}
+
+fn hello(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let protocol = match args.get(1).map(parse_i64) {
+        None => call.session.protocol,
+        Some(Some(2)) => Protocol::Resp2,
+        Some(Some(3)) => Protocol::Resp3,
+        Some(Some(_)) => return Err(Error::fixed("NOPROTO unsupported protocol version")),
+        Some(None) => {
+            return Err(Error::fixed(
+                "ERR Protocol version is not an integer or out of range",
+            ));
+        }
+    };
+    let (mut credentials, mut name) = (None, None);
+    let mut at = 2;
+    while let Some(option) = args.get(at) {
+        if option.eq_ignore_ascii_case(b"auth") && args.len() > at + 2 {
+            credentials = Some((args.at(at + 1), args.at(at + 2)));
+            at += 3;
+        } else if option.eq_ignore_ascii_case(b"setname") && args.len() > at + 1 {
+            name = Some(super::client::checked_name(args.at(at + 1))?);
+            at += 2;
+        } else {
+            let option = String::from_utf8_lossy(option);
+            return Err(Error::Text(
+                format!("ERR Syntax error in HELLO option '{option}'").into(),
+            ));
+        }
+    }
+    if let Some((user, password)) = credentials {
+        authenticate(call, user, password)?;
+    }
+    if !call.session.authenticated {
+        return Err(NOT_YET);
+    }
+    if let Some(name) = name {
+        call.session.info.names.lock().name = name.to_vec();
+    }
+    // What was published before is in the old protocol.
+    call.mailbox().take_apart(reply.out());
+    call.session.set_protocol(&call.shared.pubsub, protocol);
+    reply.set_protocol(protocol);
+    reply.map(7);
+    reply.bulk(b"server");
+    reply.bulk(b"redis");
+    reply.bulk(b"version");
+    reply.bulk(REDIS_VERSION.as_bytes());
+    reply.bulk(b"proto");
+    reply.int(call.session.info.resp.load(Ordering::Relaxed).into());
+    reply.bulk(b"id");
+    reply.int(call.session.id as i64);
+    reply.bulk(b"mode");
+    reply.bulk(b"standalone");
+    reply.bulk(b"role");
+    reply.bulk(b"master");
+    reply.bulk(b"modules");
+    reply.array(0);
+    Ok(())
+}
+
 fn select(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    let number = punctual_resp::decimal::parse_i64(&args[1]).ok_or(Error::NotInteger)?;
+    let number = parse_i64(&args[1]).ok_or(Error::NotInteger)?;
+    if i32::try_from(number).is_err() {
+        return Err(Error::fixed(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        ));
+    }
     let db = usize::try_from(number)
         .ok()
         .filter(|n| *n < call.shared.store.databases())
         .ok_or(Error::DbRange)?;
-    call.session.db = db;
-    call.session
-        .info
-        .db
-        .store(db as u32, std::sync::atomic::Ordering::Relaxed);
+    call.session.select(db);
     reply.ok();
     Ok(())
 }
@@ -66,6 +200,39 @@ fn select(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
 fn quit(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     reply.ok();
     call.session.closing = true;
-    let _ = Protocol::Resp2;
     Ok(())
+}
+
+fn reset(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    call.shared.monitors.remove(call.session);
+    call.session.monitor = false;
+    call.session.unsubscribe_all(&call.shared.pubsub);
+    // What was published before is still the client's.
+    call.mailbox().take_apart(reply.out());
+    let session = &mut *call.session;
+    session.select(0);
+    session.set_protocol(&call.shared.pubsub, Protocol::Resp2);
+    session.authenticated = call.shared.settings().requirepass.is_none();
+    session.reply_mode = ReplyMode::On;
+    session.set_no_touch(false);
+    session.set_no_evict(false);
+    // The library stays the same, so its name stays.
+    session.info.names.lock().name.clear();
+    reply.set_protocol(Protocol::Resp2);
+    reply.simple("RESET");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_secret;
+
+    #[test]
+    fn secrets_are_the_same_only_if_every_byte_is() {
+        assert!(same_secret(b"secret", b"secret"));
+        for wrong in [&b"secre"[..], b"secret ", b"Secret", b"secreT", b"", b"secret\0"] {
+            assert!(!same_secret(b"secret", wrong), "{wrong:?}");
+            assert!(!same_secret(wrong, b"secret"), "{wrong:?}");
+        }
+    }
 }

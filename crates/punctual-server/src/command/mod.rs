@@ -1,17 +1,21 @@
 //! The server's own commands: connections, subscriptions, the server itself. One file a family, each handler with
 //! its row in the family's list.
 
+pub(crate) mod client;
+mod client_list;
 pub(crate) mod clock;
 pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod info;
+pub(crate) mod pubsub;
 
-use punctual_resp::Reply;
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
 
 use crate::table::ServerCommand;
 
 /// Every command that is not the keyspace's.
-pub static FAMILIES: &[&[ServerCommand]] = &[clock::COMMANDS, config::COMMANDS, connection::COMMANDS, info::COMMANDS];
+pub static FAMILIES: &[&[ServerCommand]] = &[client::COMMANDS, clock::COMMANDS, config::COMMANDS, connection::COMMANDS, info::COMMANDS, pubsub::COMMANDS];
 
 /// What `<container> HELP` answers: a line per subcommand with what it does indented below it.
 pub(crate) fn help(reply: &mut Reply<'_>, container: &str, lines: &[(&str, &str)]) {
@@ -23,4 +27,16 @@ pub(crate) fn help(reply: &mut Reply<'_>, container: &str, lines: &[(&str, &str)
         reply.simple(usage);
         reply.simple(format!("    {what}"));
     }
+}
+
+/// A subcommand that was called with too many arguments for any of its forms.
+pub(crate) fn wrong_form(container: &str, args: Args<'_>) -> Error {
+    let shown = &args[1][..args[1].len().min(128)];
+    Error::Text(
+        format!(
+            "ERR unknown subcommand or wrong number of arguments for '{}'. Try {container} HELP.",
+            String::from_utf8_lossy(shown)
+        )
+        .into(),
+    )
 }

@@ -8,13 +8,12 @@ use mio::{Interest, Token};
 use punctual::DeadlineQueue;
 use punctual_store::Now;
 
-use super::{EventLoop, LISTENERS};
-use crate::clients::{ClientInfo, ClientNames};
+use super::{ClientTimer, EventLoop, LISTENERS};
+use crate::clients::ClientInfo;
 use crate::connection::Connection;
 use crate::listener::{Arrival, Listener};
 use crate::log;
 use crate::mailbox::Order;
-use crate::pubsub::Kind;
 use crate::session::Session;
 
 /// Connections accepted in one turn.
@@ -109,20 +108,8 @@ impl EventLoop {
             slot,
             created_ms: now.read_ms(),
             seen_ms: now.read_ms().into(),
-            db: 0.into(),
-            query_bytes: 0.into(),
-            output_bytes: 0.into(),
-            last_command: 0.into(),
             resp: 2.into(),
-            channels: 0.into(),
-            patterns: 0.into(),
-            shard_channels: 0.into(),
-            monitor: false.into(),
-            no_evict: false.into(),
-            no_touch: false.into(),
-            net_in: 0.into(),
-            net_out: 0.into(),
-            names: ClientNames::default().into(),
+            ..ClientInfo::default()
         });
         self.shared.clients.add(Arc::clone(&info));
         let session = Session::new(info, self.settings.requirepass.is_none());
@@ -137,41 +124,69 @@ impl EventLoop {
             return;
         };
         if let Some(key) = connection.idle_timer.take() {
-            self.idle.remove(key);
+            self.timers.remove(key);
         }
         if timeout_ms > 0 {
             let at = connection.session.info.seen_ms.load(Ordering::Relaxed) + timeout_ms;
-            connection.idle_timer = Some(self.idle.insert(at, slot));
+            connection.idle_timer = Some(self.timers.insert(at, ClientTimer::Idle(slot)));
         }
     }
 
-    /// Closes connections that have been idle for too long. A timer looks when it fires whether its client was
-    /// really idle, so a busy client's timer is never touched.
-    pub(super) fn close_idle(&mut self) {
-        if self.idle.is_empty() {
+    /// Looks at the clients whose timers have fired.
+    pub(super) fn run_timers(&mut self) {
+        if self.timers.is_empty() {
             return;
         }
         let now_ms = self.shared.clock.now().read_ms();
-        let timeout_ms = u64::from(self.settings.timeout_s) * 1000;
-        while let Some(expired) = self.idle.pop_due(now_ms) {
-            let slot = expired.value;
-            let Some(connection) = self.connection(slot) else { continue };
-            connection.idle_timer = None;
-            let session = &connection.session;
-            let seen_ms = session.info.seen_ms.load(Ordering::Relaxed);
-            // Listeners are silent by nature.
-            let exempt = session.subscriptions() > 0 || session.monitor || connection.paused;
-            if !exempt && now_ms >= seen_ms + timeout_ms {
-                log::verbose!(self.shared.logger, "Closing idle client");
-                self.close(slot);
-            } else {
-                let base = if exempt { now_ms } else { seen_ms };
-                let key = self.idle.insert(base + timeout_ms, slot);
-                if let Some(connection) = self.connection(slot) {
-                    connection.idle_timer = Some(key);
+        while let Some(expired) = self.timers.pop_due(now_ms) {
+            match expired.value {
+                ClientTimer::Idle(slot) => self.close_idle(slot, now_ms),
+                ClientTimer::SoftLimit(slot) => {
+                    // The flush measures, and cuts off.
+                    if let Some(connection) = self.connection(slot) {
+                        connection.soft_timer = None;
+                        self.mark_dirty(slot);
+                    }
                 }
             }
         }
+    }
+
+    /// Closes a connection that has been idle for too long. Its timer looks when it fires whether it was really idle,
+    /// so a busy client's timer is never touched.
+    fn close_idle(&mut self, slot: usize, now_ms: u64) {
+        let timeout_ms = u64::from(self.settings.timeout_s) * 1000;
+        let Some(connection) = self.connection(slot) else { return };
+        connection.idle_timer = None;
+        let session = &connection.session;
+        let seen_ms = session.info.seen_ms.load(Ordering::Relaxed);
+        // Listeners are silent by nature.
+        let exempt = session.listens() || connection.paused;
+        if !exempt && now_ms >= seen_ms + timeout_ms {
+            log::verbose!(self.shared.logger, "Closing idle client");
+            self.close(slot);
+        } else {
+            let base = if exempt { now_ms } else { seen_ms };
+            let key = self.timers.insert(base + timeout_ms, ClientTimer::Idle(slot));
+            if let Some(connection) = self.connection(slot) {
+                connection.idle_timer = Some(key);
+            }
+        }
+    }
+
+    /// Closes a connection whose output is too long.
+    pub(super) fn cut_off(&mut self, slot: usize) {
+        if let Some(connection) = self.connections.get(slot).and_then(Option::as_ref) {
+            let session = &connection.session;
+            self.shared.stats[self.number].output_limit_closed.add(1);
+            log::warning!(
+                self.shared.logger,
+                "Client id={} addr={} scheduled to be closed ASAP for overcoming of output buffer limits.",
+                session.id,
+                session.info.addr
+            );
+        }
+        self.close(slot);
     }
 
     /// Ends a connection: nothing of it stays.
@@ -180,23 +195,17 @@ impl EventLoop {
             return;
         };
         if let Some(key) = connection.idle_timer {
-            self.idle.remove(key);
+            self.timers.remove(key);
+        }
+        if let Some(key) = connection.soft_timer {
+            self.timers.remove(key);
         }
         // The kernel forgets a closed socket by itself; deregistering can only fail for one it has forgotten.
         let _ = self.poll.registry().deregister(connection.socket.source());
-        let session = &connection.session;
-        let (pubsub, id) = (&self.shared.pubsub, session.id);
-        for (kind, topics) in [
-            (Kind::Channel, &session.channels),
-            (Kind::Pattern, &session.patterns),
-            (Kind::Shard, &session.shard_channels),
-        ] {
-            for topic in topics {
-                pubsub.unsubscribe(kind, topic, id);
-            }
-        }
+        let session = &mut connection.session;
+        session.unsubscribe_all(&self.shared.pubsub);
         self.shared.monitors.remove(session);
-        self.shared.clients.remove(id);
+        self.shared.clients.remove(session.id);
         self.free_slots.push(slot);
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use punctual_resp::Limits;
+use punctual_resp::{Limits, Reply};
 use punctual_store::Turn;
 
 use super::EventLoop;
@@ -21,7 +21,12 @@ impl EventLoop {
         loop {
             let Some(connection) = self.connection(slot) else { break };
             connection.readable = false;
-            if connection.session.closing || connection.ended || connection.paused {
+            let session = &connection.session;
+            if session.closing || connection.ended || connection.paused {
+                break;
+            }
+            if session.info.killed.load(Ordering::Acquire) {
+                self.close(slot);
                 break;
             }
             match connection.socket.read(&mut buffer) {
@@ -106,16 +111,32 @@ impl EventLoop {
 
     /// Runs the complete commands in `bytes`; how many bytes they took.
     pub(super) fn run_commands(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn<'_>) -> usize {
+        if self.connection(slot).is_some_and(|c| c.session.listens()) {
+            self.collect_messages();
+        }
+        let output_limits = self.settings.output_limits;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return 0;
         };
+        let hard_bytes = match output_limits[connection.output_class()].hard_bytes {
+            0 => usize::MAX,
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        };
+        let written = connection.out.len() - connection.unwritten();
+        let out_max = hard_bytes.saturating_add(written);
         let mut limits = Limits {
             bulk_max: self.settings.max_bulk_len,
             ..Limits::default()
         };
-        let mut batch = dispatch::Batch::new(&self.shared, self.number, turn, &self.stopwatch);
+        let mut batch =
+            dispatch::Batch::new(&self.shared, self.number, turn, &self.stopwatch, out_max);
+        let mailbox = &self.shared.mailboxes[self.number];
         let session = &mut connection.session;
         let out = &mut connection.out;
+        if session.listens() {
+            session.attended = true;
+            mailbox.attend(session.id, out);
+        }
         let mut used = 0;
         let flow = 'run: loop {
             if session.closing {
@@ -135,7 +156,7 @@ impl EventLoop {
                 }
                 Err(e) => {
                     self.shared.stats[self.number].protocol_errors.add(1);
-                    e.write_to(out);
+                    Reply::new(out, session.protocol).protocol_error(&e);
                     session.closing = true;
                     break Flow::Go;
                 }
@@ -162,8 +183,16 @@ impl EventLoop {
             }
         };
         drop(batch);
+        if std::mem::take(&mut session.attended) {
+            mailbox.leave(out);
+        }
+        if out.len() > out_max {
+            self.cut_off(slot);
+            return used;
+        }
         if flow == Flow::Wait {
             connection.paused = true;
+            session.info.waiting.store(true, Ordering::Relaxed);
             self.paused.push(slot);
         }
         self.mark_dirty(slot);
@@ -208,6 +237,7 @@ impl EventLoop {
             if let Some(connection) = self.connection(slot)
                 && std::mem::take(&mut connection.paused)
             {
+                connection.session.info.waiting.store(false, Ordering::Relaxed);
                 self.run_kept(slot, turn);
                 self.read_again(slot);
             }

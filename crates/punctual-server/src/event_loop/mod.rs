@@ -42,6 +42,15 @@ const LISTENERS: usize = usize::MAX - 2;
 /// What the token of the mailbox's waker must be.
 pub(crate) const WAKER_TOKEN: Token = WAKER;
 
+/// What a loop's own timers are for; the slot's.
+#[derive(Clone, Copy, Debug)]
+enum ClientTimer {
+    /// The client may have been idle for too long.
+    Idle(usize),
+    /// Its output may have been above the soft limit for too long.
+    SoftLimit(usize),
+}
+
 /// One event loop.
 pub(crate) struct EventLoop {
     number: usize,
@@ -59,9 +68,11 @@ pub(crate) struct EventLoop {
     readable: Vec<usize>,
     /// Slots that wait for CLIENT UNPAUSE.
     paused: Vec<usize>,
-    /// Idle timeouts, in unix ms.
-    idle: Wheel<usize>,
+    /// Idle timeouts and soft limits of output, in unix ms.
+    timers: Wheel<ClientTimer>,
     mail: Mail,
+    /// Orders that came with messages which could not wait.
+    orders: Vec<Order>,
     buffer: Box<[u8]>,
     spare: Vec<Vec<u8>>,
     lookahead: Lookahead,
@@ -97,8 +108,9 @@ impl EventLoop {
             dirty: Vec::new(),
             readable: Vec::new(),
             paused: Vec::new(),
-            idle: Wheel::new(),
+            timers: Wheel::new(),
             mail: Mail::default(),
+            orders: Vec::new(),
             buffer: vec![0; READ_SIZE].into_boxed_slice(),
             spare: Vec::new(),
             lookahead: Lookahead::new(),
@@ -146,7 +158,7 @@ impl EventLoop {
             0 => None,
             until => Some(until),
         };
-        [keys, self.idle.next_wakeup(), pause]
+        [keys, self.timers.next_wakeup(), pause]
             .into_iter()
             .flatten()
             .min()
@@ -186,6 +198,10 @@ impl EventLoop {
                 ALARM => self.alarm.rang(),
                 Token(t) if t > LISTENERS - self.listeners.len() => self.accept(LISTENERS - t, now),
                 Token(slot) => {
+                    // A client that goes while it waits leaves its commands undone.
+                    if event.is_read_closed() && self.connection(slot).is_some_and(|c| c.paused) {
+                        self.close(slot);
+                    }
                     if event.is_readable() || event.is_read_closed() {
                         self.read(slot, event.is_read_closed(), &mut turn);
                     }
@@ -208,7 +224,7 @@ impl EventLoop {
         drop(turn);
         dispatch::drop_aside(discarded);
         self.collect_mail();
-        self.close_idle();
+        self.run_timers();
         for slot in std::mem::take(&mut self.dirty) {
             self.flush(slot);
         }
@@ -261,14 +277,13 @@ impl EventLoop {
         }
     }
 
-    /// Does what lies in the mailbox.
-    fn collect_mail(&mut self) {
+    /// Puts the messages that lie in the mailbox into their clients' output. Orders wait for the end of the turn.
+    pub(super) fn collect_messages(&mut self) {
         if !self.shared.mailboxes[self.number].is_full() {
             return;
         }
         let mut mail = std::mem::take(&mut self.mail);
-        let shared = Arc::clone(&self.shared);
-        shared.mailboxes[self.number].collect(&mut mail);
+        self.shared.mailboxes[self.number].collect(&mut mail);
         for (to, bytes) in mail.deliveries() {
             if let Some(connection) = self.connection(to.slot)
                 && connection.session.id == to.client
@@ -277,8 +292,20 @@ impl EventLoop {
                 self.mark_dirty(to.slot);
             }
         }
+        self.orders.append(&mut mail.orders);
+        mail.clear();
+        self.mail = mail;
+    }
+
+    /// Does what lies in the mailbox.
+    fn collect_mail(&mut self) {
+        self.collect_messages();
+        if self.orders.is_empty() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
         let now = shared.clock.now();
-        for order in mail.orders.drain(..) {
+        for order in std::mem::take(&mut self.orders) {
             match order {
                 Order::Serve(arrival) => self.serve(arrival, now),
                 Order::Listen(listeners) => self.listen(listeners),
@@ -293,8 +320,6 @@ impl EventLoop {
                 Order::Stop => self.stopping = true,
             }
         }
-        mail.clear();
-        self.mail = mail;
     }
 
     fn reconfigure(&mut self) {
@@ -302,8 +327,12 @@ impl EventLoop {
         if version != self.settings_version {
             self.settings_version = version;
             self.settings = self.shared.settings();
+            let open = self.settings.requirepass.is_none();
             for slot in 0..self.connections.len() {
                 self.arm_idle(slot);
+                if let Some(connection) = self.connection(slot) {
+                    connection.session.authenticated |= open;
+                }
             }
         }
     }
@@ -327,6 +356,9 @@ impl EventLoop {
         let left = connection.unwritten() as u64;
         let info = &connection.session.info;
         info.net_out.fetch_add(sent, Ordering::Relaxed);
+        if sent > 0 {
+            info.seen_ms.store(now_ms, Ordering::Relaxed);
+        }
         info.output_bytes.store(left, Ordering::Relaxed);
         match flushed {
             Flushed::Broken => self.close(slot),
@@ -341,18 +373,15 @@ impl EventLoop {
                 }
             }
             Flushed::Blocked => {
-                let class = if connection.session.subscriptions() > 0 {
-                    Settings::OUTPUT_PUBSUB
-                } else {
-                    Settings::OUTPUT_NORMAL
-                };
-                if is_exceeded(limits[class], left, now_ms, &mut connection.over_soft_since) {
-                    self.shared.stats[self.number].output_limit_closed.add(1);
-                    log::warning!(self.shared.logger, 
-                        "Client id={} addr={} scheduled to be closed ASAP for overcoming of output buffer limits.",
-                        connection.session.id, connection.session.info.addr
-                    );
-                    self.close(slot);
+                let limit = limits[connection.output_class()];
+                if is_exceeded(limit, left, now_ms, &mut connection.over_soft_since) {
+                    self.cut_off(slot);
+                } else if let Some(since) = connection.over_soft_since
+                    && connection.soft_timer.is_none()
+                {
+                    let at = since.saturating_add(limit.soft_seconds.saturating_mul(1000));
+                    let timer = ClientTimer::SoftLimit(slot);
+                    connection.soft_timer = Some(self.timers.insert(at.saturating_add(1), timer));
                 }
             }
         }

@@ -1,0 +1,310 @@
+//! CLIENT: what a client says and asks of itself, and what it does to others.
+
+use std::sync::atomic::Ordering;
+
+use punctual_resp::decimal::parse_i64;
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use super::client_list::{info, kill, list};
+use crate::call::Call;
+use crate::mailbox::Order;
+use crate::session::ReplyMode;
+use crate::table::{ServerCommand, ServerHandler};
+
+const HELPS: Flags = Flags::LOADING.or(Flags::STALE);
+const SELF: Flags = HELPS.or(Flags::NOSCRIPT);
+const ADMIN: Flags = SELF.or(Flags::ADMIN);
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: Flags,
+    handler: ServerHandler,
+) -> ServerCommand {
+    ServerCommand::new(name, arity, flags, Group::Connection, handler)
+}
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[
+    ServerCommand::container("client", Group::Connection, SUBCOMMANDS).doc(
+        "2.4.0",
+        "Depends on subcommand.",
+        "A container for client connection commands.",
+    ),
+];
+
+static SUBCOMMANDS: &[ServerCommand] = &[
+    row("getname", 2, SELF, get_name).doc(
+        "2.6.9",
+        "O(1)",
+        "Returns the name of the connection.",
+    ),
+    row("getredir", 2, SELF, get_redir).doc(
+        "6.0.0",
+        "O(1)",
+        "Returns the client that gets this one's invalidation messages.",
+    ),
+    row("help", 2, HELPS, help).doc(
+        "5.0.0",
+        "O(1)",
+        "Returns helpful text about the different subcommands.",
+    ),
+    row("id", 2, SELF, id).doc("5.0.0", "O(1)", "Returns the number of the connection."),
+    row("info", 2, SELF, info).doc("6.2.0", "O(1)", "Returns information about the connection."),
+    row("kill", -3, ADMIN, kill)
+        .doc("2.4.0", "O(N) where N is the number of client connections", "Closes connections.")
+        .history(&[
+            ("2.8.12", "Added the form with filters."),
+            ("2.8.12", "`ID` option."),
+            ("3.2.0", "Added `master` type in for `TYPE` option."),
+            ("5.0.0", "Replaced `slave` `TYPE` with `replica`. `slave` still works."),
+            ("6.2.0", "`LADDR` option."),
+        ]),
+    row("list", -2, ADMIN, list)
+        .doc("2.4.0", "O(N) where N is the number of client connections", "Lists the connections.")
+        .history(&[
+            ("2.8.12", "Added unique client `id` field."),
+            ("5.0.0", "Added optional `TYPE` filter."),
+            ("6.0.0", "Added `user` field."),
+            ("6.2.0", "Added `argv-mem`, `tot-mem`, `laddr` and `redir` fields and the optional `ID` filter."),
+            ("7.0.0", "Added `resp`, `multi-mem`, `rbs` and `rbp` fields."),
+            ("7.0.3", "Added `ssub` field."),
+        ]),
+    row("no-evict", 3, ADMIN, no_evict).doc(
+        "7.0.0",
+        "O(1)",
+        "Says whether the connection stays when connections go for memory.",
+    ),
+    row("no-touch", 3, SELF, no_touch).doc(
+        "7.2.0",
+        "O(1)",
+        "Says whether the connection's reads leave the keys' last use as it was.",
+    ),
+    row("pause", -3, ADMIN, pause)
+        .doc("3.0.0", "O(1)", "Holds commands back for a while.")
+        .history(&[(
+            "6.2.0",
+            "`CLIENT PAUSE WRITE` mode added along with the `mode` option.",
+        )]),
+    row("reply", 3, SELF, reply_mode).doc(
+        "3.2.0",
+        "O(1)",
+        "Says whether commands are answered.",
+    ),
+    row("setinfo", 4, SELF, set_info).doc(
+        "7.2.0",
+        "O(1)",
+        "Tells the name or the version of the client library.",
+    ),
+    row("setname", 3, SELF, set_name).doc("2.6.9", "O(1)", "Names the connection."),
+    row("trackinginfo", 2, SELF, tracking_info).doc(
+        "6.2.0",
+        "O(1)",
+        "Returns whether the keys that the connection reads are tracked.",
+    ),
+    row("unblock", -3, ADMIN, unblock).doc(
+        "5.0.0",
+        "O(log N) where N is the number of client connections",
+        "Unblocks a client that waits in a blocking command.",
+    ),
+    row("unpause", 2, ADMIN, unpause).doc(
+        "6.2.0",
+        "O(N) Where N is the number of paused clients",
+        "Lets commands go on that CLIENT PAUSE holds back.",
+    ),
+];
+
+/// A name without anything that would break the lines of CLIENT LIST.
+pub(super) fn checked_name(name: &[u8]) -> Result<&[u8], Error> {
+    if is_printable(name) {
+        Ok(name)
+    } else {
+        Err(Error::fixed(
+            "ERR Client names cannot contain spaces, newlines or special characters.",
+        ))
+    }
+}
+
+fn is_printable(text: &[u8]) -> bool {
+    text.iter().all(|b| (b'!'..=b'~').contains(b))
+}
+
+fn id(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.int(call.session.id as i64);
+    Ok(())
+}
+
+fn get_name(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    match call.session.info.names.lock().name.as_slice() {
+        [] => reply.null(),
+        name => reply.bulk(name),
+    }
+    Ok(())
+}
+
+fn set_name(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    call.session.info.names.lock().name = checked_name(&args[2])?.to_vec();
+    reply.ok();
+    Ok(())
+}
+
+fn set_info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let (attribute, value) = (&args[2], &args[3]);
+    let mut names = call.session.info.names.lock();
+    let field = match attribute.to_ascii_lowercase().as_slice() {
+        b"lib-name" => &mut names.lib_name,
+        b"lib-ver" => &mut names.lib_ver,
+        _ => {
+            let option = String::from_utf8_lossy(attribute);
+            return Err(Error::Text(format!("ERR Unrecognized option '{option}'").into()));
+        }
+    };
+    if !is_printable(value) {
+        let option = String::from_utf8_lossy(attribute);
+        return Err(Error::Text(
+            format!("ERR {option} cannot contain spaces, newlines or special characters.").into(),
+        ));
+    }
+    *field = value.to_vec();
+    reply.ok();
+    Ok(())
+}
+
+/// Nothing is tracked, so nothing is redirected.
+fn get_redir(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.int(-1);
+    Ok(())
+}
+
+fn tracking_info(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(1);
+    reply.bulk(b"off");
+    reply.bulk(b"redirect");
+    reply.int(-1);
+    reply.bulk(b"prefixes");
+    reply.array(0);
+    Ok(())
+}
+
+fn on_or_off(arg: &[u8]) -> Result<bool, Error> {
+    match arg.to_ascii_lowercase().as_slice() {
+        b"on" => Ok(true),
+        b"off" => Ok(false),
+        _ => Err(Error::Syntax),
+    }
+}
+
+fn no_evict(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    call.session.set_no_evict(on_or_off(&args[2])?);
+    reply.ok();
+    Ok(())
+}
+
+fn no_touch(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    call.session.set_no_touch(on_or_off(&args[2])?);
+    reply.ok();
+    Ok(())
+}
+
+fn reply_mode(
+    call: &mut Call<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let mode = &mut call.session.reply_mode;
+    match args[2].to_ascii_lowercase().as_slice() {
+        b"on" => {
+            *mode = ReplyMode::On;
+            reply.ok();
+        }
+        b"off" => *mode = ReplyMode::Off,
+        b"skip" if *mode == ReplyMode::Off => {}
+        b"skip" => *mode = ReplyMode::Skip,
+        _ => return Err(Error::Syntax),
+    }
+    Ok(())
+}
+
+fn pause(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let writes_only = match args.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
+        _ if args.len() > 4 => return Err(super::wrong_form("CLIENT", args)),
+        None | Some(b"all") => false,
+        Some(b"write") => true,
+        Some(_) => return Err(Error::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+    };
+    let timeout_ms = parse_i64(&args[2])
+        .ok_or(Error::fixed("ERR timeout is not an integer or out of range"))?;
+    let timeout_ms =
+        u64::try_from(timeout_ms).map_err(|_| Error::fixed("ERR timeout is negative"))?;
+    let shared = call.shared;
+    let now_ms = call.turn.now.read_ms();
+    let end_ms = now_ms.saturating_add(timeout_ms);
+    // A pause that lasts is never shortened or weakened by another.
+    let lasting_ms = shared.pause_until_ms.load(Ordering::Acquire);
+    let lasts = now_ms < lasting_ms;
+    let writes_only = writes_only && (!lasts || shared.pause_writes_only.load(Ordering::Acquire));
+    shared.pause_writes_only.store(writes_only, Ordering::Release);
+    let end_ms = if lasts { end_ms.max(lasting_ms) } else { end_ms };
+    shared.pause_until_ms.store(end_ms, Ordering::Release);
+    reply.ok();
+    Ok(())
+}
+
+fn unpause(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    call.shared.pause_until_ms.store(0, Ordering::Release);
+    call.shared.order_all(|| Order::Resume);
+    reply.ok();
+    Ok(())
+}
+
+/// No command blocks its client yet, so there is nobody to unblock.
+fn unblock(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    match args.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
+        _ if args.len() > 4 => return Err(super::wrong_form("CLIENT", args)),
+        None | Some(b"timeout" | b"error") => {}
+        Some(_) => {
+            return Err(Error::fixed(
+                "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
+            ));
+        }
+    }
+    parse_i64(&args[2]).ok_or(Error::NotInteger)?;
+    reply.int(0);
+    Ok(())
+}
+
+fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "CLIENT",
+        &[
+            ("GETNAME", "Show the name of this connection."),
+            ("GETREDIR", "Show who gets this connection's invalidation messages: -1, nobody."),
+            ("ID", "Show the number of this connection."),
+            ("INFO", "Show what LIST shows of this connection."),
+            ("KILL <ip:port>", "Close the connection from that address."),
+            (
+                "KILL <option> <value> [<option> <value> [...]]",
+                "Close all connections that fit ID, ADDR, LADDR, TYPE, USER; SKIPME no includes this one.",
+            ),
+            (
+                "LIST [TYPE <type> | ID <id> [...]]",
+                "Show connections: all, those of a type (NORMAL, PUBSUB, REPLICA, MASTER), or some.",
+            ),
+            ("NO-EVICT (ON|OFF)", "Keep this connection when connections go for memory."),
+            ("NO-TOUCH (ON|OFF)", "Let reads leave the keys' last use as it was."),
+            ("PAUSE <timeout> [WRITE|ALL]", "Hold commands back for <timeout> milliseconds."),
+            ("REPLY (ON|OFF|SKIP)", "Answer commands, or not, or not the next one."),
+            ("SETINFO (LIB-NAME|LIB-VER) <text>", "Tell the library that made this connection."),
+            ("SETNAME <name>", "Name this connection."),
+            ("TRACKINGINFO", "Show whether the keys that are read are tracked."),
+            ("UNBLOCK <id> [TIMEOUT|ERROR]", "Let a client go on that waits in a command."),
+            ("UNPAUSE", "End the pause."),
+        ],
+    );
+    Ok(())
+}

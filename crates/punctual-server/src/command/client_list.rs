@@ -1,0 +1,257 @@
+//! Choosing clients and describing them: CLIENT LIST, INFO and KILL.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_resp::decimal::parse_i64;
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+
+use crate::call::Call;
+use crate::clients::{ClientInfo, ClientType};
+use crate::mailbox::Order;
+use crate::table::TABLE;
+
+/// What only the client's own loop knows, while it runs a command.
+#[derive(Clone, Copy, Default)]
+struct Running {
+    argument_bytes: usize,
+    closing: bool,
+}
+
+/// Writes a client's line of CLIENT LIST: Redis's fields in Redis's order.
+///
+/// There is one output buffer, not a small one and a list: what waits in it is `omem`, and `oll` is 1. Input is
+/// parsed where it was read, so `qbuf` is what waits for the rest of its command.
+fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Running) {
+    let get = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
+    let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
+    let mut flags = String::new();
+    let on = |flag: &std::sync::atomic::AtomicBool| flag.load(Ordering::Relaxed);
+    for (letter, set) in [
+        ('O', on(&info.monitor)),
+        ('P', info.client_type() == ClientType::PubSub),
+        ('b', on(&info.waiting)),
+        ('c', running.closing),
+        ('A', on(&info.killed)),
+        ('U', info.unix),
+        ('e', on(&info.no_evict)),
+        ('T', on(&info.no_touch)),
+    ] {
+        if set {
+            flags.push(letter);
+        }
+    }
+    if flags.is_empty() {
+        flags.push('N');
+    }
+    let output = get(&info.output_bytes);
+    let query = get(&info.query_bytes);
+    let held = size_of::<ClientInfo>() as u64 + output + query + running.argument_bytes as u64;
+    let command = (info.last_command.load(Ordering::Relaxed) as usize)
+        .checked_sub(1)
+        .and_then(|id| TABLE.name_of(id))
+        .unwrap_or("NULL");
+    let names = info.names.lock();
+    let mut text = format!(
+        "id={} addr={} laddr={} fd={} name=",
+        info.id, info.addr, info.laddr, info.fd
+    );
+    line.extend_from_slice(text.as_bytes());
+    line.extend_from_slice(&names.name);
+    text.clear();
+    // Writing to a String cannot fail.
+    let _ = write!(
+        text,
+        " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi=-1 qbuf={query} qbuf-free=0 argv-mem={} \
+         multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={output} tot-mem={held} events={} cmd={command} user=default \
+         redir=-1 resp={} lib-name=",
+        seconds(info.created_ms),
+        seconds(get(&info.seen_ms)),
+        info.db.load(Ordering::Relaxed),
+        info.channels.load(Ordering::Relaxed),
+        info.patterns.load(Ordering::Relaxed),
+        info.shard_channels.load(Ordering::Relaxed),
+        running.argument_bytes,
+        u8::from(output > 0),
+        if output > 0 { "rw" } else { "r" },
+        info.resp.load(Ordering::Relaxed),
+    );
+    line.extend_from_slice(text.as_bytes());
+    line.extend_from_slice(&names.lib_name);
+    line.extend_from_slice(b" lib-ver=");
+    line.extend_from_slice(&names.lib_ver);
+    line.push(b'\n');
+}
+
+/// Writes the lines of some clients, this one's with what only its loop knows.
+fn write_lines(
+    call: &Call<'_, '_>,
+    args: Args<'_>,
+    clients: &[Arc<ClientInfo>],
+    reply: &mut Reply<'_>,
+) {
+    let now_ms = call.now().read_ms();
+    let mut lines = Vec::new();
+    for info in clients {
+        let mut running = Running::default();
+        if info.id == call.session.id {
+            running.argument_bytes = args.skip(1).iter().map(<[u8]>::len).sum();
+            running.closing = call.session.closing;
+        }
+        write_line(&mut lines, info, now_ms, running);
+    }
+    reply.verbatim("txt", &lines);
+}
+
+pub(super) fn info(
+    call: &mut Call<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    write_lines(call, args, &[Arc::clone(&call.session.info)], reply);
+    Ok(())
+}
+
+fn client_type(name: &[u8]) -> Result<ClientType, Error> {
+    ClientType::parse(name).ok_or_else(|| {
+        let name = String::from_utf8_lossy(name);
+        Error::Text(format!("ERR Unknown client type '{name}'").into())
+    })
+}
+
+pub(super) fn list(
+    call: &mut Call<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let all = &call.shared.clients;
+    let option = args.get(2).map(<[u8]>::to_ascii_lowercase);
+    let clients = match option.as_deref() {
+        None => all.list(),
+        Some(b"type") if args.len() == 4 => {
+            let wanted = client_type(&args[3])?;
+            let mut clients = all.list();
+            clients.retain(|c| c.client_type() == wanted);
+            clients
+        }
+        Some(b"id") if args.len() > 3 => {
+            let mut clients = Vec::new();
+            for arg in args.skip(3) {
+                let id = parse_i64(arg).ok_or(Error::fixed("ERR Invalid client ID"))?;
+                clients.extend(u64::try_from(id).ok().and_then(|id| all.get(id)));
+            }
+            clients
+        }
+        Some(_) => return Err(Error::Syntax),
+    };
+    write_lines(call, args, &clients, reply);
+    Ok(())
+}
+
+/// Which clients CLIENT KILL means.
+struct Filter<'a> {
+    id: Option<u64>,
+    addr: Option<&'a [u8]>,
+    laddr: Option<&'a [u8]>,
+    kind: Option<ClientType>,
+    skip_me: bool,
+}
+
+impl<'a> Filter<'a> {
+    /// From pairs of option and value.
+    fn parse(options: Args<'a>) -> Result<Self, Error> {
+        let mut filter = Self {
+            id: None,
+            addr: None,
+            laddr: None,
+            kind: None,
+            skip_me: true,
+        };
+        let mut at = 0;
+        while at < options.len() {
+            let value = options.get(at + 1).ok_or(Error::Syntax)?;
+            match options.at(at).to_ascii_lowercase().as_slice() {
+                b"id" => {
+                    let id = parse_i64(value).and_then(|id| u64::try_from(id).ok());
+                    filter.id = Some(id.filter(|id| *id > 0).ok_or(Error::fixed(
+                        "ERR client-id should be greater than 0",
+                    ))?);
+                }
+                b"type" => filter.kind = Some(client_type(value)?),
+                b"addr" => filter.addr = Some(value),
+                b"laddr" => filter.laddr = Some(value),
+                // Everybody is the default user.
+                b"user" if value == b"default" => {}
+                b"user" => {
+                    let name = String::from_utf8_lossy(value);
+                    return Err(Error::Text(format!("ERR No such user '{name}'").into()));
+                }
+                b"skipme" => {
+                    filter.skip_me = match value.to_ascii_lowercase().as_slice() {
+                        b"yes" => true,
+                        b"no" => false,
+                        _ => return Err(Error::Syntax),
+                    }
+                }
+                _ => return Err(Error::Syntax),
+            }
+            at += 2;
+        }
+        Ok(filter)
+    }
+
+    fn fits(&self, client: &ClientInfo, me: u64) -> bool {
+        self.id.is_none_or(|id| client.id == id)
+            && self.addr.is_none_or(|addr| client.addr.as_bytes() == addr)
+            && self.laddr.is_none_or(|laddr| client.laddr.as_bytes() == laddr)
+            && self.kind.is_none_or(|kind| client.client_type() == kind)
+            && !(self.skip_me && client.id == me)
+    }
+}
+
+pub(super) fn kill(
+    call: &mut Call<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    // The old form: one address, this client's own included.
+    let old = args.len() == 3;
+    let filter = if old {
+        Filter {
+            addr: Some(args.at(2)),
+            skip_me: false,
+            ..Filter::parse(Args::EMPTY)?
+        }
+    } else {
+        Filter::parse(args.skip(2))?
+    };
+    let me = call.session.id;
+    let mut killed = 0;
+    for client in call.shared.clients.list() {
+        if !filter.fits(&client, me) {
+            continue;
+        }
+        killed += 1;
+        if client.id == me {
+            // It still gets its answer.
+            call.session.closing = true;
+        } else {
+            call.shared.clients.kill(&client);
+            call.shared.mailboxes[client.loop_number].order(Order::Kill {
+                client: client.id,
+                slot: client.slot,
+            });
+        }
+        if old {
+            break;
+        }
+    }
+    match (old, killed) {
+        (true, 0) => return Err(Error::fixed("ERR No such client")),
+        (true, _) => reply.ok(),
+        (false, _) => reply.int(killed),
+    }
+    Ok(())
+}

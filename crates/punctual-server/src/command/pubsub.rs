@@ -1,0 +1,240 @@
+//! Publishing and subscribing.
+//!
+//! A subscriber's messages and replies share one stream. What was published before a subscription ended is sent
+//! before the reply that says so; nothing of it comes later.
+
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use crate::call::Call;
+use crate::pubsub::Kind;
+use crate::table::{ServerCommand, ServerHandler};
+
+const LISTEN: Flags = Flags::PUBSUB
+    .or(Flags::NOSCRIPT)
+    .or(Flags::LOADING)
+    .or(Flags::STALE);
+const SEND: Flags = Flags::PUBSUB
+    .or(Flags::LOADING)
+    .or(Flags::STALE)
+    .or(Flags::FAST)
+    .or(Flags::MAY_REPLICATE);
+const LOOK: Flags = Flags::PUBSUB.or(Flags::LOADING).or(Flags::STALE);
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: Flags,
+    handler: ServerHandler,
+) -> ServerCommand {
+    ServerCommand::new(name, arity, flags, Group::Pubsub, handler)
+}
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[
+    row("subscribe", -2, LISTEN, |c, a, r| subscribe(Kind::Channel, c, a, r)).doc(
+        "2.0.0",
+        "O(N) where N is the number of channels to subscribe to.",
+        "Listens for messages published to channels.",
+    ),
+    row("psubscribe", -2, LISTEN, |c, a, r| subscribe(Kind::Pattern, c, a, r)).doc(
+        "2.0.0",
+        "O(N) where N is the number of patterns to subscribe to.",
+        "Listens for messages published to channels that match one or more patterns.",
+    ),
+    row("ssubscribe", -2, LISTEN, |c, a, r| subscribe(Kind::Shard, c, a, r))
+        .keys(1, -1, 1)
+        .doc(
+            "7.0.0",
+            "O(N) where N is the number of shard channels to subscribe to.",
+            "Listens for messages published to shard channels.",
+        ),
+    row("unsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Channel, c, a, r)).doc(
+        "2.0.0",
+        "O(N) where N is the number of channels to unsubscribe.",
+        "Stops listening to messages posted to channels, or to all of them.",
+    ),
+    row("punsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Pattern, c, a, r)).doc(
+        "2.0.0",
+        "O(N) where N is the number of patterns to unsubscribe.",
+        "Stops listening to channels that match patterns, or to all patterns.",
+    ),
+    row("sunsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Shard, c, a, r))
+        .keys(1, -1, 1)
+        .doc(
+            "7.0.0",
+            "O(N) where N is the number of shard channels to unsubscribe.",
+            "Stops listening to messages posted to shard channels, or to all of them.",
+        ),
+    row("publish", 3, SEND, publish).doc(
+        "2.0.0",
+        "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
+        "Posts a message to a channel.",
+    ),
+    row("spublish", 3, SEND, spublish).keys(1, 1, 1).doc(
+        "7.0.0",
+        "O(N) where N is the number of clients subscribed to the receiving shard channel.",
+        "Posts a message to a shard channel.",
+    ),
+    ServerCommand::container(
+        "pubsub",
+        Group::Pubsub,
+        &[
+            row("channels", -2, LOOK, |c, a, r| channels(Kind::Channel, c, a, r)).doc(
+                "2.8.0",
+                "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively short channels and patterns)",
+                "Returns the active channels.",
+            ),
+            row("help", 2, Flags::LOADING.or(Flags::STALE), help).doc(
+                "6.2.0",
+                "O(1)",
+                "Returns helpful text about the different subcommands.",
+            ),
+            row("numpat", 2, LOOK, num_pat).doc(
+                "2.8.0",
+                "O(1)",
+                "Returns the number of patterns that somebody subscribes to.",
+            ),
+            row("numsub", -2, LOOK, |c, a, r| num_sub(Kind::Channel, c, a, r)).doc(
+                "2.8.0",
+                "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
+                "Returns how many subscribers channels have.",
+            ),
+            row("shardchannels", -2, LOOK, |c, a, r| channels(Kind::Shard, c, a, r)).doc(
+                "7.0.0",
+                "O(N) where N is the number of active shard channels, and assuming constant time pattern matching (relatively short shard channels).",
+                "Returns the active shard channels.",
+            ),
+            row("shardnumsub", -2, LOOK, |c, a, r| num_sub(Kind::Shard, c, a, r)).doc(
+                "7.0.0",
+                "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
+                "Returns how many subscribers shard channels have.",
+            ),
+        ],
+    )
+    .doc("2.8.0", "Depends on subcommand.", "A container for Pub/Sub commands."),
+];
+
+fn subscribe(
+    kind: Kind,
+    call: &mut Call<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    if !call.session.attended {
+        call.session.attended = true;
+        call.mailbox().attend(call.session.id, reply.out());
+    }
+    for topic in args.skip(1) {
+        call.session.subscribe(&call.shared.pubsub, kind, topic);
+        reply.push(3);
+        reply.bulk(kind.subscribed());
+        reply.bulk(topic);
+        reply.int(call.session.counted_with(kind) as i64);
+    }
+    call.session.unsilenced = true;
+    Ok(())
+}
+
+fn unsubscribe(
+    kind: Kind,
+    call: &mut Call<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    if args.len() > 1 {
+        for topic in args.skip(1) {
+            end(kind, topic, call, reply);
+        }
+    } else if call.session.topics(kind).is_empty() {
+        confirm(kind, None, call, reply);
+    } else {
+        for topic in call.session.topics(kind).clone() {
+            end(kind, &topic, call, reply);
+        }
+    }
+    call.session.unsilenced = true;
+    Ok(())
+}
+
+fn end(kind: Kind, topic: &[u8], call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
+    call.session.unsubscribe(&call.shared.pubsub, kind, topic);
+    confirm(kind, Some(topic), call, reply);
+}
+
+/// Says that a subscription has ended, after all that was published while it lasted.
+fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call<'_, '_>, reply: &mut Reply<'_>) {
+    call.mailbox().take_apart(reply.out());
+    reply.push(3);
+    reply.bulk(kind.unsubscribed());
+    match topic {
+        Some(topic) => reply.bulk(topic),
+        None => reply.null(),
+    }
+    reply.int(call.session.counted_with(kind) as i64);
+}
+
+fn publish(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.int(call.shared.publish(&args[1], &args[2]) as i64);
+    Ok(())
+}
+
+fn spublish(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let shared = call.shared;
+    let count = shared.pubsub.publish_shard(&shared.mailboxes, &args[1], &args[2]);
+    reply.int(count as i64);
+    Ok(())
+}
+
+fn channels(
+    kind: Kind,
+    call: &mut Call<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    if args.len() > 3 {
+        return Err(super::wrong_form("PUBSUB", args));
+    }
+    let topics = call.shared.pubsub.topics(kind, args.get(2));
+    reply.array(topics.len());
+    for topic in &topics {
+        reply.bulk(topic);
+    }
+    Ok(())
+}
+
+fn num_sub(
+    kind: Kind,
+    call: &mut Call<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let topics = args.skip(2);
+    reply.array(2 * topics.len());
+    for topic in topics {
+        reply.bulk(topic);
+        reply.int(call.shared.pubsub.listeners(kind, topic) as i64);
+    }
+    Ok(())
+}
+
+fn num_pat(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.int(call.shared.pubsub.topic_count(Kind::Pattern) as i64);
+    Ok(())
+}
+
+fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "PUBSUB",
+        &[
+            ("CHANNELS [<pattern>]", "List the channels with subscribers (that match the pattern)."),
+            ("NUMPAT", "Count the patterns that somebody subscribes to."),
+            ("NUMSUB [<channel> ...]", "Count the subscribers of channels, patterns left aside."),
+            ("SHARDCHANNELS [<pattern>]", "List the shard channels with subscribers."),
+            ("SHARDNUMSUB [<shardchannel> ...]", "Count the subscribers of shard channels."),
+        ],
+    );
+    Ok(())
+}
