@@ -59,8 +59,14 @@ const fn equal_bytes(bytes: u64, byte: u8) -> u32 {
     (zero.wrapping_mul(0x0002_0408_1020_4081) >> 56) as u32
 }
 
+/// Chunks in a block.
+const BLOCK: usize = 16;
+
+/// Memory is had and given back in blocks of one size, so that a growing table leaves no holes of odd sizes.
+type Block = [Chunk; BLOCK];
+
 struct Part {
-    chunks: Box<[Chunk]>,
+    blocks: Box<[Box<Block>]>,
     len: usize,
     /// How many top bits of the hash all keys in here share.
     bits: u32,
@@ -87,23 +93,39 @@ impl Hash {
 }
 
 impl Part {
-    fn new(chunks: usize, bits: u32) -> Self {
+    fn new(blocks: usize, bits: u32) -> Self {
         Self {
-            chunks: vec![Chunk::EMPTY; chunks].into_boxed_slice(),
+            blocks: (0..blocks).map(|_| Box::new([Chunk::EMPTY; BLOCK])).collect(),
             len: 0,
             bits,
         }
+    }
+
+    /// Number of chunks.
+    #[inline]
+    fn chunks(&self) -> usize {
+        self.blocks.len() * BLOCK
+    }
+
+    #[inline]
+    fn chunk(&self, at: usize) -> &Chunk {
+        &self.blocks[at / BLOCK][at % BLOCK]
+    }
+
+    #[inline]
+    fn chunk_mut(&mut self, at: usize) -> &mut Chunk {
+        &mut self.blocks[at / BLOCK][at % BLOCK]
     }
 
     /// The chunk where the search for `place` starts; grows with `place`.
     #[inline]
     fn home(&self, place: u32) -> usize {
         let local = ((u64::from(place)) << self.bits) & 0xffff_ffff;
-        ((local * self.chunks.len() as u64) >> 32) as usize
+        ((local * self.chunks() as u64) >> 32) as usize
     }
 
     fn next(&self, chunk: usize) -> usize {
-        if chunk + 1 == self.chunks.len() {
+        if chunk + 1 == self.chunks() {
             0
         } else {
             chunk + 1
@@ -113,8 +135,8 @@ impl Part {
     #[inline]
     fn find(&self, hash: Hash, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.home(hash.place);
-        for _ in 0..self.chunks.len() {
-            let chunk = &self.chunks[at];
+        for _ in 0..self.chunks() {
+            let chunk = self.chunk(at);
             let mut bits = chunk.matching(hash.tag);
             while bits != 0 {
                 let index = chunk.indices[bits.trailing_zeros() as usize];
@@ -135,15 +157,16 @@ impl Part {
     fn put(&mut self, place: u32, tag: u8, index: u32) {
         let mut at = self.home(place);
         loop {
-            let free = self.chunks[at].matching(0);
+            let chunk = self.chunk_mut(at);
+            let free = chunk.matching(0);
             if free != 0 {
                 let i = free.trailing_zeros() as usize;
-                self.chunks[at].tags[i] = tag;
-                self.chunks[at].indices[i] = index;
+                chunk.tags[i] = tag;
+                chunk.indices[i] = index;
                 self.len += 1;
                 return;
             }
-            self.chunks[at].passed += 1;
+            chunk.passed += 1;
             at = self.next(at);
         }
     }
@@ -152,15 +175,15 @@ impl Part {
     fn take(&mut self, place: u32, index: u32) -> bool {
         let home = self.home(place);
         let mut at = home;
-        for _ in 0..self.chunks.len() {
-            let chunk = &mut self.chunks[at];
+        for _ in 0..self.chunks() {
+            let chunk = self.chunk_mut(at);
             let found = (0..PLACES).find(|&i| chunk.tags[i] != 0 && chunk.indices[i] == index);
             if let Some(i) = found {
                 chunk.tags[i] = 0;
                 self.len -= 1;
                 let mut back = home;
                 while back != at {
-                    self.chunks[back].passed -= 1;
+                    self.chunk_mut(back).passed -= 1;
                     back = self.next(back);
                 }
                 return true;
@@ -175,7 +198,7 @@ impl Part {
 
     /// Every key: tag and index.
     fn all(&self) -> impl Iterator<Item = (u8, u32)> {
-        self.chunks.iter().flat_map(|chunk| {
+        self.blocks.iter().flat_map(|b| b.iter()).flat_map(|chunk| {
             (0..PLACES)
                 .filter(|&i| chunk.tags[i] != 0)
                 .map(|i| (chunk.tags[i], chunk.indices[i]))
@@ -183,11 +206,11 @@ impl Part {
     }
 
     fn places(&self) -> usize {
-        self.chunks.len() * PLACES
+        self.chunks() * PLACES
     }
 
-    fn resized(&self, chunks: usize, place_of: impl Fn(u32) -> u32) -> Self {
-        let mut new = Self::new(chunks, self.bits);
+    fn resized(&self, blocks: usize, place_of: impl Fn(u32) -> u32) -> Self {
+        let mut new = Self::new(blocks, self.bits);
         for (tag, index) in self.all() {
             new.put(place_of(index), tag, index);
         }
@@ -195,9 +218,9 @@ impl Part {
     }
 }
 
-/// Chunks for `len` keys with room for a third more.
-fn chunks_for(len: usize) -> usize {
-    (len + len / 3).div_ceil(PLACES).max(1)
+/// Blocks for `len` keys with room for a third more.
+fn blocks_for(len: usize) -> usize {
+    (len + len / 3).div_ceil(PLACES * BLOCK)
 }
 
 /// The table.
@@ -214,7 +237,7 @@ impl Default for Index {
         Self {
             directory: vec![0],
             depth: 0,
-            parts: vec![Part::new(1, 0)],
+            parts: vec![Part::new(0, 0)],
             len: 0,
         }
     }
@@ -241,14 +264,17 @@ impl Index {
     #[inline]
     pub(crate) fn warm(&self, hash: Hash) -> u8 {
         let part = &self.parts[self.part_of(hash.place)];
-        part.chunks[part.home(hash.place)].tags[0]
+        if part.len == 0 { 0 } else { part.chunk(part.home(hash.place)).tags[0] }
     }
 
     /// The first index that may be the wanted one.
     #[inline]
     pub(crate) fn candidate(&self, hash: Hash) -> Option<u32> {
         let part = &self.parts[self.part_of(hash.place)];
-        let chunk = &part.chunks[part.home(hash.place)];
+        if part.len == 0 {
+            return None;
+        }
+        let chunk = part.chunk(part.home(hash.place));
         let bits = chunk.matching(hash.tag);
         (bits != 0).then(|| chunk.indices[bits.trailing_zeros() as usize])
     }
@@ -272,8 +298,8 @@ impl Index {
             return false;
         }
         self.len -= 1;
-        if part.chunks.len() > 1 && part.len * 4 < part.places() {
-            *part = part.resized(chunks_for(part.len), place_of);
+        if part.len * 4 < part.places() && part.blocks.len() > blocks_for(part.len) {
+            *part = part.resized(blocks_for(part.len), place_of);
         }
         true
     }
@@ -285,7 +311,7 @@ impl Index {
         let directory_max = 64 + 16 * (self.len / PART_MAX);
         let may_split = part.bits < self.depth || self.directory.len() * 2 <= directory_max;
         if part.len < PART_MAX || !may_split {
-            self.parts[number] = part.resized(chunks_for(part.len + 1), place_of);
+            self.parts[number] = part.resized(blocks_for(part.len + 1), place_of);
             return number;
         }
         if part.bits == self.depth {
@@ -297,8 +323,8 @@ impl Index {
             .all()
             .filter(|&(_, i)| place_of(i) >> (32 - bits) & 1 == 1)
             .count();
-        let mut low = Part::new(chunks_for(part.len - ones + 1), bits);
-        let mut high = Part::new(chunks_for(ones + 1), bits);
+        let mut low = Part::new(blocks_for(part.len - ones + 1), bits);
+        let mut high = Part::new(blocks_for(ones + 1), bits);
         for (tag, index) in part.all() {
             let place = place_of(index);
             let half = if place >> (32 - bits) & 1 == 1 {
@@ -333,8 +359,8 @@ impl Index {
         let home = part.home(from);
         let prefix = u64::from(from) >> (32 - part.bits) << (32 - part.bits);
         let mut at = home;
-        for _ in 0..part.chunks.len() {
-            let chunk = &part.chunks[at];
+        for _ in 0..part.chunks() {
+            let chunk = part.chunk(at);
             for i in 0..PLACES {
                 if chunk.tags[i] != 0 {
                     let place = place_of(chunk.indices[i]);
@@ -349,7 +375,8 @@ impl Index {
             at = part.next(at);
         }
         // The smallest place whose home is the next chunk; the next part's first at the end.
-        let start = (((home as u64 + 1) << 32).div_ceil(part.chunks.len() as u64))
+        // A part without chunks is as one with one that is empty.
+        let start = (((home as u64 + 1) << 32).div_ceil(part.chunks().max(1) as u64))
             .div_ceil(1 << part.bits);
         u32::try_from(prefix + start).ok()
     }
@@ -361,7 +388,7 @@ impl Index {
             + self
                 .parts
                 .iter()
-                .map(|p| p.chunks.len() * size_of::<Chunk>())
+                .map(|p| p.blocks.len() * (size_of::<Block>() + size_of::<Box<Block>>()))
                 .sum::<usize>()
     }
 
@@ -428,7 +455,7 @@ mod tests {
             index
                 .parts
                 .iter()
-                .all(|p| p.chunks.iter().all(|c| c.passed == 0)),
+                .all(|p| p.blocks.iter().flat_map(|b| b.iter()).all(|c| c.passed == 0)),
             "no key lives behind a chunk any more"
         );
     }
