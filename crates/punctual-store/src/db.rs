@@ -125,7 +125,7 @@ impl Db {
         std::hint::black_box(sum);
         let mut sum = 0;
         for id in &ids {
-            sum ^= self.records.get(*id).map_or(0, |r| r.value.warm());
+            sum ^= self.records.get(*id).map_or(0, |r| r.value.warm() ^ r.key.warm());
         }
         std::hint::black_box(sum);
     }

@@ -55,6 +55,15 @@ impl Key {
         }
     }
 
+    /// A byte of the name, if that lies outside of the record. Means nothing.
+    #[inline]
+    pub(crate) fn warm(&self) -> u8 {
+        match &self.0 {
+            Bytes::Inline { .. } => 0,
+            Bytes::Boxed { bytes, .. } => bytes.first().copied().unwrap_or(0),
+        }
+    }
+
     /// Second of the clock (24 bits) at which the key was last used.
     pub fn access_s(&self) -> u32 {
         let (Bytes::Inline { access: a, .. } | Bytes::Boxed { access: a, .. }) = &self.0;
