@@ -252,11 +252,10 @@ impl RawWheel {
             .get(self.levels[place.level].slot(place.slot).head)
     }
 
-    /// Whether a slot's entries may be out of arming order. On the far levels a timer that was
-    /// re-armed cannot be told from one that was not, so they always may.
+    /// Whether a slot's entries may be out of arming order.
     #[inline]
     fn is_mixed(&self, place: &Place) -> bool {
-        place.level >= FAR || self.levels[place.level].is_mixed(place.slot)
+        self.levels[place.level].is_mixed(place.slot)
     }
 
     /// Whether the tick at `place` has to be ordered in front before it is popped.
@@ -359,6 +358,7 @@ impl RawWheel {
                 None => self.bury(1),
                 Some(deadline) if deadline < start => self.refile(deadline, index, generation),
                 Some(deadline) => {
+                    // From the far levels more come out as stale than are: it does no harm.
                     let mixed = mixed || deadline != deadline_in(start, level, low);
                     self.put_below(deadline, index, generation, mixed);
                 }

@@ -1,7 +1,8 @@
 //! The wheel against a simple model, its private invariants, and its bounds on memory and work.
 
-use super::chunk::CHUNK;
+use super::chunk::{CHUNK, NONE};
 use super::invariants::{check_invariants, filed};
+use super::sweep::Sweep;
 use super::{Due, RawWheel, Step, Timers, Wheel};
 use crate::{DeadlineQueue, Polled};
 use proptest::prelude::*;
@@ -132,6 +133,27 @@ proptest! {
     }
 
     #[test]
+    fn a_sweep_bears_what_happens_meanwhile(
+        near in 4u8..14, kill in any::<u8>(),
+        ops in prop::collection::vec((0u8..12, any::<u8>()), 300..500),
+    ) {
+        // Long slots, so many of their timers cancelled that a sweep has just begun.
+        let bursts = (0..10).map(|n| Op::Burst(180, When::In(Span { mantissa: 3 + n * 5, exponent: near })));
+        let kills = (0..1_030 + u32::from(kill % 32)).map(|n| Op::Remove((n as u8).wrapping_mul(kill | 1)));
+        let span = |mantissa: u8| Span { mantissa: mantissa % 8, exponent: near };
+        let meanwhile = ops.into_iter().map(|(what, n)| match what {
+            0 | 1 => Op::PollOnce(n % 64),
+            2 => Op::Advance(span(n)),
+            3 => Op::NextDeadline,
+            4 => Op::Burst(n % 80, When::In(span(n))),
+            5 => Op::StepBack(span(n)),
+            6 => Op::Reset(n, When::In(span(n / 8))),
+            _ => Op::Remove(n),
+        });
+        Model::new(Wheel::new()).run(bursts.chain(kills).chain(meanwhile));
+    }
+
+    #[test]
     fn sweeps_do_not_disturb(
         ops in prop::collection::vec(op(), 50), bursts in prop::collection::vec((when(), any::<u8>()), 10),
     ) {
@@ -257,13 +279,14 @@ fn arming_order_outlives_its_numbers() {
     let keys: Vec<_> = (0..100)
         .map(|n| wheel.insert(if n % 2 == 0 { 10 } else { 700 }, n))
         .collect();
-    // Some wait in front of the cursor while the numbers change.
-    assert_eq!(wheel.pop_due(5), None);
-    assert_eq!(wheel.next_deadline(), Some(10));
-    wheel.order = std::num::NonZeroU32::new(super::LAST_ORDER - 5).unwrap();
+    // Some wait in front, ordered, while the numbers change: every pop orders what came before.
+    wheel.insert(4, 0);
+    assert!(wheel.pop_due(5).is_some());
+    wheel.order = std::num::NonZeroU32::new(super::LAST_ORDER - 9).unwrap();
     for n in 100..110 {
         wheel.insert(3, n);
-        wheel.next_deadline();
+        wheel.insert(2, n);
+        assert_eq!(wheel.pop_due(5).map(|expired| expired.deadline), Some(2));
     }
     assert!(wheel.reset(keys[0], 700));
     assert!(wheel.order.get() < 1_000);
@@ -276,6 +299,76 @@ fn arming_order_outlives_its_numbers() {
         .chain([0])
         .collect();
     assert_eq!(popped, expected);
+}
+
+#[test]
+fn setting_the_cursor_back_keeps_the_order_of_a_slot_half_moved() {
+    let mut wheel = Wheel::new();
+    (0..100).for_each(|n| {
+        wheel.insert(5_000, n);
+    });
+    assert_eq!(wheel.poll_due(5_000, &mut 45), Polled::Busy);
+    assert_eq!(wheel.raw.pending(), 2);
+    assert!(wheel.raw.cursor > 4_000 && wheel.raw.occupied.count_ones() > 1);
+    // The clock steps back, and much is armed before the cursor.
+    assert_eq!(wheel.poll_due(10, &mut 0), Polled::Idle);
+    (100..300).for_each(|n| {
+        wheel.insert(n, n);
+    });
+    assert!(wheel.raw.cursor < 100, "the cursor was set back");
+    wheel.check();
+    let popped: Vec<_> = std::iter::from_fn(|| wheel.pop_due(5_000))
+        .map(|expired| expired.value)
+        .collect();
+    assert_eq!(popped, (100..300).chain(0..100).collect::<Vec<_>>());
+}
+
+/// A wheel with one long slot at tick 700, its cursor ahead of the clock, and a sweep half way
+/// through the slot; and the timers left in it.
+fn half_swept() -> (Wheel<u64>, Vec<crate::TimerKey>) {
+    let mut wheel = Wheel::new();
+    let mut keys: Vec<_> = (0..2_000).map(|n| wheel.insert(700, n)).collect();
+    assert_eq!(wheel.raw.find_first(&wheel.slab), Some(700));
+    assert_eq!(wheel.raw.cursor, 640);
+    for key in (0..1_160).map(|n| keys.swap_remove(n * 7 % keys.len())) {
+        assert!(wheel.remove(key).is_some());
+    }
+    assert!(matches!(
+        wheel.raw.sweep,
+        Some(Sweep::Slot { level: 0, slot: 60 })
+    ));
+    assert_ne!(wheel.raw.pool.watched, NONE);
+    (wheel, keys)
+}
+
+#[test]
+fn a_sweep_bears_that_its_slot_is_joined_to_another() {
+    let (mut wheel, keys) = half_swept();
+    (0..300).for_each(|n| {
+        wheel.insert(n % 63, n);
+    });
+    assert_eq!(wheel.raw.cursor, 0, "the cursor was set back");
+    // Another slot is where the sweep was.
+    (0..50).for_each(|n| {
+        wheel.insert(60, n);
+    });
+    for key in keys {
+        assert!(wheel.remove(key).is_some());
+        wheel.check();
+    }
+}
+
+#[test]
+fn a_sweep_bears_that_its_chunk_is_drained() {
+    let (mut wheel, keys) = half_swept();
+    for _ in 0..600 {
+        assert!(wheel.pop_due(700).is_some());
+    }
+    assert!(wheel.raw.sweep.is_some());
+    for key in keys {
+        wheel.remove(key);
+        wheel.check();
+    }
 }
 
 #[test]
