@@ -235,6 +235,12 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: if cfg!(miri) { 8 } else { 256 },
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn a_reading_reaches_a_deadline_only_when_its_time_has_come(
             length in 1..=u64::MAX, due in any::<u64>(), now in any::<u64>(),

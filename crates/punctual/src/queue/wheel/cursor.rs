@@ -9,15 +9,16 @@ impl RawWheel {
     /// the clock; tells whether that was done.
     ///
     /// The cursor runs ahead of the clock when the next deadline is asked for. What is armed
-    /// before it then goes to the front, a heap. If that goes on, the cursor is set back. Each
-    /// entry may have to cascade again for that, so it is done once in entries/16 insertions.
+    /// before it then goes to the front, a heap. If much gathers there, the cursor is set back.
+    /// Each entry may have to cascade again for that, so it is done once in entries/16 insertions.
     #[cold]
     pub(super) fn set_back_for(&mut self, deadline: u64) -> bool {
         if deadline < self.now {
             return false;
         }
         self.behind += 1;
-        if self.behind < 64 + self.entries / 16 {
+        let many = 64 + self.entries / 16;
+        if self.behind < many || self.front.len() < many {
             return false;
         }
         self.set_back(self.now);

@@ -79,6 +79,11 @@ impl Front {
         self.heap.is_empty() && self.staged.is_empty()
     }
 
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.heap.len() + self.staged.len()
+    }
+
     /// A lower bound of all deadlines here; the last tick if there are none. O(1).
     #[inline]
     pub(super) fn bound(&self) -> u64 {
