@@ -1,5 +1,9 @@
 //! The binary `punctual`: a Redis-compatible server whose keys expire on time, and its benchmarks.
 
+#![deny(unsafe_code)]
+
+mod allocator;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,9 +12,6 @@ use punctual_server::config::Config;
 use punctual_server::log::{self, Logger};
 use punctual_server::{Server, StartError};
 
-/// Gives memory back to the system after a mass expiry, and has no headers on small blocks.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const HELP: &str = "\
 Punctual: a Redis-compatible server whose keys expire on time.
@@ -65,6 +66,7 @@ fn serve(args: Vec<OsString>) -> Result<(), StartError> {
     let server = Server::builder()
         .config(config)
         .logger(logger.clone())
+        .memory_purge(allocator::purge)
         .spawn()?;
     if !ignored.is_empty() {
         log::warning!(logger, "These directives are known but have no effect here yet: {}", ignored.join(", "));

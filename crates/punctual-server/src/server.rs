@@ -41,6 +41,7 @@ pub struct Builder {
     config: Option<Config>,
     free_port: bool,
     logger: Option<Logger>,
+    memory_purge: Option<fn()>,
 }
 
 impl Builder {
@@ -84,6 +85,14 @@ impl Builder {
         self
     }
 
+    /// What gives freed memory back to the system, for allocators that must be asked. A loop calls it before it
+    /// sleeps, when much has been freed.
+    #[must_use]
+    pub fn memory_purge(mut self, purge: fn()) -> Self {
+        self.memory_purge = Some(purge);
+        self
+    }
+
     /// Starts the server on threads of its own. It serves when this returns.
     ///
     /// # Errors
@@ -97,7 +106,7 @@ impl Builder {
             config.load(format!("{name} {value:?}\n").as_bytes(), "builder")?;
         }
         let logger = self.logger.unwrap_or_else(Logger::silent);
-        Server::start(config, self.free_port, logger)
+        Server::start(config, self.free_port, logger, self.memory_purge)
     }
 }
 
@@ -128,10 +137,16 @@ impl Server {
             config: None,
             free_port: false,
             logger: None,
+            memory_purge: None,
         }
     }
 
-    fn start(config: Config, free_port: bool, logger: Logger) -> Result<Self, StartError> {
+    fn start(
+        config: Config,
+        free_port: bool,
+        logger: Logger,
+        memory_purge: Option<fn()>,
+    ) -> Result<Self, StartError> {
         let settings = config.settings();
         let mut polls = Vec::new();
         let mut mailboxes = Vec::new();
@@ -147,7 +162,7 @@ impl Server {
         let listeners = Listener::open(&settings, free_port)?;
         let addr = listeners.iter().find_map(Listener::tcp_addr);
         let unix = settings.unixsocket.clone();
-        let shared = Arc::new(Shared::new(config, store, mailboxes, logger));
+        let shared = Arc::new(Shared::new(config, store, mailboxes, logger, memory_purge));
         let port = addr.map_or(0, |a| a.port());
         shared.tcp_port.store(port.into(), Ordering::Relaxed);
         let mut listeners = Some(listeners);

@@ -64,13 +64,15 @@ pub struct Shared {
     pub tcp_port: AtomicU32,
     /// The loop that opens connections; it goes round.
     pub(crate) next_loop: AtomicUsize,
+    /// Gives freed memory of the calling thread back to the system.
+    pub(crate) memory_purge: Option<fn()>,
     /// Somebody asked for the end.
     pub stopping: AtomicBool,
 }
 
 impl Shared {
     /// Everything but the loops.
-    pub(crate) fn new(config: Config, store: Store, mailboxes: Vec<Mailbox>, logger: Logger) -> Self {
+    pub(crate) fn new(config: Config, store: Store, mailboxes: Vec<Mailbox>, logger: Logger, memory_purge: Option<fn()>) -> Self {
         let settings = config.settings();
         let clock = ServerClock::new(settings.clock);
         let shared = Self {
@@ -98,6 +100,7 @@ impl Shared {
                 .collect(),
             tcp_port: AtomicU32::new(0),
             next_loop: AtomicUsize::new(0),
+            memory_purge,
             stopping: AtomicBool::new(false),
         };
         shared.apply_settings();

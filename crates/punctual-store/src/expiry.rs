@@ -46,17 +46,15 @@ impl Turn<'_> {
         until: Now,
         budget: &mut usize,
     ) -> bool {
+        let wakeup = self.shard_db(number, db).next_wakeup();
+        if wakeup.is_none_or(|at| !until.is_due(at)) {
+            return true;
+        }
+        // Until the wheel itself says that nothing is due: it then gives back the memory it no longer needs.
         loop {
-            let part = self.shard_db(number, db);
-            if part.next_wakeup().is_none_or(|at| !until.is_due(at)) {
-                return true;
-            }
-            if *budget == 0 {
-                return false;
-            }
-            match part.next_due(until, budget) {
+            match self.shard_db(number, db).next_due(until, budget) {
                 Expiry::Due(id) => {
-                    let record = part.remove_due(id);
+                    let record = self.shard_db(number, db).remove_due(id);
                     self.expired(db, &record);
                 }
                 Expiry::Busy => return false,

@@ -207,5 +207,6 @@ impl EventLoop {
         self.shared.monitors.remove(session);
         self.shared.clients.remove(session.id);
         self.free_slots.push(slot);
+        self.freed += 1;
     }
 }

@@ -78,6 +78,8 @@ pub(crate) struct EventLoop {
     lookahead: Lookahead,
     /// Measures how long commands take.
     stopwatch: quanta::Clock,
+    /// Roughly how many blocks have been freed since memory last went back to the system.
+    freed: u64,
     more_due: bool,
     stopping: bool,
 }
@@ -115,6 +117,7 @@ impl EventLoop {
             spare: Vec::new(),
             lookahead: Lookahead::new(),
             stopwatch: quanta::Clock::new(),
+            freed: 0,
             more_due: false,
             stopping: false,
         })
@@ -179,12 +182,26 @@ impl EventLoop {
         if mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
             return Some(Duration::ZERO);
         }
+        self.give_memory_back(wakeup);
         if self.shared.clock.is_virtual() {
             // Only an order moves this clock.
             let due = self.shared.clock.now().is_due(wakeup);
             return due.then_some(Duration::ZERO);
         }
         self.alarm.set(wakeup)
+    }
+
+    /// Gives freed memory back to the system, if it is much and nothing is to be done for a while.
+    fn give_memory_back(&mut self, wakeup_ms: u64) {
+        const MANY: u64 = 10_000;
+        const WHILE_MS: u64 = 100;
+        if self.freed >= MANY
+            && let Some(purge) = self.shared.memory_purge
+            && wakeup_ms > self.shared.clock.now().read_ms() + WHILE_MS
+        {
+            self.freed = 0;
+            purge();
+        }
     }
 
     fn turn(&mut self, events: &Events) {
@@ -220,7 +237,10 @@ impl EventLoop {
         self.resume_paused(&mut turn);
         turn.release();
         self.count(&turn);
+        // Some of what was written has freed something.
+        self.freed += turn.stats.expired + turn.stats.dirty / 8;
         let discarded = std::mem::take(&mut turn.discarded);
+        self.freed += discarded.iter().map(|db| db.len() as u64).sum::<u64>();
         drop(turn);
         dispatch::drop_aside(discarded);
         self.collect_mail();
@@ -243,6 +263,7 @@ impl EventLoop {
     /// Expires one batch of what is due in the shards of this loop.
     fn expire(&mut self, turn: &mut Turn<'_>) {
         self.more_due = false;
+        turn.frozen = false;
         let shared = Arc::clone(&self.shared);
         turn.now = shared.clock.now();
         if self.expiry_is_paused(turn.now) {
