@@ -23,7 +23,7 @@ pub(crate) fn help(reply: &mut Reply<'_>, container: &str, lines: &[(&str, &str)
     reply.simple(format!(
         "{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
     ));
-    for (usage, what) in lines.iter().chain(&[("HELP", "Print this help.")]) {
+    for (usage, what) in lines.iter().chain(&[("HELP", "Prints this help.")]) {
         reply.simple(usage);
         reply.simple(format!("    {what}"));
     }

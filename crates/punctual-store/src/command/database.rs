@@ -9,10 +9,10 @@ use crate::turn::{Command, Cx, Handler};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
-    row("dbsize", 1, Flags::READONLY.or(Flags::FAST), dbsize)
+    row("dbsize", 1, Flags::READONLY.or(Flags::FAST), dbsize).tips(&["request_policy:all_shards", "response_policy:agg_sum"])
         .categories(&["keyspace"])
         .doc("1.0.0", "O(1)", "Counts the keys of the database."),
-    row("flushall", -1, Flags::WRITE, flush_all)
+    row("flushall", -1, Flags::WRITE, flush_all).tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .categories(&["keyspace", "dangerous"])
         .doc(
             "1.0.0",
@@ -20,7 +20,7 @@ pub static COMMANDS: &[Command] = &[
             "Removes all keys of all databases.",
         )
         .history(FLUSH_HISTORY),
-    row("flushdb", -1, Flags::WRITE, flush_db)
+    row("flushdb", -1, Flags::WRITE, flush_db).tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .categories(&["keyspace", "dangerous"])
         .doc(
             "1.0.0",
@@ -60,7 +60,7 @@ fn in_range(cx: &Cx<'_, '_>, index: i32) -> Result<usize, Error> {
 fn dbsize(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let (db, now) = (cx.db, cx.now());
     // Mostly nothing is due, or little; when a million keys are, some of them are counted.
-    if cx.store().active_expire() {
+    if cx.store().active_expire() && !cx.turn.frozen {
         let mut budget = DBSIZE_STEPS;
         for number in 0..cx.store().shards() {
             cx.turn.expire_db(number, db, now, &mut budget);
