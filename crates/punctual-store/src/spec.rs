@@ -163,6 +163,11 @@ pub struct Row<H: 'static> {
     pub flags: Flags,
     /// Positions of the keys.
     pub keys: Keys,
+    /// What the command does to its keys, in Redis's words (`"RW access update"`): one entry that stands for all of
+    /// them, or one for each. Tells COMMAND GETKEYSANDFLAGS; locks do not depend on it.
+    pub access: &'static [&'static str],
+    /// Hints for clients and proxies that COMMAND INFO shows (`"nondeterministic_output"`).
+    pub tips: &'static [&'static str],
     /// Family.
     pub group: Group,
     /// ACL categories besides those that follow from flags and group.
@@ -194,6 +199,8 @@ impl<H> Row<H> {
             arity,
             flags,
             keys: Keys::None,
+            access: &[],
+            tips: &[],
             group,
             categories: &[],
             since: "1.0.0",
@@ -220,6 +227,8 @@ impl<H> Row<H> {
             arity: -2,
             flags: Flags::NONE,
             keys: Keys::None,
+            access: &[],
+            tips: &[],
             group,
             categories: &[],
             since: "1.0.0",
@@ -236,6 +245,20 @@ impl<H> Row<H> {
     #[must_use]
     pub const fn keys(mut self, first: usize, last: i32, step: usize) -> Self {
         self.keys = Keys::Range { first, last, step };
+        self
+    }
+
+    /// With what it does to its keys: one entry for all of them, or one for each.
+    #[must_use]
+    pub const fn access(mut self, access: &'static [&'static str]) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// With hints for clients and proxies.
+    #[must_use]
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
+        self.tips = tips;
         self
     }
 

@@ -20,7 +20,7 @@ pub static COMMANDS: &[Command] = &[
         "O(1)",
         "Tells the unix time in seconds at which a key goes.",
     ),
-    row("persist", 2, Flags::WRITE.or(Flags::FAST), persist).doc(
+    row("persist", 2, Flags::WRITE.or(Flags::FAST), persist).access(&["RW update"]).doc(
         "2.2.0",
         "O(1)",
         "Takes a key's deadline away.",
@@ -40,15 +40,18 @@ pub static COMMANDS: &[Command] = &[
         "O(1)",
         "Tells the unix time in milliseconds at which a key goes.",
     ),
-    tell("pttl", pttl).doc(
+    tell("pttl", pttl).tips(PASSES).doc(
         "2.6.0",
         "O(1)",
         "Tells how many milliseconds a key has left.",
     ),
     tell("ttl", ttl)
+        .tips(PASSES)
         .doc("1.0.0", "O(1)", "Tells how many seconds a key has left.")
         .history(NO_KEY),
 ];
+
+const PASSES: &[&str] = &["nondeterministic_output"];
 
 const NO_KEY: &[(&str, &str)] = &[("2.8.0", "-2 for a key that does not exist.")];
 
@@ -58,11 +61,12 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 
 const fn arm(name: &'static str, handler: Handler) -> Command {
     row(name, -3, Flags::WRITE.or(Flags::FAST), handler)
+        .access(&["RW update"])
         .history(&[("7.0.0", "Options `NX`, `XX`, `GT` and `LT`.")])
 }
 
 const fn tell(name: &'static str, handler: Handler) -> Command {
-    row(name, 2, Flags::READONLY.or(Flags::FAST), handler)
+    row(name, 2, Flags::READONLY.or(Flags::FAST), handler).access(&["RO access"])
 }
 
 const SECONDS: TimeUnit = TimeUnit {

@@ -13,59 +13,59 @@ use crate::turn::{Command, Cx, Handler};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
-    row("copy", -3, Flags::WRITE.or(Flags::DENYOOM), copy).keys(1, 2, 1).doc(
+    row("copy", -3, Flags::WRITE.or(Flags::DENYOOM), copy).keys(1, 2, 1).access(&["RO access", "OW update"]).doc(
         "6.2.0",
         "O(N), N being the size of the value.",
         "Copies a key's value and deadline to another key, in this database or another.",
     ),
-    row("del", -2, Flags::WRITE, del).keys(1, -1, 1).doc(
+    row("del", -2, Flags::WRITE, del).keys(1, -1, 1).access(&["RM delete"]).tips(&["request_policy:multi_shard", "response_policy:agg_sum"]).doc(
         "1.0.0",
         "O(N), N being the number of keys.",
         "Deletes keys and counts those that were there.",
     ),
-    row("exists", -2, READ_FAST, exists).keys(1, -1, 1).doc(
+    row("exists", -2, READ_FAST, exists).keys(1, -1, 1).access(&["RO"]).tips(&["request_policy:multi_shard", "response_policy:agg_sum"]).doc(
         "1.0.0",
         "O(N), N being the number of keys.",
         "Counts how many of the keys are there; a key named twice counts twice.",
     ).history(&[("3.0.3", "More than one key.")]),
-    row("keys", 2, Flags::READONLY.or(Flags::WHOLE), keys)
+    row("keys", 2, Flags::READONLY.or(Flags::WHOLE), keys).tips(&["request_policy:all_shards", "nondeterministic_output_order"])
         .categories(&["dangerous"])
         .doc(
             "1.0.0",
             "O(N), N being the number of keys in the database; O(1) for a pattern without wildcards.",
             "Lists the keys whose names match a pattern.",
         ),
-    row("move", 3, WRITE_FAST, move_key).keys(1, 1, 1).doc(
+    row("move", 3, WRITE_FAST, move_key).keys(1, 1, 1).access(&["RW access update"]).doc(
         "1.0.0",
         "O(1)",
         "Moves a key to another database, unless the name is taken there.",
     ),
-    row("randomkey", 1, Flags::READONLY.or(Flags::WHOLE), random_key).doc(
+    row("randomkey", 1, Flags::READONLY.or(Flags::WHOLE), random_key).tips(&["request_policy:all_shards", "response_policy:special", "nondeterministic_output"]).doc(
         "1.0.0",
         "O(1)",
         "Names a key at random.",
     ),
-    row("rename", 3, Flags::WRITE, rename).keys(1, 2, 1).doc(
+    row("rename", 3, Flags::WRITE, rename).keys(1, 2, 1).access(&["RW access delete", "OW update"]).doc(
         "1.0.0",
         "O(1)",
         "Gives a key another name; a key of that name is replaced.",
     ),
-    row("renamenx", 3, WRITE_FAST, rename_nx).keys(1, 2, 1).doc(
+    row("renamenx", 3, WRITE_FAST, rename_nx).keys(1, 2, 1).access(&["RW access delete", "OW insert"]).doc(
         "1.0.0",
         "O(1)",
         "Gives a key another name, unless that name is taken.",
     ).history(&[("3.2.0", "No error if both names are the same.")]),
-    row("touch", -2, READ_FAST, touch).keys(1, -1, 1).doc(
+    row("touch", -2, READ_FAST, touch).keys(1, -1, 1).access(&["RO"]).tips(&["request_policy:multi_shard", "response_policy:agg_sum"]).doc(
         "3.2.1",
         "O(N), N being the number of keys.",
         "Notes a use of keys and counts those that are there.",
     ),
-    row("type", 2, READ_FAST, type_of).keys(1, 1, 1).doc(
+    row("type", 2, READ_FAST, type_of).keys(1, 1, 1).access(&["RO"]).doc(
         "1.0.0",
         "O(1)",
         "Tells the type of a key's value.",
     ),
-    row("unlink", -2, WRITE_FAST, del).keys(1, -1, 1).doc(
+    row("unlink", -2, WRITE_FAST, del).keys(1, -1, 1).access(&["RM delete"]).tips(&["request_policy:multi_shard", "response_policy:agg_sum"]).doc(
         "4.0.0",
         "O(N), N being the number of keys.",
         "Deletes keys and counts those that were there.",

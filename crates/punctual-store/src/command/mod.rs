@@ -11,7 +11,7 @@ pub mod object;
 pub mod scan;
 pub mod strings;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

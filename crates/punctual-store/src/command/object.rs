@@ -26,11 +26,22 @@ pub static COMMANDS: &[Command] = &[
 const MEMORY_USAGE: Command =
     Command::new("usage", -3, Flags::READONLY, Group::Server, memory_usage)
         .keys(2, 2, 1)
+        .access(&["RO"])
         .doc(
             "4.0.0",
             "O(1)",
             "Tells how many bytes a key and its value take.",
         );
+
+/// DEBUG OBJECT, whose container is the server's: where and how a value is kept.
+pub const DEBUG_OBJECT: Command = Command::new(
+    "object",
+    3,
+    Flags::ADMIN.or(Flags::NOSCRIPT),
+    Group::Server,
+    debug_object,
+)
+.keys(2, 2, 1);
 
 static OBJECT: &[Command] = &[
     row("encoding", encoding).doc("2.2.3", "O(1)", "Tells the form in which a value is kept."),
@@ -56,7 +67,10 @@ static OBJECT: &[Command] = &[
 ];
 
 const fn row(name: &'static str, handler: Handler) -> Command {
-    Command::new(name, 3, Flags::READONLY, Group::Generic, handler).keys(2, 2, 1)
+    Command::new(name, 3, Flags::READONLY, Group::Generic, handler)
+        .keys(2, 2, 1)
+        .access(&["RO"])
+        .tips(&["nondeterministic_output"])
 }
 
 /// Redis shares the integers below this among all keys, and answers this many references for them.
@@ -166,6 +180,39 @@ fn memory_usage(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     Ok(())
 }
 
+fn debug_object(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let key = &args[2];
+    let id = cx.find(key).ok_or(Error::NoSuchKey)?;
+    let now_s = cx.now().read_ms() / 1000;
+    let record = cx.db_of(key).get(id);
+    let used_s = u64::from(record.key.access_s());
+    let length = match record.value.as_str() {
+        Some(string) => serialized_length(string),
+        None => 0,
+    };
+    reply.simple(format!(
+        "Value at:{:p} refcount:1 encoding:{} serializedlength:{length} lru:{used_s} lru_seconds_idle:{}",
+        &raw const record.value,
+        record.value.encoding(),
+        now_s.wrapping_sub(used_s) & ACCESS_MASK,
+    ));
+    Ok(())
+}
+
+/// Bytes of a string in Redis's snapshot format, without compression.
+fn serialized_length(string: &Str) -> usize {
+    match string {
+        Str::Int(int) if i8::try_from(*int).is_ok() => 2,
+        Str::Int(int) if i16::try_from(*int).is_ok() => 3,
+        Str::Int(int) if i32::try_from(*int).is_ok() => 5,
+        other => match other.bytes().len() {
+            length @ ..64 => length + 1,
+            length @ ..16_384 => length + 2,
+            length => length + 5,
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::command::testing::Bench;
@@ -242,6 +289,14 @@ mod tests {
                 .parse::<i64>()
                 .unwrap()
         }));
+    }
+
+    #[test]
+    fn lengths_are_those_of_a_snapshot() {
+        let length = |text: &str| super::serialized_length(&super::Str::new(text.as_bytes()));
+        assert_eq!(["1", "-129", "40000", "x"].map(length), [2, 3, 5, 2]);
+        assert_eq!(length("99999999999"), 12, "too long for an integer of four bytes");
+        assert_eq!([63, 64, 16_383, 16_384].map(|n| length(&"x".repeat(n))), [64, 66, 16_385, 16_389]);
     }
 
     #[test]

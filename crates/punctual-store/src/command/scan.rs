@@ -17,7 +17,9 @@ use crate::turn::{Command, Cx};
 /// The family's rows.
 pub static COMMANDS: &[Command] =
     &[
-        Command::new("scan", -2, Flags::READONLY, Group::Generic, scan).doc(
+        Command::new("scan", -2, Flags::READONLY, Group::Generic, scan)
+        .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])
+        .doc(
             "2.8.0",
             "O(1) a call, O(N) for a whole scan, N being the number of keys in the database.",
             "Walks through the names of the database's keys, some at each call.",
