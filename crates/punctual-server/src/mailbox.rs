@@ -60,7 +60,9 @@ pub(crate) struct Mail {
 impl Mail {
     /// The deliveries with their bytes, in the order they were left.
     pub(crate) fn deliveries(&self) -> impl Iterator<Item = (Delivery, &[u8])> {
-        self.deliveries.iter().map(|d| (*d, &self.bytes[d.start..d.end]))
+        self.deliveries
+            .iter()
+            .map(|d| (*d, &self.bytes[d.start..d.end]))
     }
 
     /// Empties it, keeping a moderate amount of memory.

@@ -201,7 +201,11 @@ impl PubSub {
         let mut count = 0;
         if let Some(listeners) = registry.channels.get(channel) {
             count += listeners.len();
-            listeners.send(mailboxes, &mut registry.bytes, &[b"message", channel, message]);
+            listeners.send(
+                mailboxes,
+                &mut registry.bytes,
+                &[b"message", channel, message],
+            );
         }
         for (pattern, listeners) in &registry.patterns {
             if glob::matches(pattern, channel) {
@@ -221,7 +225,11 @@ impl PubSub {
         let Some(listeners) = registry.shard_channels.get(channel) else {
             return 0;
         };
-        listeners.send(mailboxes, &mut registry.bytes, &[b"smessage", channel, message]);
+        listeners.send(
+            mailboxes,
+            &mut registry.bytes,
+            &[b"smessage", channel, message],
+        );
         let count = listeners.len();
         registry.bytes.shrink_to(KEPT_BYTES);
         count
@@ -245,7 +253,11 @@ impl PubSub {
 
     /// How many listeners a topic has.
     pub fn listeners(&self, kind: Kind, topic: &[u8]) -> usize {
-        self.registry.lock().of(kind).get(topic).map_or(0, Listeners::len)
+        self.registry
+            .lock()
+            .of(kind)
+            .get(topic)
+            .map_or(0, Listeners::len)
     }
 }
 
@@ -261,7 +273,11 @@ fn send(
     while let Some(&first) = listeners.peek() {
         if encoded != Some(first.resp3) {
             encoded = Some(first.resp3);
-            let protocol = if first.resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+            let protocol = if first.resp3 {
+                Protocol::Resp3
+            } else {
+                Protocol::Resp2
+            };
             bytes.clear();
             let mut reply = Reply::new(bytes, protocol);
             reply.push(parts.len());
@@ -311,14 +327,21 @@ mod tests {
     fn a_client_that_changes_its_protocol_keeps_its_topics() {
         let pubsub = PubSub::default();
         let before = subscriber(2);
-        let after = Subscriber { resp3: true, ..before };
+        let after = Subscriber {
+            resp3: true,
+            ..before
+        };
         pubsub.subscribe(Kind::Channel, b"a", before);
         pubsub.subscribe(Kind::Channel, b"b", before);
         pubsub.subscribe(Kind::Channel, b"b", subscriber(3));
         let topics = pubsub.topics(Kind::Channel, None);
         pubsub.replace(Kind::Channel, topics.iter(), before, after);
         pubsub.unsubscribe(Kind::Channel, b"a", before);
-        assert_eq!(pubsub.listeners(Kind::Channel, b"a"), 1, "it is another now");
+        assert_eq!(
+            pubsub.listeners(Kind::Channel, b"a"),
+            1,
+            "it is another now"
+        );
         pubsub.unsubscribe(Kind::Channel, b"a", after);
         pubsub.unsubscribe(Kind::Channel, b"b", after);
         assert_eq!(pubsub.topics(Kind::Channel, None), [b"b".as_slice().into()]);

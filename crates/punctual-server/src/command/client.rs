@@ -27,13 +27,14 @@ const fn row(
 }
 
 /// The family's rows.
-pub(crate) static COMMANDS: &[ServerCommand] = &[
-    ServerCommand::container("client", Group::Connection, SUBCOMMANDS).doc(
-        "2.4.0",
-        "Depends on subcommand.",
-        "A container for client connection commands.",
-    ),
-];
+pub(crate) static COMMANDS: &[ServerCommand] =
+    &[
+        ServerCommand::container("client", Group::Connection, SUBCOMMANDS).doc(
+            "2.4.0",
+            "Depends on subcommand.",
+            "A container for client connection commands.",
+        ),
+    ];
 
 static SUBCOMMANDS: &[ServerCommand] = &[
     row("getname", 2, SELF, get_name).doc(
@@ -158,7 +159,9 @@ fn set_info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
         b"lib-ver" => &mut names.lib_ver,
         _ => {
             let option = String::from_utf8_lossy(attribute);
-            return Err(Error::Text(format!("ERR Unrecognized option '{option}'").into()));
+            return Err(Error::Text(
+                format!("ERR Unrecognized option '{option}'").into(),
+            ));
         }
     };
     if !is_printable(value) {
@@ -210,11 +213,7 @@ fn no_touch(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     Ok(())
 }
 
-fn reply_mode(
-    call: &mut Call<'_, '_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Error> {
+fn reply_mode(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let mode = &mut call.session.reply_mode;
     match args[2].to_ascii_lowercase().as_slice() {
         b"on" => {
@@ -236,8 +235,9 @@ fn pause(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         Some(b"write") => true,
         Some(_) => return Err(Error::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL")),
     };
-    let timeout_ms = parse_i64(&args[2])
-        .ok_or(Error::fixed("ERR timeout is not an integer or out of range"))?;
+    let timeout_ms = parse_i64(&args[2]).ok_or(Error::fixed(
+        "ERR timeout is not an integer or out of range",
+    ))?;
     let timeout_ms =
         u64::try_from(timeout_ms).map_err(|_| Error::fixed("ERR timeout is negative"))?;
     let shared = call.shared;
@@ -247,8 +247,14 @@ fn pause(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     let lasting_ms = shared.pause_until_ms.load(Ordering::Acquire);
     let lasts = now_ms < lasting_ms;
     let writes_only = writes_only && (!lasts || shared.pause_writes_only.load(Ordering::Acquire));
-    shared.pause_writes_only.store(writes_only, Ordering::Release);
-    let end_ms = if lasts { end_ms.max(lasting_ms) } else { end_ms };
+    shared
+        .pause_writes_only
+        .store(writes_only, Ordering::Release);
+    let end_ms = if lasts {
+        end_ms.max(lasting_ms)
+    } else {
+        end_ms
+    };
     shared.pause_until_ms.store(end_ms, Ordering::Release);
     reply.ok();
     Ok(())
@@ -283,7 +289,10 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         "CLIENT",
         &[
             ("GETNAME", "Show the name of this connection."),
-            ("GETREDIR", "Show who gets this connection's invalidation messages: -1, nobody."),
+            (
+                "GETREDIR",
+                "Show who gets this connection's invalidation messages: -1, nobody.",
+            ),
             ("ID", "Show the number of this connection."),
             ("INFO", "Show what LIST shows of this connection."),
             ("KILL <ip:port>", "Close the connection from that address."),
@@ -295,14 +304,35 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
                 "LIST [TYPE <type> | ID <id> [...]]",
                 "Show connections: all, those of a type (NORMAL, PUBSUB, REPLICA, MASTER), or some.",
             ),
-            ("NO-EVICT (ON|OFF)", "Keep this connection when connections go for memory."),
-            ("NO-TOUCH (ON|OFF)", "Let reads leave the keys' last use as it was."),
-            ("PAUSE <timeout> [WRITE|ALL]", "Hold commands back for <timeout> milliseconds."),
-            ("REPLY (ON|OFF|SKIP)", "Answer commands, or not, or not the next one."),
-            ("SETINFO (LIB-NAME|LIB-VER) <text>", "Tell the library that made this connection."),
+            (
+                "NO-EVICT (ON|OFF)",
+                "Keep this connection when connections go for memory.",
+            ),
+            (
+                "NO-TOUCH (ON|OFF)",
+                "Let reads leave the keys' last use as it was.",
+            ),
+            (
+                "PAUSE <timeout> [WRITE|ALL]",
+                "Hold commands back for <timeout> milliseconds.",
+            ),
+            (
+                "REPLY (ON|OFF|SKIP)",
+                "Answer commands, or not, or not the next one.",
+            ),
+            (
+                "SETINFO (LIB-NAME|LIB-VER) <text>",
+                "Tell the library that made this connection.",
+            ),
             ("SETNAME <name>", "Name this connection."),
-            ("TRACKINGINFO", "Show whether the keys that are read are tracked."),
-            ("UNBLOCK <id> [TIMEOUT|ERROR]", "Let a client go on that waits in a command."),
+            (
+                "TRACKINGINFO",
+                "Show whether the keys that are read are tracked.",
+            ),
+            (
+                "UNBLOCK <id> [TIMEOUT|ERROR]",
+                "Let a client go on that waits in a command.",
+            ),
             ("UNPAUSE", "End the pause."),
         ],
     );

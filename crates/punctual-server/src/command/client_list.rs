@@ -175,9 +175,10 @@ impl<'a> Filter<'a> {
             match options.at(at).to_ascii_lowercase().as_slice() {
                 b"id" => {
                     let id = parse_i64(value).and_then(|id| u64::try_from(id).ok());
-                    filter.id = Some(id.filter(|id| *id > 0).ok_or(Error::fixed(
-                        "ERR client-id should be greater than 0",
-                    ))?);
+                    filter.id = Some(
+                        id.filter(|id| *id > 0)
+                            .ok_or(Error::fixed("ERR client-id should be greater than 0"))?,
+                    );
                 }
                 b"type" => filter.kind = Some(client_type(value)?),
                 b"addr" => filter.addr = Some(value),
@@ -205,7 +206,9 @@ impl<'a> Filter<'a> {
     fn fits(&self, client: &ClientInfo, me: u64) -> bool {
         self.id.is_none_or(|id| client.id == id)
             && self.addr.is_none_or(|addr| client.addr.as_bytes() == addr)
-            && self.laddr.is_none_or(|laddr| client.laddr.as_bytes() == laddr)
+            && self
+                .laddr
+                .is_none_or(|laddr| client.laddr.as_bytes() == laddr)
             && self.kind.is_none_or(|kind| client.client_type() == kind)
             && !(self.skip_me && client.id == me)
     }

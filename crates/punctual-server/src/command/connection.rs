@@ -29,17 +29,21 @@ const fn row(
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    row("ping", -1, Flags::FAST, ping).doc(
-        "1.0.0",
-        "O(1)",
-        "Answers PONG, or the argument.",
-    ),
+    row("ping", -1, Flags::FAST, ping).doc("1.0.0", "O(1)", "Answers PONG, or the argument."),
     row("echo", 2, ANY_TIME, echo).doc("1.0.0", "O(1)", "Returns the given string."),
     row("auth", -2, BEFORE_AUTH, auth)
-        .doc("1.0.0", "O(N) where N is the number of passwords of the user", "Gives a password.")
+        .doc(
+            "1.0.0",
+            "O(N) where N is the number of passwords of the user",
+            "Gives a password.",
+        )
         .history(&[("6.0.0", "Added the username argument.")]),
     row("hello", -1, BEFORE_AUTH, hello)
-        .doc("6.0.0", "O(1)", "Chooses the protocol, and may give a password and a name with it.")
+        .doc(
+            "6.0.0",
+            "O(1)",
+            "Chooses the protocol, and may give a password and a name with it.",
+        )
         .history(&[("6.2.0", "The protocol version became optional.")]),
     row("select", 2, ANY_TIME, select).doc("1.0.0", "O(1)", "Changes the selected database."),
     row("quit", -1, BEFORE_AUTH, quit)
@@ -230,7 +234,14 @@ mod tests {
     #[test]
     fn secrets_are_the_same_only_if_every_byte_is() {
         assert!(same_secret(b"secret", b"secret"));
-        for wrong in [&b"secre"[..], b"secret ", b"Secret", b"secreT", b"", b"secret\0"] {
+        for wrong in [
+            &b"secre"[..],
+            b"secret ",
+            b"Secret",
+            b"secreT",
+            b"",
+            b"secret\0",
+        ] {
             assert!(!same_secret(b"secret", wrong), "{wrong:?}");
             assert!(!same_secret(wrong, b"secret"), "{wrong:?}");
         }

@@ -182,7 +182,9 @@ fn publish(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Re
 
 fn spublish(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let shared = call.shared;
-    let count = shared.pubsub.publish_shard(&shared.mailboxes, &args[1], &args[2]);
+    let count = shared
+        .pubsub
+        .publish_shard(&shared.mailboxes, &args[1], &args[2]);
     reply.int(count as i64);
     Ok(())
 }
@@ -229,11 +231,23 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         reply,
         "PUBSUB",
         &[
-            ("CHANNELS [<pattern>]", "List the channels with subscribers (that match the pattern)."),
+            (
+                "CHANNELS [<pattern>]",
+                "List the channels with subscribers (that match the pattern).",
+            ),
             ("NUMPAT", "Count the patterns that somebody subscribes to."),
-            ("NUMSUB [<channel> ...]", "Count the subscribers of channels, patterns left aside."),
-            ("SHARDCHANNELS [<pattern>]", "List the shard channels with subscribers."),
-            ("SHARDNUMSUB [<shardchannel> ...]", "Count the subscribers of shard channels."),
+            (
+                "NUMSUB [<channel> ...]",
+                "Count the subscribers of channels, patterns left aside.",
+            ),
+            (
+                "SHARDCHANNELS [<pattern>]",
+                "List the shard channels with subscribers.",
+            ),
+            (
+                "SHARDNUMSUB [<shardchannel> ...]",
+                "Count the subscribers of shard channels.",
+            ),
         ],
     );
     Ok(())

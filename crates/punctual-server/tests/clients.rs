@@ -1,0 +1,490 @@
+//! Clients: what they say of themselves, what others see and do, and when they are cut off.
+
+mod wire;
+
+use std::io::Write;
+
+use punctual_resp::Value;
+use punctual_server::Server;
+use wire::{Wire, eventually, field};
+
+fn start() -> Server {
+    Server::builder().port(0).spawn().unwrap()
+}
+
+#[test]
+fn small_talk() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &["PING", "PING x", "PING a b", "ECHO", "ECHO hi"],
+        "+PONG|$1|x|-ERR wrong number of arguments for 'ping' command|-ERR wrong number of arguments for 'echo' command|$2|hi|",
+    );
+    c.expect(
+        &["SELECT 16", "SELECT -1", "SELECT abc", "SELECT 99999999999", "SELECT 15", "SELECT 0"],
+        "-ERR DB index is out of range|-ERR DB index is out of range|-ERR value is not an integer or out of range|-ERR value is out of range, value must between -2147483648 and 2147483647|+OK|+OK|",
+    );
+    c.expect(
+        &["SET k v", "SELECT 3", "GET k", "RESET", "GET k"],
+        "+OK|+OK|$-1|+RESET|$1|v|",
+    );
+    c.expect(&["QUIT", "PING"], "+OK|");
+    assert_eq!(c.ends(), 0);
+}
+
+#[test]
+fn errors_of_the_client_command() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    let arity = "wrong number of arguments for 'client";
+    for (line, error) in [
+        ("CLIENT", format!("{arity}' command")),
+        (
+            "CLIENT FOO",
+            "unknown subcommand 'FOO'. Try CLIENT HELP.".into(),
+        ),
+        ("CLIENT ID x", format!("{arity}|id' command")),
+        ("CLIENT REPLY", format!("{arity}|reply' command")),
+        ("CLIENT REPLY FOO", "syntax error".into()),
+        ("CLIENT NO-EVICT foo", "syntax error".into()),
+        ("CLIENT NO-TOUCH foo", "syntax error".into()),
+        ("CLIENT LIST foo", "syntax error".into()),
+        ("CLIENT LIST TYPE", "syntax error".into()),
+        ("CLIENT LIST TYPE foo", "Unknown client type 'foo'".into()),
+        ("CLIENT LIST TYPE normal x", "syntax error".into()),
+        ("CLIENT LIST ID", "syntax error".into()),
+        ("CLIENT LIST ID abc", "Invalid client ID".into()),
+        ("CLIENT KILL", format!("{arity}|kill' command")),
+        ("CLIENT KILL foo", "No such client".into()),
+        ("CLIENT KILL ID", "No such client".into()),
+        (
+            "CLIENT KILL ID 0",
+            "client-id should be greater than 0".into(),
+        ),
+        (
+            "CLIENT KILL ID abc",
+            "client-id should be greater than 0".into(),
+        ),
+        ("CLIENT KILL TYPE foo", "Unknown client type 'foo'".into()),
+        ("CLIENT KILL USER foo", "No such user 'foo'".into()),
+        ("CLIENT KILL SKIPME maybe", "syntax error".into()),
+        ("CLIENT KILL ID 5 FOO 4", "syntax error".into()),
+        ("CLIENT KILL ADDR 1.1.1.1:2 LADDR", "syntax error".into()),
+        (
+            "CLIENT UNBLOCK abc",
+            "value is not an integer or out of range".into(),
+        ),
+        (
+            "CLIENT UNBLOCK 1 FOO",
+            "CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into(),
+        ),
+        (
+            "CLIENT UNBLOCK 1 ERROR x",
+            "unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP."
+                .into(),
+        ),
+        (
+            "CLIENT SETINFO lib-foo x",
+            "Unrecognized option 'lib-foo'".into(),
+        ),
+        (
+            "CLIENT SETINFO lib-Name \"a b\"",
+            "lib-Name cannot contain spaces, newlines or special characters.".into(),
+        ),
+    ] {
+        c.expect_error(line, &error);
+    }
+    c.expect(&["CLIENT UNBLOCK 1", "CLIENT UNBLOCK 1 TIMEOUT"], ":0|:0|");
+    c.expect(
+        &["CLIENT KILL TYPE slave", "CLIENT KILL SKIPME yes"],
+        ":0|:0|",
+    );
+    c.expect(
+        &["CLIENT GETREDIR", "CLIENT TRACKINGINFO"],
+        ":-1|*6|$5|flags|*1|$3|off|$8|redirect|:-1|$8|prefixes|*0|",
+    );
+    let Value::Array(lines) = c.ask(&["CLIENT", "HELP"]) else {
+        panic!()
+    };
+    assert_eq!(
+        lines.last().unwrap().as_bytes(),
+        Some(&b"    Prints this help."[..])
+    );
+}
+
+#[test]
+fn names() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    let bad = "-ERR Client names cannot contain spaces, newlines or special characters.|";
+    c.expect(&["CLIENT GETNAME"], "$-1|");
+    c.expect(
+        &[
+            "CLIENT SETNAME \"a b\"",
+            "CLIENT SETNAME \"a\\n\"",
+            "CLIENT SETNAME \"\\xff\"",
+        ],
+        &bad.repeat(3),
+    );
+    c.expect(
+        &[
+            "CLIENT SETNAME ~!",
+            "CLIENT GETNAME",
+            "CLIENT SETNAME \"\"",
+            "CLIENT GETNAME",
+        ],
+        "+OK|$2|~!|+OK|$-1|",
+    );
+    c.expect(
+        &[
+            "CLIENT SETINFO LIB-NAME redis-py(x)",
+            "CLIENT SETINFO lib-ver 5.0",
+            "CLIENT SETNAME n",
+        ],
+        "+OK|+OK|+OK|",
+    );
+    let line = c.text("CLIENT INFO");
+    assert!(
+        line.ends_with(" resp=2 lib-name=redis-py(x) lib-ver=5.0\n"),
+        "{line}"
+    );
+    assert_eq!(field(&line, "name"), "n");
+    c.expect(&["RESET"], "+RESET|");
+    let line = c.text("CLIENT INFO");
+    assert!(line.contains(" name= "), "{line}");
+    assert!(
+        line.contains(" lib-name=redis-py(x) "),
+        "the library is the same: {line}"
+    );
+}
+
+#[test]
+fn the_line_of_a_client() {
+    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let (mut c, mut d) = (Wire::open(&server), Wire::open(&server));
+    let id = d.int("CLIENT ID");
+    d.int("CLOCK ADVANCE 2500");
+    d.expect(
+        &[
+            "SELECT 4",
+            "CLIENT NO-EVICT on",
+            "CLIENT NO-TOUCH on",
+            "CLIENT SETNAME n",
+        ],
+        "+OK|+OK|+OK|+OK|",
+    );
+    d.send(&["HELLO 3"]);
+    d.value();
+    d.send(&["SUBSCRIBE a b", "PSUBSCRIBE p", "SSUBSCRIBE s t u"]);
+    (0..6).for_each(|_| drop(d.value()));
+    // Half a command waits for its rest.
+    d.stream.write_all(b"*2\r\n$4\r\nECHO\r\n").unwrap();
+    eventually(|| field(&c.text(&format!("CLIENT LIST ID {id}")), "qbuf") == "14");
+    c.int("CLOCK ADVANCE 1000");
+    let list = c.text(&format!("CLIENT LIST ID {id} 99999 -3"));
+    assert_eq!(list.lines().count(), 1);
+    for (name, value) in [
+        ("id", id.to_string()),
+        ("addr", format!("127.0.0.1:{}", d.port())),
+        ("laddr", format!("127.0.0.1:{}", server.port())),
+        ("name", "n".into()),
+        ("age", "3".into()),
+        ("idle", "1".into()),
+        ("flags", "PeT".into()),
+        ("db", "4".into()),
+        ("sub", "2".into()),
+        ("psub", "1".into()),
+        ("ssub", "3".into()),
+        ("multi", "-1".into()),
+        ("qbuf", "14".into()),
+        ("qbuf-free", "0".into()),
+        ("argv-mem", "0".into()),
+        ("multi-mem", "0".into()),
+        ("rbs", "0".into()),
+        ("rbp", "0".into()),
+        ("obl", "0".into()),
+        ("oll", "0".into()),
+        ("omem", "0".into()),
+        ("events", "r".into()),
+        ("cmd", "ssubscribe".into()),
+        ("user", "default".into()),
+        ("redir", "-1".into()),
+        ("resp", "3".into()),
+        ("lib-name", String::new()),
+        ("lib-ver", String::new()),
+    ] {
+        assert_eq!(field(&list, name), value, "{name} in {list}");
+    }
+    assert!(field(&list, "fd").parse::<u32>().is_ok());
+    assert!(field(&list, "tot-mem").parse::<u64>().unwrap() > 0);
+    assert_eq!(c.text("CLIENT LIST TYPE pubsub"), list);
+    assert_eq!(c.text("CLIENT LIST TYPE replica"), "");
+    let own = c.text("CLIENT LIST TYPE normal");
+    assert_eq!(field(&own, "cmd"), "client|list");
+    assert_eq!(field(&own, "flags"), "N");
+    assert_eq!(c.text("CLIENT LIST").lines().count(), 2);
+    let Value::Verbatim { format, .. } = ({
+        c.send(&["HELLO 3"]);
+        c.value();
+        c.ask(&["CLIENT", "LIST"])
+    }) else {
+        panic!()
+    };
+    assert_eq!(&format, b"txt");
+}
+
+#[test]
+fn killing() {
+    for threads in [1, 3] {
+        let server = Server::builder().port(0).threads(threads).spawn().unwrap();
+        let mut c = Wire::open(&server);
+        let me = c.int("CLIENT ID");
+        let open = || {
+            let mut w = Wire::open(&server);
+            let id = w.int("CLIENT ID");
+            (w, id)
+        };
+        // By number; the list is right at once, whoever serves the other.
+        let (mut d, id) = open();
+        c.send(&[&format!("CLIENT KILL ID {id}"), "CLIENT LIST"]);
+        assert_eq!(c.value(), Value::Int(1));
+        assert_eq!(
+            c.value()
+                .as_bytes()
+                .unwrap()
+                .iter()
+                .filter(|b| **b == b'\n')
+                .count(),
+            1
+        );
+        assert_eq!(d.ends(), 0);
+        // By address, in the old form and in the new one.
+        let (mut d, _) = open();
+        c.expect(&[&format!("CLIENT KILL 127.0.0.1:{}", d.port())], "+OK|");
+        assert_eq!(d.ends(), 0);
+        let (mut d, _) = open();
+        c.expect(
+            &[&format!(
+                "CLIENT KILL ADDR 127.0.0.1:{} USER default",
+                d.port()
+            )],
+            ":1|",
+        );
+        assert_eq!(d.ends(), 0);
+        // By type, with what it had.
+        let (mut d, _) = open();
+        d.expect(&["SUBSCRIBE a"], "*3|$9|subscribe|$1|a|:1|");
+        c.expect(&["CLIENT KILL TYPE PubSub"], ":1|");
+        assert_eq!(d.ends(), 0);
+        eventually(|| c.int("PUBLISH a m") == 0);
+        // All that fit, but not itself.
+        let (mut d, _) = open();
+        let (mut e, _) = open();
+        let laddr = format!("127.0.0.1:{}", server.port());
+        c.expect(&[&format!("CLIENT KILL LADDR {laddr} TYPE normal")], ":2|");
+        assert_eq!((d.ends(), e.ends()), (0, 0));
+        c.expect(&[&format!("CLIENT KILL ID {me}"), "PING"], ":0|+PONG|");
+        // Itself: the answer comes, what follows does not.
+        c.expect(&[&format!("CLIENT KILL ID {me} SKIPME no"), "PING"], ":1|");
+        assert_eq!(c.ends(), 0);
+        let (mut d, _) = open();
+        let own = format!("CLIENT KILL 127.0.0.1:{}", d.port());
+        d.expect(&[&own, "PING"], "+OK|");
+        assert_eq!(d.ends(), 0);
+    }
+}
+
+#[test]
+fn replies_that_are_not_wanted() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &["CLIENT REPLY SKIP", "CLIENT REPLY SKIP", "PING", "PING x"],
+        "$1|x|",
+    );
+    c.expect(&["CLIENT REPLY SKIP", "nosuch", "PING"], "+PONG|");
+    c.expect(
+        &[
+            "CLIENT REPLY OFF",
+            "CLIENT REPLY SKIP",
+            "PING",
+            "nosuch",
+            "CLIENT REPLY ON",
+            "PING",
+        ],
+        "+OK|+PONG|",
+    );
+    c.expect(
+        &["CLIENT REPLY OFF", "SET k v", "RESET", "GET k"],
+        "+RESET|$1|v|",
+    );
+    // Messages are always sent, and what SUBSCRIBE answers is a message.
+    c.expect(
+        &["CLIENT REPLY SKIP", "SUBSCRIBE a", "PING", "RESET"],
+        "*3|$9|subscribe|$1|a|:1|*2|$4|pong|$0||+RESET|",
+    );
+    c.send(&["HELLO 3"]);
+    c.value();
+    c.expect(
+        &[
+            "CLIENT REPLY OFF",
+            "SUBSCRIBE a",
+            "PUBLISH a x",
+            "PING",
+            "UNSUBSCRIBE",
+            "CLIENT REPLY ON",
+        ],
+        ">3|$9|subscribe|$1|a|:1|>3|$7|message|$1|a|$1|x|>3|$11|unsubscribe|$1|a|:0|+OK|",
+    );
+}
+
+#[test]
+fn idle_clients_are_closed() {
+    let server = Server::builder()
+        .port(0)
+        .option("timeout", "10")
+        .virtual_clock()
+        .spawn()
+        .unwrap();
+    let mut clock = Wire::open(&server);
+    let (mut idle, mut busy) = (Wire::open(&server), Wire::open(&server));
+    let mut listener = Wire::open(&server);
+    idle.expect(&["PING"], "+PONG|");
+    listener.expect(&["SUBSCRIBE a"], "*3|$9|subscribe|$1|a|:1|");
+    clock.int("CLOCK ADVANCE 6000");
+    busy.expect(&["PING"], "+PONG|");
+    clock.int("CLOCK ADVANCE 3999");
+    idle.silent();
+    clock.int("CLOCK ADVANCE 1");
+    assert_eq!(idle.ends(), 0);
+    busy.expect(&["PING"], "+PONG|");
+    clock.int("CLOCK ADVANCE 9000");
+    clock.int("CLOCK ADVANCE 9000");
+    assert_eq!(busy.ends(), 0);
+    clock.int("CLOCK ADVANCE 9000");
+    assert_eq!(clock.int("PUBLISH a m"), 1);
+    listener.receive("*3|$7|message|$1|a|$1|m|");
+    // At runtime, for those who are there already.
+    let mut late = Wire::open(&server);
+    late.expect(&["CONFIG SET timeout 0"], "+OK|");
+    clock.int("CLOCK ADVANCE 100000");
+    late.expect(&["PING", "CONFIG SET timeout 1"], "+PONG|+OK|");
+    clock.int("CLOCK ADVANCE 500");
+    clock.int("CLOCK ADVANCE 500");
+    assert_eq!(late.ends(), 0);
+}
+
+/// Resident bytes of this process.
+#[cfg(target_os = "linux")]
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+#[test]
+fn a_slow_subscriber_is_cut_off_at_the_hard_limit() {
+    let server = Server::builder()
+        .port(0)
+        .option("client-output-buffer-limit", "pubsub 8mb 0 0")
+        .spawn()
+        .unwrap();
+    let (mut c, mut slow) = (Wire::open(&server), Wire::open(&server));
+    slow.expect(&["SUBSCRIBE a"], "*3|$9|subscribe|$1|a|:1|");
+    let message = vec![b'x'; 1 << 20];
+    #[cfg(target_os = "linux")]
+    let before = resident();
+    let mut largest = 0;
+    let mut sent = 0;
+    loop {
+        let got = c
+            .ask(&[b"PUBLISH".as_slice(), b"a", &message])
+            .as_int()
+            .unwrap();
+        let list = c.text("CLIENT LIST TYPE pubsub");
+        if got == 0 || list.is_empty() {
+            break;
+        }
+        largest = largest.max(field(&list, "omem").parse::<u64>().unwrap());
+        sent += 1;
+        assert!(sent < 200, "never cut off");
+    }
+    assert!((1..=9 << 20).contains(&largest), "{largest}");
+    assert!(slow.ends() <= sent * (message.len() + 64));
+    assert_eq!(c.int("PUBLISH a m"), 0);
+    #[cfg(target_os = "linux")]
+    eventually(|| resident().saturating_sub(before) < 40 << 20);
+}
+
+#[test]
+fn a_slow_subscriber_is_cut_off_at_the_soft_limit_after_its_seconds() {
+    let server = Server::builder()
+        .port(0)
+        .option("client-output-buffer-limit", "pubsub 0 1mb 2")
+        .virtual_clock()
+        .spawn()
+        .unwrap();
+    let (mut c, mut slow) = (Wire::open(&server), Wire::open(&server));
+    slow.expect(&["SUBSCRIBE a"], "*3|$9|subscribe|$1|a|:1|");
+    let message = vec![b'x'; 1 << 20];
+    for _ in 0..32 {
+        assert_eq!(
+            c.ask(&[b"PUBLISH".as_slice(), b"a", &message]).as_int(),
+            Some(1)
+        );
+    }
+    let list = c.text("CLIENT LIST TYPE pubsub");
+    assert!(
+        field(&list, "omem").parse::<u64>().unwrap() > 1 << 20,
+        "{list}"
+    );
+    assert_eq!(field(&list, "events"), "rw");
+    // Nothing more is sent to it; the limit holds all the same.
+    c.int("CLOCK ADVANCE 2000");
+    c.expect(&["PING"], "+PONG|");
+    assert_eq!(c.text("CLIENT LIST TYPE pubsub").lines().count(), 1);
+    c.int("CLOCK ADVANCE 1");
+    eventually(|| c.text("CLIENT LIST TYPE pubsub").is_empty());
+    assert!(slow.ends() < 32 * message.len());
+}
+
+#[test]
+fn replies_have_their_limit_too() {
+    let server = Server::builder()
+        .port(0)
+        .option("client-output-buffer-limit", "normal 1mb 0 0")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    let value = vec![b'x'; 512 << 10];
+    assert_eq!(
+        c.ask(&[b"SET".as_slice(), b"k", &value]).as_bytes(),
+        Some(&b"OK"[..])
+    );
+    c.send(&["GET k"; 100]);
+    assert!(c.ends() < 100 * value.len());
+    let mut d = Wire::open(&server);
+    assert_eq!(d.ask(&["GET", "k"]).as_bytes().unwrap().len(), value.len());
+}
+
+/// A library that people use: names itself, and sees its own name.
+#[test]
+fn through_the_redis_crate() {
+    let server = start();
+    let client = redis::Client::open(format!("redis://127.0.0.1:{}", server.port())).unwrap();
+    let mut connection = client.get_connection().unwrap();
+    let () = redis::cmd("CLIENT")
+        .arg("SETNAME")
+        .arg("it")
+        .query(&mut connection)
+        .unwrap();
+    let name: String = redis::cmd("CLIENT")
+        .arg("GETNAME")
+        .query(&mut connection)
+        .unwrap();
+    assert_eq!(name, "it");
+    let line: String = redis::cmd("CLIENT")
+        .arg("INFO")
+        .query(&mut connection)
+        .unwrap();
+    assert_eq!(field(&line, "lib-name"), "redis-rs");
+}
