@@ -18,8 +18,7 @@ impl EventLoop {
     pub(super) fn read(&mut self, slot: usize, to_the_end: bool, turn: &mut Turn<'_>) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut reads = 0;
-        loop {
-            let Some(connection) = self.connection(slot) else { break };
+        while let Some(connection) = self.connection(slot) {
             connection.readable = false;
             let session = &connection.session;
             if session.closing || connection.ended || connection.paused {
@@ -184,7 +183,6 @@ impl EventLoop {
                 }
             }
         };
-        drop(batch);
         if std::mem::take(&mut session.attended) {
             mailbox.leave(out);
         }
