@@ -40,6 +40,7 @@ pub(crate) struct Batch<'a, 's> {
     /// When the last command ended.
     mark: u64,
     slow_ns: u64,
+    latency_tracking: bool,
     /// The client is cut off when its output is longer.
     out_max: usize,
 }
@@ -55,6 +56,7 @@ impl<'a, 's> Batch<'a, 's> {
         Self {
             stats: &shared.stats[loop_number],
             slow_ns: shared.slow_ns.load(Ordering::Relaxed),
+            latency_tracking: shared.latency_tracking.load(Ordering::Relaxed),
             shared,
             loop_number,
             turn,
@@ -128,8 +130,10 @@ impl<'a, 's> Batch<'a, 's> {
         {
             return Flow::Wait;
         }
-        if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) {
-            monitor::feed(self.shared, self.turn.now, session, entry, args);
+        if session.monitor && touches_data(entry) {
+            self.stats.by_command[entry.id].rejected.add(1);
+            self.refuse(session, &Error::fixed("ERR Replica can't interact with the keyspace"), out);
+            return Flow::Go;
         }
         let mut reply = Reply::new(out, session.protocol);
         let result = match entry.run {
@@ -152,6 +156,9 @@ impl<'a, 's> Batch<'a, 's> {
             }
             Run::Nobody => Err(Error::Syntax),
         };
+        if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) && !flags.has(Flags::ADMIN) {
+            monitor::feed(self.shared, self.turn.now, session, entry, args);
+        }
         let stats = &self.stats.by_command[entry.id];
         if let Err(error) = &result {
             stats.failed.add(1);
@@ -163,6 +170,9 @@ impl<'a, 's> Batch<'a, 's> {
         self.stats.commands.add(1);
         stats.calls.add(1);
         stats.nanos.add(nanos);
+        if self.latency_tracking {
+            stats.latency.record(nanos);
+        }
         if nanos >= self.slow_ns && !flags.has(Flags::SKIP_SLOWLOG) {
             self.shared.note_slow(&Slow {
                 now: self.turn.now,
@@ -242,6 +252,12 @@ fn allowed_when_subscribed(entry: &Entry) -> bool {
             | "quit"
             | "reset"
     )
+}
+
+/// What a client that is a monitor, which to Redis is a kind of replica, may not do.
+fn touches_data(entry: &Entry) -> bool {
+    let flags = entry.row.flags;
+    entry.writes() || flags.has(Flags::READONLY)
 }
 
 fn subscribed_mode(entry: &Entry) -> Error {

@@ -9,17 +9,21 @@ mod call;
 pub mod clients;
 mod clock;
 mod command;
+mod command_latency;
 pub mod config;
 mod connection;
 mod dispatch;
 mod event_loop;
+pub mod latency;
 mod listener;
 pub mod log;
 mod lookahead;
 mod mailbox;
 mod monitor;
+mod open_files;
 mod process;
 mod pubsub;
+mod redact;
 mod server;
 mod session;
 mod shared;
@@ -28,7 +32,7 @@ mod slowlog;
 pub mod stats;
 mod table;
 
-pub use server::{Builder, Server, StartError};
+pub use server::{Builder, Server, StartError, TooFewFiles};
 pub use shared::Shared;
 
 /// The Redis version whose behaviour this server has: clients switch features on by it.

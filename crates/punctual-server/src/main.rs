@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use punctual_server::config::Config;
 use punctual_server::log::{self, Logger};
-use punctual_server::{Server, StartError};
+use punctual_server::{REDIS_VERSION, Server, StartError};
 
 
 const HELP: &str = "\
@@ -60,9 +60,28 @@ fn main() -> ExitCode {
 
 /// Serves until SHUTDOWN, SIGTERM or SIGINT.
 fn serve(args: Vec<OsString>) -> Result<(), StartError> {
+    let configured = !args.is_empty();
     let config = Config::from_args(args)?;
     let logger = Logger::from_settings(&config.settings()).map_err(StartError::Log)?;
+    log::notice!(logger, "oO0OoO0OoO0Oo Punctual is starting oO0OoO0OoO0Oo");
+    log::notice!(
+        logger,
+        "Punctual version={}, speaks as Redis version={REDIS_VERSION}, bits={}, pid={}, just started",
+        env!("CARGO_PKG_VERSION"),
+        usize::BITS,
+        std::process::id()
+    );
+    if configured {
+        log::notice!(logger, "Configuration loaded");
+    } else {
+        log::warning!(
+            logger,
+            "Warning: no config file specified, using the default config. In order to specify a config file use punctual \
+             /path/to/redis.conf"
+        );
+    }
     let ignored = config.without_effect();
+    let pidfile = config.settings().pidfile.clone();
     let server = Server::builder()
         .config(config)
         .logger(logger.clone())
@@ -85,7 +104,17 @@ fn serve(args: Vec<OsString>) -> Result<(), StartError> {
                 shared.stop();
             }
         })?;
+    if let Some(path) = &pidfile
+        && let Err(e) = std::fs::write(path, format!("{}\n", std::process::id()))
+    {
+        log::warning!(logger, "Failed to write PID file: {e}");
+    }
     server.join();
+    if let Some(path) = &pidfile
+        && std::fs::remove_file(path).is_ok()
+    {
+        log::notice!(logger, "Removing the pid file.");
+    }
     log::warning!(logger, "Punctual is now ready to exit, bye bye...");
     Ok(())
 }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use punctual_resp::Args;
 use punctual_store::Now;
 
+use crate::redact::redacted;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::table::Entry;
@@ -62,10 +63,9 @@ pub(crate) fn feed(shared: &Shared, now: Now, session: &Session, entry: &Entry, 
             session.info.addr.clone()
         },
     );
-    for (i, arg) in args.iter().enumerate() {
-        let secret = i > 0 && matches!(entry.row.name, "auth" | "hello");
+    for arg in redacted(entry, args) {
         line.push(' ');
-        quote(&mut line, if secret { b"(redacted)" } else { arg });
+        quote(&mut line, arg);
     }
     line.push_str("\r\n");
     for (number, mailbox) in shared.mailboxes.iter().enumerate() {

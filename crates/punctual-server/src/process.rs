@@ -36,6 +36,12 @@ fn field_kib(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
+/// Most connections that may wait to be accepted, where the system tells.
+pub(crate) fn listen_backlog_max() -> Option<u32> {
+    let text = fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?;
+    text.trim().parse().ok()
+}
+
 /// CPU seconds of all threads so far: user, system.
 pub(crate) fn cpu_seconds() -> (f64, f64) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();

@@ -15,6 +15,9 @@ use crate::event_loop::{EventLoop, WAKER_TOKEN};
 use crate::listener::{ListenError, Listener};
 use crate::log::{self, Logger, Role};
 use crate::mailbox::Mailbox;
+pub use crate::open_files::TooFewFiles;
+use crate::open_files::make_room_for;
+use crate::process;
 use crate::shared::Shared;
 
 /// Why a server did not start.
@@ -30,6 +33,9 @@ pub enum StartError {
     /// The log file.
     #[error("Can't open the log file: {0}")]
     Log(#[source] io::Error),
+    /// Files for clients cannot be had.
+    #[error(transparent)]
+    OpenFiles(#[from] TooFewFiles),
     /// Event queues, timers or threads cannot be had.
     #[error("Can't start an event loop: {0}")]
     EventLoop(#[from] io::Error),
@@ -142,11 +148,16 @@ impl Server {
     }
 
     fn start(
-        config: Config,
+        mut config: Config,
         free_port: bool,
         logger: Logger,
         memory_purge: Option<fn()>,
     ) -> Result<Self, StartError> {
+        let wanted = config.settings().max_clients;
+        let possible = make_room_for(wanted, &logger)?;
+        if possible < wanted {
+            config.load(format!("maxclients {possible}\n").as_bytes(), "the limit of open files")?;
+        }
         let settings = config.settings();
         let mut polls = Vec::new();
         let mut mailboxes = Vec::new();
@@ -165,6 +176,8 @@ impl Server {
         let shared = Arc::new(Shared::new(config, store, mailboxes, logger, memory_purge));
         let port = addr.map_or(0, |a| a.port());
         shared.tcp_port.store(port.into(), Ordering::Relaxed);
+        shared.logger.set_role(Role::Master);
+        announce(&shared, &settings, port);
         let mut listeners = Some(listeners);
         let mut threads = Vec::new();
         for (number, poll) in polls.into_iter().enumerate() {
@@ -176,8 +189,8 @@ impl Server {
                     .spawn(move || event_loop.run())?,
             );
         }
+        shared.startup_bytes.store(process::memory().0, Ordering::Relaxed);
         let logger = &shared.logger;
-        logger.set_role(Role::Master);
         if addr.is_some() {
             log::notice!(logger, "Ready to accept connections tcp");
         }
@@ -237,6 +250,32 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Log lines on what is about to serve, and on what the user may not expect.
+fn announce(shared: &Shared, settings: &Settings, port: u16) {
+    let logger = &shared.logger;
+    log::notice!(
+        logger,
+        "Running mode=standalone, port={port}, threads={}, shards={}.",
+        shared.mailboxes.len(),
+        shared.store.shards()
+    );
+    if port != 0
+        && let Some(most) = process::listen_backlog_max()
+        && most < settings.tcp_backlog
+    {
+        log::warning!(
+            logger,
+            "WARNING: The TCP backlog setting of {} cannot be enforced because /proc/sys/net/core/somaxconn is set to the \
+             lower value of {most}.",
+            settings.tcp_backlog
+        );
+    }
+    if shared.clock.is_virtual() {
+        log::warning!(logger, "The clock is virtual: time stands still until CLOCK ADVANCE or CLOCK SET.");
+    }
+    log::notice!(logger, "Server initialized");
 }
 
 /// Shards of the keyspace: as configured, else one for one loop (nobody to share with, one wheel to look at), and

@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use punctual_store::Store;
+use punctual_store::spec::Flags;
+use punctual_store::{Now, Store};
 use punctual_store::events::Classes;
 
 use crate::clients::Clients;
 use crate::clock::ServerClock;
 use crate::config::{Changes, Config, SetError, Settings};
+use crate::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, LatencyMonitor};
 use crate::listener::Listener;
 use crate::log::Logger;
 use crate::mailbox::{Mailbox, Order};
 use crate::monitor::Monitors;
+use crate::open_files::make_room_for;
 use crate::pubsub::PubSub;
 use crate::slowlog::{Slow, SlowLog};
 use crate::stats::{LoopStats, Rates};
@@ -42,6 +45,12 @@ pub struct Shared {
     pub monitors: Monitors,
     /// The slow log.
     pub slowlog: SlowLog,
+    /// What was slow, for LATENCY.
+    pub latency: LatencyMonitor,
+    /// `latency-tracking`.
+    pub(crate) latency_tracking: AtomicBool,
+    /// Resident bytes of the process when the server started.
+    pub(crate) startup_bytes: AtomicU64,
     /// Error replies by code word.
     pub errors: ErrorCounts,
     /// Where log lines go.
@@ -89,6 +98,9 @@ impl Shared {
             pubsub: PubSub::default(),
             monitors: Monitors::default(),
             slowlog: SlowLog::default(),
+            latency: LatencyMonitor::default(),
+            latency_tracking: AtomicBool::new(true),
+            startup_bytes: AtomicU64::new(0),
             errors: ErrorCounts::default(),
             logger,
             pause_until_ms: AtomicU64::new(0),
@@ -132,6 +144,15 @@ impl Shared {
             self.tcp_port.store(port.into(), Ordering::Relaxed);
             self.mailboxes[0].order(Order::Listen(listeners));
         }
+        if changes.contains("maxclients") {
+            let possible = make_room_for(settings.max_clients, &self.logger).unwrap_or(0);
+            if possible < settings.max_clients {
+                let reason = format!(
+                    "The operating system is not able to handle the specified number of clients, try with {possible}"
+                );
+                return Err(SetError::refused("maxclients", reason));
+            }
+        }
         self.logger.set_level(settings.log_level);
         Ok(())
     }
@@ -155,6 +176,7 @@ impl Shared {
             ms => ms.saturating_mul(1_000_000),
         };
         self.slow_ns.store(slow.min(latency), Ordering::Relaxed);
+        self.latency_tracking.store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
     }
 
@@ -192,11 +214,31 @@ impl Shared {
         {
             self.slowlog.add(slow, settings.slowlog_max_len);
         }
+        let fast = slow.entry.row.flags.has(Flags::FAST);
+        let event = if fast { FAST_COMMAND } else { COMMAND };
+        note_latency(self, &settings, event, slow.now, slow.nanos);
+    }
+
+    /// A batch of expiries took so long.
+    #[inline]
+    pub(crate) fn note_expiry(&self, loop_number: usize, now: Now, nanos: u64) {
+        self.stats[loop_number].expiry_nanos.add(nanos);
+        if nanos >= self.slow_ns.load(Ordering::Relaxed) {
+            note_latency(self, &self.settings(), EXPIRE_CYCLE, now, nanos);
+        }
     }
 
     /// Publishes a message; how many clients get it.
     pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
         self.pubsub.publish(&self.mailboxes, channel, message)
+    }
+}
+
+#[cold]
+fn note_latency(shared: &Shared, settings: &Settings, event: &'static str, now: Now, nanos: u64) {
+    let (threshold_ms, ms) = (settings.latency_threshold_ms, nanos / 1_000_000);
+    if threshold_ms > 0 && ms >= threshold_ms {
+        shared.latency.add(event, now, ms);
     }
 }
 
@@ -207,9 +249,23 @@ pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
 impl ErrorCounts {
     /// Counts an error.
     pub fn count(&self, error: &punctual_store::Error) {
+        /// Codes are few, unless somebody makes them up (DEBUG ERROR).
+        const CODES_MAX: usize = 128;
+        const OTHERS: &str = "ERRORSTATS_OVERFLOW";
         let text = error.text();
-        let code = text.split(' ').next().unwrap_or_default().to_owned();
-        *self.0.lock().entry(code).or_default() += 1;
+        // As in Redis, a text without a short first word counts as a plain error.
+        let code = match text.split_once(' ') {
+            Some((code, _)) if code.len() < 32 => code,
+            _ => "ERR",
+        };
+        let mut counts = self.0.lock();
+        match counts.get_mut(code) {
+            Some(count) => *count += 1,
+            None => {
+                let code = if counts.len() < CODES_MAX { code } else { OTHERS };
+                *counts.entry(code.to_owned()).or_default() += 1;
+            }
+        }
     }
 
     /// All counts, by code word.

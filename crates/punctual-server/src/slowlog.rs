@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use punctual_resp::Args;
 use punctual_store::Now;
 
+use crate::redact::redacted;
 use crate::session::Session;
 use crate::table::Entry;
 
@@ -62,7 +63,7 @@ impl SlowLog {
             id,
             at_s: slow.now.micros() / 1_000_000,
             micros: slow.nanos / 1000,
-            args: cut(slow.args),
+            args: cut(redacted(slow.entry, slow.args), slow.args.len()),
             addr: slow.session.info.addr.clone(),
             name: slow.session.info.names.lock().name.clone(),
         });
@@ -90,10 +91,10 @@ impl SlowLog {
     }
 }
 
-fn cut(args: Args<'_>) -> Vec<Vec<u8>> {
-    let shown = if args.len() > ARGS_MAX { ARGS_MAX - 1 } else { args.len() };
+/// The first arguments of `count`, and the beginnings of long ones.
+fn cut<'a>(args: impl Iterator<Item = &'a [u8]>, count: usize) -> Vec<Vec<u8>> {
+    let shown = if count > ARGS_MAX { ARGS_MAX - 1 } else { count };
     let mut all: Vec<Vec<u8>> = args
-        .iter()
         .take(shown)
         .map(|arg| {
             if arg.len() <= ARG_MAX {
@@ -104,8 +105,8 @@ fn cut(args: Args<'_>) -> Vec<Vec<u8>> {
             kept
         })
         .collect();
-    if shown < args.len() {
-        all.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
+    if shown < count {
+        all.push(format!("... ({} more arguments)", count - shown).into_bytes());
     }
     all
 }

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use punctual_store::Now;
 
+use crate::command_latency::CommandLatency;
 use crate::table::TABLE;
 
 /// A count with one writer: adding costs a load and a store.
@@ -44,6 +45,8 @@ pub struct CommandStats {
     pub rejected: Counter,
     /// Times it ran and answered an error.
     pub failed: Counter,
+    /// How long it took each time.
+    pub latency: CommandLatency,
 }
 
 /// What one event loop has counted.
@@ -67,6 +70,8 @@ pub struct LoopStats {
     pub expired: Counter,
     /// Changes to the keyspace.
     pub dirty: Counter,
+    /// Nanoseconds spent on letting keys go by themselves.
+    pub expiry_nanos: Counter,
     /// Error replies.
     pub errors: Counter,
     /// Reads from sockets.
@@ -99,6 +104,7 @@ impl Default for LoopStats {
             misses: Counter::default(),
             expired: Counter::default(),
             dirty: Counter::default(),
+            expiry_nanos: Counter::default(),
             errors: Counter::default(),
             reads: Counter::default(),
             writes: Counter::default(),
@@ -124,6 +130,7 @@ impl LoopStats {
             &self.hits,
             &self.misses,
             &self.expired,
+            &self.expiry_nanos,
             &self.errors,
             &self.reads,
             &self.writes,

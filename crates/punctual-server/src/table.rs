@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use punctual_resp::{Args, Reply};
-use punctual_store::spec::{Flags, Keys, Row};
+use punctual_store::spec::{Flags, Row};
 use punctual_store::{Command, Error};
 use std::collections::HashMap;
 
@@ -64,9 +64,14 @@ impl CommandTable {
             commands.push(entry(row, "", &mut next_id, &|row| Run::Keyspace(row)));
         }
         for row in command::FAMILIES.iter().flat_map(|f| f.iter()) {
-            commands.push(entry(row, "", &mut next_id, &|row: &ServerCommand| {
+            let mut new = entry(row, "", &mut next_id, &|row: &ServerCommand| {
                 row.handler.map_or(Run::Nobody, Run::Server)
-            }));
+            });
+            // A container may have subcommands on the keyspace and of the server (MEMORY).
+            match commands.iter_mut().find(|e: &&mut Entry| e.name == new.name) {
+                Some(known) => known.subcommands.append(&mut new.subcommands),
+                None => commands.push(new),
+            }
         }
         let by_name = commands
             .iter()
@@ -92,13 +97,18 @@ impl CommandTable {
     }
 
     /// The name of the command or subcommand with this id. O(1).
-    pub fn name_of(&self, id: usize) -> Option<&str> {
+    pub(crate) fn name_of(&self, id: usize) -> Option<&str> {
         self.names.get(id).map(String::as_str)
     }
 
     /// Top-level commands.
     pub fn commands(&self) -> &[Entry] {
         &self.commands
+    }
+
+    /// All commands and subcommands, each container before its own.
+    pub fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.commands.iter().flat_map(|e| std::iter::once(e).chain(&e.subcommands))
     }
 
     /// A top-level command by name, in any case. O(1).
@@ -126,10 +136,7 @@ impl CommandTable {
         } else {
             match entry.subcommand(args.at(1)) {
                 Some(sub) => sub,
-                None if matches!(entry.run, Run::Nobody) => {
-                    return Err((None, unknown_subcommand(entry, args)));
-                }
-                None => entry,
+                None => return Err((None, unknown_subcommand(entry, args))),
             }
         };
         entry.check_arity(args)?;
@@ -196,6 +203,8 @@ fn entry<H: Copy + 'static>(
             arity: row.arity,
             flags: row.flags,
             keys: row.keys,
+            access: row.access,
+            tips: row.tips,
             group: row.group,
             categories: row.categories,
             since: row.since,
@@ -248,9 +257,4 @@ fn unknown_subcommand(entry: &Entry, args: Args<'_>) -> Error {
         )
         .into(),
     )
-}
-
-/// Whether a command's key positions depend on its arguments.
-pub fn has_movable_keys(row: &Row<()>) -> bool {
-    matches!(row.keys, Keys::Found(_))
 }

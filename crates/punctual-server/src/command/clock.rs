@@ -20,7 +20,7 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: ServerHandle
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    row("time", 1, ANY_TIME, time).doc("2.6.0", "O(1)", "Returns the server time."),
+    row("time", 1, ANY_TIME, time).tips(&["nondeterministic_output"]).doc("2.6.0", "O(1)", "Returns the server time."),
     ServerCommand::container(
         "clock",
         Group::Server,
@@ -101,6 +101,8 @@ fn move_to(call: &mut Call<'_, '_>, to_ms: u64, reply: &mut Reply<'_>) -> Result
         call.turn.advance(to);
     }
     call.shared.clock.set(to);
+    // Whoever moves the clock is there at the new time.
+    call.session.info.seen_ms.store(to_ms, std::sync::atomic::Ordering::Relaxed);
     // Idle timeouts live on the loops' own wheels.
     call.shared.order_all(|| Order::ClockMoved);
     reply.int(to_ms as i64);

@@ -22,12 +22,17 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "config",
     Group::Server,
     &[
-        row("get", -3, get).doc(
+        row("get", -3, get)
+            .history(&[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")])
+            .doc(
             "2.0.0",
             "O(N) when N is the number of configuration parameters provided",
             "Returns the effective values of configuration parameters.",
         ),
-        row("set", -4, set).doc(
+        row("set", -4, set)
+            .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+            .history(&[("7.0.0", "Added the ability to set multiple parameters in one call.")])
+            .doc(
             "2.0.0",
             "O(N) when N is the number of configuration parameters provided",
             "Sets configuration parameters in-flight.",
@@ -99,6 +104,7 @@ fn reset_stat(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Re
     for stats in &call.shared.stats {
         stats.counters().for_each(crate::stats::Counter::reset);
         *stats.lateness_us.lock() = lateness_histogram();
+        stats.by_command.iter().for_each(|c| c.latency.reset());
     }
     call.turn.stats = Default::default();
     call.shared.errors.reset();

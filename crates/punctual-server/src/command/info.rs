@@ -1,7 +1,7 @@
 //! INFO: Redis's sections and field names, and `timers`, which tells how punctual the keys are.
 //!
-//! Every figure is a true one of this process. Fields of things this server does not have (a script engine,
-//! replicas) are left out, or zero where tools expect them.
+//! Every figure is a true one of this process. Fields of things this server does not have (snapshots, scripts,
+//! replicas) are zero where tools read them, and left out otherwise; the test of INFO lists what is left out and why.
 
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
@@ -9,16 +9,19 @@ use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
 use punctual_resp::{Args, Reply};
+use punctual_store::db::DbMemory;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Turn};
 
 use crate::REDIS_VERSION;
 use crate::call::Call;
+use crate::command::latency::durations;
+use crate::command::memory::Picture;
 use crate::process;
 use crate::pubsub::Kind;
 use crate::shared::Shared;
-use crate::stats::{Counter, LoopStats, lateness_histogram};
-use crate::table::{Entry, ServerCommand, TABLE};
+use crate::stats::{CommandStats, Counter, LoopStats, lateness_histogram};
+use crate::table::{ServerCommand, TABLE};
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
@@ -29,6 +32,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     info,
 )
 .categories(&["dangerous"])
+.tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+.history(&[("7.0.0", "Added support for taking multiple section arguments.")])
 .doc("1.0.0", "O(1)", "Returns facts and figures about the server.")];
 
 /// A section: its name, whether plain INFO shows it, whether INFO ALL does, and what writes it.
@@ -45,7 +50,7 @@ const SECTIONS: &[Section] = &[
     ("modules", true, false, |_| {}),
     ("commandstats", false, true, command_stats),
     ("errorstats", true, true, error_stats),
-    ("latencystats", false, true, |_| {}),
+    ("latencystats", false, true, latency_stats),
     ("cluster", true, true, |page| page.line("cluster_enabled", 0)),
     ("keyspace", true, true, keyspace),
     ("timers", true, true, timers),
@@ -123,6 +128,8 @@ fn server(page: &mut Page<'_, '_>) {
     let uptime_s = now.read_ms().saturating_sub(shared.started_ms) / 1000;
     page.line("redis_version", REDIS_VERSION);
     page.line("punctual_version", env!("CARGO_PKG_VERSION"));
+    page.line("redis_git_sha1", "00000000");
+    page.line("redis_git_dirty", 0);
     page.line("redis_mode", "standalone");
     page.line("os", process::os());
     page.line("arch_bits", usize::BITS);
@@ -171,36 +178,47 @@ fn clients(page: &mut Page<'_, '_>) {
     page.line("tracking_clients", 0);
     page.line("pubsub_clients", listening);
     page.line("clients_in_timeout_table", 0);
+    page.line("total_blocking_keys", 0);
+    page.line("total_blocking_keys_on_nokey", 0);
 }
 
 fn memory(page: &mut Page<'_, '_>) {
-    let (rss, peak) = process::memory();
+    let picture = Picture::new(page.shared, page.turn);
     let settings = page.shared.settings();
     // The allocator does not count; what is resident is what the process costs.
-    page.bytes("used_memory", rss);
-    page.line("used_memory_rss", rss);
-    page.line("used_memory_rss_human", human(rss));
-    page.bytes("used_memory_peak", peak);
-    page.line("total_system_memory", process::total_memory());
-    page.line("total_system_memory_human", human(process::total_memory()));
+    page.bytes("used_memory", picture.resident);
+    page.bytes("used_memory_rss", picture.resident);
+    page.bytes("used_memory_peak", picture.peak);
+    page.line("used_memory_peak_perc", format_args!("{:.2}%", picture.peak_percent()));
+    page.line("used_memory_overhead", picture.overhead());
+    page.line("used_memory_startup", picture.startup);
+    page.line("used_memory_dataset", picture.dataset());
+    page.line("used_memory_dataset_perc", format_args!("{:.2}%", picture.dataset_percent()));
+    page.bytes("total_system_memory", process::total_memory());
+    page.bytes("used_memory_lua", 0);
+    page.bytes("used_memory_scripts", 0);
+    page.line("number_of_cached_scripts", 0);
+    page.line("number_of_functions", 0);
+    page.line("number_of_libraries", 0);
     page.bytes("maxmemory", settings.maxmemory);
     page.line("maxmemory_policy", settings.maxmemory_policy);
     page.line("mem_fragmentation_ratio", "1.00");
+    page.line("mem_fragmentation_bytes", 0);
+    page.line("mem_not_counted_for_evict", 0);
+    page.line("mem_replication_backlog", 0);
+    page.line("mem_total_replication_buffers", 0);
+    page.line("mem_clients_slaves", 0);
+    page.line("mem_clients_normal", picture.clients);
+    page.line("mem_cluster_links", 0);
+    page.line("mem_aof_buffer", 0);
     page.line("mem_allocator", "mimalloc");
+    page.line("active_defrag_running", 0);
     page.line("lazyfree_pending_objects", 0);
-    let mut sums = [0; 3];
-    page.turn.lock_all();
-    for db in 0..page.shared.store.databases() {
-        for (_, part) in page.turn.held_dbs(db) {
-            let memory = part.memory();
-            sums[0] += memory.records;
-            sums[1] += memory.index;
-            sums[2] += memory.wheel;
-        }
-    }
-    page.line("mem_records", sums[0]);
-    page.line("mem_index", sums[1]);
-    page.line("mem_timers", sums[2]);
+    page.line("lazyfreed_objects", 0);
+    let sum = |part: fn(&DbMemory) -> usize| picture.dbs.iter().map(|(.., m)| part(m)).sum::<usize>();
+    page.line("mem_records", sum(|m| m.records));
+    page.line("mem_index", sum(|m| m.index));
+    page.line("mem_timers", sum(|m| m.wheel));
 }
 
 fn persistence(page: &mut Page<'_, '_>) {
@@ -212,8 +230,22 @@ fn persistence(page: &mut Page<'_, '_>) {
     page.line("rdb_bgsave_in_progress", 0);
     page.line("rdb_last_save_time", started_s);
     page.line("rdb_last_bgsave_status", "ok");
+    page.line("rdb_last_bgsave_time_sec", -1);
+    page.line("rdb_current_bgsave_time_sec", -1);
+    page.line("rdb_saves", 0);
+    page.line("rdb_last_cow_size", 0);
+    page.line("rdb_last_load_keys_expired", 0);
+    page.line("rdb_last_load_keys_loaded", 0);
     page.line("aof_enabled", 0);
     page.line("aof_rewrite_in_progress", 0);
+    page.line("aof_rewrite_scheduled", 0);
+    page.line("aof_last_rewrite_time_sec", -1);
+    page.line("aof_current_rewrite_time_sec", -1);
+    page.line("aof_last_bgrewrite_status", "ok");
+    page.line("aof_rewrites", 0);
+    page.line("aof_rewrites_consecutive_failures", 0);
+    page.line("aof_last_write_status", "ok");
+    page.line("aof_last_cow_size", 0);
 }
 
 fn stats(page: &mut Page<'_, '_>) {
@@ -235,8 +267,12 @@ fn stats(page: &mut Page<'_, '_>) {
     page.line("instantaneous_ops_per_sec", ops);
     page.line("total_net_input_bytes", page.sum(|s| &s.net_in));
     page.line("total_net_output_bytes", page.sum(|s| &s.net_out));
+    page.line("total_net_repl_input_bytes", 0);
+    page.line("total_net_repl_output_bytes", 0);
     page.line("instantaneous_input_kbps", format_args!("{:.2}", net_in as f64 / 1024.0));
     page.line("instantaneous_output_kbps", format_args!("{:.2}", net_out as f64 / 1024.0));
+    page.line("instantaneous_input_repl_kbps", "0.00");
+    page.line("instantaneous_output_repl_kbps", "0.00");
     page.line("rejected_connections", page.sum(|s| &s.rejected_connections));
     page.line("sync_full", 0);
     page.line("sync_partial_ok", 0);
@@ -244,7 +280,11 @@ fn stats(page: &mut Page<'_, '_>) {
     page.line("expired_keys", page.sum(|s| &s.expired) + page.turn.stats.expired);
     page.line("expired_stale_perc", "0.00");
     page.line("expired_time_cap_reached_count", 0);
+    page.line("expire_cycle_cpu_milliseconds", page.sum(|s| &s.expiry_nanos) / 1_000_000);
     page.line("evicted_keys", 0);
+    page.line("evicted_clients", 0);
+    page.line("total_eviction_exceeded_time", 0);
+    page.line("current_eviction_exceeded_time", 0);
     page.line("keyspace_hits", page.sum(|s| &s.hits) + page.turn.stats.hits);
     page.line("keyspace_misses", page.sum(|s| &s.misses) + page.turn.stats.misses);
     page.line("pubsub_channels", channels);
@@ -252,6 +292,12 @@ fn stats(page: &mut Page<'_, '_>) {
     page.line("pubsubshard_channels", shard_channels);
     page.line("latest_fork_usec", 0);
     page.line("total_forks", 0);
+    page.line("migrate_cached_sockets", 0);
+    page.line("slave_expires_tracked_keys", 0);
+    page.line("tracking_total_keys", 0);
+    page.line("tracking_total_items", 0);
+    page.line("tracking_total_prefixes", 0);
+    page.line("unexpected_error_replies", 0);
     page.line("total_error_replies", page.sum(|s| &s.errors));
     page.line("total_reads_processed", page.sum(|s| &s.reads));
     page.line("total_writes_processed", page.sum(|s| &s.writes));
@@ -270,6 +316,9 @@ fn replication(page: &mut Page<'_, '_>) {
     page.line("master_repl_offset", 0);
     page.line("second_repl_offset", -1);
     page.line("repl_backlog_active", 0);
+    page.line("repl_backlog_size", 0);
+    page.line("repl_backlog_first_byte_offset", 0);
+    page.line("repl_backlog_histlen", 0);
 }
 
 fn cpu(page: &mut Page<'_, '_>) {
@@ -281,12 +330,12 @@ fn cpu(page: &mut Page<'_, '_>) {
 }
 
 fn command_stats(page: &mut Page<'_, '_>) {
-    fn visit(page: &mut Page<'_, '_>, entry: &Entry) {
-        let sum = |f: &dyn Fn(&crate::stats::CommandStats) -> u64| -> u64 {
-            page.shared.stats.iter().map(|s| f(&s.by_command[entry.id])).sum()
+    for entry in TABLE.all() {
+        let sum = |f: fn(&CommandStats) -> &Counter| -> u64 {
+            page.shared.stats.iter().map(|s| f(&s.by_command[entry.id]).get()).sum()
         };
-        let (calls, nanos) = (sum(&|c| c.calls.get()), sum(&|c| c.nanos.get()));
-        let (rejected, failed) = (sum(&|c| c.rejected.get()), sum(&|c| c.failed.get()));
+        let (calls, nanos) = (sum(|c| &c.calls), sum(|c| &c.nanos));
+        let (rejected, failed) = (sum(|c| &c.rejected), sum(|c| &c.failed));
         if calls + rejected > 0 {
             let micros = nanos / 1000;
             let each = micros as f64 / calls.max(1) as f64;
@@ -297,12 +346,26 @@ fn command_stats(page: &mut Page<'_, '_>) {
                 ),
             );
         }
-        for sub in &entry.subcommands {
-            visit(page, sub);
-        }
     }
-    for entry in TABLE.commands() {
-        visit(page, entry);
+}
+
+fn latency_stats(page: &mut Page<'_, '_>) {
+    let settings = page.shared.settings();
+    if !settings.latency_tracking {
+        return;
+    }
+    for entry in TABLE.all() {
+        let durations = durations(page.shared, entry);
+        if durations.total == 0 {
+            continue;
+        }
+        let mut figures = String::new();
+        for percent in &settings.latency_percentiles {
+            let comma = if figures.is_empty() { "" } else { "," };
+            let micros = durations.percentile(*percent) as f64 / 1000.0;
+            let _ = write!(figures, "{comma}p{percent}={micros:.3}");
+        }
+        page.line(&format!("latency_percentiles_usec_{}", entry.name), figures);
     }
 }
 

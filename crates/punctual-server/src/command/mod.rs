@@ -1,13 +1,23 @@
 //! The server's own commands: connections, subscriptions, the server itself. One file a family, each handler with
 //! its row in the family's list.
 
+pub(crate) mod acl;
 pub(crate) mod client;
 mod client_list;
 pub(crate) mod clock;
+pub(crate) mod command_info;
 pub(crate) mod config;
 pub(crate) mod connection;
+pub(crate) mod debug;
 pub(crate) mod info;
+pub(crate) mod latency;
+pub(crate) mod lolwut;
+pub(crate) mod memory;
+pub(crate) mod monitor;
 pub(crate) mod pubsub;
+pub(crate) mod replication;
+pub(crate) mod shutdown;
+pub(crate) mod slowlog;
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -15,7 +25,24 @@ use punctual_store::Error;
 use crate::table::ServerCommand;
 
 /// Every command that is not the keyspace's.
-pub static FAMILIES: &[&[ServerCommand]] = &[client::COMMANDS, clock::COMMANDS, config::COMMANDS, connection::COMMANDS, info::COMMANDS, pubsub::COMMANDS];
+pub static FAMILIES: &[&[ServerCommand]] = &[
+    acl::COMMANDS,
+    client::COMMANDS,
+    clock::COMMANDS,
+    command_info::COMMANDS,
+    config::COMMANDS,
+    connection::COMMANDS,
+    debug::COMMANDS,
+    info::COMMANDS,
+    latency::COMMANDS,
+    lolwut::COMMANDS,
+    memory::COMMANDS,
+    monitor::COMMANDS,
+    pubsub::COMMANDS,
+    replication::COMMANDS,
+    shutdown::COMMANDS,
+    slowlog::COMMANDS,
+];
 
 /// What `<container> HELP` answers: a line per subcommand with what it does indented below it.
 pub(crate) fn help(reply: &mut Reply<'_>, container: &str, lines: &[(&str, &str)]) {

@@ -270,13 +270,22 @@ impl EventLoop {
             return;
         }
         let mut budget = EXPIRY_BATCH;
+        let mut began = None;
         for shard in (self.number..shared.store.shards()).step_by(shared.mailboxes.len()) {
             // Deadlines that this very turn has set are not in the shard's wake-up yet: they count after it.
             let due = shared.store.next_wakeup(shard).is_some_and(|at| turn.now.is_due(at));
-            if due && !turn.expire(shard, &mut budget) {
-                self.more_due = true;
-                return;
+            if !due {
+                continue;
             }
+            began.get_or_insert_with(|| self.stopwatch.raw());
+            if !turn.expire(shard, &mut budget) {
+                self.more_due = true;
+                break;
+            }
+        }
+        if let Some(began) = began {
+            let nanos = self.stopwatch.delta_as_nanos(began, self.stopwatch.raw());
+            shared.note_expiry(self.number, turn.now, nanos);
         }
     }
 

@@ -1,0 +1,104 @@
+//! ACL, as far as tools ask for it on a server with one user: who am I, and which commands are of which category.
+
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use crate::call::Call;
+use crate::table::{ServerCommand, TABLE};
+
+const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
+    "acl",
+    Group::Server,
+    &[
+        ServerCommand::new("cat", -2, Flags::NOSCRIPT.or(ANY_TIME), Group::Server, cat).doc(
+            "6.0.0",
+            "O(1) since the categories and commands are a fixed set.",
+            "Lists the ACL categories, or the commands inside a category.",
+        ),
+        ServerCommand::new("help", 2, ANY_TIME, Group::Server, help).doc(
+            "6.0.0",
+            "O(1)",
+            "Returns helpful text about the different subcommands.",
+        ),
+        ServerCommand::new("whoami", 2, Flags::NOSCRIPT.or(ANY_TIME), Group::Server, who_am_i).doc(
+            "6.0.0",
+            "O(1)",
+            "Returns the user of the connection.",
+        ),
+    ],
+)
+.doc("6.0.0", "Depends on subcommand.", "A container for access control commands.")];
+
+/// Redis's categories, in its order.
+const CATEGORIES: [&str; 21] = [
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];
+
+fn cat(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let Some(asked) = args.get(2) else {
+        reply.array(CATEGORIES.len());
+        for category in CATEGORIES {
+            reply.bulk(category.as_bytes());
+        }
+        return Ok(());
+    };
+    if args.len() > 3 {
+        return Err(super::wrong_form("ACL", args));
+    }
+    let known = CATEGORIES.into_iter().find(|c| asked.eq_ignore_ascii_case(c.as_bytes()));
+    let category = known.ok_or_else(|| {
+        let shown = String::from_utf8_lossy(&asked[..asked.len().min(128)]);
+        Error::Text(format!("ERR Unknown category '{shown}'").into())
+    })?;
+    let names: Vec<&str> = TABLE
+        .all()
+        .filter(|e| e.row.all_categories().contains(&category))
+        .map(|e| e.name.as_str())
+        .collect();
+    reply.array(names.len());
+    for name in names {
+        reply.bulk(name.as_bytes());
+    }
+    Ok(())
+}
+
+fn who_am_i(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.bulk(b"default");
+    Ok(())
+}
+
+fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "ACL",
+        &[
+            ("CAT [<category>]", "List the categories, or the commands of one."),
+            ("WHOAMI", "Return the user of this connection."),
+        ],
+    );
+    Ok(())
+}

@@ -1,0 +1,334 @@
+//! COMMAND: the table of commands, as clients, proxies and redis-cli ask for it. Everything shown derives from the rows.
+
+use punctual_resp::{Args, Reply};
+use punctual_store::spec::{Flags, Group, Keys};
+use punctual_store::{Error, glob};
+
+use crate::call::Call;
+use crate::table::{Entry, ServerCommand, ServerHandler, TABLE};
+
+const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
+const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
+
+const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCommand {
+    ServerCommand::new(name, arity, ANY_TIME, Group::Server, handler).categories(&["connection"])
+}
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand {
+    subcommands: SUBCOMMANDS,
+    ..row("command", -1, command).tips(ANY_ORDER).doc(
+        "2.8.13",
+        "O(N) where N is the total number of Redis commands",
+        "Returns detailed information about all commands.",
+    )
+}];
+
+static SUBCOMMANDS: &[ServerCommand] = &[
+    row("count", 2, count).doc("2.8.13", "O(1)", "Counts the commands."),
+    row("docs", -2, docs).tips(ANY_ORDER).doc(
+        "7.0.0",
+        "O(N) where N is the number of commands to look up",
+        "Returns documentary information about one, multiple or all commands.",
+    ),
+    row("getkeys", -3, get_keys).doc(
+        "2.8.13",
+        "O(N) where N is the number of arguments to the command",
+        "Finds the keys in a command.",
+    ),
+    row("getkeysandflags", -3, get_keys_and_flags).doc(
+        "7.0.0",
+        "O(N) where N is the number of arguments to the command",
+        "Finds the keys in a command, and what it does to them.",
+    ),
+    row("help", 2, help).doc("5.0.0", "O(1)", "Returns helpful text about the different subcommands."),
+    row("info", -2, info)
+        .tips(ANY_ORDER)
+        .doc(
+            "2.8.13",
+            "O(N) where N is the number of commands to look up",
+            "Returns information about one, multiple or all commands.",
+        )
+        .history(&[("7.0.0", "Allowed to be called with no argument to get info on all commands.")]),
+    row("list", -2, list).tips(ANY_ORDER).doc(
+        "7.0.0",
+        "O(N) where N is the total number of Redis commands",
+        "Returns the names of commands.",
+    ),
+];
+
+fn command(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    describe_all(reply);
+    Ok(())
+}
+
+fn count(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.int(TABLE.commands().len() as i64);
+    Ok(())
+}
+
+fn info(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let names = args.skip(2);
+    if names.is_empty() {
+        describe_all(reply);
+        return Ok(());
+    }
+    reply.array(names.len());
+    for name in names {
+        match TABLE.get_full(name) {
+            Some(entry) => describe(entry, reply),
+            None => reply.null(),
+        }
+    }
+    Ok(())
+}
+
+fn describe_all(reply: &mut Reply<'_>) {
+    reply.array(TABLE.commands().len());
+    for entry in TABLE.commands() {
+        describe(entry, reply);
+    }
+}
+
+/// The ten facts of COMMAND INFO.
+fn describe(entry: &Entry, reply: &mut Reply<'_>) {
+    let row = &entry.row;
+    let mut flags: Vec<&str> = row.flags.names().collect();
+    if matches!(row.keys, Keys::Found(_)) && !flags.contains(&"movablekeys") {
+        flags.push("movablekeys");
+    }
+    let (first, last, step) = match row.keys {
+        Keys::Range { first, last, step } => (first as i64, i64::from(last), step as i64),
+        Keys::None | Keys::Found(_) => (0, 0, 0),
+    };
+    reply.array(10);
+    reply.bulk(entry.name.as_bytes());
+    reply.int(row.arity.into());
+    reply.set(flags.len());
+    for flag in flags {
+        reply.simple(flag);
+    }
+    reply.int(first);
+    reply.int(last);
+    reply.int(step);
+    let categories = row.all_categories();
+    reply.set(categories.len());
+    for category in categories {
+        reply.simple(format!("@{category}"));
+    }
+    reply.set(row.tips.len());
+    for tip in row.tips {
+        reply.bulk(tip.as_bytes());
+    }
+    key_specs(entry, reply);
+    if entry.subcommands.is_empty() {
+        reply.set(0);
+    } else {
+        reply.array(entry.subcommands.len());
+        for sub in &entry.subcommands {
+            describe(sub, reply);
+        }
+    }
+}
+
+/// Redis's key specifications: one range of keys for each kind of access.
+fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
+    let Keys::Range { first, last, step } = entry.row.keys else {
+        return reply.set(0);
+    };
+    let access = entry.row.access;
+    reply.set(access.len());
+    for (i, words) in access.iter().enumerate() {
+        // The last key counts from the first one, or, if negative, from the end.
+        let (begin, last) = match (access.len(), last) {
+            (1, last @ ..0) => (first, i64::from(last)),
+            (1, last) => (first, i64::from(last) - first as i64),
+            _ => (first + i * step, 0),
+        };
+        reply.map(3);
+        reply.bulk(b"flags");
+        flag_set(words, reply);
+        reply.bulk(b"begin_search");
+        reply.map(2);
+        reply.bulk(b"type");
+        reply.bulk(b"index");
+        reply.bulk(b"spec");
+        reply.map(1);
+        reply.bulk(b"index");
+        reply.int(begin as i64);
+        reply.bulk(b"find_keys");
+        reply.map(2);
+        reply.bulk(b"type");
+        reply.bulk(b"range");
+        reply.bulk(b"spec");
+        reply.map(3);
+        reply.bulk(b"lastkey");
+        reply.int(last);
+        reply.bulk(b"keystep");
+        reply.int(if access.len() == 1 { step as i64 } else { 1 });
+        reply.bulk(b"limit");
+        reply.int(0);
+    }
+}
+
+fn flag_set(words: &str, reply: &mut Reply<'_>) {
+    reply.set(words.split(' ').count());
+    for word in words.split(' ') {
+        reply.simple(word);
+    }
+}
+
+fn docs(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let names = args.skip(2);
+    let found: Vec<&Entry> = if names.is_empty() {
+        TABLE.commands().iter().collect()
+    } else {
+        names.iter().filter_map(|name| TABLE.get_full(name)).collect()
+    };
+    document(&found, reply);
+    Ok(())
+}
+
+/// A map from names to what COMMAND DOCS tells of them, in Redis's order.
+fn document(entries: &[&Entry], reply: &mut Reply<'_>) {
+    reply.map(entries.len());
+    for entry in entries {
+        let row = &entry.row;
+        let fields = 4
+            + 3 * usize::from(row.deprecated.is_some())
+            + usize::from(!row.history.is_empty())
+            + usize::from(!entry.subcommands.is_empty());
+        reply.bulk(entry.name.as_bytes());
+        reply.map(fields);
+        for (field, text) in [
+            ("summary", row.summary),
+            ("since", row.since),
+            ("group", row.group.name()),
+            ("complexity", row.complexity),
+        ] {
+            reply.bulk(field.as_bytes());
+            reply.bulk(text.as_bytes());
+        }
+        if let Some((since, instead)) = row.deprecated {
+            reply.bulk(b"doc_flags");
+            flag_set("deprecated", reply);
+            reply.bulk(b"deprecated_since");
+            reply.bulk(since.as_bytes());
+            reply.bulk(b"replaced_by");
+            reply.bulk(instead.as_bytes());
+        }
+        if !row.history.is_empty() {
+            reply.bulk(b"history");
+            reply.set(row.history.len());
+            for (version, change) in row.history {
+                reply.array(2);
+                reply.bulk(version.as_bytes());
+                reply.bulk(change.as_bytes());
+            }
+        }
+        if !entry.subcommands.is_empty() {
+            reply.bulk(b"subcommands");
+            let subcommands: Vec<&Entry> = entry.subcommands.iter().collect();
+            document(&subcommands, reply);
+        }
+    }
+}
+
+fn list(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let is = |i: usize, word: &str| args.get(i).is_some_and(|a| a.eq_ignore_ascii_case(word.as_bytes()));
+    let wanted: Box<dyn Fn(&Entry) -> bool> = if args.len() == 2 {
+        Box::new(|_| true)
+    } else if args.len() != 5 || !is(2, "filterby") {
+        return Err(Error::Syntax);
+    } else if is(3, "module") {
+        // There are no modules.
+        Box::new(|_| false)
+    } else if is(3, "aclcat") {
+        let category = String::from_utf8_lossy(&args[4]).to_ascii_lowercase();
+        Box::new(move |entry| entry.row.all_categories().contains(&category.as_str()))
+    } else if is(3, "pattern") {
+        let pattern = args[4].to_vec();
+        Box::new(move |entry| glob::matches_nocase(&pattern, entry.name.as_bytes()))
+    } else {
+        return Err(Error::Syntax);
+    };
+    let names: Vec<&str> = TABLE.all().filter(|e| wanted(e)).map(|e| e.name.as_str()).collect();
+    reply.array(names.len());
+    for name in names {
+        reply.bulk(name.as_bytes());
+    }
+    Ok(())
+}
+
+/// The command that `args` holds, and the positions of its keys.
+fn keys_of(args: Args<'_>) -> Result<(&'static Entry, Vec<usize>), Error> {
+    const UNKNOWN: Error = Error::fixed("ERR Invalid command specified");
+    let container = TABLE.get(args.at(0)).ok_or(UNKNOWN)?;
+    let entry = match args.get(1) {
+        Some(name) if !container.subcommands.is_empty() => container.subcommand(name).ok_or(UNKNOWN)?,
+        _ => container,
+    };
+    if matches!(entry.row.keys, Keys::None) {
+        return Err(Error::fixed("ERR The command has no key arguments"));
+    }
+    if !entry.row.takes(args.len()) {
+        return Err(Error::fixed("ERR Invalid number of arguments specified for command"));
+    }
+    let mut positions = Vec::new();
+    entry.row.keys.each(args, &mut |at| positions.push(at));
+    if positions.is_empty() {
+        return Err(Error::fixed("ERR Invalid arguments specified for command"));
+    }
+    Ok((entry, positions))
+}
+
+fn get_keys(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let args = args.skip(2);
+    let (_, positions) = keys_of(args)?;
+    reply.array(positions.len());
+    for at in positions {
+        reply.bulk(args.at(at));
+    }
+    Ok(())
+}
+
+fn get_keys_and_flags(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let args = args.skip(2);
+    let (entry, positions) = keys_of(args)?;
+    reply.array(positions.len());
+    for (i, at) in positions.into_iter().enumerate() {
+        reply.array(2);
+        reply.bulk(args.at(at));
+        flag_set(access_of(entry, args, i), reply);
+    }
+    Ok(())
+}
+
+/// What a command does to its key number `i`.
+fn access_of(entry: &Entry, args: Args<'_>, i: usize) -> &'static str {
+    let access = entry.row.access;
+    let words = access.get(i).or(access.first()).copied().unwrap_or_default();
+    if words.ends_with("variable_flags") {
+        // SET, which only reads if it has to answer with the value before.
+        let gets = args.iter().skip(3).any(|a| a.eq_ignore_ascii_case(b"get"));
+        return if gets { "RW access update" } else { "OW update" };
+    }
+    words
+}
+
+fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "COMMAND",
+        &[
+            ("(no subcommand)", "Return details about all commands."),
+            ("COUNT", "Return the number of commands."),
+            ("LIST [FILTERBY MODULE|ACLCAT|PATTERN <value>]", "Return the names of commands."),
+            ("INFO [<command-name> ...]", "Return details about these commands, or about all."),
+            ("DOCS [<command-name> ...]", "Return documentation of these commands, or of all."),
+            ("GETKEYS <full-command>", "Return the keys from a full command."),
+            ("GETKEYSANDFLAGS <full-command>", "Return the keys of a full command, and how it uses them."),
+        ],
+    );
+    Ok(())
+}

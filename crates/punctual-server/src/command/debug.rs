@@ -1,0 +1,245 @@
+//! DEBUG, as far as clients' and tools' tests rely on it. Off unless `enable-debug-command` says otherwise.
+//!
+//! As in Redis it is one command that reads its first argument itself: its subcommands are in no table.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use punctual_resp::decimal::parse_i64;
+use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
+use punctual_store::command::object::DEBUG_OBJECT;
+use punctual_store::spec::{Flags, Group};
+use punctual_store::{Error, command};
+
+use crate::call::Call;
+use crate::log;
+use crate::mailbox::Order;
+use crate::table::ServerCommand;
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
+    "debug",
+    -2,
+    Flags::ADMIN
+        .or(Flags::NOSCRIPT)
+        .or(Flags::LOADING)
+        .or(Flags::STALE),
+    Group::Server,
+    debug,
+)
+.doc("1.0.0", "Depends on subcommand.", "Commands for testing the server and its clients.")];
+
+fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if !call.shared.settings().debug_command.allows(call.session.info.local) {
+        return Err(Error::fixed(
+            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from \
+             a local connection, otherwise you need to set this option in the configuration file, and then restart the \
+             server.",
+        ));
+    }
+    match (args[1].to_ascii_lowercase().as_slice(), args.len()) {
+        (b"sleep", 3) => sleep(call, args, reply),
+        (b"set-active-expire", 3) => set_active_expire(call, args, reply),
+        (b"object", 3..) => return call.turn.run(&DEBUG_OBJECT, call.session.db, false, args, reply),
+        (b"reload", _) => return reload(call, args, reply),
+        (b"populate", 3..=5) => return populate(call, args, reply),
+        (b"protocol", 3) => return protocol(args, reply),
+        (b"error", 3) => {
+            // A reply is one line, whatever is in the argument.
+            let text = args[2].escape_ascii().to_string();
+            reply.error(if args[2].iter().any(u8::is_ascii_control) { text.as_bytes() } else { &args[2] });
+        }
+        (b"log", 3) => {
+            log::warning!(call.shared.logger, "DEBUG LOG: {}", args[2].escape_ascii());
+            reply.ok();
+        }
+        (b"htstats", 3) => return table_stats(call, args, reply),
+        (b"help", 2) => help(reply),
+        _ => return Err(super::wrong_form("DEBUG", args)),
+    }
+    Ok(())
+}
+
+/// Stops this event loop for some seconds. Others go on, with the keyspace too: no lock is held meanwhile.
+fn sleep(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
+    // As C's `strtod`: what is no number is 0.
+    let seconds = std::str::from_utf8(&args[2]).ok().and_then(|s| s.parse::<f64>().ok());
+    let pause = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or(Duration::ZERO);
+    call.turn.release();
+    std::thread::sleep(pause);
+    call.turn.now = call.shared.clock.now();
+    reply.ok();
+}
+
+/// Lets due keys go by themselves, or only when a command meets them.
+fn set_active_expire(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
+    let on = parse_i64(&args[2]).is_some_and(|n| n != 0);
+    call.shared.store.set_active_expire(on);
+    if on {
+        // What fell due meanwhile goes now.
+        call.shared.order_all(|| Order::Resume);
+    }
+    reply.ok();
+}
+
+/// Rebuilds every database from its records, without the keys that are due. There is no snapshot format yet, so
+/// nothing is written and read back.
+fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if let Some(option) = args.get(2) {
+        let known: [&[u8]; 3] = [b"MERGE", b"NOFLUSH", b"NOSAVE"];
+        return Err(if known.iter().any(|k| option.eq_ignore_ascii_case(k)) {
+            Error::fixed("ERR DEBUG RELOAD takes no options here: there are no snapshot files yet")
+        } else {
+            Error::fixed("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
+        });
+    }
+    call.turn.rebuild();
+    log::warning!(call.shared.logger, "DB reloaded by DEBUG RELOAD");
+    reply.ok();
+    Ok(())
+}
+
+/// Adds keys `<prefix>:0` and so on that are not there yet, with values `value:0` and so on, cut or lengthened with
+/// zeros to a size if one is given.
+fn populate(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let positive = |arg: &[u8]| {
+        let number = parse_i64(arg).ok_or(Error::NotInteger)?;
+        usize::try_from(number).map_err(|_| Error::fixed("ERR value is out of range, must be positive"))
+    };
+    let count = positive(&args[2])?;
+    let prefix = args.get(3).unwrap_or(b"key");
+    let size = args.get(4).map(positive).transpose()?;
+    if size.is_some_and(|size| size as u64 > call.shared.store.string_max()) {
+        return Err(Error::TooLong);
+    }
+    let set = command::find(b"set").ok_or(Error::Syntax)?;
+    let mut out = Vec::new();
+    for number in 0..count {
+        let key = [prefix, b":", itoa::Buffer::new().format(number).as_bytes()].concat();
+        let mut value = format!("value:{number}").into_bytes();
+        if let Some(size) = size {
+            value.resize(size, 0);
+        }
+        let words: [&[u8]; 4] = [b"SET", &key, &value, b"NX"];
+        let words: OwnedArgs = words.iter().collect();
+        out.clear();
+        let mut unread = Reply::new(&mut out, Protocol::Resp2);
+        call.turn.run(set, call.session.db, true, words.as_args(), &mut unread)?;
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// A reply of each type, for clients' tests.
+fn protocol(args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    match args[2].to_ascii_lowercase().as_slice() {
+        b"string" => reply.bulk(b"Hello World"),
+        b"integer" => reply.int(12345),
+        b"double" => reply.double(3.141),
+        b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
+        b"null" => reply.null(),
+        b"array" => {
+            reply.array(3);
+            (0..3).for_each(|n| reply.int(n));
+        }
+        b"set" => {
+            reply.set(3);
+            (0..3).for_each(|n| reply.int(n));
+        }
+        b"map" => {
+            reply.map(3);
+            for n in 0..3 {
+                reply.int(n);
+                reply.boolean(n == 1);
+            }
+        }
+        b"attrib" => {
+            if reply.attribute(1) {
+                reply.bulk(b"key-popularity");
+                reply.array(2);
+                reply.bulk(b"key:123");
+                reply.int(90);
+            }
+            // Attributes are not real replies, so a well formed reply follows.
+            reply.bulk(b"Some real reply following the attribute");
+        }
+        b"push" => {
+            if reply.protocol() == Protocol::Resp2 {
+                return Err(Error::fixed("ERR RESP2 is not supported by this command"));
+            }
+            reply.push(2);
+            reply.bulk(b"server-cpu-usage");
+            reply.int(42);
+            reply.bulk(b"Some real reply following the push reply");
+        }
+        b"verbatim" => reply.verbatim("txt", b"This is a verbatim\nstring"),
+        b"true" => reply.boolean(true),
+        b"false" => reply.boolean(false),
+        _ => {
+            return Err(Error::fixed(
+                "ERR Wrong protocol type name. Please use one of the following: \
+                 string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How full the table and the wheel of a database are.
+fn table_stats(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let db = parse_i64(&args[2]).ok_or(Error::NotInteger)?;
+    let db = usize::try_from(db).ok().filter(|db| *db < call.shared.store.databases());
+    let db = db.ok_or(Error::fixed("ERR Out of range database"))?;
+    let mut text = String::from("[Table]\n");
+    call.turn.lock_all();
+    for (shard, part) in call.turn.held_dbs(db) {
+        let memory = part.memory();
+        let (keys, places) = (part.len(), memory.index_places);
+        let _ = writeln!(
+            text,
+            "shard {shard}: keys:{keys} places:{places} filled:{:.2} bytes:{} record_bytes:{}",
+            keys as f64 / places.max(1) as f64,
+            memory.index,
+            memory.records,
+        );
+    }
+    text.push_str("[Wheel]\n");
+    for (shard, part) in call.turn.held_dbs(db) {
+        let _ = writeln!(
+            text,
+            "shard {shard}: deadlines:{} entries:{} bytes:{}",
+            part.with_deadline(),
+            part.wheel_entries(),
+            part.memory().wheel,
+        );
+    }
+    reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn help(reply: &mut Reply<'_>) {
+    super::help(
+        reply,
+        "DEBUG",
+        &[
+            ("ERROR <string>", "Return <string> as an error."),
+            ("HTSTATS <dbid>", "Return how full the table and the wheel of a database are."),
+            ("LOG <message>", "Write <message> to the server log."),
+            ("OBJECT <key>", "Return where and how the value of <key> is kept."),
+            (
+                "POPULATE <count> [<prefix>] [<size>]",
+                "Add keys <prefix>:<number> with values of <size> bytes, unless they exist.",
+            ),
+            (
+                "PROTOCOL <type>",
+                "Return a value of a type: string, integer, double, bignum, null, array, set, map, attrib, push, verbatim, true, false.",
+            ),
+            ("RELOAD", "Rebuild all databases from their records, without the keys that are due."),
+            (
+                "SET-ACTIVE-EXPIRE <0|1>",
+                "Let due keys go by themselves (1), or only when a command meets them (0).",
+            ),
+            ("SLEEP <seconds>", "Stop this event loop for <seconds>. Decimals allowed."),
+        ],
+    );
+}

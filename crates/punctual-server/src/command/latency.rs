@@ -1,0 +1,232 @@
+//! LATENCY: what was slow, and how long commands take.
+
+use std::fmt::Write as _;
+
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use crate::call::Call;
+use crate::command_latency::Distribution;
+use crate::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, Series};
+use crate::shared::Shared;
+use crate::table::{Entry, ServerCommand, ServerHandler, TABLE};
+
+const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
+const FLAGS: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(ANY_TIME);
+const TIPS: &[&str] = &[
+    "nondeterministic_output",
+    "request_policy:all_nodes",
+    "response_policy:special",
+];
+
+const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCommand {
+    ServerCommand::new(name, arity, FLAGS, Group::Server, handler).tips(TIPS)
+}
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
+    "latency",
+    Group::Server,
+    &[
+        row("doctor", 2, doctor).doc("2.8.13", "O(1)", "Returns a report on what was slow, in words."),
+        row("graph", 3, graph).doc("2.8.13", "O(1)", "Returns a plot of an event's samples."),
+        ServerCommand::new("help", 2, ANY_TIME, Group::Server, help).doc(
+            "2.8.13",
+            "O(1)",
+            "Returns helpful text about the different subcommands.",
+        ),
+        row("histogram", -2, histogram).doc(
+            "7.0.0",
+            "O(N) where N is the number of commands with latency information being retrieved.",
+            "Returns how the durations of commands are distributed.",
+        ),
+        row("history", 3, history).doc("2.8.13", "O(1)", "Returns an event's samples."),
+        row("latest", 2, latest).doc("2.8.13", "O(1)", "Returns the latest sample of each event."),
+        row("reset", -2, reset)
+            .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+            .doc("2.8.13", "O(1)", "Forgets the samples of one or more events, or of all."),
+    ],
+)
+.doc("2.8.13", "Depends on subcommand.", "A container for latency diagnostics commands.")];
+
+fn latest(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let all = call.shared.latency.all();
+    reply.array(all.len());
+    for (event, series) in all {
+        let last = series.samples.back().copied();
+        reply.array(4);
+        reply.bulk(event.as_bytes());
+        reply.int(last.map_or(0, |s| s.at_s as i64));
+        reply.int(last.map_or(0, |s| s.ms as i64));
+        reply.int(series.max_ms as i64);
+    }
+    Ok(())
+}
+
+fn history(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let samples = call.shared.latency.get(&args[2]).map_or_else(Default::default, |(_, s)| s.samples);
+    reply.array(samples.len());
+    for sample in samples {
+        reply.array(2);
+        reply.int(sample.at_s as i64);
+        reply.int(sample.ms as i64);
+    }
+    Ok(())
+}
+
+fn reset(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let events = args.skip(2);
+    let count = call
+        .shared
+        .latency
+        .reset(|name| events.is_empty() || events.iter().any(|e| e == name.as_bytes()));
+    reply.int(count as i64);
+    Ok(())
+}
+
+fn graph(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let Some((event, series)) = call.shared.latency.get(&args[2]) else {
+        let event = String::from_utf8_lossy(&args[2][..args[2].len().min(128)]);
+        return Err(Error::Text(format!("ERR No samples available for event '{event}'").into()));
+    };
+    let summary = series.summary();
+    let text = format!(
+        "{event} - high {} ms, low {} ms (all time high {} ms)\n{}\n{}",
+        summary.max_ms,
+        summary.min_ms,
+        series.max_ms,
+        "-".repeat(80),
+        series.plot(call.now()),
+    );
+    reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn doctor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let threshold_ms = call.shared.settings().latency_threshold_ms;
+    let all = call.shared.latency.all();
+    reply.verbatim("txt", report(threshold_ms, &all).as_bytes());
+    Ok(())
+}
+
+/// What was slow, and what may help.
+fn report(threshold_ms: u64, all: &[(&str, Series)]) -> String {
+    let mut text = String::new();
+    if threshold_ms == 0 {
+        text.push_str(
+            "Latency monitoring is off. Turn it on with CONFIG SET latency-monitor-threshold <milliseconds>.\n",
+        );
+    }
+    if all.is_empty() {
+        if threshold_ms > 0 {
+            let _ = writeln!(text, "Nothing has taken {threshold_ms} ms or more so far.");
+        }
+        return text;
+    }
+    text.push_str("These events were slow:\n\n");
+    for (number, (event, series)) in (1..).zip(all) {
+        let summary = series.summary();
+        let _ = writeln!(
+            text,
+            "{number}. {event}: {} latency spikes (average {}ms, mean deviation {}ms, period {:.2} sec). Worst all time event {}ms.",
+            series.samples.len(),
+            summary.mean_ms,
+            summary.deviation_ms,
+            summary.period_s,
+            series.max_ms,
+        );
+    }
+    text.push_str("\nWhat may help:\n\n");
+    let slow = |name: &str| all.iter().any(|(event, _)| *event == name);
+    if slow(COMMAND) || slow(FAST_COMMAND) {
+        text.push_str(
+            "- SLOWLOG GET names the commands. Those that are O(N) (KEYS, FLUSHALL SYNC, DEL of many keys) can be split up.\n",
+        );
+    }
+    if slow(FAST_COMMAND) {
+        text.push_str(
+            "- A command in constant time is slow when the process has to wait: for a processor, or for memory that was swapped out.\n",
+        );
+    }
+    if slow(EXPIRE_CYCLE) {
+        text.push_str(
+            "- Keys expire in batches of a thousand steps, with commands in between. Subscribers to `expired` events add to a batch.\n",
+        );
+    }
+    text
+}
+
+fn histogram(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let names = args.skip(2);
+    let asked: Vec<&Entry> = if names.is_empty() {
+        TABLE.all().collect()
+    } else {
+        // A container stands for its subcommands.
+        let found = names.iter().filter_map(|name| TABLE.get_full(name));
+        found.flat_map(|e| std::iter::once(e).chain(&e.subcommands)).collect()
+    };
+    let shown: Vec<(&Entry, Distribution)> = asked
+        .into_iter()
+        .map(|entry| (entry, durations(call.shared, entry)))
+        .filter(|(_, durations)| durations.total > 0)
+        .collect();
+    reply.map(shown.len());
+    for (entry, durations) in shown {
+        let pairs = durations.cumulative();
+        reply.bulk(entry.name.as_bytes());
+        reply.map(2);
+        reply.bulk(b"calls");
+        reply.int(durations.total as i64);
+        reply.bulk(b"histogram_usec");
+        reply.map(pairs.len());
+        for (micros, count) in pairs {
+            reply.int(micros as i64);
+            reply.int(count as i64);
+        }
+    }
+    Ok(())
+}
+
+/// How long a command has taken, over all loops.
+pub(crate) fn durations(shared: &Shared, entry: &Entry) -> Distribution {
+    Distribution::sum(shared.stats.iter().map(|s| &s.by_command[entry.id].latency))
+}
+
+fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "LATENCY",
+        &[
+            ("DOCTOR", "Return a report on what was slow, in words."),
+            ("GRAPH <event>", "Return a plot of the samples of <event>."),
+            ("HISTORY <event>", "Return the samples of <event>: unix seconds and milliseconds."),
+            ("LATEST", "Return the latest sample of each event."),
+            ("RESET [<event> ...]", "Forget the samples of these events, or of all."),
+            (
+                "HISTOGRAM [COMMAND ...]",
+                "Return how the durations of these commands, or of all, are distributed.",
+            ),
+        ],
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::latency::Sample;
+
+    #[test]
+    fn the_report_says_what_is_known() {
+        assert!(report(0, &[]).contains("latency-monitor-threshold"));
+        assert_eq!(report(100, &[]), "Nothing has taken 100 ms or more so far.\n");
+        let series = Series {
+            samples: [Sample { at_s: 7, ms: 150 }].into(),
+            max_ms: 150,
+        };
+        let text = report(100, &[(COMMAND, series)]);
+        assert!(text.contains("1. command: 1 latency spikes (average 150ms, mean deviation 0ms"));
+        assert!(text.contains("SLOWLOG GET") && !text.contains("expired"));
+    }
+}

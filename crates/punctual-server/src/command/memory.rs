@@ -1,0 +1,284 @@
+//! MEMORY: where the bytes are. MEMORY USAGE is the keyspace's; the two containers are one in the table.
+//!
+//! Every figure is a true one of this process: what is resident, as the kernel counts it, and what the parts know of
+//! themselves. The allocator does not count, so figures of Redis that come from its allocator are left out.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use punctual_resp::{Args, Reply};
+use punctual_store::db::DbMemory;
+use punctual_store::spec::{Flags, Group};
+use punctual_store::{Error, Turn};
+
+use crate::call::Call;
+use crate::command::info::human;
+use crate::connection::Connection;
+use crate::process;
+use crate::shared::Shared;
+use crate::table::{ServerCommand, ServerHandler};
+
+const TIPS: &[&str] = &[
+    "nondeterministic_output",
+    "request_policy:all_shards",
+    "response_policy:special",
+];
+const ALLOCATOR_COST: &str = "Depends on how much memory is allocated, could be slow";
+
+const fn row(name: &'static str, handler: ServerHandler) -> ServerCommand {
+    ServerCommand::new(name, 2, Flags::NONE, Group::Server, handler).tips(TIPS)
+}
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
+    "memory",
+    Group::Server,
+    &[
+        row("doctor", doctor).doc("4.0.0", "O(1)", "Returns a report on memory, in words."),
+        ServerCommand::new(
+            "help",
+            2,
+            Flags::LOADING.or(Flags::STALE),
+            Group::Server,
+            help,
+        )
+        .doc("4.0.0", "O(1)", "Returns helpful text about the different subcommands."),
+        row("malloc-stats", malloc_stats).doc("4.0.0", ALLOCATOR_COST, "Returns the allocator's own report."),
+        row("purge", purge)
+            .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+            .doc("4.0.0", ALLOCATOR_COST, "Asks the allocator to give back memory."),
+        row("stats", stats).doc("4.0.0", "O(1)", "Tells where the memory is."),
+    ],
+)
+.doc("4.0.0", "Depends on subcommand.", "A container for commands about memory.")];
+
+/// Where the memory is, in bytes.
+pub(crate) struct Picture {
+    /// Resident now.
+    pub(crate) resident: u64,
+    /// Resident at most so far.
+    pub(crate) peak: u64,
+    /// Resident when the server started.
+    pub(crate) startup: u64,
+    /// Connections and their buffers.
+    pub(crate) clients: u64,
+    /// Databases that have keys, or room for some: number, keys, memory.
+    pub(crate) dbs: Vec<(usize, usize, DbMemory)>,
+}
+
+impl Picture {
+    /// Looks everywhere. Locks all shards. O(shards · databases + clients).
+    pub(crate) fn new(shared: &Shared, turn: &mut Turn<'_>) -> Self {
+        let (resident, peak) = process::memory();
+        let buffers: u64 = shared
+            .clients
+            .list()
+            .iter()
+            .map(|c| c.query_bytes.load(Ordering::Relaxed) + c.output_bytes.load(Ordering::Relaxed))
+            .sum();
+        turn.lock_all();
+        let mut dbs = Vec::new();
+        for db in 0..shared.store.databases() {
+            let (mut keys, mut sum) = (0, DbMemory::default());
+            for (_, part) in turn.held_dbs(db) {
+                let memory = part.memory();
+                keys += part.len();
+                sum.records += memory.records;
+                sum.index += memory.index;
+                sum.wheel += memory.wheel;
+                sum.index_places += memory.index_places;
+            }
+            if keys > 0 || sum.records > 0 {
+                dbs.push((db, keys, sum));
+            }
+        }
+        Self {
+            resident,
+            peak: peak.max(resident),
+            startup: shared.startup_bytes.load(Ordering::Relaxed),
+            clients: buffers + shared.clients.connected() * size_of::<Connection>() as u64,
+            dbs,
+        }
+    }
+
+    /// Keys of all databases.
+    pub(crate) fn keys(&self) -> u64 {
+        self.dbs.iter().map(|(_, keys, _)| *keys as u64).sum()
+    }
+
+    /// What is not data: the process itself, its clients, tables and wheels.
+    pub(crate) fn overhead(&self) -> u64 {
+        let tables: usize = self.dbs.iter().map(|(.., m)| m.index + m.wheel).sum();
+        (self.startup + self.clients + tables as u64).min(self.resident)
+    }
+
+    /// What is data.
+    pub(crate) fn dataset(&self) -> u64 {
+        self.resident - self.overhead()
+    }
+
+    /// The data's share of what has come since the start, in percent.
+    pub(crate) fn dataset_percent(&self) -> f64 {
+        percent(self.dataset(), self.resident.saturating_sub(self.startup))
+    }
+
+    /// What is resident now, in percent of what was at most.
+    pub(crate) fn peak_percent(&self) -> f64 {
+        percent(self.resident, self.peak)
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    (part as f64 * 100.0 / whole.max(1) as f64).min(100.0)
+}
+
+fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let picture = Picture::new(call.shared, call.turn);
+    let int = |reply: &mut Reply<'_>, name: &str, value: u64| {
+        reply.bulk(name.as_bytes());
+        reply.int(value as i64);
+    };
+    let keys = picture.keys();
+    let data = picture.resident.saturating_sub(picture.startup);
+    reply.map(17 + picture.dbs.len());
+    int(reply, "peak.allocated", picture.peak);
+    int(reply, "total.allocated", picture.resident);
+    int(reply, "startup.allocated", picture.startup);
+    int(reply, "replication.backlog", 0);
+    int(reply, "clients.slaves", 0);
+    int(reply, "clients.normal", picture.clients);
+    int(reply, "cluster.links", 0);
+    int(reply, "aof.buffer", 0);
+    int(reply, "lua.caches", 0);
+    int(reply, "functions.caches", 0);
+    for (db, _, memory) in &picture.dbs {
+        reply.bulk(format!("db.{db}").as_bytes());
+        reply.map(3);
+        int(reply, "overhead.hashtable.main", memory.index as u64);
+        int(reply, "overhead.hashtable.expires", memory.wheel as u64);
+        int(reply, "overhead.hashtable.slot-to-keys", 0);
+    }
+    int(reply, "overhead.total", picture.overhead());
+    int(reply, "keys.count", keys);
+    int(reply, "keys.bytes-per-key", data.checked_div(keys).unwrap_or(0));
+    int(reply, "dataset.bytes", picture.dataset());
+    reply.bulk(b"dataset.percentage");
+    reply.double(picture.dataset_percent());
+    reply.bulk(b"peak.percentage");
+    reply.double(picture.peak_percent());
+    int(reply, "allocator.resident", picture.resident);
+    Ok(())
+}
+
+fn doctor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let picture = Picture::new(call.shared, call.turn);
+    let connected = call.shared.clients.connected();
+    reply.verbatim("txt", report(&picture, connected).as_bytes());
+    Ok(())
+}
+
+/// What is unusual about the memory, and what may help.
+fn report(picture: &Picture, connected: u64) -> String {
+    const LITTLE: u64 = 5 << 20;
+    /// Mean bytes of a client's buffers that are worth a word.
+    const LARGE_BUFFERS: u64 = 200 << 10;
+    let mut text = String::new();
+    if picture.resident.saturating_sub(picture.startup) < LITTLE && picture.peak < 2 * picture.startup.max(LITTLE) {
+        return "There is little data here: nothing can be said about its memory.\n".to_owned();
+    }
+    if picture.peak > picture.resident / 2 * 3 {
+        let _ = writeln!(
+            text,
+            "- {} were resident once, {} are now. What was given back is the system's again; nothing is wrong.",
+            human(picture.peak),
+            human(picture.resident)
+        );
+    }
+    let each = picture.clients / connected.max(1);
+    if each > LARGE_BUFFERS {
+        let _ = writeln!(
+            text,
+            "- {connected} clients hold {} of unread replies and incomplete commands. CLIENT LIST tells which (qbuf, omem); \
+             client-output-buffer-limit bounds it.",
+            human(picture.clients)
+        );
+    }
+    for (db, keys, memory) in &picture.dbs {
+        let room = memory.records / 64;
+        if *keys > 0 && room > 100_000 && room > keys * 3 {
+            let _ = writeln!(
+                text,
+                "- db{db} has {keys} keys in room for {room}. DEBUG RELOAD or a restart packs them.",
+            );
+        }
+    }
+    if text.is_empty() {
+        return "Nothing unusual.\n".to_owned();
+    }
+    text
+}
+
+fn malloc_stats(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    // What Redis answers when its allocator does not tell either.
+    reply.bulk(b"Stats not supported for the current allocator");
+    Ok(())
+}
+
+/// Gives back what this event loop's thread has freed; the others do so by themselves once they are idle.
+fn purge(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if let Some(purge) = call.shared.memory_purge {
+        purge();
+    }
+    reply.ok();
+    Ok(())
+}
+
+fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "MEMORY",
+        &[
+            ("DOCTOR", "Return a report on memory, in words."),
+            ("MALLOC-STATS", "Return the allocator's own report."),
+            ("PURGE", "Ask the allocator to give back memory."),
+            ("STATS", "Return where the memory is."),
+            ("USAGE <key> [SAMPLES <count>]", "Return the bytes that <key> and its value take."),
+        ],
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_adds_up_and_is_told_in_words() {
+        let memory = DbMemory {
+            records: 64 << 20,
+            index: 5 << 20,
+            wheel: 1 << 20,
+            index_places: 0,
+        };
+        let mut picture = Picture {
+            resident: 100 << 20,
+            peak: 120 << 20,
+            startup: 10 << 20,
+            clients: 4 << 20,
+            dbs: vec![(0, 1_000_000, memory)],
+        };
+        assert_eq!(picture.overhead(), 20 << 20);
+        assert_eq!(picture.dataset(), 80 << 20);
+        assert!((88.0..89.0).contains(&picture.dataset_percent()));
+        assert_eq!(report(&picture, 100), "Nothing unusual.\n");
+        picture.dbs[0].1 = 1000;
+        picture.peak = 400 << 20;
+        let text = report(&picture, 2);
+        assert!(text.contains("400.00M") && text.contains("2 clients hold 4.00M"), "{text}");
+        assert!(text.contains("1000 keys in room for 1048576"), "{text}");
+        picture.resident = 12 << 20;
+        picture.peak = picture.resident;
+        assert!(report(&picture, 2).starts_with("There is little data"));
+        assert!(picture.overhead() <= picture.resident);
+    }
+}

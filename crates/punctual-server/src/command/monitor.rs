@@ -1,0 +1,30 @@
+//! MONITOR: see every command as it is run.
+
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use crate::call::Call;
+use crate::table::ServerCommand;
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
+    "monitor",
+    1,
+    Flags::ADMIN
+        .or(Flags::NOSCRIPT)
+        .or(Flags::LOADING)
+        .or(Flags::STALE),
+    Group::Server,
+    monitor,
+)
+.doc("1.0.0", "O(1)", "Shows every command that the server runs, as it runs it.")];
+
+fn monitor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    // As in Redis, asking again is not answered.
+    if !call.session.monitor {
+        call.shared.monitors.add(call.session);
+        reply.ok();
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! SHUTDOWN.
+
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use crate::call::Call;
+use crate::log;
+use crate::table::ServerCommand;
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
+    "shutdown",
+    -1,
+    Flags::ADMIN
+        .or(Flags::NOSCRIPT)
+        .or(Flags::LOADING)
+        .or(Flags::STALE)
+        .or(Flags::NO_MULTI)
+        .or(Flags::ALLOW_BUSY),
+    Group::Server,
+    shutdown,
+)
+.doc(
+    "1.0.0",
+    "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
+    "Stops the server. There is no reply if it does.",
+)
+.history(&[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")])];
+
+fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+    let asks = |word: &str| args.iter().skip(1).any(|a| a.eq_ignore_ascii_case(word.as_bytes()));
+    let known = ["save", "nosave", "now", "force", "abort"];
+    let all_known = args.iter().skip(1).all(|a| known.iter().any(|k| a.eq_ignore_ascii_case(k.as_bytes())));
+    if !all_known || (asks("save") && asks("nosave")) || (asks("abort") && args.len() > 2) {
+        return Err(Error::Syntax);
+    }
+    if asks("abort") {
+        // There are no replicas that a shutdown would wait for.
+        return Err(Error::fixed("ERR No shutdown in progress."));
+    }
+    let logger = &call.shared.logger;
+    log::warning!(logger, "User requested shutdown...");
+    if asks("save") {
+        log::warning!(logger, "Error trying to save the DB: snapshots are not implemented yet");
+        if !asks("force") {
+            log::warning!(logger, "Errors trying to shut down the server. Check the logs for more information.");
+            return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
+        }
+        log::warning!(logger, "Error trying to save the DB, but shutdown is forced: exiting anyway.");
+    }
+    call.session.closing = true;
+    call.shared.stop();
+    Ok(())
+}

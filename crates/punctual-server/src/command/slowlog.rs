@@ -1,0 +1,110 @@
+//! SLOWLOG: the commands that took longest.
+
+use punctual_resp::decimal::parse_i64;
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use crate::call::Call;
+use crate::table::{ServerCommand, ServerHandler};
+
+const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
+
+const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCommand {
+    ServerCommand::new(name, arity, Flags::ADMIN.or(ANY_TIME), Group::Server, handler)
+}
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
+    "slowlog",
+    Group::Server,
+    &[
+        row("get", -2, get)
+            .tips(&["request_policy:all_nodes", "nondeterministic_output"])
+            .doc(
+                "2.2.12",
+                "O(N) where N is the number of entries returned",
+                "Returns the newest entries of the slow log.",
+            )
+            .history(&[("4.0.0", "Added client IP address, port and name to the reply.")]),
+        ServerCommand::new("help", 2, ANY_TIME, Group::Server, help).doc(
+            "6.2.0",
+            "O(1)",
+            "Returns helpful text about the different subcommands.",
+        ),
+        row("len", 2, len)
+            .tips(&[
+                "request_policy:all_nodes",
+                "response_policy:agg_sum",
+                "nondeterministic_output",
+            ])
+            .doc("2.2.12", "O(1)", "Counts the entries of the slow log."),
+        row("reset", 2, reset)
+            .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+            .doc(
+                "2.2.12",
+                "O(N) where N is the number of entries in the slowlog",
+                "Forgets all entries of the slow log.",
+            ),
+    ],
+)
+.doc("2.2.12", "Depends on subcommand.", "A container for slow log commands.")];
+
+/// Entries that GET answers unless told otherwise.
+const COUNT: usize = 10;
+
+fn get(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let count = match args.get(2) {
+        _ if args.len() > 3 => return Err(super::wrong_form("SLOWLOG", args)),
+        None => COUNT,
+        Some(count) => match parse_i64(count) {
+            Some(-1) => usize::MAX,
+            Some(count @ 0..) => count as usize,
+            _ => {
+                return Err(Error::fixed("ERR count should be greater than or equal to -1"));
+            }
+        },
+    };
+    let entries = call.shared.slowlog.newest(count);
+    reply.array(entries.len());
+    for entry in entries {
+        reply.array(6);
+        reply.int(entry.id as i64);
+        reply.int(entry.at_s as i64);
+        reply.int(entry.micros as i64);
+        reply.array(entry.args.len());
+        for arg in &entry.args {
+            reply.bulk(arg);
+        }
+        reply.bulk(entry.addr.as_bytes());
+        reply.bulk(&entry.name);
+    }
+    Ok(())
+}
+
+fn len(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.int(call.shared.slowlog.len() as i64);
+    Ok(())
+}
+
+fn reset(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    call.shared.slowlog.reset();
+    reply.ok();
+    Ok(())
+}
+
+fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "SLOWLOG",
+        &[
+            (
+                "GET [<count>]",
+                "Return the newest <count> entries (default: 10, -1 means all): id, unix time, microseconds, arguments, client address, client name.",
+            ),
+            ("LEN", "Return the number of entries."),
+            ("RESET", "Forget all entries."),
+        ],
+    );
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! LATENCY: when something took longer than `latency-monitor-threshold`, and for how long.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use parking_lot::Mutex;
+use punctual_store::Now;
+
+/// Samples that are kept of an event.
+const SAMPLES: usize = 160;
+
+/// A command that is not flagged `fast` was slow.
+pub const COMMAND: &str = "command";
+/// A command that is flagged `fast` was slow.
+pub const FAST_COMMAND: &str = "fast-command";
+/// A batch of expiries was slow.
+pub const EXPIRE_CYCLE: &str = "expire-cycle";
+
+/// The slowest of an event in one second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Unix seconds.
+    pub at_s: u64,
+    /// Milliseconds it took.
+    pub ms: u64,
+}
+
+/// What is known of an event.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// Oldest first; never empty once the event has happened.
+    pub samples: VecDeque<Sample>,
+    /// The longest ever, in milliseconds.
+    pub max_ms: u64,
+}
+
+/// All events that were slow.
+#[derive(Debug, Default)]
+pub struct LatencyMonitor {
+    events: Mutex<BTreeMap<&'static str, Series>>,
+}
+
+impl LatencyMonitor {
+    /// Notes that `event` took `ms` milliseconds. O(log events).
+    pub fn add(&self, event: &'static str, now: Now, ms: u64) {
+        let mut events = self.events.lock();
+        let series = events.entry(event).or_default();
+        series.max_ms = series.max_ms.max(ms);
+        let at_s = now.micros() / 1_000_000;
+        match series.samples.back_mut() {
+            Some(last) if last.at_s == at_s => last.ms = last.ms.max(ms),
+            _ => {
+                if series.samples.len() == SAMPLES {
+                    series.samples.pop_front();
+                }
+                series.samples.push_back(Sample { at_s, ms });
+            }
+        }
+    }
+
+    /// An event, by name in any case.
+    pub fn get(&self, event: &[u8]) -> Option<(&'static str, Series)> {
+        let events = self.events.lock();
+        let (name, series) = events.iter().find(|(name, _)| name.as_bytes() == event)?;
+        Some((name, series.clone()))
+    }
+
+    /// All events, by name.
+    pub fn all(&self) -> Vec<(&'static str, Series)> {
+        self.events.lock().iter().map(|(k, v)| (*k, v.clone())).collect()
+    }
+
+    /// Forgets the events for which `is` holds; how many those are.
+    pub fn reset(&self, is: impl Fn(&str) -> bool) -> usize {
+        let mut events = self.events.lock();
+        let before = events.len();
+        events.retain(|name, _| !is(name));
+        before - events.len()
+    }
+}
+
+/// What the samples of an event say together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// Mean, in ms.
+    pub mean_ms: u64,
+    /// Mean distance from the mean, in ms.
+    pub deviation_ms: u64,
+    /// Least, in ms.
+    pub min_ms: u64,
+    /// Most, in ms.
+    pub max_ms: u64,
+    /// Mean time from one to the next, in seconds.
+    pub period_s: f64,
+}
+
+impl Series {
+    /// The samples in a few numbers.
+    pub fn summary(&self) -> Summary {
+        let count = self.samples.len().max(1) as u64;
+        let all = || self.samples.iter().map(|s| s.ms);
+        let mean_ms = all().sum::<u64>() / count;
+        let spread: u64 = all().map(|ms| ms.abs_diff(mean_ms)).sum();
+        let first_s = self.samples.front().map_or(0, |s| s.at_s);
+        let last_s = self.samples.back().map_or(0, |s| s.at_s);
+        Summary {
+            mean_ms,
+            deviation_ms: spread / count,
+            min_ms: all().min().unwrap_or(0),
+            max_ms: all().max().unwrap_or(0),
+            period_s: last_s.saturating_sub(first_s).max(1) as f64 / count as f64,
+        }
+    }
+
+    /// A plot of the samples in characters: a column each, its age below it, downwards.
+    pub fn plot(&self, now: Now) -> String {
+        const ROWS: usize = 4;
+        /// From low to high within a row; what lies below a column's top is `|`.
+        const TOPS: [u8; 3] = *b"_o#";
+        let summary = self.summary();
+        let range = (summary.max_ms - summary.min_ms).max(1);
+        let steps = ROWS * TOPS.len();
+        let height = |sample: &Sample| {
+            let above = u128::from(sample.ms - summary.min_ms) * steps as u128;
+            ((above / u128::from(range)) as usize).min(steps - 1)
+        };
+        let now_s = now.micros() / 1_000_000;
+        let ages: Vec<String> = self
+            .samples
+            .iter()
+            .map(|sample| age(now_s.saturating_sub(sample.at_s)))
+            .collect();
+        let mut text = String::new();
+        for row in (0..ROWS).rev() {
+            for sample in &self.samples {
+                let (top, within) = (height(sample) / TOPS.len(), height(sample) % TOPS.len());
+                text.push(match row.cmp(&top) {
+                    std::cmp::Ordering::Greater => ' ',
+                    std::cmp::Ordering::Equal => char::from(TOPS[within]),
+                    std::cmp::Ordering::Less => '|',
+                });
+            }
+            text.push('\n');
+        }
+        text.extend(std::iter::repeat_n(' ', self.samples.len()));
+        text.push('\n');
+        for line in 0..ages.iter().map(String::len).max().unwrap_or(0) {
+            text.extend(ages.iter().map(|age| age[line..].chars().next().unwrap_or(' ')));
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Seconds in the largest unit that fits: `7s`, `3m`.
+fn age(s: u64) -> String {
+    match s {
+        0..60 => format!("{s}s"),
+        60..3_600 => format!("{}m", s / 60),
+        3_600..86_400 => format!("{}h", s / 3_600),
+        _ => format!("{}d", s / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(s: u64) -> Now {
+        Now::from_ms(s * 1000)
+    }
+
+    #[test]
+    fn a_second_keeps_its_slowest_and_an_event_its_last_160() {
+        let monitor = LatencyMonitor::default();
+        for (second, ms) in [(10, 5), (10, 7), (10, 6), (12, 4)] {
+            monitor.add(COMMAND, at(second), ms);
+        }
+        let (name, series) = monitor.get(b"command").unwrap();
+        assert_eq!((name, series.max_ms), (COMMAND, 7));
+        assert_eq!(series.samples, [Sample { at_s: 10, ms: 7 }, Sample { at_s: 12, ms: 4 }]);
+        for second in 100..500 {
+            monitor.add(COMMAND, at(second), 1);
+        }
+        let (_, series) = monitor.get(b"command").unwrap();
+        assert_eq!((series.samples.len(), series.samples[0].at_s), (160, 340));
+        assert_eq!(series.max_ms, 7, "also of what was forgotten");
+        monitor.add(EXPIRE_CYCLE, at(1), 1);
+        assert_eq!(monitor.reset(|name| name == "nothing"), 0);
+        assert_eq!(monitor.reset(|_| true), 2);
+        assert!(monitor.all().is_empty() && monitor.get(b"command").is_none());
+    }
+
+    #[test]
+    fn summaries_and_plots() {
+        let mut series = Series::default();
+        for (at_s, ms) in [(100, 10), (110, 20), (3_000, 130)] {
+            series.samples.push_back(Sample { at_s, ms });
+        }
+        let summary = series.summary();
+        assert_eq!((summary.mean_ms, summary.deviation_ms), (53, 51));
+        assert_eq!((summary.min_ms, summary.max_ms), (10, 130));
+        let plot = series.plot(at(3_005));
+        assert_eq!(plot, "  #\n  |\n  |\n_o|\n   \n445\n88s\nmm \n");
+        let single = Series {
+            samples: [Sample { at_s: 100, ms: 10 }].into(),
+            max_ms: 10,
+        };
+        assert_eq!(single.plot(at(101)), " \n \n \n_\n \n1\ns\n", "as Redis draws it");
+        // Any numbers.
+        let wild = Series {
+            samples: [Sample { at_s: u64::MAX, ms: u64::MAX / 4 }, Sample { at_s: 0, ms: 0 }].into(),
+            max_ms: 1,
+        };
+        assert!(wild.plot(at(5)).starts_with("# \n"));
+    }
+}

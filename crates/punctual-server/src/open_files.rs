@@ -1,0 +1,85 @@
+//! The limit of open files, which bounds `maxclients`.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::log::{self, Logger};
+
+/// Files that are not clients: listeners, the log, each loop's own. Redis reserves as many.
+const RESERVED: u64 = 32;
+
+/// Even the reserved files cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "Your current 'ulimit -n' of {limit} is not enough for the server to start. Please increase your open file limit to at least {needed}. Exiting."
+)]
+pub struct TooFewFiles {
+    limit: u64,
+    needed: u64,
+}
+
+/// Raises this process's limit so that `clients` can be served, as far as the system allows; how many clients that
+/// makes.
+///
+/// # Errors
+/// The limit leaves no room for any client.
+pub(crate) fn make_room_for(clients: usize, logger: &Logger) -> Result<usize, TooFewFiles> {
+    let wanted = clients as u64 + RESERVED;
+    let before = limit();
+    if before >= wanted {
+        return Ok(clients);
+    }
+    match raise(wanted) {
+        Ok(()) => {
+            log::notice!(
+                logger,
+                "Increased maximum number of open files to {wanted} (it was originally set to {before})."
+            );
+            Ok(clients)
+        }
+        Err(e) => {
+            let limit = limit();
+            if limit <= RESERVED {
+                return Err(TooFewFiles {
+                    limit,
+                    needed: RESERVED + 1,
+                });
+            }
+            let possible = limit - RESERVED;
+            log::warning!(
+                logger,
+                "You requested maxclients of {clients} requiring at least {wanted} max file descriptors."
+            );
+            log::warning!(logger, "Server can't set maximum open files to {wanted} because of OS error: {e}.");
+            log::warning!(
+                logger,
+                "Current maximum open files is {limit}. maxclients has been reduced to {possible} to compensate for low \
+                 ulimit. If you need higher maxclients increase 'ulimit -n'."
+            );
+            Ok(possible as usize)
+        }
+    }
+}
+
+fn limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Sets the limit to `wanted`, or to what may be had.
+fn raise(wanted: u64) -> Result<(), rustix::io::Errno> {
+    let hard = getrlimit(Resource::Nofile).maximum;
+    let asked = Rlimit {
+        current: Some(wanted),
+        // Only a privileged process may raise the hard limit.
+        maximum: hard.map(|hard| hard.max(wanted)),
+    };
+    setrlimit(Resource::Nofile, asked).inspect_err(|_| {
+        // Part of the way is better than nothing; the caller looks how far it went.
+        let _ = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: hard,
+                maximum: hard,
+            },
+        );
+    })
+}
