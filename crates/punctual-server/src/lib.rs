@@ -37,3 +37,8 @@ pub use shared::Shared;
 
 /// The Redis version whose behaviour this server has: clients switch features on by it.
 pub const REDIS_VERSION: &str = "7.2.4";
+
+/// The Rust examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
