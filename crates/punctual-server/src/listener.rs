@@ -1,6 +1,6 @@
 //! Listening sockets, and what is decided about a connection before it is served.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -148,10 +148,7 @@ impl Arrival {
     /// Answers one error and closes. Best effort: the peer may be gone.
     pub(crate) fn refuse(mut self, text: &str) {
         let line = format!("-{text}\r\n");
-        let _ = match &mut self.socket {
-            Socket::Tcp(s) => s.write(line.as_bytes()),
-            Socket::Unix(s) => s.write(line.as_bytes()),
-        };
+        let _ = self.socket.write(line.as_bytes());
     }
 
     /// Sets keep-alive probes as `tcp-keepalive` asks: the first after that many seconds, then at a third.

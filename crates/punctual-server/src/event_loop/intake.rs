@@ -80,7 +80,9 @@ impl EventLoop {
         };
         let info = &connection.session.info;
         info.seen_ms.store(turn.now.read_ms(), Ordering::Relaxed);
-        info.net_in.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        // Only this loop writes it.
+        let net_in = info.net_in.load(Ordering::Relaxed) + bytes.len() as u64;
+        info.net_in.store(net_in, Ordering::Relaxed);
         if connection.out.capacity() == 0 {
             connection.out = self.spare.pop().unwrap_or_default();
         }

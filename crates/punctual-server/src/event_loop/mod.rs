@@ -80,6 +80,8 @@ pub(crate) struct EventLoop {
     stopwatch: quanta::Clock,
     /// Roughly how many blocks have been freed since memory last went back to the system.
     freed: u64,
+    /// The clock as this turn of the loop read it last, unix ms.
+    turn_ms: u64,
     more_due: bool,
     stopping: bool,
 }
@@ -118,6 +120,7 @@ impl EventLoop {
             lookahead: Lookahead::new(),
             stopwatch: quanta::Clock::new(),
             freed: 0,
+            turn_ms: 0,
             more_due: false,
             stopping: false,
         })
@@ -149,7 +152,9 @@ impl EventLoop {
     /// When something must be done by this loop, in unix ms; `u64::MAX`: never.
     fn next_wakeup_ms(&self) -> u64 {
         let loops = self.shared.mailboxes.len();
-        let keys = if self.expiry_is_paused(self.shared.clock.now()) {
+        let paused = self.shared.pause_until_ms.load(Ordering::Acquire) != 0
+            && self.expiry_is_paused(self.shared.clock.now());
+        let keys = if paused {
             None
         } else {
             (self.number..self.shared.store.shards())
@@ -266,6 +271,7 @@ impl EventLoop {
         turn.frozen = false;
         let shared = Arc::clone(&self.shared);
         turn.now = shared.clock.now();
+        self.turn_ms = turn.now.read_ms();
         if self.expiry_is_paused(turn.now) {
             return;
         }
@@ -370,7 +376,7 @@ impl EventLoop {
     /// Writes a connection's output once; closes it if that was the last.
     fn flush(&mut self, slot: usize) {
         let limits = self.settings.output_limits;
-        let now_ms = self.shared.clock.now().read_ms();
+        let now_ms = self.turn_ms;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
@@ -385,7 +391,9 @@ impl EventLoop {
         stats.writes.add(1);
         let left = connection.unwritten() as u64;
         let info = &connection.session.info;
-        info.net_out.fetch_add(sent, Ordering::Relaxed);
+        // Only this loop writes it.
+        let net_out = info.net_out.load(Ordering::Relaxed) + sent;
+        info.net_out.store(net_out, Ordering::Relaxed);
         if sent > 0 {
             info.seen_ms.store(now_ms, Ordering::Relaxed);
         }
