@@ -221,7 +221,7 @@ impl Page {
     }
 
     fn run_shell(&mut self, example: Example, words: &[String], place: &str) {
-        let port = match &words[..] {
+        let port = match words {
             [_, p, port, ..] if p == "-p" => port,
             _ => "6379",
         };
