@@ -64,7 +64,7 @@ impl Builder {
         self.option("threads", &threads.to_string())
     }
 
-    /// A clock that stands still until CLOCK ADVANCE, CLOCK SET or [`Server::advance`] moves it.
+    /// A clock that stands still until CLOCK ADVANCE or CLOCK SET moves it.
     #[must_use]
     pub fn virtual_clock(self) -> Self {
         self.option("clock", "virtual")

@@ -86,7 +86,7 @@ pub struct LoopStats {
     pub output_limit_closed: Counter,
     /// Protocol errors.
     pub protocol_errors: Counter,
-    /// By [`crate::table::Entry::id`].
+    /// By the number of the command in the table.
     pub by_command: Box<[CommandStats]>,
     /// Microseconds from a key's deadline to its end.
     pub lateness_us: Mutex<Histogram<u64>>,

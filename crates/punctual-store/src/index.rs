@@ -250,7 +250,8 @@ impl Index {
     }
 
     /// How many keys there are.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.len
     }
 

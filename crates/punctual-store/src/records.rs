@@ -79,7 +79,7 @@ const fn split(index: u32) -> (usize, usize) {
 
 impl Records {
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 

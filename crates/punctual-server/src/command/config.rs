@@ -66,7 +66,7 @@ fn get(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
 }
 
 fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    if args.len() % 2 != 0 {
+    if !args.len().is_multiple_of(2) {
         return Err(Error::Arity("config|set".into()));
     }
     let rest = args.skip(2);

@@ -135,6 +135,7 @@ fn protocol(args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     match args[2].to_ascii_lowercase().as_slice() {
         b"string" => reply.bulk(b"Hello World"),
         b"integer" => reply.int(12345),
+        #[allow(clippy::approx_constant, reason = "the number that Redis answers")]
         b"double" => reply.double(3.141),
         b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
         b"null" => reply.null(),

@@ -81,8 +81,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     text("logfile", "").at_start().implemented(),
     optional("pidfile").at_start().implemented(),
     special("dir", Kind::Directory, ".").protected().implemented(),
-    yes_no("daemonize", "no").at_start()
-        .fixed("punctual stays in the foreground; let systemd or your shell put it in the background"),
+    yes_no("daemonize", "no").at_start(),
     choice("supervised", &["upstart", "systemd", "auto", "no"], "no").at_start(),
     yes_no("always-show-logo", "no").at_start(),
     yes_no("set-proc-title", "yes").at_start(),
