@@ -185,7 +185,9 @@ impl<'s> Cx<'_, 's> {
     /// As [`Cx::add`], at the place of a look-up that found nothing: hashes nothing again.
     pub(crate) fn add_at(&mut self, place: Place, key: &[u8], value: Value) -> Id {
         let access_s = self.access_s();
-        let id = self.db_at(place).insert_hashed(place.hash, key, value, access_s);
+        let id = self
+            .db_at(place)
+            .insert_hashed(place.hash, key, value, access_s);
         self.turn.notify(place.db, Classes::NEW, "new", key);
         id
     }

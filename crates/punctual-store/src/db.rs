@@ -116,8 +116,10 @@ impl Db {
             sum ^= self.index.warm(*hash);
         }
         std::hint::black_box(sum);
-        let ids: SmallVec<[Id; WARM_MAX]> =
-            hashes.iter().filter_map(|h| self.index.candidate(*h)).collect();
+        let ids: SmallVec<[Id; WARM_MAX]> = hashes
+            .iter()
+            .filter_map(|h| self.index.candidate(*h))
+            .collect();
         let mut sum = 0;
         for id in &ids {
             sum ^= self.records.get(*id).map_or(0, |r| r.stamp);
@@ -125,7 +127,10 @@ impl Db {
         std::hint::black_box(sum);
         let mut sum = 0;
         for id in &ids {
-            sum ^= self.records.get(*id).map_or(0, |r| r.value.warm() ^ r.key.warm());
+            sum ^= self
+                .records
+                .get(*id)
+                .map_or(0, |r| r.value.warm() ^ r.key.warm());
         }
         std::hint::black_box(sum);
     }
@@ -136,7 +141,9 @@ impl Db {
     /// If the key was removed since `id` was found.
     #[inline]
     pub fn get(&self, id: Id) -> &Record {
-        self.records.get(id).expect("the id was found under this lock")
+        self.records
+            .get(id)
+            .expect("the id was found under this lock")
     }
 
     /// The record of `id` to be changed.
@@ -145,7 +152,9 @@ impl Db {
     /// If the key was removed since `id` was found.
     #[inline]
     pub fn get_mut(&mut self, id: Id) -> &mut Record {
-        self.records.get_mut(id).expect("the id was found under this lock")
+        self.records
+            .get_mut(id)
+            .expect("the id was found under this lock")
     }
 
     /// Adds a key that is not there. O(length of the name) amortised.
@@ -203,7 +212,10 @@ impl Db {
             0 => 1,
             n => n,
         };
-        let record = self.records.get_mut(id).expect("the id was found under this lock");
+        let record = self
+            .records
+            .get_mut(id)
+            .expect("the id was found under this lock");
         let old = std::mem::replace(&mut record.deadline, new);
         match (old, new) {
             (NEVER, NEVER) => {}
@@ -282,7 +294,10 @@ impl Db {
 
     /// Deadlines of some of the keys: those among the first thousand records.
     pub fn some_deadlines(&self) -> impl Iterator<Item = u64> {
-        self.iter().take(1000).map(|(_, r)| r.deadline).filter(|d| *d != NEVER)
+        self.iter()
+            .take(1000)
+            .map(|(_, r)| r.deadline)
+            .filter(|d| *d != NEVER)
     }
 
     /// Visits the keys of a small piece of the table from `from` on; gives where to go on. See [`Index::scan`].

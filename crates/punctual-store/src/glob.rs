@@ -31,7 +31,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     run(pattern, text, false)
 }
 
-/// Like [`matches`], with ASCII letters equal to their other case.
+/// Like [`matches()`], with ASCII letters equal to their other case.
 ///
 /// As in Redis, an escaped letter inside a class still has to match exactly.
 ///

@@ -1,6 +1,6 @@
 //! From a key's hash to its record's index: a table that never stops to grow.
 //!
-//! The table is split by the hash's top bits into *parts* of at most [`PART_MAX`] keys. A part is an open-
+//! The table is split by the hash's top bits into *parts* of at most `PART_MAX` keys. A part is an open-
 //! addressing table of 64-byte *chunks*, each with twelve places: a one-byte tag and a record index per place,
 //! so a lookup touches one cache line here and one for the record. A full chunk sends its keys on to the next and
 //! counts them (`passed`), so a search knows when to stop and removal leaves no tombstones (the scheme of
@@ -95,7 +95,9 @@ impl Hash {
 impl Part {
     fn new(blocks: usize, bits: u32) -> Self {
         Self {
-            blocks: (0..blocks).map(|_| Box::new([Chunk::EMPTY; BLOCK])).collect(),
+            blocks: (0..blocks)
+                .map(|_| Box::new([Chunk::EMPTY; BLOCK]))
+                .collect(),
             len: 0,
             bits,
         }
@@ -265,7 +267,11 @@ impl Index {
     #[inline]
     pub(crate) fn warm(&self, hash: Hash) -> u8 {
         let part = &self.parts[self.part_of(hash.place)];
-        if part.len == 0 { 0 } else { part.chunk(part.home(hash.place)).tags[0] }
+        if part.len == 0 {
+            0
+        } else {
+            part.chunk(part.home(hash.place)).tags[0]
+        }
     }
 
     /// The first index that may be the wanted one.
@@ -281,7 +287,7 @@ impl Index {
     }
 
     /// Adds an index that is not there yet. `place_of` gives any index's hash place.
-    /// O(1) amortised; at most O([`PART_MAX`]) when a part grows or splits.
+    /// O(1) amortised; at most O(`PART_MAX`) when a part grows or splits.
     pub fn insert(&mut self, hash: Hash, index: u32, place_of: impl Fn(u32) -> u32) {
         let mut number = self.part_of(hash.place);
         if (self.parts[number].len + 1) * 16 > self.parts[number].places() * LOAD_MAX_16 {
@@ -453,10 +459,11 @@ mod tests {
         assert_eq!(index.len(), 0);
         assert!(index.memory() < 32_000, "{} bytes", index.memory());
         assert!(
-            index
-                .parts
+            index.parts.iter().all(|p| p
+                .blocks
                 .iter()
-                .all(|p| p.blocks.iter().flat_map(|b| b.iter()).all(|c| c.passed == 0)),
+                .flat_map(|b| b.iter())
+                .all(|c| c.passed == 0)),
             "no key lives behind a chunk any more"
         );
     }

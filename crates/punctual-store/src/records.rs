@@ -179,7 +179,9 @@ impl Records {
             }
         }
         let start = random(places);
-        (start..places).chain(0..start).find(|&i| self.get(i).is_some())
+        (start..places)
+            .chain(0..start)
+            .find(|&i| self.get(i).is_some())
     }
 
     /// Bytes of the pages.

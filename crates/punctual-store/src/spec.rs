@@ -214,11 +214,7 @@ impl<H> Row<H> {
     }
 
     /// A container, which only has subcommands.
-    pub const fn container(
-        name: &'static str,
-        group: Group,
-        subcommands: &'static [Row<H>],
-    ) -> Self
+    pub const fn container(name: &'static str, group: Group, subcommands: &'static [Row<H>]) -> Self
     where
         H: Copy,
     {
@@ -339,7 +335,11 @@ impl<H> Row<H> {
         if self.flags.has(Flags::PUBSUB) {
             add("pubsub");
         }
-        add(if self.flags.has(Flags::FAST) { "fast" } else { "slow" });
+        add(if self.flags.has(Flags::FAST) {
+            "fast"
+        } else {
+            "slow"
+        });
         if self.flags.has(Flags::BLOCKING) {
             add("blocking");
         }

@@ -185,7 +185,8 @@ impl<'s> Turn<'s> {
     fn lock(&mut self, shards: &[usize]) {
         self.release();
         for &number in shards {
-            self.held.push((number, self.store.locked[number].shard.lock()));
+            self.held
+                .push((number, self.store.locked[number].shard.lock()));
         }
     }
 
@@ -194,7 +195,11 @@ impl<'s> Turn<'s> {
     #[inline]
     pub(crate) fn shard_of(&self, key: &[u8]) -> usize {
         let shard = self.sole.unwrap_or_else(|| self.store.shard_of(key));
-        debug_assert_eq!(shard, self.store.shard_of(key), "a command names its keys in its row");
+        debug_assert_eq!(
+            shard,
+            self.store.shard_of(key),
+            "a command names its keys in its row"
+        );
         shard
     }
 
@@ -212,7 +217,9 @@ impl<'s> Turn<'s> {
         self.lock_all();
         self.touch(Touched::Any);
         let now = self.now;
-        let dbs = self.held_shards().flat_map(|(_, shard)| shard.dbs.iter_mut());
+        let dbs = self
+            .held_shards()
+            .flat_map(|(_, shard)| shard.dbs.iter_mut());
         dbs.map(|db| db.rebuild(now)).sum()
     }
 
@@ -225,7 +232,9 @@ impl<'s> Turn<'s> {
 
     /// The database `db` in each shard that is held.
     pub fn held_dbs(&mut self, db: usize) -> impl Iterator<Item = (usize, &mut Db)> {
-        self.held.iter_mut().map(move |(n, shard)| (*n, &mut shard.dbs[db]))
+        self.held
+            .iter_mut()
+            .map(move |(n, shard)| (*n, &mut shard.dbs[db]))
     }
 
     /// The shards that are held.

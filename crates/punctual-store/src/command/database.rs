@@ -9,10 +9,12 @@ use crate::turn::{Command, Cx, Handler};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
-    row("dbsize", 1, Flags::READONLY.or(Flags::FAST), dbsize).tips(&["request_policy:all_shards", "response_policy:agg_sum"])
+    row("dbsize", 1, Flags::READONLY.or(Flags::FAST), dbsize)
+        .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
         .categories(&["keyspace"])
         .doc("1.0.0", "O(1)", "Counts the keys of the database."),
-    row("flushall", -1, Flags::WRITE, flush_all).tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+    row("flushall", -1, Flags::WRITE, flush_all)
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .categories(&["keyspace", "dangerous"])
         .doc(
             "1.0.0",
@@ -20,7 +22,8 @@ pub static COMMANDS: &[Command] = &[
             "Removes all keys of all databases.",
         )
         .history(FLUSH_HISTORY),
-    row("flushdb", -1, Flags::WRITE, flush_db).tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+    row("flushdb", -1, Flags::WRITE, flush_db)
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .categories(&["keyspace", "dangerous"])
         .doc(
             "1.0.0",

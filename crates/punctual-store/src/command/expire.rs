@@ -1,7 +1,7 @@
 //! Deadlines: EXPIRE, TTL, PERSIST and their kin.
 //!
 //! Where a time is relative, it counts from the instant rounded up, and what remains is counted from there too;
-//! whether a deadline has passed is asked of the instant rounded down (see [`crate::time`]).
+//! whether a deadline has passed is asked of the instant rounded down (see [`crate::Now`]).
 
 use punctual_resp::{Args, Reply};
 
@@ -20,11 +20,9 @@ pub static COMMANDS: &[Command] = &[
         "O(1)",
         "Tells the unix time in seconds at which a key goes.",
     ),
-    row("persist", 2, Flags::WRITE.or(Flags::FAST), persist).access(&["RW update"]).doc(
-        "2.2.0",
-        "O(1)",
-        "Takes a key's deadline away.",
-    ),
+    row("persist", 2, Flags::WRITE.or(Flags::FAST), persist)
+        .access(&["RW update"])
+        .doc("2.2.0", "O(1)", "Takes a key's deadline away."),
     arm("pexpire", pexpire).doc(
         "2.6.0",
         "O(1)",

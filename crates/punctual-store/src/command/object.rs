@@ -295,8 +295,15 @@ mod tests {
     fn lengths_are_those_of_a_snapshot() {
         let length = |text: &str| super::serialized_length(&super::Str::new(text.as_bytes()));
         assert_eq!(["1", "-129", "40000", "x"].map(length), [2, 3, 5, 2]);
-        assert_eq!(length("99999999999"), 12, "too long for an integer of four bytes");
-        assert_eq!([63, 64, 16_383, 16_384].map(|n| length(&"x".repeat(n))), [64, 66, 16_385, 16_389]);
+        assert_eq!(
+            length("99999999999"),
+            12,
+            "too long for an integer of four bytes"
+        );
+        assert_eq!(
+            [63, 64, 16_383, 16_384].map(|n| length(&"x".repeat(n))),
+            [64, 66, 16_385, 16_389]
+        );
     }
 
     #[test]

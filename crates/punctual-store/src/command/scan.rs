@@ -18,12 +18,16 @@ use crate::turn::{Command, Cx};
 pub static COMMANDS: &[Command] =
     &[
         Command::new("scan", -2, Flags::READONLY, Group::Generic, scan)
-        .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])
-        .doc(
-            "2.8.0",
-            "O(1) a call, O(N) for a whole scan, N being the number of keys in the database.",
-            "Walks through the names of the database's keys, some at each call.",
-        ),
+            .tips(&[
+                "nondeterministic_output",
+                "request_policy:special",
+                "response_policy:special",
+            ])
+            .doc(
+                "2.8.0",
+                "O(1) a call, O(N) for a whole scan, N being the number of keys in the database.",
+                "Walks through the names of the database's keys, some at each call.",
+            ),
     ];
 
 /// Keys that a call looks at unless COUNT says otherwise.
