@@ -83,6 +83,8 @@ pub(crate) struct EventLoop {
     /// The clock as this turn of the loop read it last, unix ms.
     turn_ms: u64,
     more_due: bool,
+    /// Where the next batch of expiries begins, among the shards of this loop.
+    next_shard: usize,
     stopping: bool,
 }
 
@@ -122,6 +124,7 @@ impl EventLoop {
             freed: 0,
             turn_ms: 0,
             more_due: false,
+            next_shard: 0,
             stopping: false,
         })
     }
@@ -277,7 +280,11 @@ impl EventLoop {
         }
         let mut budget = EXPIRY_BATCH;
         let mut began = None;
-        for shard in (self.number..shared.store.shards()).step_by(shared.mailboxes.len()) {
+        let own = || (self.number..shared.store.shards()).step_by(shared.mailboxes.len());
+        // A shard that uses the batch up comes last next time: a storm in one delays no other by more than a batch.
+        let split = self.next_shard;
+        let (before, from) = (own().filter(|s| *s < split), own().filter(|s| *s >= split));
+        for shard in from.chain(before) {
             // Deadlines that this very turn has set are not in the shard's wake-up yet: they count after it.
             let due = shared.store.next_wakeup(shard).is_some_and(|at| turn.now.is_due(at));
             if !due {
@@ -285,6 +292,7 @@ impl EventLoop {
             }
             began.get_or_insert_with(|| self.stopwatch.raw());
             if !turn.expire(shard, &mut budget) {
+                self.next_shard = shard + 1;
                 self.more_due = true;
                 break;
             }

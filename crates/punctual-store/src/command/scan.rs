@@ -8,7 +8,7 @@ use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
 
 use crate::command::arguments::{int, is};
-use crate::error::Error;
+use crate::error::{Error, c_string};
 use crate::glob;
 use crate::records::Record;
 use crate::spec::{Flags, Group};
@@ -41,7 +41,7 @@ impl Cursor {
     /// Redis reads a cursor with C's `strtoul`: a sign is allowed, and an empty text is 0.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, Error> {
         const INVALID: Error = Error::fixed("ERR invalid cursor");
-        let (negative, digits) = match text {
+        let (negative, digits) = match c_string(text) {
             [] => return Ok(Self(0)),
             [b'-', digits @ ..] => (true, digits),
             [b'+', digits @ ..] => (false, digits),
@@ -292,6 +292,9 @@ mod tests {
             ("SCAN +5", EMPTY),
             ("SCAN -1", EMPTY),
             ("SCAN \"\"", EMPTY),
+            // A NUL ends the number, as in C.
+            ("SCAN \"7\\x00x\"", EMPTY),
+            ("SCAN \"\\x00x\" foo", "-ERR syntax error"),
             ("SCAN 0 COUNT 0", "-ERR syntax error"),
             ("SCAN 0 COUNT -1", "-ERR syntax error"),
             ("SCAN 0 COUNT x", INTEGER),
