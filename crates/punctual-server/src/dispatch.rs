@@ -13,6 +13,7 @@ use punctual_store::{Error, Turn};
 use quanta::Clock;
 
 use crate::call::Call;
+use crate::cross_protocol::is_http;
 use crate::lookahead::Ahead;
 use crate::monitor;
 use crate::session::{ReplyMode, Session};
@@ -74,6 +75,12 @@ impl<'a, 's> Batch<'a, 's> {
         let flow = match find(session, args) {
             Ok(entry) => self.run_entry(session, entry, args, out),
             Err((entry, error)) => {
+                if entry.is_none() && is_http(args.at(0)) {
+                    let Shared { http, logger, .. } = &**self.shared;
+                    http.tell(logger, self.turn.now, &session.info.addr);
+                    session.closing = true;
+                    return Flow::Go;
+                }
                 if let Some(entry) = entry {
                     self.stats.by_command[entry.id].rejected.add(1);
                 }
@@ -103,7 +110,7 @@ impl<'a, 's> Batch<'a, 's> {
     fn refuse(&self, session: &Session, error: &Error, out: &mut Vec<u8>) {
         self.stats.errors.add(1);
         self.shared.errors.count(error);
-        Reply::new(out, session.protocol).error(error.text());
+        Reply::new(out, session.protocol).error(error.bytes());
     }
 
     #[inline]

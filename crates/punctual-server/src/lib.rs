@@ -12,6 +12,7 @@ mod command;
 mod command_latency;
 pub mod config;
 mod connection;
+mod cross_protocol;
 mod dispatch;
 mod event_loop;
 pub mod latency;

@@ -12,6 +12,7 @@ use punctual_store::events::Classes;
 use crate::clients::Clients;
 use crate::clock::ServerClock;
 use crate::config::{Changes, Config, SetError, Settings};
+use crate::cross_protocol::HttpWarning;
 use crate::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, LatencyMonitor};
 use crate::listener::Listener;
 use crate::log::Logger;
@@ -55,6 +56,8 @@ pub struct Shared {
     pub errors: ErrorCounts,
     /// Where log lines go.
     pub logger: Logger,
+    /// What the log is told about clients that speak HTTP.
+    pub(crate) http: HttpWarning,
     /// CLIENT PAUSE: until when, unix ms; 0: not paused.
     pub(crate) pause_until_ms: AtomicU64,
     /// CLIENT PAUSE holds back writes only.
@@ -103,6 +106,7 @@ impl Shared {
             startup_bytes: AtomicU64::new(0),
             errors: ErrorCounts::default(),
             logger,
+            http: HttpWarning::default(),
             pause_until_ms: AtomicU64::new(0),
             pause_writes_only: AtomicBool::new(false),
             mailboxes,
@@ -252,7 +256,8 @@ impl ErrorCounts {
         /// Codes are few, unless somebody makes them up (DEBUG ERROR).
         const CODES_MAX: usize = 128;
         const OTHERS: &str = "ERRORSTATS_OVERFLOW";
-        let text = error.text();
+        let text = error.bytes();
+        let text = String::from_utf8_lossy(&text);
         // As in Redis, a text without a short first word counts as a plain error.
         let code = match text.split_once(' ') {
             Some((code, _)) if code.len() < 32 => code,

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use punctual_resp::{Args, Reply};
+use punctual_store::error::{brief, c_string};
 use punctual_store::spec::{Flags, Row};
 use punctual_store::{Command, Error};
 use std::collections::HashMap;
@@ -212,7 +213,7 @@ fn entry<H: Copy + 'static>(
             complexity: row.complexity,
             history: row.history,
             deprecated: row.deprecated,
-            handler: Some(()),
+            handler: row.handler.map(|_| ()),
             subcommands: &[],
         },
         run: if row.handler.is_some() {
@@ -225,36 +226,24 @@ fn entry<H: Copy + 'static>(
     }
 }
 
-/// As much of an argument as Redis repeats in an error.
-fn shown(arg: &[u8]) -> String {
-    String::from_utf8_lossy(&arg[..arg.len().min(128)]).into_owned()
-}
-
+/// The answer to an unknown command: its name, and arguments up to 128 bytes.
 fn unknown(args: Args<'_>) -> Error {
-    let mut text = format!(
-        "ERR unknown command '{}', with args beginning with: ",
-        shown(args.at(0))
-    );
-    let mut listed = 0;
+    const LISTED_MAX: usize = 128;
+    let mut listed = Vec::new();
     for arg in args.iter().skip(1) {
-        if listed >= 128 {
+        if listed.len() >= LISTED_MAX {
             break;
         }
-        let arg = &arg[..arg.len().min(128 - listed)];
-        let one = format!("'{}' ", String::from_utf8_lossy(arg));
-        listed += one.len();
-        text.push_str(&one);
+        let arg = c_string(arg);
+        let arg = &arg[..arg.len().min(LISTED_MAX - listed.len())];
+        listed.extend_from_slice(&[b"'", arg, b"' "].concat());
     }
-    Error::Text(text.into())
+    let before = b"ERR unknown command '";
+    let between = b"', with args beginning with: ";
+    Error::Bytes([before, brief(args.at(0)), between, &listed].concat().into())
 }
 
 fn unknown_subcommand(entry: &Entry, args: Args<'_>) -> Error {
-    Error::Text(
-        format!(
-            "ERR unknown subcommand '{}'. Try {} HELP.",
-            shown(args.at(1)),
-            entry.name.to_uppercase()
-        )
-        .into(),
-    )
+    let after = format!("'. Try {} HELP.", entry.name.to_uppercase());
+    Error::repeating("ERR unknown subcommand '", brief(args.at(1)), &after)
 }

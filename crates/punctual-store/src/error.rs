@@ -42,6 +42,9 @@ pub enum Error {
     /// Any other of Redis's texts, with its code word.
     #[error("{0}")]
     Text(Cow<'static, str>),
+    /// A text of Redis's that repeats what the client sent, byte for byte.
+    #[error("{}", String::from_utf8_lossy(.0))]
+    Bytes(Box<[u8]>),
 }
 
 impl Error {
@@ -50,8 +53,37 @@ impl Error {
         Self::Text(Cow::Borrowed(text))
     }
 
-    /// Redis's line for this error, without the leading `-` and the line end.
-    pub fn text(&self) -> String {
-        self.to_string()
+    /// An error that repeats an argument between two texts, the first beginning with the code word. As Redis does,
+    /// it repeats nothing from the first NUL on.
+    ///
+    /// ```
+    /// use punctual_store::Error;
+    ///
+    /// let error = Error::repeating("ERR No such user '", b"a\xff\0b", "'");
+    /// assert_eq!(&*error.bytes(), b"ERR No such user 'a\xff'");
+    /// ```
+    pub fn repeating(before: &str, argument: &[u8], after: &str) -> Self {
+        Self::Bytes([before.as_bytes(), c_string(argument), after.as_bytes()].concat().into())
     }
+
+    /// Redis's line for this error, without the leading `-` and the line end. Line ends that came with a repeated
+    /// argument are still in it.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Text(Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
+            Self::Bytes(text) => Cow::Borrowed(text),
+            other => Cow::Owned(other.to_string().into_bytes()),
+        }
+    }
+}
+
+/// An argument up to its first NUL, where C's strings end.
+pub fn c_string(argument: &[u8]) -> &[u8] {
+    argument.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// As much of a name as Redis repeats where it repeats names only in part: 128 bytes.
+pub fn brief(name: &[u8]) -> &[u8] {
+    let name = c_string(name);
+    &name[..name.len().min(128)]
 }

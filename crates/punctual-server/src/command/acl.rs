@@ -2,6 +2,7 @@
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::error::brief;
 use punctual_store::spec::{Flags, Group};
 
 use crate::call::Call;
@@ -70,10 +71,8 @@ fn cat(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         return Err(super::wrong_form("ACL", args));
     }
     let known = CATEGORIES.into_iter().find(|c| asked.eq_ignore_ascii_case(c.as_bytes()));
-    let category = known.ok_or_else(|| {
-        let shown = String::from_utf8_lossy(&asked[..asked.len().min(128)]);
-        Error::Text(format!("ERR Unknown category '{shown}'").into())
-    })?;
+    let category =
+        known.ok_or_else(|| Error::repeating("ERR Unknown category '", brief(asked), "'"))?;
     let names: Vec<&str> = TABLE
         .all()
         .filter(|e| e.row.all_categories().contains(&category))

@@ -157,18 +157,11 @@ fn set_info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     let field = match attribute.to_ascii_lowercase().as_slice() {
         b"lib-name" => &mut names.lib_name,
         b"lib-ver" => &mut names.lib_ver,
-        _ => {
-            let option = String::from_utf8_lossy(attribute);
-            return Err(Error::Text(
-                format!("ERR Unrecognized option '{option}'").into(),
-            ));
-        }
+        _ => return Err(Error::repeating("ERR Unrecognized option '", attribute, "'")),
     };
     if !is_printable(value) {
-        let option = String::from_utf8_lossy(attribute);
-        return Err(Error::Text(
-            format!("ERR {option} cannot contain spaces, newlines or special characters.").into(),
-        ));
+        let what = " cannot contain spaces, newlines or special characters.";
+        return Err(Error::repeating("ERR ", attribute, what));
     }
     *field = value.to_vec();
     reply.ok();

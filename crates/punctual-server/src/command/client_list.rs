@@ -115,10 +115,7 @@ pub(super) fn info(
 }
 
 fn client_type(name: &[u8]) -> Result<ClientType, Error> {
-    ClientType::parse(name).ok_or_else(|| {
-        let name = String::from_utf8_lossy(name);
-        Error::Text(format!("ERR Unknown client type '{name}'").into())
-    })
+    ClientType::parse(name).ok_or_else(|| Error::repeating("ERR Unknown client type '", name, "'"))
 }
 
 pub(super) fn list(
@@ -185,10 +182,7 @@ impl<'a> Filter<'a> {
                 b"laddr" => filter.laddr = Some(value),
                 // Everybody is the default user.
                 b"user" if value == b"default" => {}
-                b"user" => {
-                    let name = String::from_utf8_lossy(value);
-                    return Err(Error::Text(format!("ERR No such user '{name}'").into()));
-                }
+                b"user" => return Err(Error::repeating("ERR No such user '", value, "'")),
                 b"skipme" => {
                     filter.skip_me = match value.to_ascii_lowercase().as_slice() {
                         b"yes" => true,

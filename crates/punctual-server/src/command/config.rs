@@ -5,6 +5,7 @@ use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
 use crate::call::Call;
+use crate::config::SetError;
 use crate::stats::lateness_histogram;
 use crate::table::{ServerCommand, ServerHandler};
 
@@ -76,7 +77,13 @@ fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     let mut config = call.shared.config.lock();
     let changes = config
         .set(&pairs, call.session.info.local)
-        .map_err(|e| Error::Text(format!("ERR {e}").into()))?;
+        .map_err(|e| match e {
+            SetError::Unknown(name) => {
+                let before = "ERR Unknown option or number of arguments for CONFIG SET - '";
+                Error::repeating(before, &name, "'")
+            }
+            refused => Error::Text(format!("ERR {refused}").into()),
+        })?;
     let settings = config.settings();
     if let Err(refusal) = call.shared.put_into_force(&changes, &settings) {
         config.undo(changes);

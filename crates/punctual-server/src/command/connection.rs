@@ -148,10 +148,7 @@ fn hello(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
             name = Some(super::client::checked_name(args.at(at + 1))?);
             at += 2;
         } else {
-            let option = String::from_utf8_lossy(option);
-            return Err(Error::Text(
-                format!("ERR Syntax error in HELLO option '{option}'").into(),
-            ));
+            return Err(Error::repeating("ERR Syntax error in HELLO option '", option, "'"));
         }
     }
     if let Some((user, password)) = credentials {

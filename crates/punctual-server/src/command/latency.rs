@@ -87,8 +87,7 @@ fn reset(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
 
 fn graph(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let Some((event, series)) = call.shared.latency.get(&args[2]) else {
-        let event = String::from_utf8_lossy(&args[2][..args[2].len().min(128)]);
-        return Err(Error::Text(format!("ERR No samples available for event '{event}'").into()));
+        return Err(Error::repeating("ERR No samples available for event '", &args[2], "'"));
     };
     let summary = series.summary();
     let text = format!(

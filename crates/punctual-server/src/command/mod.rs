@@ -21,6 +21,7 @@ pub(crate) mod slowlog;
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::error::brief;
 
 use crate::table::ServerCommand;
 
@@ -58,12 +59,9 @@ pub(crate) fn help(reply: &mut Reply<'_>, container: &str, lines: &[(&str, &str)
 
 /// A subcommand that was called with too many arguments for any of its forms.
 pub(crate) fn wrong_form(container: &str, args: Args<'_>) -> Error {
-    let shown = &args[1][..args[1].len().min(128)];
-    Error::Text(
-        format!(
-            "ERR unknown subcommand or wrong number of arguments for '{}'. Try {container} HELP.",
-            String::from_utf8_lossy(shown)
-        )
-        .into(),
+    Error::repeating(
+        "ERR unknown subcommand or wrong number of arguments for '",
+        brief(&args[1]),
+        &format!("'. Try {container} HELP."),
     )
 }

@@ -64,8 +64,8 @@ impl std::fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetError {
     /// No directive has this name.
-    #[error("Unknown option or number of arguments for CONFIG SET - '{0}'")]
-    Unknown(String),
+    #[error("Unknown option or number of arguments for CONFIG SET - '{}'", String::from_utf8_lossy(.0))]
+    Unknown(Vec<u8>),
     /// The directive may not be changed, or not to this value.
     #[error("CONFIG SET failed (possibly related to argument '{name}') - {reason}")]
     Refused {

@@ -235,7 +235,7 @@ impl Config {
         let mut rows = Vec::with_capacity(pairs.len());
         for (name, value) in pairs {
             let Some((index, directive)) = table::find(name) else {
-                return Err(SetError::Unknown(shown(name)));
+                return Err(SetError::Unknown(name.to_vec()));
             };
             let refusal = match directive.change {
                 Change::AtStart => Some("can't set immutable config"),

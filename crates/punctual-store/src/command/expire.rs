@@ -106,12 +106,7 @@ impl Condition {
                 () if is(option, "XX") => condition.some = true,
                 () if is(option, "GT") => condition.later = true,
                 () if is(option, "LT") => condition.earlier = true,
-                () => {
-                    let option = String::from_utf8_lossy(option);
-                    return Err(Error::Text(
-                        format!("ERR Unsupported option {option}").into(),
-                    ));
-                }
+                () => return Err(Error::repeating("ERR Unsupported option ", option, "")),
             }
         }
         let Self {

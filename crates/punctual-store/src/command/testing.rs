@@ -125,7 +125,7 @@ impl Bench {
             Err(Error::Arity(command.name.into()))
         };
         if let Err(error) = done {
-            reply.error(error.text());
+            reply.error(error.bytes());
         }
         let counted = turn.stats;
         drop(turn);
