@@ -198,10 +198,22 @@ fn pair_list(value: &Value) -> Option<Vec<(&Value, &Value)>> {
 fn pairs(value: &Value) -> Option<Vec<(String, String)>> {
     let mut pairs: Vec<_> = pair_list(value)?
         .into_iter()
-        .map(|(name, value)| (text(name), text(value)))
+        .map(|(name, value)| match (name.as_bytes(), value.as_bytes()) {
+            (Some(b"notify-keyspace-events"), Some(classes)) => (text(name), event_classes(classes)),
+            _ => (text(name), text(value)),
+        })
         .collect();
     pairs.sort_unstable();
     Some(pairs)
+}
+
+/// Classes of keyspace events but for `n`, which Redis forgets to tell beside `A`.
+fn event_classes(classes: &[u8]) -> String {
+    let mut told = String::from_utf8_lossy(classes).into_owned();
+    if told.contains('A') {
+        told.retain(|class| class != 'n');
+    }
+    told
 }
 
 fn is_scan_page(value: &Value) -> bool {

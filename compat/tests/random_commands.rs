@@ -50,7 +50,6 @@ fn run(options: &Options) {
 }
 
 #[test]
-#[ignore = "the server does not have PUBLISH and PSUBSCRIBE yet, which the comparison of events needs"]
 fn replies_events_and_state_are_those_of_redis() {
     let seeds = match from_environment("PUNCTUAL_SEED") {
         Some(seed) => vec![seed],

@@ -74,6 +74,7 @@ fn hello(draw: &mut Draw, protocol: Protocol, steps: &mut Vec<Step>) {
 
 fn reset(draw: &mut Draw, protocol: Protocol, steps: &mut Vec<Step>) {
     steps.push(Command::new(draw.case("RESET")).into());
+    steps.push(Command::of(&["CLIENT", "NO-EVICT", "OFF"]).into());
     if draw.chance(50) {
         steps.push(Command::of(&["CLIENT", "GETNAME"]).into());
         steps.push(Command::of(&["GET", "no such key"]).into());

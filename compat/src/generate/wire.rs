@@ -50,7 +50,6 @@ const BROKEN: &[&[u8]] = &[
     b"ECHO \"a\"b\r\n",
     b"*abc\r\n",
     b"*\r\n",
-    b"*1048577\r\n",
     b"*2147483648\r\n",
     b"*99999999999999999999\r\n",
     b"*1\r\nPING\r\n",
@@ -71,7 +70,7 @@ const BROKEN: &[&[u8]] = &[
     b"*",
     b"$",
     b"*1\r\n$+4\r\nPING\r\n",
-    b"\x00\x01\x02\xff\r\n",
+    b"\x01\x02\xff\r\n",
     b"*1.5\r\n",
     b"*1\r\n$4.0\r\nPING\r\n",
 ];
@@ -106,8 +105,9 @@ pub(super) fn conversation(draw: &mut Draw) -> Wire {
             ]));
         }
         7 => {
+            // No NUL: see `differences`.
             for _ in 0..draw.between(1..=200) {
-                bytes.push(draw.bits().to_le_bytes()[0]);
+                bytes.push(draw.bits().to_le_bytes()[0].max(1));
             }
             bytes.extend_from_slice(b"\r\n");
         }
