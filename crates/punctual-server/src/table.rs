@@ -17,6 +17,9 @@ pub type ServerHandler = fn(&mut Call<'_, '_>, Args<'_>, &mut Reply<'_>) -> Resu
 /// A row of one of the server's own commands.
 pub type ServerCommand = Row<ServerHandler>;
 
+/// What a row says of shard channels: they have slots, as keys have, and are none.
+pub(crate) const NOT_KEYS: &[&str] = &["not_key"];
+
 /// Longest command name that is looked up.
 const NAME_MAX: usize = 32;
 

@@ -225,7 +225,7 @@ impl Subject {
         let mut reply = Reply::new(&mut out, Protocol::Resp2);
         let mut turn = Turn::new(&self.store, now, &mut self.told, classes());
         if let Err(error) = turn.run(row, db, true, args.as_args(), &mut reply) {
-            reply.error(error.text());
+            reply.error(error.bytes());
         }
         drop(turn);
         String::from_utf8(out)

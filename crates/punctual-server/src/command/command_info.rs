@@ -5,7 +5,7 @@ use punctual_store::spec::{Flags, Group, Keys};
 use punctual_store::{Error, glob};
 
 use crate::call::Call;
-use crate::table::{Entry, ServerCommand, ServerHandler, TABLE};
+use crate::table::{Entry, NOT_KEYS, ServerCommand, ServerHandler, TABLE};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
@@ -268,7 +268,7 @@ fn keys_of(args: Args<'_>) -> Result<(&'static Entry, Vec<usize>), Error> {
         Some(name) if !container.subcommands.is_empty() => container.subcommand(name).ok_or(UNKNOWN)?,
         _ => container,
     };
-    if matches!(entry.row.keys, Keys::None) {
+    if matches!(entry.row.keys, Keys::None) || entry.row.access == NOT_KEYS {
         return Err(Error::fixed("ERR The command has no key arguments"));
     }
     if !entry.row.takes(args.len()) {
