@@ -48,8 +48,9 @@ pub const KNOWN: &[Difference] = &[
     },
     Difference {
         what: "CONFIG GET notify-keyspace-events",
-        how: "both forget the class n when A is set, so that CONFIG REWRITE loses it; ours tells it",
-        avoided: "n is not compared beside A",
+        how: "both forget the class n when A is set, so that CONFIG REWRITE and a CONFIG SET that is refused lose it; \
+              ours keeps it",
+        avoided: "n is not compared beside A; after a CONFIG SET of classes that is refused they are set anew",
     },
     Difference {
         what: "RESET",

@@ -119,6 +119,8 @@ fn mangled(draw: &mut Draw, steps: &mut Vec<Step>) {
         1 => super::keys::commands(draw, steps),
         _ => super::expiry::commands(draw, steps),
     }
+    // What may follow is about the same key.
+    let alone = steps.len() == first + 1;
     let args = steps[first].command.args_mut();
     match draw.between(0..=3) {
         0 => {
@@ -135,7 +137,7 @@ fn mangled(draw: &mut Draw, steps: &mut Vec<Step>) {
         }
         2 => {
             let at = draw.count(0..=args.len() - 1);
-            if at > 0 {
+            if at > 1 || (at == 1 && alone) {
                 args[at] = draw.bad_integer();
             }
         }

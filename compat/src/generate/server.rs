@@ -294,6 +294,10 @@ fn notify(draw: &mut Draw, steps: &mut Vec<Step>) {
         ]))
     };
     steps.push(set(flags));
+    if matches!(flags, "KEq" | "kea") {
+        // Refused; but see `differences` on what else it does.
+        steps.push(set(super::ALL_EVENTS));
+    }
     steps.push(Command::of(&["CONFIG", "GET", "notify-keyspace-events"]).into());
     for _ in 0..draw.between(1..=5) {
         match draw.between(0..=2) {
