@@ -185,11 +185,11 @@ impl Config {
     /// CONFIG GET: each directive that one of the patterns matches, once, with its value.
     ///
     /// A pattern without wildcards finds hidden directives too and is answered under the name as asked, in
-    /// whatever case, as in Redis. **O(patterns · directives)**.
+    /// whatever case, as in Redis; the first way it was asked for counts. **O(patterns · directives)**.
     pub fn get<'p>(&self, patterns: impl IntoIterator<Item = &'p [u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], value: &Value| {
-            if !found.iter().any(|(known, _)| known == name) {
+            if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
                 found.push((name.to_vec(), value.display()));
             }
         };
