@@ -33,7 +33,7 @@ mod slowlog;
 pub mod stats;
 mod table;
 
-pub use server::{Builder, Server, StartError, TooFewFiles};
+pub use server::{Builder, Reclaim, Server, StartError, TooFewFiles};
 pub use shared::Shared;
 
 /// The Redis version whose behaviour this server has: clients switch features on by it.

@@ -85,7 +85,7 @@ fn serve(args: Vec<OsString>) -> Result<(), StartError> {
     let server = Server::builder()
         .config(config)
         .logger(logger.clone())
-        .memory_purge(allocator::purge)
+        .reclaim(allocator::RECLAIM)
         .spawn()?;
     if !ignored.is_empty() {
         log::warning!(logger, "These directives are known but have no effect here yet: {}", ignored.join(", "));

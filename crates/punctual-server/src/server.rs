@@ -41,13 +41,22 @@ pub enum StartError {
     EventLoop(#[from] io::Error),
 }
 
+/// What an allocator offers that gives freed memory back to the system only when it is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Reclaim {
+    /// Bytes in large blocks that have been freed since the start, by any thread.
+    pub freed_bytes: fn() -> u64,
+    /// Gives back what the calling thread has freed.
+    pub purge: fn(),
+}
+
 /// Makes a server; see [`Server::builder`].
 pub struct Builder {
     options: Vec<(String, String)>,
     config: Option<Config>,
     free_port: bool,
     logger: Option<Logger>,
-    memory_purge: Option<fn()>,
+    reclaim: Option<Reclaim>,
 }
 
 impl Builder {
@@ -91,11 +100,10 @@ impl Builder {
         self
     }
 
-    /// What gives freed memory back to the system, for allocators that must be asked. A loop calls it before it
-    /// sleeps, when much has been freed.
+    /// How freed memory goes back to the system. A loop asks for it before it sleeps, when much has been freed.
     #[must_use]
-    pub fn memory_purge(mut self, purge: fn()) -> Self {
-        self.memory_purge = Some(purge);
+    pub fn reclaim(mut self, reclaim: Reclaim) -> Self {
+        self.reclaim = Some(reclaim);
         self
     }
 
@@ -112,7 +120,7 @@ impl Builder {
             config.load(format!("{name} {value:?}\n").as_bytes(), "builder")?;
         }
         let logger = self.logger.unwrap_or_else(Logger::silent);
-        Server::start(config, self.free_port, logger, self.memory_purge)
+        Server::start(config, self.free_port, logger, self.reclaim)
     }
 }
 
@@ -143,7 +151,7 @@ impl Server {
             config: None,
             free_port: false,
             logger: None,
-            memory_purge: None,
+            reclaim: None,
         }
     }
 
@@ -151,7 +159,7 @@ impl Server {
         mut config: Config,
         free_port: bool,
         logger: Logger,
-        memory_purge: Option<fn()>,
+        reclaim: Option<Reclaim>,
     ) -> Result<Self, StartError> {
         let wanted = config.settings().max_clients;
         let possible = make_room_for(wanted, &logger)?;
@@ -173,7 +181,7 @@ impl Server {
         let listeners = Listener::open(&settings, free_port)?;
         let addr = listeners.iter().find_map(Listener::tcp_addr);
         let unix = settings.unixsocket.clone();
-        let shared = Arc::new(Shared::new(config, store, mailboxes, logger, memory_purge));
+        let shared = Arc::new(Shared::new(config, store, mailboxes, logger, reclaim));
         let port = addr.map_or(0, |a| a.port());
         shared.tcp_port.store(port.into(), Ordering::Relaxed);
         shared.logger.set_role(Role::Master);
@@ -186,7 +194,10 @@ impl Server {
             threads.push(
                 std::thread::Builder::new()
                     .name(format!("punctual-{number}"))
-                    .spawn(move || event_loop.run())?,
+                    .spawn(move || {
+                        let _ends_all = EndsAll(event_loop.shared());
+                        event_loop.run();
+                    })?,
             );
         }
         shared.startup_bytes.store(process::memory().0, Ordering::Relaxed);
@@ -249,6 +260,16 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Stops the other event loops when one ends, even if it panics: connections go to all of them in turn, so a server
+/// that has lost one is better not there at all.
+struct EndsAll(Arc<Shared>);
+
+impl Drop for EndsAll {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }
 

@@ -20,6 +20,7 @@ use crate::mailbox::{Mailbox, Order};
 use crate::monitor::Monitors;
 use crate::open_files::make_room_for;
 use crate::pubsub::PubSub;
+use crate::server::Reclaim;
 use crate::slowlog::{Slow, SlowLog};
 use crate::stats::{LoopStats, Rates};
 
@@ -76,15 +77,15 @@ pub struct Shared {
     pub tcp_port: AtomicU32,
     /// The loop that opens connections; it goes round.
     pub(crate) next_loop: AtomicUsize,
-    /// Gives freed memory of the calling thread back to the system.
-    pub(crate) memory_purge: Option<fn()>,
+    /// How freed memory goes back to the system, if it must be asked for.
+    pub(crate) reclaim: Option<Reclaim>,
     /// Somebody asked for the end.
     pub stopping: AtomicBool,
 }
 
 impl Shared {
     /// Everything but the loops.
-    pub(crate) fn new(config: Config, store: Store, mailboxes: Vec<Mailbox>, logger: Logger, memory_purge: Option<fn()>) -> Self {
+    pub(crate) fn new(config: Config, store: Store, mailboxes: Vec<Mailbox>, logger: Logger, reclaim: Option<Reclaim>) -> Self {
         let settings = config.settings();
         let clock = ServerClock::new(settings.clock);
         let shared = Self {
@@ -116,7 +117,7 @@ impl Shared {
                 .collect(),
             tcp_port: AtomicU32::new(0),
             next_loop: AtomicUsize::new(0),
-            memory_purge,
+            reclaim,
             stopping: AtomicBool::new(false),
         };
         shared.apply_settings();

@@ -226,8 +226,8 @@ fn malloc_stats(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Res
 
 /// Gives back what this event loop's thread has freed; the others do so by themselves once they are idle.
 fn purge(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    if let Some(purge) = call.shared.memory_purge {
-        purge();
+    if let Some(reclaim) = call.shared.reclaim {
+        (reclaim.purge)();
     }
     reply.ok();
     Ok(())

@@ -73,8 +73,6 @@ impl EventLoop {
         let stats = &self.shared.stats[self.number];
         stats.net_in.add(bytes.len() as u64);
         stats.reads.add(1);
-        // Buffers come and go with what is read.
-        self.freed += bytes.len() as u64 >> 10;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };

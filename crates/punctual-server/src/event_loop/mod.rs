@@ -78,8 +78,10 @@ pub(crate) struct EventLoop {
     lookahead: Lookahead,
     /// Measures how long commands take.
     stopwatch: quanta::Clock,
-    /// Roughly how many blocks have been freed since memory last went back to the system.
+    /// Roughly how many small blocks have been freed since memory last went back to the system.
     freed: u64,
+    /// How many bytes in large blocks had been freed then.
+    freed_bytes: u64,
     /// The clock as this turn of the loop read it last, unix ms.
     turn_ms: u64,
     more_due: bool,
@@ -122,11 +124,16 @@ impl EventLoop {
             lookahead: Lookahead::new(),
             stopwatch: quanta::Clock::new(),
             freed: 0,
+            freed_bytes: 0,
             turn_ms: 0,
             more_due: false,
             next_shard: 0,
             stopping: false,
         })
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
     }
 
     /// Serves until the server is stopped.
@@ -202,13 +209,16 @@ impl EventLoop {
     /// Gives freed memory back to the system, if it is much and nothing is to be done for a while.
     fn give_memory_back(&mut self, wakeup_ms: u64) {
         const MANY: u64 = 10_000;
+        const MANY_BYTES: u64 = 8 << 20;
         const WHILE_MS: u64 = 100;
-        if self.freed >= MANY
-            && let Some(purge) = self.shared.memory_purge
+        let Some(reclaim) = self.shared.reclaim else { return };
+        let freed_bytes = (reclaim.freed_bytes)();
+        if (self.freed >= MANY || freed_bytes - self.freed_bytes >= MANY_BYTES)
             && wakeup_ms > self.shared.clock.now().read_ms() + WHILE_MS
         {
             self.freed = 0;
-            purge();
+            self.freed_bytes = freed_bytes;
+            (reclaim.purge)();
         }
     }
 
