@@ -23,10 +23,7 @@ static ALLOCATOR: Counting = Counting;
 static FREED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// What the server is told about this allocator.
-pub(crate) const RECLAIM: Reclaim = Reclaim {
-    freed_bytes,
-    purge,
-};
+pub(crate) const RECLAIM: Reclaim = Reclaim { freed_bytes, purge };
 
 fn freed_bytes() -> u64 {
     FREED_BYTES.load(Ordering::Relaxed)

@@ -1,0 +1,364 @@
+//! Every command of the table, with any number of any arguments: one reply, or the connection is closed.
+
+mod process;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use process::{Process, exchange};
+use punctual_resp::{Decoder, Value, encode_command};
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{RngExt, SeedableRng};
+
+/// Rounds over the whole table; in each, every command is called with 0 to 8 arguments.
+const ROUNDS: usize = 150;
+
+/// Not called: they end the server, stop it for a while, or answer more or less than once by design.
+const NOT_CALLED: [&str; 11] = [
+    "shutdown",
+    "monitor",
+    "subscribe",
+    "psubscribe",
+    "ssubscribe",
+    "unsubscribe",
+    "punsubscribe",
+    "sunsubscribe",
+    "client|reply",
+    "client|pause",
+    "debug",
+];
+
+/// DEBUG reads its subcommand itself. SLEEP stops the server; the push of PROTOCOL comes with a reply behind it.
+const DEBUG: [&str; 7] = [
+    "object",
+    "reload",
+    "error",
+    "log",
+    "htstats",
+    "set-active-expire",
+    "help",
+];
+
+/// A connection that counts replies.
+struct Caller {
+    stream: TcpStream,
+    replies: Decoder,
+}
+
+impl Caller {
+    fn new(server: &Process) -> Self {
+        Self {
+            stream: server.connect(),
+            replies: Decoder::new(),
+        }
+    }
+
+    /// The next reply; `None` if the server has closed the connection.
+    fn reply(&mut self) -> Option<Value> {
+        let mut part = [0; 16 << 10];
+        loop {
+            if let Some(value) = self.replies.next_value().unwrap() {
+                return Some(value);
+            }
+            match self.stream.read(&mut part) {
+                Ok(0) => return None,
+                Ok(n) => self.replies.feed(&part[..n]),
+                Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(e) => panic!("no reply: {e}"),
+            }
+        }
+    }
+
+    fn ask(&mut self, words: &[&str]) -> Value {
+        let mut bytes = Vec::new();
+        encode_command(&mut bytes, words);
+        self.stream.write_all(&bytes).unwrap();
+        self.reply().unwrap()
+    }
+}
+
+fn text(value: &Value) -> String {
+    String::from_utf8(value.as_bytes().unwrap().to_vec()).unwrap()
+}
+
+/// The names of all commands, subcommands as two words; from COMMAND, over the wire.
+fn names(server: &Process) -> Vec<Vec<String>> {
+    let table = Caller::new(server).ask(&["COMMAND"]);
+    let mut names = Vec::new();
+    for row in table.as_slice().unwrap() {
+        let row = row.as_slice().unwrap();
+        names.push(text(&row[0]));
+        names.extend(
+            row[9]
+                .as_slice()
+                .unwrap()
+                .iter()
+                .map(|sub| text(&sub.as_slice().unwrap()[0])),
+        );
+    }
+    names.retain(|n| !NOT_CALLED.contains(&n.as_str()));
+    let mut names: Vec<Vec<String>> = names
+        .iter()
+        .map(|n| n.split('|').map(str::to_owned).collect())
+        .collect();
+    names.extend(
+        DEBUG
+            .iter()
+            .map(|sub| vec!["debug".to_owned(), (*sub).to_owned()]),
+    );
+    names
+}
+
+/// Numbers stay small or absurd: nothing here may ask honestly for much memory.
+fn argument(random: &mut StdRng) -> Vec<u8> {
+    const PLAIN: &[&str] = &[
+        "s",
+        "i",
+        "f",
+        "big",
+        "ttl",
+        "gone",
+        "none",
+        "s2",
+        "{s}2",
+        "",
+        " ",
+        "0",
+        "1",
+        "-1",
+        "2",
+        "10",
+        "100",
+        "1000",
+        "-100",
+        "00",
+        "+1",
+        "1.5",
+        "-0",
+        "1e3",
+        "nan",
+        "inf",
+        "-inf",
+        "0x10",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "18446744073709551615",
+        "536870912",
+        "4294967296",
+        "99999999999999999999999",
+        "*",
+        "?",
+        "[a-",
+        "\\",
+        "k*",
+        "EX",
+        "PX",
+        "EXAT",
+        "PXAT",
+        "NX",
+        "XX",
+        "GT",
+        "LT",
+        "GET",
+        "KEEPTTL",
+        "PERSIST",
+        "MATCH",
+        "COUNT",
+        "TYPE",
+        "string",
+        "REPLACE",
+        "DB",
+        "LEN",
+        "IDX",
+        "MINMATCHLEN",
+        "WITHMATCHLEN",
+        "ASYNC",
+        "SYNC",
+        "ID",
+        "ADDR",
+        "LADDR",
+        "USER",
+        "default",
+        "SKIPME",
+        "yes",
+        "no",
+        "MAXAGE",
+        "normal",
+        "ON",
+        "OFF",
+        "BCAST",
+        "AUTH",
+        "SETNAME",
+        "LIB-NAME",
+        "lib-ver",
+        "2",
+        "3",
+        "USAGE",
+        "SAMPLES",
+        "FILTERBY",
+        "ACLCAT",
+        "PATTERN",
+        "MODULE",
+        "maxmemory",
+        "hz",
+        "command",
+        "all",
+        "default",
+        "keyspace",
+        "freq",
+        "TIMEOUT",
+        "ERROR",
+        "help",
+        "get",
+        "set",
+        "client|id",
+        "a\r\nb",
+        "\r\n",
+        "-ERR",
+        "$-1",
+    ];
+    match random.random_range(0..20) {
+        0 => (0..random.random_range(0..40))
+            .map(|_| random.random())
+            .collect(),
+        1 => vec![b'x'; random.random_range(0..2_000)],
+        2 => random.random::<i64>().to_string().into_bytes(),
+        3 => random.random::<f64>().to_string().into_bytes(),
+        4 => "%".repeat(random.random_range(1..50)).into_bytes(),
+        _ => PLAIN.choose(random).unwrap().as_bytes().to_vec(),
+    }
+}
+
+fn any_case(word: &str, random: &mut StdRng) -> Vec<u8> {
+    let mut word = word.as_bytes().to_vec();
+    word.iter_mut()
+        .filter(|_| random.random())
+        .for_each(u8::make_ascii_uppercase);
+    word
+}
+
+/// One command of each name, with a tag behind each: whoever answers twice, or not at all, is found out.
+fn one_pass(
+    server: &Process,
+    names: &mut [Vec<String>],
+    arguments: usize,
+    random: &mut StdRng,
+) -> usize {
+    let mut calls = 0;
+    // What comes behind a command that closes the connection is not run: not always the same ones.
+    names.shuffle(random);
+    for some in names.chunks(25) {
+        let mut caller = Caller::new(server);
+        let (mut pipeline, mut commands) = (Vec::new(), Vec::new());
+        for name in some {
+            let mut command: Vec<Vec<u8>> =
+                name.iter().map(|word| any_case(word, random)).collect();
+            // A container's subcommand counts as an argument, but is always right.
+            command
+                .extend((name.len() - 1..arguments.max(name.len() - 1)).map(|_| argument(random)));
+            encode_command(&mut pipeline, &command);
+            encode_command(
+                &mut pipeline,
+                &[
+                    b"ECHO".to_vec(),
+                    format!("tag {}", commands.len()).into_bytes(),
+                ],
+            );
+            commands.push(command);
+        }
+        caller.stream.write_all(&pipeline).unwrap();
+        for (number, command) in commands.iter().enumerate() {
+            let shown = || {
+                command
+                    .iter()
+                    .map(|a| a.escape_ascii().to_string())
+                    .collect::<Vec<_>>()
+            };
+            let reply = caller.reply();
+            let Some(tag) = caller.reply() else {
+                let leaves = command[0].eq_ignore_ascii_case(b"quit")
+                    || command[0].eq_ignore_ascii_case(b"client");
+                assert!(
+                    leaves,
+                    "closed after {:?}, answered with {reply:?}",
+                    shown()
+                );
+                break;
+            };
+            assert_eq!(
+                tag,
+                Value::bulk(format!("tag {number}")),
+                "{:?} answered with {reply:?}",
+                shown()
+            );
+            calls += 1;
+        }
+    }
+    calls
+}
+
+fn refill(server: &Process) {
+    let mut caller = Caller::new(server);
+    caller.ask(&["FLUSHALL"]);
+    caller.ask(&[
+        "MSET",
+        "s",
+        "some text",
+        "i",
+        "42",
+        "f",
+        "1.25",
+        "s2",
+        "other text",
+    ]);
+    caller.ask(&["SETRANGE", "big", "3000", "end"]);
+    caller.ask(&["SET", "ttl", "v", "EX", "1000"]);
+    caller.ask(&["SET", "gone", "v", "PX", "1"]);
+}
+
+fn call_everything(seed: u64, options: &[&str]) {
+    println!("seed {seed:#x}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let server = Process::start(&[options, &["--enable-debug-command", "yes"]].concat());
+    let mut names = names(&server);
+    assert!(names.len() > 100, "only {names:?}");
+    let mut calls = 0;
+    for round in 0..ROUNDS {
+        refill(&server);
+        for arguments in 0..=8 {
+            calls += one_pass(&server, &mut names, arguments, &mut random);
+        }
+        exchange(
+            &mut server.connect(),
+            b"SET bystander 1\r\nDEL bystander\r\n",
+            b"+OK\r\n:1\r\n",
+        );
+        assert!(
+            server.resident_mib() < 500.0,
+            "{} MiB in round {round}",
+            server.resident_mib()
+        );
+    }
+    let called = ROUNDS * 9 * names.len();
+    println!(
+        "{calls} of {called} calls of {} commands were answered once",
+        names.len()
+    );
+    assert!(
+        calls * 4 > called * 3,
+        "most connections were closed: {calls} of {called}"
+    );
+    server.stop();
+}
+
+#[test]
+fn every_command_answers_once() {
+    call_everything(0x0b5e_55ed_0000_0001, &[]);
+}
+
+#[test]
+fn every_command_answers_once_with_four_loops() {
+    call_everything(0x0b5e_55ed_0000_0004, &["--threads", "4"]);
+}

@@ -1,0 +1,342 @@
+//! Bytes that no client library sends: an error or a closed connection, and everybody else goes on.
+
+mod process;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+use process::{Process, connect, exchange, read_to_end};
+use punctual_server::Server;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+fn start() -> Server {
+    Server::builder().port(0).spawn().unwrap()
+}
+
+/// What the server answers to some bytes that end the connection.
+#[track_caller]
+fn last_words(port: u16, bytes: &[u8]) -> String {
+    let mut stream = connect(port);
+    stream.write_all(bytes).unwrap();
+    read_to_end(&mut stream).escape_ascii().to_string()
+}
+
+#[track_caller]
+fn still_serves(port: u16) {
+    exchange(&mut connect(port), b"PING\r\n", b"+PONG\r\n");
+}
+
+#[test]
+fn announced_lengths_beyond_the_limits() {
+    let server = start();
+    let multibulk = "-ERR Protocol error: invalid multibulk length\\r\\n";
+    let bulk = "-ERR Protocol error: invalid bulk length\\r\\n";
+    for (bytes, answer) in [
+        ("*1048577\r\n", multibulk),
+        ("*99999999999\r\n", multibulk),
+        ("*9223372036854775808\r\n", multibulk),
+        ("*1x\r\n", multibulk),
+        ("*\r\n", multibulk),
+        ("* 1\r\n", multibulk),
+        ("*+1\r\n", multibulk),
+        ("*2\r\n$3\r\nGET\r\n$536870913\r\n", bulk),
+        ("*2\r\n$3\r\nGET\r\n$-1\r\n", bulk),
+        ("*1\r\n$-2\r\n", bulk),
+        ("*1\r\n$99999999999\r\n", bulk),
+        ("*1\r\n$18446744073709551616\r\n", bulk),
+        ("*1\r\n$\r\n", bulk),
+        ("*1\r\n$4x\r\nPING\r\n", bulk),
+        (
+            "*1\r\n:4\r\nPING\r\n",
+            "-ERR Protocol error: expected \\'$\\', got \\':\\'\\r\\n",
+        ),
+        (
+            "*1\r\n\r\n\r\n",
+            "-ERR Protocol error: expected \\'$\\', got \\' \\'\\r\\n",
+        ),
+        (
+            "GET 'a\r\n",
+            "-ERR Protocol error: unbalanced quotes in request\\r\\n",
+        ),
+        (
+            "GET \"a\"b\r\n",
+            "-ERR Protocol error: unbalanced quotes in request\\r\\n",
+        ),
+    ] {
+        assert_eq!(
+            last_words(server.port(), bytes.as_bytes()),
+            answer,
+            "{bytes:?}"
+        );
+        // What came before the error has been answered, what comes after it has not.
+        let among = format!("PING\r\n{bytes}PING\r\n");
+        let answers = last_words(server.port(), among.as_bytes());
+        assert_eq!(answers, format!("+PONG\\r\\n{answer}"), "{among:?}");
+    }
+    still_serves(server.port());
+}
+
+#[test]
+fn commands_without_arguments_are_passed_over() {
+    let server = start();
+    let mut stream = connect(server.port());
+    for nothing in [
+        "*0\r\n",
+        "*-1\r\n",
+        "*-5\r\n",
+        "*-9223372036854775808\r\n",
+        "\r\n",
+        "\n",
+        " \t \r\n",
+    ] {
+        exchange(
+            &mut stream,
+            format!("{nothing}PING\r\n").as_bytes(),
+            b"+PONG\r\n",
+        );
+        exchange(
+            &mut stream,
+            format!("PING\r\n{nothing}{nothing}").as_bytes(),
+            b"+PONG\r\n",
+        );
+    }
+    // A million of them are no work and no memory.
+    let mut many = b"*0\r\n".repeat(1_000_000);
+    many.extend_from_slice(b"PING\r\n");
+    exchange(&mut stream, &many, b"+PONG\r\n");
+}
+
+#[test]
+fn lines_that_do_not_end() {
+    const LINE_MAX: usize = 64 << 10;
+    let server = start();
+    let inline = "-ERR Protocol error: too big inline request\\r\\n";
+    for (line, answer) in [
+        (vec![b'x'; LINE_MAX + 1], inline),
+        (
+            [b"ECHO ".as_slice(), &vec![b'x'; LINE_MAX]].concat(),
+            inline,
+        ),
+        (
+            [b"*".as_slice(), &vec![b'1'; LINE_MAX]].concat(),
+            "-ERR Protocol error: too big mbulk count string\\r\\n",
+        ),
+        (
+            [b"*1\r\n$".as_slice(), &vec![b'1'; LINE_MAX]].concat(),
+            "-ERR Protocol error: too big bulk count string\\r\\n",
+        ),
+    ] {
+        assert_eq!(last_words(server.port(), &line), answer);
+    }
+    // One byte less is a command.
+    let argument = vec![b'x'; LINE_MAX - 7];
+    let line = [b"ECHO ", argument.as_slice(), b"\r\n"].concat();
+    let answer = [
+        format!("${}\r\n", argument.len()).as_bytes(),
+        &argument,
+        b"\r\n",
+    ]
+    .concat();
+    exchange(&mut connect(server.port()), &line, &answer);
+}
+
+/// Bytes that look a little like RESP reach deeper than noise.
+fn garbage(random: &mut StdRng) -> Vec<u8> {
+    const PIECES: [&[u8]; 24] = [
+        b"*",
+        b"$",
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b"-",
+        b"1",
+        b"3",
+        b"0",
+        b"*3\r\n$3\r\nSET\r\n",
+        b"$1\r\nk\r\n",
+        b"GET k\r\n",
+        b"$5\r\n",
+        b"'",
+        b"\"",
+        b"\\x",
+        b"\0",
+        b"\xff\xfe",
+        b"PING\r\n",
+        b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n",
+        b"99999999",
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"+OK\r\n",
+    ];
+    let mut bytes = Vec::new();
+    for _ in 0..random.random_range(1..40) {
+        if random.random_ratio(1, 3) {
+            bytes.extend((0..random.random_range(1..30)).map(|_| random.random::<u8>()));
+        } else {
+            bytes.extend_from_slice(PIECES[random.random_range(0..PIECES.len())]);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn ten_thousand_connections_of_garbage() {
+    const SEED: u64 = 0x6a5b_19c4_77aa_0001;
+    println!("seed {SEED:#x}");
+    let server = Process::start(&["--threads", "2"]);
+    let mut random = StdRng::seed_from_u64(SEED);
+    let mut good = server.connect();
+    let start_mib = server.resident_mib();
+    for round in 0..100 {
+        let mut streams: Vec<TcpStream> = (0..100).map(|_| server.connect()).collect();
+        for stream in &mut streams {
+            let garbage = garbage(&mut random);
+            // In two writes; the second fails if the first was an error already.
+            let (one, two) = garbage.split_at(random.random_range(0..=garbage.len()));
+            let _ = stream.write_all(one).and_then(|()| stream.write_all(two));
+        }
+        for mut stream in streams {
+            // Some leave at once, some say that they have sent all and wait for the server to close.
+            if random.random() {
+                let _ = stream.shutdown(Shutdown::Write);
+                read_to_end(&mut stream);
+            }
+        }
+        exchange(
+            &mut good,
+            format!("ECHO {round:05}\r\n").as_bytes(),
+            format!("$5\r\n{round:05}\r\n").as_bytes(),
+        );
+    }
+    let end_mib = server.settles_at(start_mib + 16.0);
+    println!("{start_mib:.1} MiB before, {end_mib:.1} after");
+    server.stop();
+}
+
+#[test]
+fn half_a_command_and_a_disconnect() {
+    let server = Process::start(&[]);
+    let start_mib = server.resident_mib();
+    let announced = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\n".as_slice();
+    let part = [announced, &[b'x'; 100_000]].concat();
+    for n in 0..4_000 {
+        let mut stream = server.connect();
+        let bytes = match n % 4 {
+            0 => &announced[..1 + n % (announced.len() - 1)],
+            1 => announced,
+            2 => &part,
+            _ => b"SET k no-line-end",
+        };
+        stream.write_all(bytes).unwrap();
+    }
+    // Those that stay and wait hold what they have sent, not what they have announced.
+    let waiting: Vec<TcpStream> = (0..500)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(announced).unwrap();
+            stream.write_all(b"*1048576\r\n").unwrap();
+            stream
+        })
+        .collect();
+    let mut good = server.connect();
+    exchange(&mut good, b"EXISTS k\r\n", b":0\r\n");
+    let held_mib = server.settles_at(start_mib + 16.0);
+    drop(waiting);
+    exchange(&mut good, b"PING\r\n", b"+PONG\r\n");
+    println!("{start_mib:.1} MiB before, {held_mib:.1} with 500 who wait");
+    server.stop();
+}
+
+#[test]
+fn commands_split_at_every_byte() {
+    let server = start();
+    let (mut cut, mut other) = (connect(server.port()), connect(server.port()));
+    let commands = b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$12\r\nab\r\ncd\0$1*2\xff\r\n\r\n  GET \"k\\x65y\"\r\n*0\r\n*2\r\n$6\r\nSTRLEN\r\n$3\r\nkey\r\n";
+    let answers = b"+OK\r\n$12\r\nab\r\ncd\0$1*2\xff\r\n:12\r\n";
+    // When another client is answered, the loop has read what came before its command.
+    let mut barrier = || exchange(&mut other, b"PING\r\n", b"+PONG\r\n");
+    for at in 1..commands.len() {
+        cut.write_all(&commands[..at]).unwrap();
+        barrier();
+        exchange(&mut cut, &commands[at..], answers);
+    }
+    for byte in &commands[..commands.len() - 1] {
+        cut.write_all(&[*byte]).unwrap();
+        barrier();
+    }
+    exchange(&mut cut, &commands[commands.len() - 1..], answers);
+}
+
+#[test]
+fn what_a_client_may_send_before_it_has_a_password() {
+    let server = Server::builder()
+        .port(0)
+        .option("requirepass", "secret")
+        .spawn()
+        .unwrap();
+    let port = server.port();
+    let refused = "-NOAUTH Authentication required.\r\n";
+    let eleven = "*11\r\n";
+    assert_eq!(
+        last_words(port, eleven.as_bytes()),
+        "-ERR Protocol error: unauthenticated multibulk length\\r\\n"
+    );
+    assert_eq!(
+        last_words(port, b"*2\r\n$4\r\nECHO\r\n$16385\r\n"),
+        "-ERR Protocol error: unauthenticated bulk length\\r\\n"
+    );
+    let mut stream = connect(port);
+    let ten = b"*10\r\n$4\r\nMGET\r\n"
+        .iter()
+        .copied()
+        .chain(b"$1\r\nk\r\n".repeat(9))
+        .collect::<Vec<u8>>();
+    exchange(&mut stream, &ten, refused.as_bytes());
+    let long = format!("*2\r\n$4\r\nECHO\r\n$16384\r\n{}\r\n", "x".repeat(16_384));
+    exchange(&mut stream, long.as_bytes(), refused.as_bytes());
+    // In one pipeline: nothing runs before the password, everything after it, and the limits go with it.
+    let eleven = [
+        b"*11\r\n$4\r\nMGET\r\n".as_slice(),
+        &b"$1\r\nk\r\n".repeat(10),
+    ]
+    .concat();
+    let pipeline = [
+        b"SET k 1\r\nAUTH wrong\r\nSET k 2\r\nAUTH secret\r\nEXISTS k\r\n".as_slice(),
+        &eleven,
+    ]
+    .concat();
+    let answers = [
+        refused,
+        "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
+        refused,
+        "+OK\r\n:0\r\n*10\r\n",
+        &"$-1\r\n".repeat(10),
+    ]
+    .concat();
+    exchange(&mut stream, &pipeline, answers.as_bytes());
+    // RESET takes the limits back.
+    exchange(&mut stream, b"RESET\r\n", b"+RESET\r\n");
+    stream.write_all(b"*11\r\n").unwrap();
+    let end = read_to_end(&mut stream);
+    assert!(
+        end.starts_with(b"-ERR Protocol error: unauthenticated multibulk length"),
+        "{}",
+        end.escape_ascii()
+    );
+}
+
+#[test]
+fn an_error_is_read_although_the_client_goes_on_sending() {
+    let server = start();
+    let mut stream = connect(server.port());
+    // More than one read of the server's: some of it is never read there.
+    let mut bytes = b"*1\r\n$-7\r\n".to_vec();
+    bytes.resize(1 << 20, b'x');
+    let _ = stream.write_all(&bytes);
+    let mut answer = [0; 5];
+    if let Ok(n) = stream.read(&mut answer) {
+        assert_eq!(&answer[..n], &b"-ERR "[..n]);
+    }
+    still_serves(server.port());
+}
