@@ -66,7 +66,11 @@ impl LatencyMonitor {
 
     /// All events, by name.
     pub fn all(&self) -> Vec<(&'static str, Series)> {
-        self.events.lock().iter().map(|(k, v)| (*k, v.clone())).collect()
+        self.events
+            .lock()
+            .iter()
+            .map(|(k, v)| (*k, v.clone()))
+            .collect()
     }
 
     /// Forgets the events for which `is` holds; how many those are.
@@ -144,7 +148,10 @@ impl Series {
         text.extend(std::iter::repeat_n(' ', self.samples.len()));
         text.push('\n');
         for line in 0..ages.iter().map(String::len).max().unwrap_or(0) {
-            text.extend(ages.iter().map(|age| age[line..].chars().next().unwrap_or(' ')));
+            text.extend(
+                ages.iter()
+                    .map(|age| age[line..].chars().next().unwrap_or(' ')),
+            );
             text.push('\n');
         }
         text
@@ -177,7 +184,10 @@ mod tests {
         }
         let (name, series) = monitor.get(b"command").unwrap();
         assert_eq!((name, series.max_ms), (COMMAND, 7));
-        assert_eq!(series.samples, [Sample { at_s: 10, ms: 7 }, Sample { at_s: 12, ms: 4 }]);
+        assert_eq!(
+            series.samples,
+            [Sample { at_s: 10, ms: 7 }, Sample { at_s: 12, ms: 4 }]
+        );
         for second in 100..500 {
             monitor.add(COMMAND, at(second), 1);
         }
@@ -205,10 +215,21 @@ mod tests {
             samples: [Sample { at_s: 100, ms: 10 }].into(),
             max_ms: 10,
         };
-        assert_eq!(single.plot(at(101)), " \n \n \n_\n \n1\ns\n", "as Redis draws it");
+        assert_eq!(
+            single.plot(at(101)),
+            " \n \n \n_\n \n1\ns\n",
+            "as Redis draws it"
+        );
         // Any numbers.
         let wild = Series {
-            samples: [Sample { at_s: u64::MAX, ms: u64::MAX / 4 }, Sample { at_s: 0, ms: 0 }].into(),
+            samples: [
+                Sample {
+                    at_s: u64::MAX,
+                    ms: u64::MAX / 4,
+                },
+                Sample { at_s: 0, ms: 0 },
+            ]
+            .into(),
             max_ms: 1,
         };
         assert!(wild.plot(at(5)).starts_with("# \n"));

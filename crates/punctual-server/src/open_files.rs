@@ -49,7 +49,10 @@ pub(crate) fn make_room_for(clients: usize, logger: &Logger) -> Result<usize, To
                 logger,
                 "You requested maxclients of {clients} requiring at least {wanted} max file descriptors."
             );
-            log::warning!(logger, "Server can't set maximum open files to {wanted} because of OS error: {e}.");
+            log::warning!(
+                logger,
+                "Server can't set maximum open files to {wanted} because of OS error: {e}."
+            );
             log::warning!(
                 logger,
                 "Current maximum open files is {limit}. maxclients has been reduced to {possible} to compensate for low \

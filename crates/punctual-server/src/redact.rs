@@ -21,7 +21,10 @@ fn secrets(entry: &Entry, args: Args<'_>) -> Vec<usize> {
     match entry.name.as_str() {
         "auth" => (1..args.len()).collect(),
         "hello" => {
-            let auth = args.iter().skip(2).position(|a| a.eq_ignore_ascii_case(b"auth"));
+            let auth = args
+                .iter()
+                .skip(2)
+                .position(|a| a.eq_ignore_ascii_case(b"auth"));
             auth.map_or(Vec::new(), |at| vec![at + 3, at + 4])
         }
         "config|set" => (3..args.len())
@@ -43,10 +46,19 @@ mod tests {
         for (line, shown) in [
             ("AUTH x", "AUTH (redacted)"),
             ("AUTH u x", "AUTH (redacted) (redacted)"),
-            ("HELLO 3 AUTH u x SETNAME n", "HELLO 3 AUTH (redacted) (redacted) SETNAME n"),
+            (
+                "HELLO 3 AUTH u x SETNAME n",
+                "HELLO 3 AUTH (redacted) (redacted) SETNAME n",
+            ),
             ("HELLO 3 SETNAME auth", "HELLO 3 SETNAME auth"),
-            ("CONFIG SET requirepass x port 1", "CONFIG SET requirepass (redacted) port 1"),
-            ("CONFIG SET port 1 MASTERAUTH x", "CONFIG SET port 1 MASTERAUTH (redacted)"),
+            (
+                "CONFIG SET requirepass x port 1",
+                "CONFIG SET requirepass (redacted) port 1",
+            ),
+            (
+                "CONFIG SET port 1 MASTERAUTH x",
+                "CONFIG SET port 1 MASTERAUTH (redacted)",
+            ),
             ("CONFIG SET requirepass", "CONFIG SET requirepass"),
             ("GET auth", "GET auth"),
         ] {
@@ -55,7 +67,9 @@ mod tests {
             let name = args[0].to_ascii_lowercase();
             let entry = TABLE.get(&name).expect(line);
             let entry = entry.subcommand(&args[1]).unwrap_or(entry);
-            let words: Vec<_> = super::redacted(entry, args).map(String::from_utf8_lossy).collect();
+            let words: Vec<_> = super::redacted(entry, args)
+                .map(String::from_utf8_lossy)
+                .collect();
             assert_eq!(words.join(" "), shown);
         }
     }

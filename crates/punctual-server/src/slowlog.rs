@@ -72,7 +72,13 @@ impl SlowLog {
 
     /// The newest `count`.
     pub fn newest(&self, count: usize) -> Vec<SlowEntry> {
-        self.inner.lock().entries.iter().take(count).cloned().collect()
+        self.inner
+            .lock()
+            .entries
+            .iter()
+            .take(count)
+            .cloned()
+            .collect()
     }
 
     /// How many there are.
@@ -93,7 +99,11 @@ impl SlowLog {
 
 /// The first arguments of `count`, and the beginnings of long ones.
 fn cut<'a>(args: impl Iterator<Item = &'a [u8]>, count: usize) -> Vec<Vec<u8>> {
-    let shown = if count > ARGS_MAX { ARGS_MAX - 1 } else { count };
+    let shown = if count > ARGS_MAX {
+        ARGS_MAX - 1
+    } else {
+        count
+    };
     let mut all: Vec<Vec<u8>> = args
         .take(shown)
         .map(|arg| {

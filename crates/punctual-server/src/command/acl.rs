@@ -25,17 +25,24 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             "O(1)",
             "Returns helpful text about the different subcommands.",
         ),
-        ServerCommand::new("whoami", 2, Flags::NOSCRIPT.or(ANY_TIME), Group::Server, who_am_i).doc(
-            "6.0.0",
-            "O(1)",
-            "Returns the user of the connection.",
-        ),
+        ServerCommand::new(
+            "whoami",
+            2,
+            Flags::NOSCRIPT.or(ANY_TIME),
+            Group::Server,
+            who_am_i,
+        )
+        .doc("6.0.0", "O(1)", "Returns the user of the connection."),
     ],
 )
-.doc("6.0.0", "Depends on subcommand.", "A container for access control commands.")];
+.doc(
+    "6.0.0",
+    "Depends on subcommand.",
+    "A container for access control commands.",
+)];
 
 /// Redis's categories, in its order.
-const CATEGORIES: [&str; 21] = [
+pub(super) const CATEGORIES: [&str; 21] = [
     "keyspace",
     "read",
     "write",
@@ -70,7 +77,9 @@ fn cat(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     if args.len() > 3 {
         return Err(super::wrong_form("ACL", args));
     }
-    let known = CATEGORIES.into_iter().find(|c| asked.eq_ignore_ascii_case(c.as_bytes()));
+    let known = CATEGORIES
+        .into_iter()
+        .find(|c| asked.eq_ignore_ascii_case(c.as_bytes()));
     let category =
         known.ok_or_else(|| Error::repeating("ERR Unknown category '", brief(asked), "'"))?;
     let names: Vec<&str> = TABLE
@@ -95,7 +104,10 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         reply,
         "ACL",
         &[
-            ("CAT [<category>]", "List the categories, or the commands of one."),
+            (
+                "CAT [<category>]",
+                "List the categories, or the commands of one.",
+            ),
             ("WHOAMI", "Return the user of this connection."),
         ],
     );

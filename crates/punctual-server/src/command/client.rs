@@ -53,7 +53,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         "Returns helpful text about the different subcommands.",
     ),
     row("id", 2, SELF, id).doc("5.0.0", "O(1)", "Returns the number of the connection."),
-    row("info", 2, SELF, info).doc("6.2.0", "O(1)", "Returns information about the connection."),
+    row("info", 2, SELF, info).tips(&["nondeterministic_output"]).doc("6.2.0", "O(1)", "Returns information about the connection."),
     row("kill", -3, ADMIN, kill)
         .doc("2.4.0", "O(N) where N is the number of client connections", "Closes connections.")
         .history(&[
@@ -64,6 +64,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             ("6.2.0", "`LADDR` option."),
         ]),
     row("list", -2, ADMIN, list)
+        .tips(&["nondeterministic_output"])
         .doc("2.4.0", "O(N) where N is the number of client connections", "Lists the connections.")
         .history(&[
             ("2.8.12", "Added unique client `id` field."),

@@ -14,7 +14,12 @@ use crate::table::{ServerCommand, ServerHandler};
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
 const MOVES: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
 
-const fn row(name: &'static str, arity: i32, flags: Flags, handler: ServerHandler) -> ServerCommand {
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: Flags,
+    handler: ServerHandler,
+) -> ServerCommand {
     ServerCommand::new(name, arity, flags, Group::Server, handler)
 }
 
@@ -66,7 +71,11 @@ fn now(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<()
 fn advance(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let by_ms = milliseconds(&args[2])?;
     let to_ms = call.shared.clock.now().read_ms().checked_add(by_ms);
-    move_to(call, to_ms.filter(|t| *t <= LAST_MS).ok_or(Error::OutOfRange)?, reply)
+    move_to(
+        call,
+        to_ms.filter(|t| *t <= LAST_MS).ok_or(Error::OutOfRange)?,
+        reply,
+    )
 }
 
 fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
@@ -82,7 +91,10 @@ const LAST_MS: u64 = i64::MAX as u64 / 1000;
 
 fn milliseconds(arg: &[u8]) -> Result<u64, Error> {
     let ms = parse_i64(arg).ok_or(Error::NotInteger)?;
-    u64::try_from(ms).ok().filter(|ms| *ms <= LAST_MS).ok_or(Error::OutOfRange)
+    u64::try_from(ms)
+        .ok()
+        .filter(|ms| *ms <= LAST_MS)
+        .ok_or(Error::OutOfRange)
 }
 
 fn move_to(call: &mut Call<'_, '_>, to_ms: u64, reply: &mut Reply<'_>) -> Result<(), Error> {
@@ -102,7 +114,10 @@ fn move_to(call: &mut Call<'_, '_>, to_ms: u64, reply: &mut Reply<'_>) -> Result
     }
     call.shared.clock.set(to);
     // Whoever moves the clock is there at the new time.
-    call.session.info.seen_ms.store(to_ms, std::sync::atomic::Ordering::Relaxed);
+    call.session
+        .info
+        .seen_ms
+        .store(to_ms, std::sync::atomic::Ordering::Relaxed);
     // Idle timeouts live on the loops' own wheels.
     call.shared.order_all(|| Order::ClockMoved);
     reply.int(to_ms as i64);
@@ -115,8 +130,14 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         "CLOCK",
         &[
             ("NOW", "Return the server's clock in unix milliseconds."),
-            ("ADVANCE <milliseconds>", "Move a virtual clock forward and expire what fell due."),
-            ("SET <unix-milliseconds>", "Set a virtual clock, not before its own time."),
+            (
+                "ADVANCE <milliseconds>",
+                "Move a virtual clock forward and expire what fell due.",
+            ),
+            (
+                "SET <unix-milliseconds>",
+                "Set a virtual clock, not before its own time.",
+            ),
         ],
     );
     Ok(())

@@ -5,6 +5,7 @@ use punctual_store::spec::{Flags, Group, Keys};
 use punctual_store::{Error, glob};
 
 use crate::call::Call;
+use crate::command::acl::CATEGORIES;
 use crate::table::{Entry, NOT_KEYS, ServerCommand, ServerHandler, TABLE};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
@@ -41,7 +42,11 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         "O(N) where N is the number of arguments to the command",
         "Finds the keys in a command, and what it does to them.",
     ),
-    row("help", 2, help).doc("5.0.0", "O(1)", "Returns helpful text about the different subcommands."),
+    row("help", 2, help).doc(
+        "5.0.0",
+        "O(1)",
+        "Returns helpful text about the different subcommands.",
+    ),
     row("info", -2, info)
         .tips(ANY_ORDER)
         .doc(
@@ -49,7 +54,10 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             "O(N) where N is the number of commands to look up",
             "Returns information about one, multiple or all commands.",
         )
-        .history(&[("7.0.0", "Allowed to be called with no argument to get info on all commands.")]),
+        .history(&[(
+            "7.0.0",
+            "Allowed to be called with no argument to get info on all commands.",
+        )]),
     row("list", -2, list).tips(ANY_ORDER).doc(
         "7.0.0",
         "O(N) where N is the total number of Redis commands",
@@ -111,7 +119,8 @@ fn describe(entry: &Entry, reply: &mut Reply<'_>) {
     reply.int(first);
     reply.int(last);
     reply.int(step);
-    let categories = row.all_categories();
+    let mut categories = row.all_categories();
+    categories.sort_by_key(|category| CATEGORIES.iter().position(|known| known == category));
     reply.set(categories.len());
     for category in categories {
         reply.simple(format!("@{category}"));
@@ -183,7 +192,10 @@ fn docs(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     let found: Vec<&Entry> = if names.is_empty() {
         TABLE.commands().iter().collect()
     } else {
-        names.iter().filter_map(|name| TABLE.get_full(name)).collect()
+        names
+            .iter()
+            .filter_map(|name| TABLE.get_full(name))
+            .collect()
     };
     document(&found, reply);
     Ok(())
@@ -235,7 +247,10 @@ fn document(entries: &[&Entry], reply: &mut Reply<'_>) {
 }
 
 fn list(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    let is = |i: usize, word: &str| args.get(i).is_some_and(|a| a.eq_ignore_ascii_case(word.as_bytes()));
+    let is = |i: usize, word: &str| {
+        args.get(i)
+            .is_some_and(|a| a.eq_ignore_ascii_case(word.as_bytes()))
+    };
     let wanted: Box<dyn Fn(&Entry) -> bool> = if args.len() == 2 {
         Box::new(|_| true)
     } else if args.len() != 5 || !is(2, "filterby") {
@@ -252,7 +267,11 @@ fn list(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     } else {
         return Err(Error::Syntax);
     };
-    let names: Vec<&str> = TABLE.all().filter(|e| wanted(e)).map(|e| e.name.as_str()).collect();
+    let names: Vec<&str> = TABLE
+        .all()
+        .filter(|e| wanted(e))
+        .map(|e| e.name.as_str())
+        .collect();
     reply.array(names.len());
     for name in names {
         reply.bulk(name.as_bytes());
@@ -265,14 +284,18 @@ fn keys_of(args: Args<'_>) -> Result<(&'static Entry, Vec<usize>), Error> {
     const UNKNOWN: Error = Error::fixed("ERR Invalid command specified");
     let container = TABLE.get(args.at(0)).ok_or(UNKNOWN)?;
     let entry = match args.get(1) {
-        Some(name) if !container.subcommands.is_empty() => container.subcommand(name).ok_or(UNKNOWN)?,
+        Some(name) if !container.subcommands.is_empty() => {
+            container.subcommand(name).ok_or(UNKNOWN)?
+        }
         _ => container,
     };
     if matches!(entry.row.keys, Keys::None) || entry.row.access == NOT_KEYS {
         return Err(Error::fixed("ERR The command has no key arguments"));
     }
     if !entry.row.takes(args.len()) {
-        return Err(Error::fixed("ERR Invalid number of arguments specified for command"));
+        return Err(Error::fixed(
+            "ERR Invalid number of arguments specified for command",
+        ));
     }
     let mut positions = Vec::new();
     entry.row.keys.each(args, &mut |at| positions.push(at));
@@ -292,7 +315,11 @@ fn get_keys(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-fn get_keys_and_flags(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn get_keys_and_flags(
+    _: &mut Call<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let args = args.skip(2);
     let (entry, positions) = keys_of(args)?;
     reply.array(positions.len());
@@ -307,11 +334,19 @@ fn get_keys_and_flags(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_
 /// What a command does to its key number `i`.
 fn access_of(entry: &Entry, args: Args<'_>, i: usize) -> &'static str {
     let access = entry.row.access;
-    let words = access.get(i).or(access.first()).copied().unwrap_or_default();
+    let words = access
+        .get(i)
+        .or(access.first())
+        .copied()
+        .unwrap_or_default();
     if words.ends_with("variable_flags") {
         // SET, which only reads if it has to answer with the value before.
         let gets = args.iter().skip(3).any(|a| a.eq_ignore_ascii_case(b"get"));
-        return if gets { "RW access update" } else { "OW update" };
+        return if gets {
+            "RW access update"
+        } else {
+            "OW update"
+        };
     }
     words
 }
@@ -323,11 +358,26 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         &[
             ("(no subcommand)", "Return details about all commands."),
             ("COUNT", "Return the number of commands."),
-            ("LIST [FILTERBY MODULE|ACLCAT|PATTERN <value>]", "Return the names of commands."),
-            ("INFO [<command-name> ...]", "Return details about these commands, or about all."),
-            ("DOCS [<command-name> ...]", "Return documentation of these commands, or of all."),
-            ("GETKEYS <full-command>", "Return the keys from a full command."),
-            ("GETKEYSANDFLAGS <full-command>", "Return the keys of a full command, and how it uses them."),
+            (
+                "LIST [FILTERBY MODULE|ACLCAT|PATTERN <value>]",
+                "Return the names of commands.",
+            ),
+            (
+                "INFO [<command-name> ...]",
+                "Return details about these commands, or about all.",
+            ),
+            (
+                "DOCS [<command-name> ...]",
+                "Return documentation of these commands, or of all.",
+            ),
+            (
+                "GETKEYS <full-command>",
+                "Return the keys from a full command.",
+            ),
+            (
+                "GETKEYSANDFLAGS <full-command>",
+                "Return the keys of a full command, and how it uses them.",
+            ),
         ],
     );
     Ok(())

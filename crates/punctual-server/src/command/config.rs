@@ -24,20 +24,26 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     Group::Server,
     &[
         row("get", -3, get)
-            .history(&[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")])
+            .history(&[(
+                "7.0.0",
+                "Added the ability to pass multiple pattern parameters in one call",
+            )])
             .doc(
-            "2.0.0",
-            "O(N) when N is the number of configuration parameters provided",
-            "Returns the effective values of configuration parameters.",
-        ),
+                "2.0.0",
+                "O(N) when N is the number of configuration parameters provided",
+                "Returns the effective values of configuration parameters.",
+            ),
         row("set", -4, set)
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-            .history(&[("7.0.0", "Added the ability to set multiple parameters in one call.")])
+            .history(&[(
+                "7.0.0",
+                "Added the ability to set multiple parameters in one call.",
+            )])
             .doc(
-            "2.0.0",
-            "O(N) when N is the number of configuration parameters provided",
-            "Sets configuration parameters in-flight.",
-        ),
+                "2.0.0",
+                "O(N) when N is the number of configuration parameters provided",
+                "Sets configuration parameters in-flight.",
+            ),
         row("rewrite", 2, rewrite).doc(
             "2.8.0",
             "O(1)",
@@ -51,10 +57,18 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             Group::Server,
             help,
         )
-        .doc("5.0.0", "O(1)", "Returns helpful text about the different subcommands."),
+        .doc(
+            "5.0.0",
+            "O(1)",
+            "Returns helpful text about the different subcommands.",
+        ),
     ],
 )
-.doc("2.0.0", "Depends on subcommand.", "A container for server configuration commands.")];
+.doc(
+    "2.0.0",
+    "Depends on subcommand.",
+    "A container for server configuration commands.",
+)];
 
 fn get(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let found = call.shared.config.lock().get(args.skip(2).iter());
@@ -124,9 +138,18 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         reply,
         "CONFIG",
         &[
-            ("GET <pattern>", "Return parameters matching the glob-like <pattern> and their values."),
-            ("SET <directive> <value>", "Set the configuration <directive> to <value>."),
-            ("RESETSTAT", "Reset statistics reported by the INFO command."),
+            (
+                "GET <pattern>",
+                "Return parameters matching the glob-like <pattern> and their values.",
+            ),
+            (
+                "SET <directive> <value>",
+                "Set the configuration <directive> to <value>.",
+            ),
+            (
+                "RESETSTAT",
+                "Reset statistics reported by the INFO command.",
+            ),
             ("REWRITE", "Rewrite the configuration file."),
         ],
     );

@@ -29,7 +29,7 @@ const fn row(
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    row("ping", -1, Flags::FAST, ping).doc("1.0.0", "O(1)", "Answers PONG, or the argument."),
+    row("ping", -1, Flags::FAST, ping).tips(&["request_policy:all_shards", "response_policy:all_succeeded"]).doc("1.0.0", "O(1)", "Answers PONG, or the argument."),
     row("echo", 2, ANY_TIME, echo).doc("1.0.0", "O(1)", "Returns the given string."),
     row("auth", -2, BEFORE_AUTH, auth)
         .doc(

@@ -27,10 +27,19 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     Group::Server,
     debug,
 )
-.doc("1.0.0", "Depends on subcommand.", "Commands for testing the server and its clients.")];
+.doc(
+    "1.0.0",
+    "Depends on subcommand.",
+    "Commands for testing the server and its clients.",
+)];
 
 fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    if !call.shared.settings().debug_command.allows(call.session.info.local) {
+    if !call
+        .shared
+        .settings()
+        .debug_command
+        .allows(call.session.info.local)
+    {
         return Err(Error::fixed(
             "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from \
              a local connection, otherwise you need to set this option in the configuration file, and then restart the \
@@ -40,14 +49,22 @@ fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     match (args[1].to_ascii_lowercase().as_slice(), args.len()) {
         (b"sleep", 3) => sleep(call, args, reply),
         (b"set-active-expire", 3) => set_active_expire(call, args, reply),
-        (b"object", 3..) => return call.turn.run(&DEBUG_OBJECT, call.session.db, false, args, reply),
+        (b"object", 3..) => {
+            return call
+                .turn
+                .run(&DEBUG_OBJECT, call.session.db, false, args, reply);
+        }
         (b"reload", _) => return reload(call, args, reply),
         (b"populate", 3..=5) => return populate(call, args, reply),
         (b"protocol", 3) => return protocol(args, reply),
         (b"error", 3) => {
             // A reply is one line, whatever is in the argument.
             let text = args[2].escape_ascii().to_string();
-            reply.error(if args[2].iter().any(u8::is_ascii_control) { text.as_bytes() } else { &args[2] });
+            reply.error(if args[2].iter().any(u8::is_ascii_control) {
+                text.as_bytes()
+            } else {
+                &args[2]
+            });
         }
         (b"log", 3) => {
             log::warning!(call.shared.logger, "DEBUG LOG: {}", args[2].escape_ascii());
@@ -63,7 +80,9 @@ fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
 /// Stops this event loop for some seconds. Others go on, with the keyspace too: no lock is held meanwhile.
 fn sleep(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
     // As C's `strtod`: what is no number is 0.
-    let seconds = std::str::from_utf8(&args[2]).ok().and_then(|s| s.parse::<f64>().ok());
+    let seconds = std::str::from_utf8(&args[2])
+        .ok()
+        .and_then(|s| s.parse::<f64>().ok());
     let pause = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or(Duration::ZERO);
     call.turn.release();
     std::thread::sleep(pause);
@@ -104,7 +123,8 @@ fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
 fn populate(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let positive = |arg: &[u8]| {
         let number = parse_i64(arg).ok_or(Error::NotInteger)?;
-        usize::try_from(number).map_err(|_| Error::fixed("ERR value is out of range, must be positive"))
+        usize::try_from(number)
+            .map_err(|_| Error::fixed("ERR value is out of range, must be positive"))
     };
     let count = positive(&args[2])?;
     let prefix = args.get(3).unwrap_or(b"key");
@@ -124,7 +144,8 @@ fn populate(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
         let words: OwnedArgs = words.iter().collect();
         out.clear();
         let mut unread = Reply::new(&mut out, Protocol::Resp2);
-        call.turn.run(set, call.session.db, true, words.as_args(), &mut unread)?;
+        call.turn
+            .run(set, call.session.db, true, words.as_args(), &mut unread)?;
     }
     reply.ok();
     Ok(())
@@ -161,7 +182,7 @@ fn protocol(args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
                 reply.bulk(b"key:123");
                 reply.int(90);
             }
-            // Attributes are not real replies, so a well formed reply follows.
+            // Attributes are no reply either.
             reply.bulk(b"Some real reply following the attribute");
         }
         b"push" => {
@@ -171,6 +192,7 @@ fn protocol(args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
             reply.push(2);
             reply.bulk(b"server-cpu-usage");
             reply.int(42);
+            // A push is no reply, so one follows.
             reply.bulk(b"Some real reply following the push reply");
         }
         b"verbatim" => reply.verbatim("txt", b"This is a verbatim\nstring"),
@@ -187,9 +209,15 @@ fn protocol(args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
 }
 
 /// How full the table and the wheel of a database are.
-fn table_stats(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn table_stats(
+    call: &mut Call<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     let db = parse_i64(&args[2]).ok_or(Error::NotInteger)?;
-    let db = usize::try_from(db).ok().filter(|db| *db < call.shared.store.databases());
+    let db = usize::try_from(db)
+        .ok()
+        .filter(|db| *db < call.shared.store.databases());
     let db = db.ok_or(Error::fixed("ERR Out of range database"))?;
     let mut text = String::from("[Table]\n");
     call.turn.lock_all();
@@ -224,9 +252,15 @@ fn help(reply: &mut Reply<'_>) {
         "DEBUG",
         &[
             ("ERROR <string>", "Return <string> as an error."),
-            ("HTSTATS <dbid>", "Return how full the table and the wheel of a database are."),
+            (
+                "HTSTATS <dbid>",
+                "Return how full the table and the wheel of a database are.",
+            ),
             ("LOG <message>", "Write <message> to the server log."),
-            ("OBJECT <key>", "Return where and how the value of <key> is kept."),
+            (
+                "OBJECT <key>",
+                "Return where and how the value of <key> is kept.",
+            ),
             (
                 "POPULATE <count> [<prefix>] [<size>]",
                 "Add keys <prefix>:<number> with values of <size> bytes, unless they exist.",
@@ -235,12 +269,18 @@ fn help(reply: &mut Reply<'_>) {
                 "PROTOCOL <type>",
                 "Return a value of a type: string, integer, double, bignum, null, array, set, map, attrib, push, verbatim, true, false.",
             ),
-            ("RELOAD", "Rebuild all databases from their records, without the keys that are due."),
+            (
+                "RELOAD",
+                "Rebuild all databases from their records, without the keys that are due.",
+            ),
             (
                 "SET-ACTIVE-EXPIRE <0|1>",
                 "Let due keys go by themselves (1), or only when a command meets them (0).",
             ),
-            ("SLEEP <seconds>", "Stop this event loop for <seconds>. Decimals allowed."),
+            (
+                "SLEEP <seconds>",
+                "Stop this event loop for <seconds>. Decimals allowed.",
+            ),
         ],
     );
 }

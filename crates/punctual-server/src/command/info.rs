@@ -32,9 +32,20 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     info,
 )
 .categories(&["dangerous"])
-.tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
-.history(&[("7.0.0", "Added support for taking multiple section arguments.")])
-.doc("1.0.0", "O(1)", "Returns facts and figures about the server.")];
+.tips(&[
+    "nondeterministic_output",
+    "request_policy:all_shards",
+    "response_policy:special",
+])
+.history(&[(
+    "7.0.0",
+    "Added support for taking multiple section arguments.",
+)])
+.doc(
+    "1.0.0",
+    "O(1)",
+    "Returns facts and figures about the server.",
+)];
 
 /// A section: its name, whether plain INFO shows it, whether INFO ALL does, and what writes it.
 type Section = (&'static str, bool, bool, fn(&mut Page<'_, '_>));
@@ -47,11 +58,13 @@ const SECTIONS: &[Section] = &[
     ("stats", true, true, stats),
     ("replication", true, true, replication),
     ("cpu", true, true, cpu),
-    ("modules", true, false, |_| {}),
+    ("modules", true, true, |_| {}),
     ("commandstats", false, true, command_stats),
     ("errorstats", true, true, error_stats),
     ("latencystats", false, true, latency_stats),
-    ("cluster", true, true, |page| page.line("cluster_enabled", 0)),
+    ("cluster", true, true, |page| {
+        page.line("cluster_enabled", 0)
+    }),
     ("keyspace", true, true, keyspace),
     ("timers", true, true, timers),
 ];
@@ -151,7 +164,14 @@ fn server(page: &mut Page<'_, '_>) {
     page.line("io_threads_active", 0);
     page.line("event_loops", shared.mailboxes.len());
     page.line("shards", shared.store.shards());
-    page.line("clock", if shared.clock.is_virtual() { "virtual" } else { "real" });
+    page.line(
+        "clock",
+        if shared.clock.is_virtual() {
+            "virtual"
+        } else {
+            "real"
+        },
+    );
 }
 
 fn clients(page: &mut Page<'_, '_>) {
@@ -189,11 +209,17 @@ fn memory(page: &mut Page<'_, '_>) {
     page.bytes("used_memory", picture.resident);
     page.bytes("used_memory_rss", picture.resident);
     page.bytes("used_memory_peak", picture.peak);
-    page.line("used_memory_peak_perc", format_args!("{:.2}%", picture.peak_percent()));
+    page.line(
+        "used_memory_peak_perc",
+        format_args!("{:.2}%", picture.peak_percent()),
+    );
     page.line("used_memory_overhead", picture.overhead());
     page.line("used_memory_startup", picture.startup);
     page.line("used_memory_dataset", picture.dataset());
-    page.line("used_memory_dataset_perc", format_args!("{:.2}%", picture.dataset_percent()));
+    page.line(
+        "used_memory_dataset_perc",
+        format_args!("{:.2}%", picture.dataset_percent()),
+    );
     page.bytes("total_system_memory", process::total_memory());
     page.bytes("used_memory_lua", 0);
     page.bytes("used_memory_scripts", 0);
@@ -215,7 +241,8 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("active_defrag_running", 0);
     page.line("lazyfree_pending_objects", 0);
     page.line("lazyfreed_objects", 0);
-    let sum = |part: fn(&DbMemory) -> usize| picture.dbs.iter().map(|(.., m)| part(m)).sum::<usize>();
+    let sum =
+        |part: fn(&DbMemory) -> usize| picture.dbs.iter().map(|(.., m)| part(m)).sum::<usize>();
     page.line("mem_records", sum(|m| m.records));
     page.line("mem_index", sum(|m| m.index));
     page.line("mem_timers", sum(|m| m.wheel));
@@ -269,24 +296,45 @@ fn stats(page: &mut Page<'_, '_>) {
     page.line("total_net_output_bytes", page.sum(|s| &s.net_out));
     page.line("total_net_repl_input_bytes", 0);
     page.line("total_net_repl_output_bytes", 0);
-    page.line("instantaneous_input_kbps", format_args!("{:.2}", net_in as f64 / 1024.0));
-    page.line("instantaneous_output_kbps", format_args!("{:.2}", net_out as f64 / 1024.0));
+    page.line(
+        "instantaneous_input_kbps",
+        format_args!("{:.2}", net_in as f64 / 1024.0),
+    );
+    page.line(
+        "instantaneous_output_kbps",
+        format_args!("{:.2}", net_out as f64 / 1024.0),
+    );
     page.line("instantaneous_input_repl_kbps", "0.00");
     page.line("instantaneous_output_repl_kbps", "0.00");
-    page.line("rejected_connections", page.sum(|s| &s.rejected_connections));
+    page.line(
+        "rejected_connections",
+        page.sum(|s| &s.rejected_connections),
+    );
     page.line("sync_full", 0);
     page.line("sync_partial_ok", 0);
     page.line("sync_partial_err", 0);
-    page.line("expired_keys", page.sum(|s| &s.expired) + page.turn.stats.expired);
+    page.line(
+        "expired_keys",
+        page.sum(|s| &s.expired) + page.turn.stats.expired,
+    );
     page.line("expired_stale_perc", "0.00");
     page.line("expired_time_cap_reached_count", 0);
-    page.line("expire_cycle_cpu_milliseconds", page.sum(|s| &s.expiry_nanos) / 1_000_000);
+    page.line(
+        "expire_cycle_cpu_milliseconds",
+        page.sum(|s| &s.expiry_nanos) / 1_000_000,
+    );
     page.line("evicted_keys", 0);
     page.line("evicted_clients", 0);
     page.line("total_eviction_exceeded_time", 0);
     page.line("current_eviction_exceeded_time", 0);
-    page.line("keyspace_hits", page.sum(|s| &s.hits) + page.turn.stats.hits);
-    page.line("keyspace_misses", page.sum(|s| &s.misses) + page.turn.stats.misses);
+    page.line(
+        "keyspace_hits",
+        page.sum(|s| &s.hits) + page.turn.stats.hits,
+    );
+    page.line(
+        "keyspace_misses",
+        page.sum(|s| &s.misses) + page.turn.stats.misses,
+    );
     page.line("pubsub_channels", channels);
     page.line("pubsub_patterns", patterns);
     page.line("pubsubshard_channels", shard_channels);
@@ -302,8 +350,14 @@ fn stats(page: &mut Page<'_, '_>) {
     page.line("total_reads_processed", page.sum(|s| &s.reads));
     page.line("total_writes_processed", page.sum(|s| &s.writes));
     page.line("eventloop_cycles", page.sum(|s| &s.turns));
-    page.line("client_query_buffer_limit_disconnections", page.sum(|s| &s.input_limit_closed));
-    page.line("client_output_buffer_limit_disconnections", page.sum(|s| &s.output_limit_closed));
+    page.line(
+        "client_query_buffer_limit_disconnections",
+        page.sum(|s| &s.input_limit_closed),
+    );
+    page.line(
+        "client_output_buffer_limit_disconnections",
+        page.sum(|s| &s.output_limit_closed),
+    );
 }
 
 fn replication(page: &mut Page<'_, '_>) {
@@ -332,7 +386,11 @@ fn cpu(page: &mut Page<'_, '_>) {
 fn command_stats(page: &mut Page<'_, '_>) {
     for entry in TABLE.all() {
         let sum = |f: fn(&CommandStats) -> &Counter| -> u64 {
-            page.shared.stats.iter().map(|s| f(&s.by_command[entry.id]).get()).sum()
+            page.shared
+                .stats
+                .iter()
+                .map(|s| f(&s.by_command[entry.id]).get())
+                .sum()
         };
         let (calls, nanos) = (sum(|c| &c.calls), sum(|c| &c.nanos));
         let (rejected, failed) = (sum(|c| &c.rejected), sum(|c| &c.failed));
@@ -415,8 +473,14 @@ fn timers(page: &mut Page<'_, '_>) {
     page.line("timers_pending", pending);
     page.line("timers_entries", entries);
     page.line("timers_next_deadline_ms", next.map_or(-1, |at| at as i64));
-    page.line("timers_fired", page.sum(|s| &s.expired) + page.turn.stats.expired);
-    page.line("timers_lateness_usec_mean", format_args!("{:.1}", late.mean()));
+    page.line(
+        "timers_fired",
+        page.sum(|s| &s.expired) + page.turn.stats.expired,
+    );
+    page.line(
+        "timers_lateness_usec_mean",
+        format_args!("{:.1}", late.mean()),
+    );
     for (name, percent) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99_9", 99.9)] {
         page.line(
             &format!("timers_lateness_usec_{name}"),

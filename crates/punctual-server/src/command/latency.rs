@@ -29,7 +29,11 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "latency",
     Group::Server,
     &[
-        row("doctor", 2, doctor).doc("2.8.13", "O(1)", "Returns a report on what was slow, in words."),
+        row("doctor", 2, doctor).doc(
+            "2.8.13",
+            "O(1)",
+            "Returns a report on what was slow, in words.",
+        ),
         row("graph", 3, graph).doc("2.8.13", "O(1)", "Returns a plot of an event's samples."),
         ServerCommand::new("help", 2, ANY_TIME, Group::Server, help).doc(
             "2.8.13",
@@ -45,10 +49,18 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
         row("latest", 2, latest).doc("2.8.13", "O(1)", "Returns the latest sample of each event."),
         row("reset", -2, reset)
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-            .doc("2.8.13", "O(1)", "Forgets the samples of one or more events, or of all."),
+            .doc(
+                "2.8.13",
+                "O(1)",
+                "Forgets the samples of one or more events, or of all.",
+            ),
     ],
 )
-.doc("2.8.13", "Depends on subcommand.", "A container for latency diagnostics commands.")];
+.doc(
+    "2.8.13",
+    "Depends on subcommand.",
+    "A container for latency diagnostics commands.",
+)];
 
 fn latest(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let all = call.shared.latency.all();
@@ -65,7 +77,11 @@ fn latest(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result
 }
 
 fn history(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    let samples = call.shared.latency.get(&args[2]).map_or_else(Default::default, |(_, s)| s.samples);
+    let samples = call
+        .shared
+        .latency
+        .get(&args[2])
+        .map_or_else(Default::default, |(_, s)| s.samples);
     reply.array(samples.len());
     for sample in samples {
         reply.array(2);
@@ -87,7 +103,11 @@ fn reset(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
 
 fn graph(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let Some((event, series)) = call.shared.latency.get(&args[2]) else {
-        return Err(Error::repeating("ERR No samples available for event '", &args[2], "'"));
+        return Err(Error::repeating(
+            "ERR No samples available for event '",
+            &args[2],
+            "'",
+        ));
     };
     let summary = series.summary();
     let text = format!(
@@ -163,7 +183,9 @@ fn histogram(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
     } else {
         // A container stands for its subcommands.
         let found = names.iter().filter_map(|name| TABLE.get_full(name));
-        found.flat_map(|e| std::iter::once(e).chain(&e.subcommands)).collect()
+        found
+            .flat_map(|e| std::iter::once(e).chain(&e.subcommands))
+            .collect()
     };
     let shown: Vec<(&Entry, Distribution)> = asked
         .into_iter()
@@ -199,9 +221,15 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         &[
             ("DOCTOR", "Return a report on what was slow, in words."),
             ("GRAPH <event>", "Return a plot of the samples of <event>."),
-            ("HISTORY <event>", "Return the samples of <event>: unix seconds and milliseconds."),
+            (
+                "HISTORY <event>",
+                "Return the samples of <event>: unix seconds and milliseconds.",
+            ),
             ("LATEST", "Return the latest sample of each event."),
-            ("RESET [<event> ...]", "Forget the samples of these events, or of all."),
+            (
+                "RESET [<event> ...]",
+                "Forget the samples of these events, or of all.",
+            ),
             (
                 "HISTOGRAM [COMMAND ...]",
                 "Return how the durations of these commands, or of all, are distributed.",
@@ -219,7 +247,10 @@ mod tests {
     #[test]
     fn the_report_says_what_is_known() {
         assert!(report(0, &[]).contains("latency-monitor-threshold"));
-        assert_eq!(report(100, &[]), "Nothing has taken 100 ms or more so far.\n");
+        assert_eq!(
+            report(100, &[]),
+            "Nothing has taken 100 ms or more so far.\n"
+        );
         let series = Series {
             samples: [Sample { at_s: 7, ms: 150 }].into(),
             max_ms: 150,

@@ -17,10 +17,16 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     Group::Server,
     lolwut,
 )
-.doc("5.0.0", "O(1)", "Draws the server's clock, and tells its version.")];
+.doc(
+    "5.0.0",
+    "O(1)",
+    "Draws the server's clock, and tells its version.",
+)];
 
 fn lolwut(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    let version = args.get(1).is_some_and(|a| a.eq_ignore_ascii_case(b"version"));
+    let version = args
+        .get(1)
+        .is_some_and(|a| a.eq_ignore_ascii_case(b"version"));
     if let (true, Some(number)) = (version, args.get(2)) {
         parse_i64(number).ok_or(Error::NotInteger)?;
     }

@@ -42,15 +42,31 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             Group::Server,
             help,
         )
-        .doc("4.0.0", "O(1)", "Returns helpful text about the different subcommands."),
-        row("malloc-stats", malloc_stats).doc("4.0.0", ALLOCATOR_COST, "Returns the allocator's own report."),
+        .doc(
+            "4.0.0",
+            "O(1)",
+            "Returns helpful text about the different subcommands.",
+        ),
+        row("malloc-stats", malloc_stats).doc(
+            "4.0.0",
+            ALLOCATOR_COST,
+            "Returns the allocator's own report.",
+        ),
         row("purge", purge)
             .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-            .doc("4.0.0", ALLOCATOR_COST, "Asks the allocator to give back memory."),
+            .doc(
+                "4.0.0",
+                ALLOCATOR_COST,
+                "Asks the allocator to give back memory.",
+            ),
         row("stats", stats).doc("4.0.0", "O(1)", "Tells where the memory is."),
     ],
 )
-.doc("4.0.0", "Depends on subcommand.", "A container for commands about memory.")];
+.doc(
+    "4.0.0",
+    "Depends on subcommand.",
+    "A container for commands about memory.",
+)];
 
 /// Where the memory is, in bytes.
 pub(crate) struct Picture {
@@ -160,7 +176,11 @@ fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     }
     int(reply, "overhead.total", picture.overhead());
     int(reply, "keys.count", keys);
-    int(reply, "keys.bytes-per-key", data.checked_div(keys).unwrap_or(0));
+    int(
+        reply,
+        "keys.bytes-per-key",
+        data.checked_div(keys).unwrap_or(0),
+    );
     int(reply, "dataset.bytes", picture.dataset());
     reply.bulk(b"dataset.percentage");
     reply.double(picture.dataset_percent());
@@ -183,7 +203,9 @@ fn report(picture: &Picture, connected: u64) -> String {
     /// Mean bytes of a client's buffers that are worth a word.
     const LARGE_BUFFERS: u64 = 200 << 10;
     let mut text = String::new();
-    if picture.resident.saturating_sub(picture.startup) < LITTLE && picture.peak < 2 * picture.startup.max(LITTLE) {
+    if picture.resident.saturating_sub(picture.startup) < LITTLE
+        && picture.peak < 2 * picture.startup.max(LITTLE)
+    {
         return "There is little data here: nothing can be said about its memory.\n".to_owned();
     }
     if picture.peak > picture.resident / 2 * 3 {
@@ -242,7 +264,10 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
             ("MALLOC-STATS", "Return the allocator's own report."),
             ("PURGE", "Ask the allocator to give back memory."),
             ("STATS", "Return where the memory is."),
-            ("USAGE <key> [SAMPLES <count>]", "Return the bytes that <key> and its value take."),
+            (
+                "USAGE <key> [SAMPLES <count>]",
+                "Return the bytes that <key> and its value take.",
+            ),
         ],
     );
     Ok(())
@@ -274,7 +299,10 @@ mod tests {
         picture.dbs[0].1 = 1000;
         picture.peak = 400 << 20;
         let text = report(&picture, 2);
-        assert!(text.contains("400.00M") && text.contains("2 clients hold 4.00M"), "{text}");
+        assert!(
+            text.contains("400.00M") && text.contains("2 clients hold 4.00M"),
+            "{text}"
+        );
         assert!(text.contains("1000 keys in room for 1048576"), "{text}");
         picture.resident = 12 << 20;
         picture.peak = picture.resident;

@@ -18,7 +18,11 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     Group::Server,
     monitor,
 )
-.doc("1.0.0", "O(1)", "Shows every command that the server runs, as it runs it.")];
+.doc(
+    "1.0.0",
+    "O(1)",
+    "Shows every command that the server runs, as it runs it.",
+)];
 
 fn monitor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     // As in Redis, asking again is not answered.

@@ -45,6 +45,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     ),
     row("ssubscribe", -2, LISTEN, |c, a, r| subscribe(Kind::Shard, c, a, r))
         .keys(1, -1, 1)
+        .access(&["not_key"])
         .doc(
             "7.0.0",
             "O(N) where N is the number of shard channels to subscribe to.",
@@ -62,6 +63,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     ),
     row("sunsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Shard, c, a, r))
         .keys(1, -1, 1)
+        .access(&["not_key"])
         .doc(
             "7.0.0",
             "O(N) where N is the number of shard channels to unsubscribe.",
@@ -72,7 +74,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
         "Posts a message to a channel.",
     ),
-    row("spublish", 3, SEND, spublish).keys(1, 1, 1).doc(
+    row("spublish", 3, SEND, spublish).keys(1, 1, 1).access(&["not_key"]).doc(
         "7.0.0",
         "O(N) where N is the number of clients subscribed to the receiving shard channel.",
         "Posts a message to a shard channel.",

@@ -48,7 +48,9 @@ fn role(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
 
 fn timeout(arg: &[u8]) -> Result<(), Error> {
     match parse_i64(arg) {
-        None => Err(Error::fixed("ERR timeout is not an integer or out of range")),
+        None => Err(Error::fixed(
+            "ERR timeout is not an integer or out of range",
+        )),
         Some(..0) => Err(Error::fixed("ERR timeout is negative")),
         Some(_) => Ok(()),
     }
@@ -64,7 +66,9 @@ fn wait(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
 
 fn wait_aof(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let local = parse_i64(&args[1]).filter(|n| (0..=1).contains(n));
-    let local = local.ok_or(Error::fixed("ERR value is out of range, must be between 0 and 1"))?;
+    let local = local.ok_or(Error::fixed(
+        "ERR value is out of range, must be between 0 and 1",
+    ))?;
     let replicas = parse_i64(&args[2]).filter(|n| *n >= 0);
     replicas.ok_or(Error::fixed("ERR value is out of range, must be positive"))?;
     timeout(&args[3])?;

@@ -29,9 +29,16 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 .history(&[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")])];
 
 fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
-    let asks = |word: &str| args.iter().skip(1).any(|a| a.eq_ignore_ascii_case(word.as_bytes()));
+    let asks = |word: &str| {
+        args.iter()
+            .skip(1)
+            .any(|a| a.eq_ignore_ascii_case(word.as_bytes()))
+    };
     let known = ["save", "nosave", "now", "force", "abort"];
-    let all_known = args.iter().skip(1).all(|a| known.iter().any(|k| a.eq_ignore_ascii_case(k.as_bytes())));
+    let all_known = args
+        .iter()
+        .skip(1)
+        .all(|a| known.iter().any(|k| a.eq_ignore_ascii_case(k.as_bytes())));
     if !all_known || (asks("save") && asks("nosave")) || (asks("abort") && args.len() > 2) {
         return Err(Error::Syntax);
     }
@@ -42,12 +49,21 @@ fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Resul
     let logger = &call.shared.logger;
     log::warning!(logger, "User requested shutdown...");
     if asks("save") {
-        log::warning!(logger, "Error trying to save the DB: snapshots are not implemented yet");
+        log::warning!(
+            logger,
+            "Error trying to save the DB: snapshots are not implemented yet"
+        );
         if !asks("force") {
-            log::warning!(logger, "Errors trying to shut down the server. Check the logs for more information.");
+            log::warning!(
+                logger,
+                "Errors trying to shut down the server. Check the logs for more information."
+            );
             return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
         }
-        log::warning!(logger, "Error trying to save the DB, but shutdown is forced: exiting anyway.");
+        log::warning!(
+            logger,
+            "Error trying to save the DB, but shutdown is forced: exiting anyway."
+        );
     }
     call.session.closing = true;
     call.shared.stop();

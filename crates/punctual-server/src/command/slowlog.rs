@@ -11,7 +11,13 @@ use crate::table::{ServerCommand, ServerHandler};
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 
 const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCommand {
-    ServerCommand::new(name, arity, Flags::ADMIN.or(ANY_TIME), Group::Server, handler)
+    ServerCommand::new(
+        name,
+        arity,
+        Flags::ADMIN.or(ANY_TIME),
+        Group::Server,
+        handler,
+    )
 }
 
 /// The family's rows.
@@ -26,7 +32,10 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "O(N) where N is the number of entries returned",
                 "Returns the newest entries of the slow log.",
             )
-            .history(&[("4.0.0", "Added client IP address, port and name to the reply.")]),
+            .history(&[(
+                "4.0.0",
+                "Added client IP address, port and name to the reply.",
+            )]),
         ServerCommand::new("help", 2, ANY_TIME, Group::Server, help).doc(
             "6.2.0",
             "O(1)",
@@ -48,7 +57,11 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             ),
     ],
 )
-.doc("2.2.12", "Depends on subcommand.", "A container for slow log commands.")];
+.doc(
+    "2.2.12",
+    "Depends on subcommand.",
+    "A container for slow log commands.",
+)];
 
 /// Entries that GET answers unless told otherwise.
 const COUNT: usize = 10;
@@ -61,7 +74,9 @@ fn get(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
             Some(-1) => usize::MAX,
             Some(count @ 0..) => count as usize,
             _ => {
-                return Err(Error::fixed("ERR count should be greater than or equal to -1"));
+                return Err(Error::fixed(
+                    "ERR count should be greater than or equal to -1",
+                ));
             }
         },
     };

@@ -4,6 +4,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod redis;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -24,7 +26,12 @@ pub struct Wire {
 
 impl Wire {
     pub fn open(server: &Server) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        Self::to(server.port())
+    }
+
+    /// To whatever listens on a port of this machine.
+    pub fn to(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self {

@@ -38,11 +38,10 @@ pub static COMMANDS: &[Command] = &[
         "O(1)",
         "Tells the unix time in milliseconds at which a key goes.",
     ),
-    tell("pttl", pttl).tips(PASSES).doc(
-        "2.6.0",
-        "O(1)",
-        "Tells how many milliseconds a key has left.",
-    ),
+    tell("pttl", pttl)
+        .tips(PASSES)
+        .doc("2.6.0", "O(1)", "Tells how many milliseconds a key has left.")
+        .history(NO_KEY),
     tell("ttl", ttl)
         .tips(PASSES)
         .doc("1.0.0", "O(1)", "Tells how many seconds a key has left.")

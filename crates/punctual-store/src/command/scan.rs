@@ -27,7 +27,8 @@ pub static COMMANDS: &[Command] =
                 "2.8.0",
                 "O(1) a call, O(N) for a whole scan, N being the number of keys in the database.",
                 "Walks through the names of the database's keys, some at each call.",
-            ),
+            )
+            .history(&[("6.0.0", "Option `TYPE`.")]),
     ];
 
 /// Keys that a call looks at unless COUNT says otherwise.

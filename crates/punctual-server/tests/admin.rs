@@ -1,0 +1,640 @@
+//! SLOWLOG, LATENCY, MEMORY, MONITOR, DEBUG and SHUTDOWN, as operators and tools use them.
+
+mod wire;
+
+use std::time::{Duration, Instant};
+
+use punctual_resp::Value;
+use punctual_server::{Builder, Server};
+use wire::redis::Redis;
+use wire::{Wire, eventually};
+
+fn debuggable() -> Builder {
+    Server::builder()
+        .port(0)
+        .option("enable-debug-command", "local")
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    let all = value.as_slice().unwrap_or_else(|| panic!("{value:?}"));
+    all.iter()
+        .map(|v| String::from_utf8_lossy(v.as_bytes().unwrap()).into_owned())
+        .collect()
+}
+
+/// The newest entry of the slow log: number and arguments.
+fn newest(c: &mut Wire) -> (i64, Vec<String>) {
+    let entries = c.ask(&["SLOWLOG", "GET", "1"]);
+    let entry = entries.as_slice().unwrap()[0].as_slice().unwrap();
+    assert_eq!(entry.len(), 6);
+    (entry[0].as_int().unwrap(), strings(&entry[3]))
+}
+
+#[test]
+fn the_slow_log_keeps_what_it_is_asked_to() {
+    let server = Server::builder().port(0).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(&["SLOWLOG LEN", "SLOWLOG GET"], ":0|*0|");
+    c.expect(
+        &[
+            "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 5",
+            "CLIENT SETNAME me",
+            "SET k v",
+        ],
+        "+OK|+OK|+OK|",
+    );
+    assert_eq!(
+        newest(&mut c),
+        (2, vec!["SET".to_owned(), "k".into(), "v".into()])
+    );
+    let entries = c.ask(&["SLOWLOG", "GET", "-1"]);
+    let entries = entries.as_slice().unwrap();
+    assert_eq!(
+        strings(&entries[3].as_slice().unwrap()[3])[..2],
+        ["CONFIG", "SET"]
+    );
+    let set = entries[1].as_slice().unwrap();
+    assert!(set[1].as_int().unwrap() > 1_700_000_000 && set[2].as_int().unwrap() >= 0);
+    assert_eq!(
+        set[4].as_bytes().unwrap(),
+        format!("127.0.0.1:{}", c.port()).as_bytes()
+    );
+    assert_eq!(set[5].as_bytes().unwrap(), b"me");
+    // Long commands and long arguments are cut.
+    let long = "x".repeat(200);
+    let many: Vec<String> = std::iter::once("DEL".to_owned())
+        .chain((0..40).map(|n| n.to_string()))
+        .collect();
+    c.ask(&["GET", &long]);
+    let (_, args) = newest(&mut c);
+    assert_eq!(args[1], format!("{}... (72 more bytes)", "x".repeat(128)));
+    c.ask(&many);
+    let (_, args) = newest(&mut c);
+    assert_eq!(
+        (args.len(), args[31].as_str()),
+        (32, "... (10 more arguments)")
+    );
+    assert_eq!(c.int("SLOWLOG LEN"), 5);
+    c.expect(&["SLOWLOG RESET"], "+OK|");
+    assert_eq!(c.int("SLOWLOG LEN"), 1, "SLOWLOG RESET itself");
+    c.expect(
+        &[
+            "CONFIG SET slowlog-log-slower-than -1",
+            "SLOWLOG RESET",
+            "SLOWLOG LEN",
+        ],
+        "+OK|+OK|:0|",
+    );
+    c.expect(
+        &[
+            "CONFIG SET slowlog-log-slower-than 10000000",
+            "PING",
+            "SLOWLOG LEN",
+        ],
+        "+OK|+PONG|:0|",
+    );
+}
+
+#[test]
+fn secrets_are_in_no_log() {
+    let server = Server::builder().port(0).spawn().unwrap();
+    let mut watcher = Wire::open(&server);
+    watcher.expect(&["MONITOR"], "+OK|");
+    let mut c = Wire::open(&server);
+    c.expect(
+        &[
+            "CONFIG SET slowlog-log-slower-than 0",
+            "CONFIG SET requirepass hunter2 maxmemory 0",
+            "AUTH hunter2",
+            "AUTH default hunter2",
+            "CONFIG SET requirepass ''",
+        ],
+        "+OK|+OK|+OK|+OK|+OK|",
+    );
+    c.text("AUTH default hunter2");
+    c.ask(&["HELLO", "2", "AUTH", "default", "hunter2"]);
+    c.expect(&["SET k v"], "+OK|");
+    let all = format!("{:?}", c.ask(&["SLOWLOG", "GET", "-1"]));
+    let hidden = |text: &str| {
+        !text.contains("hunter2") && !text.contains(&format!("{:?}", b"hunter2".to_vec())[1..20])
+    };
+    assert!(hidden(&all), "{all}");
+    let entries = c.ask(&["SLOWLOG", "GET", "-1"]);
+    let commands: Vec<String> = entries
+        .as_slice()
+        .unwrap()
+        .iter()
+        .map(|e| strings(&e.as_slice().unwrap()[3]).join(" "))
+        .collect();
+    for line in [
+        "CONFIG SET requirepass (redacted) maxmemory 0",
+        "AUTH (redacted)",
+        "AUTH (redacted) (redacted)",
+        "HELLO 2 AUTH (redacted) (redacted)",
+    ] {
+        assert!(commands.iter().any(|c| c == line), "{line}: {commands:?}");
+    }
+    let mut shown = String::new();
+    while !shown.contains("\"SET\"") {
+        shown.push_str(&format!(
+            "{}\n",
+            String::from_utf8_lossy(watcher.value().as_bytes().unwrap())
+        ));
+    }
+    assert!(
+        hidden(&shown) && shown.contains("\"AUTH\" \"(redacted)\" \"(redacted)\""),
+        "{shown}"
+    );
+    assert!(!shown.contains("CONFIG"), "administration is not shown");
+}
+
+#[test]
+fn monitors_see_every_command_as_redis_shows_it() {
+    let redis = Redis::start(&[]);
+    let server = Server::builder().port(0).spawn().unwrap();
+    let mut lines = Vec::new();
+    for port in [redis.port, server.port()] {
+        let (mut watcher, mut c) = (Wire::to(port), Wire::to(port));
+        watcher.expect(&["MONITOR"], "+OK|");
+        for line in [
+            "select 5",
+            "auth a b",
+            "get",
+            "nosuch",
+            "config get port",
+            "command count",
+            "client setname x",
+            "set k '\"q\\x01'",
+            "incrby k x",
+            "slowlog len",
+            "quit",
+        ] {
+            c.send(&[line]);
+            c.value();
+        }
+        c = Wire::to(port);
+        c.ask(&[b"SET".as_slice(), b"\r\n\t\x07\x08\"\\ \x7f\xff\0", b""]);
+        let address = format!("127.0.0.1:{}", c.port());
+        let mut shown = Vec::new();
+        loop {
+            let line = String::from_utf8(watcher.value().as_bytes().unwrap().to_vec()).unwrap();
+            let (stamp, rest) = line.split_once(' ').unwrap();
+            let (seconds, micros) = stamp.split_once('.').unwrap();
+            assert!(seconds.parse::<u64>().unwrap() > 1_700_000_000 && micros.len() == 6);
+            let (source, words) = rest.split_once("] ").unwrap();
+            let (db, from) = source.split_once(' ').unwrap();
+            shown.push(format!("{db} {words}"));
+            assert!(from.starts_with("127.0.0.1:"));
+            if words.starts_with("\"SET\"") {
+                assert_eq!(from, address);
+                break;
+            }
+        }
+        // It is silent when asked again, may not touch data, and goes on.
+        watcher.send(&["MONITOR"]);
+        watcher.expect(&["GET a"], "-ERR Replica can't interact with the keyspace|");
+        c.expect(&["PING"], "+PONG|");
+        assert!(
+            String::from_utf8_lossy(watcher.value().as_bytes().unwrap()).ends_with("] \"PING\"")
+        );
+        lines.push(shown);
+    }
+    assert_eq!(lines[1], lines[0]);
+}
+
+#[test]
+fn monitors_on_other_loops_and_gone_ones() {
+    let server = Server::builder().port(0).threads(2).spawn().unwrap();
+    let mut watchers: Vec<Wire> = (0..4).map(|_| Wire::open(&server)).collect();
+    for w in &mut watchers {
+        w.expect(&["MONITOR"], "+OK|");
+    }
+    let mut c = Wire::open(&server);
+    c.expect(&["PING one"], "$3|one|");
+    drop(watchers.pop());
+    watchers[0].expect(&["RESET"], "");
+    for w in &mut watchers[1..] {
+        assert!(
+            String::from_utf8_lossy(w.value().as_bytes().unwrap()).ends_with("\"PING\" \"one\"")
+        );
+    }
+    for n in 0..200 {
+        c.expect(
+            &[&format!("PING {n}")],
+            &format!("${}|{n}|", n.to_string().len()),
+        );
+    }
+}
+
+#[test]
+fn latency_events_are_recorded_and_told() {
+    let server = debuggable().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &[
+            "DEBUG SLEEP 0.02",
+            "LATENCY LATEST",
+            "LATENCY HISTORY command",
+            "LATENCY RESET",
+        ],
+        "+OK|*0|*0|:0|",
+    );
+    assert!(
+        c.text("LATENCY DOCTOR")
+            .contains("latency-monitor-threshold")
+    );
+    c.expect(&["CONFIG SET latency-monitor-threshold 5"], "+OK|");
+    assert!(
+        c.text("LATENCY DOCTOR")
+            .starts_with("Nothing has taken 5 ms")
+    );
+    c.expect(&["DEBUG SLEEP 0.02", "DEBUG SLEEP 0.01"], "+OK|+OK|");
+    let latest = c.ask(&["LATENCY", "LATEST"]);
+    let command = latest
+        .as_slice()
+        .unwrap()
+        .iter()
+        .map(|e| e.as_slice().unwrap())
+        .find(|e| e[0].as_bytes() == Some(b"command"))
+        .unwrap();
+    assert!(
+        command[3].as_int().unwrap() >= 20 && command[2].as_int().unwrap() >= 10,
+        "{command:?}"
+    );
+    let history = c.ask(&["LATENCY", "HISTORY", "command"]);
+    assert!((1..=2).contains(&history.as_slice().unwrap().len()));
+    let graph = c.text("LATENCY GRAPH command");
+    assert!(
+        graph.starts_with("command - high ") && graph.lines().count() > 6,
+        "{graph}"
+    );
+    assert!(c.text("LATENCY DOCTOR").contains("1. command: "));
+    c.expect_error(
+        "LATENCY GRAPH nothing",
+        "No samples available for event 'nothing'",
+    );
+    assert_eq!(c.int("LATENCY RESET nothing command"), 1);
+    c.expect(&["LATENCY HISTORY command"], "*0|");
+    c.expect_error(
+        "LATENCY SOON",
+        "unknown subcommand 'SOON'. Try LATENCY HELP.",
+    );
+}
+
+#[test]
+fn durations_are_told_by_command() {
+    let server = debuggable()
+        .option("latency-tracking-info-percentiles", "50 100")
+        .threads(2)
+        .spawn()
+        .unwrap();
+    let mut clients: Vec<Wire> = (0..4).map(|_| Wire::open(&server)).collect();
+    for c in &mut clients {
+        for _ in 0..25 {
+            c.expect(&["SET k v"], "+OK|");
+        }
+    }
+    let c = &mut clients[0];
+    c.expect(
+        &["DEBUG SLEEP 0.03", "CONFIG GET port x"],
+        "+OK|*2|$4|port|",
+    );
+    c.value();
+    let all = c.ask(&["LATENCY", "HISTOGRAM", "set", "nosuch", "config", "debug"]);
+    let all = all.as_slice().unwrap();
+    let names: Vec<_> = all
+        .iter()
+        .step_by(2)
+        .map(|n| n.as_bytes().unwrap().to_vec())
+        .collect();
+    assert_eq!(
+        names,
+        [b"set".to_vec(), b"config|get".to_vec(), b"debug".to_vec()]
+    );
+    let set = all[1].as_slice().unwrap();
+    assert_eq!(set[1].as_int(), Some(100));
+    let pairs = set[3].as_slice().unwrap();
+    let counts: Vec<i64> = pairs
+        .iter()
+        .skip(1)
+        .step_by(2)
+        .map(|n| n.as_int().unwrap())
+        .collect();
+    assert!(
+        counts.is_sorted() && counts.last() == Some(&100),
+        "{counts:?}"
+    );
+    let sleeping = all[5].as_slice().unwrap()[3].as_slice().unwrap();
+    assert!(sleeping[0].as_int().unwrap() > 30_000, "{sleeping:?}");
+    let stats = c.text("INFO latencystats");
+    let line = stats.lines().find(|l| l.contains("_debug:")).unwrap();
+    let p100: f64 = line.rsplit_once("p100=").unwrap().1.parse().unwrap();
+    assert!(p100 >= 30_000.0 && line.contains(":p50="), "{line}");
+    c.expect(
+        &[
+            "CONFIG SET latency-tracking no",
+            "CONFIG RESETSTAT",
+            "GET k",
+            "LATENCY HISTOGRAM",
+        ],
+        "+OK|+OK|$1|v|*0|",
+    );
+    assert_eq!(c.text("INFO latencystats"), "# Latencystats\r\n");
+}
+
+#[test]
+fn memory_is_told_by_part() {
+    let server = debuggable().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &[
+            "MEMORY PURGE",
+            "SELECT 2",
+            "DEBUG POPULATE 2000 key 100",
+            "SET k v EX 100",
+            "DBSIZE",
+        ],
+        "+OK|+OK|+OK|+OK|:2001|",
+    );
+    assert!(c.int("MEMORY USAGE key:7") > 160);
+    let stats = c.ask(&["MEMORY", "STATS"]);
+    let stats = stats.as_slice().unwrap();
+    let of = |name: &str| {
+        &stats[stats
+            .iter()
+            .position(|v| v.as_bytes() == Some(name.as_bytes()))
+            .unwrap()
+            + 1]
+    };
+    assert_eq!(of("keys.count").as_int(), Some(2001));
+    let (total, overhead, data) = (
+        of("total.allocated").as_int().unwrap(),
+        of("overhead.total").as_int().unwrap(),
+        of("dataset.bytes").as_int().unwrap(),
+    );
+    assert!(total > 0 && total == overhead + data);
+    assert!(
+        of("db.2").as_slice().unwrap()[1].as_int().unwrap() >= 2001 * 5,
+        "the table of database 2"
+    );
+    assert!(c.text("MEMORY DOCTOR").ends_with('\n'));
+    assert_eq!(
+        c.text("MEMORY MALLOC-STATS"),
+        "Stats not supported for the current allocator"
+    );
+    c.expect_error(
+        "MEMORY NOSUCH",
+        "unknown subcommand 'NOSUCH'. Try MEMORY HELP.",
+    );
+    c.expect_error(
+        "MEMORY STATS x",
+        "wrong number of arguments for 'memory|stats' command",
+    );
+    c.expect_error(
+        "MEMORY USAGE",
+        "wrong number of arguments for 'memory|usage' command",
+    );
+    // In RESP3 a map with numbers in it.
+    c.ask(&["HELLO", "3"]);
+    let Value::Map(pairs) = c.ask(&["MEMORY", "STATS"]) else {
+        panic!("no map")
+    };
+    assert_eq!(pairs.len(), stats.len() / 2);
+}
+
+#[test]
+fn debugging_is_off_unless_allowed() {
+    const REFUSAL: &str = "DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
+    let server = Server::builder().port(0).spawn().unwrap();
+    Wire::open(&server).expect_error("DEBUG SLEEP 0", REFUSAL);
+    Wire::open(&server).expect_error("CONFIG SET enable-debug-command yes", "CONFIG SET failed (possibly related to argument 'enable-debug-command') - can't set immutable config");
+    for permission in ["local", "yes"] {
+        let server = Server::builder()
+            .port(0)
+            .option("enable-debug-command", permission)
+            .spawn()
+            .unwrap();
+        Wire::open(&server).expect(&["DEBUG SLEEP 0"], "+OK|");
+    }
+}
+
+/// The same lines to both, and the same bytes back, in RESP2 and RESP3.
+#[test]
+fn answers_and_errors_are_those_of_redis() {
+    let redis = Redis::start(&["--enable-debug-command", "yes"]);
+    let server = debuggable().spawn().unwrap();
+    let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
+    let types = [
+        "string", "integer", "double", "bignum", "null", "array", "set", "map", "attrib", "push",
+        "verbatim", "true", "false", "nosuch",
+    ];
+    for protocol in ["2", "3"] {
+        for c in [&mut theirs, &mut ours] {
+            c.ask(&["HELLO", protocol]);
+        }
+        let mut lines: Vec<String> = types
+            .iter()
+            .map(|t| format!("DEBUG PROTOCOL {t}"))
+            .collect();
+        lines.extend(
+            [
+                "DEBUG PROTOCOL",
+                "DEBUG",
+                "DEBUG NOSUCH",
+                "DEBUG SLEEP",
+                "DEBUG SLEEP x",
+                "DEBUG SLEEP -1",
+                "DEBUG SLEEP nan",
+                "DEBUG SET-ACTIVE-EXPIRE",
+                "DEBUG SET-ACTIVE-EXPIRE 0",
+                "DEBUG SET-ACTIVE-EXPIRE 1",
+                "DEBUG ERROR",
+                "DEBUG ERROR word",
+                "DEBUG ERROR \"TWO words\"",
+                "DEBUG LOG x",
+                "DEBUG OBJECT",
+                "DEBUG OBJECT nosuch",
+                "DEBUG RELOAD nosuch",
+                "DEBUG HTSTATS 99",
+                "DEBUG POPULATE 10 p 20",
+                "DBSIZE",
+                "STRLEN p:3",
+                "GET p:9",
+                "DEBUG POPULATE 3",
+                "GET key:2",
+                "FLUSHALL",
+                "SLOWLOG GET x",
+                "SLOWLOG GET -2",
+                "SLOWLOG GET 1 2",
+                "SLOWLOG LEN",
+                "SLOWLOG NOSUCH",
+                "SLOWLOG RESET",
+                "LATENCY GRAPH",
+                "LATENCY GRAPH x",
+                "LATENCY HISTORY x",
+                "LATENCY LATEST",
+                "LATENCY RESET a b",
+                "LATENCY HISTOGRAM nosuch",
+                "MEMORY PURGE",
+                "MEMORY NOSUCH",
+                "MONITOR x",
+                "SHUTDOWN NOSUCH",
+                "SHUTDOWN SAVE NOSAVE",
+                "SHUTDOWN ABORT",
+                "SHUTDOWN ABORT NOW",
+                "SHUTDOWN NOW ABORT",
+            ]
+            .map(str::to_owned),
+        );
+        for line in lines {
+            ours.send(&[&line]);
+            theirs.send(&[&line]);
+            assert_eq!(ours.value(), theirs.value(), "RESP{protocol} {line}");
+            if protocol == "3" && line.ends_with(" push") {
+                // A push is no reply: one follows.
+                assert_eq!(ours.value(), theirs.value(), "RESP{protocol} {line}");
+            }
+        }
+    }
+    // An address, a clock and a table of one's own; the rest of the line is the same.
+    for (value, length) in [("7", 2), ("-30000", 3), ("100000", 5), ("abc", 4)] {
+        for c in [&mut theirs, &mut ours] {
+            assert_eq!(c.text(&format!("SET k {value}")), "OK");
+            let line = c.text("DEBUG OBJECT k");
+            assert!(
+                line.starts_with("Value at:0x")
+                    && line.contains(&format!(" serializedlength:{length} lru:")),
+                "{line}"
+            );
+            assert!(line.ends_with(" lru_seconds_idle:0"), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_sleeping_loop_does_not_hold_the_others() {
+    let server = debuggable().threads(2).spawn().unwrap();
+    let mut clients: Vec<Wire> = (0..2).map(|_| Wire::open(&server)).collect();
+    // One loop each.
+    clients[0].expect(&["SET k v"], "+OK|");
+    clients[0].send(&["SET k w", "DEBUG SLEEP 1.5", "PING"]);
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    clients[1].expect(&["GET k", "SET k x", "DBSIZE"], "$1|w|+OK|:1|");
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    clients[0].receive("+OK|+OK|+PONG|");
+}
+
+#[test]
+fn after_a_sleep_it_is_later() {
+    let server = debuggable().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &["SET k v PX 20", "DEBUG SLEEP 0.03", "GET k"],
+        "+OK|+OK|$-1|",
+    );
+}
+
+#[test]
+fn a_reload_keeps_what_is_not_due() {
+    let server = debuggable().virtual_clock().threads(2).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(&["DEBUG SET-ACTIVE-EXPIRE 0"], "+OK|");
+    for n in 0..200 {
+        c.expect(&[&format!("SET {n} {n} PX {}", 1 + n)], "+OK|");
+    }
+    c.int("CLOCK ADVANCE 100");
+    c.expect(
+        &["DEBUG RELOAD", "DBSIZE", "GET 100", "PTTL 100", "GET 99"],
+        "+OK|:100|$3|100|:1|$-1|",
+    );
+    c.expect(&["DEBUG SET-ACTIVE-EXPIRE 1"], "+OK|");
+    c.int("CLOCK ADVANCE 50");
+    c.expect(&["DBSIZE"], ":50|");
+    c.expect_error(
+        "DEBUG RELOAD NOSAVE",
+        "DEBUG RELOAD takes no options here: there are no snapshot files yet",
+    );
+    let stats = c.text("DEBUG HTSTATS 0");
+    let (table, wheel) = stats.split_once("[Wheel]\n").unwrap();
+    let sum = |text: &str, name: &str| -> usize {
+        text.split_whitespace()
+            .filter_map(|w| w.strip_prefix(name)?.parse::<usize>().ok())
+            .sum()
+    };
+    assert_eq!((sum(table, "keys:"), sum(wheel, "deadlines:")), (50, 50));
+}
+
+#[test]
+fn shutting_down_ends_every_connection() {
+    for line in [
+        "SHUTDOWN",
+        "SHUTDOWN NOSAVE",
+        "shutdown nosave now force",
+        "SHUTDOWN SAVE FORCE",
+    ] {
+        let server = Server::builder().port(0).threads(2).spawn().unwrap();
+        let mut others: Vec<Wire> = (0..3).map(|_| Wire::open(&server)).collect();
+        others[0].expect(&["SET k v"], "+OK|");
+        let mut c = Wire::open(&server);
+        c.expect(&["PING", line, "PING"], "+PONG|");
+        assert_eq!(c.ends(), 0, "no reply, and no command after it");
+        for other in &mut others {
+            assert_eq!(other.ends(), 0);
+        }
+        let port = server.port();
+        server.join();
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
+    }
+    let server = Server::builder().port(0).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &["SHUTDOWN SAVE", "PING"],
+        "-ERR Errors trying to SHUTDOWN. Check logs.|+PONG|",
+    );
+}
+
+#[test]
+fn the_clock_face_tells_the_versions() {
+    let server = Server::builder().port(0).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    for line in ["LOLWUT", "LOLWUT VERSION 5 1 2 3", "LOLWUT x"] {
+        let text = c.text(line);
+        assert!(
+            text.contains("Redis ver. 7.2") && text.contains("Punctual "),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn helps_list_what_there_is() {
+    let server = debuggable().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    let listed = c.ask(&["COMMAND", "LIST"]);
+    let names: Vec<String> = strings(&listed);
+    for name in &names {
+        let Some((container, "help")) = name.split_once('|') else {
+            continue;
+        };
+        let lines = strings(&c.ask(&[container, "HELP"]));
+        let subcommands: Vec<&str> = names
+            .iter()
+            .filter_map(|n| n.strip_prefix(container)?.strip_prefix('|'))
+            .collect();
+        for sub in subcommands {
+            let upper = sub.to_uppercase();
+            assert!(
+                lines
+                    .iter()
+                    .any(|l| l.split_whitespace().next() == Some(&upper)),
+                "{container} HELP does not name {upper}"
+            );
+        }
+    }
+    eventually(|| {
+        strings(&c.ask(&["DEBUG", "HELP"]))
+            .iter()
+            .any(|l| l == "RELOAD")
+    });
+}

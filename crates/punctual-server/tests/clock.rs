@@ -1,0 +1,258 @@
+//! A clock that is moved by hand: weeks in milliseconds, and all that depends on time goes with it.
+
+mod wire;
+
+use std::time::Instant;
+
+use punctual_server::Server;
+use wire::{Wire, eventually};
+
+const HOUR_MS: i64 = 3_600_000;
+const DAY_MS: i64 = 24 * HOUR_MS;
+
+fn start() -> Server {
+    Server::builder().port(0).virtual_clock().spawn().unwrap()
+}
+
+fn looped(threads: usize) -> Server {
+    Server::builder()
+        .port(0)
+        .threads(threads)
+        .virtual_clock()
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn thirty_days_pass_in_no_time() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    let begun = Instant::now();
+    let before = c.int("CLOCK NOW");
+    c.expect(
+        &["SET token secret EX 2592000", "TTL token"],
+        "+OK|:2592000|",
+    );
+    assert_eq!(c.int("CLOCK ADVANCE 2591999999"), before + 30 * DAY_MS - 1);
+    c.expect(&["GET token", "PTTL token"], "$6|secret|:1|");
+    c.int("CLOCK ADVANCE 1");
+    c.expect(&["GET token", "PTTL token", "DBSIZE"], "$-1|:-2|:0|");
+    assert!(begun.elapsed().as_secs() < 10);
+    assert!(c.text("INFO stats").contains("\r\nexpired_keys:1\r\n"));
+}
+
+#[test]
+fn time_stands_still_otherwise() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    let before = c.int("CLOCK NOW");
+    c.expect(&["SET k v PX 1"], "+OK|");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    c.expect(&["GET k", "PTTL k"], "$1|v|:1|");
+    assert_eq!(c.int("CLOCK NOW"), before);
+    let (seconds, micros) = (before / 1000, before % 1000 * 1000);
+    let shown = format!(
+        "*2|${}|{seconds}|${}|{micros}|",
+        seconds.to_string().len(),
+        micros.to_string().len()
+    );
+    c.expect(&["TIME"], &shown);
+    // Seconds of the server's log of slow commands are the clock's too.
+    c.expect(
+        &[
+            "CONFIG SET slowlog-log-slower-than 0",
+            "CLOCK ADVANCE 86400000",
+        ],
+        &format!("+OK|:{}|", before + DAY_MS),
+    );
+    let newest = c.ask(&["SLOWLOG", "GET", "1"]);
+    assert_eq!(
+        newest.as_slice().unwrap()[0].as_slice().unwrap()[1].as_int(),
+        Some((before + DAY_MS) / 1000)
+    );
+}
+
+/// What one jump passes is told in deadline order, over all shards and databases, at each key's own deadline.
+fn events_come_in_order(server: &Server) {
+    let mut c = Wire::open(server);
+    c.expect(&["CONFIG SET notify-keyspace-events Ex"], "+OK|");
+    let mut listener = Wire::open(server);
+    listener.expect(
+        &["PSUBSCRIBE __keyevent@*__:expired"],
+        "*3|$10|psubscribe|$22|__keyevent@*__:expired|:1|",
+    );
+    let keys = 500;
+    for n in 0..keys {
+        let (db, after_ms) = (n % 3, 1 + n * 7919 % 10_007);
+        c.expect(
+            &[
+                &format!("SELECT {db}"),
+                &format!("SET {after_ms} v PX {after_ms}"),
+            ],
+            "+OK|+OK|",
+        );
+    }
+    c.int("CLOCK ADVANCE 5000");
+    let passed = (0..keys)
+        .map(|n| 1 + n * 7919 % 10_007)
+        .filter(|after_ms| *after_ms <= 5000);
+    let told = passed.count();
+    let mut before = 0;
+    for _ in 0..told {
+        let message = listener.value();
+        let key = message.as_slice().unwrap()[3].as_bytes().unwrap();
+        let after_ms: u64 = String::from_utf8_lossy(key).parse().unwrap();
+        assert!(
+            after_ms > before && after_ms <= 5000,
+            "{after_ms} after {before}"
+        );
+        before = after_ms;
+    }
+    assert!(told > 200);
+    listener.silent();
+    c.int("CLOCK ADVANCE 5006");
+    c.int("CLOCK ADVANCE 1");
+    for _ in told..keys {
+        listener.value();
+    }
+    for db in 0..3 {
+        c.expect(&[&format!("SELECT {db}"), "DBSIZE"], "+OK|:0|");
+    }
+}
+
+#[test]
+fn events_come_in_order_across_deadlines() {
+    events_come_in_order(&start());
+}
+
+#[test]
+fn events_come_in_order_with_several_loops() {
+    events_come_in_order(&looped(2));
+    events_come_in_order(&looped(4));
+}
+
+/// The advance is over before its reply: whoever asks later, on whichever loop, sees none of what was due.
+#[test]
+fn every_loop_is_there_when_the_clock_has_moved() {
+    let server = looped(3);
+    let mut clients: Vec<Wire> = (0..6).map(|_| Wire::open(&server)).collect();
+    for round in 1..=50_i64 {
+        for n in 0..60 {
+            clients[n % 6].expect(&[&format!("SET {round}:{n} v PX {}", 1 + n)], "+OK|");
+        }
+        let moved = clients[round as usize % 6].int("CLOCK ADVANCE 30");
+        for (i, c) in clients.iter_mut().enumerate() {
+            assert_eq!(c.int("CLOCK NOW"), moved);
+            c.expect(&["DBSIZE"], ":30|");
+            let last = format!("EXISTS {round}:{} {round}:{}", 24 + i, 30 + i);
+            c.expect(&[&last], ":1|");
+        }
+        clients[0].int("CLOCK ADVANCE 30");
+        clients[5].expect(&["DBSIZE"], ":0|");
+    }
+}
+
+#[test]
+fn the_clock_goes_forward_only() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    let now = c.int("CLOCK NOW");
+    assert_eq!(c.int(&format!("CLOCK SET {now}")), now);
+    assert_eq!(c.int(&format!("CLOCK SET {}", now + 5)), now + 5);
+    assert_eq!(c.int("CLOCK ADVANCE 0"), now + 5);
+    c.expect_error(&format!("CLOCK SET {now}"), "the clock cannot go back");
+    c.expect_error("CLOCK ADVANCE -1", "value is out of range");
+    c.expect_error(
+        "CLOCK ADVANCE soon",
+        "value is not an integer or out of range",
+    );
+    c.expect_error("CLOCK ADVANCE 9223372036854775807", "value is out of range");
+    c.expect_error("CLOCK SET 9223372036854775807", "value is out of range");
+    c.expect_error(
+        "CLOCK ADVANCE",
+        "wrong number of arguments for 'clock|advance' command",
+    );
+    c.expect_error("CLOCK BACK", "unknown subcommand 'BACK'. Try CLOCK HELP.");
+    assert_eq!(c.int("CLOCK NOW"), now + 5);
+    // To the end of time, with a key that never gets there and one that does.
+    c.expect(&["SET k v PXAT 9223372036854775"], "+OK|");
+    c.expect(
+        &["CLOCK SET 9223372036854774", "PTTL k"],
+        ":9223372036854774|:1|",
+    );
+    c.expect(&["CLOCK ADVANCE 1", "PTTL k"], ":9223372036854775|:-2|");
+    c.expect(
+        &["CLOCK ADVANCE 1", "PING"],
+        "-ERR value is out of range|+PONG|",
+    );
+    let Some(lines) = c.ask(&["CLOCK", "HELP"]).as_slice().map(<[_]>::len) else {
+        panic!("no list");
+    };
+    assert_eq!(lines, 9);
+}
+
+#[test]
+fn the_real_clock_cannot_be_moved() {
+    let server = Server::builder().port(0).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    const REFUSAL: &str =
+        "the clock is real and cannot be moved; start the server with --clock virtual";
+    c.expect_error("CLOCK ADVANCE 1", REFUSAL);
+    c.expect_error("CLOCK SET 1", REFUSAL);
+    c.expect_error(
+        "CONFIG SET clock virtual",
+        "CONFIG SET failed (possibly related to argument 'clock') - can't set immutable config",
+    );
+    let before = c.int("CLOCK NOW");
+    eventually(|| c.int("CLOCK NOW") > before);
+}
+
+#[test]
+fn the_idle_timeout_goes_by_the_clock() {
+    for threads in [1, 2] {
+        let server = looped(threads);
+        let mut mover = Wire::open(&server);
+        mover.expect(&["CONFIG SET timeout 60"], "+OK|");
+        let mut idle: Vec<Wire> = (0..4).map(|_| Wire::open(&server)).collect();
+        for c in &mut idle {
+            c.expect(&["PING"], "+PONG|");
+        }
+        mover.int("CLOCK ADVANCE 59999");
+        idle[0].expect(&["PING"], "+PONG|");
+        mover.int("CLOCK ADVANCE 1");
+        for c in &mut idle[1..] {
+            assert_eq!(c.ends(), 0);
+        }
+        mover.int("CLOCK ADVANCE 59998");
+        idle[0].expect(&["PING"], "+PONG|");
+        // Whoever moves the clock is not idle, however far.
+        mover.int(&format!("CLOCK ADVANCE {DAY_MS}"));
+        assert_eq!(idle[0].ends(), 0);
+        mover.expect(&["PING"], "+PONG|");
+    }
+}
+
+#[test]
+fn keys_that_must_not_go_by_themselves_wait_for_a_command() {
+    let server = Server::builder()
+        .port(0)
+        .virtual_clock()
+        .option("enable-debug-command", "local")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &[
+            "DEBUG SET-ACTIVE-EXPIRE 0",
+            "SET a v PX 10",
+            "SET b v PX 10",
+        ],
+        "+OK|+OK|+OK|",
+    );
+    c.int("CLOCK ADVANCE 10");
+    assert!(c.text("INFO timers").contains("timers_pending:2"));
+    c.expect(&["GET a"], "$-1|");
+    assert!(c.text("INFO timers").contains("timers_pending:1"));
+    c.expect(&["DEBUG SET-ACTIVE-EXPIRE 1"], "+OK|");
+    eventually(|| c.text("INFO timers").contains("timers_pending:0"));
+}

@@ -1,0 +1,350 @@
+//! COMMAND: what we say of our commands, beside what a real redis-server says of them.
+
+mod wire;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_resp::Value;
+use punctual_server::Server;
+use wire::Wire;
+use wire::redis::Redis;
+
+/// Commands and subcommands of ours that Redis 7.0 does not have.
+const NEW: &[&str] = &[
+    // Ours.
+    "clock",
+    "clock|advance",
+    "clock|help",
+    "clock|now",
+    "clock|set",
+    // Redis 7.2.
+    "client|no-touch",
+    "client|setinfo",
+    "waitaof",
+];
+
+/// What Redis 7.2 says otherwise than the 7.0 we compare with: command, fact, our value, why.
+const CHANGED: &[(&str, &str, &str, &str)] = &[
+    // 7.2 also lets one ask for the keys of a command without arguments, which has none.
+    ("command|getkeys", "arity", "-3", "was -4"),
+    ("command|getkeysandflags", "arity", "-3", "was -4"),
+    // 7.2 sends these to all nodes, and says how to put their answers together.
+    (
+        "randomkey",
+        "tips",
+        "nondeterministic_output request_policy:all_shards response_policy:special",
+        "new in 7.2",
+    ),
+    (
+        "scan",
+        "tips",
+        "nondeterministic_output request_policy:special response_policy:special",
+        "new in 7.2",
+    ),
+];
+
+/// The facts of one command, each as text.
+type Facts = BTreeMap<&'static str, String>;
+
+fn text(value: &Value) -> String {
+    match value.as_bytes() {
+        Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        None => value
+            .as_int()
+            .map_or(format!("{value:?}"), |n| n.to_string()),
+    }
+}
+
+/// Words in any order.
+fn words(value: &Value) -> String {
+    let all: BTreeSet<String> = value.as_slice().unwrap().iter().map(text).collect();
+    all.into_iter().collect::<Vec<_>>().join(" ")
+}
+
+/// Adds what COMMAND INFO says of a command and its subcommands.
+fn collect(info: &Value, all: &mut BTreeMap<String, Facts>) {
+    let parts = info.as_slice().unwrap();
+    assert_eq!(parts.len(), 10);
+    let mut facts = Facts::new();
+    facts.insert("arity", text(&parts[1]));
+    facts.insert("flags", words(&parts[2]));
+    facts.insert(
+        "keys",
+        format!(
+            "{} {} {}",
+            text(&parts[3]),
+            text(&parts[4]),
+            text(&parts[5])
+        ),
+    );
+    facts.insert("categories", words(&parts[6]));
+    facts.insert("tips", words(&parts[7]));
+    // Notes are prose, and the rest of a key specification says how far its keys reach.
+    let specs = parts[8].as_slice().unwrap().iter().map(|spec| {
+        let pairs = spec.as_slice().unwrap();
+        let named: BTreeMap<String, &Value> =
+            pairs.chunks(2).map(|p| (text(&p[0]), &p[1])).collect();
+        format!(
+            "{} {:?} {:?}",
+            words(named["flags"]),
+            named["begin_search"],
+            named["find_keys"]
+        )
+    });
+    facts.insert("key specifications", specs.collect::<Vec<_>>().join("; "));
+    all.insert(text(&parts[0]), facts);
+    for sub in parts[9].as_slice().unwrap() {
+        collect(sub, all);
+    }
+}
+
+fn all_commands(c: &mut Wire) -> BTreeMap<String, Facts> {
+    let mut all = BTreeMap::new();
+    for command in c.ask(&["COMMAND"]).as_slice().unwrap() {
+        collect(command, &mut all);
+    }
+    all
+}
+
+#[test]
+fn every_row_says_what_redis_says() {
+    let redis = Redis::start(&[]);
+    let server = Server::builder().port(0).spawn().unwrap();
+    let (ours, theirs) = (
+        all_commands(&mut Wire::open(&server)),
+        all_commands(&mut Wire::to(redis.port)),
+    );
+    let mut differences = Vec::new();
+    for (name, facts) in &ours {
+        let Some(known) = theirs.get(name) else {
+            assert!(NEW.contains(&name.as_str()), "{name} is not in Redis 7.0");
+            continue;
+        };
+        for (fact, value) in facts {
+            let changed = CHANGED.iter().find(|(n, f, ..)| n == name && f == fact);
+            let expected = changed.map_or(known[fact].as_str(), |(_, _, value, _)| value);
+            if value != expected {
+                differences.push(format!(
+                    "{name}, {fact}: {value:?}, and Redis says {expected:?}"
+                ));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{differences:#?}");
+    for name in NEW {
+        assert!(
+            ours.contains_key(*name) && !theirs.contains_key(*name),
+            "{name}"
+        );
+    }
+}
+
+/// COMMAND DOCS as maps, subcommands in them.
+fn documents(c: &mut Wire) -> BTreeMap<String, BTreeMap<String, Value>> {
+    fn gather(docs: &Value, all: &mut BTreeMap<String, BTreeMap<String, Value>>) {
+        for pair in docs.as_slice().unwrap().chunks(2) {
+            let fields: BTreeMap<String, Value> = pair[1]
+                .as_slice()
+                .unwrap()
+                .chunks(2)
+                .map(|f| (text(&f[0]), f[1].clone()))
+                .collect();
+            if let Some(subcommands) = fields.get("subcommands") {
+                gather(subcommands, all);
+            }
+            all.insert(text(&pair[0]), fields);
+        }
+    }
+    let mut all = BTreeMap::new();
+    gather(&c.ask(&["COMMAND", "DOCS"]), &mut all);
+    all
+}
+
+#[test]
+fn every_command_is_documented() {
+    /// What 7.2 tells otherwise than 7.0, and what we do not tell: command, field, why.
+    const OTHERWISE: &[(&str, &str, &str)] = &[
+        (
+            "wait",
+            "group",
+            "generic in Redis, but of the ACL category of connections",
+        ),
+        ("debug", "doc_flags", "`syscmd`, which we have no use for"),
+        (
+            "client|pause",
+            "since",
+            "7.2 names the release, not the development version",
+        ),
+        ("quit", "deprecated_since", "new in 7.2"),
+        ("quit", "replaced_by", "new in 7.2"),
+        ("quit", "doc_flags", "new in 7.2"),
+        ("setnx", "deprecated_since", "new in 7.2"),
+        ("setnx", "replaced_by", "new in 7.2"),
+        ("setnx", "doc_flags", "new in 7.2"),
+        ("setex", "deprecated_since", "new in 7.2"),
+        ("setex", "replaced_by", "new in 7.2"),
+        ("setex", "doc_flags", "new in 7.2"),
+        ("psetex", "deprecated_since", "new in 7.2"),
+        ("psetex", "replaced_by", "new in 7.2"),
+        ("psetex", "doc_flags", "new in 7.2"),
+    ];
+    let redis = Redis::start(&[]);
+    let server = Server::builder().port(0).spawn().unwrap();
+    let (ours, theirs) = (
+        documents(&mut Wire::open(&server)),
+        documents(&mut Wire::to(redis.port)),
+    );
+    let mut differences = Vec::new();
+    for (name, fields) in &ours {
+        for field in ["summary", "complexity", "since", "group"] {
+            assert!(!text(&fields[field]).is_empty(), "{name}: no {field}");
+        }
+        let Some(known) = theirs.get(name) else {
+            continue;
+        };
+        for field in [
+            "since",
+            "group",
+            "deprecated_since",
+            "replaced_by",
+            "doc_flags",
+        ] {
+            let otherwise = OTHERWISE.iter().any(|(n, f, _)| n == name && *f == field);
+            if otherwise == (fields.get(field) == known.get(field)) {
+                differences.push(format!(
+                    "{name}, {field}: {:?} and {:?}",
+                    fields.get(field),
+                    known.get(field)
+                ));
+            }
+        }
+        // The versions that changed it, not the words.
+        let versions = |fields: &BTreeMap<String, Value>| -> Vec<String> {
+            let history = fields
+                .get("history")
+                .and_then(Value::as_slice)
+                .unwrap_or_default();
+            history
+                .iter()
+                .map(|h| text(&h.as_slice().unwrap()[0]))
+                .filter(|v| !v.starts_with("7.2"))
+                .collect()
+        };
+        if versions(fields) != versions(known) {
+            differences.push(format!(
+                "{name}, history: {:?} and {:?}",
+                versions(fields),
+                versions(known)
+            ));
+        }
+    }
+    assert!(differences.is_empty(), "{differences:#?}");
+    let server_side = &ours["config"]["subcommands"];
+    assert_eq!(
+        server_side.as_slice().unwrap().len(),
+        10,
+        "five subcommands with their documents"
+    );
+}
+
+/// The same lines to both, and the same bytes back.
+#[test]
+fn answers_and_errors_are_those_of_redis() {
+    let redis = Redis::start(&[]);
+    let server = Server::builder().port(0).spawn().unwrap();
+    let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
+    for protocol in ["", "HELLO 3"] {
+        if !protocol.is_empty() {
+            for c in [&mut theirs, &mut ours] {
+                c.send(&[protocol]);
+                c.value();
+            }
+        }
+        for line in [
+            "COMMAND INFO get",
+            "COMMAND INFO GET nosuch mget",
+            "COMMAND INFO object|encoding object|nosuch nosuch|x",
+            "COMMAND INFO rename copy lcs mset del ttl ssubscribe client|list",
+            "COMMAND DOCS nosuch",
+            "COMMAND COUNT x",
+            "COMMAND NOSUCH",
+            "COMMAND GETKEYS",
+            "COMMAND GETKEYS SET a b",
+            "COMMAND GETKEYS MSET a 1 b 2 c 3",
+            "COMMAND GETKEYS MSET a",
+            "COMMAND GETKEYS NOSUCH a b",
+            "COMMAND GETKEYS PING a",
+            "COMMAND GETKEYS GET a b",
+            "COMMAND GETKEYS OBJECT ENCODING k",
+            "COMMAND GETKEYS CONFIG GET k",
+            "COMMAND GETKEYS MEMORY USAGE k",
+            "COMMAND GETKEYS LCS a b",
+            "COMMAND GETKEYSANDFLAGS SET a b",
+            "COMMAND GETKEYSANDFLAGS SET a b GET",
+            "COMMAND GETKEYSANDFLAGS SET a b NX GET EX 10",
+            "COMMAND GETKEYSANDFLAGS MSET a 1 b 2",
+            "COMMAND GETKEYSANDFLAGS COPY a b",
+            "COMMAND GETKEYSANDFLAGS RENAMENX a b",
+            "COMMAND GETKEYSANDFLAGS DEL a b c",
+            "COMMAND GETKEYSANDFLAGS PING x",
+            "COMMAND LIST FILTERBY",
+            "COMMAND LIST FILTERBY x y",
+            "COMMAND LIST FILTERBY MODULE",
+            "COMMAND LIST FILTERBY MODULE x",
+            "COMMAND LIST FILTERBY ACLCAT nosuch",
+            "COMMAND LIST FILTERBY PATTERN nosuch*",
+            "COMMAND LIST FILTERBY PATTERN DBSIZ?",
+            "COMMAND LIST FILTERBY PATTERN a b",
+            "ACL CAT",
+            "ACL CAT nosuch",
+            "ACL CAT a b",
+            "ACL WHOAMI",
+            "ACL NOSUCH",
+            "ROLE",
+            "ROLE x",
+            "WAIT 0 0",
+            "WAIT 0 -1",
+            "WAIT x 0",
+            "WAIT 0 x",
+            "LOLWUT VERSION x",
+        ] {
+            ours.send(&[line]);
+            theirs.send(&[line]);
+            assert_eq!(ours.value(), theirs.value(), "{protocol} {line}");
+        }
+    }
+}
+
+#[test]
+fn lists_and_categories_agree_with_the_rows() {
+    let redis = Redis::start(&[]);
+    let server = Server::builder().port(0).spawn().unwrap();
+    let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
+    let names = |c: &mut Wire, line: &str| -> BTreeSet<String> {
+        let parts: Vec<&str> = line.split(' ').collect();
+        c.ask(&parts).as_slice().unwrap().iter().map(text).collect()
+    };
+    let all = names(&mut ours, "COMMAND LIST");
+    let top = all.iter().filter(|name| !name.contains('|')).count();
+    assert_eq!(ours.int("COMMAND COUNT"), top as i64);
+    for line in [
+        "COMMAND LIST FILTERBY ACLCAT DANGEROUS",
+        "COMMAND LIST FILTERBY ACLCAT fast",
+        "COMMAND LIST FILTERBY ACLCAT string",
+        "COMMAND LIST FILTERBY PATTERN m*",
+        "COMMAND LIST FILTERBY PATTERN CONFIG|*",
+        "ACL CAT keyspace",
+        "ACL CAT Connection",
+        "ACL CAT pubsub",
+        "ACL CAT geo",
+    ] {
+        let (ours, theirs) = (names(&mut ours, line), names(&mut theirs, line));
+        let expected: BTreeSet<String> = theirs.intersection(&all).cloned().collect();
+        let known: BTreeSet<String> = ours
+            .iter()
+            .filter(|n| !NEW.contains(&n.as_str()))
+            .cloned()
+            .collect();
+        assert_eq!(known, expected, "{line}");
+    }
+}

@@ -1,0 +1,387 @@
+//! CONFIG SET takes effect while the server runs, and the program reads its configuration as Redis's users expect.
+
+mod wire;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Output, Stdio};
+
+use punctual_server::Server;
+use punctual_server::log::{Level, Logger};
+use wire::{Wire, eventually};
+
+fn start() -> Server {
+    Server::builder().port(0).spawn().unwrap()
+}
+
+#[test]
+fn maxclients_holds_at_once() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    let mut second = Wire::open(&server);
+    second.expect(&["PING"], "+PONG|");
+    c.expect(&["CONFIG SET maxclients 2"], "+OK|");
+    Wire::open(&server).receive("-ERR max number of clients reached|");
+    c.expect(&["CONFIG SET maxclients 3"], "+OK|");
+    let mut third = Wire::open(&server);
+    third.expect(&["PING"], "+PONG|");
+    Wire::open(&server).receive("-ERR max number of clients reached|");
+    // Those who are in stay in.
+    c.expect(&["CONFIG SET maxclients 1"], "+OK|");
+    third.expect(&["PING"], "+PONG|");
+    assert!(c.text("INFO stats").contains("rejected_connections:2\r\n"));
+    let refusal = c.text("CONFIG SET maxclients 4000000000");
+    let prefix = "ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system is not able to handle the specified number of clients, try with ";
+    let possible = refusal
+        .strip_prefix(prefix)
+        .unwrap_or_else(|| panic!("{refusal}"));
+    c.expect(&["CONFIG GET maxclients"], "*2|$10|maxclients|$1|1|");
+    c.expect(&[&format!("CONFIG SET maxclients {possible}")], "+OK|");
+}
+
+#[test]
+fn timeout_and_notifications_hold_at_once() {
+    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    let mut idle = Wire::open(&server);
+    idle.expect(&["PING"], "+PONG|");
+    c.int("CLOCK ADVANCE 100000");
+    idle.expect(&["PING"], "+PONG|");
+    c.expect(&["CONFIG SET timeout 10"], "+OK|");
+    c.int("CLOCK ADVANCE 10000");
+    assert_eq!(idle.ends(), 0);
+    let mut listener = Wire::open(&server);
+    listener.expect(
+        &["SUBSCRIBE __keyevent@0__:set"],
+        "*3|$9|subscribe|$18|__keyevent@0__:set|:1|",
+    );
+    // Also for commands that came together with the change.
+    c.expect(
+        &[
+            "SET a 1",
+            "CONFIG SET notify-keyspace-events E$",
+            "SET b 1",
+            "CONFIG SET notify-keyspace-events ''",
+            "SET c 1",
+        ],
+        "+OK|+OK|+OK|+OK|+OK|",
+    );
+    listener.receive("*3|$7|message|$18|__keyevent@0__:set|$1|b|");
+    listener.silent();
+}
+
+#[test]
+fn a_password_holds_for_new_clients() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    c.expect(&["CONFIG SET requirepass abc"], "+OK|");
+    c.expect(&["PING"], "+PONG|");
+    let mut new = Wire::open(&server);
+    new.expect(&["PING", "AUTH x", "AUTH abc", "PING"], "-NOAUTH Authentication required.|-WRONGPASS invalid username-password pair or user is disabled.|+OK|+PONG|");
+    c.expect(&["CONFIG SET requirepass ''"], "+OK|");
+    Wire::open(&server).expect(&["PING"], "+PONG|");
+}
+
+#[test]
+fn another_port_and_back() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    let refusal = format!("CONFIG SET port {port}");
+    assert!(
+        c.text(&refusal)
+            .ends_with("Unable to listen on this port. Please check server logs.")
+    );
+    Wire::open(&server).expect(&["PING"], "+PONG|");
+    drop(free);
+    c.expect(&[&format!("CONFIG SET port {port}")], "+OK|");
+    eventually(|| TcpStream::connect(("127.0.0.1", server.port())).is_err());
+    Wire::to(port).expect(&["PING"], "+PONG|");
+    c.expect(&["PING"], "+PONG|");
+    assert!(
+        c.text("INFO server")
+            .contains(&format!("tcp_port:{port}\r\n"))
+    );
+}
+
+#[test]
+fn output_limits_hold_at_once() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &["CONFIG SET client-output-buffer-limit 'pubsub 100000 0 0'"],
+        "+OK|",
+    );
+    let mut listener = Wire::open(&server);
+    listener.expect(&["SUBSCRIBE ch"], "*3|$9|subscribe|$2|ch|:1|");
+    let message = "x".repeat(50_000);
+    // Nobody reads: the kernel's buffers fill, then ours, then it is cut off.
+    eventually(|| c.ask(&["PUBLISH", "ch", &message]).as_int() == Some(0));
+    assert!(
+        c.text("INFO stats")
+            .contains("client_output_buffer_limit_disconnections:1\r\n")
+    );
+}
+
+#[test]
+fn several_at_once_or_none() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    c.expect_error("CONFIG SET timeout 5 maxclients x", "CONFIG SET failed (possibly related to argument 'maxclients') - argument couldn't be parsed into an integer");
+    c.expect(&["CONFIG GET timeout"], "*2|$7|timeout|$1|0|");
+    c.expect(
+        &[
+            "CONFIG SET timeout 5 loglevel debug",
+            "CONFIG GET timeout loglevel",
+        ],
+        "+OK|*4|$7|timeout|$1|5|$8|loglevel|$5|debug|",
+    );
+    c.expect_error(
+        "CONFIG SET timeout",
+        "wrong number of arguments for 'config|set' command",
+    );
+    c.expect_error(
+        "CONFIG SET timeout 1 loglevel",
+        "wrong number of arguments for 'config|set' command",
+    );
+    c.expect_error(
+        "CONFIG SET nosuch 1",
+        "Unknown option or number of arguments for CONFIG SET - 'nosuch'",
+    );
+    c.expect_error(
+        "CONFIG REWRITE",
+        "The server is running without a config file",
+    );
+    c.expect_error(
+        "CONFIG NOSUCH",
+        "unknown subcommand 'NOSUCH'. Try CONFIG HELP.",
+    );
+    c.expect(&["HELLO 3"], "");
+    c.value();
+    c.expect(&["CONFIG GET timeout"], "%1|$7|timeout|$1|5|");
+}
+
+#[test]
+fn the_log_level_holds_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let logger = Logger::file(Level::Notice, &path).unwrap();
+    let server = Server::builder()
+        .port(0)
+        .option("enable-debug-command", "yes")
+        .logger(logger)
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &[
+            "DEBUG LOG one",
+            "CONFIG SET loglevel warning",
+            "DEBUG LOG two",
+        ],
+        "+OK|+OK|+OK|",
+    );
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        text.contains(" * Ready to accept connections tcp\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains(" # DEBUG LOG: one\n") && text.contains(" # DEBUG LOG: two\n"),
+        "{text}"
+    );
+}
+
+/// The program with these arguments, on a port of its own, `input` on its standard input.
+fn punctual(args: &[&str], input: &str) -> Child {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may not read its input at all, or end before it has.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child
+}
+
+/// What it says before it gives up.
+fn refusal(args: &[&str], input: &str) -> String {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = punctual(args, input).wait_with_output().unwrap();
+    assert_eq!(
+        status.code(),
+        Some(1),
+        "{}",
+        String::from_utf8_lossy(&stdout)
+    );
+    String::from_utf8(stderr).unwrap()
+}
+
+#[test]
+fn wrong_configurations_are_refused_with_their_place() {
+    let text = refusal(&["--port", "abc"], "");
+    assert!(text.contains("*** FATAL CONFIG FILE ERROR"), "{text}");
+    assert!(
+        text.contains("at --port\n>>> 'port \"abc\"'\nargument couldn't be parsed into an integer"),
+        "{text}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("redis.conf");
+    std::fs::write(&path, "# first\nport 0\nmaxclient 5\n").unwrap();
+    let text = refusal(&[path.to_str().unwrap()], "");
+    assert!(
+        text.contains(&format!(
+            "at line 3 of {}\n>>> 'maxclient 5'\n",
+            path.display()
+        )),
+        "{text}"
+    );
+    assert!(text.contains("did you mean 'maxclients'?"), "{text}");
+    let text = refusal(&["-"], "port 0\nloglevel loud\n");
+    assert!(text.contains("at line 2 of standard input\n>>> 'loglevel loud'\nargument(s) must be one of the following: "), "{text}");
+    let text = refusal(&["/nowhere/redis.conf"], "");
+    assert_eq!(
+        text,
+        "Fatal error, can't open config file '/nowhere/redis.conf': No such file or directory\n"
+    );
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let text = refusal(&["--port", &port, "--bind", "127.0.0.1"], "");
+    assert!(
+        text.contains("Could not create server TCP listening socket 127.0.0.1:")
+            && text.contains("in use"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_program_from_start_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let (conf, pidfile) = (folder.path().join("redis.conf"), folder.path().join("pid"));
+    std::fs::write(
+        &conf,
+        format!(
+            "port {port}\nbind 127.0.0.1\npidfile {}\ntimeout 100\n",
+            pidfile.display()
+        ),
+    )
+    .unwrap();
+    let mut child = punctual(
+        &[conf.to_str().unwrap(), "--timeout", "300", "-"],
+        "maxclients 77\n",
+    );
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut log = Vec::new();
+    for line in lines.by_ref() {
+        let line = line.unwrap();
+        let ready = line.contains("Ready to accept connections tcp");
+        log.push(line);
+        if ready {
+            break;
+        }
+    }
+    let id = child.id();
+    assert!(
+        log[0].starts_with(&format!("{id}:C "))
+            && log[0].ends_with(" * oO0OoO0OoO0Oo Punctual is starting oO0OoO0OoO0Oo"),
+        "{log:?}"
+    );
+    assert!(
+        log.iter()
+            .any(|l| l.ends_with(&format!("pid={id}, just started"))),
+        "{log:?}"
+    );
+    assert!(
+        log.iter().any(|l| l.ends_with("Configuration loaded")),
+        "{log:?}"
+    );
+    assert!(
+        log.iter().any(|l| l.contains(&format!("{id}:M "))
+            && l.contains(&format!("Running mode=standalone, port={port}"))),
+        "{log:?}"
+    );
+    eventually(|| std::fs::read_to_string(&pidfile).is_ok_and(|t| t == format!("{id}\n")));
+    let mut c = Wire::to(port);
+    c.expect(
+        &["CONFIG GET timeout", "CONFIG GET maxclients"],
+        "*2|$7|timeout|$3|300|*2|$10|maxclients|$2|77|",
+    );
+    // What was changed goes into the file, and the file is read again.
+    c.expect(&["CONFIG SET timeout 55", "CONFIG REWRITE"], "+OK|+OK|");
+    assert!(
+        std::fs::read_to_string(&conf)
+            .unwrap()
+            .contains("\ntimeout 55\n")
+    );
+    c.send(&["SHUTDOWN NOSAVE"]);
+    assert_eq!(c.ends(), 0);
+    assert!(child.wait().unwrap().success());
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(
+        rest.iter()
+            .any(|l| l.ends_with(" # User requested shutdown...")),
+        "{rest:?}"
+    );
+    assert!(
+        rest.last()
+            .unwrap()
+            .ends_with(" # Punctual is now ready to exit, bye bye..."),
+        "{rest:?}"
+    );
+    assert!(!pidfile.exists());
+}
+
+#[test]
+fn a_low_limit_of_open_files_lowers_maxclients() {
+    let script = format!(
+        "ulimit -n 200; exec {} --port 0 --unixsocket s --maxclients 5000",
+        env!("CARGO_BIN_EXE_punctual")
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let mut log = Vec::new();
+    for line in lines.by_ref() {
+        let ready = line.contains("Ready to accept connections unix");
+        log.push(line);
+        if ready {
+            break;
+        }
+    }
+    let mut socket = std::os::unix::net::UnixStream::connect(folder.path().join("s")).unwrap();
+    socket
+        .write_all(b"CONFIG GET maxclients\r\nSHUTDOWN\r\n")
+        .unwrap();
+    let mut reply = String::new();
+    socket.read_to_string(&mut reply).unwrap();
+    assert!(child.wait().unwrap().success());
+    // Root may raise the limit; others are told what was done instead.
+    if log.iter().any(|l| {
+        l.contains("Increased maximum number of open files to 5032 (it was originally set to 200).")
+    }) {
+        assert!(reply.ends_with("\r\n5000\r\n"), "{reply}");
+    } else {
+        assert!(
+            log.iter().any(|l| l
+                .contains("Current maximum open files is 200. maxclients has been reduced to 168")),
+            "{log:?}"
+        );
+        assert!(reply.ends_with("\r\n168\r\n"), "{reply}");
+    }
+}

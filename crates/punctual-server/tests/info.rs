@@ -1,0 +1,345 @@
+//! INFO: every line can be read, and nothing that tools read of Redis is missing.
+
+mod wire;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_server::Server;
+use wire::redis::Redis;
+use wire::{Wire, eventually};
+
+/// Fields of Redis that we leave out, by section, each group with its reason.
+const LEFT_OUT: &[(&str, &[&str])] = &[
+    // How Redis was compiled.
+    (
+        "Server",
+        &["redis_build_id", "atomicvar_api", "gcc_version"],
+    ),
+    // What jemalloc counts; mimalloc does not.
+    (
+        "Memory",
+        &[
+            "allocator_allocated",
+            "allocator_active",
+            "allocator_resident",
+            "allocator_frag_ratio",
+            "allocator_frag_bytes",
+            "allocator_rss_ratio",
+            "allocator_rss_bytes",
+            "rss_overhead_ratio",
+            "rss_overhead_bytes",
+        ],
+    ),
+    // What a script engine would take.
+    (
+        "Memory",
+        &[
+            "used_memory_vm_eval",
+            "used_memory_scripts_eval",
+            "used_memory_vm_functions",
+            "used_memory_vm_total",
+            "used_memory_vm_total_human",
+            "used_memory_functions",
+        ],
+    ),
+    // Progress of forks: there are none.
+    (
+        "Persistence",
+        &[
+            "current_cow_peak",
+            "current_cow_size",
+            "current_cow_size_age",
+            "current_fork_perc",
+            "current_save_keys_processed",
+            "current_save_keys_total",
+            "module_fork_in_progress",
+            "module_fork_last_cow_size",
+        ],
+    ),
+    // Active defragmentation, restored dumps and input/output threads: there are none.
+    (
+        "Stats",
+        &[
+            "active_defrag_hits",
+            "active_defrag_misses",
+            "active_defrag_key_hits",
+            "active_defrag_key_misses",
+            "total_active_defrag_time",
+            "current_active_defrag_time",
+            "dump_payload_sanitizations",
+            "io_threaded_reads_processed",
+            "io_threaded_writes_processed",
+            "reply_buffer_shrinks",
+            "reply_buffer_expands",
+        ],
+    ),
+    // All loops are main threads.
+    (
+        "CPU",
+        &["used_cpu_sys_main_thread", "used_cpu_user_main_thread"],
+    ),
+];
+
+/// Sections by title, fields by name. Fails on any line that tools could not read.
+fn parse(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
+    let mut sections: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    let mut title = String::new();
+    let mut blank = true;
+    for line in text.split("\r\n") {
+        if line.is_empty() {
+            blank = true;
+        } else if let Some(new) = line.strip_prefix("# ") {
+            assert!(blank, "an empty line before {line:?}");
+            title = new.to_owned();
+            assert!(
+                sections.insert(title.clone(), BTreeMap::new()).is_none(),
+                "{title} twice"
+            );
+            blank = false;
+        } else {
+            let (name, value) = line.split_once(':').unwrap_or_else(|| panic!("{line:?}"));
+            assert!(
+                !name.contains(' ') && !line.contains(['\r', '\n']),
+                "{line:?}"
+            );
+            let fields = sections.get_mut(&title).unwrap();
+            assert!(
+                fields.insert(name.to_owned(), value.to_owned()).is_none(),
+                "{name} twice"
+            );
+            blank = false;
+        }
+    }
+    assert!(text.ends_with("\r\n"));
+    sections
+}
+
+fn info(c: &mut Wire, sections: &str) -> BTreeMap<String, BTreeMap<String, String>> {
+    parse(&c.text(&format!("INFO {sections}")))
+}
+
+fn number(c: &mut Wire, section: &str, name: &str) -> f64 {
+    let all = info(c, section);
+    let value = all.values().next().unwrap()[name].clone();
+    value
+        .trim_end_matches('%')
+        .parse()
+        .unwrap_or_else(|_| panic!("{name}:{value}"))
+}
+
+#[test]
+fn nothing_that_redis_tells_is_missing() {
+    let redis = Redis::start(&[]);
+    let server = Server::builder().port(0).spawn().unwrap();
+    let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
+    for c in [&mut theirs, &mut ours] {
+        c.expect(&["SET k v EX 1000", "GET k"], "+OK|$1|v|");
+        c.text("NOSUCHCOMMAND");
+    }
+    let (theirs, ours) = (
+        info(&mut theirs, "everything"),
+        info(&mut ours, "everything"),
+    );
+    let mut missing = BTreeSet::new();
+    for (title, fields) in &theirs {
+        let Some(mine) = ours.get(title) else {
+            missing.insert(format!("# {title}"));
+            continue;
+        };
+        // Their fields are the commands that have run.
+        if title == "Commandstats" || title == "Latencystats" {
+            continue;
+        }
+        for name in fields.keys().filter(|name| !mine.contains_key(*name)) {
+            missing.insert(format!("{title}:{name}"));
+        }
+    }
+    let left_out: BTreeSet<String> = LEFT_OUT
+        .iter()
+        .flat_map(|(title, names)| names.iter().map(move |name| format!("{title}:{name}")))
+        .collect();
+    let forgotten: Vec<_> = missing.difference(&left_out).collect();
+    assert!(forgotten.is_empty(), "{forgotten:?}");
+    let there: Vec<_> = left_out
+        .difference(&missing)
+        .filter(|f| ours[f.split_once(':').unwrap().0].contains_key(f.split_once(':').unwrap().1))
+        .collect();
+    assert!(there.is_empty(), "listed as left out: {there:?}");
+    // Where both tell, both tell numbers or both tell words.
+    for (title, fields) in &theirs {
+        for (name, value) in fields {
+            let Some(mine) = ours[title].get(name) else {
+                continue;
+            };
+            let is_number = |text: &str| text.trim_end_matches('%').parse::<f64>().is_ok();
+            if name != "config_file" && title != "Commandstats" {
+                assert_eq!(
+                    is_number(value),
+                    is_number(mine),
+                    "{name}: {value} or {mine}"
+                );
+            }
+        }
+    }
+    assert_eq!(
+        theirs["Keyspace"]["db0"].split(',').count(),
+        ours["Keyspace"]["db0"].split(',').count()
+    );
+}
+
+#[test]
+fn sections_are_chosen_as_in_redis() {
+    let redis = Redis::start(&[]);
+    let server = Server::builder().port(0).spawn().unwrap();
+    let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
+    let mut titles = |asked: &str| -> (Vec<String>, Vec<String>) {
+        let order = |text: String| -> Vec<String> {
+            text.lines()
+                .filter_map(|l| l.strip_prefix("# ").map(str::to_owned))
+                .collect()
+        };
+        let (theirs, ours) = (
+            order(theirs.text(&format!("INFO {asked}"))),
+            order(ours.text(&format!("INFO {asked}"))),
+        );
+        // Ours alone, and always the last.
+        let ours = match ours.split_last() {
+            Some((last, rest)) if last == "Timers" => rest.to_vec(),
+            _ => ours,
+        };
+        (theirs, ours)
+    };
+    for asked in [
+        "",
+        "default",
+        "all",
+        "everything",
+        "SERVER",
+        "cpu keyspace",
+        "keyspace cpu",
+        "cpu nosuch",
+        "nosuch",
+        "default commandstats",
+        "modules",
+        "commandstats latencystats errorstats",
+    ] {
+        let (theirs, ours) = titles(asked);
+        assert_eq!(theirs, ours, "INFO {asked}");
+    }
+    assert!(
+        ours.text("INFO").contains("# Timers"),
+        "the timers are shown by default"
+    );
+}
+
+#[test]
+fn figures_are_true() {
+    let server = Server::builder()
+        .port(0)
+        .virtual_clock()
+        .option("maxmemory", "100mb")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    for n in 0..300 {
+        c.expect(&[&format!("SET {n} v PX {}", 100 + n)], "+OK|");
+    }
+    c.expect(
+        &[
+            "SET forever v",
+            "GET forever",
+            "GET nothing",
+            "SELECT 3",
+            "SET k v",
+        ],
+        "+OK|$1|v|$-1|+OK|+OK|",
+    );
+    let all = info(&mut c, "everything");
+    assert_eq!(all["Keyspace"]["db0"], "keys=301,expires=300,avg_ttl=249");
+    assert_eq!(all["Keyspace"]["db3"], "keys=1,expires=0,avg_ttl=0");
+    assert_eq!(all["Stats"]["keyspace_hits"], "1");
+    assert_eq!(all["Stats"]["keyspace_misses"], "1");
+    assert_eq!(all["Stats"]["total_connections_received"], "1");
+    assert_eq!(all["Stats"]["total_commands_processed"], "305");
+    assert_eq!(all["Persistence"]["rdb_changes_since_last_save"], "302");
+    assert_eq!(all["Clients"]["connected_clients"], "1");
+    assert_eq!(all["Memory"]["maxmemory_human"], "100.00M");
+    assert_eq!(all["Server"]["tcp_port"], server.port().to_string());
+    assert_eq!(all["Server"]["process_id"], std::process::id().to_string());
+    assert_eq!(all["Timers"]["timers_pending"], "300");
+    c.int("CLOCK ADVANCE 250");
+    let all = info(&mut c, "everything");
+    assert_eq!(all["Stats"]["expired_keys"], "151");
+    assert_eq!(all["Timers"]["timers_fired"], "151");
+    assert_eq!(all["Timers"]["timers_pending"], "149");
+    // A virtual clock stands at each key's own deadline when it goes.
+    assert_eq!(all["Timers"]["timers_lateness_usec_max"], "1");
+    assert!(all["Commandstats"]["cmdstat_set"].starts_with("calls=302,usec="));
+    assert!(
+        all["Commandstats"]["cmdstat_clock|advance"].ends_with(",rejected_calls=0,failed_calls=0")
+    );
+    assert!(all["Latencystats"]["latency_percentiles_usec_set"].starts_with("p50="));
+    for name in [
+        "used_memory",
+        "used_memory_peak",
+        "used_memory_startup",
+        "mem_clients_normal",
+    ] {
+        assert!(all["Memory"][name].parse::<u64>().unwrap() > 0, "{name}");
+    }
+    let share = number(&mut c, "memory", "used_memory_dataset_perc");
+    assert!((0.0..=100.0).contains(&share));
+}
+
+#[test]
+fn errors_are_counted_by_code_and_statistics_start_again() {
+    let server = Server::builder()
+        .port(0)
+        .option("enable-debug-command", "yes")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    for line in ["NOSUCH", "GET", "DEBUG ERROR MYCODE", "INCR"] {
+        c.text(line);
+    }
+    c.ask(&["DEBUG", "ERROR", "MYCODE and more"]);
+    c.ask(&[
+        "DEBUG",
+        "ERROR",
+        "a_first_word_that_is_longer_than_a_code and more",
+    ]);
+    let all = info(&mut c, "everything");
+    assert_eq!(
+        all["Commandstats"]["cmdstat_get"],
+        "calls=0,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=0"
+    );
+    for n in 0..300 {
+        c.ask(&["DEBUG", "ERROR", &format!("CODE{n} x")]);
+    }
+    let counts = info(&mut c, "errorstats");
+    assert!(
+        counts["Errorstats"].len() <= 129,
+        "made-up codes do not fill the memory"
+    );
+    c.expect(&["CONFIG RESETSTAT"], "+OK|");
+    let all = info(&mut c, "everything");
+    assert!(all["Errorstats"].is_empty());
+    assert_eq!(
+        all["Commandstats"].keys().collect::<Vec<_>>(),
+        ["cmdstat_config|resetstat"]
+    );
+    assert_eq!(all["Stats"]["total_error_replies"], "0");
+}
+
+#[test]
+fn rates_follow_the_load() {
+    let server = Server::builder().port(0).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.text("INFO stats");
+    eventually(|| {
+        for _ in 0..500 {
+            c.expect(&["PING"], "+PONG|");
+        }
+        number(&mut c, "stats", "instantaneous_ops_per_sec") > 100.0
+    });
+}

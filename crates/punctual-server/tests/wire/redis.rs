@@ -1,0 +1,57 @@
+//! A real redis-server beside ours.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A redis-server of this test's own. Ends with it.
+pub struct Redis {
+    process: Child,
+    pub port: u16,
+}
+
+impl Redis {
+    /// Starts one with these options; fails if it is not installed.
+    #[track_caller]
+    pub fn start(options: &[&str]) -> Self {
+        // A port that was free a moment ago; should somebody else have taken it since, redis-server ends at once.
+        for _ in 0..20 {
+            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = free.local_addr().unwrap().port();
+            drop(free);
+            let spawned = Command::new("redis-server")
+                .args([
+                    "--port",
+                    &port.to_string(),
+                    "--bind",
+                    "127.0.0.1",
+                    "--save",
+                    "",
+                ])
+                .args(options)
+                .current_dir(std::env::temp_dir())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn();
+            let mut process =
+                spawned.expect("redis-server is not installed: `make test` installs it");
+            let end = Instant::now() + Duration::from_secs(20);
+            while Instant::now() < end && process.try_wait().unwrap().is_none() {
+                if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                    return Self { process, port };
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        panic!("redis-server does not start");
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
