@@ -18,6 +18,8 @@ use crate::session::Session;
 
 /// Connections accepted in one turn.
 const ACCEPTS_A_TURN: usize = 256;
+/// Until accepting is tried again after it has failed, as it does when no file may be opened.
+const ACCEPT_AGAIN_MS: u64 = 100;
 
 const PROTECTED_MODE: &str = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a default user password. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.";
 
@@ -30,6 +32,10 @@ impl EventLoop {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => {
                     log::warning!(self.shared.logger, "Accepting client connection: {e}");
+                    if !std::mem::replace(&mut self.accepts_again, true) {
+                        let at = now.read_ms() + ACCEPT_AGAIN_MS;
+                        self.timers.insert(at, ClientTimer::AcceptAgain);
+                    }
                     return;
                 }
             }
@@ -137,9 +143,16 @@ impl EventLoop {
         if self.timers.is_empty() {
             return;
         }
-        let now_ms = self.shared.clock.now().read_ms();
+        let now = self.shared.clock.now();
+        let now_ms = now.read_ms();
         while let Some(expired) = self.timers.pop_due(now_ms) {
             match expired.value {
+                ClientTimer::AcceptAgain => {
+                    self.accepts_again = false;
+                    for listener in 0..self.listeners.len() {
+                        self.accept(listener, now);
+                    }
+                }
                 ClientTimer::Idle(slot) => self.close_idle(slot, now_ms),
                 ClientTimer::SoftLimit(slot) => {
                     // The flush measures, and cuts off.

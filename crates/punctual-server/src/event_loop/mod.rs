@@ -49,6 +49,8 @@ enum ClientTimer {
     Idle(usize),
     /// Its output may have been above the soft limit for too long.
     SoftLimit(usize),
+    /// Accepting failed, and readiness will not be told again for those who wait already.
+    AcceptAgain,
 }
 
 /// One event loop.
@@ -85,6 +87,8 @@ pub(crate) struct EventLoop {
     /// The clock as this turn of the loop read it last, unix ms.
     turn_ms: u64,
     more_due: bool,
+    /// A timer is set for [`ClientTimer::AcceptAgain`].
+    accepts_again: bool,
     /// Where the next batch of expiries begins, among the shards of this loop.
     next_shard: usize,
     stopping: bool,
@@ -127,6 +131,7 @@ impl EventLoop {
             freed_bytes: 0,
             turn_ms: 0,
             more_due: false,
+            accepts_again: false,
             next_shard: 0,
             stopping: false,
         })
