@@ -1,7 +1,7 @@
 //! How long commands take: one histogram for each command of each event loop.
 //!
 //! HDR-like buckets in nanoseconds: 32 to each power of two, so a figure is at most 3 % too high. Recording is one
-//! load and one store at an index that a few bit operations give: some nanoseconds, so every command is
+//! load and one store at an index that a few bit operations give: about a nanosecond, so every command is
 //! recorded and none sampled. A command's 8 KiB are taken when it first runs.
 
 use std::sync::OnceLock;

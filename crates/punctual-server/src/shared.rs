@@ -257,11 +257,12 @@ impl ErrorCounts {
         /// Codes are few, unless somebody makes them up (DEBUG ERROR).
         const CODES_MAX: usize = 128;
         const OTHERS: &str = "ERRORSTATS_OVERFLOW";
+        let is_name = |code: &str| code.bytes().all(|b| b.is_ascii_graphic() && !b":#=".contains(&b)) && !code.is_empty();
         let text = error.bytes();
         let text = String::from_utf8_lossy(&text);
         // As in Redis, a text without a short first word counts as a plain error.
         let code = match text.split_once(' ') {
-            Some((code, _)) if code.len() < 32 => code,
+            Some((code, _)) if code.len() < 32 && is_name(code) => code,
             _ => "ERR",
         };
         let mut counts = self.0.lock();
@@ -282,5 +283,37 @@ impl ErrorCounts {
     /// Forgets all.
     pub fn reset(&self) {
         self.0.lock().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Server;
+
+    #[test]
+    fn slow_expiries_are_latency_events() {
+        let server = Server::builder()
+            .port(0)
+            .option("latency-monitor-threshold", "5")
+            .spawn()
+            .unwrap();
+        let shared = server.shared();
+        for nanos in [4_900_000, 5_000_000, 7_999_999] {
+            shared.note_expiry(0, Now::from_ms(9_000), nanos);
+        }
+        let (_, series) = shared.latency.get(EXPIRE_CYCLE.as_bytes()).unwrap();
+        assert_eq!((series.samples.len(), series.samples[0].ms, series.max_ms), (1, 7, 7));
+        assert_eq!(shared.stats[0].expiry_nanos.get(), 17_899_999);
+    }
+
+    #[test]
+    fn error_codes_fit_into_info() {
+        let counts = ErrorCounts::default();
+        for text in ["WRONGTYPE x", "A:B x", "A\r\nB x", "\u{e9} x", "alone", " x"] {
+            counts.count(&punctual_store::Error::Text(text.into()));
+        }
+        let all = counts.all();
+        assert_eq!(all, [("ERR".to_owned(), 5), ("WRONGTYPE".to_owned(), 1)]);
     }
 }
