@@ -122,9 +122,9 @@ fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
 /// zeros to a size if one is given.
 fn populate(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let positive = |arg: &[u8]| {
-        let number = parse_i64(arg).ok_or(Error::NotInteger)?;
-        usize::try_from(number)
-            .map_err(|_| Error::fixed("ERR value is out of range, must be positive"))
+        parse_i64(arg)
+            .and_then(|number| usize::try_from(number).ok())
+            .ok_or(Error::fixed("ERR value is out of range, must be positive"))
     };
     let count = positive(&args[2])?;
     let prefix = args.get(3).unwrap_or(b"key");
