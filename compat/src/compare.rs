@@ -113,7 +113,7 @@ impl Rule {
             },
             "COMMAND" => match sub().as_str() {
                 "INFO" => Rule::CommandInfo,
-                "GETKEYS" => Rule::Exact,
+                "GETKEYS" | "GETKEYSANDFLAGS" => Rule::Exact,
                 _ => Rule::Kind,
             },
             "MEMORY" | "SLOWLOG" | "LATENCY" => Rule::Kind,
@@ -199,7 +199,9 @@ fn pairs(value: &Value) -> Option<Vec<(String, String)>> {
     let mut pairs: Vec<_> = pair_list(value)?
         .into_iter()
         .map(|(name, value)| match (name.as_bytes(), value.as_bytes()) {
-            (Some(b"notify-keyspace-events"), Some(classes)) => (text(name), event_classes(classes)),
+            (Some(b"notify-keyspace-events"), Some(classes)) => {
+                (text(name), event_classes(classes))
+            }
             _ => (text(name), text(value)),
         })
         .collect();

@@ -1,4 +1,5 @@
-//! Punctual against a real redis-server: the same random commands to both, in RESP2 and in RESP3.
+//! Punctual against a real redis-server: the same random commands to both, in RESP2 and in RESP3, with one event
+//! loop and with four.
 //!
 //! `PUNCTUAL_SEED=17` replays one stream; `PUNCTUAL_COMMANDS=500000` sends more in all.
 
@@ -23,26 +24,30 @@ fn from_environment<T: FromStr>(name: &str) -> Option<T> {
 }
 
 /// A server of ours on a free port, with what Redis has off by default and the streams use.
-fn punctual() -> Server {
+fn punctual(threads: usize) -> Server {
     Server::builder()
         .port(0)
+        .threads(threads)
         .option("enable-debug-command", "yes")
         .spawn()
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A fresh pair of servers for every stream: a difference must follow from its seed alone.
-fn run(options: &Options) {
-    let ours = punctual();
+fn run(options: &Options, threads: usize) {
+    let ours = punctual(threads);
     let redis = Oracle::start().unwrap_or_else(|error| panic!("{error}"));
     let addresses = Addresses {
         a: ours.addr().expect("it listens on TCP"),
         b: redis.address(),
     };
     match Duel::run(addresses, options, |_| {}) {
-        Ok(summary) => println!("seed {}, {}: {summary:?}", options.seed, options.protocol),
+        Ok(summary) => println!(
+            "seed {}, {}, threads {threads}: {summary:?}",
+            options.seed, options.protocol
+        ),
         Err(error) => panic!(
-            "A is Punctual, B is redis-server; replay with PUNCTUAL_SEED={}\n{error}",
+            "A is Punctual with --threads {threads}, B is redis-server; replay with PUNCTUAL_SEED={}\n{error}",
             options.seed
         ),
     }
@@ -58,10 +63,12 @@ fn replies_events_and_state_are_those_of_redis() {
     println!("seeds {seeds:?}");
     let commands = from_environment("PUNCTUAL_COMMANDS")
         .unwrap_or(COMMANDS)
-        .div_ceil(2 * seeds.len() as u64);
+        .div_ceil(4 * seeds.len() as u64);
     for seed in seeds {
-        for protocol in [Protocol::Resp2, Protocol::Resp3] {
-            run(&Options::new(seed, commands, protocol));
+        for threads in [1, 4] {
+            for protocol in [Protocol::Resp2, Protocol::Resp3] {
+                run(&Options::new(seed, commands, protocol), threads);
+            }
         }
     }
 }

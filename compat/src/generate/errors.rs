@@ -50,6 +50,11 @@ const ANY_ARGUMENTS: &[&str] = &[
     "PUBLISH",
     "SPUBLISH",
     "PUBSUB",
+    "LCS",
+    "MEMORY",
+    "LATENCY",
+    "SLOWLOG",
+    "ROLE",
 ];
 
 /// Commands whose numbers are deadlines: they get arguments that are none, or far ones.

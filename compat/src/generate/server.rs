@@ -188,7 +188,8 @@ fn command(draw: &mut Draw, steps: &mut Vec<Step>) {
             &["LIST", "FILTERBY", "NOSUCH", "x"],
         ])),
         _ => {
-            command.push(draw.case("GETKEYS"));
+            let sub = draw.pick(&["GETKEYS", "GETKEYS", "GETKEYSANDFLAGS"]);
+            command.push(draw.case(sub));
             command.extend(KEYED[draw.count(0..=KEYED.len() - 1)]);
         }
     }
@@ -235,8 +236,12 @@ fn config(draw: &mut Draw, steps: &mut Vec<Step>) {
             command
         }
         10 => Command::of(&["CONFIG", "RESETSTAT"]),
-        11..=16 => {
+        11..=15 => {
             notify(draw, steps);
+            return;
+        }
+        16 => {
+            change(draw, steps);
             return;
         }
         _ => Command::of(draw.pick(&[
@@ -256,9 +261,62 @@ fn config(draw: &mut Draw, steps: &mut Vec<Step>) {
             &["CONFIG", "SET", "slowlog-max-len", "128"],
             &["CONFIG", "SET", "hz", "10", "slowlog-max-len", "128"],
             &["CONFIG", "RESETSTAT", "x"],
+            &["CONFIG", "SET", "save", "60 x"],
+            &["CONFIG", "SET", "maxmemory", "1x"],
+            &["CONFIG", "SET", "port", "99999"],
+            &["CONFIG", "SET", "timeout", "2147483648"],
+            &["CONFIG", "SET", "maxclients", "0"],
+            &["CONFIG", "SET", "client-output-buffer-limit", "normal 1 2"],
+            &[
+                "CONFIG",
+                "SET",
+                "client-output-buffer-limit",
+                "nosuch 1 2 3",
+            ],
+            &["CONFIG", "SET", "loglevel", "nosuch"],
+            &["CONFIG", "SET", "enable-debug-command", "no"],
+            &["CONFIG", "SET", "slowlog-max-len", "-1"],
+            &["CONFIG", "SET", "lfu-decay-time", "x"],
+            &["CONFIG", "SET", "dir", "/nosuchdir"],
+            &["CONFIG", "SET", "tcp-backlog", "10"],
         ])),
     };
     steps.push(command.into());
+}
+
+/// Parameters, how a new value is written, and the value they had.
+const CHANGES: &[[&str; 3]] = &[
+    ["save", "60 100 30 5", ""],
+    ["maxmemory", "100mb", "0"],
+    ["maxmemory", "3G", "0"],
+    ["hz", "1000", "10"],
+    [
+        "client-output-buffer-limit",
+        "normal 1mb 2mb 10",
+        "normal 0 0 0",
+    ],
+    [
+        "client-output-buffer-limit",
+        "slave 0 0 0 pubsub 1g 1g 60",
+        "slave 256mb 64mb 60 pubsub 32mb 8mb 60",
+    ],
+    ["slowlog-max-len", "17", "128"],
+    ["timeout", "3600", "0"],
+    ["proto-max-bulk-len", "1gb", "512mb"],
+    ["maxmemory-policy", "ALLKEYS-lru", "noeviction"],
+    ["lazyfree-lazy-expire", "YES", "no"],
+];
+
+/// Changes a parameter, looks at it, and changes it back.
+fn change(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let [name, value, back] = CHANGES[draw.count(0..=CHANGES.len() - 1)];
+    for value in [value, back] {
+        let set = Command::of(&["CONFIG", "SET"])
+            .arg(draw.case(name))
+            .arg(value);
+        steps.push(set.into());
+        steps.push(Command::of(&["CONFIG", "GET", name]).into());
+    }
 }
 
 /// Changes which events are published, for a few commands; then everything is published again.
@@ -344,6 +402,61 @@ const FIXED: &[&[&str]] = &[
     &["DBSIZE", "x"],
     &["SWAPDB", "0"],
     &["COMMAND", "COUNT"],
+    &["COMMAND", "LIST", "FILTERBY", "PATTERN", "GETR*"],
+    &["ROLE"],
+    &["ROLE", "x"],
+    &["WAIT", "0", "0"],
+    &["WAIT", "x", "0"],
+    &["WAIT", "0", "x"],
+    &["WAIT", "0", "-1"],
+    &["WAIT", "0"],
+    &["ACL", "WHOAMI"],
+    &["ACL", "CAT", "nosuch"],
+    &["ACL", "NOSUCH"],
+    &["ACL"],
+    &["LOLWUT", "VERSION", "x"],
+    &["LATENCY", "HISTOGRAM", "nosuch"],
+    &["LATENCY", "GRAPH", "nosuch"],
+    &["LATENCY", "GRAPH"],
+    &["LATENCY", "LATEST", "x"],
+    &["LATENCY", "DOCTOR", "x"],
+    &["SLOWLOG", "GET", "0"],
+    &["SLOWLOG", "GET", "1", "2"],
+    &["SLOWLOG", "LEN", "x"],
+    &["SLOWLOG", "RESET", "x"],
+    &["MEMORY", "PURGE"],
+    &["MEMORY", "PURGE", "x"],
+    &["MEMORY", "STATS", "x"],
+    &["MEMORY", "DOCTOR", "x"],
+    &["MEMORY", "USAGE", "k1", "SAMPLES"],
+    &["MEMORY", "USAGE", "k1", "SAMPLES", "x"],
+    &["OBJECT", "ENCODING", "k", "x"],
+    &["DEBUG"],
+    &["DEBUG", "NOSUCH"],
+    &["DEBUG", "SLEEP"],
+    &["DEBUG", "OBJECT"],
+    &["DEBUG", "OBJECT", "no such key"],
+    &["DEBUG", "SET-ACTIVE-EXPIRE"],
+    &["DEBUG", "POPULATE", "x"],
+    &["DEBUG", "POPULATE", "-1"],
+    &["DEBUG", "ERROR", "CODE and more"],
+    &["DEBUG", "ERROR", "word"],
+    &["DEBUG", "PROTOCOL", "string"],
+    &["DEBUG", "PROTOCOL", "integer"],
+    &["DEBUG", "PROTOCOL", "double"],
+    &["DEBUG", "PROTOCOL", "bignum"],
+    &["DEBUG", "PROTOCOL", "null"],
+    &["DEBUG", "PROTOCOL", "array"],
+    &["DEBUG", "PROTOCOL", "set"],
+    &["DEBUG", "PROTOCOL", "map"],
+    &["DEBUG", "PROTOCOL", "verbatim"],
+    &["DEBUG", "PROTOCOL", "true"],
+    &["DEBUG", "PROTOCOL", "false"],
+    &["DEBUG", "PROTOCOL", "nosuch"],
+    &["CONFIG", "REWRITE"],
+    &["CONFIG", "REWRITE", "x"],
+    &["CLIENT", "GETREDIR"],
+    &["CLIENT", "TRACKINGINFO"],
 ];
 
 fn fixed(draw: &mut Draw, steps: &mut Vec<Step>) {
