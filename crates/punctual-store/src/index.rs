@@ -425,10 +425,8 @@ mod tests {
 
     #[test]
     fn equal_bytes_are_found() {
-        let mut n = 1;
-        for _ in 0..1000 {
+        for n in 1..=1000 {
             let bytes = mix(n).to_le_bytes();
-            n += 1;
             for byte in [bytes[0], bytes[3], bytes[7], 0, 1, 0x80, 0xff] {
                 let found = equal_bytes(u64::from_le_bytes(bytes), byte);
                 for (i, b) in bytes.iter().enumerate() {
