@@ -294,8 +294,8 @@ mod tests {
             ("SCAN -1", EMPTY),
             ("SCAN \"\"", EMPTY),
             // A NUL ends the number, as in C.
-            ("SCAN \"7\\x00x\"", EMPTY),
-            ("SCAN \"\\x00x\" foo", "-ERR syntax error"),
+            ("SCAN 7\0x", EMPTY),
+            ("SCAN \0x foo", "-ERR syntax error"),
             ("SCAN 0 COUNT 0", "-ERR syntax error"),
             ("SCAN 0 COUNT -1", "-ERR syntax error"),
             ("SCAN 0 COUNT x", INTEGER),
