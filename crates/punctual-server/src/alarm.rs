@@ -35,7 +35,11 @@ impl Alarm {
     }
 
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        registry.register(&mut SourceFd(&self.timer.as_raw_fd()), token, Interest::READABLE)
+        registry.register(
+            &mut SourceFd(&self.timer.as_raw_fd()),
+            token,
+            Interest::READABLE,
+        )
     }
 
     /// It has rung: it stands at nothing.
@@ -54,7 +58,10 @@ impl Alarm {
             tv_nsec: (at_ms % 1000 * 1_000_000 + u64::from(at_ms == 0)) as _,
         };
         let once = Itimerspec {
-            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+            it_interval: Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            },
             it_value: at,
         };
         match timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once) {

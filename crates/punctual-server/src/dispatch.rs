@@ -124,7 +124,11 @@ impl<'a, 's> Batch<'a, 's> {
         let flags = entry.row.flags;
         if !session.authenticated && !flags.has(Flags::NO_AUTH) {
             self.stats.by_command[entry.id].rejected.add(1);
-            self.refuse(session, &Error::fixed("NOAUTH Authentication required."), out);
+            self.refuse(
+                session,
+                &Error::fixed("NOAUTH Authentication required."),
+                out,
+            );
             return Flow::Go;
         }
         if session.in_subscribed_mode() && !allowed_when_subscribed(entry) {
@@ -139,13 +143,18 @@ impl<'a, 's> Batch<'a, 's> {
         }
         if session.monitor && touches_data(entry) {
             self.stats.by_command[entry.id].rejected.add(1);
-            self.refuse(session, &Error::fixed("ERR Replica can't interact with the keyspace"), out);
+            self.refuse(
+                session,
+                &Error::fixed("ERR Replica can't interact with the keyspace"),
+                out,
+            );
             return Flow::Go;
         }
         let mut reply = Reply::new(out, session.protocol);
         let result = match entry.run {
             Run::Keyspace(command) => {
-                self.turn.run(command, session.db, !session.no_touch, args, &mut reply)
+                self.turn
+                    .run(command, session.db, !session.no_touch, args, &mut reply)
             }
             Run::Server(handler) => {
                 let start = reply.len();
@@ -165,7 +174,8 @@ impl<'a, 's> Batch<'a, 's> {
             }
             Run::Nobody => Err(Error::Syntax),
         };
-        if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) && !flags.has(Flags::ADMIN) {
+        if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) && !flags.has(Flags::ADMIN)
+        {
             monitor::feed(self.shared, self.turn.now, session, entry, args);
         }
         let stats = &self.stats.by_command[entry.id];
@@ -223,7 +233,10 @@ fn find(
         return Ok(last);
     }
     let entry = TABLE.find(args)?;
-    session.info.last_command.store(entry.id as u32 + 1, Ordering::Relaxed);
+    session
+        .info
+        .last_command
+        .store(entry.id as u32 + 1, Ordering::Relaxed);
     // A container's subcommand is found by two words.
     session.last = (!entry.name.contains('|') && entry.subcommands.is_empty()).then_some(entry);
     Ok(entry)
@@ -232,7 +245,11 @@ fn find(
 /// Takes a reply back that the client does not want.
 fn silence(session: &mut Session, before: ReplyMode, out: &mut Vec<u8>, start: usize) {
     // What SUBSCRIBE and its like answer are messages, and messages are always sent.
-    let start = if std::mem::take(&mut session.unsilenced) { out.len() } else { start };
+    let start = if std::mem::take(&mut session.unsilenced) {
+        out.len()
+    } else {
+        start
+    };
     match (before, session.reply_mode) {
         // CLIENT REPLY ON, OFF and SKIP themselves: ON answers, the others do not.
         (_, ReplyMode::Skip) => {

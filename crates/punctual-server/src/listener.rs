@@ -113,7 +113,10 @@ impl Listener {
                 Ok(Arrival {
                     fd: stream.as_raw_fd(),
                     addr: peer.to_string(),
-                    laddr: stream.local_addr().map(|a| a.to_string()).unwrap_or_default(),
+                    laddr: stream
+                        .local_addr()
+                        .map(|a| a.to_string())
+                        .unwrap_or_default(),
                     unix: false,
                     local: is_loopback(peer.ip()),
                     socket: Socket::Tcp(stream),
@@ -169,7 +172,9 @@ impl Arrival {
 fn is_loopback(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => v4.is_loopback(),
-        IpAddr::V6(v6) => v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback()),
+        IpAddr::V6(v6) => {
+            v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback())
+        }
     }
 }
 
@@ -177,7 +182,8 @@ fn tcp(host: &str, port: u16, backlog: u32) -> io::Result<Vec<TcpListener>> {
     (host, port)
         .to_socket_addrs()?
         .map(|addr| {
-            let socket = RawSocket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+            let socket =
+                RawSocket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
             socket.set_reuse_address(true)?;
             if addr.is_ipv6() {
                 socket.set_only_v6(true)?;

@@ -12,7 +12,6 @@ use punctual_server::config::Config;
 use punctual_server::log::{self, Logger};
 use punctual_server::{REDIS_VERSION, Server, StartError};
 
-
 const HELP: &str = "\
 Punctual: a Redis-compatible server whose keys expire on time.
 
@@ -88,7 +87,11 @@ fn serve(args: Vec<OsString>) -> Result<(), StartError> {
         .reclaim(allocator::RECLAIM)
         .spawn()?;
     if !ignored.is_empty() {
-        log::warning!(logger, "These directives are known but have no effect here yet: {}", ignored.join(", "));
+        log::warning!(
+            logger,
+            "These directives are known but have no effect here yet: {}",
+            ignored.join(", ")
+        );
     }
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
@@ -99,7 +102,11 @@ fn serve(args: Vec<OsString>) -> Result<(), StartError> {
         .name("punctual-signals".into())
         .spawn(move || {
             for signal in &mut signals {
-                let name = if signal == signal_hook::consts::SIGINT { "SIGINT" } else { "SIGTERM" };
+                let name = if signal == signal_hook::consts::SIGINT {
+                    "SIGINT"
+                } else {
+                    "SIGTERM"
+                };
                 log::warning!(shared.logger, "Received {name} scheduling shutdown...");
                 shared.stop();
             }

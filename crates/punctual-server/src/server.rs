@@ -164,7 +164,10 @@ impl Server {
         let wanted = config.settings().max_clients;
         let possible = make_room_for(wanted, &logger)?;
         if possible < wanted {
-            config.load(format!("maxclients {possible}\n").as_bytes(), "the limit of open files")?;
+            config.load(
+                format!("maxclients {possible}\n").as_bytes(),
+                "the limit of open files",
+            )?;
         }
         let settings = config.settings();
         let mut polls = Vec::new();
@@ -200,13 +203,19 @@ impl Server {
                     })?,
             );
         }
-        shared.startup_bytes.store(process::memory().0, Ordering::Relaxed);
+        shared
+            .startup_bytes
+            .store(process::memory().0, Ordering::Relaxed);
         let logger = &shared.logger;
         if addr.is_some() {
             log::notice!(logger, "Ready to accept connections tcp");
         }
         if let Some(path) = &unix {
-            log::notice!(logger, "Ready to accept connections unix {}", path.display());
+            log::notice!(
+                logger,
+                "Ready to accept connections unix {}",
+                path.display()
+            );
         }
         Ok(Self {
             shared,
@@ -294,7 +303,10 @@ fn announce(shared: &Shared, settings: &Settings, port: u16) {
         );
     }
     if shared.clock.is_virtual() {
-        log::warning!(logger, "The clock is virtual: time stands still until CLOCK ADVANCE or CLOCK SET.");
+        log::warning!(
+            logger,
+            "The clock is virtual: time stands still until CLOCK ADVANCE or CLOCK SET."
+        );
     }
     log::notice!(logger, "Server initialized");
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
+use punctual_store::events::Classes;
 use punctual_store::spec::Flags;
 use punctual_store::{Now, Store};
-use punctual_store::events::Classes;
 
 use crate::clients::Clients;
 use crate::clock::ServerClock;
@@ -85,7 +85,13 @@ pub struct Shared {
 
 impl Shared {
     /// Everything but the loops.
-    pub(crate) fn new(config: Config, store: Store, mailboxes: Vec<Mailbox>, logger: Logger, reclaim: Option<Reclaim>) -> Self {
+    pub(crate) fn new(
+        config: Config,
+        store: Store,
+        mailboxes: Vec<Mailbox>,
+        logger: Logger,
+        reclaim: Option<Reclaim>,
+    ) -> Self {
         let settings = config.settings();
         let clock = ServerClock::new(settings.clock);
         let shared = Self {
@@ -138,14 +144,29 @@ impl Shared {
     ///
     /// # Errors
     /// What cannot be done; the caller takes the changes back.
-    pub(crate) fn put_into_force(&self, changes: &Changes, settings: &Settings) -> Result<(), SetError> {
+    pub(crate) fn put_into_force(
+        &self,
+        changes: &Changes,
+        settings: &Settings,
+    ) -> Result<(), SetError> {
         if changes.contains("port") || changes.contains("bind") {
-            let name = if changes.contains("port") { "port" } else { "bind" };
+            let name = if changes.contains("port") {
+                "port"
+            } else {
+                "bind"
+            };
             let listeners = Listener::open_tcp(settings, false).map_err(|e| {
-                self.logger.write(crate::log::Level::Warning, format_args!("{e}"));
-                SetError::refused(name, "Unable to listen on this port. Please check server logs.")
+                self.logger
+                    .write(crate::log::Level::Warning, format_args!("{e}"));
+                SetError::refused(
+                    name,
+                    "Unable to listen on this port. Please check server logs.",
+                )
             })?;
-            let port = listeners.iter().find_map(Listener::tcp_addr).map_or(0, |a| a.port());
+            let port = listeners
+                .iter()
+                .find_map(Listener::tcp_addr)
+                .map_or(0, |a| a.port());
             self.tcp_port.store(port.into(), Ordering::Relaxed);
             self.mailboxes[0].order(Order::Listen(listeners));
         }
@@ -172,7 +193,8 @@ impl Shared {
 
     fn apply_settings(&self) {
         let settings = self.settings();
-        self.classes.store(settings.notify.bits(), Ordering::Relaxed);
+        self.classes
+            .store(settings.notify.bits(), Ordering::Relaxed);
         let slow = settings
             .slowlog_slower_than_us
             .map_or(u64::MAX, |us| us.saturating_mul(1000));
@@ -181,7 +203,8 @@ impl Shared {
             ms => ms.saturating_mul(1_000_000),
         };
         self.slow_ns.store(slow.min(latency), Ordering::Relaxed);
-        self.latency_tracking.store(settings.latency_tracking, Ordering::Relaxed);
+        self.latency_tracking
+            .store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
     }
 
@@ -257,7 +280,11 @@ impl ErrorCounts {
         /// Codes are few, unless somebody makes them up (DEBUG ERROR).
         const CODES_MAX: usize = 128;
         const OTHERS: &str = "ERRORSTATS_OVERFLOW";
-        let is_name = |code: &str| code.bytes().all(|b| b.is_ascii_graphic() && !b":#=".contains(&b)) && !code.is_empty();
+        let is_name = |code: &str| {
+            code.bytes()
+                .all(|b| b.is_ascii_graphic() && !b":#=".contains(&b))
+                && !code.is_empty()
+        };
         let text = error.bytes();
         let text = String::from_utf8_lossy(&text);
         // As in Redis, a text without a short first word counts as a plain error.
@@ -269,7 +296,11 @@ impl ErrorCounts {
         match counts.get_mut(code) {
             Some(count) => *count += 1,
             None => {
-                let code = if counts.len() < CODES_MAX { code } else { OTHERS };
+                let code = if counts.len() < CODES_MAX {
+                    code
+                } else {
+                    OTHERS
+                };
                 *counts.entry(code.to_owned()).or_default() += 1;
             }
         }
@@ -303,14 +334,24 @@ mod tests {
             shared.note_expiry(0, Now::from_ms(9_000), nanos);
         }
         let (_, series) = shared.latency.get(EXPIRE_CYCLE.as_bytes()).unwrap();
-        assert_eq!((series.samples.len(), series.samples[0].ms, series.max_ms), (1, 7, 7));
+        assert_eq!(
+            (series.samples.len(), series.samples[0].ms, series.max_ms),
+            (1, 7, 7)
+        );
         assert_eq!(shared.stats[0].expiry_nanos.get(), 17_899_999);
     }
 
     #[test]
     fn error_codes_fit_into_info() {
         let counts = ErrorCounts::default();
-        for text in ["WRONGTYPE x", "A:B x", "A\r\nB x", "\u{e9} x", "alone", " x"] {
+        for text in [
+            "WRONGTYPE x",
+            "A:B x",
+            "A\r\nB x",
+            "\u{e9} x",
+            "alone",
+            " x",
+        ] {
             counts.count(&punctual_store::Error::Text(text.into()));
         }
         let all = counts.all();

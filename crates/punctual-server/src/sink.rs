@@ -48,7 +48,9 @@ impl Sink for LoopSink<'_> {
     }
 
     fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
-        let late_us = now.micros().saturating_sub(deadline_ms.saturating_mul(1000));
+        let late_us = now
+            .micros()
+            .saturating_sub(deadline_ms.saturating_mul(1000));
         self.shared.stats[self.loop_number]
             .lateness_us
             .lock()
@@ -65,7 +67,11 @@ impl Sink for LoopSink<'_> {
         let owner = self.shared.loop_of(shard);
         if owner != self.loop_number {
             let mailbox = &self.shared.mailboxes[owner];
-            if deadline_ms < mailbox.sleeping_until.load(std::sync::atomic::Ordering::SeqCst) {
+            if deadline_ms
+                < mailbox
+                    .sleeping_until
+                    .load(std::sync::atomic::Ordering::SeqCst)
+            {
                 mailbox.wake();
             }
         }

@@ -112,7 +112,9 @@ impl Default for LoopStats {
             input_limit_closed: Counter::default(),
             output_limit_closed: Counter::default(),
             protocol_errors: Counter::default(),
-            by_command: (0..TABLE.entries()).map(|_| CommandStats::default()).collect(),
+            by_command: (0..TABLE.entries())
+                .map(|_| CommandStats::default())
+                .collect(),
             lateness_us: Mutex::new(lateness_histogram()),
         }
     }
@@ -161,7 +163,13 @@ struct Look {
 
 impl Rates {
     /// Commands, bytes in and bytes out per second since the last look; looks within 100 ms answer the same.
-    pub(crate) fn since_last(&self, now: Now, commands: u64, net_in: u64, net_out: u64) -> (u64, u64, u64) {
+    pub(crate) fn since_last(
+        &self,
+        now: Now,
+        commands: u64,
+        net_in: u64,
+        net_out: u64,
+    ) -> (u64, u64, u64) {
         let mut last = self.0.lock();
         let passed_us = now.micros().saturating_sub(last.at_us);
         if passed_us >= 100_000 {

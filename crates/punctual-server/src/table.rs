@@ -64,7 +64,10 @@ impl CommandTable {
     fn new() -> Self {
         let mut next_id = 0;
         let mut commands = Vec::new();
-        for row in punctual_store::command::FAMILIES.iter().flat_map(|f| f.iter()) {
+        for row in punctual_store::command::FAMILIES
+            .iter()
+            .flat_map(|f| f.iter())
+        {
             commands.push(entry(row, "", &mut next_id, &|row| Run::Keyspace(row)));
         }
         for row in command::FAMILIES.iter().flat_map(|f| f.iter()) {
@@ -72,7 +75,10 @@ impl CommandTable {
                 row.handler.map_or(Run::Nobody, Run::Server)
             });
             // A container may have subcommands on the keyspace and of the server (MEMORY).
-            match commands.iter_mut().find(|e: &&mut Entry| e.name == new.name) {
+            match commands
+                .iter_mut()
+                .find(|e: &&mut Entry| e.name == new.name)
+            {
                 Some(known) => known.subcommands.append(&mut new.subcommands),
                 None => commands.push(new),
             }
@@ -112,7 +118,9 @@ impl CommandTable {
 
     /// All commands and subcommands, each container before its own.
     pub fn all(&self) -> impl Iterator<Item = &Entry> {
-        self.commands.iter().flat_map(|e| std::iter::once(e).chain(&e.subcommands))
+        self.commands
+            .iter()
+            .flat_map(|e| std::iter::once(e).chain(&e.subcommands))
     }
 
     /// A top-level command by name, in any case. O(1).
@@ -243,7 +251,11 @@ fn unknown(args: Args<'_>) -> Error {
     }
     let before = b"ERR unknown command '";
     let between = b"', with args beginning with: ";
-    Error::Bytes([before, brief(args.at(0)), between, &listed].concat().into())
+    Error::Bytes(
+        [before, brief(args.at(0)), between, &listed]
+            .concat()
+            .into(),
+    )
 }
 
 fn unknown_subcommand(entry: &Entry, args: Args<'_>) -> Error {

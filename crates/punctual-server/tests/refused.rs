@@ -27,10 +27,7 @@ fn errors_repeat_arguments_byte_for_byte() {
             b"*2\r\n$6\r\nclient\r\n$4\r\n\xfa\r\n\0\r\n",
             b"-ERR unknown subcommand '\xfa  '. Try CLIENT HELP.\r\n",
         ),
-        (
-            b"expire k 1 \xfe\r\n",
-            b"-ERR Unsupported option \xfe\r\n",
-        ),
+        (b"expire k 1 \xfe\r\n", b"-ERR Unsupported option \xfe\r\n"),
         (
             b"config set \xfe 1\r\n",
             b"-ERR Unknown option or number of arguments for CONFIG SET - '\xfe'\r\n",

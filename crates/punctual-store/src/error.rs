@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Why a command was refused. [`Error::text`] gives Redis's exact line, code word included.
+/// Why a command was refused. [`Error::bytes`] gives Redis's exact line, code word included.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -63,7 +63,11 @@ impl Error {
     /// assert_eq!(&*error.bytes(), b"ERR No such user 'a\xff'");
     /// ```
     pub fn repeating(before: &str, argument: &[u8], after: &str) -> Self {
-        Self::Bytes([before.as_bytes(), c_string(argument), after.as_bytes()].concat().into())
+        Self::Bytes(
+            [before.as_bytes(), c_string(argument), after.as_bytes()]
+                .concat()
+                .into(),
+        )
     }
 
     /// Redis's line for this error, without the leading `-` and the line end. Line ends that came with a repeated

@@ -158,7 +158,13 @@ fn set_info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     let field = match attribute.to_ascii_lowercase().as_slice() {
         b"lib-name" => &mut names.lib_name,
         b"lib-ver" => &mut names.lib_ver,
-        _ => return Err(Error::repeating("ERR Unrecognized option '", attribute, "'")),
+        _ => {
+            return Err(Error::repeating(
+                "ERR Unrecognized option '",
+                attribute,
+                "'",
+            ));
+        }
     };
     if !is_printable(value) {
         let what = " cannot contain spaces, newlines or special characters.";

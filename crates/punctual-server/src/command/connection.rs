@@ -29,7 +29,9 @@ const fn row(
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    row("ping", -1, Flags::FAST, ping).tips(&["request_policy:all_shards", "response_policy:all_succeeded"]).doc("1.0.0", "O(1)", "Answers PONG, or the argument."),
+    row("ping", -1, Flags::FAST, ping)
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .doc("1.0.0", "O(1)", "Answers PONG, or the argument."),
     row("echo", 2, ANY_TIME, echo).doc("1.0.0", "O(1)", "Returns the given string."),
     row("auth", -2, BEFORE_AUTH, auth)
         .doc(
@@ -148,7 +150,11 @@ fn hello(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
             name = Some(super::client::checked_name(args.at(at + 1))?);
             at += 2;
         } else {
-            return Err(Error::repeating("ERR Syntax error in HELLO option '", option, "'"));
+            return Err(Error::repeating(
+                "ERR Syntax error in HELLO option '",
+                option,
+                "'",
+            ));
         }
     }
     if let Some((user, password)) = credentials {

@@ -189,7 +189,10 @@ impl Config {
     pub fn get<'p>(&self, patterns: impl IntoIterator<Item = &'p [u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], value: &Value| {
-            if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            if !found
+                .iter()
+                .any(|(known, _)| known.eq_ignore_ascii_case(name))
+            {
                 found.push((name.to_vec(), value.display()));
             }
         };

@@ -43,7 +43,11 @@ impl EventLoop {
         // More may wait, and readiness is told once: ask again.
         let token = Token(LISTENERS - listener);
         let source = self.listeners[listener].source();
-        if let Err(e) = self.poll.registry().reregister(source, token, Interest::READABLE) {
+        if let Err(e) = self
+            .poll
+            .registry()
+            .reregister(source, token, Interest::READABLE)
+        {
             log::warning!(self.shared.logger, "Listening on: {e}");
         }
     }
@@ -60,7 +64,11 @@ impl EventLoop {
         for (i, listener) in all.iter_mut().enumerate() {
             let token = Token(LISTENERS - i);
             let source = listener.source();
-            if let Err(e) = self.poll.registry().register(source, token, Interest::READABLE) {
+            if let Err(e) = self
+                .poll
+                .registry()
+                .register(source, token, Interest::READABLE)
+            {
                 log::warning!(self.shared.logger, "Listening on: {e}");
             }
         }
@@ -81,7 +89,8 @@ impl EventLoop {
             return arrival.refuse(PROTECTED_MODE);
         }
         arrival.set_keepalive(self.settings.tcp_keepalive_s);
-        let next = self.shared.next_loop.fetch_add(1, Ordering::Relaxed) % self.shared.mailboxes.len();
+        let next =
+            self.shared.next_loop.fetch_add(1, Ordering::Relaxed) % self.shared.mailboxes.len();
         if next == self.number {
             self.serve(arrival, now);
         } else {
@@ -169,7 +178,9 @@ impl EventLoop {
     /// so a busy client's timer is never touched.
     fn close_idle(&mut self, slot: usize, now_ms: u64) {
         let timeout_ms = u64::from(self.settings.timeout_s) * 1000;
-        let Some(connection) = self.connection(slot) else { return };
+        let Some(connection) = self.connection(slot) else {
+            return;
+        };
         connection.idle_timer = None;
         let session = &connection.session;
         let seen_ms = session.info.seen_ms.load(Ordering::Relaxed);
@@ -180,7 +191,9 @@ impl EventLoop {
             self.close(slot);
         } else {
             let base = if exempt { now_ms } else { seen_ms };
-            let key = self.timers.insert(base + timeout_ms, ClientTimer::Idle(slot));
+            let key = self
+                .timers
+                .insert(base + timeout_ms, ClientTimer::Idle(slot));
             if let Some(connection) = self.connection(slot) {
                 connection.idle_timer = Some(key);
             }

@@ -101,7 +101,9 @@ impl EventLoop {
 
     /// Runs the commands that are complete in a connection's kept input.
     pub(super) fn run_kept(&mut self, slot: usize, turn: &mut Turn<'_>) {
-        let Some(connection) = self.connection(slot) else { return };
+        let Some(connection) = self.connection(slot) else {
+            return;
+        };
         let input = std::mem::take(&mut connection.input);
         let used = self.run_commands(slot, &input, turn);
         if let Some(connection) = self.connection(slot) {
@@ -206,12 +208,18 @@ impl EventLoop {
             return;
         };
         let len = connection.input.len();
-        connection.session.info.query_bytes.store(len as u64, Ordering::Relaxed);
+        connection
+            .session
+            .info
+            .query_bytes
+            .store(len as u64, Ordering::Relaxed);
         if len > limit {
             self.shared.stats[self.number].input_limit_closed.add(1);
-            log::warning!(self.shared.logger, 
+            log::warning!(
+                self.shared.logger,
                 "Closing client that reached max query buffer length: id={} addr={}",
-                connection.session.id, connection.session.info.addr
+                connection.session.id,
+                connection.session.info.addr
             );
             self.close(slot);
         }
@@ -237,7 +245,11 @@ impl EventLoop {
             if let Some(connection) = self.connection(slot)
                 && std::mem::take(&mut connection.paused)
             {
-                connection.session.info.waiting.store(false, Ordering::Relaxed);
+                connection
+                    .session
+                    .info
+                    .waiting
+                    .store(false, Ordering::Relaxed);
                 self.run_kept(slot, turn);
                 self.read_again(slot);
             }

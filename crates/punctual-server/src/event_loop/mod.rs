@@ -104,8 +104,11 @@ impl EventLoop {
         let mut alarm = Alarm::new()?;
         alarm.register(poll.registry(), ALARM)?;
         for (i, listener) in listeners.iter_mut().enumerate() {
-            poll.registry()
-                .register(listener.source(), Token(LISTENERS - i), Interest::READABLE)?;
+            poll.registry().register(
+                listener.source(),
+                Token(LISTENERS - i),
+                Interest::READABLE,
+            )?;
         }
         Ok(Self {
             number,
@@ -197,7 +200,9 @@ impl EventLoop {
         let wakeup = self.next_wakeup_ms();
         // Whoever changes a shard's wake-up or leaves mail after this line sees that the loop may sleep, and rings;
         // what came before it is seen by the second look.
-        mailbox.sleeping_until.store(wakeup.max(1), Ordering::SeqCst);
+        mailbox
+            .sleeping_until
+            .store(wakeup.max(1), Ordering::SeqCst);
         let wakeup = wakeup.min(self.next_wakeup_ms());
         if mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
             return Some(Duration::ZERO);
@@ -216,7 +221,9 @@ impl EventLoop {
         const MANY: u64 = 10_000;
         const MANY_BYTES: u64 = 8 << 20;
         const WHILE_MS: u64 = 100;
-        let Some(reclaim) = self.shared.reclaim else { return };
+        let Some(reclaim) = self.shared.reclaim else {
+            return;
+        };
         let freed_bytes = (reclaim.freed_bytes)();
         if (self.freed >= MANY || freed_bytes - self.freed_bytes >= MANY_BYTES)
             && wakeup_ms > self.shared.clock.now().read_ms() + WHILE_MS
@@ -301,7 +308,10 @@ impl EventLoop {
         let (before, from) = (own().filter(|s| *s < split), own().filter(|s| *s >= split));
         for shard in from.chain(before) {
             // Deadlines that this very turn has set are not in the shard's wake-up yet: they count after it.
-            let due = shared.store.next_wakeup(shard).is_some_and(|at| turn.now.is_due(at));
+            let due = shared
+                .store
+                .next_wakeup(shard)
+                .is_some_and(|at| turn.now.is_due(at));
             if !due {
                 continue;
             }
@@ -369,7 +379,10 @@ impl EventLoop {
                 Order::Serve(arrival) => self.serve(arrival, now),
                 Order::Listen(listeners) => self.listen(listeners),
                 Order::Kill { client, slot } => {
-                    if self.connection(slot).is_some_and(|c| c.session.id == client) {
+                    if self
+                        .connection(slot)
+                        .is_some_and(|c| c.session.id == client)
+                    {
                         self.close(slot);
                     }
                 }
@@ -447,6 +460,4 @@ impl EventLoop {
             }
         }
     }
-
 }
-

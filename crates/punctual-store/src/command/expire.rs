@@ -40,7 +40,11 @@ pub static COMMANDS: &[Command] = &[
     ),
     tell("pttl", pttl)
         .tips(PASSES)
-        .doc("2.6.0", "O(1)", "Tells how many milliseconds a key has left.")
+        .doc(
+            "2.6.0",
+            "O(1)",
+            "Tells how many milliseconds a key has left.",
+        )
         .history(NO_KEY),
     tell("ttl", ttl)
         .tips(PASSES)

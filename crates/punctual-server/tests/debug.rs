@@ -1,0 +1,207 @@
+//! DEBUG and SHUTDOWN, as operators and tools use them.
+
+mod wire;
+
+use std::time::{Duration, Instant};
+
+use punctual_server::{Builder, Server};
+use wire::Wire;
+use wire::redis::Redis;
+
+fn debuggable() -> Builder {
+    Server::builder()
+        .port(0)
+        .option("enable-debug-command", "local")
+}
+
+#[test]
+fn debugging_is_off_unless_allowed() {
+    const REFUSAL: &str = "DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
+    let server = Server::builder().port(0).spawn().unwrap();
+    Wire::open(&server).expect_error("DEBUG SLEEP 0", REFUSAL);
+    Wire::open(&server).expect_error("CONFIG SET enable-debug-command yes", "CONFIG SET failed (possibly related to argument 'enable-debug-command') - can't set immutable config");
+    for permission in ["local", "yes"] {
+        let server = Server::builder()
+            .port(0)
+            .option("enable-debug-command", permission)
+            .spawn()
+            .unwrap();
+        Wire::open(&server).expect(&["DEBUG SLEEP 0"], "+OK|");
+    }
+}
+
+/// The same lines to both, and the same bytes back, in RESP2 and RESP3.
+#[test]
+fn answers_and_errors_are_those_of_redis() {
+    let redis = Redis::start(&["--enable-debug-command", "yes"]);
+    let server = debuggable().spawn().unwrap();
+    let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
+    let types = [
+        "string", "integer", "double", "bignum", "null", "array", "set", "map", "attrib", "push",
+        "verbatim", "true", "false", "nosuch",
+    ];
+    for protocol in ["2", "3"] {
+        for c in [&mut theirs, &mut ours] {
+            c.ask(&["HELLO", protocol]);
+        }
+        let mut lines: Vec<String> = types
+            .iter()
+            .map(|t| format!("DEBUG PROTOCOL {t}"))
+            .collect();
+        lines.extend(
+            [
+                "DEBUG PROTOCOL",
+                "DEBUG",
+                "DEBUG NOSUCH",
+                "DEBUG SLEEP",
+                "DEBUG SLEEP x",
+                "DEBUG SLEEP -1",
+                "DEBUG SLEEP nan",
+                "DEBUG SET-ACTIVE-EXPIRE",
+                "DEBUG SET-ACTIVE-EXPIRE 0",
+                "DEBUG SET-ACTIVE-EXPIRE 1",
+                "DEBUG ERROR",
+                "DEBUG ERROR word",
+                "DEBUG ERROR \"TWO words\"",
+                "DEBUG LOG x",
+                "DEBUG OBJECT",
+                "DEBUG OBJECT nosuch",
+                "DEBUG RELOAD nosuch",
+                "DEBUG HTSTATS 99",
+                "DEBUG POPULATE 10 p 20",
+                "DBSIZE",
+                "STRLEN p:3",
+                "GET p:9",
+                "DEBUG POPULATE 3",
+                "GET key:2",
+                "FLUSHALL",
+                "SLOWLOG GET x",
+                "SLOWLOG GET -2",
+                "SLOWLOG GET 1 2",
+                "SLOWLOG LEN",
+                "SLOWLOG NOSUCH",
+                "SLOWLOG RESET",
+                "LATENCY GRAPH",
+                "LATENCY GRAPH x",
+                "LATENCY HISTORY x",
+                "LATENCY LATEST",
+                "LATENCY RESET a b",
+                "LATENCY HISTOGRAM nosuch",
+                "MEMORY PURGE",
+                "MEMORY NOSUCH",
+                "MONITOR x",
+                "SHUTDOWN NOSUCH",
+                "SHUTDOWN SAVE NOSAVE",
+                "SHUTDOWN ABORT",
+                "SHUTDOWN ABORT NOW",
+                "SHUTDOWN NOW ABORT",
+            ]
+            .map(str::to_owned),
+        );
+        for line in lines {
+            ours.send(&[&line]);
+            theirs.send(&[&line]);
+            assert_eq!(ours.value(), theirs.value(), "RESP{protocol} {line}");
+            if protocol == "3" && line.ends_with(" push") {
+                // A push is no reply: one follows.
+                assert_eq!(ours.value(), theirs.value(), "RESP{protocol} {line}");
+            }
+        }
+    }
+    // An address, a clock and a table of one's own; the rest of the line is the same.
+    for (value, length) in [("7", 2), ("-30000", 3), ("100000", 5), ("abc", 4)] {
+        for c in [&mut theirs, &mut ours] {
+            assert_eq!(c.text(&format!("SET k {value}")), "OK");
+            let line = c.text("DEBUG OBJECT k");
+            assert!(
+                line.starts_with("Value at:0x")
+                    && line.contains(&format!(" serializedlength:{length} lru:")),
+                "{line}"
+            );
+            assert!(line.ends_with(" lru_seconds_idle:0"), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_sleeping_loop_does_not_hold_the_others() {
+    let server = debuggable().threads(2).spawn().unwrap();
+    let mut clients: Vec<Wire> = (0..2).map(|_| Wire::open(&server)).collect();
+    // One loop each.
+    clients[0].expect(&["SET k v"], "+OK|");
+    clients[0].send(&["SET k w", "DEBUG SLEEP 1.5", "PING"]);
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    clients[1].expect(&["GET k", "SET k x", "DBSIZE"], "$1|w|+OK|:1|");
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    clients[0].receive("+OK|+OK|+PONG|");
+}
+
+#[test]
+fn after_a_sleep_it_is_later() {
+    let server = debuggable().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &["SET k v PX 20", "DEBUG SLEEP 0.03", "GET k"],
+        "+OK|+OK|$-1|",
+    );
+}
+
+#[test]
+fn a_reload_keeps_what_is_not_due() {
+    let server = debuggable().virtual_clock().threads(2).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(&["DEBUG SET-ACTIVE-EXPIRE 0"], "+OK|");
+    for n in 0..200 {
+        c.expect(&[&format!("SET {n} {n} PX {}", 1 + n)], "+OK|");
+    }
+    c.int("CLOCK ADVANCE 100");
+    c.expect(
+        &["DEBUG RELOAD", "DBSIZE", "GET 100", "PTTL 100", "GET 99"],
+        "+OK|:100|$3|100|:1|$-1|",
+    );
+    c.expect(&["DEBUG SET-ACTIVE-EXPIRE 1"], "+OK|");
+    c.int("CLOCK ADVANCE 50");
+    c.expect(&["DBSIZE"], ":50|");
+    c.expect_error(
+        "DEBUG RELOAD NOSAVE",
+        "DEBUG RELOAD takes no options here: there are no snapshot files yet",
+    );
+    let stats = c.text("DEBUG HTSTATS 0");
+    let (table, wheel) = stats.split_once("[Wheel]\n").unwrap();
+    let sum = |text: &str, name: &str| -> usize {
+        text.split_whitespace()
+            .filter_map(|w| w.strip_prefix(name)?.parse::<usize>().ok())
+            .sum()
+    };
+    assert_eq!((sum(table, "keys:"), sum(wheel, "deadlines:")), (50, 50));
+}
+
+#[test]
+fn shutting_down_ends_every_connection() {
+    for line in [
+        "SHUTDOWN",
+        "SHUTDOWN NOSAVE",
+        "shutdown nosave now force",
+        "SHUTDOWN SAVE FORCE",
+    ] {
+        let server = Server::builder().port(0).threads(2).spawn().unwrap();
+        let mut others: Vec<Wire> = (0..3).map(|_| Wire::open(&server)).collect();
+        others[0].expect(&["SET k v"], "+OK|");
+        let mut c = Wire::open(&server);
+        c.expect(&["PING", line, "PING"], "+PONG|");
+        assert_eq!(c.ends(), 0, "no reply, and no command after it");
+        for other in &mut others {
+            assert_eq!(other.ends(), 0);
+        }
+        let port = server.port();
+        server.join();
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
+    }
+    let server = Server::builder().port(0).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &["SHUTDOWN SAVE", "PING"],
+        "-ERR Errors trying to SHUTDOWN. Check logs.|+PONG|",
+    );
+}
