@@ -113,6 +113,14 @@ impl<'a, 's> Batch<'a, 's> {
         Reply::new(out, session.protocol).error(error.bytes());
     }
 
+    /// Refuses a command that was found, before it runs.
+    #[cold]
+    fn reject(&self, session: &Session, entry: &Entry, error: &Error, out: &mut Vec<u8>) -> Flow {
+        self.stats.by_command[entry.id].rejected.add(1);
+        self.refuse(session, error, out);
+        Flow::Go
+    }
+
     #[inline]
     fn run_entry(
         &mut self,
@@ -123,18 +131,11 @@ impl<'a, 's> Batch<'a, 's> {
     ) -> Flow {
         let flags = entry.row.flags;
         if !session.authenticated && !flags.has(Flags::NO_AUTH) {
-            self.stats.by_command[entry.id].rejected.add(1);
-            self.refuse(
-                session,
-                &Error::fixed("NOAUTH Authentication required."),
-                out,
-            );
-            return Flow::Go;
+            let error = Error::fixed("NOAUTH Authentication required.");
+            return self.reject(session, entry, &error, out);
         }
         if session.in_subscribed_mode() && !allowed_when_subscribed(entry) {
-            self.stats.by_command[entry.id].rejected.add(1);
-            self.refuse(session, &subscribed_mode(entry), out);
-            return Flow::Go;
+            return self.reject(session, entry, &subscribed_mode(entry), out);
         }
         if (self.shared.pause_until_ms.load(Ordering::Relaxed) != 0 || self.turn.frozen)
             && self.must_wait(session, entry)
@@ -142,13 +143,8 @@ impl<'a, 's> Batch<'a, 's> {
             return Flow::Wait;
         }
         if session.monitor && touches_data(entry) {
-            self.stats.by_command[entry.id].rejected.add(1);
-            self.refuse(
-                session,
-                &Error::fixed("ERR Replica can't interact with the keyspace"),
-                out,
-            );
-            return Flow::Go;
+            let error = Error::fixed("ERR Replica can't interact with the keyspace");
+            return self.reject(session, entry, &error, out);
         }
         let mut reply = Reply::new(out, session.protocol);
         let result = match entry.run {

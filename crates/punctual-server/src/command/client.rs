@@ -8,23 +8,15 @@ use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
 use super::client_list::{info, kill, list};
+use super::connection::row;
 use crate::call::Call;
 use crate::mailbox::Order;
 use crate::session::ReplyMode;
-use crate::table::{ServerCommand, ServerHandler};
+use crate::table::ServerCommand;
 
 const HELPS: Flags = Flags::LOADING.or(Flags::STALE);
 const SELF: Flags = HELPS.or(Flags::NOSCRIPT);
 const ADMIN: Flags = SELF.or(Flags::ADMIN);
-
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: Flags,
-    handler: ServerHandler,
-) -> ServerCommand {
-    ServerCommand::new(name, arity, flags, Group::Connection, handler)
-}
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] =

@@ -18,7 +18,8 @@ const BEFORE_AUTH: Flags = ANY_TIME
     .or(Flags::NO_AUTH)
     .or(Flags::ALLOW_BUSY);
 
-const fn row(
+/// A row of a command on connections.
+pub(super) const fn row(
     name: &'static str,
     arity: i32,
     flags: Flags,
