@@ -9,8 +9,14 @@
 //! | [`Wheel`](wheel::Wheel) | everything, from one timer to tens of millions |
 //! | [`RawWheel`](wheel::RawWheel) | timers that already live in a structure of their own |
 
+mod armings;
 mod slab;
 pub mod wheel;
+
+// The model that every queue is held against; tests and fuzzing share it.
+#[cfg(test)]
+#[path = "../../tests/model/mod.rs"]
+mod model;
 
 /// A handle to a timer in a queue.
 ///
@@ -298,4 +304,61 @@ pub trait DeadlineQueue<T> {
     /// assert_eq!(wheel.next_deadline(), Some(1_000));
     /// ```
     fn next_deadline(&mut self) -> Option<u64>;
+
+    /// [`pop_due`](Self::pop_due) with bounded work: every timer popped takes 1 from `budget`, and
+    /// so does every entry that the queue moves or drops meanwhile, where it has such. A million
+    /// timers due in one tick are popped over as many calls as the caller has other things to do
+    /// in between. O(budget) for the wheel.
+    ///
+    /// ```
+    /// use punctual::{DeadlineQueue, Polled, Wheel};
+    ///
+    /// let mut wheel = Wheel::new();
+    /// (0..1_000).for_each(|n| { wheel.insert(7, n); });
+    ///
+    /// let (mut fired, mut turns) = (0, 0);
+    /// loop {
+    ///     let mut budget = 64;
+    ///     match wheel.poll_due(7, &mut budget) {
+    ///         Polled::Due(_) => fired += 1,
+    ///         Polled::Busy => turns += 1, // time to look at the sockets
+    ///         Polled::Idle => break,
+    ///     }
+    /// }
+    /// assert_eq!(fired, 1_000);
+    /// ```
+    fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
+        if self.next_deadline().is_none_or(|deadline| deadline > now) {
+            return Polled::Idle;
+        }
+        let Some(left) = budget.checked_sub(1) else {
+            return Polled::Busy;
+        };
+        *budget = left;
+        self.pop_due(now).map_or(Polled::Idle, Polled::Due)
+    }
+
+    /// Gives back what memory can be given back without touching living timers. O(n).
+    ///
+    /// A queue does this by itself when it empties after being large.
+    ///
+    /// ```
+    /// use punctual::{DeadlineQueue, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(10, "tea");
+    /// wheel.shrink_to_fit();
+    /// assert_eq!(wheel.len(), 1);
+    /// ```
+    fn shrink_to_fit(&mut self);
+
+    /// Bytes taken by the queue itself and by its allocations, without what the values own. O(1),
+    /// or nearly so.
+    ///
+    /// ```
+    /// use punctual::{DeadlineQueue, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// (0..100_000).for_each(|tick| { wheel.insert(tick, tick); });
+    /// assert!(wheel.memory() < 100_000 * 48);
+    /// ```
+    fn memory(&self) -> usize;
 }

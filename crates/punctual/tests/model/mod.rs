@@ -3,7 +3,10 @@
 //! Property tests and the fuzz target share this file. An operation names timers and times by
 //! small numbers, so that random ones meet; see [`Op`].
 
-#![allow(unreachable_pub)] // the wheel's own tests include this file privately
+#![allow(unreachable_pub)] // the crate's own tests include this file privately
+
+#[cfg(not(fuzzing))]
+pub mod random;
 
 use punctual::{DeadlineQueue, Expired, Polled, TimerKey};
 use std::collections::BTreeMap;
@@ -62,12 +65,10 @@ pub enum Op {
     Shrink,
 }
 
-/// A queue under test, with what not every queue has.
+/// A queue under test, with the checks that are its own.
 pub trait Subject: DeadlineQueue<u64> {
     /// Panics if a private invariant does not hold.
     fn check(&self) {}
-    fn poll(&mut self, now: u64, budget: &mut usize) -> Polled<u64>;
-    fn shrink(&mut self) {}
 }
 
 /// Runs operations on a queue and on the model, and compares all that can be seen.
@@ -187,7 +188,7 @@ impl<Q: Subject> Model<Q> {
                 self.timers.clear();
                 self.stale.append(&mut self.keys);
             }
-            Op::Shrink => self.queue.shrink(),
+            Op::Shrink => self.queue.shrink_to_fit(),
         }
     }
 
@@ -341,7 +342,7 @@ impl<Q: Subject> Model<Q> {
     /// Tells whether nothing is due any more.
     fn poll(&mut self, budget: usize) -> bool {
         let mut left = budget;
-        match self.queue.poll(self.now, &mut left) {
+        match self.queue.poll_due(self.now, &mut left) {
             Polled::Due(expired) => self.expect(Some(expired)),
             Polled::Busy => assert_eq!(left, 0, "busy with budget left"),
             Polled::Idle => {

@@ -28,13 +28,11 @@ mod timers;
 pub use raw::RawWheel;
 pub use timers::{Due, Step, Timers};
 
-use super::slab::Slab;
+use super::armings::Armings;
+use super::slab::{self, Slab, Tenant};
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
 use core::mem::size_of;
 use core::num::NonZeroU32;
-
-/// Arming orders are compared modulo 2^32, so they are numbered anew before they span half of it.
-const LAST_ORDER: u32 = 1 << 31;
 
 /// A hierarchical timing wheel that keeps its timers: arm, cancel and re-arm in O(1), pop in exact
 /// order in O(1) amortised, and know the next deadline.
@@ -60,13 +58,30 @@ const LAST_ORDER: u32 = 1 << 31;
 /// ```
 #[derive(Debug)]
 pub struct Wheel<T> {
-    slab: Slab<T>,
+    slab: Slab<Timer<T>>,
     raw: RawWheel,
-    /// The arming order of the next arming.
-    order: NonZeroU32,
+    armings: Armings,
 }
 
-impl<T> Timers for Slab<T> {
+/// A living timer. The arming order is never 0, which is how a free record is told.
+#[derive(Debug)]
+struct Timer<T> {
+    deadline: u64,
+    stamp: u32,
+    order: NonZeroU32,
+    value: T,
+}
+
+const _: () = assert!(Slab::<Timer<u64>>::RECORD == 24);
+
+impl<T> Tenant for Timer<T> {
+    #[inline]
+    fn stamp(&self) -> u32 {
+        self.stamp
+    }
+}
+
+impl<T> Timers for Slab<Timer<T>> {
     const ORDERED: bool = true;
 
     #[inline]
@@ -101,71 +116,8 @@ impl<T> Wheel<T> {
         Wheel {
             slab: Slab::new(),
             raw: RawWheel::new(),
-            order: NonZeroU32::MIN,
+            armings: Armings::new(),
         }
-    }
-
-    /// [`pop_due`](DeadlineQueue::pop_due) with bounded work: every timer popped and every entry
-    /// moved or dropped takes 1 from `budget`. A million timers due in one tick are popped over as
-    /// many calls as the caller has other things to do in between. O(budget).
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Polled, Wheel};
-    ///
-    /// let mut wheel = Wheel::new();
-    /// (0..1_000).for_each(|n| { wheel.insert(7, n); });
-    ///
-    /// let (mut fired, mut turns) = (0, 0);
-    /// loop {
-    ///     let mut budget = 64;
-    ///     match wheel.poll_due(7, &mut budget) {
-    ///         Polled::Due(_) => fired += 1,
-    ///         Polled::Busy => turns += 1, // time to look at the sockets
-    ///         Polled::Idle => break,
-    ///     }
-    /// }
-    /// assert_eq!(fired, 1_000);
-    /// ```
-    pub fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
-        loop {
-            match self.raw.step(now, &self.slab, budget) {
-                Step::Due(due) => {
-                    if let Some(expired) = self.expire(due) {
-                        return Polled::Due(expired);
-                    }
-                }
-                Step::Busy => return Polled::Busy,
-                Step::Idle => return Polled::Idle,
-            }
-        }
-    }
-
-    /// Bytes taken by the wheel itself and by its allocations. O(number of pool segments).
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// (0..100_000).for_each(|tick| { wheel.insert(tick, tick); });
-    /// assert!(wheel.memory() < 100_000 * 48);
-    /// ```
-    pub fn memory(&self) -> usize {
-        size_of::<Self>() - size_of::<RawWheel>() + self.raw.memory() + self.slab.memory()
-    }
-
-    /// Gives back what memory can be given back without touching living timers. O(n).
-    ///
-    /// The wheel does this by itself when it empties.
-    ///
-    /// ```
-    /// use punctual::{DeadlineQueue, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(10, "tea");
-    /// wheel.shrink_to_fit();
-    /// assert_eq!(wheel.len(), 1);
-    /// ```
-    pub fn shrink_to_fit(&mut self) {
-        self.raw.shrink_to_fit();
-        self.slab.shrink_to_fit();
     }
 
     #[inline]
@@ -181,28 +133,19 @@ impl<T> Wheel<T> {
 
     #[inline]
     fn next_order(&mut self) -> NonZeroU32 {
-        if self.order.get() >= LAST_ORDER {
+        if self.armings.are_worn() {
             self.renumber();
         }
-        let order = self.order;
-        self.order = order.saturating_add(1);
-        order
+        self.armings.next()
     }
 
-    /// Numbers the armings anew, in their order. O(n log n), once in two billion armings.
+    /// O(n log n), once in two billion armings.
     #[cold]
     fn renumber(&mut self) {
-        let mut armed: alloc::vec::Vec<(NonZeroU32, u32)> = self
-            .slab
-            .iter()
-            .map(|(index, timer)| (timer.order, index))
-            .collect();
-        armed.sort_unstable();
-        self.order = NonZeroU32::MIN;
-        for (_, index) in armed {
+        let armed = self.slab.iter().map(|(index, timer)| (timer.order, index));
+        for (order, index) in self.armings.renumber(armed.collect()) {
             if let Some(timer) = self.slab.at_mut(index) {
-                timer.order = self.order;
-                self.order = self.order.saturating_add(1);
+                timer.order = order;
             }
         }
         self.raw.reorder();
@@ -213,9 +156,14 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     #[inline]
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         let order = self.next_order();
-        let (index, stamp) = self.slab.insert(deadline, order, value);
+        let (index, stamp) = self.slab.insert(|stamp| Timer {
+            deadline,
+            stamp,
+            order,
+            value,
+        });
         self.raw.insert(deadline, index, stamp);
-        Slab::<T>::key(index, stamp)
+        slab::key(index, stamp)
     }
 
     #[inline]
@@ -239,7 +187,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         let earlier = deadline <= timer.deadline;
         timer.deadline = deadline;
         if earlier {
-            timer.next_epoch();
+            timer.stamp = slab::next_epoch(timer.stamp);
             let stamp = timer.stamp;
             self.raw.insert(deadline, key.index(), stamp);
             self.raw.forget(&self.slab);
@@ -299,5 +247,29 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
         self.raw.next_deadline(&self.slab)
+    }
+
+    fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
+        loop {
+            match self.raw.step(now, &self.slab, budget) {
+                Step::Due(due) => {
+                    if let Some(expired) = self.expire(due) {
+                        return Polled::Due(expired);
+                    }
+                }
+                Step::Busy => return Polled::Busy,
+                Step::Idle => return Polled::Idle,
+            }
+        }
+    }
+
+    fn shrink_to_fit(&mut self) {
+        self.raw.shrink_to_fit();
+        self.slab.shrink_to_fit();
+    }
+
+    /// O(number of pool segments).
+    fn memory(&self) -> usize {
+        size_of::<Self>() - size_of::<RawWheel>() + self.raw.memory() + self.slab.memory()
     }
 }

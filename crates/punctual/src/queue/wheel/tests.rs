@@ -4,14 +4,13 @@ use super::chunk::{CHUNK, NONE};
 use super::invariants::{check_invariants, filed};
 use super::sweep::Sweep;
 use super::{Due, RawWheel, Step, Timers, Wheel};
+use crate::queue::armings::Armings;
+use crate::queue::model::random::{cases, op, span, when};
+use crate::queue::model::{Model, Op, Span, Subject, When};
 use crate::{DeadlineQueue, Polled};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::HashMap;
-
-#[path = "../../../tests/model/mod.rs"]
-mod model;
-use model::{Model, Op, Span, Subject, When};
 
 impl Subject for Wheel<u64> {
     fn check(&self) {
@@ -32,67 +31,6 @@ impl Subject for Wheel<u64> {
             self.raw.entries() <= 2 * self.raw.live() + 256 + 2 * CHUNK,
             "dead entries are bounded"
         );
-    }
-
-    fn poll(&mut self, now: u64, budget: &mut usize) -> Polled<u64> {
-        self.poll_due(now, budget)
-    }
-
-    fn shrink(&mut self) {
-        self.shrink_to_fit();
-    }
-}
-
-fn span() -> impl Strategy<Value = Span> {
-    // Near and far, with a weight on ticks that share a slot.
-    let exponent = prop_oneof![6 => 0u8..4, 4 => 0u8..16, 2 => 0u8..40, 1 => 0u8..64];
-    (any::<u8>(), exponent).prop_map(|(mantissa, exponent)| Span { mantissa, exponent })
-}
-
-fn when() -> impl Strategy<Value = When> {
-    prop_oneof![
-        6 => span().prop_map(When::In),
-        1 => span().prop_map(When::Ago),
-        1 => prop_oneof![any::<u64>(), Just(u64::MAX), Just(0)].prop_map(When::At),
-        3 => (any::<u8>(), any::<i8>()).prop_map(|(pick, off)| When::With(pick, off)),
-    ]
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    let pick = any::<u8>;
-    prop_oneof![
-        10 => when().prop_map(Op::Insert),
-        2 => (any::<u8>(), when()).prop_map(|(count, when)| Op::Burst(count % 60, when)),
-        6 => pick().prop_map(Op::Remove),
-        2 => Just(Op::RemoveLast),
-        8 => (pick(), when()).prop_map(|(pick, when)| Op::Reset(pick, when)),
-        1 => pick().prop_map(Op::Change),
-        1 => pick().prop_map(Op::Stale),
-        5 => span().prop_map(Op::Advance),
-        1 => span().prop_map(Op::StepBack),
-        3 => Just(Op::PopOne),
-        2 => Just(Op::PopAll),
-        2 => any::<u8>().prop_map(|budget| Op::Poll(budget % 40)),
-        3 => any::<u8>().prop_map(|budget| Op::PollOnce(budget % 30)),
-        4 => Just(Op::NextDeadline),
-        2 => Just(Op::JumpToNext),
-        1 => Just(Op::Iterate),
-        1 => Just(Op::Shrink),
-    ]
-}
-
-/// `PROPTEST_CASES` runs more.
-fn cases(many: u32) -> ProptestConfig {
-    let config = ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    match std::env::var_os("PROPTEST_CASES") {
-        Some(_) => config,
-        None => ProptestConfig {
-            cases: if cfg!(miri) { 4 } else { many },
-            ..config
-        },
     }
 }
 
@@ -275,21 +213,21 @@ fn equal_deadlines_pop_in_arming_order_however_they_were_armed() {
 #[test]
 fn arming_order_outlives_its_numbers() {
     let mut wheel = Wheel::new();
-    wheel.order = std::num::NonZeroU32::new(super::LAST_ORDER - 50).unwrap();
+    wheel.armings = Armings::left(50);
     let keys: Vec<_> = (0..100)
         .map(|n| wheel.insert(if n % 2 == 0 { 10 } else { 700 }, n))
         .collect();
     // Some wait in front, ordered, while the numbers change: every pop orders what came before.
     wheel.insert(4, 0);
     assert!(wheel.pop_due(5).is_some());
-    wheel.order = std::num::NonZeroU32::new(super::LAST_ORDER - 9).unwrap();
+    wheel.armings = Armings::left(9);
     for n in 100..110 {
         wheel.insert(3, n);
         wheel.insert(2, n);
         assert_eq!(wheel.pop_due(5).map(|expired| expired.deadline), Some(2));
     }
     assert!(wheel.reset(keys[0], 700));
-    assert!(wheel.order.get() < 1_000);
+    assert!(wheel.armings.next().get() < 1_000);
     let popped: Vec<_> = std::iter::from_fn(|| wheel.pop_due(700))
         .map(|expired| expired.value)
         .collect();

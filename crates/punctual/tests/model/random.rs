@@ -1,0 +1,60 @@
+//! Random operations for the [model](super::Model), drawn with proptest.
+
+use super::{Op, Span, When};
+use proptest::prelude::*;
+
+/// Any distance.
+pub fn span() -> impl Strategy<Value = Span> {
+    // Near and far, with a weight on ticks that share a slot.
+    let exponent = prop_oneof![6 => 0u8..4, 4 => 0u8..16, 2 => 0u8..40, 1 => 0u8..64];
+    (any::<u8>(), exponent).prop_map(|(mantissa, exponent)| Span { mantissa, exponent })
+}
+
+/// Any deadline.
+pub fn when() -> impl Strategy<Value = When> {
+    prop_oneof![
+        6 => span().prop_map(When::In),
+        1 => span().prop_map(When::Ago),
+        1 => prop_oneof![any::<u64>(), Just(u64::MAX), Just(0)].prop_map(When::At),
+        3 => (any::<u8>(), any::<i8>()).prop_map(|(pick, off)| When::With(pick, off)),
+    ]
+}
+
+/// Any operation.
+pub fn op() -> impl Strategy<Value = Op> {
+    let pick = any::<u8>;
+    prop_oneof![
+        10 => when().prop_map(Op::Insert),
+        2 => (any::<u8>(), when()).prop_map(|(count, when)| Op::Burst(count % 60, when)),
+        6 => pick().prop_map(Op::Remove),
+        2 => Just(Op::RemoveLast),
+        8 => (pick(), when()).prop_map(|(pick, when)| Op::Reset(pick, when)),
+        1 => pick().prop_map(Op::Change),
+        1 => pick().prop_map(Op::Stale),
+        5 => span().prop_map(Op::Advance),
+        1 => span().prop_map(Op::StepBack),
+        3 => Just(Op::PopOne),
+        2 => Just(Op::PopAll),
+        2 => any::<u8>().prop_map(|budget| Op::Poll(budget % 40)),
+        3 => any::<u8>().prop_map(|budget| Op::PollOnce(budget % 30)),
+        4 => Just(Op::NextDeadline),
+        2 => Just(Op::JumpToNext),
+        1 => Just(Op::Iterate),
+        1 => Just(Op::Shrink),
+    ]
+}
+
+/// `PROPTEST_CASES` runs more.
+pub fn cases(many: u32) -> ProptestConfig {
+    let config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => config,
+        None => ProptestConfig {
+            cases: if cfg!(miri) { 4 } else { many },
+            ..config
+        },
+    }
+}
