@@ -1,0 +1,43 @@
+//! What the timers did, in numbers.
+
+use std::time::Duration;
+
+/// Counts since a runtime was made.
+///
+/// A QUIC connection has one timer, which it puts off with nearly every packet: `rearms` dwarfs
+/// the rest.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use std::time::Instant;
+/// use punctual_quinn::PunctualRuntime;
+/// use quinn::Runtime as _;
+///
+/// let runtime = PunctualRuntime::new(tokio::runtime::Handle::current());
+/// let mut timer = runtime.new_timer(Instant::now());
+/// std::future::poll_fn(|cx| timer.as_mut().poll(cx)).await;
+/// let stats = runtime.stats();
+/// assert_eq!((stats.arms, stats.fires), (1, 1));
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Timers armed: new ones, and ones that had fired.
+    pub arms: u64,
+    /// Armed timers given another deadline.
+    pub rearms: u64,
+    /// Armed timers dropped.
+    pub disarms: u64,
+    /// Timers that fell due.
+    pub fires: u64,
+    /// Times the driver was woken for a deadline before the one it slept for.
+    pub driver_wakes: u64,
+    /// Times the driver looked for due timers.
+    pub turns: u64,
+    /// Turns at a deadline that had been put off meanwhile, so that nothing fired.
+    pub spurious: u64,
+    /// Time spent in the driver, waking tasks included; zero unless the runtime was made by
+    /// [`metered`](crate::PunctualRuntime::metered).
+    pub driver_time: Duration,
+}
