@@ -1,9 +1,9 @@
 //! Deadlines, exact and nearly free: timer queues for servers and runtimes.
 //!
 //! ```
-//! use punctual::{DeadlineQueue, Wheel};
+//! use punctual::{Adaptive, DeadlineQueue};
 //!
-//! let mut timeouts = Wheel::new();
+//! let mut timeouts = Adaptive::new();
 //! let request = timeouts.insert(1_500, "request 1"); // due at tick 1,500
 //! timeouts.insert(900, "request 2");
 //!
@@ -13,8 +13,9 @@
 //! assert!(timeouts.is_empty());
 //! ```
 //!
-//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Wheel`] is a hierarchical timing
-//!   wheel; [`RawWheel`](queue::wheel::RawWheel) is the same for timers that live elsewhere.
+//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Adaptive`] suits itself to how
+//!   many timers there are; [`Wheel`] is a hierarchical timing wheel, and
+//!   [`RawWheel`](queue::wheel::RawWheel) the same for timers that live elsewhere.
 //! - [`tick`]: times and ticks. Everything that rounds is there, so that nothing fires early.
 //! - [`clock`]: the monotonic clock, and a virtual one for tests.
 //!
@@ -44,7 +45,7 @@ pub use clock::Monotonic;
 #[cfg(target_has_atomic = "64")]
 pub use clock::Virtual;
 pub use queue::wheel::Wheel;
-pub use queue::{DeadlineQueue, Expired, Polled, TimerKey};
+pub use queue::{Adaptive, DeadlineQueue, Expired, Polled, TimerKey};
 #[cfg(feature = "std")]
 pub use tick::Epoch;
 pub use tick::{TickError, TickScale};

@@ -6,12 +6,26 @@
 //!
 //! | queue | best for |
 //! |---|---|
+//! | [`Adaptive`] | whoever does not want to choose: a `Sorted` while timers are few, then a `Wheel` |
 //! | [`Wheel`](wheel::Wheel) | everything, from one timer to tens of millions |
+//! | [`Sorted`] | a few dozen timers at most |
+//! | [`Fifo`] | many timers of few timeouts |
+//! | [`BTree`] | comparison: the queue that is right at a glance |
 //! | [`RawWheel`](wheel::RawWheel) | timers that already live in a structure of their own |
 
+mod adaptive;
 mod armings;
+mod btree;
+mod fifo;
+mod run;
 mod slab;
+mod sorted;
 pub mod wheel;
+
+pub use adaptive::Adaptive;
+pub use btree::BTree;
+pub use fifo::Fifo;
+pub use sorted::Sorted;
 
 // The model that every queue is held against; tests and fuzzing share it.
 #[cfg(test)]

@@ -63,6 +63,8 @@ pub enum Op {
     Iterate,
     Clear,
     Shrink,
+    /// Remove the oldest until so many are left.
+    Drain(u8),
 }
 
 /// A queue under test, with the checks that are its own.
@@ -187,6 +189,11 @@ impl<Q: Subject> Model<Q> {
                 self.order.clear();
                 self.timers.clear();
                 self.stale.append(&mut self.keys);
+            }
+            Op::Drain(left) => {
+                while self.keys.len() > usize::from(left) {
+                    self.remove(self.keys[0]);
+                }
             }
             Op::Shrink => self.queue.shrink_to_fit(),
         }

@@ -28,9 +28,12 @@ mod timers;
 pub use raw::RawWheel;
 pub use timers::{Due, Step, Timers};
 
+use super::adaptive::Migration;
 use super::armings::Armings;
+use super::run::Entry;
 use super::slab::{self, Slab, Tenant};
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
+use alloc::vec::Vec;
 use core::mem::size_of;
 use core::num::NonZeroU32;
 
@@ -65,11 +68,11 @@ pub struct Wheel<T> {
 
 /// A living timer. The arming order is never 0, which is how a free record is told.
 #[derive(Debug)]
-struct Timer<T> {
-    deadline: u64,
-    stamp: u32,
-    order: NonZeroU32,
-    value: T,
+pub(super) struct Timer<T> {
+    pub(super) deadline: u64,
+    pub(super) stamp: u32,
+    pub(super) order: NonZeroU32,
+    pub(super) value: T,
 }
 
 const _: () = assert!(Slab::<Timer<u64>>::RECORD == 24);
@@ -117,6 +120,46 @@ impl<T> Wheel<T> {
             slab: Slab::new(),
             raw: RawWheel::new(),
             armings: Armings::new(),
+        }
+    }
+
+    /// A wheel of timers that were in another queue; their handles stay good. O(n).
+    pub(super) fn take_over(timers: Migration<T>) -> Self {
+        let Migration {
+            slab,
+            armings,
+            now,
+            entries,
+        } = timers;
+        let mut raw = RawWheel::starting_at(now);
+        for Entry {
+            deadline, index, ..
+        } in entries
+        {
+            if let Some(timer) = slab.at(index) {
+                raw.insert(deadline, index, timer.stamp);
+            }
+        }
+        Wheel { slab, raw, armings }
+    }
+
+    /// Its timers, on the way to another queue; their handles stay good. O(n log n).
+    pub(super) fn hand_over(mut self) -> Migration<T> {
+        let now = self.raw.now();
+        let mut entries = Vec::with_capacity(self.slab.len());
+        while let Some(due) = self.raw.pop_due(u64::MAX, &self.slab) {
+            if let Some(timer) = self.slab.at(due.index) {
+                entries.push(timer.entry(due.index));
+            }
+        }
+        // A timer re-armed earlier sixteen times may have several entries that stand.
+        entries.sort_unstable();
+        entries.dedup();
+        Migration {
+            slab: self.slab,
+            armings: self.armings,
+            now,
+            entries,
         }
     }
 

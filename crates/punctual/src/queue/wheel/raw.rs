@@ -158,6 +158,20 @@ impl RawWheel {
         }
     }
 
+    /// An empty wheel whose clock stands at `now`.
+    pub(super) fn starting_at(now: u64) -> Self {
+        RawWheel {
+            cursor: now,
+            now,
+            ..RawWheel::new()
+        }
+    }
+
+    /// The clock as last seen.
+    pub(super) fn now(&self) -> u64 {
+        self.now
+    }
+
     /// Files an entry for the timer `index`, whose deadline the owner has just set. O(1).
     ///
     /// # Panics
@@ -391,11 +405,7 @@ impl RawWheel {
     /// assert_eq!((wheel.entries(), wheel.next_wakeup()), (0, None));
     /// ```
     pub fn clear(&mut self) {
-        *self = RawWheel {
-            cursor: self.now,
-            now: self.now,
-            ..RawWheel::new()
-        };
+        *self = RawWheel::starting_at(self.now);
     }
 
     /// Packs the entries into as little memory as they need and gives the rest back. O(entries).

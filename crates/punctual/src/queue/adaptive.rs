@@ -1,0 +1,458 @@
+//! A queue that is a sorted array while it is small and a wheel when it is large.
+//!
+//! Both keep their timers in the same slab of the same records, so a migration hands the slab over
+//! and builds new entries only: no timer moves, and every handle stays good.
+//!
+//! The way up is taken at once, when the array would outgrow [`MOST_SORTED`]. The way down is taken
+//! when the wheel has held fewer than [`FEW`] timers for [`PATIENCE`] operations, which together
+//! cost as much as the way down and the next way up do: migrations are O(1) amortised, whatever the
+//! load does.
+
+use super::armings::Armings;
+use super::run::Entry;
+use super::slab::Slab;
+use super::sorted::Sorted;
+use super::wheel::{Timer, Wheel};
+use super::{DeadlineQueue, Expired, Polled, TimerKey};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::mem::{replace, size_of};
+
+/// The most timers that the sorted array holds.
+const MOST_SORTED: usize = 64;
+
+/// With fewer timers than these, the wheel considers going back.
+const FEW: usize = 16;
+
+/// How many operations in a row must find few timers.
+const PATIENCE: u32 = 256;
+
+/// Timers between two queues.
+#[derive(Debug)]
+pub(super) struct Migration<T> {
+    pub(super) slab: Slab<Timer<T>>,
+    pub(super) armings: Armings,
+    /// The clock as last seen.
+    pub(super) now: u64,
+    /// Every timer's, in the order in which they fire.
+    pub(super) entries: Vec<Entry>,
+}
+
+/// The queue of those who do not want to choose: a [`Sorted`] while timers are few, a [`Wheel`]
+/// when they are many.
+///
+/// One timer costs a few nanoseconds, ten million cost what they cost in a wheel; each operation
+/// adds one well predicted branch to those of the queue behind it. All are O(1), some amortised:
+/// the array holds at most 64 timers, and going over to the other queue is paid for by the
+/// operations before.
+///
+/// A timer takes what it takes in the queue behind: some 40 bytes with an 8-byte value. An empty
+/// queue takes no allocation.
+///
+/// # Examples
+///
+/// ```
+/// use punctual::{Adaptive, DeadlineQueue};
+///
+/// let mut timeouts = Adaptive::new();
+/// let first = timeouts.insert(1_500, 0);
+/// let others: Vec<_> = (1..100_000).map(|n| timeouts.insert(1_500 + n, n)).collect();
+///
+/// // It has become a wheel meanwhile; the handle is as good as before.
+/// assert_eq!(timeouts.remove(first), Some(0));
+/// assert_eq!(timeouts.next_deadline(), timeouts.deadline(others[0]));
+/// ```
+#[derive(Debug)]
+pub struct Adaptive<T> {
+    state: State<T>,
+    /// For how many operations the wheel has held few timers.
+    calm: u32,
+}
+
+#[derive(Debug)]
+enum State<T> {
+    Sorted(Sorted<T>),
+    Wheel(Box<Wheel<T>>),
+}
+
+impl<T> Default for Adaptive<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Adaptive<T> {
+    /// An empty queue. Allocates nothing. O(1).
+    ///
+    /// ```
+    /// use punctual::{Adaptive, DeadlineQueue};
+    /// let queue: Adaptive<u32> = Adaptive::new();
+    /// assert!(queue.is_empty());
+    /// ```
+    pub const fn new() -> Self {
+        Adaptive {
+            state: State::Sorted(Sorted::new()),
+            calm: 0,
+        }
+    }
+
+    /// Becomes a wheel.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let empty = State::Sorted(Sorted::new());
+        self.calm = 0;
+        self.state = match replace(&mut self.state, empty) {
+            State::Sorted(sorted) => State::Wheel(Box::new(Wheel::take_over(sorted.hand_over()))),
+            wheel => wheel,
+        };
+    }
+
+    /// The wheel holds few timers: becomes an array if that has been so for long.
+    #[cold]
+    #[inline(never)]
+    fn keep_calm(&mut self) {
+        self.calm += 1;
+        if self.calm >= PATIENCE {
+            self.shrink();
+        }
+    }
+
+    /// Becomes an array.
+    fn shrink(&mut self) {
+        let empty = State::Sorted(Sorted::new());
+        self.state = match replace(&mut self.state, empty) {
+            State::Wheel(wheel) => State::Sorted(Sorted::take_over(wheel.hand_over())),
+            sorted => sorted,
+        };
+    }
+}
+
+impl<T> DeadlineQueue<T> for Adaptive<T> {
+    /// O(1) amortised.
+    #[inline]
+    fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
+        match &mut self.state {
+            State::Sorted(sorted) => {
+                let key = sorted.insert(deadline, value);
+                if sorted.len() > MOST_SORTED {
+                    self.grow();
+                }
+                key
+            }
+            State::Wheel(wheel) => {
+                let key = wheel.insert(deadline, value);
+                if wheel.len() == FEW {
+                    self.calm = 0;
+                }
+                key
+            }
+        }
+    }
+
+    /// O(1) amortised.
+    #[inline]
+    fn remove(&mut self, key: TimerKey) -> Option<T> {
+        match &mut self.state {
+            State::Sorted(sorted) => sorted.remove(key),
+            State::Wheel(wheel) => {
+                let value = wheel.remove(key);
+                if wheel.len() < FEW {
+                    self.keep_calm();
+                }
+                value
+            }
+        }
+    }
+
+    /// O(1) amortised.
+    #[inline]
+    fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
+        match &mut self.state {
+            State::Sorted(sorted) => sorted.reset(key, deadline),
+            State::Wheel(wheel) => {
+                let armed = wheel.reset(key, deadline);
+                if wheel.len() < FEW {
+                    self.keep_calm();
+                }
+                armed
+            }
+        }
+    }
+
+    #[inline]
+    fn get(&self, key: TimerKey) -> Option<&T> {
+        match &self.state {
+            State::Sorted(sorted) => sorted.get(key),
+            State::Wheel(wheel) => wheel.get(key),
+        }
+    }
+
+    #[inline]
+    fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
+        match &mut self.state {
+            State::Sorted(sorted) => sorted.get_mut(key),
+            State::Wheel(wheel) => wheel.get_mut(key),
+        }
+    }
+
+    #[inline]
+    fn deadline(&self, key: TimerKey) -> Option<u64> {
+        match &self.state {
+            State::Sorted(sorted) => sorted.deadline(key),
+            State::Wheel(wheel) => wheel.deadline(key),
+        }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        match &self.state {
+            State::Sorted(sorted) => sorted.len(),
+            State::Wheel(wheel) => wheel.len(),
+        }
+    }
+
+    /// Leaves an array.
+    fn clear(&mut self) {
+        match &mut self.state {
+            State::Sorted(sorted) => sorted.clear(),
+            State::Wheel(wheel) => {
+                wheel.clear();
+                self.shrink();
+            }
+        }
+    }
+
+    fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
+    where
+        T: 'a,
+    {
+        let (sorted, wheel) = match &self.state {
+            State::Sorted(sorted) => (Some(sorted.iter()), None),
+            State::Wheel(wheel) => (None, Some(wheel.iter())),
+        };
+        let sorted = sorted.into_iter().flatten();
+        sorted.chain(wheel.into_iter().flatten())
+    }
+
+    #[inline]
+    fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
+        match &mut self.state {
+            State::Sorted(sorted) => sorted.pop_due(now),
+            State::Wheel(wheel) => {
+                let popped = wheel.pop_due(now);
+                if wheel.len() < FEW {
+                    self.keep_calm();
+                }
+                popped
+            }
+        }
+    }
+
+    #[inline]
+    fn next_wakeup(&self) -> Option<u64> {
+        match &self.state {
+            State::Sorted(sorted) => sorted.next_wakeup(),
+            State::Wheel(wheel) => wheel.next_wakeup(),
+        }
+    }
+
+    /// O(1) amortised.
+    #[inline]
+    fn next_deadline(&mut self) -> Option<u64> {
+        match &mut self.state {
+            State::Sorted(sorted) => sorted.next_deadline(),
+            State::Wheel(wheel) => wheel.next_deadline(),
+        }
+    }
+
+    /// O(budget), the array's moves of at most 64 entries counted as one.
+    #[inline]
+    fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
+        match &mut self.state {
+            State::Sorted(sorted) => sorted.poll_due(now, budget),
+            State::Wheel(wheel) => {
+                let polled = wheel.poll_due(now, budget);
+                if wheel.len() < FEW {
+                    self.keep_calm();
+                }
+                polled
+            }
+        }
+    }
+
+    /// Leaves an array if timers are few.
+    fn shrink_to_fit(&mut self) {
+        if let State::Wheel(wheel) = &mut self.state
+            && wheel.len() < FEW
+        {
+            self.shrink();
+        }
+        match &mut self.state {
+            State::Sorted(sorted) => sorted.shrink_to_fit(),
+            State::Wheel(wheel) => wheel.shrink_to_fit(),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        size_of::<Self>()
+            + match &self.state {
+                State::Sorted(sorted) => sorted.memory() - size_of::<Sorted<T>>(),
+                State::Wheel(wheel) => wheel.memory(),
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::model::random::{cases, op, when};
+    use crate::queue::model::{Model, Op, Subject};
+    use proptest::prelude::*;
+
+    impl Subject for Adaptive<u64> {
+        fn check(&self) {
+            match &self.state {
+                State::Sorted(sorted) => {
+                    assert!(sorted.len() <= MOST_SORTED);
+                    sorted.check();
+                }
+                State::Wheel(wheel) => wheel.check(),
+            }
+        }
+    }
+
+    fn is_wheel<T>(queue: &Adaptive<T>) -> bool {
+        matches!(queue.state, State::Wheel(_))
+    }
+
+    /// Up, for a while many, down, for a while few.
+    fn tide() -> impl Strategy<Value = Vec<Op>> {
+        let few = prop_oneof![
+            when().prop_map(Op::Insert),
+            any::<u8>().prop_map(Op::Remove),
+            Just(Op::RemoveLast),
+            (any::<u8>(), when()).prop_map(|(pick, when)| Op::Reset(pick, when)),
+            Just(Op::PopOne),
+            Just(Op::NextDeadline),
+        ];
+        let up = prop::collection::vec((any::<u8>(), when()), 2..6).prop_map(|bursts| {
+            bursts
+                .into_iter()
+                .map(|(count, when)| Op::Burst(count, when))
+        });
+        let many = prop::collection::vec(op(), 0..60);
+        let down = (0usize..20).prop_map(|left| Op::Drain(left as u8));
+        let few = prop::collection::vec(few, 0..2 * PATIENCE as usize);
+        (up, many, down, few)
+            .prop_map(|(up, many, down, few)| up.chain(many).chain([down]).chain(few).collect())
+    }
+
+    proptest! {
+        #![proptest_config(cases(64))]
+
+        #[test]
+        fn it_does_what_the_model_does(ops in prop::collection::vec(op(), 1..150)) {
+            Model::new(Adaptive::new()).run(ops);
+        }
+
+    }
+
+    proptest! {
+        #![proptest_config(cases(24))]
+
+        #[test]
+        fn tides_do_what_the_model_does(tides in prop::collection::vec(tide(), 1..4)) {
+            Model::new(Adaptive::new()).run(tides.into_iter().flatten());
+        }
+    }
+
+    #[test]
+    fn handles_stay_good_up_and_down() {
+        let mut queue = Adaptive::new();
+        let keys: Vec<_> = (0..1_000).map(|n| queue.insert(10 + n % 7, n)).collect();
+        assert!(is_wheel(&queue));
+        for (n, &key) in keys.iter().enumerate().skip(10) {
+            assert_eq!(queue.remove(key), Some(n as u64));
+        }
+        let mut resets = 0;
+        while is_wheel(&queue) {
+            assert!(queue.reset(keys[0], 100));
+            resets += 1;
+        }
+        assert!(resets < PATIENCE);
+        assert!(keys[10..].iter().all(|&key| queue.get(key).is_none()));
+        for (n, &key) in keys.iter().enumerate().take(10) {
+            assert_eq!(queue.get(key), Some(&(n as u64)));
+        }
+        assert_eq!(queue.deadline(keys[0]), Some(100));
+        let popped = core::iter::from_fn(|| queue.pop_due(100)).map(|expired| expired.value);
+        assert_eq!(popped.collect::<Vec<_>>(), [7, 1, 8, 2, 9, 3, 4, 5, 6, 0]);
+    }
+
+    #[test]
+    fn equal_deadlines_keep_their_order_up_and_down() {
+        let mut queue = Adaptive::new();
+        let keys: Vec<_> = (0..MOST_SORTED as u64)
+            .map(|n| queue.insert(50, n))
+            .collect();
+        // Behind all others, once put off and once not.
+        assert!(queue.reset(keys[3], 50));
+        assert!(queue.reset(keys[4], 70) && queue.reset(keys[4], 50));
+        (100..105).for_each(|n| {
+            queue.insert(60, n);
+        });
+        assert!(is_wheel(&queue));
+        assert!(queue.reset(keys[9], 50));
+        for &key in &keys[20..] {
+            queue.remove(key);
+        }
+        for _ in 0..13 {
+            queue.pop_due(50);
+        }
+        for n in 0..PATIENCE {
+            assert!(queue.reset(keys[19], 90 - u64::from(n % 2)));
+        }
+        assert!(!is_wheel(&queue));
+        let popped = core::iter::from_fn(|| queue.pop_due(90)).map(|expired| expired.value);
+        let expected = [16, 17, 18, 3, 4, 9]
+            .into_iter()
+            .chain(100..105)
+            .chain([19]);
+        assert_eq!(popped.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn it_does_not_go_to_and_fro() {
+        let mut queue = Adaptive::new();
+        let mut keys: Vec<_> = (0..=MOST_SORTED as u64)
+            .map(|n| queue.insert(n, n))
+            .collect();
+        for _ in 0..2_000 {
+            keys.drain(FEW - 2..).for_each(|key| {
+                queue.remove(key);
+            });
+            while keys.len() <= FEW {
+                keys.push(queue.insert(9, 9));
+            }
+            assert!(is_wheel(&queue));
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_crowd() {
+        let mut queue = Adaptive::new();
+        let empty = queue.memory();
+        assert!(empty <= 128, "{empty} bytes");
+        (0..100_000).for_each(|n| {
+            queue.insert(n % 60_000, n);
+        });
+        while queue.pop_due(60_000).is_some() {}
+        (0..u64::from(PATIENCE)).for_each(|n| {
+            let key = queue.insert(70_000, n);
+            queue.remove(key);
+        });
+        assert!(!is_wheel(&queue));
+        assert!(queue.memory() < 50_000, "{} bytes", queue.memory());
+    }
+}
