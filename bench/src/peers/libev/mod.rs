@@ -1,0 +1,301 @@
+//! libev 4.33's timers, from Debian's `libev-dev`: a 4-ary heap of (time, watcher) pairs, and in
+//! each watcher its place in the heap.
+//!
+//! What is measured is the heap: `ev_timer_start`, `ev_timer_stop` and `ev_timer_again`, which read no
+//! clock and make no system call. What is left out is the rest of its loop. `ev_run` would read the
+//! clock and call the kernel on every turn, so that nothing could be told about the heap and time
+//! could not be passed in. Instead the adapter does what `ev_run` does with due timers: while the
+//! heap's first entry is due, stop its watcher. libev has no call that tells this entry; its loop
+//! reads it from the heap's array, and so does the adapter. Where a loop keeps that array is found
+//! once, by watching libev allocate it (`ev_set_allocator`) and looking for the address.
+//!
+//! One of libev's seconds stands for one microsecond here, and its cached time never moves, so the
+//! doubles it keeps hold whole numbers and are exact up to 2^53. No tick; never early; in order,
+//! equal deadlines in any order. A handle is the watcher's address; watchers come from a pool, so a
+//! stale handle hits whichever timer has its watcher now.
+
+use std::ffi::{c_int, c_long, c_uint, c_void};
+use std::mem::size_of;
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::contender::Contender;
+
+/// `struct ev_loop`, whose inside libev keeps to itself.
+#[repr(C)]
+struct Loop {
+    _inside: [u8; 0],
+}
+
+/// `ev_timer`, as `ev.h` declares it by default; the build script has checked size and places.
+#[repr(C)]
+pub struct Watcher {
+    active: c_int,
+    pending: c_int,
+    priority: c_int,
+    data: u64,
+    callback: *const c_void,
+    at: f64,
+    repeat: f64,
+}
+
+/// An entry of the heap: `ANHE` with the cached time.
+#[repr(C)]
+struct HeapEntry {
+    at: f64,
+    watcher: *mut Watcher,
+}
+
+/// The index of the heap's first entry: a 4-ary heap leaves the first three unused.
+const FIRST: usize = 3;
+const EVBACKEND_SELECT: c_uint = 1;
+const EVFLAG_NOENV: c_uint = 0x0100_0000;
+/// Watchers the pool grows by.
+const CHUNK: usize = 4096;
+
+unsafe extern "C" {
+    fn ev_loop_new(flags: c_uint) -> *mut Loop;
+    fn ev_loop_destroy(ev_loop: *mut Loop);
+    fn ev_timer_start(ev_loop: *mut Loop, watcher: *mut Watcher);
+    fn ev_timer_stop(ev_loop: *mut Loop, watcher: *mut Watcher);
+    fn ev_timer_again(ev_loop: *mut Loop, watcher: *mut Watcher);
+    fn ev_set_allocator(allocator: extern "C" fn(*mut c_void, c_long) -> *mut c_void);
+}
+
+/// What libev last allocated, while the place of the heap is being looked for.
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+/// Where in a loop the address of the heap's array stands, in bytes; none if it was not found.
+static HEAP_AT: OnceLock<Option<usize>> = OnceLock::new();
+
+/// libev's default allocator, with a note of what it gave.
+extern "C" fn allocate(old: *mut c_void, size: c_long) -> *mut c_void {
+    if size == 0 {
+        // SAFETY: libev passes what this function gave it, or null.
+        unsafe { libc::free(old) };
+        return ptr::null_mut();
+    }
+    // SAFETY: as above.
+    let new = unsafe { libc::realloc(old, size as usize) };
+    ALLOCATED.store(new as usize, Ordering::Relaxed);
+    new
+}
+
+/// Whether this libev keeps its timers as this adapter reads them.
+pub fn usable() -> bool {
+    HEAP_AT.get_or_init(find_heap).is_some()
+}
+
+/// Makes a loop, arms two timers and looks for the array that libev allocated for them.
+fn find_heap() -> Option<usize> {
+    let mut watchers = [Watcher::armed_for(7.0, 0), Watcher::armed_for(5.0, 0)];
+    let first = watchers.as_mut_ptr();
+    // SAFETY: the allocator is the default one in effect, so it may be set at any time. The loop is
+    // used by this thread alone, the watchers outlive their being active, and only the allocations
+    // that malloc made are read, within the sizes it tells.
+    unsafe {
+        ev_set_allocator(allocate);
+        let ev_loop = ev_loop_new(EVBACKEND_SELECT | EVFLAG_NOENV);
+        if ev_loop.is_null() {
+            return None;
+        }
+        ALLOCATED.store(0, Ordering::Relaxed);
+        // The array grows with either of them.
+        ev_timer_start(ev_loop, first);
+        ev_timer_start(ev_loop, first.add(1));
+        let heap = ALLOCATED.load(Ordering::Relaxed);
+        let words = libc::malloc_usable_size(ev_loop.cast()) / size_of::<usize>();
+        let place = (0..words).find(|&at| *ev_loop.cast::<usize>().add(at) == heap);
+        let place = place.filter(|_| heap != 0).filter(|_| {
+            let entry = &*(heap as *const HeapEntry).add(FIRST);
+            entry.watcher == first.add(1) && entry.at == (*first.add(1)).at
+        });
+        ev_timer_stop(ev_loop, first);
+        ev_timer_stop(ev_loop, first.add(1));
+        ev_loop_destroy(ev_loop);
+        place.map(|at| at * size_of::<usize>())
+    }
+}
+
+impl Watcher {
+    fn armed_for(after: f64, payload: u64) -> Self {
+        Watcher {
+            active: 0,
+            pending: 0,
+            priority: 0,
+            data: payload,
+            // Never called: only a loop that runs would do so.
+            callback: ptr::null(),
+            at: after,
+            repeat: 0.0,
+        }
+    }
+}
+
+/// A loop that never runs, and its watchers.
+pub struct Libev {
+    ev_loop: *mut Loop,
+    /// Where the loop keeps the address of the heap's array.
+    heap: *const *const HeapEntry,
+    /// The loop's cached time: what libev adds to every delay.
+    base: f64,
+    live: usize,
+    pool: Vec<Box<[Watcher]>>,
+    free: Vec<NonNull<Watcher>>,
+}
+
+/// The delay for a deadline, in libev's seconds. Half more than it says: a delay of zero would mean
+/// "stop" to `ev_timer_again`.
+#[inline]
+fn delay(deadline: u64) -> f64 {
+    deadline as f64 + 0.5
+}
+
+impl Libev {
+    /// The heap's first entry; there must be one.
+    #[inline]
+    fn first(&self) -> &HeapEntry {
+        debug_assert!(self.live > 0);
+        // SAFETY: `heap` points into the loop at the address of the heap's array, as `find_heap`
+        // established; with a live timer the array has its first entry.
+        unsafe { &*(*self.heap).add(FIRST) }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut chunk: Box<[Watcher]> = (0..CHUNK).map(|_| Watcher::armed_for(0.0, 0)).collect();
+        // The first one is the next one out.
+        self.free.extend(chunk.iter_mut().rev().map(NonNull::from));
+        self.pool.push(chunk);
+    }
+
+    /// Stops the first watcher and gives it back to the pool, as `ev_run` does before it calls back.
+    #[inline]
+    fn take_first(&mut self) -> u64 {
+        let watcher = self.first().watcher;
+        // SAFETY: the heap holds watchers of this pool alone, and they stay where they are.
+        let payload = unsafe {
+            ev_timer_stop(self.ev_loop, watcher);
+            self.free.push(NonNull::new_unchecked(watcher));
+            (*watcher).data
+        };
+        self.live -= 1;
+        payload
+    }
+}
+
+impl Contender for Libev {
+    const NAME: &'static str = "libev";
+    type Handle = NonNull<Watcher>;
+
+    /// # Panics
+    /// If `usable` is false, or no loop can be made.
+    fn new() -> Self {
+        let at = HEAP_AT.get_or_init(find_heap);
+        let at = at.expect("another libev than 4.33 as Debian builds it");
+        let mut probe = Watcher::armed_for(0.0, 0);
+        // SAFETY: the loop is used through this value alone; the watcher is stopped before it goes;
+        // `at` lies within a loop.
+        unsafe {
+            let ev_loop = ev_loop_new(EVBACKEND_SELECT | EVFLAG_NOENV);
+            assert!(!ev_loop.is_null(), "libev cannot make a loop");
+            ev_timer_start(ev_loop, &raw mut probe);
+            let base = probe.at;
+            ev_timer_stop(ev_loop, &raw mut probe);
+            Libev {
+                ev_loop,
+                heap: ev_loop.byte_add(at).cast(),
+                base,
+                live: 0,
+                pool: Vec::new(),
+                free: Vec::new(),
+            }
+        }
+    }
+
+    #[inline]
+    fn arm(&mut self, deadline: u64, payload: u64) -> Self::Handle {
+        if self.free.is_empty() {
+            self.grow();
+        }
+        let watcher = self.free.pop().expect("the pool has just grown");
+        // SAFETY: a free watcher of the pool is not active and nobody else's.
+        unsafe {
+            (*watcher.as_ptr()).at = delay(deadline);
+            (*watcher.as_ptr()).data = payload;
+            ev_timer_start(self.ev_loop, watcher.as_ptr());
+        }
+        self.live += 1;
+        watcher
+    }
+
+    #[inline]
+    fn cancel(&mut self, handle: Self::Handle) -> bool {
+        // SAFETY: watchers of the pool live as long as the pool, whether they are active or not.
+        unsafe {
+            if (*handle.as_ptr()).active == 0 {
+                return false;
+            }
+            ev_timer_stop(self.ev_loop, handle.as_ptr());
+        }
+        self.free.push(handle);
+        self.live -= 1;
+        true
+    }
+
+    #[inline]
+    fn rearm(&mut self, handle: &mut Self::Handle, deadline: u64) {
+        // SAFETY: as in `cancel`. An active watcher moves within the heap; its repetition is
+        // never looked at again, as due watchers are stopped.
+        unsafe {
+            if (*handle.as_ptr()).active == 0 {
+                return;
+            }
+            (*handle.as_ptr()).repeat = delay(deadline);
+            ev_timer_again(self.ev_loop, handle.as_ptr());
+        }
+    }
+
+    #[inline]
+    fn fire(&mut self, now: u64, out: &mut impl FnMut(u64)) -> usize {
+        let now = self.base + now as f64 + 1.0;
+        let mut fired = 0;
+        while self.live > 0 && self.first().at < now {
+            out(self.take_first());
+            fired += 1;
+        }
+        fired
+    }
+
+    #[inline]
+    fn next_deadline(&mut self) -> Option<u64> {
+        if self.live == 0 {
+            return None;
+        }
+        Some((self.first().at - self.base) as u64)
+    }
+
+    #[inline]
+    fn pop_earliest(&mut self, out: &mut impl FnMut(u64)) -> usize {
+        if self.live == 0 {
+            return 0;
+        }
+        out(self.take_first());
+        1
+    }
+
+    fn extra_memory(&self) -> usize {
+        // SAFETY: both are allocations of malloc's, or null, of which it makes nothing.
+        unsafe {
+            libc::malloc_usable_size(self.ev_loop.cast())
+                + libc::malloc_usable_size((*self.heap).cast_mut().cast())
+        }
+    }
+}
+
+impl Drop for Libev {
+    fn drop(&mut self) {
+        // SAFETY: nothing uses the loop after this; it forgets its watchers, it does not touch them.
+        unsafe { ev_loop_destroy(self.ev_loop) };
+    }
+}

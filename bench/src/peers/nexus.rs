@@ -1,0 +1,167 @@
+//! The crate `nexus-timer` 1.5: a hierarchical wheel of doubly linked lists over a slab, with a
+//! bitmap of occupied slots and the least deadline kept for each slot.
+//!
+//! Its tick is a setting. Two are compared:
+//!
+//! - `nexus-timer`: ticks of 1 µs, the unit of this comparison, and levels that reach 134 s. It never
+//!   fires early, as every deadline falls on a tick.
+//! - `nexus-timer 1ms`: the crate's defaults. It rounds deadlines *down* to its tick, so it fires up to
+//!   one tick early. (A caller who adds a tick first would see it late instead.)
+//!
+//! Within one call it gives timers by level and slot, in no order of deadlines. It can only give a
+//! lower bound of the next deadline; with ticks of 1 µs the bound is at least one tick too low,
+//! since it multiplies by a truncated reciprocal of the tick.
+//!
+//! Its handles must be given back exactly once, by cancelling or freeing, also after the timer has
+//! fired: until then the record stays. Using a handle twice is undefined behaviour. Re-arming a
+//! timer that fired panics.
+
+use std::marker::PhantomData;
+use std::mem::{self, ManuallyDrop};
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use nexus_timer::{TimerHandle, Wheel, WheelBuilder};
+
+use crate::contender::Contender;
+
+/// Records the slab grows by.
+const CHUNK: usize = 4096;
+
+/// How the wheel is set up.
+pub trait Setting: 'static {
+    /// Name in tables.
+    const NAME: &'static str;
+    /// Its tick, in microseconds.
+    const TICK: u64;
+    /// Levels of 64 slots, each eight times as wide as the one before.
+    const LEVELS: usize;
+}
+
+/// Ticks of a microsecond; eight levels reach 134 s.
+pub enum Micro {}
+
+impl Setting for Micro {
+    const NAME: &'static str = "nexus-timer";
+    const TICK: u64 = 1;
+    const LEVELS: usize = 8;
+}
+
+/// What one gets without asking for anything.
+pub enum Default {}
+
+impl Setting for Default {
+    const NAME: &'static str = "nexus-timer 1ms";
+    const TICK: u64 = 1_000;
+    const LEVELS: usize = 7;
+}
+
+/// A handle of the crate's as a value that can be copied, which its own cannot.
+#[derive(Clone, Copy)]
+pub struct Handle(NonNull<()>);
+
+impl Handle {
+    #[inline]
+    fn hold(handle: TimerHandle<u64>) -> Self {
+        // SAFETY: a `TimerHandle` is one pointer to a record, never null (its size is checked
+        // here), and moving it into another type of the same size runs no destructor.
+        Handle(unsafe { mem::transmute::<TimerHandle<u64>, NonNull<()>>(handle) })
+    }
+
+    /// # Safety
+    /// Each handle is given back at most once.
+    #[inline]
+    unsafe fn give_back(self) -> TimerHandle<u64> {
+        // SAFETY: these bits came from a `TimerHandle` in `hold`; the caller uses them once.
+        unsafe { mem::transmute::<NonNull<()>, TimerHandle<u64>>(self.0) }
+    }
+}
+
+/// The wheel, and the instant it calls zero.
+pub struct Nexus<S: Setting> {
+    wheel: ManuallyDrop<Wheel<u64>>,
+    epoch: Instant,
+    fired: Vec<u64>,
+    setting: PhantomData<S>,
+}
+
+impl<S: Setting> Nexus<S> {
+    #[inline]
+    fn instant(&self, at: u64) -> Instant {
+        self.epoch + Duration::from_micros(at)
+    }
+}
+
+impl<S: Setting> Contender for Nexus<S> {
+    const NAME: &'static str = S::NAME;
+    const TICK: u64 = S::TICK;
+    const EXACT_NEXT: bool = false;
+    type Handle = Handle;
+
+    fn new() -> Self {
+        // Only differences to it matter: nothing here reads a clock again.
+        let epoch = Instant::now();
+        let wheel = WheelBuilder::new()
+            .tick_duration(Duration::from_micros(S::TICK))
+            .num_levels(S::LEVELS)
+            .unbounded(CHUNK)
+            .build(epoch)
+            .expect("these settings are within the crate's limits");
+        Nexus {
+            wheel: ManuallyDrop::new(wheel),
+            epoch,
+            fired: Vec::new(),
+            setting: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn arm(&mut self, deadline: u64, payload: u64) -> Handle {
+        let deadline = self.instant(deadline);
+        Handle::hold(self.wheel.schedule(deadline, payload))
+    }
+
+    /// Also gives back the handle of a timer that fired, and then answers false.
+    #[inline]
+    fn cancel(&mut self, handle: Handle) -> bool {
+        // SAFETY: a contender without `REFUSES_STALE` is given each handle once.
+        let handle = unsafe { handle.give_back() };
+        self.wheel.cancel(handle).is_some()
+    }
+
+    #[inline]
+    fn rearm(&mut self, handle: &mut Handle, deadline: u64) {
+        let deadline = self.instant(deadline);
+        // SAFETY: as in `cancel`; what comes back takes the handle's place.
+        let old = unsafe { handle.give_back() };
+        *handle = Handle::hold(self.wheel.reschedule(old, deadline));
+    }
+
+    #[inline]
+    fn fire(&mut self, now: u64, out: &mut impl FnMut(u64)) -> usize {
+        let now = self.instant(now);
+        let fired = self.wheel.poll_and_rebalance(now, &mut self.fired);
+        for payload in self.fired.drain(..) {
+            out(payload);
+        }
+        fired
+    }
+
+    #[inline]
+    fn next_deadline(&mut self) -> Option<u64> {
+        let at = self.wheel.next_deadline()?;
+        Some(at.duration_since(self.epoch).as_micros() as u64)
+    }
+}
+
+impl<S: Setting> Drop for Nexus<S> {
+    fn drop(&mut self) {
+        // With debug assertions the crate's slab panics over records that were not given back. The
+        // comparison does not give back the handles of timers that fired, which only saves this
+        // peer work; so in tests the wheel stays.
+        if !cfg!(debug_assertions) {
+            // SAFETY: it is dropped here alone, and never used after.
+            unsafe { ManuallyDrop::drop(&mut self.wheel) };
+        }
+    }
+}
