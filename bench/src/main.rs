@@ -1,7 +1,214 @@
 //! The field, side by side: Punctual's queues and other people's timers in one run.
+//!
+//! `contender` says what a queue is asked to do; `ours` and `peers` are those that do it; `workload`
+//! does it to them, `run` in rounds; `results` says who is best, `table`, `bars` and `plot` show it.
+//! `exactness` tries whether they keep to the time at all.
 
+mod allocation;
+mod bars;
+mod clock;
 mod contender;
+mod csv;
+mod error;
+mod exactness;
+mod field;
+mod figure;
+mod floor;
+mod machine;
+mod options;
 mod ours;
 mod peers;
+mod plot;
+mod random;
+mod results;
+mod run;
+mod spread;
+mod table;
+mod workload;
 
-fn main() {}
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+use crate::contender::Role;
+use crate::csv::Csv;
+use crate::error::{Error, Result};
+use crate::field::Entry;
+use crate::options::{Field, Options, What};
+use crate::plot::{Curve, Plot};
+use crate::results::Results;
+use crate::run::Plan;
+use crate::workload::Workload;
+
+#[global_allocator]
+static ALLOCATOR: allocation::Counted = allocation::Counted;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match go(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            eprintln!("one of ours does not keep to the time: see the table");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether ours are without fault.
+fn go(options: &Options) -> Result<bool> {
+    let entries = chosen(field::all(), &options.field.contenders)?;
+    let plan = plan(&options.field);
+    match options.what {
+        Some(What::List) => {
+            list(&entries);
+            Ok(true)
+        }
+        Some(What::Check) => {
+            let mut results = Results::new(entries);
+            run::try_exactness(&mut results, &plan);
+            println!("{}", table::exactness(&results));
+            Ok(ours_are_right(&results))
+        }
+        None => compare(entries, &plan, options.field.out.as_deref()),
+    }
+}
+
+fn compare(entries: Vec<Entry>, plan: &Plan, out: Option<&Path>) -> Result<bool> {
+    let mut csv = None;
+    if let Some(folder) = out {
+        std::fs::create_dir_all(folder).map_err(|source| Error::File {
+            path: folder.to_owned(),
+            source,
+        })?;
+        csv = Some(Csv::create(&folder.join("timers.csv"))?);
+    }
+    header(plan);
+    let mut results = Results::new(entries);
+    run::try_exactness(&mut results, plan);
+    run::run(&mut results, plan, &mut csv)?;
+    println!("{}", table::exactness(&results));
+    println!("{}", bars::table(&results));
+    if let Some(folder) = out {
+        draw(&results, plan, folder)?;
+    }
+    if let Some(csv) = csv {
+        println!("wrote {}", csv.finish()?.display());
+    }
+    Ok(ours_are_right(&results))
+}
+
+fn header(plan: &Plan) {
+    println!("Timers side by side");
+    println!("  machine  {}, load {}", machine::here(), machine::load());
+    if plan.quick {
+        println!("  note     a quick run: fewer timers and rounds than the bars are meant for");
+    }
+    if cfg!(debug_assertions) {
+        println!("  note     a debug build: build with --release for figures that count");
+    }
+    println!(
+        "  method   medians of rounds of CPU time; \"middle half\" of the rounds; \"ratio\" to the best exact peer\n"
+    );
+}
+
+fn plan(field: &Field) -> Plan {
+    let sizes = match (field.sizes.is_empty(), field.quick) {
+        (false, _) => field.sizes.clone(),
+        (true, true) => vec![1, 10, 1_000, 100_000],
+        (true, false) => vec![1, 10, 1_000, 100_000, 1_000_000],
+    };
+    let workloads = match field.workloads.is_empty() {
+        true => Workload::value_variants().to_vec(),
+        false => field.workloads.clone(),
+    };
+    Plan {
+        workloads,
+        sizes,
+        rounds: field.rounds.map(|rounds| rounds as usize),
+        quick: field.quick,
+        seed: field.seed,
+    }
+}
+
+fn chosen(all: Vec<Entry>, wanted: &[String]) -> Result<Vec<Entry>> {
+    let has =
+        |entry: &Entry, part: &String| entry.name.to_lowercase().contains(&part.to_lowercase());
+    if let Some(given) = wanted
+        .iter()
+        .find(|part| !all.iter().any(|entry| has(entry, part)))
+    {
+        let names: Vec<_> = all.iter().map(|entry| entry.name).collect();
+        return Err(Error::Nobody {
+            given: given.clone(),
+            names: names.join(", "),
+        });
+    }
+    let takes_part =
+        |entry: &Entry| wanted.is_empty() || wanted.iter().any(|part| has(entry, part));
+    Ok(all.into_iter().filter(takes_part).collect())
+}
+
+fn list(entries: &[Entry]) {
+    let mut table = table::Table::new(2, ["contender", "", "tick us", "next deadline"]);
+    for entry in entries {
+        let role = match entry.role {
+            Role::Ours => "ours",
+            Role::Peer => "peer",
+            Role::Floor => "no queue",
+        };
+        let next = if entry.exact_next { "exact" } else { "a bound" };
+        table.row([
+            entry.name,
+            role,
+            &table::thousands(entry.tick as usize),
+            next,
+        ]);
+    }
+    print!("{table}");
+}
+
+/// Whether ours, as far as they were tried, made no mistake.
+fn ours_are_right(results: &Results) -> bool {
+    let ours = |&at: &usize| results.entries[at].role == Role::Ours;
+    (0..results.entries.len())
+        .filter(ours)
+        .all(|at| results.exact(at))
+}
+
+/// One plot a figure.
+fn draw(results: &Results, plan: &Plan, folder: &Path) -> Result<()> {
+    let machine = machine::here();
+    for figure in plan
+        .workloads
+        .iter()
+        .flat_map(|workload| workload.figures())
+    {
+        let sizes = results.sizes(*figure);
+        let curve = |at: usize| Curve {
+            name: results.entries[at].name.to_owned(),
+            role: results.entries[at].role,
+            points: sizes
+                .iter()
+                .filter_map(|&size| Some((size as f64, results.median(*figure, size, at)?)))
+                .collect(),
+        };
+        let plot = Plot {
+            title: figure.title().to_owned(),
+            x_axis: "timers, N (logarithmic)".into(),
+            y_axis: format!("{} (logarithmic)", figure.unit()),
+            foot: format!("Punctual's thick, peers' dashed; {machine}"),
+            log_x: true,
+            curves: (0..results.entries.len()).map(curve).collect(),
+        };
+        let path = folder.join(format!("timers-{}.svg", figure.name()));
+        if plot.write(&path)? {
+            println!("wrote {}", path.display());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! The bars that the engine is held to. Figures are compared with them, never made from them.
+
+use crate::contender::Role;
+use crate::figure::Figure;
+use crate::results::Results;
+use crate::table::{Table, count, number};
+
+/// How a figure is held to a bar.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bound {
+    /// At most so many times the best peer of the run.
+    Ratio(f64),
+    /// At most this, in the figure's unit.
+    Most(f64),
+}
+
+/// Timers, from and to, both included.
+type Sizes = (usize, usize);
+
+const EVERY: Sizes = (1, usize::MAX);
+
+const BARS: [(Figure, Sizes, Bound); 20] = [
+    (Figure::ArmCancel, (10, 100_000), Bound::Ratio(1.0)),
+    (Figure::ArmCancel, (1_000_000, 1_000_000), Bound::Ratio(0.7)),
+    (
+        Figure::ArmCancel,
+        (10_000_000, 10_000_000),
+        Bound::Ratio(0.6),
+    ),
+    (Figure::CancelAll, (1, 100_000), Bound::Ratio(1.0)),
+    (Figure::CancelAll, (1_000_000, 1_000_000), Bound::Ratio(0.9)),
+    (
+        Figure::CancelAll,
+        (10_000_000, 10_000_000),
+        Bound::Ratio(0.8),
+    ),
+    (Figure::RearmLater, (1, 1_000), Bound::Ratio(1.0)),
+    (Figure::RearmLater, (100_000, 100_000), Bound::Ratio(0.8)),
+    (
+        Figure::RearmLater,
+        (1_000_000, 10_000_000),
+        Bound::Ratio(0.45),
+    ),
+    (Figure::Arm, EVERY, Bound::Ratio(1.3)),
+    (Figure::Fire, (100_000, 100_000), Bound::Ratio(0.9)),
+    (Figure::Fire, (1_000_000, 1_000_000), Bound::Ratio(0.75)),
+    (Figure::Fire, (10_000_000, 10_000_000), Bound::Ratio(0.6)),
+    (Figure::Wakeup, EVERY, Bound::Most(3.0)),
+    (Figure::NextUniform, EVERY, Bound::Most(3.0)),
+    (Figure::NextFarSlot, EVERY, Bound::Most(3.0)),
+    (Figure::NextChurn, EVERY, Bound::Ratio(1.2)),
+    (Figure::Quic, EVERY, Bound::Ratio(1.0)),
+    (Figure::Quic, (1, 1), Bound::Most(20.0)),
+    (Figure::Memory, (1_000_000, 1_000_000), Bound::Most(40.0)),
+];
+
+/// Under churn, at most so many times the memory of the timers that live.
+const PEAK: (Figure, Sizes, Bound) = (Figure::MemoryPeak, EVERY, Bound::Most(2.0));
+
+/// Those of ours that a user gets who does not look further: what the bars are for.
+const HELD: [&str; 2] = ["Wheel", "Adaptive"];
+
+impl Bound {
+    fn written(self) -> String {
+        match self {
+            Bound::Ratio(most) => format!("<= {most:.2} x best"),
+            Bound::Most(most) => format!("<= {most}"),
+        }
+    }
+
+    fn met(self, value: f64, best: Option<f64>) -> Option<bool> {
+        match self {
+            Bound::Ratio(most) => Some(value / best? <= most),
+            Bound::Most(most) => Some(value <= most),
+        }
+    }
+}
+
+/// The table of bars, for those that were measured.
+pub fn table(results: &Results) -> String {
+    let held: Vec<usize> = (0..results.entries.len())
+        .filter(|&at| results.entries[at].role == Role::Ours)
+        .filter(|&at| HELD.contains(&results.entries[at].name))
+        .collect();
+    let mut head: Vec<String> = ["bar", "N", "bound", "best exact peer", ""]
+        .map(String::from)
+        .into();
+    for &at in &held {
+        let name = results.entries[at].name;
+        head.extend([name.to_owned(), "ratio".into(), String::new()]);
+    }
+    head.push("a peer that is not exact".into());
+    let mut table = Table::new(4, head);
+    let mut rows = 0;
+    for (figure, (from, to), bound) in BARS.iter().copied().chain([PEAK]) {
+        let sizes = results.sizes(figure);
+        for size in sizes.into_iter().filter(|&size| from <= size && size <= to) {
+            let best = results.best_peer(figure, size, true);
+            let (name, value) = match best {
+                Some((at, value)) => (results.entries[at].name.to_owned(), number(value)),
+                None => ("none".to_owned(), String::new()),
+            };
+            let title = format!("{}, {}", figure.name(), figure.unit());
+            let mut row = vec![title, count(size), bound.written(), name, value];
+            let mut slower_than_any = None;
+            let any = results.best_peer(figure, size, false);
+            for &at in &held {
+                let Some(ours) = results.median(figure, size, at) else {
+                    row.extend(["-".to_owned(), String::new(), String::new()]);
+                    continue;
+                };
+                let ratio = best.map(|(_, value)| ours / value);
+                let met = bound.met(ours, best.map(|(_, value)| value));
+                row.push(number(ours));
+                row.push(ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")));
+                row.push(verdict(met).to_owned());
+                // A peer that is not exact may be faster; that is shown, too.
+                if met == Some(true) && bound.met(ours, any.map(|(_, value)| value)) == Some(false)
+                {
+                    slower_than_any = any;
+                }
+            }
+            row.push(slower_than_any.map_or_else(String::new, |(at, value)| {
+                format!(
+                    "MISS against {} ({})",
+                    results.entries[at].name,
+                    number(value)
+                )
+            }));
+            table.row(row);
+            rows += 1;
+        }
+    }
+    if rows == 0 {
+        return String::new();
+    }
+    table.to_string()
+}
+
+fn verdict(met: Option<bool>) -> &'static str {
+    match met {
+        Some(true) => "PASS",
+        Some(false) => "MISS",
+        None => "?",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds() {
+        assert_eq!(Bound::Ratio(0.9).met(8.9, Some(10.0)), Some(true));
+        assert_eq!(Bound::Ratio(0.9).met(9.1, Some(10.0)), Some(false));
+        assert_eq!(Bound::Ratio(0.9).met(9.1, None), None);
+        assert_eq!(Bound::Most(3.0).met(3.1, None), Some(false));
+    }
+
+    #[test]
+    fn every_figure_has_one_ratio_bar_a_size_at_most() {
+        for size in [1, 10, 1_000, 100_000, 1_000_000, 10_000_000] {
+            for figure in [
+                Figure::ArmCancel,
+                Figure::CancelAll,
+                Figure::RearmLater,
+                Figure::Arm,
+                Figure::Fire,
+            ] {
+                let bars = BARS
+                    .iter()
+                    .filter(|(of, (from, to), _)| *of == figure && *from <= size && size <= *to);
+                assert!(bars.count() <= 1, "{figure:?} at {size}");
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Plots over the number of timers, as SVG: both axes logarithmic, one line a contender.
+
+use std::path::Path;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::contender::Role;
+use crate::error::{Error, Result};
+use crate::table;
+
+const SIZE: (u32, u32) = (1080, 600);
+
+/// Pixels at the right for the names.
+const LEGEND: u32 = 250;
+
+/// Colours that colour-blind readers can tell apart (Okabe and Ito, 2008), and that print.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(110, 110, 110),
+];
+
+const FONT: &str = "sans-serif";
+
+/// A line with its name.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    pub name: String,
+    /// Ours are drawn thick, peers thin, the floor as dots.
+    pub role: Role,
+    pub points: Vec<(f64, f64)>,
+}
+
+/// What a plot shows.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    pub title: String,
+    pub x_axis: String,
+    pub y_axis: String,
+    /// Where the figures come from.
+    pub foot: String,
+    /// Whether x is logarithmic; y always is.
+    pub log_x: bool,
+    pub curves: Vec<Curve>,
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawing = std::result::Result<(), Box<dyn std::error::Error>>;
+
+impl Plot {
+    /// Writes the file; a plot without two points on any line is not drawn.
+    pub fn write(&self, path: &Path) -> Result<bool> {
+        if self.curves.iter().all(|curve| curve.points.len() < 2) {
+            return Ok(false);
+        }
+        let attempt = || -> Drawing {
+            let root = SVGBackend::new(path, SIZE).into_drawing_area();
+            root.fill(&WHITE)?;
+            let middle = Pos::new(HPos::Center, VPos::Top);
+            let title = (FONT, 19).into_font().color(&BLACK).pos(middle);
+            root.draw(&Text::new(
+                self.title.as_str(),
+                (SIZE.0 as i32 / 2, 10),
+                title,
+            ))?;
+            let right = Pos::new(HPos::Right, VPos::Bottom);
+            let foot = (FONT, 11)
+                .into_font()
+                .color(&RGBColor(110, 110, 110))
+                .pos(right);
+            let corner = (SIZE.0 as i32 - 10, SIZE.1 as i32 - 4);
+            root.draw(&Text::new(self.foot.as_str(), corner, foot))?;
+            let area = root.margin(38, 18, 4, 10);
+            let (lines, legend) = area.split_horizontally(SIZE.0 - LEGEND - 14);
+            // Two branches, for the types of the two axes differ.
+            let (x, y) = self.ranges();
+            if self.log_x {
+                self.lines(&lines, (x.0..x.1).log_scale(), y)?;
+            } else {
+                self.lines(&lines, x.0..x.1, y)?;
+            }
+            self.legend(&legend)?;
+            root.present()?;
+            Ok(())
+        };
+        attempt().map(|()| true).map_err(|error| Error::Plot {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// From the least to the greatest, y by whole decades or nearly so.
+    fn ranges(&self) -> ((f64, f64), (f64, f64)) {
+        let all = || self.curves.iter().flat_map(|curve| &curve.points);
+        let fold = |values: &mut dyn Iterator<Item = f64>| {
+            values.fold((f64::MAX, f64::MIN), |(low, high), value| {
+                (low.min(value), high.max(value))
+            })
+        };
+        let x = fold(&mut all().map(|point| point.0));
+        let y = fold(&mut all().map(|point| shown(point.1)));
+        (x, (y.0 / 1.3, y.1 * 1.3))
+    }
+
+    fn lines<X>(&self, area: &Area<'_>, x: X, y: (f64, f64)) -> Drawing
+    where
+        X: plotters::coord::ranged1d::AsRangedCoord<Value = f64>,
+        X::CoordDescType: plotters::coord::ranged1d::ValueFormatter<f64>,
+    {
+        let mut chart = ChartBuilder::on(area)
+            .x_label_area_size(46)
+            .y_label_area_size(66)
+            .build_cartesian_2d(x, (y.0..y.1).log_scale())?;
+        chart
+            .configure_mesh()
+            .x_desc(self.x_axis.as_str())
+            .y_desc(self.y_axis.as_str())
+            .x_label_formatter(&|x| tick(*x))
+            .y_label_formatter(&|y| tick(*y))
+            .light_line_style(RGBColor(242, 242, 242))
+            .bold_line_style(RGBColor(222, 222, 222))
+            .label_style((FONT, 14))
+            .axis_desc_style((FONT, 15))
+            .draw()?;
+        // Ours last, above the others.
+        let mut order: Vec<usize> = (0..self.curves.len()).collect();
+        order.sort_by_key(|&at| self.curves[at].role == Role::Ours);
+        for at in order {
+            let style = self.style(at);
+            let points = || self.curves[at].points.iter().map(|&(x, y)| (x, shown(y)));
+            if self.curves[at].role != Role::Floor {
+                if self.dashed(at) {
+                    chart.draw_series(DashedLineSeries::new(points(), 6, 4, style))?;
+                } else {
+                    chart.draw_series(LineSeries::new(points(), style))?;
+                }
+            }
+            let size = if self.curves[at].role == Role::Ours {
+                4
+            } else {
+                3
+            };
+            chart.draw_series(points().map(|point| Circle::new(point, size, style.filled())))?;
+        }
+        Ok(())
+    }
+
+    /// Names at the right, from the greatest last value to the least, as the lines end.
+    fn legend(&self, area: &Area<'_>) -> Drawing {
+        let last = |at: &usize| {
+            self.curves[*at]
+                .points
+                .last()
+                .map_or(f64::MIN, |point| point.1)
+        };
+        let mut order: Vec<usize> = (0..self.curves.len())
+            .filter(|&at| !self.curves[at].points.is_empty())
+            .collect();
+        order.sort_by(|one, other| last(other).total_cmp(&last(one)));
+        let left = Pos::new(HPos::Left, VPos::Center);
+        for (row, at) in order.into_iter().enumerate() {
+            let y = 14 + row as i32 * 20;
+            let style = self.style(at);
+            if self.curves[at].role != Role::Floor {
+                let step = if self.dashed(at) { 9 } else { 26 };
+                let dash = if self.dashed(at) { 5 } else { 26 };
+                for x in (8..34).step_by(step) {
+                    area.draw(&PathElement::new([(x, y), (x + dash, y)], style))?;
+                }
+            }
+            area.draw(&Circle::new((21, y), 3, style.filled()))?;
+            let name = (FONT, 13).into_font().color(&BLACK).pos(left);
+            area.draw(&Text::new(self.curves[at].name.as_str(), (42, y), name))?;
+        }
+        Ok(())
+    }
+
+    /// The place of a curve among those of its role, which gives its colour.
+    fn place(&self, at: usize) -> usize {
+        let same = |curve: &&Curve| curve.role == self.curves[at].role;
+        self.curves[..at].iter().filter(same).count()
+    }
+
+    fn style(&self, at: usize) -> ShapeStyle {
+        let colour = COLOURS[self.place(at) % COLOURS.len()];
+        match self.curves[at].role {
+            Role::Ours => colour.stroke_width(3),
+            Role::Peer => colour.mix(0.85).stroke_width(1),
+            Role::Floor => BLACK.mix(0.5).stroke_width(1),
+        }
+    }
+
+    /// The peers, and those of ours for which there is no further colour.
+    fn dashed(&self, at: usize) -> bool {
+        self.curves[at].role == Role::Peer || self.place(at) >= COLOURS.len()
+    }
+}
+
+/// A logarithmic axis has no zero.
+fn shown(value: f64) -> f64 {
+    value.max(0.05)
+}
+
+/// A number on an axis: no more decimals than it needs.
+fn tick(value: f64) -> String {
+    if value >= 1_000.0 {
+        return table::count(value.round() as usize);
+    }
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(points: &[(f64, f64)]) -> Plot {
+        Plot {
+            title: "t".into(),
+            x_axis: "x".into(),
+            y_axis: "y".into(),
+            foot: "f".into(),
+            log_x: true,
+            curves: vec![Curve {
+                name: "the only one".into(),
+                role: Role::Ours,
+                points: points.to_vec(),
+            }],
+        }
+    }
+
+    #[test]
+    fn lines_have_names_and_zero_is_no_obstacle() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.svg");
+        assert!(plot(&[(1.0, 0.0), (1e6, 80.0)]).write(&path).unwrap());
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("the only one") && text.contains("</svg>"));
+    }
+
+    #[test]
+    fn a_single_point_is_no_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.svg");
+        assert!(!plot(&[(1.0, 1.0)]).write(&path).unwrap());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn ticks() {
+        assert_eq!(tick(0.5), "0.5");
+        assert_eq!(tick(100.0), "100");
+        assert_eq!(tick(100_000.0), "100k");
+    }
+}

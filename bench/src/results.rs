@@ -1,0 +1,163 @@
+//! What was measured: samples by figure, number of timers and contender, and who is best.
+
+use std::collections::BTreeMap;
+
+use crate::contender::Role;
+use crate::exactness::Verdict;
+use crate::field::Entry;
+use crate::figure::{Figure, Sample};
+use crate::spread::Spread;
+
+/// The rounds of one contender in one cell.
+#[derive(Clone, Debug, Default)]
+pub struct Rounds {
+    pub samples: Vec<Sample>,
+    /// Why there are none, or fewer than for the others.
+    pub note: Option<String>,
+}
+
+impl Rounds {
+    /// Median and middle half; `None` without a sample.
+    pub fn spread(&self) -> Option<Spread> {
+        Spread::of(self.samples.iter().map(|sample| sample.value))
+    }
+
+    fn faults(&self) -> usize {
+        self.samples.iter().map(|sample| sample.faults).sum()
+    }
+
+    /// Whether a batch was cut short.
+    pub fn cut(&self) -> bool {
+        self.samples.iter().any(|sample| sample.cut)
+    }
+}
+
+/// All results of a run.
+pub struct Results {
+    pub entries: Vec<Entry>,
+    /// What the trial of exactness said, for each entry that is a queue.
+    pub verdicts: Vec<Option<Verdict>>,
+    cells: BTreeMap<(Figure, usize), Vec<Rounds>>,
+}
+
+impl Results {
+    /// Without a measurement yet.
+    pub fn new(entries: Vec<Entry>) -> Self {
+        Results {
+            verdicts: vec![None; entries.len()],
+            entries,
+            cells: BTreeMap::new(),
+        }
+    }
+
+    /// The rounds of this contender in this cell, to add to.
+    pub fn rounds_mut(&mut self, figure: Figure, size: usize, entry: usize) -> &mut Rounds {
+        let count = self.entries.len();
+        let cell = self.cells.entry((figure, size));
+        &mut cell.or_insert_with(|| vec![Rounds::default(); count])[entry]
+    }
+
+    /// The rounds of this contender in this cell.
+    pub fn rounds(&self, figure: Figure, size: usize, entry: usize) -> Option<&Rounds> {
+        self.cells.get(&(figure, size)).map(|cell| &cell[entry])
+    }
+
+    /// The median, if there is one.
+    pub fn median(&self, figure: Figure, size: usize, entry: usize) -> Option<f64> {
+        Some(self.rounds(figure, size, entry)?.spread()?.median)
+    }
+
+    /// The numbers of timers this figure was measured with.
+    pub fn sizes(&self, figure: Figure) -> Vec<usize> {
+        self.cells
+            .keys()
+            .filter(|key| key.0 == figure)
+            .map(|key| key.1)
+            .collect()
+    }
+
+    /// Wrong answers of this contender in the timed rounds.
+    pub fn timed_faults(&self, entry: usize) -> usize {
+        self.cells.values().map(|cell| cell[entry].faults()).sum()
+    }
+
+    /// Whether it is a queue that fires to the microsecond, in order, and made no mistake.
+    pub fn exact(&self, entry: usize) -> bool {
+        let clean = self.verdicts[entry].is_none_or(|verdict| verdict.faults() == 0);
+        let is_queue = self.entries[entry].role != Role::Floor;
+        is_queue && clean && self.entries[entry].tick == 1 && self.timed_faults(entry) == 0
+    }
+
+    /// The peer with the least median, and that median; `exact` leaves out those that are not, or
+    /// that cannot answer what the figure asks.
+    pub fn best_peer(&self, figure: Figure, size: usize, exact: bool) -> Option<(usize, f64)> {
+        let able = |&entry: &usize| {
+            let answers = self.entries[entry].exact_next || !figure.asks_exactly();
+            self.entries[entry].role == Role::Peer && (!exact || (self.exact(entry) && answers))
+        };
+        (0..self.entries.len())
+            .filter(able)
+            .filter_map(|entry| Some((entry, self.median(figure, size, entry)?)))
+            .min_by(|one, other| one.1.total_cmp(&other.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender::Contender;
+    use crate::floor::Floor;
+
+    /// Entries that never run; only what they are counts.
+    fn entry(name: &'static str, role: Role, tick: u64, exact_next: bool) -> Entry {
+        Entry {
+            name,
+            role,
+            tick,
+            exact_next,
+            ..Entry::of::<Floor>()
+        }
+    }
+
+    fn measured(results: &mut Results, figure: Figure, entry: usize, values: &[f64]) {
+        let samples = values.iter().map(|&value| Sample {
+            figure,
+            value,
+            operations: 1,
+            cut: false,
+            faults: 0,
+        });
+        results
+            .rounds_mut(figure, 10, entry)
+            .samples
+            .extend(samples);
+    }
+
+    #[test]
+    fn the_best_peer_is_exact_and_not_ours() {
+        let mut results = Results::new(vec![
+            entry("ours", Role::Ours, 1, true),
+            entry("slow", Role::Peer, 1, true),
+            entry("coarse", Role::Peer, 1000, true),
+            entry("vague", Role::Peer, 1, false),
+            entry(Floor::NAME, Role::Floor, 1, false),
+        ]);
+        for figure in [Figure::Arm, Figure::Quic] {
+            for (at, value) in [1.0, 9.0, 3.0, 5.0, 0.5].into_iter().enumerate() {
+                measured(&mut results, figure, at, &[value, value + 1.0, value - 1.0]);
+            }
+        }
+        assert_eq!(results.best_peer(Figure::Arm, 10, true), Some((3, 5.0)));
+        assert_eq!(results.best_peer(Figure::Arm, 10, false), Some((2, 3.0)));
+        assert_eq!(results.best_peer(Figure::Quic, 10, true), Some((1, 9.0)));
+        assert_eq!(results.best_peer(Figure::Fire, 10, true), None);
+        // A fault found while timing, or in the trial, disqualifies.
+        results.rounds_mut(Figure::Arm, 10, 3).samples[0].faults = 1;
+        assert_eq!(results.best_peer(Figure::Arm, 10, true), Some((1, 9.0)));
+        results.verdicts[1] = Some(Verdict {
+            early: 1,
+            ..Verdict::default()
+        });
+        assert_eq!(results.best_peer(Figure::Arm, 10, true), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! The rounds: in each, every contender has its turn with the same random stream, in an order that
+//! rotates, so that whatever disturbs the machine for a while disturbs all of them.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::clock::Pace;
+use crate::contender::Role;
+use crate::csv::Csv;
+use crate::error::Result;
+use crate::random::Random;
+use crate::results::Results;
+use crate::table;
+use crate::workload::Workload;
+
+/// What to run, and how long.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub workloads: Vec<Workload>,
+    pub sizes: Vec<usize>,
+    /// Rounds of each cell, if the same for all.
+    pub rounds: Option<usize>,
+    pub quick: bool,
+    pub seed: u64,
+}
+
+impl Plan {
+    /// How much to do in a round.
+    pub fn pace(&self) -> Pace {
+        let seconds =
+            |full: f64, quick: f64| Duration::from_secs_f64(if self.quick { quick } else { full });
+        Pace {
+            operations: if self.quick { 100_000 } else { 400_000 },
+            cut_after: seconds(3.0, 0.25),
+            patience: seconds(20.0, 3.0),
+        }
+    }
+
+    /// Rounds that count, of a cell with so many timers.
+    fn rounds(&self, size: usize) -> usize {
+        self.rounds.unwrap_or(match size {
+            _ if self.quick => 3,
+            ..10_000 => 9,
+            ..200_000 => 7,
+            ..2_000_000 => 5,
+            _ => 3,
+        })
+    }
+
+    fn cells(&self) -> impl Iterator<Item = (Workload, usize)> {
+        self.workloads.iter().flat_map(|&workload| {
+            let sizes = workload.sizes(&self.sizes, self.quick);
+            sizes.into_iter().map(move |size| (workload, size))
+        })
+    }
+}
+
+/// Tries whether each keeps to the time.
+pub fn try_exactness(results: &mut Results, plan: &Plan) {
+    let operations = if plan.quick { 100_000 } else { 1_000_000 };
+    let bar = bar(results.entries.len() as u64);
+    for at in 0..results.entries.len() {
+        let entry = results.entries[at];
+        bar.set_message(format!("exactness: {}", entry.name));
+        if entry.role != Role::Floor {
+            results.verdicts[at] = Some((entry.check)(plan.seed, operations));
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+}
+
+/// Runs all rounds, and prints each figure's block when its rounds are done.
+pub fn run(results: &mut Results, plan: &Plan, csv: &mut Option<Csv>) -> Result<()> {
+    let turns = plan
+        .cells()
+        .map(|(_, size)| plan.rounds(size) + 1)
+        .sum::<usize>();
+    let bar = bar((turns * results.entries.len()) as u64);
+    for &workload in &plan.workloads {
+        for size in workload.sizes(&plan.sizes, plan.quick) {
+            run_cell(results, plan, workload, size, csv, &bar)?;
+        }
+        for &figure in workload.figures() {
+            bar.suspend(|| println!("{}", table::block(results, figure)));
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+fn run_cell(
+    results: &mut Results,
+    plan: &Plan,
+    workload: Workload,
+    size: usize,
+    csv: &mut Option<Csv>,
+    bar: &ProgressBar,
+) -> Result<()> {
+    let (pace, rounds, count) = (plan.pace(), plan.rounds(size), results.entries.len());
+    let mut standing: Vec<bool> = Vec::with_capacity(count);
+    for at in 0..count {
+        let entry = results.entries[at];
+        let takes_part = entry.role != Role::Floor || workload.has_floor();
+        let small_enough = size <= entry.max_timers;
+        if takes_part && !small_enough {
+            note(
+                results,
+                workload,
+                size,
+                at,
+                &format!("not tried beyond {} timers", entry.max_timers),
+            );
+        }
+        standing.push(takes_part && small_enough);
+    }
+    // The first round warms up.
+    for round in 0..=rounds {
+        for turn in 0..count {
+            let at = (turn + round) % count;
+            bar.inc(1);
+            if !standing[at] {
+                continue;
+            }
+            let entry = results.entries[at];
+            bar.set_message(format!(
+                "{} at {}: {}",
+                name(workload),
+                table::count(size),
+                entry.name
+            ));
+            let mut random = Random::new(plan.seed ^ (round as u64) << 32 ^ size as u64);
+            let start = Instant::now();
+            let outcome = (entry.round)(workload, size, &mut random, &pace);
+            let slow = start.elapsed() > pace.patience;
+            match outcome {
+                Err(gave_up) => {
+                    standing[at] = false;
+                    note(results, workload, size, at, &gave_up.to_string());
+                }
+                Ok(samples) if round > 0 || slow => {
+                    for sample in samples {
+                        if let Some(csv) = csv {
+                            csv.write(entry.name, size, round, &sample)?;
+                        }
+                        results
+                            .rounds_mut(sample.figure, size, at)
+                            .samples
+                            .push(sample);
+                    }
+                    if slow {
+                        standing[at] = false;
+                        let seconds = start.elapsed().as_secs();
+                        note(
+                            results,
+                            workload,
+                            size,
+                            at,
+                            &format!("a round took {seconds} s: {} counted", round.max(1)),
+                        );
+                    }
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The workload's name on the command line.
+fn name(workload: Workload) -> String {
+    use clap::ValueEnum;
+    let value = workload.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+fn note(results: &mut Results, workload: Workload, size: usize, entry: usize, text: &str) {
+    for &figure in workload.figures() {
+        results.rounds_mut(figure, size, entry).note = Some(text.to_owned());
+    }
+}
+
+/// A progress bar on standard error; nothing where that is no terminal.
+pub fn bar(length: u64) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    if let Ok(style) = ProgressStyle::with_template("{msg:<44!} {wide_bar} {percent:>3} % {eta:>4}")
+    {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,172 @@
+//! The workloads. Each round builds its queue anew, so that rounds are alike and only one queue is
+//! in memory; building is not timed, and part of the work is done untimed to warm up.
+//!
+//! Deadlines are uniform in 1 ms..60 s unless said otherwise, and each operation that picks a timer at
+//! random pays for a random number and a look into the array of handles: see the row "floor".
+
+mod arm;
+mod fire;
+mod memory;
+mod next;
+mod priority;
+mod quic;
+mod rearm;
+mod steady;
+
+use std::time::Instant;
+
+use crate::clock::Pace;
+use crate::contender::Contender;
+use crate::figure::{Figure, GaveUp, Sample};
+use crate::random::Random;
+
+/// A millisecond.
+pub const MS: u64 = 1_000;
+/// A second.
+pub const SECOND: u64 = 1_000 * MS;
+/// An hour.
+pub const HOUR: u64 = 3_600 * SECOND;
+/// No deadline is farther ahead, unless a workload says so.
+pub const SPAN: u64 = 60 * SECOND;
+
+/// Something to do with N timers, and what it measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Workload {
+    /// Arm N; cancel all in random order
+    Arm,
+    /// Cancel a random one of N, arm another
+    Steady,
+    /// Re-arm a random one of N to later
+    Later,
+    /// Re-arm a random one of N to earlier
+    Earlier,
+    /// Fire N as the clock passes
+    Fire,
+    /// Fire N that are all due
+    FireAtOnce,
+    /// Ask for the next deadline, and when to wake up
+    Next,
+    /// Ask for the next deadline of one far timer
+    OneFar,
+    /// Ask for the next deadline of N timers in one far millisecond
+    FarSlot,
+    /// Cancel and arm the earliest, asking
+    Churn,
+    /// A QUIC endpoint with N connections
+    Quic,
+    /// Push and pop, as priority queues are compared (d_heap's three)
+    Priority,
+    /// Memory of N timers, and the most under churn
+    Memory,
+}
+
+impl Workload {
+    /// What it measures.
+    pub fn figures(self) -> &'static [Figure] {
+        match self {
+            Workload::Arm => &[Figure::Arm, Figure::CancelAll],
+            Workload::Steady => &[Figure::ArmCancel],
+            Workload::Later => &[Figure::RearmLater],
+            Workload::Earlier => &[Figure::RearmEarlier],
+            Workload::Fire => &[Figure::Fire],
+            Workload::FireAtOnce => &[Figure::FireAtOnce],
+            Workload::Next => &[Figure::NextUniform, Figure::Wakeup],
+            Workload::OneFar => &[Figure::NextOneFar],
+            Workload::FarSlot => &[Figure::NextFarSlot],
+            Workload::Churn => &[Figure::NextChurn],
+            Workload::Quic => &[Figure::Quic],
+            Workload::Priority => &[Figure::PushN, Figure::PushNPopN, Figure::PushPop],
+            Workload::Memory => &[Figure::Memory, Figure::HandleMemory, Figure::MemoryPeak],
+        }
+    }
+
+    /// The numbers of timers it is run with, when these were asked for.
+    pub fn sizes(self, asked: &[usize], quick: bool) -> Vec<usize> {
+        match self {
+            Workload::OneFar => vec![1],
+            // Those that d_heap is measured with.
+            Workload::Priority if quick => vec![10, 31_623],
+            Workload::Priority => vec![10, 31_623, 100_000, 3_162_278],
+            // With a few timers, the size of the empty queue is all there is.
+            Workload::Memory => asked.iter().copied().filter(|&n| n >= 1_000).collect(),
+            _ => asked.to_vec(),
+        }
+    }
+
+    /// Whether the contender without a queue can do it.
+    pub fn has_floor(self) -> bool {
+        matches!(
+            self,
+            Workload::Arm | Workload::Steady | Workload::Later | Workload::Earlier
+        )
+    }
+
+    /// One round.
+    pub fn round<C: Contender>(
+        self,
+        size: usize,
+        random: &mut Random,
+        pace: &Pace,
+    ) -> Result<Vec<Sample>, GaveUp> {
+        match self {
+            Workload::Arm => arm::round::<C>(size, random, pace),
+            Workload::Steady => steady::round::<C>(size, random, pace),
+            Workload::Later => rearm::later::<C>(size, random, pace),
+            Workload::Earlier => rearm::earlier::<C>(size, random, pace),
+            Workload::Fire => fire::ticking::<C>(size, random, pace),
+            Workload::FireAtOnce => fire::at_once::<C>(size, random, pace),
+            Workload::Next => next::uniform_round::<C>(size, random, pace),
+            Workload::OneFar => next::one_far::<C>(pace),
+            Workload::FarSlot => next::far_slot::<C>(size, random, pace),
+            Workload::Churn => next::churn::<C>(size, random, pace),
+            Workload::Quic => quic::round::<C>(size, random, pace),
+            Workload::Priority => priority::round::<C>(size, random, pace),
+            Workload::Memory => memory::round::<C>(size, random, pace),
+        }
+    }
+}
+
+/// A deadline as most workloads draw it.
+#[inline]
+fn uniform(random: &mut Random) -> u64 {
+    MS + random.below(SPAN - MS)
+}
+
+/// A queue with timers in it. Timer n has payload n, handle n and deadline n.
+struct Filled<C: Contender> {
+    queue: C,
+    handles: Vec<C::Handle>,
+    deadlines: Vec<u64>,
+}
+
+/// Arms so many timers, untimed.
+fn filled<C: Contender>(
+    size: usize,
+    pace: &Pace,
+    mut deadline: impl FnMut() -> u64,
+) -> Result<Filled<C>, GaveUp> {
+    let start = Instant::now();
+    let mut filled = Filled {
+        queue: C::new(),
+        handles: Vec::with_capacity(size),
+        deadlines: Vec::with_capacity(size),
+    };
+    for payload in 0..size {
+        if payload.is_multiple_of(1024) && start.elapsed() > pace.patience {
+            return Err(GaveUp {
+                doing: "arming the timers",
+                seconds: pace.patience.as_secs(),
+            });
+        }
+        let at = deadline();
+        filled.handles.push(filled.queue.arm(at, payload as u64));
+        filled.deadlines.push(at);
+    }
+    Ok(filled)
+}
+
+/// Operations that change one timer of N at random: at least N in a round, so that what a queue puts
+/// off (sweeping, compaction) is paid for within it.
+fn touching(size: usize, pace: &Pace) -> usize {
+    pace.operations.max(size)
+}

@@ -1,0 +1,125 @@
+//! Push and pop, the three ways the Ruby gem d_heap is measured: push N; push N and pop N; pop one and
+//! push one with N in it. Deadlines are the priorities, and what is popped is the deadline.
+//!
+//! What is pushed in the third lies behind what was just popped (the hold model: Jones, 1986), as when a
+//! timer that fires is armed anew.
+
+use std::time::Instant;
+
+use super::{filled, uniform};
+use crate::clock::{Pace, Sections, batch};
+use crate::contender::Contender;
+use crate::figure::{Figure, GaveUp, Sample};
+use crate::random::Random;
+
+/// Timers in a section: enough for the counter to time.
+const TIMERS: usize = 32;
+
+pub fn round<C: Contender>(
+    size: usize,
+    random: &mut Random,
+    pace: &Pace,
+) -> Result<Vec<Sample>, GaveUp> {
+    let (pushes, both) = push_and_pop::<C>(size, random, pace)?;
+    Ok(vec![pushes, both, hold::<C>(size, random, pace)?])
+}
+
+fn push_and_pop<C: Contender>(
+    size: usize,
+    random: &mut Random,
+    pace: &Pace,
+) -> Result<(Sample, Sample), GaveUp> {
+    let queues = (TIMERS / size).max(1);
+    let mut pushes = Sections::of(size * queues);
+    let mut both = Sections::of(size * queues * 2);
+    let mut faults = 0;
+    let start = Instant::now();
+    while both.wants_more(pace) {
+        let mut some: Vec<C> = (0..queues).map(|_| C::new()).collect();
+        pushes.time(|| {
+            for queue in &mut some {
+                push(queue, size, random);
+            }
+            size * queues
+        });
+        let mut some: Vec<C> = (0..queues).map(|_| C::new()).collect();
+        both.time(|| {
+            for queue in &mut some {
+                push(queue, size, random);
+            }
+            for queue in &mut some {
+                faults += pop_all(queue, size);
+            }
+            size * queues * 2
+        });
+        if start.elapsed() > pace.patience * 2 {
+            break;
+        }
+    }
+    Ok((
+        Sample::timing(Figure::PushN, pushes.took(pace)),
+        Sample::timing(Figure::PushNPopN, both.took(pace)).with_faults(faults),
+    ))
+}
+
+fn push<C: Contender>(queue: &mut C, size: usize, random: &mut Random) {
+    for _ in 0..size {
+        let deadline = uniform(random);
+        queue.arm(deadline, deadline);
+    }
+}
+
+/// Pops all; how many came out of order, or not at all.
+fn pop_all<C: Contender>(queue: &mut C, size: usize) -> usize {
+    let (mut last, mut faults, mut popped) = (0, 0, 0);
+    while popped < size {
+        let count = queue.pop_earliest(&mut |deadline| {
+            faults += usize::from(deadline + (C::TICK - 1) < last);
+            last = deadline;
+        });
+        if count == 0 {
+            break;
+        }
+        popped += count;
+    }
+    faults + size.abs_diff(popped)
+}
+
+fn hold<C: Contender>(size: usize, random: &mut Random, pace: &Pace) -> Result<Sample, GaveUp> {
+    let mut queue = filled::<C>(0, pace, || 0)?.queue;
+    let start = Instant::now();
+    for n in 0..size {
+        if n.is_multiple_of(1024) && start.elapsed() > pace.patience {
+            return Err(GaveUp {
+                doing: "pushing",
+                seconds: pace.patience.as_secs(),
+            });
+        }
+        let deadline = uniform(random);
+        queue.arm(deadline, deadline);
+    }
+    let (mut last, mut faults) = (0, 0);
+    let mut popped: Vec<u64> = Vec::with_capacity(1024);
+    let mut turns = |count: usize| {
+        let mut done = 0;
+        while done < count {
+            // Queues that cannot take out a single one take all that are due with it.
+            let taken = queue.pop_earliest(&mut |deadline| popped.push(deadline));
+            faults += usize::from(taken == 0);
+            for deadline in popped.drain(..) {
+                faults += usize::from(deadline + (C::TICK - 1) < last);
+                last = last.max(deadline);
+                // Behind the last one popped: no clock can go back.
+                let anew = last + uniform(random);
+                queue.arm(anew, anew);
+            }
+            done += taken.max(1);
+        }
+    };
+    batch(pace.operations / 8, pace.cut_after / 4, &mut turns);
+    let took = batch(pace.operations.max(size / 4), pace.cut_after, &mut turns);
+    // A turn is a push and a pop.
+    let mut sample = Sample::timing(Figure::PushPop, took).with_faults(faults);
+    sample.value /= 2.0;
+    Ok(sample)
+}
