@@ -10,6 +10,8 @@
 //! | [`Wheel`](wheel::Wheel) | everything, from one timer to tens of millions |
 //! | [`Sorted`] | a few dozen timers at most |
 //! | [`Fifo`] | many timers of few timeouts |
+//! | [`Heap`] | a few thousand timers that nearly all fire |
+//! | [`LazyHeap`] | timers that are nearly all cancelled or put off, where a heap is wanted |
 //! | [`BTree`] | comparison: the queue that is right at a glance |
 //! | [`RawWheel`](wheel::RawWheel) | timers that already live in a structure of their own |
 
@@ -17,6 +19,7 @@ mod adaptive;
 mod armings;
 mod btree;
 mod fifo;
+mod heap;
 mod run;
 mod slab;
 mod sorted;
@@ -25,6 +28,7 @@ pub mod wheel;
 pub use adaptive::Adaptive;
 pub use btree::BTree;
 pub use fifo::Fifo;
+pub use heap::{Heap, LazyHeap};
 pub use sorted::Sorted;
 
 // The model that every queue is held against; tests and fuzzing share it.

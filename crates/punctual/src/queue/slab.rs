@@ -25,8 +25,8 @@ const SPENT: u32 = u32::MAX;
 /// The end of the free list.
 const NONE: u32 = u32::MAX;
 
-/// Records kept when the slab empties. They are the ones used most, and keep their generations.
-const KEPT: usize = 1024;
+/// Records and entries kept when a queue empties. They are the ones used most, and keep their generations.
+pub(super) const KEPT: usize = 1024;
 
 /// What lives in a record.
 pub(super) trait Tenant {

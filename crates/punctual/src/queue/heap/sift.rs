@@ -1,0 +1,207 @@
+//! The one heap of this crate: a slice in which no entry is greater than its children, `D` of them.
+//!
+//! The children of the entry at `n` stand together at `D * n + 1`, so that looking for the least of
+//! them reads one or two cache lines. Entries that must know their place are told through `moved`.
+//!
+//! D-ary heaps: D. B. Johnson, "Priority queues with update and finding minimum spanning trees",
+//! Information Processing Letters 4 (1975). Making one in O(n): R. W. Floyd, "Algorithm 245:
+//! Treesort 3", Communications of the ACM 7 (1964).
+
+use super::entry::Entry;
+use core::mem::size_of;
+
+/// Reading this constant checks an arity. With 16 at most, and entries of 8 bytes at least, no
+/// child's number overflows.
+pub(in crate::queue) struct Arity<const D: usize>;
+
+impl<const D: usize> Arity<D> {
+    pub(in crate::queue) const CHECKED: () =
+        assert!(D >= 2 && D <= 16, "a heap's arity is 2 to 16");
+}
+
+/// The place of the least child of the entry at `at`, if it has children.
+#[inline(always)]
+fn least_child<E: Entry, const D: usize>(entries: &[E], at: usize) -> Option<(usize, &E)> {
+    const { assert!(size_of::<E>() >= 8) };
+    let first = at * D + 1;
+    let rest = entries.get(first..)?;
+    let least = match rest.first_chunk::<D>() {
+        Some(children) => least_of_all(children),
+        None => least_in_turn(rest),
+    };
+    Some((first + least, rest.get(least)?))
+}
+
+/// The least of all children: least of every four, then the least of those.
+#[inline(always)]
+fn least_of_all<E: Ord, const D: usize>(children: &[E; D]) -> usize {
+    let mut least = 0;
+    let mut four = 0;
+    while four < D {
+        let other = four + least_of_four(&children[four..D.min(four + 4)]);
+        if four == 0 || children[other] < children[least] {
+            least = other;
+        }
+        four += 4;
+    }
+    least
+}
+
+/// A tournament without branches: heaps are deep, and these comparisons cannot be predicted.
+#[inline(always)]
+fn least_of_four<E: Ord>(entries: &[E]) -> usize {
+    match entries {
+        [a, b] => usize::from(b < a),
+        [a, b, c] => {
+            let first = usize::from(b < a);
+            if *c < entries[first] { 2 } else { first }
+        }
+        [a, b, c, d] => {
+            let first = usize::from(b < a);
+            let second = 2 + usize::from(d < c);
+            let pairs = [a, b, c, d];
+            if pairs[second] < pairs[first] {
+                second
+            } else {
+                first
+            }
+        }
+        _ => 0,
+    }
+}
+
+/// The least of the last entry's siblings, when there are fewer than `D`.
+#[inline]
+fn least_in_turn<E: Ord>(entries: &[E]) -> usize {
+    let mut least = 0;
+    for at in 1..entries.len() {
+        if entries[at] < entries[least] {
+            least = at;
+        }
+    }
+    least
+}
+
+/// Puts the entry at `at`, which may be greater than its children, where it belongs. O(log n), with
+/// one assignment a level.
+#[inline]
+pub(in crate::queue) fn sift_down<E: Entry, const D: usize>(
+    entries: &mut [E],
+    mut at: usize,
+    mut moved: impl FnMut(&E, usize),
+) {
+    let held = E::hold(entries, at);
+    while let Some((child, least)) = least_child::<E, D>(entries, at) {
+        if E::held(&held, entries, at) <= least {
+            break;
+        }
+        E::shift(entries, child, at);
+        moved(&entries[at], at);
+        at = child;
+    }
+    E::settle(held, entries, at);
+    moved(&entries[at], at);
+}
+
+/// Puts the entry at `at`, which may be less than its parent, where it belongs. O(log n), with one
+/// assignment a level.
+#[inline]
+pub(in crate::queue) fn sift_up<E: Entry, const D: usize>(
+    entries: &mut [E],
+    mut at: usize,
+    mut moved: impl FnMut(&E, usize),
+) {
+    let held = E::hold(entries, at);
+    while at > 0 {
+        let parent = (at - 1) / D;
+        if entries[parent] <= *E::held(&held, entries, at) {
+            break;
+        }
+        E::shift(entries, parent, at);
+        moved(&entries[at], at);
+        at = parent;
+    }
+    E::settle(held, entries, at);
+    moved(&entries[at], at);
+}
+
+/// Puts the entry at `at` where it belongs. O(log n).
+#[inline]
+pub(in crate::queue) fn sift<E: Entry, const D: usize>(
+    entries: &mut [E],
+    at: usize,
+    moved: impl FnMut(&E, usize),
+) {
+    if at > 0 && entries[at] < entries[(at - 1) / D] {
+        sift_up::<E, D>(entries, at, moved);
+    } else {
+        sift_down::<E, D>(entries, at, moved);
+    }
+}
+
+/// Makes a heap of entries in any order. O(n).
+pub(in crate::queue) fn heapify<E: Entry, const D: usize>(entries: &mut [E]) {
+    let Some(last) = entries.len().checked_sub(1) else {
+        return;
+    };
+    // The last entry's parent is the last that has children.
+    for at in (0..last.div_ceil(D)).rev() {
+        sift_down::<E, D>(entries, at, |_, _| {});
+    }
+}
+
+/// Panics if an entry is less than its parent.
+#[cfg(test)]
+pub(in crate::queue) fn check<E: Entry, const D: usize>(entries: &[E]) {
+    for at in 1..entries.len() {
+        assert!(entries[(at - 1) / D] <= entries[at], "a heap at {at}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::Due;
+    use super::*;
+    use core::num::NonZeroU32;
+    use proptest::prelude::*;
+
+    fn sorts<const D: usize>(keys: &[u8]) {
+        let mut entries: Vec<Due> = (0..)
+            .zip(keys)
+            .map(|(n, &key)| Due::new(u64::from(key), NonZeroU32::MIN, n))
+            .collect();
+        let mut sorted = entries.clone();
+        sorted.sort_unstable();
+        heapify::<_, D>(&mut entries);
+        check::<_, D>(&entries);
+        for least in sorted {
+            assert_eq!(entries.swap_remove(0), least);
+            if !entries.is_empty() {
+                let mut places = vec![None; keys.len()];
+                sift_down::<_, D>(&mut entries, 0, |entry, at| {
+                    places[entry.index() as usize] = Some(at);
+                });
+                for (at, entry) in entries.iter().enumerate() {
+                    let told = places[entry.index() as usize];
+                    assert!(told.is_none_or(|told| told == at), "told its place");
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(crate::queue::model::random::cases(64))]
+
+        #[test]
+        fn every_arity_makes_a_heap(keys in prop::collection::vec(any::<u8>(), 0..200)) {
+            sorts::<2>(&keys);
+            sorts::<3>(&keys);
+            sorts::<4>(&keys);
+            sorts::<5>(&keys);
+            sorts::<8>(&keys);
+            sorts::<12>(&keys);
+            sorts::<15>(&keys);
+            sorts::<16>(&keys);
+        }
+    }
+}

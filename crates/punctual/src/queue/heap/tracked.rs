@@ -1,0 +1,317 @@
+//! A heap whose entries are found by handle: every timer's record knows its entry's place.
+//!
+//! [`Heap`](super::Heap) is this over deadlines, [`PriorityQueue`](crate::PriorityQueue) over
+//! priorities.
+
+use super::entry::Entry;
+use super::sift::{Arity, sift, sift_down, sift_up};
+use crate::TimerKey;
+use crate::queue::armings::Armings;
+use crate::queue::slab::{self, KEPT, Slab, Tenant};
+use alloc::vec::Vec;
+use core::mem::{replace, size_of};
+use core::num::NonZeroU32;
+
+/// A record: 16 bytes for an 8-byte value.
+#[derive(Debug)]
+struct Tracked<T> {
+    /// The entry's number, counted from 1: never 0, which is how a free record is told.
+    place: NonZeroU32,
+    stamp: u32,
+    value: T,
+}
+
+const _: () = assert!(Slab::<Tracked<u64>>::RECORD == 16);
+
+impl<T> Tracked<T> {
+    #[inline]
+    fn place(&self) -> usize {
+        self.place.get() as usize - 1
+    }
+}
+
+impl<T> Tenant for Tracked<T> {
+    #[inline]
+    fn stamp(&self) -> u32 {
+        self.stamp
+    }
+}
+
+/// As many entries as records live, so that a place fits in 32 bits.
+#[inline]
+fn numbered(place: usize) -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(place as u32)
+}
+
+/// Entries in a heap of arity `D`, and the records that they stand for.
+#[derive(Debug)]
+pub(in crate::queue) struct TrackedHeap<E, T, const D: usize> {
+    entries: Vec<E>,
+    slab: Slab<Tracked<T>>,
+    armings: Armings,
+}
+
+impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
+    pub(in crate::queue) const fn new() -> Self {
+        const { Arity::<D>::CHECKED };
+        TrackedHeap {
+            entries: Vec::new(),
+            slab: Slab::new(),
+            armings: Armings::new(),
+        }
+    }
+
+    /// Adds a value with the entry that is made of its order and its index. O(log n).
+    #[inline]
+    pub(in crate::queue) fn insert(
+        &mut self,
+        value: T,
+        make: impl FnOnce(NonZeroU32, u32) -> E,
+    ) -> TimerKey {
+        let key = self.append(value, make);
+        let (entries, moved) = self.parts();
+        sift_up::<E, D>(entries, entries.len() - 1, moved);
+        key
+    }
+
+    /// Adds many values in one go. O(all of them), or O(the new ones * log n) if they are few.
+    pub(in crate::queue) fn extend<I>(&mut self, values: impl IntoIterator<Item = (I, T)>)
+    where
+        I: FnOnce(NonZeroU32, u32) -> E,
+    {
+        let old = self.entries.len();
+        for (make, value) in values {
+            self.append(value, make);
+        }
+        let len = self.entries.len();
+        let (entries, mut moved) = self.parts();
+        if len - old > old / 4 {
+            super::sift::heapify::<E, D>(entries);
+            for (place, entry) in entries.iter().enumerate() {
+                moved(entry, place);
+            }
+        } else {
+            for place in old..len {
+                sift_up::<E, D>(&mut entries[..=place], place, &mut moved);
+            }
+        }
+    }
+
+    /// Puts another entry in the place of a timer's, and gives the old one. O(log n).
+    #[inline]
+    pub(in crate::queue) fn reset(
+        &mut self,
+        key: TimerKey,
+        make: impl FnOnce(NonZeroU32, u32) -> E,
+    ) -> Option<E> {
+        let place = self.slab.get(key)?.place();
+        let order = self.next_order();
+        let entry = self.entries.get_mut(place)?;
+        let old = replace(entry, make(order, key.index()));
+        let (entries, moved) = self.parts();
+        sift::<E, D>(entries, place, moved);
+        Some(old)
+    }
+
+    /// Takes a timer out. O(log n).
+    #[inline]
+    pub(in crate::queue) fn remove(&mut self, key: TimerKey) -> Option<(E, T)> {
+        let timer = self.slab.remove(key)?;
+        let entry = self.cut(timer.place())?;
+        self.release();
+        Some((entry, timer.value))
+    }
+
+    /// Takes the first timer out, if it is wanted. O(log n).
+    #[inline]
+    pub(in crate::queue) fn pop_if(
+        &mut self,
+        is_wanted: impl FnOnce(&E) -> bool,
+    ) -> Option<(TimerKey, E, T)> {
+        if !is_wanted(self.entries.first()?) {
+            return None;
+        }
+        let entry = self.entries.swap_remove(0);
+        if !self.entries.is_empty() {
+            let (entries, moved) = self.parts();
+            sift_down::<E, D>(entries, 0, moved);
+        }
+        let index = entry.index();
+        let timer = self.slab.take(index)?;
+        self.release();
+        Some((timer.key(index), entry, timer.value))
+    }
+
+    /// Takes the first timer out and adds another one. O(log n), of which there is half as much as
+    /// in doing the one after the other.
+    #[inline]
+    pub(in crate::queue) fn pop_insert(
+        &mut self,
+        value: T,
+        make: impl FnOnce(NonZeroU32, u32) -> E,
+    ) -> (TimerKey, Option<(TimerKey, E, T)>) {
+        if self.entries.is_empty() {
+            return (self.insert(value, make), None);
+        }
+        // The old record is free before the new one is taken, so that the slab does not grow.
+        let index = self.entries[0].index();
+        let timer = self.slab.take(index);
+        let key = self.append(value, make);
+        let entry = self.entries.swap_remove(0);
+        let (entries, moved) = self.parts();
+        sift_down::<E, D>(entries, 0, moved);
+        let popped = timer.map(|timer| (timer.key(index), entry, timer.value));
+        (key, popped)
+    }
+
+    #[inline]
+    pub(in crate::queue) fn first(&self) -> Option<&E> {
+        self.entries.first()
+    }
+
+    /// The entry and the value of a handle. O(1).
+    #[inline]
+    pub(in crate::queue) fn get(&self, key: TimerKey) -> Option<(&E, &T)> {
+        let timer = self.slab.get(key)?;
+        Some((self.entries.get(timer.place())?, &timer.value))
+    }
+
+    /// The value that an entry stands for. O(1).
+    #[inline]
+    pub(in crate::queue) fn value(&self, entry: &E) -> Option<&T> {
+        self.slab.at(entry.index()).map(|timer| &timer.value)
+    }
+
+    #[inline]
+    pub(in crate::queue) fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
+        self.slab.get_mut(key).map(|timer| &mut timer.value)
+    }
+
+    #[inline]
+    pub(in crate::queue) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(in crate::queue) fn iter(&self) -> impl Iterator<Item = (TimerKey, &E, &T)> {
+        self.entries.iter().filter_map(|entry| {
+            let index = entry.index();
+            let timer = self.slab.at(index)?;
+            Some((timer.key(index), entry, &timer.value))
+        })
+    }
+
+    /// All timers, in order. O(n log n).
+    pub(in crate::queue) fn into_sorted(mut self) -> impl ExactSizeIterator<Item = (E, T)> {
+        self.entries.sort_unstable();
+        let values: Vec<_> = self
+            .entries
+            .iter()
+            .filter_map(|entry| self.slab.take(entry.index()))
+            .collect();
+        self.entries
+            .into_iter()
+            .zip(values)
+            .map(|(entry, timer)| (entry, timer.value))
+    }
+
+    pub(in crate::queue) fn clear(&mut self) {
+        self.entries.clear();
+        self.slab.clear();
+        self.release();
+    }
+
+    pub(in crate::queue) fn shrink_to_fit(&mut self) {
+        self.entries.shrink_to_fit();
+        self.slab.shrink_to_fit();
+    }
+
+    /// Bytes of the allocations. O(1).
+    pub(in crate::queue) fn memory(&self) -> usize {
+        self.entries.capacity() * size_of::<E>() + self.slab.memory()
+    }
+
+    /// Adds a timer whose entry stands last, wherever it belongs.
+    #[inline]
+    fn append(&mut self, value: T, make: impl FnOnce(NonZeroU32, u32) -> E) -> TimerKey {
+        let order = self.next_order();
+        let place = numbered(self.entries.len());
+        let (index, stamp) = self.slab.insert(|stamp| Tracked {
+            place,
+            stamp,
+            value,
+        });
+        self.entries.push(make(order, index));
+        slab::key(index, stamp)
+    }
+
+    /// Takes the entry at `place` out.
+    #[inline]
+    fn cut(&mut self, place: usize) -> Option<E> {
+        if place >= self.entries.len() {
+            return None;
+        }
+        let entry = self.entries.swap_remove(place);
+        if place < self.entries.len() {
+            let (entries, moved) = self.parts();
+            sift::<E, D>(entries, place, moved);
+        }
+        Some(entry)
+    }
+
+    /// The entries, and what tells a record its entry's place.
+    #[inline]
+    fn parts(&mut self) -> (&mut [E], impl FnMut(&E, usize)) {
+        let slab = &mut self.slab;
+        let moved = |entry: &E, place| {
+            if let Some(timer) = slab.at_mut(entry.index()) {
+                timer.place = numbered(place);
+            }
+        };
+        (&mut self.entries, moved)
+    }
+
+    /// Gives memory back if the heap has just emptied after being large. O(1) otherwise.
+    #[inline]
+    fn release(&mut self) {
+        self.slab.release();
+        if self.entries.is_empty() && self.entries.capacity() > KEPT {
+            self.entries.shrink_to(KEPT);
+        }
+    }
+
+    #[inline]
+    fn next_order(&mut self) -> NonZeroU32 {
+        if self.armings.are_worn() {
+            self.renumber();
+        }
+        self.armings.next()
+    }
+
+    /// The entries stay where they are, since their sequence does.
+    #[cold]
+    fn renumber(&mut self) {
+        let armed = (0..)
+            .zip(&self.entries)
+            .map(|(place, entry)| (entry.order(), place));
+        for (order, place) in self.armings.renumber(armed.collect::<Vec<(_, usize)>>()) {
+            self.entries[place].set_order(order);
+        }
+    }
+
+    /// A heap whose orders are numbered anew after so many armings.
+    #[cfg(test)]
+    pub(in crate::queue) fn wear(&mut self, left: u32) {
+        self.armings = Armings::left(left);
+    }
+
+    /// Panics if an invariant does not hold.
+    #[cfg(test)]
+    pub(in crate::queue) fn check(&self) {
+        super::sift::check::<E, D>(&self.entries);
+        assert_eq!(self.entries.len(), self.slab.len());
+        for (place, entry) in self.entries.iter().enumerate() {
+            let timer = self.slab.at(entry.index()).expect("a living timer");
+            assert_eq!(timer.place(), place, "a timer knows its place");
+        }
+    }
+}
