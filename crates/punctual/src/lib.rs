@@ -45,7 +45,9 @@ pub use clock::Monotonic;
 #[cfg(target_has_atomic = "64")]
 pub use clock::Virtual;
 pub use queue::wheel::Wheel;
-pub use queue::{Adaptive, DeadlineQueue, Expired, Polled, TimerKey};
+pub use queue::{
+    Adaptive, DeadlineQueue, Expired, Heap, LazyHeap, Polled, PriorityQueue, TimerKey, TotalF64,
+};
 #[cfg(feature = "std")]
 pub use tick::Epoch;
 pub use tick::{TickError, TickScale};

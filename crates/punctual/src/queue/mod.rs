@@ -13,6 +13,7 @@
 //! | [`Heap`] | a few thousand timers that nearly all fire |
 //! | [`LazyHeap`] | timers that are nearly all cancelled or put off, where a heap is wanted |
 //! | [`BTree`] | comparison: the queue that is right at a glance |
+//! | [`PriorityQueue`] | priorities of any type, without time |
 //! | [`RawWheel`](wheel::RawWheel) | timers that already live in a structure of their own |
 
 mod adaptive;
@@ -20,6 +21,7 @@ mod armings;
 mod btree;
 mod fifo;
 mod heap;
+mod priority;
 mod run;
 mod slab;
 mod sorted;
@@ -29,6 +31,7 @@ pub use adaptive::Adaptive;
 pub use btree::BTree;
 pub use fifo::Fifo;
 pub use heap::{Heap, LazyHeap};
+pub use priority::{PriorityQueue, TotalF64};
 pub use sorted::Sorted;
 
 // The model that every queue is held against; tests and fuzzing share it.

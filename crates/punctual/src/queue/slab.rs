@@ -25,7 +25,8 @@ const SPENT: u32 = u32::MAX;
 /// The end of the free list.
 const NONE: u32 = u32::MAX;
 
-/// Records and entries kept when a queue empties. They are the ones used most, and keep their generations.
+/// Records and entries kept when a queue empties. These records are used most, and keep their
+/// generations.
 pub(super) const KEPT: usize = 1024;
 
 /// What lives in a record.

@@ -52,8 +52,7 @@ impl<T> Tenant for Timer<T> {
 /// # Examples
 ///
 /// ```
-/// use punctual::DeadlineQueue;
-/// use punctual::queue::LazyHeap;
+/// use punctual::{DeadlineQueue, LazyHeap};
 ///
 /// let mut timeouts = LazyHeap::new();
 /// let slow = timeouts.insert(1_000, "slow request");
@@ -78,8 +77,7 @@ impl<T> LazyHeap<T> {
     /// An empty heap with 4 children to an entry. Allocates nothing. O(1).
     ///
     /// ```
-    /// use punctual::DeadlineQueue;
-    /// use punctual::queue::LazyHeap;
+    /// use punctual::{DeadlineQueue, LazyHeap};
     /// let heap: LazyHeap<u32> = LazyHeap::new();
     /// assert!(heap.is_empty());
     /// ```
@@ -93,8 +91,7 @@ impl<T, const D: usize> LazyHeap<T, D> {
     /// Allocates nothing. O(1).
     ///
     /// ```
-    /// use punctual::DeadlineQueue;
-    /// use punctual::queue::LazyHeap;
+    /// use punctual::{DeadlineQueue, LazyHeap};
     /// let mut heap = LazyHeap::<_, 8>::with_arity();
     /// heap.insert(10, "tea");
     /// assert_eq!(heap.next_deadline(), Some(10));

@@ -32,8 +32,7 @@ use tracked::TrackedHeap;
 /// # Examples
 ///
 /// ```
-/// use punctual::DeadlineQueue;
-/// use punctual::queue::Heap;
+/// use punctual::{DeadlineQueue, Heap};
 ///
 /// let mut timeouts = Heap::new();
 /// let slow = timeouts.insert(1_000, "slow request");
@@ -54,8 +53,7 @@ impl<T> Heap<T> {
     /// An empty heap with 4 children to a timer. Allocates nothing. O(1).
     ///
     /// ```
-    /// use punctual::DeadlineQueue;
-    /// use punctual::queue::Heap;
+    /// use punctual::{DeadlineQueue, Heap};
     /// let heap: Heap<u32> = Heap::new();
     /// assert!(heap.is_empty());
     /// ```
@@ -69,15 +67,14 @@ impl<T, const D: usize> Heap<T, D> {
     /// Allocates nothing. O(1).
     ///
     /// ```
-    /// use punctual::DeadlineQueue;
-    /// use punctual::queue::Heap;
+    /// use punctual::{DeadlineQueue, Heap};
     /// let mut heap = Heap::<_, 8>::with_arity();
     /// heap.insert(10, "tea");
     /// assert_eq!(heap.next_deadline(), Some(10));
     /// ```
     ///
     /// ```compile_fail
-    /// punctual::queue::Heap::<(), 1>::with_arity();
+    /// punctual::Heap::<(), 1>::with_arity();
     /// ```
     pub const fn with_arity() -> Self {
         Heap {

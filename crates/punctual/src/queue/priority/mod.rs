@@ -1,0 +1,446 @@
+//! A priority queue without time, on the same heap as the timers'.
+
+mod float;
+#[cfg(test)]
+mod tests;
+
+pub use float::TotalF64;
+
+use super::TimerKey;
+use super::heap::entry::Entry;
+use super::heap::tracked::TrackedHeap;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::mem::size_of;
+use core::num::NonZeroU32;
+
+/// A priority, the order in which it was given, and the index of its value.
+#[derive(Clone, Copy, Debug)]
+struct Ranked<P> {
+    priority: P,
+    order: NonZeroU32,
+    index: u32,
+}
+
+impl<P: Ord> Ord for Ranked<P> {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.priority
+            .cmp(&other.priority)
+            .then(self.order.cmp(&other.order))
+    }
+}
+
+impl<P: Ord> PartialOrd for Ranked<P> {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<P: Ord> PartialEq for Ranked<P> {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<P: Ord> Eq for Ranked<P> {}
+
+/// Priorities may be of any type, so that entries trade places: the held one is always at its place.
+impl<P: Ord> Entry for Ranked<P> {
+    type Held = ();
+
+    #[inline]
+    fn index(&self) -> u32 {
+        self.index
+    }
+
+    #[inline]
+    fn order(&self) -> NonZeroU32 {
+        self.order
+    }
+
+    fn set_order(&mut self, order: NonZeroU32) {
+        self.order = order;
+    }
+
+    #[inline]
+    fn hold(_: &[Self], _: usize) {}
+
+    #[inline]
+    fn held<'a>((): &'a (), entries: &'a [Self], at: usize) -> &'a Self {
+        &entries[at]
+    }
+
+    #[inline]
+    fn shift(entries: &mut [Self], from: usize, to: usize) {
+        entries.swap(from, to);
+    }
+
+    #[inline]
+    fn settle((): (), _: &mut [Self], _: usize) {}
+}
+
+/// A priority queue: a heap with `D` children to an entry, 2 to 16, least priority first and equal
+/// ones in the order in which they were pushed. What was pushed can be found, changed and removed
+/// by its handle.
+///
+/// Priorities may be of any type that is [`Ord`]: integers, tuples, strings. Floats go in as
+/// [`TotalF64`], and [`Reverse`](core::cmp::Reverse) makes a queue greatest first.
+///
+/// An entry takes its priority and 8 bytes, its value and 8 bytes, both padded; 32 bytes if both
+/// are 8 bytes long. Memory is given back when the queue empties.
+///
+/// If comparing two priorities panics, the queue is left in some order and may lose entries.
+///
+/// # Examples
+///
+/// ```
+/// use punctual::{PriorityQueue, TotalF64};
+///
+/// let mut jobs = PriorityQueue::new();
+/// let backup = jobs.push(9, "backup");
+/// jobs.push(2, "reply");
+/// jobs.push(5, "index");
+/// jobs.change_priority(backup, 3); // it is urgent now
+///
+/// assert_eq!(jobs.pop(), Some((2, "reply")));
+/// assert_eq!(jobs.pop(), Some((3, "backup")));
+/// assert_eq!(jobs.pop_due(&4), None); // no more below 5
+///
+/// let mut costs: PriorityQueue<TotalF64, char> = PriorityQueue::new();
+/// costs.push(0.5.into(), 'b');
+/// costs.push(f64::NAN.into(), 'c');
+/// costs.push((-0.5).into(), 'a');
+/// assert_eq!(costs.into_sorted_vec().into_iter().map(|(_, node)| node).collect::<String>(), "abc");
+/// ```
+#[derive(Debug)]
+pub struct PriorityQueue<P, T, const D: usize = 4> {
+    heap: TrackedHeap<Ranked<P>, T, D>,
+}
+
+impl<P: Ord, T> PriorityQueue<P, T> {
+    /// An empty queue with 4 children to an entry, which is best for most. Allocates nothing. O(1).
+    ///
+    /// ```
+    /// let queue: punctual::PriorityQueue<u32, &str> = punctual::PriorityQueue::new();
+    /// assert!(queue.is_empty());
+    /// ```
+    pub const fn new() -> Self {
+        Self::with_arity()
+    }
+}
+
+impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
+    /// An empty queue with `D` children to an entry; any but 2 to 16 is refused when compiled.
+    /// Allocates nothing. O(1).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::<_, _, 8>::with_arity();
+    /// queue.push(1, "tea");
+    /// assert_eq!(queue.pop(), Some((1, "tea")));
+    /// ```
+    pub const fn with_arity() -> Self {
+        PriorityQueue {
+            heap: TrackedHeap::new(),
+        }
+    }
+
+    /// Adds a value and tells its handle. O(log n); O(1) if it comes last.
+    ///
+    /// # Panics
+    ///
+    /// If there would be more than 2^32 - 1 values.
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::new();
+    /// let key = queue.push(7, "tea");
+    /// assert_eq!(queue.get(key), Some(&"tea"));
+    /// ```
+    #[inline]
+    pub fn push(&mut self, priority: P, value: T) -> TimerKey {
+        self.heap.insert(value, ranked(priority))
+    }
+
+    /// Takes out the least. O(log n).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::from_iter([(7, "tea"), (3, "milk")]);
+    /// assert_eq!(queue.pop(), Some((3, "milk")));
+    /// ```
+    #[inline]
+    pub fn pop(&mut self) -> Option<(P, T)> {
+        self.heap.pop_if(|_| true).map(popped)
+    }
+
+    /// Takes out the least if it is at most `limit`. O(log n), or O(1) if it is not.
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::from_iter([(7, "tea"), (3, "milk")]);
+    /// assert_eq!(queue.pop_due(&2), None);
+    /// assert_eq!(queue.pop_due(&3), Some((3, "milk")));
+    /// ```
+    #[inline]
+    pub fn pop_due(&mut self, limit: &P) -> Option<(P, T)> {
+        self.heap
+            .pop_if(|entry| entry.priority <= *limit)
+            .map(popped)
+    }
+
+    /// Takes out the least of what is there, and then adds a value: the new value stays, whatever
+    /// its priority. Costs half as much as a [`pop`](Self::pop) and a [`push`](Self::push).
+    /// O(log n).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::from_iter([(7, "tea"), (3, "milk")]);
+    /// let (key, popped) = queue.pop_push(1, "sugar");
+    /// assert_eq!(popped, Some((3, "milk")));
+    /// assert_eq!(queue.get(key), Some(&"sugar"));
+    /// ```
+    #[inline]
+    pub fn pop_push(&mut self, priority: P, value: T) -> (TimerKey, Option<(P, T)>) {
+        let (key, least) = self.heap.pop_insert(value, ranked(priority));
+        (key, least.map(popped))
+    }
+
+    /// The least. O(1).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let queue = PriorityQueue::from_iter([(7, "tea"), (3, "milk")]);
+    /// assert_eq!(queue.peek(), Some((&3, &"milk")));
+    /// ```
+    #[inline]
+    pub fn peek(&self) -> Option<(&P, &T)> {
+        let entry = self.heap.first()?;
+        Some((&entry.priority, self.heap.value(entry)?))
+    }
+
+    /// The least priority, without a look at its value. O(1).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let queue = PriorityQueue::from_iter([(7, "tea"), (3, "milk")]);
+    /// assert_eq!(queue.peek_priority(), Some(&3));
+    /// ```
+    #[inline]
+    pub fn peek_priority(&self) -> Option<&P> {
+        self.heap.first().map(|entry| &entry.priority)
+    }
+
+    /// Gives a value another priority, as if it were pushed now, and tells the old one; `None` if
+    /// the handle is stale. O(log n).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::new();
+    /// let key = queue.push(7, "tea");
+    /// queue.push(3, "milk");
+    /// assert_eq!(queue.change_priority(key, 1), Some(7));
+    /// assert_eq!(queue.pop(), Some((1, "tea")));
+    /// assert_eq!(queue.change_priority(key, 2), None);
+    /// ```
+    #[inline]
+    pub fn change_priority(&mut self, key: TimerKey, priority: P) -> Option<P> {
+        let entry = self.heap.reset(key, ranked(priority))?;
+        Some(entry.priority)
+    }
+
+    /// Takes a value out; `None` if the handle is stale. O(log n).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::new();
+    /// let key = queue.push(7, "tea");
+    /// assert_eq!(queue.remove(key), Some((7, "tea")));
+    /// assert_eq!(queue.remove(key), None);
+    /// ```
+    #[inline]
+    pub fn remove(&mut self, key: TimerKey) -> Option<(P, T)> {
+        let (entry, value) = self.heap.remove(key)?;
+        Some((entry.priority, value))
+    }
+
+    /// A value. O(1).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::new();
+    /// let key = queue.push(7, "tea");
+    /// assert_eq!(queue.get(key), Some(&"tea"));
+    /// ```
+    #[inline]
+    pub fn get(&self, key: TimerKey) -> Option<&T> {
+        self.heap.get(key).map(|(_, value)| value)
+    }
+
+    /// A value, to be changed. O(1).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::new();
+    /// let key = queue.push(7, 1);
+    /// *queue.get_mut(key).unwrap() += 1;
+    /// assert_eq!(queue.pop(), Some((7, 2)));
+    /// ```
+    #[inline]
+    pub fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
+        self.heap.get_mut(key)
+    }
+
+    /// A value's priority. O(1).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::new();
+    /// let key = queue.push(7, "tea");
+    /// assert_eq!(queue.priority(key), Some(&7));
+    /// ```
+    #[inline]
+    pub fn priority(&self, key: TimerKey) -> Option<&P> {
+        self.heap.get(key).map(|(entry, _)| &entry.priority)
+    }
+
+    /// How many values there are. O(1).
+    ///
+    /// ```
+    /// assert_eq!(punctual::PriorityQueue::from_iter([(7, "tea"), (3, "milk")]).len(), 2);
+    /// ```
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Whether there are no values. O(1).
+    ///
+    /// ```
+    /// assert!(punctual::PriorityQueue::<u32, ()>::new().is_empty());
+    /// ```
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Drops all values; their handles are stale from now on. O(n).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::new();
+    /// let key = queue.push(7, "tea");
+    /// queue.clear();
+    /// assert_eq!(queue.get(key), None);
+    /// ```
+    pub fn clear(&mut self) {
+        self.heap.clear();
+    }
+
+    /// All values with their handles and priorities, in no particular order. O(n) for all.
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::new();
+    /// let key = queue.push(7, "tea");
+    /// assert_eq!(queue.iter().collect::<Vec<_>>(), [(key, &7, &"tea")]);
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (TimerKey, &P, &T)> {
+        self.heap
+            .iter()
+            .map(|(key, entry, value)| (key, &entry.priority, value))
+    }
+
+    /// All values, least first. O(n log n), and faster than popping them.
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let queue = PriorityQueue::from_iter([(7, "tea"), (3, "milk")]);
+    /// assert_eq!(queue.into_sorted_vec(), [(3, "milk"), (7, "tea")]);
+    /// ```
+    pub fn into_sorted_vec(self) -> Vec<(P, T)> {
+        self.heap
+            .into_sorted()
+            .map(|(entry, value)| (entry.priority, value))
+            .collect()
+    }
+
+    /// Gives back what memory can be given back without touching the values. O(n).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::from_iter([(7, "tea"), (3, "milk")]);
+    /// queue.shrink_to_fit();
+    /// assert_eq!(queue.len(), 2);
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.heap.shrink_to_fit();
+    }
+
+    /// Bytes taken by the queue itself and by its allocations, without what priorities and values
+    /// own. O(1).
+    ///
+    /// ```
+    /// use punctual::PriorityQueue;
+    /// let mut queue = PriorityQueue::from_iter((0..10_000u64).map(|n| (n, n)));
+    /// queue.shrink_to_fit();
+    /// assert!(queue.memory() < 10_000 * 33);
+    /// ```
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.heap.memory()
+    }
+}
+
+#[inline]
+fn ranked<P>(priority: P) -> impl FnOnce(NonZeroU32, u32) -> Ranked<P> {
+    move |order, index| Ranked {
+        priority,
+        order,
+        index,
+    }
+}
+
+#[inline]
+fn popped<P, T>((_, entry, value): (TimerKey, Ranked<P>, T)) -> (P, T) {
+    (entry.priority, value)
+}
+
+impl<P: Ord, T, const D: usize> Default for PriorityQueue<P, T, D> {
+    fn default() -> Self {
+        Self::with_arity()
+    }
+}
+
+/// Adds many values, in O(all) at once if they are many and in O(log n) each if they are few.
+///
+/// ```
+/// use punctual::PriorityQueue;
+/// let mut queue = PriorityQueue::new();
+/// queue.extend([(7, "tea"), (3, "milk")]);
+/// assert_eq!(queue.pop(), Some((3, "milk")));
+/// ```
+impl<P: Ord, T, const D: usize> Extend<(P, T)> for PriorityQueue<P, T, D> {
+    fn extend<I: IntoIterator<Item = (P, T)>>(&mut self, values: I) {
+        let values = values.into_iter();
+        self.heap
+            .extend(values.map(|(priority, value)| (ranked(priority), value)));
+    }
+}
+
+/// O(n), with 4 children to an entry; for others, extend an empty queue.
+///
+/// ```
+/// use punctual::PriorityQueue;
+/// let mut queue: PriorityQueue<_, _> = [(7, "tea"), (3, "milk")].into_iter().collect();
+/// assert_eq!(queue.pop(), Some((3, "milk")));
+/// ```
+impl<P: Ord, T> FromIterator<(P, T)> for PriorityQueue<P, T> {
+    fn from_iter<I: IntoIterator<Item = (P, T)>>(values: I) -> Self {
+        let mut queue = Self::new();
+        queue.extend(values);
+        queue
+    }
+}
