@@ -84,7 +84,7 @@ impl Driver {
             let tick = shared.epoch.reading(now());
             let mut schedule = shared.schedule.lock();
             let next = schedule.turn(tick, &mut self.due);
-            let replaced = schedule.sleep(cx.waker());
+            let replaced = schedule.call(cx.waker());
             drop(schedule);
             drop(replaced);
             self.due.drain(..).for_each(Waker::wake);

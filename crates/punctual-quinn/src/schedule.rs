@@ -1,32 +1,21 @@
 //! The timers, without a clock, a thread or a runtime: `now` is passed in, and wakers are handed
 //! out. What the driver and the handles do under the lock is all here, so tests jump through it.
 //!
-//! Ground rules, for whoever holds the lock:
-//!
-//! - No foreign code runs under it. Waking a task or dropping a waker may run a task's destructor,
-//!   which drops timers, which takes the lock. So every waker leaves this module by value.
-//! - `fired` is written here only, and read without the lock by the timer that owns it.
+//! For whoever holds the lock: waking a task or dropping a waker may run a task's destructor,
+//! which drops timers, which takes the lock. So neither is done here. Wakers leave by value, and
+//! are woken or dropped when the lock is free.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use punctual::{DeadlineQueue, TimerKey};
 
 use crate::stats::Stats;
 
-/// The queue that holds the timers. Any [`DeadlineQueue`] will do.
-pub(crate) type Queue = punctual::Wheel<Armed>;
+/// The queue that holds the timers, each with the task to wake. Any [`DeadlineQueue`] will do.
+type Queue = punctual::Wheel<Option<Waker>>;
 
-/// How many timers one turn fires at most: how long the lock is held, and others wait.
+/// How many timers one turn fires at most: how long others may wait for the lock.
 pub(crate) const BATCH: usize = 64;
-
-/// An armed timer, as the queue holds it.
-#[derive(Debug)]
-pub(crate) struct Armed {
-    fired: Arc<AtomicBool>,
-    waker: Option<Waker>,
-}
 
 /// What the driver does after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,22 +28,27 @@ pub(crate) enum Next {
     Sleep,
 }
 
-/// The driver sleeps at an earlier deadline's cost: call this, after unlocking.
-#[must_use]
+/// Whether a timer has fired.
 #[derive(Debug)]
-pub(crate) struct WakeDriver(Option<Waker>);
+pub(crate) enum Asked {
+    Fired,
+    /// Not yet. Whom it would have woken before, to be dropped.
+    Armed {
+        replaced: Option<Waker>,
+    },
+}
 
-impl WakeDriver {
+/// The driver, if it sleeps for too long.
+#[must_use = "the driver would oversleep"]
+#[derive(Debug)]
+pub(crate) struct Hurry(Option<Waker>);
+
+impl Hurry {
     #[inline]
     pub(crate) fn wake(self) {
         if let Some(driver) = self.0 {
             driver.wake();
         }
-    }
-
-    #[cfg(test)]
-    fn is_needed(&self) -> bool {
-        self.0.is_some()
     }
 }
 
@@ -64,7 +58,7 @@ pub(crate) struct Schedule {
     /// The driver looks at the queue at this tick or before. 0 while it is awake or on its way:
     /// it looks once more before it sleeps. `u64::MAX` while it sleeps for good.
     wakeup: u64,
-    /// Woken if a deadline comes before `wakeup`. Taken by whoever wakes it.
+    /// Woken for a deadline before `wakeup`. Taken by whoever wakes it.
     driver: Option<Waker>,
     pub(crate) stats: Stats,
 }
@@ -72,61 +66,57 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// Arms a timer. O(1).
     #[inline]
-    pub(crate) fn arm(
-        &mut self,
-        deadline: u64,
-        fired: Arc<AtomicBool>,
-        waker: Option<Waker>,
-    ) -> (TimerKey, WakeDriver) {
-        fired.store(false, Ordering::Relaxed);
-        let key = self.queue.insert(deadline, Armed { fired, waker });
+    pub(crate) fn arm(&mut self, deadline: u64) -> (TimerKey, Hurry) {
+        let key = self.queue.insert(deadline, None);
         self.stats.arms += 1;
         (key, self.hurry(deadline))
     }
 
-    /// Arms a timer anew; `None` if it has fired. O(1), and a write to its record only if the new
-    /// deadline is later.
+    /// Arms a timer anew. O(1); a write to its record only, if it has not fired and is due later
+    /// than before.
     #[inline]
-    pub(crate) fn rearm(&mut self, key: TimerKey, deadline: u64) -> Option<WakeDriver> {
-        if !self.queue.reset(key, deadline) {
-            return None;
+    pub(crate) fn rearm(&mut self, key: &mut TimerKey, deadline: u64) -> Hurry {
+        if self.queue.reset(*key, deadline) {
+            self.stats.rearms += 1;
+            return self.hurry(deadline);
         }
-        self.stats.rearms += 1;
-        Some(self.hurry(deadline))
+        let (armed, hurry) = self.arm(deadline);
+        *key = armed;
+        hurry
     }
 
-    /// Has `waker` woken when the timer fires. Gives the waker it replaces; the timer's own if it
-    /// has fired already. O(1).
-    pub(crate) fn register(&mut self, key: TimerKey, waker: Waker) -> Option<Waker> {
+    /// Whether a timer has fired; if not, `waker` is woken when it does. O(1).
+    #[inline]
+    pub(crate) fn ask(&mut self, key: TimerKey, waker: &Waker) -> Asked {
         match self.queue.get_mut(key) {
-            Some(armed) => armed.waker.replace(waker),
-            None => Some(waker),
+            None => Asked::Fired,
+            Some(Some(known)) if known.will_wake(waker) => Asked::Armed { replaced: None },
+            Some(known) => Asked::Armed {
+                replaced: known.replace(waker.clone()),
+            },
         }
     }
 
-    /// Disarms a timer; whatever it held is the caller's to drop, after unlocking. O(1).
-    pub(crate) fn disarm(&mut self, key: TimerKey) -> Option<Armed> {
-        let armed = self.queue.remove(key);
-        self.stats.disarms += u64::from(armed.is_some());
-        armed
+    /// Disarms a timer. Whom it would have woken is the caller's to drop. O(1).
+    pub(crate) fn disarm(&mut self, key: TimerKey) -> Option<Waker> {
+        let waker = self.queue.remove(key)?;
+        self.stats.disarms += 1;
+        waker
     }
 
-    /// Fires what is due at `now`, at most [`BATCH`] timers, and puts their wakers into `due`.
+    /// Fires what is due at `now`, at most [`BATCH`] timers, and puts whom to wake into `due`.
     pub(crate) fn turn(&mut self, now: u64, due: &mut Vec<Waker>) -> Next {
-        let woken = self.wakeup == 0;
+        let called = self.wakeup == 0;
         let mut fires = 0;
         while fires < BATCH
             && let Some(expired) = self.queue.pop_due(now)
         {
-            let Armed { fired, waker } = expired.value;
-            // Pairs with the load in `Timer::poll`: who sees it fired sees all that came before.
-            fired.store(true, Ordering::Release);
-            due.extend(waker);
+            due.extend(expired.value);
             fires += 1;
         }
         self.stats.turns += 1;
         self.stats.fires += fires as u64;
-        self.stats.spurious += u64::from(fires == 0 && !woken);
+        self.stats.spurious += u64::from(fires == 0 && !called);
         if fires == BATCH {
             self.wakeup = 0;
             return Next::Turn;
@@ -136,8 +126,8 @@ impl Schedule {
         next.map_or(Next::Sleep, Next::SleepUntil)
     }
 
-    /// Before the driver sleeps: whom to wake. Gives the waker it replaces.
-    pub(crate) fn sleep(&mut self, driver: &Waker) -> Option<Waker> {
+    /// Whom to wake if a deadline comes before the next turn. Gives what it replaces.
+    pub(crate) fn call(&mut self, driver: &Waker) -> Option<Waker> {
         match &self.driver {
             Some(known) if known.will_wake(driver) => None,
             _ => self.driver.replace(driver.clone()),
@@ -149,14 +139,246 @@ impl Schedule {
         self.driver.take()
     }
 
-    /// Wakes the driver for a deadline that comes before it would look.
     #[inline]
-    fn hurry(&mut self, deadline: u64) -> WakeDriver {
+    fn hurry(&mut self, deadline: u64) -> Hurry {
         if deadline >= self.wakeup {
-            return WakeDriver(None);
+            return Hurry(None);
         }
         self.wakeup = 0;
         self.stats.driver_wakes += 1;
-        WakeDriver(self.driver.take())
+        Hurry(self.driver.take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Bell(AtomicUsize);
+
+    impl Bell {
+        fn rung(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A schedule whose driver sleeps when it may, as the real one does.
+    #[derive(Default)]
+    struct Driven {
+        schedule: Schedule,
+        bell: Arc<Bell>,
+        /// When it wakes by itself.
+        asleep_until: Option<u64>,
+    }
+
+    impl Driven {
+        fn turn(&mut self, now: u64) {
+            let driver = Waker::from(self.bell.clone());
+            let mut due = Vec::new();
+            loop {
+                let next = self.schedule.turn(now, &mut due);
+                drop(self.schedule.call(&driver));
+                due.drain(..).for_each(Waker::wake);
+                self.asleep_until = match next {
+                    Next::Turn => continue,
+                    Next::SleepUntil(tick) => Some(tick),
+                    Next::Sleep => None,
+                };
+                return;
+            }
+        }
+
+        /// Jumps to `now`, looking whenever the driver would have.
+        fn jump(&mut self, now: u64) {
+            while let Some(tick) = self.asleep_until.filter(|&tick| tick <= now) {
+                self.turn(tick);
+            }
+        }
+
+        /// Has the driver look if it was woken.
+        fn answer(&mut self, hurry: Hurry, now: u64) {
+            let before = self.bell.rung();
+            hurry.wake();
+            if self.bell.rung() > before {
+                self.turn(now);
+            }
+        }
+    }
+
+    fn pending(schedule: &mut Schedule, key: TimerKey, bell: &Arc<Bell>) -> bool {
+        match schedule.ask(key, &Waker::from(bell.clone())) {
+            Asked::Fired => false,
+            Asked::Armed { replaced } => {
+                drop(replaced);
+                true
+            }
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Arm { delay: u64 },
+        Rearm { timer: usize, delay: u64 },
+        Drop { timer: usize },
+        Jump { by: u64 },
+    }
+
+    fn delays() -> impl Strategy<Value = u64> {
+        prop_oneof![0..50u64, 0..5_000u64, 0..40_000_000u64]
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let timer = any::<prop::sample::Index>().prop_map(|index| index.index(1 << 16));
+        let step = prop_oneof![
+            2 => delays().prop_map(|delay| Step::Arm { delay }),
+            6 => (timer.clone(), delays()).prop_map(|(timer, delay)| Step::Rearm { timer, delay }),
+            1 => timer.prop_map(|timer| Step::Drop { timer }),
+            3 => delays().prop_map(|by| Step::Jump { by }),
+        ];
+        prop::collection::vec(step, 1..300)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The model: a timer has fired exactly when time has reached its deadline. The driver
+        /// looks only when it wakes by itself or is woken, so it must not oversleep either.
+        #[test]
+        fn timers_fire_at_their_deadlines_and_never_before(steps in steps()) {
+            struct Modelled { key: TimerKey, deadline: u64, bell: Arc<Bell> }
+            let mut driven = Driven::default();
+            driven.turn(0);
+            let mut timers: Vec<Modelled> = Vec::new();
+            let mut now = 0;
+            for step in steps {
+                match step {
+                    Step::Arm { delay } => {
+                        let deadline = now + delay;
+                        let (key, hurry) = driven.schedule.arm(deadline);
+                        timers.push(Modelled { key, deadline, bell: Arc::default() });
+                        let timer = timers.last().unwrap();
+                        prop_assert!(pending(&mut driven.schedule, key, &timer.bell));
+                        driven.answer(hurry, now);
+                    }
+                    Step::Rearm { timer, delay } if !timers.is_empty() => {
+                        let at = timer % timers.len();
+                        let timer = &mut timers[at];
+                        timer.deadline = now + delay;
+                        timer.bell = Arc::default();
+                        let hurry = driven.schedule.rearm(&mut timer.key, timer.deadline);
+                        prop_assert!(pending(&mut driven.schedule, timer.key, &timer.bell));
+                        driven.answer(hurry, now);
+                    }
+                    Step::Drop { timer } if !timers.is_empty() => {
+                        let timer = timers.swap_remove(timer % timers.len());
+                        let rung = timer.bell.rung();
+                        drop(driven.schedule.disarm(timer.key));
+                        prop_assert_eq!(timer.bell.rung(), rung);
+                        prop_assert_eq!(Arc::strong_count(&timer.bell), 1);
+                    }
+                    Step::Rearm { .. } | Step::Drop { .. } => {}
+                    Step::Jump { by } => {
+                        now += by;
+                        driven.jump(now);
+                    }
+                }
+                for timer in &timers {
+                    let due = timer.deadline <= now;
+                    prop_assert_eq!(timer.bell.rung(), usize::from(due));
+                    prop_assert_eq!(driven.schedule.queue.get(timer.key).is_none(), due);
+                }
+            }
+            let stats = driven.schedule.stats;
+            let armed = driven.schedule.queue.len() as u64;
+            prop_assert_eq!(stats.arms, armed + stats.fires + stats.disarms);
+        }
+    }
+
+    #[test]
+    fn the_driver_is_woken_for_an_earlier_deadline_only() {
+        let mut driven = Driven::default();
+        let (mut key, hurry) = driven.schedule.arm(1_000);
+        hurry.wake();
+        assert_eq!(
+            driven.bell.rung(),
+            0,
+            "it has yet to look for the first time"
+        );
+        driven.turn(0);
+        assert_eq!(driven.asleep_until, Some(1_000));
+
+        driven.schedule.rearm(&mut key, 2_000).wake();
+        assert_eq!(driven.bell.rung(), 0, "it looks before, in vain");
+        driven.schedule.rearm(&mut key, 1_000).wake();
+        assert_eq!(driven.bell.rung(), 0);
+        driven.schedule.rearm(&mut key, 999).wake();
+        assert_eq!(driven.bell.rung(), 1);
+        driven.schedule.rearm(&mut key, 5).wake();
+        assert_eq!(driven.bell.rung(), 1, "it is on its way already");
+        driven.turn(0);
+        assert_eq!(driven.asleep_until, Some(5));
+        assert_eq!(driven.schedule.stats.driver_wakes, 1);
+    }
+
+    #[test]
+    fn a_deadline_put_off_costs_one_turn_in_vain() {
+        let mut driven = Driven::default();
+        let (mut key, _) = driven.schedule.arm(10);
+        driven.turn(0);
+        for later in 11..1_000 {
+            driven.schedule.rearm(&mut key, later).wake();
+        }
+        driven.jump(998);
+        let stats = driven.schedule.stats;
+        assert_eq!((stats.turns, stats.spurious, stats.fires), (2, 1, 0));
+        driven.jump(999);
+        assert_eq!(driven.schedule.stats.fires, 1);
+    }
+
+    #[test]
+    fn many_due_at_once_fire_in_batches() {
+        let mut schedule = Schedule::default();
+        let bell = Arc::new(Bell::default());
+        for _ in 0..BATCH + 1 {
+            let (key, _) = schedule.arm(7);
+            assert!(pending(&mut schedule, key, &bell));
+        }
+        let mut due = Vec::new();
+        assert_eq!(schedule.turn(7, &mut due), Next::Turn);
+        assert_eq!(due.len(), BATCH);
+        assert_eq!(schedule.turn(7, &mut due), Next::Sleep);
+        assert_eq!(due.len(), BATCH + 1);
+        assert_eq!(
+            bell.rung(),
+            0,
+            "to wake them is the driver's, after unlocking"
+        );
+    }
+
+    #[test]
+    fn another_task_takes_a_timer_over() {
+        let mut driven = Driven::default();
+        let (key, _) = driven.schedule.arm(10);
+        let [first, second] = [0; 2].map(|_| Arc::new(Bell::default()));
+        assert!(pending(&mut driven.schedule, key, &first));
+        assert!(pending(&mut driven.schedule, key, &second));
+        driven.turn(0);
+        driven.jump(10);
+        assert_eq!((first.rung(), second.rung()), (0, 1));
+        assert!(!pending(&mut driven.schedule, key, &first));
     }
 }

@@ -41,3 +41,34 @@ pub struct Stats {
     /// [`metered`](crate::PunctualRuntime::metered).
     pub driver_time: Duration,
 }
+
+impl Stats {
+    /// What came after `earlier` was read. O(1).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use std::time::Instant;
+    /// use punctual_quinn::PunctualRuntime;
+    /// use quinn::Runtime as _;
+    ///
+    /// let runtime = PunctualRuntime::new(tokio::runtime::Handle::current());
+    /// let _timer = runtime.new_timer(Instant::now());
+    /// let before = runtime.stats();
+    /// drop(runtime.new_timer(Instant::now()));
+    /// assert_eq!(runtime.stats().since(before).arms, 1);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn since(self, earlier: Stats) -> Stats {
+        Stats {
+            arms: self.arms.saturating_sub(earlier.arms),
+            rearms: self.rearms.saturating_sub(earlier.rearms),
+            disarms: self.disarms.saturating_sub(earlier.disarms),
+            fires: self.fires.saturating_sub(earlier.fires),
+            driver_wakes: self.driver_wakes.saturating_sub(earlier.driver_wakes),
+            turns: self.turns.saturating_sub(earlier.turns),
+            spurious: self.spurious.saturating_sub(earlier.spurious),
+            driver_time: self.driver_time.saturating_sub(earlier.driver_time),
+        }
+    }
+}

@@ -1,39 +1,29 @@
-//! One timer of quinn's: a handle to a record in the queue.
+//! One timer of quinn's: a handle to a record in the queue, and nothing else.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use punctual::TimerKey;
 use quinn::AsyncTimer;
 
 use crate::driver::Shared;
+use crate::schedule::Asked;
 
 /// A timer. Disarmed when dropped.
 #[derive(Debug)]
 pub(crate) struct Timer {
     shared: Arc<Shared>,
     key: TimerKey,
-    /// Set by the driver as it takes the timer out of the queue.
-    fired: Arc<AtomicBool>,
-    /// The waker that the record holds, so that polling again by the same task takes no lock.
-    registered: Option<Waker>,
 }
 
 impl Timer {
     pub(crate) fn new(shared: Arc<Shared>, deadline: Instant) -> Self {
-        let fired = Arc::new(AtomicBool::new(false));
         let tick = shared.tick(deadline);
-        let (key, driver) = shared.schedule.lock().arm(tick, fired.clone(), None);
+        let (key, driver) = shared.schedule.lock().arm(tick);
         driver.wake();
-        Timer {
-            shared,
-            key,
-            fired,
-            registered: None,
-        }
+        Timer { shared, key }
     }
 }
 
@@ -41,44 +31,25 @@ impl AsyncTimer for Timer {
     fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         let timer = &mut *self;
         let tick = timer.shared.tick(deadline);
-        let mut schedule = timer.shared.schedule.lock();
-        let driver = match schedule.rearm(timer.key, tick) {
-            Some(driver) => driver,
-            None => {
-                let waker = timer.registered.clone();
-                let (key, driver) = schedule.arm(tick, timer.fired.clone(), waker);
-                timer.key = key;
-                driver
-            }
-        };
-        drop(schedule);
+        let driver = timer.shared.schedule.lock().rearm(&mut timer.key, tick);
         driver.wake();
     }
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let timer = &mut *self;
-        if timer.fired.load(Ordering::Acquire) {
-            return Poll::Ready(());
-        }
-        match &timer.registered {
-            Some(waker) if waker.will_wake(cx.waker()) => return Poll::Pending,
-            _ => {}
-        }
-        let waker = cx.waker().clone();
-        timer.registered = Some(waker.clone());
-        let replaced = timer.shared.schedule.lock().register(timer.key, waker);
-        drop(replaced);
-        // It may have fired since it was asked, without waking this task.
-        match timer.fired.load(Ordering::Acquire) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let asked = self.shared.schedule.lock().ask(self.key, cx.waker());
+        match asked {
+            Asked::Fired => Poll::Ready(()),
+            Asked::Armed { replaced } => {
+                drop(replaced);
+                Poll::Pending
+            }
         }
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let armed = self.shared.schedule.lock().disarm(self.key);
-        drop(armed);
+        let waker = self.shared.schedule.lock().disarm(self.key);
+        drop(waker);
     }
 }

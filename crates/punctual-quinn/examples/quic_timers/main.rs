@@ -1,0 +1,204 @@
+//! What timers cost a QUIC server: the same job on tokio's timers and on Punctual's, in turn.
+//!
+//!     cargo run --release -p punctual-quinn --example quic_timers -- --help
+
+mod job;
+mod metered;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use punctual_quinn::Stats;
+
+use crate::job::{Failure, Job, Outcome, Spent, Timers};
+use crate::metered::Meter;
+
+/// QUIC over loopback on quinn, with its timers on tokio and on Punctual, in turn, in one process.
+///
+/// Server and clients share one thread. Each round runs the whole job once with either: connect, transfer,
+/// requests one after the other on every connection, and idling with keep-alives. Medians over the rounds.
+///
+/// "in timer calls" is the time within quinn's calls to make, reset, poll and drop timers, measured by the
+/// same wrapper around both. "driver" is the task that fires Punctual's timers, waking tasks included.
+/// tokio fires its own within the parking of its thread, where it cannot be measured apart, so tokio's share
+/// is a lower bound; "CPU" is that of the whole process and leaves nothing out.
+#[derive(Debug, Parser)]
+struct Options {
+    /// How many connections: one table for each
+    #[arg(long, value_delimiter = ',', default_value = "1,1000", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    connections: Vec<u32>,
+
+    /// How often either is run
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: u32,
+
+    /// Bytes transferred in all, in MiB
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    transfer_mib: u32,
+
+    /// Requests made in all
+    #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..))]
+    requests: u32,
+
+    /// How long the connections only keep themselves alive, in milliseconds
+    #[arg(long, default_value_t = 1_000)]
+    idle_ms: u32,
+
+    /// Between two keep-alives of a connection, in milliseconds
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    keep_alive_ms: u32,
+
+    /// Run one of the two only: for profilers
+    #[arg(long)]
+    only: Option<Timers>,
+
+    /// One round of a tenth of the work
+    #[arg(long)]
+    quick: bool,
+}
+
+impl Options {
+    fn job(&self, connections: u32) -> Job {
+        let tenth = if self.quick { 10 } else { 1 };
+        let transfer = u64::from(self.transfer_mib) * (1 << 20) / tenth;
+        let requests = u64::from(self.requests) / tenth;
+        Job {
+            connections: connections as usize,
+            transfer: transfer / u64::from(connections),
+            requests: (requests / u64::from(connections)).max(1) as usize,
+            idle: Duration::from_millis(u64::from(self.idle_ms)),
+            keep_alive: Duration::from_millis(u64::from(self.keep_alive_ms)),
+        }
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    let options = Options::parse();
+    let meter = Arc::new(Meter::new());
+    for &connections in &options.connections {
+        let job = options.job(connections);
+        let rounds = if options.quick { 1 } else { options.rounds };
+        let (mut tokio, mut punctual) = (Vec::new(), Vec::new());
+        for round in 0..rounds {
+            // Neither always goes first.
+            let mut order = [Timers::Tokio, Timers::Punctual];
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for timers in order {
+                if options.only.is_some_and(|only| only != timers) {
+                    continue;
+                }
+                let outcome = job::run(job, timers, &meter)?;
+                match timers {
+                    Timers::Tokio => tokio.push(outcome),
+                    Timers::Punctual => punctual.push(outcome),
+                }
+            }
+        }
+        report(&job, &tokio, &punctual);
+    }
+    Ok(())
+}
+
+fn report(job: &Job, tokio: &[Outcome], punctual: &[Outcome]) {
+    let connections = job.connections as f64;
+    println!(
+        "\n{} connection{}, medians of {} rounds",
+        job.connections,
+        if job.connections == 1 { "" } else { "s" },
+        tokio.len().max(punctual.len()),
+    );
+    println!(
+        "{:10} {:9} {:>9} {:>14} {:>9} {:>11} {:>8} {:>9} {:>9} {:>8}",
+        "",
+        "timers",
+        "wall ms",
+        "rate",
+        "CPU ms",
+        "timer calls",
+        "ns each",
+        "calls ms",
+        "driver ms",
+        "of CPU",
+    );
+    type Part = (&'static str, fn(&Outcome) -> &Spent, f64, &'static str);
+    let parts: [Part; 4] = [
+        ("connect", |outcome| &outcome.connect, connections, "/s"),
+        (
+            "transfer",
+            |outcome| &outcome.transfer,
+            connections * job.transfer as f64 / f64::from(1 << 20),
+            "MiB/s",
+        ),
+        (
+            "requests",
+            |outcome| &outcome.requests,
+            connections * job.requests as f64,
+            "/s",
+        ),
+        ("idle", |outcome| &outcome.idle, 0.0, ""),
+    ];
+    for (name, part, amount, unit) in parts {
+        let mut cpu = [0.0; 2];
+        for (at, (timers, outcomes)) in [("tokio", tokio), ("punctual", punctual)]
+            .into_iter()
+            .enumerate()
+        {
+            let median = |measure: fn(&Spent) -> f64| {
+                median(outcomes.iter().map(|outcome| measure(part(outcome))))
+            };
+            let wall = median(|spent| ms(spent.wall));
+            cpu[at] = median(|spent| ms(spent.cpu));
+            let calls = median(|spent| spent.calls as f64);
+            let calls_ms = median(|spent| ms(spent.calls_time));
+            let driver_ms = median(|spent| spent.stats.map_or(0.0, |stats| ms(stats.driver_time)));
+            let rate = match amount {
+                0.0 => String::new(),
+                _ => format!("{:.0} {unit}", amount / wall * 1e3),
+            };
+            println!(
+                "{:10} {timers:9} {wall:9.1} {rate:>14} {:9.1} {calls:11.0} {:8.1} {calls_ms:9.2} {:>9} {:7.2}%",
+                if at == 0 { name } else { "" },
+                cpu[at],
+                calls_ms * 1e6 / calls.max(1.0),
+                if at == 0 {
+                    "?".into()
+                } else {
+                    format!("{driver_ms:.2}")
+                },
+                (calls_ms + driver_ms) / cpu[at] * 100.0,
+            );
+        }
+        let stats = |field: fn(&Stats) -> u64| {
+            median(punctual.iter().filter_map(|outcome| {
+                part(outcome)
+                    .stats
+                    .as_ref()
+                    .map(|stats| field(stats) as f64)
+            }))
+        };
+        println!(
+            "{:10} CPU {:.3} of tokio's; arms {}, re-arms {}, fires {}, driver woken {}, turns {} ({} in vain)",
+            "",
+            cpu[1] / cpu[0],
+            stats(|stats| stats.arms),
+            stats(|stats| stats.rearms),
+            stats(|stats| stats.fires),
+            stats(|stats| stats.driver_wakes),
+            stats(|stats| stats.turns),
+            stats(|stats| stats.spurious),
+        );
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
