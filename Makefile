@@ -1,9 +1,9 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench fuzz docs fmt miri
+.PHONY: help run test lint bench bench-timers fuzz docs fmt miri
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 run: ## build and serve on 127.0.0.1:6379 (PORT=7000, ARGS="my.conf --loglevel verbose")
 	@scripts/run
@@ -16,6 +16,9 @@ lint: ## formatting, clippy, docs, dependencies, layout
 
 bench: ## the figures of the README, beside redis-server (QUICK=1 for a short run)
 	@scripts/bench
+
+bench-timers: ## the timers beside those of the field (QUICK=1 for a short run, ARGS=--help for options)
+	@scripts/bench-timers
 
 fuzz: ## each fuzz target for a minute (FUZZ_SECONDS=600, TARGETS="resp_parse")
 	@scripts/fuzz

@@ -6,6 +6,7 @@
 
 mod allocation;
 mod bars;
+mod choose;
 mod clock;
 mod contender;
 mod csv;
@@ -74,6 +75,15 @@ fn go(options: &Options) -> Result<bool> {
             println!("{}", table::exactness(&results));
             Ok(ours_are_right(&results))
         }
+        Some(What::Choose) => {
+            let out = options.field.out.as_deref();
+            if let Some(folder) = out {
+                make(folder)?;
+            }
+            header(&plan);
+            choose::choose(&plan, out)?;
+            Ok(true)
+        }
         None => compare(entries, &plan, options.field.out.as_deref()),
     }
 }
@@ -81,10 +91,7 @@ fn go(options: &Options) -> Result<bool> {
 fn compare(entries: Vec<Entry>, plan: &Plan, out: Option<&Path>) -> Result<bool> {
     let mut csv = None;
     if let Some(folder) = out {
-        std::fs::create_dir_all(folder).map_err(|source| Error::File {
-            path: folder.to_owned(),
-            source,
-        })?;
+        make(folder)?;
         csv = Some(Csv::create(&folder.join("timers.csv"))?);
     }
     header(plan);
@@ -100,6 +107,13 @@ fn compare(entries: Vec<Entry>, plan: &Plan, out: Option<&Path>) -> Result<bool>
         println!("wrote {}", csv.finish()?.display());
     }
     Ok(ours_are_right(&results))
+}
+
+fn make(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(|source| Error::File {
+        path: folder.to_owned(),
+        source,
+    })
 }
 
 fn header(plan: &Plan) {
@@ -203,6 +217,7 @@ fn draw(results: &Results, plan: &Plan, folder: &Path) -> Result<()> {
             y_axis: format!("{} (logarithmic)", figure.unit()),
             foot: format!("Punctual's thick, peers' dashed; {machine}"),
             log_x: true,
+            names: Vec::new(),
             curves: (0..results.entries.len()).map(curve).collect(),
         };
         let path = folder.join(format!("timers-{}.svg", figure.name()));

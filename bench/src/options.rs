@@ -27,6 +27,8 @@ pub struct Options {
 pub enum What {
     /// Lists the contenders
     List,
+    /// Measures what docs/choosing.md answers: arities, crossings, lazy deletion, near and far, ticks
+    Choose,
     /// Tries who keeps to the time, and times nothing
     Check,
 }

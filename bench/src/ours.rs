@@ -2,7 +2,8 @@
 
 use std::marker::PhantomData;
 
-use punctual::{DeadlineQueue, TimerKey, Wheel};
+use punctual::queue::{BTree, Fifo, Heap, LazyHeap, Sorted};
+use punctual::{Adaptive, DeadlineQueue, TimerKey, Wheel};
 
 use crate::contender::{Contender, Role, Visitor};
 
@@ -68,7 +69,9 @@ impl<O: Ours> Contender for Queue<O> {
     }
 
     fn pop_earliest(&mut self, out: &mut impl FnMut(u64)) -> usize {
-        match self.queue.pop_due(u64::MAX) {
+        // The clock jumps to the next deadline; it is not told that all time has passed.
+        let next = self.queue.next_deadline();
+        match next.and_then(|at| self.queue.pop_due(at)) {
             Some(expired) => {
                 out(expired.value);
                 1
@@ -89,7 +92,7 @@ macro_rules! ours {
                 const NAME: &'static str = $name;
                 $(const MAX_TIMERS: usize = $most;)?
                 fn empty() -> Self::Queue {
-                    <$queue>::new()
+                    <$queue>::default()
                 }
             }
         )*
@@ -104,4 +107,18 @@ macro_rules! ours {
 ours! {
     /// The hierarchical wheel.
     TheWheel = Wheel<u64>, "Wheel";
+    /// Sorted while it is small, a wheel when it is large.
+    TheAdaptive = Adaptive<u64>, "Adaptive";
+    /// A heap of four children.
+    FourHeap = Heap<u64, 4>, "Heap<4>";
+    /// A heap of eight children.
+    EightHeap = Heap<u64, 8>, "Heap<8>";
+    /// A heap that leaves cancelled timers where they are.
+    Lazy = LazyHeap<u64, 4>, "LazyHeap<4>";
+    /// A sorted array, whose insertions move half of it.
+    TheSorted = Sorted<u64>, "Sorted", at most 10_000;
+    /// A tree.
+    Tree = BTree<u64>, "BTree";
+    /// Lanes of equal timeouts; here all timeouts differ, which it is not for.
+    Lanes = Fifo<u64>, "Fifo";
 }

@@ -47,6 +47,8 @@ pub struct Plot {
     pub foot: String,
     /// Whether x is logarithmic; y always is.
     pub log_x: bool,
+    /// Names of the places 0, 1, 2... on the x axis, if it has names; then points are not joined.
+    pub names: Vec<String>,
     pub curves: Vec<Curve>,
 }
 
@@ -105,7 +107,11 @@ impl Plot {
         };
         let x = fold(&mut all().map(|point| point.0));
         let y = fold(&mut all().map(|point| shown(point.1)));
-        (x, (y.0 / 1.3, y.1 * 1.3))
+        let y = (y.0 / 1.3, y.1 * 1.3);
+        if self.names.is_empty() {
+            return (x, y);
+        }
+        ((-0.5, self.names.len() as f64 - 0.5), y)
     }
 
     fn lines<X>(&self, area: &Area<'_>, x: X, y: (f64, f64)) -> Drawing
@@ -121,7 +127,8 @@ impl Plot {
             .configure_mesh()
             .x_desc(self.x_axis.as_str())
             .y_desc(self.y_axis.as_str())
-            .x_label_formatter(&|x| tick(*x))
+            .x_labels(self.names.len().max(10))
+            .x_label_formatter(&|x| self.place_name(*x))
             .y_label_formatter(&|y| tick(*y))
             .light_line_style(RGBColor(242, 242, 242))
             .bold_line_style(RGBColor(222, 222, 222))
@@ -134,7 +141,7 @@ impl Plot {
         for at in order {
             let style = self.style(at);
             let points = || self.curves[at].points.iter().map(|&(x, y)| (x, shown(y)));
-            if self.curves[at].role != Role::Floor {
+            if self.joined(at) {
                 if self.dashed(at) {
                     chart.draw_series(DashedLineSeries::new(points(), 6, 4, style))?;
                 } else {
@@ -167,7 +174,7 @@ impl Plot {
         for (row, at) in order.into_iter().enumerate() {
             let y = 14 + row as i32 * 20;
             let style = self.style(at);
-            if self.curves[at].role != Role::Floor {
+            if self.joined(at) {
                 let step = if self.dashed(at) { 9 } else { 26 };
                 let dash = if self.dashed(at) { 5 } else { 26 };
                 for x in (8..34).step_by(step) {
@@ -194,6 +201,19 @@ impl Plot {
             Role::Peer => colour.mix(0.85).stroke_width(1),
             Role::Floor => BLACK.mix(0.5).stroke_width(1),
         }
+    }
+
+    fn joined(&self, at: usize) -> bool {
+        self.curves[at].role != Role::Floor && self.names.is_empty()
+    }
+
+    /// What stands at this place under the x axis.
+    fn place_name(&self, x: f64) -> String {
+        if self.names.is_empty() {
+            return tick(x);
+        }
+        let name = (x >= 0.0 && x.fract() == 0.0).then(|| self.names.get(x as usize));
+        name.flatten().cloned().unwrap_or_default()
     }
 
     /// The peers, and those of ours for which there is no further colour.
@@ -227,6 +247,7 @@ mod tests {
             y_axis: "y".into(),
             foot: "f".into(),
             log_x: true,
+            names: Vec::new(),
             curves: vec![Curve {
                 name: "the only one".into(),
                 role: Role::Ours,

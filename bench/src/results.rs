@@ -81,11 +81,16 @@ impl Results {
         self.cells.values().map(|cell| cell[entry].faults()).sum()
     }
 
-    /// Whether it is a queue that fires to the microsecond, in order, and made no mistake.
-    pub fn exact(&self, entry: usize) -> bool {
+    /// Whether it is a queue that made no mistake that its tick does not excuse.
+    pub fn faultless(&self, entry: usize) -> bool {
         let clean = self.verdicts[entry].is_none_or(|verdict| verdict.faults() == 0);
         let is_queue = self.entries[entry].role != Role::Floor;
-        is_queue && clean && self.entries[entry].tick == 1 && self.timed_faults(entry) == 0
+        is_queue && clean && self.timed_faults(entry) == 0
+    }
+
+    /// Whether it fires to the microsecond besides.
+    pub fn exact(&self, entry: usize) -> bool {
+        self.faultless(entry) && self.entries[entry].tick == 1
     }
 
     /// The peer with the least median, and that median; `exact` leaves out those that are not, or

@@ -94,15 +94,15 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// One figure: for each contender and number of timers the median, the middle half of the rounds, and
-/// the ratio to the best exact peer.
+/// One figure: for each contender and number of timers the median, the middle half of the rounds
+/// behind it, and the ratio to the best exact peer.
 pub fn block(results: &Results, figure: Figure) -> String {
     let sizes = results.sizes(figure);
-    let mut head = vec![format!("{}, {}", figure.title(), figure.unit())];
+    let mut head = vec![String::new()];
     for &size in &sizes {
         head.extend([
             format!("N = {}", count(size)),
-            "middle half".into(),
+            String::new(),
             "ratio".into(),
         ]);
     }
@@ -130,7 +130,7 @@ pub fn block(results: &Results, figure: Figure) -> String {
             row.push(format!("{mark}{}", number(spread.median)));
             row.push(format!("{}-{}", number(spread.low), number(spread.high)));
             row.push(match results.best_peer(figure, size, true) {
-                Some((_, best)) if best > 0.0 => format!("{:.2}", spread.median / best),
+                Some((_, best)) if best > 0.0 => number(spread.median / best),
                 _ => String::new(),
             });
         }
@@ -152,7 +152,7 @@ pub fn block(results: &Results, figure: Figure) -> String {
     if cut {
         notes.push_str("  ~ cut short: the figure stands for the part that was done in time\n");
     }
-    format!("{table}{notes}")
+    format!("{} ({})\n\n{table}{notes}", figure.title(), figure.unit())
 }
 
 /// What the trial of exactness said.
@@ -193,11 +193,17 @@ pub fn exactness(results: &Results) -> String {
         row.extend(counts.map(thousands));
         row.push(thousands(verdict.latest as usize));
         row.push(thousands(verdict.fired));
-        row.push(match (results.exact(at), entry.exact_next) {
-            (true, true) => "yes".to_owned(),
-            (true, false) => "yes, but knows only a bound of the next deadline".to_owned(),
-            (false, _) => "no".to_owned(),
-        });
+        let bound = if entry.exact_next {
+            ""
+        } else {
+            "; knows only a bound of the next deadline"
+        };
+        let exact = match (results.exact(at), results.faultless(at)) {
+            (true, _) => "yes",
+            (false, true) => "to its tick",
+            (false, false) => "no",
+        };
+        row.push(format!("{exact}{bound}"));
         table.row(row);
     }
     format!(

@@ -128,19 +128,19 @@ impl Workload {
 
 /// A deadline as most workloads draw it.
 #[inline]
-fn uniform(random: &mut Random) -> u64 {
+pub fn uniform(random: &mut Random) -> u64 {
     MS + random.below(SPAN - MS)
 }
 
 /// A queue with timers in it. Timer n has payload n, handle n and deadline n.
-struct Filled<C: Contender> {
-    queue: C,
-    handles: Vec<C::Handle>,
-    deadlines: Vec<u64>,
+pub struct Filled<C: Contender> {
+    pub queue: C,
+    pub handles: Vec<C::Handle>,
+    pub deadlines: Vec<u64>,
 }
 
 /// Arms so many timers, untimed.
-fn filled<C: Contender>(
+pub fn filled<C: Contender>(
     size: usize,
     pace: &Pace,
     mut deadline: impl FnMut() -> u64,
@@ -167,6 +167,6 @@ fn filled<C: Contender>(
 
 /// Operations that change one timer of N at random: at least N in a round, so that what a queue puts
 /// off (sweeping, compaction) is paid for within it.
-fn touching(size: usize, pace: &Pace) -> usize {
+pub fn touching(size: usize, pace: &Pace) -> usize {
     pace.operations.max(size)
 }

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use super::{filled, uniform};
+use super::{SPAN, uniform};
 use crate::clock::{Pace, Sections, batch};
 use crate::contender::Contender;
 use crate::figure::{Figure, GaveUp, Sample};
@@ -24,49 +24,52 @@ pub fn round<C: Contender>(
     Ok(vec![pushes, both, hold::<C>(size, random, pace)?])
 }
 
+/// The queues stay, so that from the second time on they have grown; what is pushed lies behind what
+/// was popped, for no clock can go back.
 fn push_and_pop<C: Contender>(
     size: usize,
     random: &mut Random,
     pace: &Pace,
 ) -> Result<(Sample, Sample), GaveUp> {
-    let queues = (TIMERS / size).max(1);
-    let mut pushes = Sections::of(size * queues);
-    let mut both = Sections::of(size * queues * 2);
-    let mut faults = 0;
+    let mut queues: Vec<C> = (0..(TIMERS / size).max(1)).map(|_| C::new()).collect();
+    let count = size * queues.len();
+    let (mut pushes, mut pops) = (Sections::of(count), Sections::of(count));
+    let (mut base, mut faults, mut warmed_up) = (0, 0, false);
     let start = Instant::now();
-    while both.wants_more(pace) {
-        let mut some: Vec<C> = (0..queues).map(|_| C::new()).collect();
+    while pops.wants_more(pace) && pushes.wants_more(pace) {
         pushes.time(|| {
-            for queue in &mut some {
-                push(queue, size, random);
+            for queue in &mut queues {
+                for _ in 0..size {
+                    let deadline = base + uniform(random);
+                    queue.arm(deadline, deadline);
+                }
             }
-            size * queues
+            count
         });
-        let mut some: Vec<C> = (0..queues).map(|_| C::new()).collect();
-        both.time(|| {
-            for queue in &mut some {
-                push(queue, size, random);
-            }
-            for queue in &mut some {
+        pops.time(|| {
+            for queue in &mut queues {
                 faults += pop_all(queue, size);
             }
-            size * queues * 2
+            count
         });
+        base += SPAN + C::TICK;
         if start.elapsed() > pace.patience * 2 {
             break;
         }
+        if !warmed_up && size < 1_000_000 {
+            warmed_up = true;
+            (pushes, pops) = (Sections::of(count), Sections::of(count));
+        }
     }
-    Ok((
-        Sample::timing(Figure::PushN, pushes.took(pace)),
-        Sample::timing(Figure::PushNPopN, both.took(pace)).with_faults(faults),
-    ))
-}
-
-fn push<C: Contender>(queue: &mut C, size: usize, random: &mut Random) {
-    for _ in 0..size {
-        let deadline = uniform(random);
-        queue.arm(deadline, deadline);
-    }
+    let pushed = Sample::timing(Figure::PushN, pushes.took(pace));
+    let popped = Sample::timing(Figure::PushNPopN, pops.took(pace));
+    let both = Sample {
+        value: f64::midpoint(pushed.value, popped.value),
+        operations: pushed.operations + popped.operations,
+        cut: pushed.cut || popped.cut,
+        ..popped
+    };
+    Ok((pushed, both.with_faults(faults)))
 }
 
 /// Pops all; how many came out of order, or not at all.
@@ -86,7 +89,7 @@ fn pop_all<C: Contender>(queue: &mut C, size: usize) -> usize {
 }
 
 fn hold<C: Contender>(size: usize, random: &mut Random, pace: &Pace) -> Result<Sample, GaveUp> {
-    let mut queue = filled::<C>(0, pace, || 0)?.queue;
+    let mut queue = C::new();
     let start = Instant::now();
     for n in 0..size {
         if n.is_multiple_of(1024) && start.elapsed() > pace.patience {
