@@ -35,13 +35,14 @@ impl<T> Timer<T> {
 
 /// Entries in ascending order.
 #[derive(Debug)]
-pub(super) struct Run {
-    /// Behind `head`, in order; before it, what was taken.
-    entries: Vec<Entry>,
+pub(super) struct Run<E> {
+    /// From `head` on, in order; before it, what was taken. When nothing is left, what was taken
+    /// goes, too, so the array's last entry is the run's.
+    entries: Vec<E>,
     head: usize,
 }
 
-impl Run {
+impl<E: Copy + Ord> Run<E> {
     pub(super) const fn new() -> Self {
         Run {
             entries: Vec::new(),
@@ -56,61 +57,58 @@ impl Run {
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.head == self.entries.len()
+        self.entries.is_empty()
     }
 
     #[inline]
-    pub(super) fn first(&self) -> Option<&Entry> {
+    pub(super) fn first(&self) -> Option<&E> {
         self.entries.get(self.head)
     }
 
-    // What was taken goes when nothing is behind it, so the array's last entry is the run's.
-
     #[inline]
-    pub(super) fn last_mut(&mut self) -> Option<&mut Entry> {
-        self.entries.last_mut()
-    }
-
-    #[inline]
-    pub(super) fn last(&self) -> Option<&Entry> {
+    pub(super) fn last(&self) -> Option<&E> {
         self.entries.last()
     }
 
-    pub(super) fn as_slice(&self) -> &[Entry] {
+    pub(super) fn as_slice(&self) -> &[E] {
         &self.entries[self.head..]
     }
 
-    pub(super) fn as_mut_slice(&mut self) -> &mut [Entry] {
+    pub(super) fn as_mut_slice(&mut self) -> &mut [E] {
         &mut self.entries[self.head..]
     }
 
     /// Appends an entry that is not less than any. O(1) amortised.
     #[inline]
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: E) {
         if self.entries.len() == self.entries.capacity() {
             self.make_room();
         }
         self.entries.push(entry);
     }
 
-    /// Puts an entry that was armed after all others where it belongs. O(n), and O(1) at the end.
-    #[inline]
-    pub(super) fn file_youngest(&mut self, entry: Entry) {
-        if self.entries.len() == self.entries.capacity() {
+    /// Puts entries, which are in order, where they belong, each behind those that are not greater.
+    /// O(k log n + n), and O(k) if all belong at the end.
+    pub(super) fn merge(&mut self, entries: &[E]) {
+        let mut unmoved = self.entries.len();
+        if self.entries.capacity() - unmoved < entries.len() {
             self.make_room();
+            unmoved = self.entries.len();
         }
-        let behind = |other: &Entry| other.deadline <= entry.deadline;
-        if self.entries.last().is_none_or(behind) {
-            self.entries.push(entry);
-        } else {
-            let place = self.head + self.as_slice().partition_point(behind);
-            self.entries.insert(place, entry);
+        self.entries.extend_from_slice(entries);
+        for (before, entry) in entries.iter().enumerate().rev() {
+            let rest = &self.entries[self.head..unmoved];
+            let place = self.head + rest.partition_point(|other| other <= entry);
+            // Makes room for this entry and all before it.
+            self.entries.copy_within(place..unmoved, place + before + 1);
+            self.entries[place + before] = *entry;
+            unmoved = place;
         }
     }
 
     /// Takes out the first entry. O(1).
     #[inline]
-    pub(super) fn pop_first(&mut self) -> Option<Entry> {
+    pub(super) fn pop_first(&mut self) -> Option<E> {
         let first = *self.entries.get(self.head)?;
         self.head += 1;
         self.settle();
@@ -119,58 +117,14 @@ impl Run {
 
     /// Takes out the last entry. O(1).
     #[inline]
-    pub(super) fn pop_last(&mut self) -> Option<Entry> {
+    pub(super) fn pop_last(&mut self) -> Option<E> {
         let last = self.entries.pop();
         self.settle();
         last
     }
 
-    /// The place of an entry; it may be filed under an earlier deadline. O(log n) if it is not.
-    #[inline]
-    pub(super) fn find(&self, entry: &Entry) -> Option<usize> {
-        let entries = self.as_slice();
-        if entries.len() > SCANNED
-            && let Ok(place) = entries.binary_search(entry)
-        {
-            return Some(place);
-        }
-        entries.iter().position(|other| other.index == entry.index)
-    }
-
-    /// Takes out the entry at `place`. O(n), and O(1) at both ends.
-    #[inline]
-    pub(super) fn remove(&mut self, place: usize) {
-        if place == 0 {
-            self.head += 1;
-        } else {
-            self.entries.remove(self.head + place);
-        }
-        self.settle();
-    }
-
-    /// Puts `entry`, which is less than the one at `place`, where it belongs, in the other's
-    /// stead. O(n).
-    #[inline]
-    pub(super) fn advance(&mut self, place: usize, entry: Entry) {
-        let entries = &mut self.entries[self.head..=self.head + place];
-        let to = entries.partition_point(|other| *other < entry);
-        entries.copy_within(to..place, to + 1);
-        entries[to] = entry;
-    }
-
-    /// Puts `entry`, which is not less than the first, where it belongs, in the first's stead. O(n).
-    #[inline]
-    pub(super) fn put_off(&mut self, entry: Entry) {
-        let entries = &mut self.entries[self.head..];
-        let to = entries.partition_point(|other| *other < entry);
-        if let Some(to) = to.checked_sub(1) {
-            entries.copy_within(1..=to, 0);
-            entries[to] = entry;
-        }
-    }
-
     /// Drops all entries but those that `keep`. O(n).
-    pub(super) fn retain(&mut self, keep: impl Fn(&Entry) -> bool) {
+    pub(super) fn retain(&mut self, keep: impl Fn(&E) -> bool) {
         // No branch on what a look says: the looks' cache misses overlap.
         let mut kept = 0;
         for at in self.head..self.entries.len() {
@@ -186,7 +140,7 @@ impl Run {
     }
 
     /// Takes these entries, which are in order, for its own.
-    pub(super) fn replace(&mut self, entries: Vec<Entry>) {
+    pub(super) fn replace(&mut self, entries: Vec<E>) {
         debug_assert!(entries.is_sorted());
         self.entries = entries;
         self.head = 0;
@@ -204,7 +158,7 @@ impl Run {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
+        self.entries.capacity() * size_of::<E>()
     }
 
     /// Closes the gap when it is all there is.
@@ -231,6 +185,3 @@ impl Run {
         }
     }
 }
-
-/// Up to so many entries, looking at the indices of all is quicker than a binary search.
-const SCANNED: usize = 16;

@@ -1,14 +1,18 @@
-//! A sorted array of entries beside the timers: the quickest queue for a few dozen timers.
+//! A sorted array of entries beside the timers, and a bag of those that came last.
 //!
-//! - Every timer has one entry, filed at its deadline or, if it was put off, before it.
-//! - A new timer's place is found by binary search, from the far end: most are the latest.
-//! - Re-arming to a later tick leaves the entry where it is. It is moved when it comes to the
-//!   front: a timeout put off a thousand times is moved as often as its old deadlines come round.
-//! - Cancelling takes the entry out, so there are never dead ones.
+//! - What is armed goes into the bag, which is not in order and has room for a few dozen entries;
+//!   its first entry is known. When it is full, it is sorted, and each entry's place in the array
+//!   is found by binary search. While timers are few, all of them are in the bag, nothing is ever
+//!   moved, and the first is found by looking at all.
+//! - Cancelling touches the timer only: its entry, whose stamp is no longer the timer's, is dead. It
+//!   is dropped when it comes first, when the bag is sorted, or when dead entries outnumber living.
+//! - Re-arming to a later tick touches the timer only, too. Its entry is *early*: it is filed again
+//!   when it comes first. A timeout put off a thousand times is moved as often as its old
+//!   deadlines come round.
 
 use super::adaptive::Migration;
 use super::armings::Armings;
-use super::run::{Entry, Run};
+use super::run::Run;
 use super::slab::{self, Slab};
 use super::wheel::Timer;
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
@@ -16,23 +20,29 @@ use alloc::vec::Vec;
 use core::mem::size_of;
 use core::num::NonZeroU32;
 
-/// A sorted array, searched by bisection: the quickest queue for a few dozen timers, and a slow one
-/// for many.
+/// The room in the bag.
+const BAG: usize = 64;
+
+/// With more living entries than these, a full bag is emptied into the run.
+const FULL: usize = BAG / 2;
+
+/// The most entries that are looked at for each timer popped.
+const SCANNED: usize = 32;
+/// A sorted array, searched by bisection, with a bag for what came last: the quickest queue for a
+/// few dozen timers, and a slow one for many.
 ///
 /// | operation | cost with n timers |
 /// |---|---|
-/// | [`insert`](DeadlineQueue::insert) | O(log n) and moving the entries that are later: none if it is the latest, O(n) at worst |
-/// | [`remove`](DeadlineQueue::remove) | the same; O(1) for the first and the last |
-/// | [`reset`](DeadlineQueue::reset), later | O(1), and one move of O(n) when the old deadline comes |
-/// | `reset`, earlier | O(n) |
-/// | [`pop_due`](DeadlineQueue::pop_due) | O(1) |
-/// | [`next_deadline`](DeadlineQueue::next_deadline) | O(1), or a move of O(n) for each timer put off since |
+/// | [`insert`](DeadlineQueue::insert) | O(1); once in some 32 times it takes O(n) to sort them in |
+/// | [`remove`](DeadlineQueue::remove) | O(1) amortised |
+/// | [`reset`](DeadlineQueue::reset) | O(1); the same as `insert` to an earlier tick |
+/// | [`pop_due`](DeadlineQueue::pop_due) | O(1) amortised, with a look at up to 64 entries |
+/// | [`next_deadline`](DeadlineQueue::next_deadline) | O(1), or the same for each timer at the front that was cancelled or put off |
 ///
-/// What is moved are 16 bytes an entry, without a branch: with 64 timers that is some nanoseconds.
-/// [`Adaptive`](super::adaptive::Adaptive) is this array while timers are few and a wheel when they
-/// are many.
+/// [`Adaptive`](super::Adaptive) is this queue while timers are few and a wheel when they are many.
 ///
-/// A timer takes 32 bytes and its value, padded to 8. An empty queue takes no allocation.
+/// A timer takes 40 bytes and its value, padded to 8, plus the dead entries, of 24 bytes each, which
+/// stay fewer than the living and 64. An empty queue takes no allocation.
 ///
 /// # Examples
 ///
@@ -51,10 +61,43 @@ use core::num::NonZeroU32;
 #[derive(Debug)]
 pub struct Sorted<T> {
     slab: Slab<Timer<T>>,
-    run: Run,
+    run: Run<Filed>,
+    bag: Vec<Filed>,
+    /// The deadline of the first entry of the bag; the last tick if it is empty.
+    bag_deadline: u64,
+    /// Where in the bag it lies.
+    bag_first: usize,
     armings: Armings,
     /// The clock as last seen.
     now: u64,
+}
+
+/// An entry: an arming of a timer that had this stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Filed {
+    deadline: u64,
+    order: NonZeroU32,
+    index: u32,
+    stamp: u32,
+}
+
+impl Filed {
+    #[inline]
+    fn of<T>(timer: &Timer<T>, index: u32) -> Self {
+        Filed {
+            deadline: timer.deadline,
+            order: timer.order,
+            index,
+            stamp: timer.stamp,
+        }
+    }
+}
+
+/// Where the first entry is.
+#[derive(Clone, Copy)]
+enum First {
+    Run(Filed),
+    Bag(Filed),
 }
 
 impl<T> Default for Sorted<T> {
@@ -75,9 +118,65 @@ impl<T> Sorted<T> {
         Sorted {
             slab: Slab::new(),
             run: Run::new(),
+            bag: Vec::new(),
+            bag_deadline: u64::MAX,
+            bag_first: 0,
             armings: Armings::new(),
             now: 0,
         }
+    }
+
+    /// A queue of timers that were in another one; their handles stay good. O(n).
+    pub(super) fn take_over(timers: Migration<T>) -> Self {
+        let Migration {
+            slab,
+            armings,
+            now,
+            entries,
+        } = timers;
+        let mut queue = Sorted {
+            slab,
+            armings,
+            now,
+            ..Self::new()
+        };
+        let entries = entries.iter().filter_map(|entry| {
+            let timer = queue.slab.at(entry.index)?;
+            Some(Filed::of(timer, entry.index))
+        });
+        let entries: Vec<Filed> = entries.collect();
+        if entries.len() <= FULL {
+            queue.bag = entries;
+            queue.find_first();
+        } else {
+            queue.run.replace(entries);
+        }
+        queue
+    }
+
+    /// Its timers, on the way to another queue; their handles stay good. O(n log n).
+    pub(super) fn hand_over(self) -> Migration<T> {
+        let entries = self.standing();
+        let entries = entries.iter().filter_map(|filed| {
+            let timer = self.slab.at(filed.index)?;
+            Some(timer.entry(filed.index))
+        });
+        Migration {
+            entries: entries.collect(),
+            slab: self.slab,
+            armings: self.armings,
+            now: self.now,
+        }
+    }
+
+    /// Every timer's entry, filed at its deadline, in order. O(n log n).
+    fn standing(&self) -> Vec<Filed> {
+        let filed = self.run.as_slice().iter().chain(&self.bag);
+        let mut entries: Vec<Filed> = filed.filter_map(|filed| look(&self.slab, filed)).collect();
+        entries.sort_unstable();
+        // A timer re-armed earlier sixteen times may have several entries that stand.
+        entries.dedup();
+        entries
     }
 
     #[inline]
@@ -91,87 +190,240 @@ impl<T> Sorted<T> {
     /// O(n log n), once in two billion armings.
     #[cold]
     fn renumber(&mut self) {
-        let armed = self.slab.iter().map(|(index, timer)| (timer.order, index));
+        let armed = self.standing();
+        let armed = armed.iter().map(|filed| (filed.order, filed.index));
         for (order, index) in self.armings.renumber(armed.collect()) {
             if let Some(timer) = self.slab.at_mut(index) {
                 timer.order = order;
             }
         }
-        self.run.replace(self.settled());
-    }
-
-    /// Every timer's entry, in order. O(n log n).
-    fn settled(&self) -> Vec<Entry> {
-        let entries = self.run.as_slice().iter().map(|entry| entry.index);
-        let mut entries: Vec<Entry> = entries
-            .filter_map(|index| self.slab.at(index).map(|timer| timer.entry(index)))
-            .collect();
-        entries.sort_unstable();
-        entries
-    }
-
-    /// A queue of timers that were in another one; their handles stay good. O(n).
-    pub(super) fn take_over(timers: Migration<T>) -> Self {
-        let Migration {
-            slab,
-            armings,
-            now,
-            entries,
-        } = timers;
-        let mut run = Run::new();
-        run.replace(entries);
-        Sorted {
-            slab,
-            run,
-            armings,
-            now,
-        }
-    }
-
-    /// Its timers, on the way to another queue; their handles stay good. O(n log n).
-    pub(super) fn hand_over(self) -> Migration<T> {
-        let entries = self.settled();
-        Migration {
-            slab: self.slab,
-            armings: self.armings,
-            now: self.now,
-            entries,
-        }
-    }
-
-    /// Moves the first entry to where it belongs, its timer having been put off. Tells whether the
-    /// first entry was where it belongs.
-    #[inline]
-    fn is_first_settled(&mut self, first: Entry) -> bool {
-        match self.slab.at(first.index) {
-            Some(timer) if timer.order == first.order => true,
-            Some(timer) => {
-                self.run.put_off(timer.entry(first.index));
-                false
-            }
-            None => {
-                debug_assert!(false, "every entry has a timer");
-                self.run.remove(0);
-                false
-            }
-        }
+        let armed = self.standing();
+        self.run.replace(armed);
+        self.empty_bag();
     }
 
     #[inline]
-    fn pop_first(&mut self, first: Entry) -> Option<Expired<T>> {
-        let timer = self.slab.take(first.index)?;
-        self.run.pop_first();
-        self.slab.release();
+    fn empty_bag(&mut self) {
+        self.bag.clear();
+        self.bag_deadline = u64::MAX;
+        self.bag_first = 0;
+    }
+
+    /// Files an entry. O(1), and once in some 32 times O(n).
+    #[inline]
+    fn file(&mut self, filed: Filed) {
+        if self.bag.len() >= BAG {
+            self.make_room();
+        }
+        let first = self.bag.get(self.bag_first);
+        if filed.deadline < self.bag_deadline
+            || filed.deadline == self.bag_deadline && first.is_none_or(|first| filed < *first)
+        {
+            self.bag_deadline = filed.deadline;
+            self.bag_first = self.bag.len();
+        }
+        self.bag.push(filed);
+    }
+
+    /// Makes room in the bag.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self) {
+        self.clean_bag();
+        if self.bag.len() > FULL {
+            self.sort_in();
+        }
+    }
+
+    /// Moves all entries of the bag into the run.
+    fn sort_in(&mut self) {
+        self.bag.sort_unstable();
+        self.run.merge(&self.bag);
+        self.empty_bag();
+        self.sweep();
+    }
+
+    /// The first entry was popped from the bag. If many are left, to sort them is cheaper than to
+    /// look for the first of them again and again.
+    #[inline]
+    fn find_next(&mut self) {
+        if self.bag.len() > SCANNED {
+            self.clean_bag();
+            if self.bag.len() > SCANNED {
+                self.sort_in();
+            }
+        } else {
+            self.find_first();
+        }
+    }
+
+    /// Drops the dead entries of the bag, files the early ones where they belong, and finds the first. O(bag).
+    fn clean_bag(&mut self) {
+        // No branch on what a look says.
+        let mut kept = 0;
+        for at in 0..self.bag.len() {
+            let filed = self.bag[at];
+            let standing = look(&self.slab, &filed);
+            self.bag[kept] = standing.unwrap_or(filed);
+            kept += usize::from(standing.is_some());
+        }
+        self.bag.truncate(kept);
+        self.find_first();
+    }
+
+    /// Finds the first entry of the bag. O(bag).
+    #[inline]
+    fn find_first(&mut self) {
+        // Least numbers take no branches, which would be taken by surprise.
+        let deadlines = self.bag.iter().map(|filed| filed.deadline);
+        let least = deadlines.fold(u64::MAX, u64::min);
+        // Of those due then, the one armed first; its place in the same number.
+        let armed = self
+            .bag
+            .iter()
+            .zip(0u64..)
+            .fold(u64::MAX, |first, (filed, at)| {
+                let later = u64::from(filed.deadline != least).wrapping_neg();
+                first.min(later | u64::from(filed.order.get()) << 32 | at)
+            });
+        self.bag_deadline = least;
+        self.bag_first = armed as u32 as usize;
+    }
+
+    /// Drops dead entries of the run when they outnumber the living. O(1) amortised: as many timers
+    /// were cancelled or re-armed since the last time.
+    #[inline]
+    fn sweep(&mut self) {
+        if self.run.len() > 2 * self.slab.len() + BAG / 2 {
+            let slab = &self.slab;
+            self.run.retain(|filed| look(slab, filed).is_some());
+        }
+    }
+
+    /// The deadline of the first entry of the run; the last tick if it is empty.
+    #[inline]
+    fn run_deadline(&self) -> u64 {
+        self.run.first().map_or(u64::MAX, |first| first.deadline)
+    }
+
+    /// No entry has an earlier deadline.
+    #[inline]
+    fn bound(&self) -> u64 {
+        self.bag_deadline.min(self.run_deadline())
+    }
+
+    #[inline(never)]
+    fn pop_first(&mut self, now: u64) -> Option<Expired<T>> {
+        loop {
+            let first = self.first_due(now)?;
+            if self.is_settled(first.filed()) {
+                return self.pop(first);
+            }
+            self.settle(first);
+        }
+    }
+
+    #[inline(never)]
+    fn find_deadline(&mut self) -> Option<u64> {
+        loop {
+            let first = self.first_due(u64::MAX)?;
+            if self.is_settled(first.filed()) {
+                return Some(first.filed().deadline);
+            }
+            self.settle(first);
+        }
+    }
+
+    /// The first entry, which may be dead or early; `None` if it is not due at `now`.
+    #[inline]
+    fn first_due(&self, now: u64) -> Option<First> {
+        let bag = self
+            .bag
+            .get(self.bag_first)
+            .filter(|_| self.bag_deadline <= now);
+        let run = self.run.first().filter(|first| first.deadline <= now);
+        match (bag, run) {
+            (None, None) => None,
+            (Some(&bag), None) => Some(First::Bag(bag)),
+            (None, Some(&run)) => Some(First::Run(run)),
+            (Some(&bag), Some(&run)) if bag < run => Some(First::Bag(bag)),
+            (Some(_), Some(&run)) => Some(First::Run(run)),
+        }
+    }
+
+    /// Drops the first entry, which is dead, or files it where it belongs.
+    #[inline]
+    fn settle(&mut self, first: First) {
+        match first {
+            First::Run(filed) => {
+                self.run.pop_first();
+                if let Some(later) = look(&self.slab, &filed) {
+                    self.file(later);
+                }
+            }
+            // Where one is there are others, and to settle them all costs little more.
+            First::Bag(_) => self.clean_bag(),
+        }
+    }
+
+    /// Whether an entry stands, and at its timer's deadline.
+    #[inline]
+    fn is_settled(&self, filed: &Filed) -> bool {
+        matches!(self.slab.at(filed.index),
+            Some(timer) if timer.stamp == filed.stamp && timer.order == filed.order)
+    }
+
+    /// Pops the timer of the first entry, which stands at its deadline.
+    #[inline]
+    fn pop(&mut self, first: First) -> Option<Expired<T>> {
+        let filed = *first.filed();
+        let timer = self.slab.take(filed.index)?;
+        if self.slab.len() == 0 {
+            self.tidy();
+        } else if let First::Run(_) = first {
+            self.run.pop_first();
+        } else {
+            self.bag.swap_remove(self.bag_first);
+            self.find_next();
+        }
         Some(Expired {
-            key: slab::key(first.index, timer.stamp),
-            deadline: first.deadline,
+            key: slab::key(filed.index, timer.stamp),
+            deadline: filed.deadline,
             value: timer.value,
         })
+    }
+
+    /// The last timer went: dead entries go, too.
+    #[inline]
+    fn tidy(&mut self) {
+        self.empty_bag();
+        if !self.run.is_empty() {
+            self.run.clear();
+        }
+        self.slab.release();
+    }
+}
+
+impl First {
+    #[inline]
+    fn filed(&self) -> &Filed {
+        match self {
+            First::Run(filed) | First::Bag(filed) => filed,
+        }
+    }
+}
+
+/// The entry of the same timer at the deadline it has now; `None` if this one is dead.
+#[inline]
+fn look<T>(slab: &Slab<Timer<T>>, filed: &Filed) -> Option<Filed> {
+    match slab.at(filed.index) {
+        Some(timer) if timer.stamp == filed.stamp => Some(Filed::of(timer, filed.index)),
+        _ => None,
     }
 }
 
 impl<T> DeadlineQueue<T> for Sorted<T> {
-    /// O(log n) and moving the entries that are later.
+    /// O(1), and once in some 32 times O(n).
     #[inline]
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         let order = self.next_order();
@@ -181,48 +433,57 @@ impl<T> DeadlineQueue<T> for Sorted<T> {
             order,
             value,
         });
-        self.run.file_youngest(Entry {
+        self.file(Filed {
             deadline,
             order,
             index,
+            stamp,
         });
         slab::key(index, stamp)
     }
 
-    /// O(log n) and moving the entries that are later.
+    /// O(1) amortised.
     #[inline]
     fn remove(&mut self, key: TimerKey) -> Option<T> {
         let timer = self.slab.remove(key)?;
-        if let Some(place) = self.run.find(&timer.entry(key.index())) {
-            self.run.remove(place);
+        if self.slab.len() == 0 {
+            self.tidy();
+        } else {
+            self.sweep();
         }
-        self.slab.release();
         Some(timer.value)
     }
 
-    /// O(1) to a later tick, O(n) to an earlier one.
+    /// O(1), and once in some 32 times O(n) if it is to an earlier tick.
     #[inline]
     fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
-        if self.armings.are_worn() && self.slab.get(key).is_some() {
+        if self.armings.are_worn() {
             self.renumber();
         }
         let Some(timer) = self.slab.get_mut(key) else {
             return false;
         };
-        let old = timer.entry(key.index());
+        let earlier = deadline < timer.deadline;
         timer.deadline = deadline;
         timer.order = self.armings.next();
-        let new = timer.entry(key.index());
-        if deadline >= old.deadline {
-            if let Some(last) = self.run.last_mut()
-                && last.index == new.index
-            {
-                *last = new;
-            }
-        } else if let Some(place) = self.run.find(&old)
-            && new < self.run.as_slice()[place]
+        let alone = self.bag.len() == 1;
+        if !(earlier || alone) {
+            return true;
+        }
+        let filed = Filed::of(timer, key.index());
+        if let Some(first) = self.bag.get_mut(self.bag_first)
+            && (first.index, first.stamp) == (filed.index, filed.stamp)
         {
-            self.run.advance(place, new);
+            // It stays the first.
+            if alone || filed < *first {
+                *first = filed;
+                self.bag_deadline = deadline;
+            }
+        } else if earlier {
+            timer.stamp = slab::next_epoch(timer.stamp);
+            let filed = Filed::of(timer, key.index());
+            self.file(filed);
+            self.sweep();
         }
         true
     }
@@ -244,12 +505,13 @@ impl<T> DeadlineQueue<T> for Sorted<T> {
 
     #[inline]
     fn len(&self) -> usize {
-        self.run.len()
+        self.slab.len()
     }
 
     fn clear(&mut self) {
         self.slab.clear();
         self.run.clear();
+        self.empty_bag();
     }
 
     fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
@@ -261,61 +523,60 @@ impl<T> DeadlineQueue<T> for Sorted<T> {
             .map(|(index, timer)| (slab::key(index, timer.stamp), timer.deadline, &timer.value))
     }
 
-    /// O(1), and a move of O(n) for each timer put off whose old deadline came.
+    /// O(1) amortised, with a look at up to 64 entries.
     #[inline]
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
         self.now = now;
-        loop {
-            let &first = self.run.first()?;
-            if first.deadline > now {
-                return None;
-            }
-            if self.is_first_settled(first) {
-                return self.pop_first(first);
-            }
+        if self.bound() > now {
+            return None;
         }
+        self.pop_first(now)
     }
 
     #[inline]
     fn next_wakeup(&self) -> Option<u64> {
-        self.run.first().map(|first| first.deadline)
+        (self.slab.len() > 0).then(|| self.bound())
     }
 
-    /// O(1), and a move of O(n) for each timer put off that comes first.
+    /// O(1) amortised, with a look at up to 64 entries if timers at the front were cancelled or
+    /// put off.
     #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
-        loop {
-            let &first = self.run.first()?;
-            if self.is_first_settled(first) {
-                return Some(first.deadline);
-            }
+        if self.bag_deadline < self.run_deadline()
+            && let Some(first) = self.bag.get(self.bag_first)
+            && self.is_settled(first)
+        {
+            return Some(self.bag_deadline);
         }
+        self.find_deadline()
     }
 
-    /// O(budget x n).
     fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
         self.now = now;
         loop {
-            let Some(&first) = self.run.first().filter(|first| first.deadline <= now) else {
+            let Some(first) = self.first_due(now) else {
                 return Polled::Idle;
             };
             let Some(left) = budget.checked_sub(1) else {
                 return Polled::Busy;
             };
             *budget = left;
-            if self.is_first_settled(first) {
-                return self.pop_first(first).map_or(Polled::Idle, Polled::Due);
+            if self.is_settled(first.filed()) {
+                return self.pop(first).map_or(Polled::Idle, Polled::Due);
             }
+            self.settle(first);
         }
     }
 
     fn shrink_to_fit(&mut self) {
         self.slab.shrink_to_fit();
         self.run.shrink_to_fit();
+        self.bag.shrink_to_fit();
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() + self.slab.memory() + self.run.memory()
+        let bag = self.bag.capacity() * size_of::<Filed>();
+        size_of::<Self>() + self.slab.memory() + self.run.memory() + bag
     }
 }
 
@@ -328,17 +589,34 @@ mod tests {
 
     impl Subject for Sorted<u64> {
         fn check(&self) {
-            let entries = self.run.as_slice();
-            assert!(entries.is_sorted(), "the run is sorted");
-            assert_eq!(entries.len(), self.slab.len(), "one entry a timer");
-            let mut seen: Vec<u32> = entries.iter().map(|entry| entry.index).collect();
+            let run = self.run.as_slice();
+            assert!(run.is_sorted(), "the run is sorted");
+            assert!(self.bag.len() <= BAG);
+            assert!(
+                run.len() <= 2 * self.len() + BAG / 2,
+                "dead entries are bounded"
+            );
+            let first = self.bag.iter().min();
+            assert_eq!(
+                self.bag_deadline,
+                first.map_or(u64::MAX, |first| first.deadline)
+            );
+            assert_eq!(first, first.and(self.bag.get(self.bag_first)));
+            let filed = run.iter().chain(&self.bag);
+            let standing = filed.filter_map(|filed| Some((filed, look(&self.slab, filed)?)));
+            let mut seen: Vec<u32> = standing
+                .map(|(filed, timer)| {
+                    assert!(filed.deadline <= timer.deadline, "filed too late");
+                    filed.index
+                })
+                .collect();
             seen.sort_unstable();
             seen.dedup();
-            assert_eq!(seen.len(), entries.len(), "one timer an entry");
-            for entry in entries {
-                let timer = self.slab.at(entry.index).expect("a timer for each entry");
-                assert!(*entry <= timer.entry(entry.index), "filed too late");
-            }
+            assert_eq!(
+                seen.len(),
+                self.len(),
+                "every timer has an entry that stands"
+            );
         }
     }
 

@@ -19,7 +19,7 @@ const MOST: usize = 64;
 #[derive(Debug)]
 pub(super) struct Lanes {
     ends: Vec<u64>,
-    runs: Vec<Run>,
+    runs: Vec<Run<Entry>>,
     heads: BinaryHeap<Reverse<Entry>>,
     rest: BinaryHeap<Reverse<Entry>>,
     entries: usize,
@@ -55,16 +55,11 @@ impl Lanes {
     /// if it is in one. O(lanes).
     #[inline]
     pub(super) fn file(&mut self, entry: Entry) -> Option<usize> {
-        // One number that takes no branches: 0 for a lane that it does not fit behind.
-        let (mut best, mut lane) = (0, usize::MAX);
+        let (mut latest, mut lane) = (0, usize::MAX);
         for (at, &end) in self.ends.iter().enumerate() {
-            let fit = if end <= entry.deadline {
-                u128::from(end) + 1
-            } else {
-                0
-            };
-            if fit > best {
-                (best, lane) = (fit, at);
+            // No branch: nearly every one would be a surprise.
+            if end <= entry.deadline && end >= latest {
+                (latest, lane) = (end, at);
             }
         }
         if lane == usize::MAX {
@@ -238,7 +233,7 @@ impl Lanes {
     pub(super) fn memory(&self) -> usize {
         let runs: usize = self.runs.iter().map(Run::memory).sum();
         let heaps = self.heads.capacity() + self.rest.capacity();
-        runs + self.runs.capacity() * size_of::<Run>()
+        runs + self.runs.capacity() * size_of::<Run<Entry>>()
             + self.ends.capacity() * size_of::<u64>()
             + heaps * size_of::<Entry>()
     }
