@@ -1,0 +1,270 @@
+//! The same operations through every deadline queue: each is held against one model, step by step,
+//! so all give the same answers: what is popped and in what order, when the next one is due, which
+//! handles are refused.
+#![allow(missing_docs)]
+#![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
+
+mod model;
+
+use model::random::{cases, op, span, when};
+use model::{Model, Op, Span, Subject, When};
+use proptest::prelude::*;
+use punctual::queue::{BTree, Fifo, LazyHeap, Sorted};
+use punctual::{Adaptive, DeadlineQueue, Heap, TimerKey, Wheel};
+
+/// Says, if a queue fails, which one it was.
+struct Named(&'static str);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("this was the {}", self.0);
+        }
+    }
+}
+
+/// The queues, by name.
+macro_rules! queues {
+    ($($name:literal: $queue:ty),* $(,)?) => {
+        $(impl Subject for $queue {})*
+
+        fn run_all(ops: &[Op]) {
+            $({
+                let _name = Named($name);
+                Model::new(<$queue>::default()).run(ops.iter().copied());
+            })*
+        }
+
+        fn drain_all(fill: fn(&mut dyn Filled) -> Vec<Option<u64>>) -> Vec<Drained> {
+            vec![$({
+                let mut queue = <$queue>::default();
+                let answers = fill(&mut queue);
+                let popped = std::iter::from_fn(|| queue.pop_due(u64::MAX));
+                let popped = popped.map(|expired| (expired.deadline, expired.value)).collect();
+                Drained { name: $name, answers, popped }
+            }),*]
+        }
+    };
+}
+
+queues! {
+    "wheel": Wheel<u64>,
+    "binary heap": Heap<u64, 2>,
+    "heap of four": Heap<u64, 4>,
+    "heap of eight": Heap<u64, 8>,
+    "lazy heap": LazyHeap<u64, 4>,
+    "sorted array": Sorted<u64>,
+    "tree": BTree<u64>,
+    "lanes": Fifo<u64>,
+    "adaptive queue": Adaptive<u64>,
+}
+
+/// What a queue answered while it was filled, and what was left.
+struct Drained {
+    name: &'static str,
+    answers: Vec<Option<u64>>,
+    popped: Vec<(u64, u64)>,
+}
+
+/// What it takes to fill any of the queues.
+trait Filled {
+    fn arm(&mut self, deadline: u64, value: u64) -> TimerKey;
+    fn rearm(&mut self, key: TimerKey, deadline: u64) -> bool;
+    fn cancel(&mut self, key: TimerKey) -> Option<u64>;
+    fn pop(&mut self, now: u64) -> Option<u64>;
+}
+
+impl<Q: DeadlineQueue<u64>> Filled for Q {
+    fn arm(&mut self, deadline: u64, value: u64) -> TimerKey {
+        self.insert(deadline, value)
+    }
+
+    fn rearm(&mut self, key: TimerKey, deadline: u64) -> bool {
+        self.reset(key, deadline)
+    }
+
+    fn cancel(&mut self, key: TimerKey) -> Option<u64> {
+        self.remove(key)
+    }
+
+    fn pop(&mut self, now: u64) -> Option<u64> {
+        self.pop_due(now).map(|expired| expired.value)
+    }
+}
+
+/// Nearly nothing but re-arming, to and fro, of a crowd.
+fn storm() -> impl Strategy<Value = Vec<Op>> {
+    let reset = prop_oneof![
+        3 => (any::<u8>(), when()),
+        2 => (any::<u8>(), (0u8..8, 0u8..12).prop_map(|(mantissa, exponent)| {
+            When::In(Span { mantissa, exponent })
+        })),
+    ];
+    let step = prop_oneof![
+        20 => reset.prop_map(|(pick, when)| Op::Reset(pick, when)),
+        1 => Just(Op::NextDeadline),
+        1 => Just(Op::PopOne),
+        1 => span().prop_map(Op::Advance),
+    ];
+    let crowd = prop::collection::vec((10u8..60, when()), 1..4);
+    (crowd, prop::collection::vec(step, 100..400)).prop_map(|(crowd, steps)| {
+        let crowd = crowd
+            .into_iter()
+            .map(|(count, when)| Op::Burst(count, when));
+        crowd.chain(steps).collect()
+    })
+}
+
+/// Few ticks, many timers on each, and those at the end of time.
+fn ties() -> impl Strategy<Value = Vec<Op>> {
+    let tick = prop_oneof![4 => 0u64..4, 1 => Just(u64::MAX), 1 => Just(u64::MAX - 1)];
+    let at = tick.prop_map(When::At);
+    let step = prop_oneof![
+        6 => at.clone().prop_map(Op::Insert),
+        2 => (1u8..20, at.clone()).prop_map(|(count, when)| Op::Burst(count, when)),
+        6 => (any::<u8>(), at).prop_map(|(pick, when)| Op::Reset(pick, when)),
+        2 => any::<u8>().prop_map(|pick| Op::Reset(pick, When::With(pick, 0))),
+        4 => any::<u8>().prop_map(Op::Remove),
+        1 => any::<u8>().prop_map(Op::Stale),
+        3 => Just(Op::PopOne),
+        2 => (0u8..5).prop_map(Op::PollOnce),
+        1 => Just(Op::Advance(Span { mantissa: 1, exponent: 0 })),
+        1 => Just(Op::StepBack(Span { mantissa: 2, exponent: 0 })),
+        2 => Just(Op::NextDeadline),
+    ];
+    prop::collection::vec(step, 50..300)
+}
+
+/// A clock that goes back as often as forward.
+fn unsteady() -> impl Strategy<Value = Vec<Op>> {
+    let step = prop_oneof![
+        6 => when().prop_map(Op::Insert),
+        2 => any::<u8>().prop_map(Op::Remove),
+        3 => (any::<u8>(), when()).prop_map(|(pick, when)| Op::Reset(pick, when)),
+        4 => span().prop_map(Op::Advance),
+        4 => span().prop_map(Op::StepBack),
+        3 => Just(Op::PopAll),
+        2 => Just(Op::JumpToNext),
+        2 => (0u8..30).prop_map(Op::PollOnce),
+        1 => Just(Op::Clear),
+    ];
+    prop::collection::vec(step, 50..200)
+}
+
+/// Crowds that come and go, with quiet times between them in which an adaptive queue goes back.
+fn tides() -> impl Strategy<Value = Vec<Op>> {
+    let quiet = prop_oneof![
+        2 => when().prop_map(Op::Insert),
+        3 => any::<u8>().prop_map(Op::Remove),
+        6 => (any::<u8>(), when()).prop_map(|(pick, when)| Op::Reset(pick, when)),
+        1 => span().prop_map(Op::Advance),
+        2 => Just(Op::PopOne),
+        1 => Just(Op::NextDeadline),
+        1 => any::<u8>().prop_map(Op::Stale),
+    ];
+    let tide = (
+        prop::collection::vec((any::<u8>(), when()), 1..3),
+        prop::collection::vec(op(), 0..60),
+        0u8..12,
+        prop::collection::vec(quiet, 0..400),
+    );
+    prop::collection::vec(tide, 1..4).prop_map(|tides| {
+        let mut ops = Vec::new();
+        for (crowd, busy, left, quiet) in tides {
+            ops.extend(
+                crowd
+                    .into_iter()
+                    .map(|(count, when)| Op::Burst(count, when)),
+            );
+            ops.extend(busy);
+            ops.push(Op::Drain(left));
+            ops.extend(quiet);
+        }
+        ops
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    #[test]
+    fn all_do_the_same(ops in prop::collection::vec(op(), 1..200)) {
+        run_all(&ops);
+    }
+
+    #[test]
+    fn all_bear_storms_of_rearming(ops in storm()) {
+        run_all(&ops);
+    }
+
+    #[test]
+    fn all_keep_the_arming_order_of_ties(ops in ties()) {
+        run_all(&ops);
+    }
+
+    #[test]
+    fn all_bear_a_clock_that_steps_back(ops in unsteady()) {
+        run_all(&ops);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(24))]
+
+    #[test]
+    fn all_bear_tides(ops in tides()) {
+        run_all(&ops);
+    }
+}
+
+/// A workload as programs have it, larger than the model's: what is popped is compared directly.
+#[test]
+fn all_pop_the_same_of_a_hundred_thousand() {
+    const TIMERS: u64 = if cfg!(miri) { 300 } else { 100_000 };
+
+    fn fill(queue: &mut dyn Filled) -> Vec<Option<u64>> {
+        let mut random = 42u64;
+        let mut below = move |end: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 33) % end
+        };
+        let (mut keys, mut answers) = (Vec::new(), Vec::new());
+        for value in 0..TIMERS {
+            let now = value / 7;
+            let timeout = [30, 1_000, 60_000, below(1 << 20)][value as usize % 4];
+            keys.push(queue.arm(now + timeout, value));
+            let at = below(value + 1) as usize;
+            match value % 5 {
+                0 => answers.push(queue.cancel(keys[at])),
+                1 | 2 => {
+                    let armed = queue.rearm(keys[at], now + below(50_000));
+                    answers.push(armed.then_some(value));
+                }
+                _ => answers.push(queue.pop(now)),
+            }
+        }
+        answers
+    }
+
+    let drained = drain_all(fill);
+    let (first, others) = drained.split_first().expect("there are queues");
+    assert!(first.popped.len() as u64 > TIMERS / 5);
+    assert!(first.popped.is_sorted_by_key(|&(deadline, _)| deadline));
+    assert!(first.answers.iter().flatten().count() as u64 > TIMERS / 4);
+    for Drained {
+        name,
+        answers,
+        popped,
+    } in others
+    {
+        let differs = answers.iter().zip(&first.answers);
+        let differs = differs.enumerate().find(|(_, (one, other))| one != other);
+        assert_eq!(differs, None, "the {name} answers differently");
+        let differs = popped.iter().zip(&first.popped);
+        let differs = differs.enumerate().find(|(_, (one, other))| one != other);
+        assert_eq!(differs, None, "the {name} pops differently");
+        assert_eq!(popped.len(), first.popped.len(), "the {name} has lost some");
+    }
+}
