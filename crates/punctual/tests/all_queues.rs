@@ -6,8 +6,8 @@
 
 mod model;
 
-use model::random::{cases, op, span, when};
-use model::{Model, Op, Span, Subject, When};
+use model::random::{cases, ops, span, when};
+use model::{Model, Op, Span, Subject, When, sized};
 use proptest::prelude::*;
 use punctual::queue::{BTree, Fifo, LazyHeap, Sorted};
 use punctual::{Adaptive, DeadlineQueue, Heap, TimerKey, Wheel};
@@ -164,7 +164,7 @@ fn tides() -> impl Strategy<Value = Vec<Op>> {
     ];
     let tide = (
         prop::collection::vec((any::<u8>(), when()), 1..3),
-        prop::collection::vec(op(), 0..60),
+        ops(0..60),
         0u8..12,
         prop::collection::vec(quiet, 0..400),
     );
@@ -188,21 +188,24 @@ proptest! {
     #![proptest_config(cases(64))]
 
     #[test]
-    fn all_do_the_same(ops in prop::collection::vec(op(), 1..200)) {
+    fn all_do_the_same(ops in ops(1..200)) {
         run_all(&ops);
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
     fn all_bear_storms_of_rearming(ops in storm()) {
         run_all(&ops);
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
     fn all_keep_the_arming_order_of_ties(ops in ties()) {
         run_all(&ops);
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
     fn all_bear_a_clock_that_steps_back(ops in unsteady()) {
         run_all(&ops);
     }
@@ -212,6 +215,7 @@ proptest! {
     #![proptest_config(cases(24))]
 
     #[test]
+    #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
     fn all_bear_tides(ops in tides()) {
         run_all(&ops);
     }
@@ -220,7 +224,7 @@ proptest! {
 /// A workload as programs have it, larger than the model's: what is popped is compared directly.
 #[test]
 fn all_pop_the_same_of_a_hundred_thousand() {
-    const TIMERS: u64 = if cfg!(miri) { 300 } else { 100_000 };
+    const TIMERS: u64 = sized(100_000, 60) as u64;
 
     fn fill(queue: &mut dyn Filled) -> Vec<Option<u64>> {
         let mut random = 42u64;

@@ -311,8 +311,8 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::model::random::{cases, op, when};
-    use crate::queue::model::{Model, Op, Subject};
+    use crate::queue::model::random::{cases, ops, when};
+    use crate::queue::model::{Model, Op, Subject, sized};
     use proptest::prelude::*;
 
     impl Subject for Adaptive<u64> {
@@ -346,7 +346,7 @@ mod tests {
                 .into_iter()
                 .map(|(count, when)| Op::Burst(count, when))
         });
-        let many = prop::collection::vec(op(), 0..60);
+        let many = ops(0..60);
         let down = (0usize..20).prop_map(|left| Op::Drain(left as u8));
         let few = prop::collection::vec(few, 0..2 * PATIENCE as usize);
         (up, many, down, few)
@@ -357,7 +357,7 @@ mod tests {
         #![proptest_config(cases(64))]
 
         #[test]
-        fn it_does_what_the_model_does(ops in prop::collection::vec(op(), 1..150)) {
+        fn it_does_what_the_model_does(ops in ops(1..150)) {
             Model::new(Adaptive::new()).run(ops);
         }
 
@@ -367,6 +367,7 @@ mod tests {
         #![proptest_config(cases(24))]
 
         #[test]
+        #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
         fn tides_do_what_the_model_does(tides in prop::collection::vec(tide(), 1..4)) {
             Model::new(Adaptive::new()).run(tides.into_iter().flatten());
         }
@@ -375,7 +376,9 @@ mod tests {
     #[test]
     fn handles_stay_good_up_and_down() {
         let mut queue = Adaptive::new();
-        let keys: Vec<_> = (0..1_000).map(|n| queue.insert(10 + n % 7, n)).collect();
+        let keys: Vec<_> = (0..sized(1_000, 100) as u64)
+            .map(|n| queue.insert(10 + n % 7, n))
+            .collect();
         assert!(is_wheel(&queue));
         let (few, others) = keys.split_at(FEW - 1);
         for (n, &key) in (0..).zip(&keys).skip(few.len()) {
@@ -430,7 +433,7 @@ mod tests {
         let mut keys: Vec<_> = (0..=MOST_SORTED as u64)
             .map(|n| queue.insert(n, n))
             .collect();
-        for _ in 0..2_000 {
+        for _ in 0..sized(2_000, 4) {
             keys.drain(FEW - 2..).for_each(|key| {
                 queue.remove(key);
             });
@@ -442,6 +445,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
     fn nothing_is_kept_of_a_crowd() {
         let mut queue = Adaptive::new();
         let empty = queue.memory();

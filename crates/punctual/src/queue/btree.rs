@@ -203,7 +203,7 @@ impl<T> DeadlineQueue<T> for BTree<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::model::random::{cases, op};
+    use crate::queue::model::random::{cases, ops};
     use crate::queue::model::{Model, Subject};
     use alloc::vec::Vec;
     use proptest::prelude::*;
@@ -222,7 +222,7 @@ mod tests {
         #![proptest_config(cases(128))]
 
         #[test]
-        fn the_tree_does_what_the_model_does(ops in prop::collection::vec(op(), 1..150)) {
+        fn the_tree_does_what_the_model_does(ops in ops(1..150)) {
             Model::new(BTree::new()).run(ops);
         }
     }

@@ -583,7 +583,7 @@ impl<T> DeadlineQueue<T> for Sorted<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::model::random::{cases, op};
+    use crate::queue::model::random::{cases, ops};
     use crate::queue::model::{Model, Subject};
     use proptest::prelude::*;
 
@@ -624,7 +624,7 @@ mod tests {
         #![proptest_config(cases(256))]
 
         #[test]
-        fn the_array_does_what_the_model_does(ops in prop::collection::vec(op(), 1..150)) {
+        fn the_array_does_what_the_model_does(ops in ops(1..150)) {
             Model::new(Sorted::new()).run(ops);
         }
     }
@@ -649,6 +649,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
     fn what_was_taken_does_not_pile_up() {
         let mut queue = Sorted::new();
         (0..100).for_each(|n| {

@@ -5,11 +5,19 @@
 
 #![allow(unreachable_pub)] // the crate's own tests include this file privately
 
+#[cfg(miri)]
+mod drawn;
 #[cfg(not(fuzzing))]
 pub mod random;
 
 use punctual::{DeadlineQueue, Expired, Polled, TimerKey};
 use std::collections::BTreeMap;
+
+/// The first, or the second under Miri, which takes a thousand times as long.
+#[cfg(not(fuzzing))]
+pub const fn sized(many: usize, few: usize) -> usize {
+    if cfg!(miri) { few } else { many }
+}
 
 /// A distance in ticks: `mantissa << exponent`, from one tick to the full range.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +114,7 @@ impl<Q: Subject> Model<Q> {
         for (count, op) in ops.into_iter().enumerate() {
             self.apply(op);
             // Looking at everything takes its time; not after every operation when there is much.
-            if count % (self.timers.len() / 32 + 1) == 0 {
+            if count % sized(self.timers.len() / 32 + 1, 50) == 0 {
                 self.queue.check();
             }
             self.compare();

@@ -1,9 +1,15 @@
 //! Random operations for the [model](super::Model), drawn with proptest.
 
-use super::{Op, Span, When};
+#[cfg(miri)]
+pub use super::drawn::{op, span, when};
+use super::{Op, sized};
+#[cfg(not(miri))]
+use super::{Span, When};
 use proptest::prelude::*;
+use std::ops::Range;
 
 /// Any distance.
+#[cfg(not(miri))]
 pub fn span() -> impl Strategy<Value = Span> {
     // Near and far, with a weight on ticks that share a slot.
     let exponent = prop_oneof![6 => 0u8..4, 4 => 0u8..16, 2 => 0u8..40, 1 => 0u8..64];
@@ -11,6 +17,7 @@ pub fn span() -> impl Strategy<Value = Span> {
 }
 
 /// Any deadline.
+#[cfg(not(miri))]
 pub fn when() -> impl Strategy<Value = When> {
     prop_oneof![
         6 => span().prop_map(When::In),
@@ -21,6 +28,7 @@ pub fn when() -> impl Strategy<Value = When> {
 }
 
 /// Any operation.
+#[cfg(not(miri))]
 pub fn op() -> impl Strategy<Value = Op> {
     let pick = any::<u8>;
     prop_oneof![
@@ -44,7 +52,16 @@ pub fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// `PROPTEST_CASES` runs more.
+/// Any operations, so many of them; fewer under Miri.
+pub fn ops(count: Range<usize>) -> impl Strategy<Value = Vec<Op>> {
+    let divisor = sized(1, 10);
+    prop::collection::vec(
+        op(),
+        (count.start / divisor).max(1)..(count.end / divisor).max(2),
+    )
+}
+
+/// So many cases, fewer under Miri; `PROPTEST_CASES` says otherwise.
 pub fn cases(many: u32) -> ProptestConfig {
     let config = ProptestConfig {
         failure_persistence: None,
@@ -53,7 +70,11 @@ pub fn cases(many: u32) -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => config,
         None => ProptestConfig {
-            cases: if cfg!(miri) { 4 } else { many },
+            cases: if cfg!(miri) {
+                (many / 64).clamp(1, 4)
+            } else {
+                many
+            },
             ..config
         },
     }

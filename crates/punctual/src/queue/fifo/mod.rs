@@ -381,8 +381,8 @@ impl<T> DeadlineQueue<T> for Fifo<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::model::random::{cases, op};
-    use crate::queue::model::{Model, Subject};
+    use crate::queue::model::random::{cases, ops};
+    use crate::queue::model::{Model, Subject, sized};
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
@@ -409,17 +409,18 @@ mod tests {
         #![proptest_config(cases(256))]
 
         #[test]
-        fn the_lanes_do_what_the_model_does(ops in prop::collection::vec(op(), 1..150)) {
+        fn the_lanes_do_what_the_model_does(ops in ops(1..150)) {
             Model::new(Fifo::new()).run(ops);
         }
 
         #[test]
-        fn a_long_run_does_what_the_model_does(ops in prop::collection::vec(op(), 500..800)) {
+        fn a_long_run_does_what_the_model_does(ops in ops(500..800)) {
             Model::new(Fifo::new()).run(ops);
         }
 
         /// Told of timeouts or of deadlines, it pops the same.
         #[test]
+        #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
         fn timeouts_and_deadlines_come_to_the_same(
             ops in prop::collection::vec((0u64..30, 0usize..90, any::<u8>()), 1..400),
         ) {
@@ -455,7 +456,7 @@ mod tests {
         let timeouts = [50u64, 1_000, 333, 20_000];
         let (mut after, mut plain) = (Fifo::new(), Fifo::new());
         let mut random = 1u64;
-        for now in 0..50_000u64 {
+        for now in 0..sized(50_000, 200) as u64 {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
@@ -471,6 +472,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
     fn cancels_leave_bounded_memory() {
         let mut queue = Fifo::new();
         let mut keys: Vec<_> = (0..1_000)

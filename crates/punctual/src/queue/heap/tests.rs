@@ -2,8 +2,8 @@
 
 use super::{Heap, LazyHeap};
 use crate::DeadlineQueue;
-use crate::queue::model::random::{cases, op};
-use crate::queue::model::{Model, Op, Subject};
+use crate::queue::model::random::{cases, ops};
+use crate::queue::model::{Model, Op, Subject, sized};
 use proptest::prelude::*;
 
 impl<const D: usize> Subject for Heap<u64, D> {
@@ -36,13 +36,13 @@ proptest! {
     #![proptest_config(cases(32))]
 
     #[test]
-    fn heaps_do_what_the_model_does(ops in prop::collection::vec(op(), 1..120)) {
+    fn heaps_do_what_the_model_does(ops in ops(1..120)) {
         run_all(&ops);
     }
 
     #[test]
     fn heaps_number_their_armings_anew(
-        ops in prop::collection::vec(op(), 1..120), left in 0u32..200,
+        ops in ops(1..120), left in 0u32..200,
     ) {
         let mut heap = Heap::new();
         heap.heap.wear(left);
@@ -54,7 +54,7 @@ proptest! {
 
     #[test]
     fn clearing_leaves_good_heaps(
-        before in prop::collection::vec(op(), 1..40), after in prop::collection::vec(op(), 1..40),
+        before in ops(1..40), after in ops(1..40),
     ) {
         run_all(&[before, vec![Op::Clear], after].concat());
     }
@@ -62,7 +62,7 @@ proptest! {
 
 #[test]
 fn a_timer_takes_what_it_says() {
-    let many = if cfg!(miri) { 64 } else { 4096 };
+    let many = sized(4096, 64) as u64;
     let (mut heap, mut lazy) = (Heap::new(), LazyHeap::new());
     for n in 0..many {
         heap.insert(n, n);
@@ -80,7 +80,7 @@ fn a_timer_takes_what_it_says() {
 #[test]
 fn memory_is_given_back() {
     fn fill_and_drain(mut queue: impl DeadlineQueue<u64>) {
-        let many = if cfg!(miri) { 2_000 } else { 100_000 };
+        let many = sized(100_000, 200) as u64;
         let keys: Vec<_> = (0..many)
             .map(|n| queue.insert(n * 7919 % many, n))
             .collect();
@@ -102,7 +102,7 @@ fn memory_is_given_back() {
 fn lazy_garbage_is_bounded_whatever_happens() {
     let mut heap = LazyHeap::new();
     let keys: Vec<_> = (0..100u64).map(|n| heap.insert(u64::MAX - n, n)).collect();
-    for round in (0..if cfg!(miri) { 4 } else { 200u64 }).rev() {
+    for round in (0..sized(200, 3) as u64).rev() {
         for &key in &keys {
             // Earlier every time: every re-arming leaves a dead entry.
             assert!(heap.reset(key, round * 1_000 + u64::from(key.index())));

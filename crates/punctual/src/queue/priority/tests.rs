@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::queue::model::random::cases;
+use crate::queue::model::sized;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -208,22 +209,22 @@ proptest! {
     #![proptest_config(cases(48))]
 
     #[test]
-    fn few_priorities_meet_often(ops in prop::collection::vec(op(0u8..8), 1..150)) {
+    fn few_priorities_meet_often(ops in prop::collection::vec(op(0u8..8), 1..sized(150, 6))) {
         run_all(&ops);
     }
 
     #[test]
-    fn floats_of_any_bits(ops in prop::collection::vec(op(any::<u64>().prop_map(|bits| TotalF64::new(f64::from_bits(bits)))), 1..100)) {
+    fn floats_of_any_bits(ops in prop::collection::vec(op(any::<u64>().prop_map(|bits| TotalF64::new(f64::from_bits(bits)))), 1..sized(100, 6))) {
         run_all(&ops);
     }
 
     #[test]
-    fn priorities_that_own_memory(ops in prop::collection::vec(op("[a-c]{0,3}"), 1..80)) {
+    fn priorities_that_own_memory(ops in prop::collection::vec(op("[a-c]{0,3}"), 1..sized(80, 6))) {
         run_all(&ops);
     }
 
     #[test]
-    fn greatest_first(ops in prop::collection::vec(op((0u8..20).prop_map(core::cmp::Reverse)), 1..80)) {
+    fn greatest_first(ops in prop::collection::vec(op((0u8..20).prop_map(core::cmp::Reverse)), 1..sized(80, 6))) {
         run_all(&ops);
     }
 }

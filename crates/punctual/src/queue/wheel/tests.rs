@@ -5,8 +5,8 @@ use super::invariants::{check_invariants, filed};
 use super::sweep::Sweep;
 use super::{Due, RawWheel, Step, Timers, Wheel};
 use crate::queue::armings::Armings;
-use crate::queue::model::random::{cases, op, span, when};
-use crate::queue::model::{Model, Op, Span, Subject, When};
+use crate::queue::model::random::{cases, op, ops, span, when};
+use crate::queue::model::{Model, Op, Span, Subject, When, sized};
 use crate::{DeadlineQueue, Polled};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -38,20 +38,20 @@ proptest! {
     #![proptest_config(cases(256))]
 
     #[test]
-    fn the_wheel_does_what_the_model_does(ops in prop::collection::vec(op(), 1..150)) {
+    fn the_wheel_does_what_the_model_does(ops in ops(1..150)) {
         Model::new(Wheel::new()).run(ops);
     }
 
     #[test]
     fn clearing_leaves_a_good_wheel(
-        before in prop::collection::vec(op(), 1..40), after in prop::collection::vec(op(), 1..40),
+        before in ops(1..40), after in ops(1..40),
     ) {
         Model::new(Wheel::new()).run(before.into_iter().chain([Op::Clear]).chain(after));
     }
 
     #[test]
     fn the_cursor_is_set_back(
-        far in prop::collection::vec(when(), 25..60), ops in prop::collection::vec(op(), 1..100),
+        far in prop::collection::vec(when(), sized(25, 5)..sized(60, 6)), ops in ops(1..100),
     ) {
         // Many timers far ahead, the cursor led to them, many armed before it.
         let ahead = Span { mantissa: 200, exponent: 20 };
@@ -66,18 +66,18 @@ proptest! {
     #![proptest_config(cases(24))]
 
     #[test]
-    fn a_long_run_does_what_the_model_does(ops in prop::collection::vec(op(), 1_000..1_500)) {
+    fn a_long_run_does_what_the_model_does(ops in ops(1_000..1_500)) {
         Model::new(Wheel::new()).run(ops);
     }
 
     #[test]
     fn a_sweep_bears_what_happens_meanwhile(
         near in 4u8..14, kill in any::<u8>(),
-        ops in prop::collection::vec((0u8..12, any::<u8>()), 300..500),
+        ops in prop::collection::vec((0u8..12, any::<u8>()), sized(300, 40)..sized(500, 60)),
     ) {
         // Long slots, so many of their timers cancelled that a sweep has just begun.
-        let bursts = (0..10).map(|n| Op::Burst(180, When::In(Span { mantissa: 3 + n * 5, exponent: near })));
-        let kills = (0..1_030 + u32::from(kill % 32)).map(|n| Op::Remove((n as u8).wrapping_mul(kill | 1)));
+        let bursts = (0..10).map(|n| Op::Burst(sized(180, 40) as u8, When::In(Span { mantissa: 3 + n * 5, exponent: near })));
+        let kills = (0..sized(1_030, 320) as u32 + u32::from(kill % 32)).map(|n| Op::Remove((n as u8).wrapping_mul(kill | 1)));
         let span = |mantissa: u8| Span { mantissa: mantissa % 8, exponent: near };
         let meanwhile = ops.into_iter().map(|(what, n)| match what {
             0 | 1 => Op::PollOnce(n % 64),
@@ -93,7 +93,7 @@ proptest! {
 
     #[test]
     fn sweeps_do_not_disturb(
-        ops in prop::collection::vec(op(), 50), bursts in prop::collection::vec((when(), any::<u8>()), 10),
+        ops in prop::collection::vec(op(), 50), bursts in prop::collection::vec((when(), any::<u8>()), sized(10, 4)),
     ) {
         // So many cancels that sweeps begin, with everything else in between.
         let churn = bursts.into_iter().zip(ops.chunks(5)).flat_map(|((when, seed), ops)| {
@@ -140,7 +140,7 @@ proptest! {
 
     #[test]
     fn the_raw_wheel_pops_every_timer_at_its_deadline(
-        spans in prop::collection::vec((span(), span(), any::<u8>()), 1..200), budget in 1usize..40,
+        spans in prop::collection::vec((span(), span(), any::<u8>()), 1..sized(200, 20)), budget in 1usize..40,
     ) {
         let mut owner = Sessions::default();
         let mut raw = RawWheel::new();
@@ -181,7 +181,7 @@ proptest! {
     }
 }
 
-const MANY: u32 = if cfg!(miri) { 2_000 } else { 100_000 };
+const MANY: u32 = sized(100_000, 300) as u32;
 
 #[test]
 fn equal_deadlines_pop_in_arming_order_however_they_were_armed() {
@@ -265,10 +265,12 @@ fn setting_the_cursor_back_keeps_the_order_of_a_slot_half_moved() {
 /// through the slot; and the timers left in it.
 fn half_swept() -> (Wheel<u64>, Vec<crate::TimerKey>) {
     let mut wheel = Wheel::new();
-    let mut keys: Vec<_> = (0..2_000).map(|n| wheel.insert(700, n)).collect();
+    let mut keys: Vec<_> = (0..sized(2_000, 700) as u64)
+        .map(|n| wheel.insert(700, n))
+        .collect();
     assert_eq!(wheel.raw.find_first(&wheel.slab), Some(700));
     assert_eq!(wheel.raw.cursor, 640);
-    for key in (0..1_160).map(|n| keys.swap_remove(n * 7 % keys.len())) {
+    for key in (0..sized(1_160, 500)).map(|n| keys.swap_remove(n * 7 % keys.len())) {
         assert!(wheel.remove(key).is_some());
     }
     assert!(matches!(
@@ -290,22 +292,26 @@ fn a_sweep_bears_that_its_slot_is_joined_to_another() {
     (0..50).for_each(|n| {
         wheel.insert(60, n);
     });
-    for key in keys {
+    for (n, key) in keys.into_iter().enumerate() {
         assert!(wheel.remove(key).is_some());
-        wheel.check();
+        if n % sized(1, 64) == 0 {
+            wheel.check();
+        }
     }
 }
 
 #[test]
 fn a_sweep_bears_that_its_chunk_is_drained() {
     let (mut wheel, keys) = half_swept();
-    for _ in 0..600 {
+    for _ in 0..sized(600, 130) {
         assert!(wheel.pop_due(700).is_some());
     }
     assert!(wheel.raw.sweep.is_some());
-    for key in keys {
+    for (n, key) in keys.into_iter().enumerate() {
         wheel.remove(key);
-        wheel.check();
+        if n % sized(1, 64) == 0 {
+            wheel.check();
+        }
     }
 }
 
@@ -406,7 +412,7 @@ fn cancels_before_the_cursor_are_swept_too() {
 #[test]
 fn arming_and_cancelling_leaves_nothing() {
     let mut wheel = Wheel::new();
-    for n in 0..1_000 {
+    for n in 0..sized(1_000, 100) as u64 {
         let key = wheel.insert(n * 1_000, n);
         wheel.remove(key);
         assert_eq!(wheel.raw.entries(), 0);
