@@ -43,9 +43,9 @@ impl Plan {
             // Nothing is timed, and nothing varies but the random numbers.
             _ if workload == Workload::Memory => 1,
             _ if self.quick => 3,
-            0..10_000 => 9,
-            10_000..200_000 => 7,
-            200_000..2_000_000 => 5,
+            ..10_000 => 9,
+            ..200_000 => 7,
+            ..2_000_000 => 5,
             _ => 3,
         })
     }

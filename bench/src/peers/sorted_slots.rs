@@ -9,10 +9,9 @@
 //!
 //! What it cannot do: tell whether a handle is stale. A handle is (deadline, payload), which is what
 //! neqo keeps; it may mean a twin armed later. And it cannot take deadlines beyond its span or
-//! before its time: the original asserts. Here those beyond wait in a tree, which costs nothing
+//! before its time: the original asserts. Here those beyond wait in a plain list, which costs nothing
 //! while it is empty, and those before are filed in the current slot, so that any workload runs.
 
-use std::collections::BTreeMap;
 use std::mem;
 
 use crate::contender::Contender;
@@ -37,8 +36,8 @@ pub struct SortedSlots {
     /// Beginning of the current slot.
     start: u64,
     cursor: usize,
-    /// Beyond the span: by deadline and payload, how many alike.
-    far: BTreeMap<(u64, u64), usize>,
+    /// Beyond the span.
+    far: Vec<Timer>,
 }
 
 impl SortedSlots {
@@ -57,8 +56,7 @@ impl SortedSlots {
     #[inline]
     fn add(&mut self, timer: Timer) {
         if self.beyond(timer.deadline) {
-            let alike = self.far.entry((timer.deadline, timer.payload));
-            *alike.or_default() += 1;
+            self.far.push(timer);
             return;
         }
         let slot = self.slot(timer.deadline);
@@ -88,13 +86,9 @@ impl SortedSlots {
         let slots = now.saturating_sub(self.start) / GRANULARITY;
         self.start += slots * GRANULARITY;
         self.cursor = ((self.cursor as u64 + slots) % SLOTS as u64) as usize;
-        while let Some(first) = self.far.first_entry() {
-            let (deadline, payload) = *first.key();
-            if deadline.saturating_sub(self.start) >= SPAN {
-                break;
-            }
-            for _ in 0..first.remove() {
-                self.add(Timer { deadline, payload });
+        if !self.far.is_empty() {
+            for timer in mem::take(&mut self.far) {
+                self.add(timer);
             }
         }
     }
@@ -139,7 +133,7 @@ impl Contender for SortedSlots {
             slots: (0..SLOTS).map(|_| Vec::new()).collect(),
             start: 0,
             cursor: 0,
-            far: BTreeMap::new(),
+            far: Vec::new(),
         }
     }
 
@@ -153,13 +147,12 @@ impl Contender for SortedSlots {
     #[inline]
     fn cancel(&mut self, handle: Timer) -> bool {
         if self.beyond(handle.deadline) {
-            let key = (handle.deadline, handle.payload);
-            return match self.far.get_mut(&key) {
-                Some(alike) if *alike > 1 => {
-                    *alike -= 1;
+            let twin = |t: &Timer| t.deadline == handle.deadline && t.payload == handle.payload;
+            return match self.far.iter().position(twin) {
+                Some(at) => {
+                    self.far.swap_remove(at);
                     true
                 }
-                Some(_) => self.far.remove(&key).is_some(),
                 None => false,
             };
         }
@@ -195,6 +188,9 @@ impl Contender for SortedSlots {
             .iter()
             .chain(before)
             .find_map(|slot| slot.first().map(|timer| timer.deadline));
-        first.or_else(|| self.far.first_key_value().map(|(key, _)| key.0))
+        if first.is_some() || self.far.is_empty() {
+            return first;
+        }
+        self.far.iter().map(|timer| timer.deadline).min()
     }
 }

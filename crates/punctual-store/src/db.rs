@@ -228,13 +228,13 @@ impl Db {
             (_, NEVER) => {
                 record.stamp = 0;
                 self.with_deadline -= 1;
-                self.wheel.forget(&self.records);
+                self.wheel.forget(&mut self.records);
             }
             _ if new < old => {
                 record.stamp = stamp;
                 self.stamp = stamp;
                 self.wheel.insert(new, id, stamp);
-                self.wheel.forget(&self.records);
+                self.wheel.forget(&mut self.records);
             }
             _ => {}
         }
@@ -265,13 +265,13 @@ impl Db {
 
     /// The earliest deadline, exactly.
     pub fn next_deadline(&mut self) -> Option<u64> {
-        self.wheel.next_deadline(&self.records)
+        self.wheel.next_deadline(&mut self.records)
     }
 
     /// The next record that is due, in exact deadline order; it must be removed with [`Db::remove_due`].
     /// Does at most `budget` steps of work and counts them off.
     pub fn next_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
-        match self.wheel.step(now.read_ms(), &self.records, budget) {
+        match self.wheel.step(now.read_ms(), &mut self.records, budget) {
             Step::Due(due) => Expiry::Due(due.index),
             Step::Busy => Expiry::Busy,
             Step::Idle => Expiry::Idle,

@@ -35,8 +35,7 @@ pub struct Watcher {
     pending: c_int,
     priority: c_int,
     data: u64,
-    /// libev's callback, which a loop that never runs never calls; so it links the free watchers.
-    next_free: *mut Watcher,
+    callback: *const c_void,
     at: f64,
     repeat: f64,
 }
@@ -125,7 +124,8 @@ impl Watcher {
             pending: 0,
             priority: 0,
             data: payload,
-            next_free: ptr::null_mut(),
+            // Never called: only a loop that runs would do so.
+            callback: ptr::null(),
             at: after,
             repeat: 0.0,
         }
@@ -140,9 +140,8 @@ pub struct Libev {
     /// The loop's cached time: what libev adds to every delay.
     base: f64,
     live: usize,
-    /// Chunks of watchers, each from a `Box` and given back when this goes.
-    pool: Vec<*mut [Watcher]>,
-    free: *mut Watcher,
+    pool: Vec<Box<[Watcher]>>,
+    free: Vec<NonNull<Watcher>>,
 }
 
 /// The delay for a deadline, in libev's seconds. Half more than it says: a delay of zero would mean
@@ -164,17 +163,9 @@ impl Libev {
 
     #[cold]
     fn grow(&mut self) {
-        let chunk: Box<[Watcher]> = (0..CHUNK).map(|_| Watcher::armed_for(0.0, 0)).collect();
-        let chunk = Box::into_raw(chunk);
+        let mut chunk: Box<[Watcher]> = (0..CHUNK).map(|_| Watcher::armed_for(0.0, 0)).collect();
         // The first one is the next one out.
-        for at in (0..CHUNK).rev() {
-            // SAFETY: the chunk has so many watchers, and nobody else knows them yet.
-            unsafe {
-                let watcher = chunk.cast::<Watcher>().add(at);
-                (*watcher).next_free = self.free;
-                self.free = watcher;
-            }
-        }
+        self.free.extend(chunk.iter_mut().rev().map(NonNull::from));
         self.pool.push(chunk);
     }
 
@@ -185,10 +176,9 @@ impl Libev {
         // SAFETY: the heap holds watchers of this pool alone, and they stay where they are.
         let payload = unsafe {
             ev_timer_stop(self.ev_loop, watcher);
-            (*watcher).next_free = self.free;
+            self.free.push(NonNull::new_unchecked(watcher));
             (*watcher).data
         };
-        self.free = watcher;
         self.live -= 1;
         payload
     }
@@ -218,26 +208,25 @@ impl Contender for Libev {
                 base,
                 live: 0,
                 pool: Vec::new(),
-                free: ptr::null_mut(),
+                free: Vec::new(),
             }
         }
     }
 
     #[inline]
     fn arm(&mut self, deadline: u64, payload: u64) -> Self::Handle {
-        if self.free.is_null() {
+        if self.free.is_empty() {
             self.grow();
         }
-        let watcher = self.free;
-        self.live += 1;
-        // SAFETY: a free watcher of the pool is not null, not active and nobody else's.
+        let watcher = self.free.pop().expect("the pool has just grown");
+        // SAFETY: a free watcher of the pool is not active and nobody else's.
         unsafe {
-            self.free = (*watcher).next_free;
-            (*watcher).at = delay(deadline);
-            (*watcher).data = payload;
-            ev_timer_start(self.ev_loop, watcher);
-            NonNull::new_unchecked(watcher)
+            (*watcher.as_ptr()).at = delay(deadline);
+            (*watcher.as_ptr()).data = payload;
+            ev_timer_start(self.ev_loop, watcher.as_ptr());
         }
+        self.live += 1;
+        watcher
     }
 
     #[inline]
@@ -248,9 +237,8 @@ impl Contender for Libev {
                 return false;
             }
             ev_timer_stop(self.ev_loop, handle.as_ptr());
-            (*handle.as_ptr()).next_free = self.free;
         }
-        self.free = handle.as_ptr();
+        self.free.push(handle);
         self.live -= 1;
         true
     }
@@ -307,13 +295,7 @@ impl Contender for Libev {
 
 impl Drop for Libev {
     fn drop(&mut self) {
-        // SAFETY: nothing uses the loop after this; it forgets its watchers without touching them.
-        // Each chunk came from a box, and is given back once.
-        unsafe {
-            ev_loop_destroy(self.ev_loop);
-            for chunk in self.pool.drain(..) {
-                drop(Box::from_raw(chunk));
-            }
-        }
+        // SAFETY: nothing uses the loop after this; it forgets its watchers, it does not touch them.
+        unsafe { ev_loop_destroy(self.ev_loop) };
     }
 }

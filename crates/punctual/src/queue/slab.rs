@@ -197,6 +197,11 @@ impl<R: Tenant> Slab<R> {
         }
     }
 
+    /// Records, free ones included.
+    pub(super) fn records(&self) -> usize {
+        self.records.len()
+    }
+
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.live
@@ -220,12 +225,15 @@ impl<R: Tenant> Slab<R> {
         self.release();
     }
 
-    /// Gives memory back if the slab has just emptied after being large. O(1) otherwise.
+    /// Gives memory back if the slab has just emptied after being large; tells whether it did.
+    /// O(1) otherwise.
     #[inline]
-    pub(super) fn release(&mut self) {
-        if self.live == 0 && self.records.capacity() > KEPT {
+    pub(super) fn release(&mut self) -> bool {
+        let is_due = self.live == 0 && self.records.capacity() > KEPT;
+        if is_due {
             self.shrink_to_fit();
         }
+        is_due
     }
 
     /// Gives back the free records at the end. O(records).

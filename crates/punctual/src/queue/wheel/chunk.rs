@@ -53,6 +53,12 @@ impl Chunk {
         usize::from(self.end) - usize::from(self.begin)
     }
 
+    /// The first entry; the chunk must be in a list.
+    #[inline]
+    pub(super) fn first(&self) -> Entry {
+        self.entries[usize::from(self.begin)]
+    }
+
     #[inline]
     pub(super) fn live(&self) -> &[Entry] {
         &self.entries[usize::from(self.begin)..usize::from(self.end)]
@@ -237,17 +243,16 @@ impl Slot {
         pool.give(id);
     }
 
-    /// Removes the entry at `place` of the first chunk, keeping the order of the others. O(1).
-    pub(super) fn remove(&mut self, pool: &mut Pool, place: usize) -> Entry {
-        let chunk = pool.get_mut(self.head);
-        let entry = chunk.entries[place];
-        let end = usize::from(chunk.end);
-        chunk.entries.copy_within(place + 1..end, place);
-        chunk.end -= 1;
-        if chunk.begin == chunk.end {
-            self.drop_head(pool);
+    /// Whether the slot has `most` entries or fewer. O(most).
+    #[inline]
+    pub(super) fn has_at_most(self, pool: &Pool, most: usize) -> bool {
+        let (mut id, mut count) = (self.head, 0);
+        while id != NONE && count <= most {
+            let chunk = pool.get(id);
+            count += chunk.len();
+            id = chunk.next;
         }
-        entry
+        count <= most
     }
 
     /// Appends all of `other`. O(1).

@@ -31,12 +31,13 @@ impl RawWheel {
         let home = level_of((self.cursor ^ to) | 1);
         let slot = digit(self.cursor, home);
         let mut joined = Slot::EMPTY;
-        let mut mixed = false;
+        let (mut mixed, mut amended) = (false, false);
         // From below: what a pending slot has given to lower levels was armed before the rest of it.
         for level in &mut self.levels[..home] {
             while level.occupied != 0 {
                 let slot = level.occupied.trailing_zeros() as usize;
                 mixed |= level.is_mixed(slot);
+                amended |= level.is_amended(slot);
                 joined.append(&mut self.pool, level.slot(slot));
                 *level.slot_mut(slot) = Slot::EMPTY;
                 level.vacate(slot);
@@ -49,9 +50,12 @@ impl RawWheel {
             *level.slot_mut(slot) = joined;
             level.occupied |= 1 << slot;
             level.mixed |= u64::from(mixed) << slot;
+            level.amended |= u64::from(amended) << slot;
             self.occupied |= 1 << home;
         }
+        self.back.again(self.cursor, home);
         self.cursor = to;
+        self.clear_until = 0;
         self.floor = 1;
         self.behind = 0;
         self.restart_sweep();

@@ -1,14 +1,19 @@
-//! What lies before the wheel's cursor: deadlines in the past, deadlines armed after the cursor
-//! ran ahead of the clock, and ticks whose entries came out of arming order.
+//! What is at hand: entries in the order of (deadline, arming order), ready to be popped.
 //!
-//! New entries are only noted (`staged`), because the owner, who knows their arming order, is not
-//! at hand when they come; the next look with the owner moves them to a binary heap ordered by
-//! (deadline, arming order). Entries that died meanwhile never reach the heap.
+//! - The *run*: the entries of a slot whose time has come, taken out as a whole and sorted. (Tang,
+//!   Goh and Thng's ladder queue, 2005, calls this its bottom.) A slot of few entries comes here
+//!   from any level at once, instead of being dealt out to the levels below one after another.
+//! - The *heap*: what cannot wait for the next run: entries before the cursor (deadlines in the past,
+//!   and those armed after the cursor ran ahead of the clock), ticks that came out of arming
+//!   order, slots that come while the run is not used up.
+//! - New entries before the cursor are only noted (*staged*), because the owner, who knows their
+//!   arming order, is not at hand when they come; the next look with the owner moves them to the
+//!   heap. Entries that died meanwhile never get there.
 
 use alloc::vec::Vec;
 use core::mem::size_of;
 
-/// An entry of the heap.
+/// An entry of the run or the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Early {
     pub(super) deadline: u64,
@@ -18,13 +23,10 @@ pub(super) struct Early {
 }
 
 impl Early {
-    /// Deadline first; among equals, who was armed first (order numbers may wrap around).
+    /// Deadline first; among equals, who was armed first.
     #[inline]
     fn is_before(&self, other: &Early) -> bool {
-        if self.deadline != other.deadline {
-            return self.deadline < other.deadline;
-        }
-        (self.order.wrapping_sub(other.order) as i32) < 0
+        (self.deadline, self.order) < (other.deadline, other.order)
     }
 }
 
@@ -38,25 +40,37 @@ pub(super) struct Staged {
 
 #[derive(Debug)]
 pub(super) struct Front {
+    /// One slot's entries, in order; those before `head` are gone.
+    run: Vec<Early>,
+    head: usize,
     /// A binary heap, the earliest at 0.
     heap: Vec<Early>,
     staged: Vec<Staged>,
     /// No staged entry has an earlier deadline.
     staged_min: u64,
+    /// No entry is filed here after this tick.
+    end: u64,
+    /// The keys a run is sorted by: kept for their memory.
+    keys: Vec<u64>,
 }
 
 impl Front {
     pub(super) const fn new() -> Self {
         Front {
+            run: Vec::new(),
+            head: 0,
             heap: Vec::new(),
             staged: Vec::new(),
             staged_min: u64::MAX,
+            end: 0,
+            keys: Vec::new(),
         }
     }
 
     #[inline]
     pub(super) fn stage(&mut self, entry: Staged) {
         self.staged_min = self.staged_min.min(entry.deadline);
+        self.end = self.end.max(entry.deadline);
         self.staged.push(entry);
     }
 
@@ -75,27 +89,120 @@ impl Front {
     }
 
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.heap.is_empty() && self.staged.is_empty()
-    }
-
-    #[inline]
     pub(super) fn len(&self) -> usize {
-        self.heap.len() + self.staged.len()
+        self.heap.len() + self.staged.len() + self.run.len() - self.head
     }
 
     /// A lower bound of all deadlines here; the last tick if there are none. O(1).
     #[inline]
     pub(super) fn bound(&self) -> u64 {
-        self.heap
-            .first()
+        self.peek()
             .map_or(u64::MAX, |top| top.deadline)
             .min(self.staged_min)
     }
 
+    /// The earliest that is not staged.
     #[inline]
     pub(super) fn peek(&self) -> Option<&Early> {
-        self.heap.first()
+        match (self.run.get(self.head), self.heap.first()) {
+            (Some(next), Some(top)) if top.is_before(next) => Some(top),
+            (None, top) => top,
+            (next, _) => next,
+        }
+    }
+
+    /// Removes what `peek` shows. O(1) of a run, else O(log n).
+    #[inline]
+    pub(super) fn pop(&mut self) {
+        match (self.run.get(self.head), self.heap.first()) {
+            (Some(next), Some(top)) if top.is_before(next) => {
+                self.remove(0);
+            }
+            (None, None) => {}
+            (None, Some(_)) => {
+                self.remove(0);
+            }
+            (Some(_), _) => self.advance(),
+        }
+    }
+
+    /// Takes in an entry of a slot that is moved here as a whole: `sort` follows.
+    #[inline]
+    pub(super) fn gather(&mut self, entry: Early) {
+        self.end = self.end.max(entry.deadline);
+        self.run.push(entry);
+    }
+
+    /// The next entry of the run.
+    #[inline]
+    pub(super) fn next(&self) -> Option<&Early> {
+        self.run.get(self.head)
+    }
+
+    /// Removes the next entry of the run, which must exist.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        self.head += 1;
+        if self.head == self.run.len() {
+            self.run.clear();
+            self.head = 0;
+        }
+    }
+
+    /// Whether nothing is here but the run.
+    #[inline]
+    pub(super) fn is_run_only(&self) -> bool {
+        self.heap.is_empty() && self.staged.is_empty()
+    }
+
+    /// No entry is filed here after this tick. O(1).
+    #[inline]
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether a slot may be moved here as a run.
+    #[inline]
+    pub(super) fn can_gather(&self) -> bool {
+        self.run.is_empty()
+    }
+
+    /// Orders the run that was gathered from the tick `start` on, within less than 2^32 ticks. If it
+    /// came in arming order, that is kept; else the entries' orders are looked at. O(n log n).
+    pub(super) fn sort(&mut self, start: u64, in_order: bool) {
+        let count = self.run.len();
+        if count < 2 {
+            return;
+        }
+        // All that counts, and the place, in one number: it is compared without branches.
+        if in_order && count <= 1 << 16 {
+            self.keys.clear();
+            self.keys.extend(
+                (0u64..)
+                    .zip(&self.run)
+                    .map(|(place, entry)| (entry.deadline - start) << 16 | place),
+            );
+            self.keys.sort_unstable();
+            self.run.reserve(count);
+            for &key in &self.keys {
+                let entry = self.run[key as u16 as usize];
+                self.run.push(entry);
+            }
+        } else {
+            self.run
+                .sort_unstable_by_key(|entry| (entry.deadline, entry.order));
+            return;
+        }
+        self.head = count;
+    }
+
+    /// Removes the dead from the run; tells how many. O(run).
+    pub(super) fn weed(&mut self, mut is_dead: impl FnMut(&Early) -> bool) -> usize {
+        self.run.drain(..self.head);
+        self.head = 0;
+        let before = self.run.len();
+        self.run.retain(|entry| !is_dead(entry));
+        before - self.run.len()
     }
 
     /// Entries in the heap, which `at` and `remove` number from 0.
@@ -109,17 +216,9 @@ impl Front {
 
     /// O(log n).
     pub(super) fn push(&mut self, entry: Early) {
+        self.end = self.end.max(entry.deadline);
         self.heap.push(entry);
         self.rise(self.heap.len() - 1);
-    }
-
-    /// Removes the earliest. O(log n).
-    pub(super) fn pop(&mut self) -> Option<Early> {
-        if self.heap.is_empty() {
-            None
-        } else {
-            Some(self.remove(0))
-        }
     }
 
     /// Removes the entry at `place`, which must exist. O(log n). Entries that stood before `place`
@@ -135,7 +234,9 @@ impl Front {
 
     /// Back to staged, to be ordered anew: the owner gave new order numbers. O(n).
     pub(super) fn restage(&mut self) {
-        for early in core::mem::take(&mut self.heap) {
+        let run = self.run.drain(..).skip(core::mem::take(&mut self.head));
+        let early: Vec<Early> = run.chain(self.heap.drain(..)).collect();
+        for early in early {
             let Early {
                 deadline,
                 index,
@@ -158,11 +259,15 @@ impl Front {
             }
         }
         trim(&mut self.heap);
+        trim(&mut self.run);
+        trim(&mut self.keys);
         trim(&mut self.staged);
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.heap.capacity() * size_of::<Early>() + self.staged.capacity() * size_of::<Staged>()
+        (self.run.capacity() + self.heap.capacity()) * size_of::<Early>()
+            + self.staged.capacity() * size_of::<Staged>()
+            + self.keys.capacity() * size_of::<u64>()
     }
 
     fn rise(&mut self, mut place: usize) {
@@ -195,6 +300,11 @@ impl Front {
 
     #[cfg(test)]
     pub(super) fn check_invariants(&self) {
+        let run = &self.run[self.head..];
+        assert!(
+            run.windows(2).all(|pair| !pair[1].is_before(&pair[0])),
+            "the run is in order"
+        );
         for place in 1..self.heap.len() {
             let parent = (place - 1) / 2;
             assert!(
@@ -211,9 +321,9 @@ impl Front {
 
     #[cfg(test)]
     pub(super) fn entries(&self) -> impl Iterator<Item = (u64, u32, u32)> + '_ {
-        let heap = self
-            .heap
+        let heap = self.run[self.head..]
             .iter()
+            .chain(&self.heap)
             .map(|e| (e.deadline, e.index, e.generation));
         heap.chain(
             self.staged

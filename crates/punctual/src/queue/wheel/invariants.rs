@@ -6,7 +6,7 @@ use super::raw::RawWheel;
 use super::timers::Timers;
 use std::collections::HashMap;
 
-/// Every entry, with the tick it is filed under (unknown on the far levels).
+/// Every entry, with the tick it is filed under (unknown on the far levels and in amended slots).
 pub(super) fn filed(raw: &RawWheel) -> Vec<(Option<u64>, u32, u32)> {
     let mut all: Vec<_> = raw
         .front
@@ -20,7 +20,8 @@ pub(super) fn filed(raw: &RawWheel) -> Vec<(Option<u64>, u32, u32)> {
             while id != NONE {
                 let chunk = raw.pool.get(id);
                 for entry in chunk.live() {
-                    let deadline = (level < FAR).then(|| deadline_in(start, level, entry.low));
+                    let known = level < FAR && !slots.is_amended(slot);
+                    let deadline = known.then(|| deadline_in(start, level, entry.low));
                     all.push((deadline, entry.index, entry.generation));
                 }
                 id = chunk.next;
@@ -44,6 +45,11 @@ pub(super) fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
             slots.mixed & !slots.occupied,
             0,
             "only occupied slots are mixed"
+        );
+        assert_eq!(
+            slots.amended & !slots.occupied,
+            0,
+            "only occupied slots are amended"
         );
         for slot in 0..64 {
             let list = slots.slot(slot);

@@ -53,6 +53,9 @@ pub(super) struct Level {
     pub(super) occupied: u64,
     /// Bit `s`: slot `s` may hold entries out of arming order. Only occupied slots have it.
     pub(super) mixed: u64,
+    /// Bit `s`: slot `s` may hold entries whose timers are due in it at another tick than the one
+    /// they are filed under, even before. Only occupied slots have it, and none of level 0.
+    pub(super) amended: u64,
     slots: Option<Box<[Slot; SLOTS]>>,
 }
 
@@ -60,6 +63,7 @@ impl Level {
     pub(super) const EMPTY: Level = Level {
         occupied: 0,
         mixed: 0,
+        amended: 0,
         slots: None,
     };
 
@@ -79,9 +83,15 @@ impl Level {
         &mut slots[slot % SLOTS]
     }
 
+    /// Whether a slot's entries may be out of arming order.
     #[inline]
     pub(super) fn is_mixed(&self, slot: usize) -> bool {
-        self.mixed >> slot & 1 == 1
+        (self.mixed | self.amended) >> slot & 1 == 1
+    }
+
+    #[inline]
+    pub(super) fn is_amended(&self, slot: usize) -> bool {
+        self.amended >> slot & 1 == 1
     }
 
     /// Marks an emptied slot.
@@ -89,6 +99,7 @@ impl Level {
     pub(super) fn vacate(&mut self, slot: usize) {
         self.occupied &= !(1 << slot);
         self.mixed &= !(1 << slot);
+        self.amended &= !(1 << slot);
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -18,24 +18,29 @@ mod front;
 #[cfg(test)]
 mod invariants;
 mod level;
+mod place;
 mod raw;
+mod records;
 mod serve;
 mod sweep;
 #[cfg(test)]
 mod tests;
 mod timers;
 
+pub use place::Place;
 pub use raw::RawWheel;
+pub(super) use records::Timer;
 pub use timers::{Due, Step, Timers};
 
 use super::adaptive::Migration;
 use super::armings::Armings;
 use super::run::Entry;
-use super::slab::{self, Slab, Tenant};
+use super::slab::{self, Tenant};
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
 use alloc::vec::Vec;
 use core::mem::size_of;
 use core::num::NonZeroU32;
+use records::Records;
 
 /// A hierarchical timing wheel that keeps its timers: arm, cancel and re-arm in O(1), pop in exact
 /// order in O(1) amortised, and know the next deadline.
@@ -61,44 +66,9 @@ use core::num::NonZeroU32;
 /// ```
 #[derive(Debug)]
 pub struct Wheel<T> {
-    slab: Slab<Timer<T>>,
+    records: Records<T>,
     raw: RawWheel,
     armings: Armings,
-}
-
-/// A living timer. The arming order is never 0, which is how a free record is told.
-#[derive(Debug)]
-pub(super) struct Timer<T> {
-    pub(super) deadline: u64,
-    pub(super) stamp: u32,
-    pub(super) order: NonZeroU32,
-    pub(super) value: T,
-}
-
-const _: () = assert!(Slab::<Timer<u64>>::RECORD == 24);
-
-impl<T> Tenant for Timer<T> {
-    #[inline]
-    fn stamp(&self) -> u32 {
-        self.stamp
-    }
-}
-
-impl<T> Timers for Slab<Timer<T>> {
-    const ORDERED: bool = true;
-
-    #[inline]
-    fn deadline(&self, index: u32, generation: u32) -> Option<u64> {
-        match self.at(index) {
-            Some(timer) if timer.stamp == generation => Some(timer.deadline),
-            _ => None,
-        }
-    }
-
-    #[inline]
-    fn order(&self, index: u32) -> u32 {
-        self.at(index).map_or(0, |timer| timer.order.get())
-    }
 }
 
 impl<T> Default for Wheel<T> {
@@ -117,7 +87,7 @@ impl<T> Wheel<T> {
     /// ```
     pub const fn new() -> Self {
         Wheel {
-            slab: Slab::new(),
+            records: Records::new(),
             raw: RawWheel::new(),
             armings: Armings::new(),
         }
@@ -131,42 +101,62 @@ impl<T> Wheel<T> {
             now,
             entries,
         } = timers;
-        let mut raw = RawWheel::starting_at(now);
+        let mut wheel = Wheel {
+            records: Records::unfiled(slab),
+            raw: RawWheel::starting_at(now),
+            armings,
+        };
         for Entry {
             deadline, index, ..
         } in entries
         {
-            if let Some(timer) = slab.at(index) {
-                raw.insert(deadline, index, timer.stamp);
-            }
+            wheel.file(deadline, index);
         }
-        Wheel { slab, raw, armings }
+        wheel
     }
 
     /// Its timers, on the way to another queue; their handles stay good. O(n log n).
     pub(super) fn hand_over(mut self) -> Migration<T> {
         let now = self.raw.now();
-        let mut entries = Vec::with_capacity(self.slab.len());
-        while let Some(due) = self.raw.pop_due(u64::MAX, &self.slab) {
-            if let Some(timer) = self.slab.at(due.index) {
+        let mut entries = Vec::with_capacity(self.len());
+        while let Some(due) = self.raw.pop_due(u64::MAX, &mut self.records) {
+            if let Some(timer) = self.records.slab.at(due.index) {
                 entries.push(timer.entry(due.index));
             }
         }
-        // A timer re-armed earlier sixteen times may have several entries that stand.
+        // An old entry may stand again, see `records`.
         entries.sort_unstable();
         entries.dedup();
         Migration {
-            slab: self.slab,
+            slab: self.records.slab,
             armings: self.armings,
             now,
             entries,
         }
     }
 
+    /// Files an entry for the timer `index`.
+    #[inline]
+    fn file(&mut self, deadline: u64, index: u32) {
+        let tag = self.records.refile(index);
+        let place = self.raw.insert(deadline, index, tag);
+        self.records.set_place(index, place);
+    }
+
+    /// A timer was removed: gives memory back if that was the last of many.
+    #[inline]
+    fn release(&mut self) {
+        if self.records.slab.release() {
+            self.raw.clear();
+            self.records.forget_filings();
+        }
+    }
+
     #[inline]
     fn expire(&mut self, due: Due) -> Option<Expired<T>> {
-        let timer = self.slab.take(due.index)?;
-        self.slab.release();
+        let timer = self.records.slab.take(due.index)?;
+        self.records.set_place(due.index, Place::NOWHERE);
+        self.release();
         Some(Expired {
             key: timer.key(due.index),
             deadline: due.deadline,
@@ -185,9 +175,13 @@ impl<T> Wheel<T> {
     /// O(n log n), once in two billion armings.
     #[cold]
     fn renumber(&mut self) {
-        let armed = self.slab.iter().map(|(index, timer)| (timer.order, index));
+        let armed = self
+            .records
+            .slab
+            .iter()
+            .map(|(index, timer)| (timer.order, index));
         for (order, index) in self.armings.renumber(armed.collect()) {
-            if let Some(timer) = self.slab.at_mut(index) {
+            if let Some(timer) = self.records.slab.at_mut(index) {
                 timer.order = order;
             }
         }
@@ -199,82 +193,93 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     #[inline]
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         let order = self.next_order();
-        let (index, stamp) = self.slab.insert(|stamp| Timer {
+        let (index, stamp) = self.records.slab.insert(|stamp| Timer {
             deadline,
             stamp,
             order,
             value,
         });
-        self.raw.insert(deadline, index, stamp);
+        // The entry of the timer before may do.
+        let (place, tag) = self.records.filed(index);
+        if place != Place::NOWHERE && self.raw.reuse(place, deadline, index, tag) {
+            self.records.take_over(index);
+            self.raw.recall();
+        } else {
+            self.file(deadline, index);
+        }
         slab::key(index, stamp)
     }
 
     #[inline]
     fn remove(&mut self, key: TimerKey) -> Option<T> {
-        let timer = self.slab.remove(key)?;
-        self.raw.forget(&self.slab);
-        self.slab.release();
+        let timer = self.records.slab.remove(key)?;
+        self.records.leave(key.index());
+        self.raw.forget(&mut self.records);
+        self.release();
         Some(timer.value)
     }
 
     #[inline]
     fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
-        if self.slab.get(key).is_none() {
+        if self.records.slab.get(key).is_none() {
             return false;
         }
         let order = self.next_order();
-        let Some(timer) = self.slab.get_mut(key) else {
+        let Some(timer) = self.records.slab.get_mut(key) else {
             return false;
         };
         timer.order = order;
-        let earlier = deadline <= timer.deadline;
+        let later = deadline > timer.deadline;
         timer.deadline = deadline;
-        if earlier {
-            timer.stamp = slab::next_epoch(timer.stamp);
-            let stamp = timer.stamp;
-            self.raw.insert(deadline, key.index(), stamp);
-            self.raw.forget(&self.slab);
+        if !later {
+            let (place, tag) = self.records.filed(key.index());
+            if !self.raw.reuse(place, deadline, key.index(), tag) {
+                self.file(deadline, key.index());
+                self.raw.forget(&mut self.records);
+            }
         }
         true
     }
 
     #[inline]
     fn get(&self, key: TimerKey) -> Option<&T> {
-        self.slab.get(key).map(|timer| &timer.value)
+        self.records.slab.get(key).map(|timer| &timer.value)
     }
 
     #[inline]
     fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
-        self.slab.get_mut(key).map(|timer| &mut timer.value)
+        self.records.slab.get_mut(key).map(|timer| &mut timer.value)
     }
 
     #[inline]
     fn deadline(&self, key: TimerKey) -> Option<u64> {
-        self.slab.get(key).map(|timer| timer.deadline)
+        self.records.slab.get(key).map(|timer| timer.deadline)
     }
 
     #[inline]
     fn len(&self) -> usize {
-        self.slab.len()
+        self.records.slab.len()
     }
 
     fn clear(&mut self) {
-        self.slab.clear();
+        self.records.slab.clear();
         self.raw.clear();
+        self.records.forget_filings();
     }
 
     fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
     where
         T: 'a,
     {
-        self.slab
+        self.records
+            .slab
             .iter()
             .map(|(index, timer)| (timer.key(index), timer.deadline, &timer.value))
     }
 
     #[inline]
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
-        let due = self.raw.pop_due(now, &self.slab)?;
+        let due = self.raw.pop_due(now, &mut self.records)?;
         self.expire(due)
     }
 
@@ -289,12 +294,12 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
 
     #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
-        self.raw.next_deadline(&self.slab)
+        self.raw.next_deadline(&mut self.records)
     }
 
     fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
         loop {
-            match self.raw.step(now, &self.slab, budget) {
+            match self.raw.step(now, &mut self.records, budget) {
                 Step::Due(due) => {
                     if let Some(expired) = self.expire(due) {
                         return Polled::Due(expired);
@@ -307,12 +312,13 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     }
 
     fn shrink_to_fit(&mut self) {
+        self.raw.purge(&mut self.records);
         self.raw.shrink_to_fit();
-        self.slab.shrink_to_fit();
+        self.records.shrink_to_fit();
     }
 
     /// O(number of pool segments).
     fn memory(&self) -> usize {
-        size_of::<Self>() - size_of::<RawWheel>() + self.raw.memory() + self.slab.memory()
+        size_of::<Self>() - size_of::<RawWheel>() + self.raw.memory() + self.records.memory()
     }
 }

@@ -24,27 +24,10 @@
 use super::chunk::{Entry, NONE, Pool, Slot};
 use super::front::{Front, Staged};
 use super::level::{LEVELS, Level, digit, level_of};
+use super::place::{Place, SetBack};
 use super::sweep::Sweep;
 use super::timers::{Due, Step, Timers};
 use core::mem::size_of;
-
-/// The last entry inserted: what it is and where it lies, unless it was moved since.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Last {
-    pub(super) index: u32,
-    pub(super) generation: u32,
-    pub(super) level: u8,
-    pub(super) slot: u8,
-}
-
-impl Last {
-    pub(super) const NONE: Last = Last {
-        index: NOBODY,
-        generation: 0,
-        level: 0,
-        slot: 0,
-    };
-}
 
 /// The index of no timer. (A timer that has it fires as others do, but nothing is remembered of it.)
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -89,12 +72,12 @@ pub(super) const fn nobody_before(deadline: u64) -> Due {
 ///
 /// sessions.0[0].0 = 400; // later: the wheel need not know
 /// sessions.0[1].1 += 1; // cancelled: its entry no longer stands
-/// wheel.forget(&sessions);
+/// wheel.forget(&mut sessions);
 ///
-/// assert_eq!(wheel.next_deadline(&sessions), Some(300));
-/// assert_eq!(wheel.pop_due(1_000, &sessions).map(|due| due.index), Some(2));
-/// assert_eq!(wheel.pop_due(1_000, &sessions).map(|due| due.index), Some(0));
-/// assert_eq!(wheel.pop_due(1_000, &sessions), None);
+/// assert_eq!(wheel.next_deadline(&mut sessions), Some(300));
+/// assert_eq!(wheel.pop_due(1_000, &mut sessions).map(|due| due.index), Some(2));
+/// assert_eq!(wheel.pop_due(1_000, &mut sessions).map(|due| due.index), Some(0));
+/// assert_eq!(wheel.pop_due(1_000, &mut sessions), None);
 /// ```
 #[derive(Debug)]
 pub struct RawWheel {
@@ -103,18 +86,20 @@ pub struct RawWheel {
     pub(super) occupied: u16,
     /// The span of the pending slot, in ticks; 1 if there is none.
     pub(super) floor: u64,
-    /// The last entry inserted.
-    pub(super) last: Last,
     pub(super) levels: [Level; LEVELS],
     pub(super) pool: Pool,
     pub(super) front: Front,
     pub(super) first: Due,
+    /// The run's entries due before this tick are popped without looking at anything else.
+    pub(super) clear_until: u64,
     /// All entries: in the levels and in front.
     pub(super) entries: usize,
     /// Those the owner killed.
     pub(super) dead: usize,
     /// Entries that came before a cursor that is ahead of the clock, since it was last set back.
     pub(super) behind: usize,
+    /// When the cursor was set back.
+    pub(super) back: SetBack,
     /// The clock as last seen.
     pub(super) now: u64,
     pub(super) sweep: Option<Sweep>,
@@ -143,11 +128,12 @@ impl RawWheel {
             cursor: 0,
             occupied: 0,
             floor: 1,
-            last: Last::NONE,
+            back: SetBack::NEVER,
             levels: [const { Level::EMPTY }; LEVELS],
             pool: Pool::new(),
             front: Front::new(),
             first: nobody_before(u64::MAX),
+            clear_until: 0,
             entries: 0,
             dead: 0,
             behind: 0,
@@ -172,7 +158,7 @@ impl RawWheel {
         self.now
     }
 
-    /// Files an entry for the timer `index`, whose deadline the owner has just set. O(1).
+    /// Files an entry for the timer `index`, whose deadline the owner has just set; tells where. O(1).
     ///
     /// # Panics
     ///
@@ -185,7 +171,7 @@ impl RawWheel {
     /// assert_eq!(wheel.next_wakeup(), Some(1_000));
     /// ```
     #[inline]
-    pub fn insert(&mut self, deadline: u64, index: u32, generation: u32) {
+    pub fn insert(&mut self, deadline: u64, index: u32, generation: u32) -> Place {
         if deadline < self.first.deadline {
             self.first = Due {
                 deadline,
@@ -195,27 +181,22 @@ impl RawWheel {
         }
         self.entries += 1;
         if deadline < self.cursor && !self.set_back_for(deadline) {
+            self.clear_until = 0;
             self.front.stage(Staged {
                 deadline,
                 index,
                 generation,
             });
-            return;
+            return Place::FRONT;
         }
         let (level, slot) = self.file(deadline, index, generation);
-        self.last = Last {
-            index,
-            generation,
-            level: level as u8,
-            slot: slot as u8,
-        };
+        Place::in_slot(level, slot)
     }
 
     /// Tells the wheel that one filed entry has died: [`Timers::deadline`] now answers `None` for it.
     ///
     /// O(1); now and then it looks at a few entries, so that dead ones stay fewer than the live
-    /// ones and some 256. The last inserted entry is taken out at once if it is the dead one:
-    /// arming and cancelling leaves nothing behind.
+    /// ones and some 256.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Timers};
@@ -225,23 +206,37 @@ impl RawWheel {
     /// }
     /// let mut wheel = RawWheel::new();
     /// wheel.insert(1_000, 0, 0);
-    /// wheel.forget(&Gone);
-    /// assert_eq!((wheel.entries(), wheel.live()), (0, 0));
+    /// wheel.forget(&mut Gone);
+    /// assert_eq!(wheel.live(), 0);
     /// ```
     #[inline]
-    pub fn forget(&mut self, timers: &impl Timers) {
+    pub fn forget(&mut self, timers: &mut impl Timers) {
         self.dead += 1;
-        if self.last.index != NOBODY
-            && timers
-                .deadline(self.last.index, self.last.generation)
-                .is_none()
-        {
-            self.drop_last();
-        }
         // Entries > 2 x live + 256, in other words.
         if 2 * self.dead > self.entries + 256 || self.sweep.is_some() {
             self.sweep(timers);
         }
+    }
+
+    /// Tells the wheel that a forgotten entry stands again, for the timer that took the record of
+    /// the one before (see [`RawWheel::reuse`]). O(1).
+    ///
+    /// ```
+    /// # use punctual::queue::wheel::{RawWheel, Timers};
+    /// # struct Gone;
+    /// # impl Timers for Gone {
+    /// #     fn deadline(&self, _: u32, _: u32) -> Option<u64> { None }
+    /// # }
+    /// let mut wheel = RawWheel::new();
+    /// let place = wheel.insert(1_000, 0, 0);
+    /// wheel.forget(&mut Gone);
+    /// assert!(wheel.reuse(place, 2_000, 0, 0));
+    /// wheel.recall();
+    /// assert_eq!((wheel.live(), wheel.entries()), (1, 1));
+    /// ```
+    #[inline]
+    pub fn recall(&mut self) {
+        self.dead = self.dead.saturating_sub(1);
     }
 
     /// One step of bounded work: pops a due entry, or does a part of what must be done before.
@@ -257,25 +252,36 @@ impl RawWheel {
     /// impl Timers for Sessions {
     ///     fn deadline(&self, index: u32, _: u32) -> Option<u64> { self.0.get(index as usize).copied() }
     /// }
-    /// let sessions = Sessions(vec![7; 1_000]);
+    /// let mut sessions = Sessions(vec![7; 1_000]);
     /// let mut wheel = RawWheel::new();
     /// (0..1_000).for_each(|index| wheel.insert(7, index, 0));
     ///
     /// let mut fired = 0;
     /// let mut budget = 100;
-    /// while let Step::Due(due) = wheel.step(7, &sessions, &mut budget) {
+    /// while let Step::Due(due) = wheel.step(7, &mut sessions, &mut budget) {
     ///     fired += 1;
     /// }
     /// assert_eq!((fired, budget), (100, 0));
     /// ```
     #[inline]
-    pub fn step(&mut self, now: u64, timers: &impl Timers, budget: &mut usize) -> Step {
+    pub fn step(&mut self, now: u64, timers: &mut impl Timers, budget: &mut usize) -> Step {
         self.now = now;
         if self.first.deadline > now {
-            Step::Idle
-        } else {
-            self.serve(timers, budget)
+            return Step::Idle;
         }
+        // What most steps come to: the next entry of the run.
+        if let Some(&next) = self.front.next()
+            && next.deadline < self.clear_until
+            && next.deadline <= now
+            && *budget > 0
+        {
+            *budget -= 1;
+            self.front.advance();
+            if let Some(due) = self.judge(next.deadline, next.index, next.generation, timers) {
+                return Step::Due(due);
+            }
+        }
+        self.serve(timers, budget)
     }
 
     /// Pops the earliest timer that is due, however much work that is: [`RawWheel::step`] without
@@ -287,16 +293,16 @@ impl RawWheel {
     /// impl Timers for Sessions {
     ///     fn deadline(&self, index: u32, _: u32) -> Option<u64> { self.0.get(index as usize).copied() }
     /// }
-    /// let sessions = Sessions(vec![20, 10]);
+    /// let mut sessions = Sessions(vec![20, 10]);
     /// let mut wheel = RawWheel::new();
     /// wheel.insert(20, 0, 0);
     /// wheel.insert(10, 1, 0);
-    /// assert_eq!(wheel.pop_due(9, &sessions), None);
-    /// assert_eq!(wheel.pop_due(10, &sessions).map(|due| due.index), Some(1));
-    /// assert_eq!(wheel.pop_due(10, &sessions), None);
+    /// assert_eq!(wheel.pop_due(9, &mut sessions), None);
+    /// assert_eq!(wheel.pop_due(10, &mut sessions).map(|due| due.index), Some(1));
+    /// assert_eq!(wheel.pop_due(10, &mut sessions), None);
     /// ```
     #[inline]
-    pub fn pop_due(&mut self, now: u64, timers: &impl Timers) -> Option<Due> {
+    pub fn pop_due(&mut self, now: u64, timers: &mut impl Timers) -> Option<Due> {
         let mut budget = usize::MAX;
         loop {
             match self.step(now, timers, &mut budget) {
@@ -339,14 +345,14 @@ impl RawWheel {
     /// impl Timers for Sessions {
     ///     fn deadline(&self, index: u32, _: u32) -> Option<u64> { self.0.get(index as usize).copied() }
     /// }
-    /// let sessions = Sessions(vec![1_000_003, 1_000_002]);
+    /// let mut sessions = Sessions(vec![1_000_003, 1_000_002]);
     /// let mut wheel = RawWheel::new();
     /// wheel.insert(1_000_003, 0, 0);
     /// wheel.insert(1_000_002, 1, 0);
-    /// assert_eq!(wheel.next_deadline(&sessions), Some(1_000_002));
+    /// assert_eq!(wheel.next_deadline(&mut sessions), Some(1_000_002));
     /// ```
     #[inline]
-    pub fn next_deadline(&mut self, timers: &impl Timers) -> Option<u64> {
+    pub fn next_deadline(&mut self, timers: &mut impl Timers) -> Option<u64> {
         let Due {
             deadline,
             index,
@@ -461,6 +467,7 @@ impl RawWheel {
         // What belongs below the pending slot belongs into it.
         let level = level_of((deadline ^ self.cursor) | self.floor);
         let slot = digit(deadline, level);
+        self.clear_until = self.clear_until.min(deadline);
         self.put(level, slot, deadline as u32, index, generation);
         (level, slot)
     }
@@ -482,17 +489,34 @@ impl RawWheel {
     }
 
     /// Files an entry whose timer was re-armed since: behind younger ones, so its slot is mixed.
-    pub(super) fn refile(&mut self, deadline: u64, index: u32, generation: u32) {
-        if deadline < self.cursor {
+    pub(super) fn refile(
+        &mut self,
+        deadline: u64,
+        index: u32,
+        generation: u32,
+        timers: &mut impl Timers,
+    ) {
+        let place = if deadline < self.cursor {
+            self.clear_until = 0;
             self.front.stage(Staged {
                 deadline,
                 index,
                 generation,
             });
+            Place::FRONT
         } else {
             let (level, slot) = self.file(deadline, index, generation);
             self.levels[level].mixed |= 1 << slot;
-        }
+            Place::in_slot(level, slot)
+        };
+        timers.moved(index, generation, place);
+    }
+
+    /// Drops a dead entry that was taken out.
+    #[inline]
+    pub(super) fn drop_dead(&mut self, index: u32, generation: u32, timers: &mut impl Timers) {
+        timers.dropped(index, generation);
+        self.bury(1);
     }
 
     /// Counts dead entries out.

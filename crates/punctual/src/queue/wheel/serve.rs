@@ -1,124 +1,108 @@
-//! Serving what is due: finding the first entry, popping it, and cascading what is in its way.
+//! Serving what is due: finding the first entry, popping it, and moving what is in its way.
 //!
-//! The common case is a slot of level 0, which is a single tick: its entries are popped from its
-//! first chunk one by one. Otherwise the first slot with entries is
+//! A slot of level 0 is a single tick: its entries are popped from its first chunk one by one,
+//! unless they are out of arming order; then they go through the heap in front. The first slot of a
+//! higher level is
 //!
-//! - on a higher level with more than a chunk of entries: it becomes the pending slot and is
-//!   emptied into the levels below, a chunk at a time;
-//! - on a higher level with one chunk: it is left as it is, and its least entry is popped;
-//! - out of arming order: the entries of its first tick go through the front, which orders them.
+//! - moved to the front as a whole, as a sorted run, if it has up to [`RUN`] entries;
+//! - the pending slot from now on if it has more: it is emptied into the levels below, a chunk at
+//!   a time.
 
-use super::chunk::{CHUNK, Chunk, Entry};
+use super::chunk::{CHUNK, Entry, NONE};
 use super::front::{Early, Staged};
 use super::level::{BITS, FAR, deadline_in, digit, level_of, slot_start};
+use super::place::Place;
 use super::raw::{RawWheel, nobody_before};
 use super::timers::{Due, Step, Timers};
 
+/// The most entries of a slot that is moved to the front. A slot of more leaves the next level's with 4
+/// or more each, so that what is done once a slot is shared.
+pub(super) const RUN: usize = 512;
+
 /// A slot with entries: where it is, and a tick none of them is due before.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct First {
     level: usize,
     slot: usize,
     pub(super) start: u64,
-    /// Where in its only chunk the entry due at `start` lies, if the slot is served as it is.
-    least: Option<usize>,
 }
 
 impl RawWheel {
     /// A step, once the bound of all deadlines has come.
-    pub(super) fn serve<T: Timers>(&mut self, timers: &T, budget: &mut usize) -> Step {
+    pub(super) fn serve<T: Timers>(&mut self, timers: &mut T, budget: &mut usize) -> Step {
         loop {
             if *budget == 0 {
                 return self.spent();
             }
-            // What most steps come to: a tick whose entries lie in order.
-            if self.occupied & 1 != 0 && self.floor == 1 && self.front.is_empty() {
-                let slot = self.levels[0].occupied.trailing_zeros() as usize;
-                if !(T::ORDERED && self.levels[0].is_mixed(slot)) {
-                    let tick = slot_start(self.cursor, 0, slot);
-                    if tick > self.now {
-                        return self.idle_until(tick);
-                    }
-                    *budget -= 1;
-                    self.cursor = tick;
-                    let list = self.levels[0].slot_mut(slot);
-                    let entry = list.pop(&mut self.pool);
-                    if list.is_empty() {
-                        self.vacate(0, slot);
-                    }
-                    if let Some(due) = self.judge(tick, entry.index, entry.generation, timers) {
-                        return Step::Due(due);
-                    }
-                    continue;
-                }
+            if self.front.has_staged() {
+                *budget -= 1;
+                self.settle(timers);
+                continue;
             }
-            if let Some(step) = self.serve_other(timers, budget) {
-                return step;
+            let place = self.first_slot();
+            let start = place.map_or(u64::MAX, |place| place.start);
+            if let Some(&Early {
+                deadline,
+                index,
+                generation,
+                ..
+            }) = self.front.peek()
+                && self.is_front_first(deadline, place.as_ref(), timers)
+            {
+                if deadline > self.now {
+                    return self.idle_until(deadline);
+                }
+                *budget -= 1;
+                self.front.pop();
+                if self.front.is_run_only() {
+                    self.clear_until = start;
+                }
+                if let Some(due) = self.judge(deadline, index, generation, timers) {
+                    return Step::Due(due);
+                }
+                continue;
+            }
+            let Some(place) = place else {
+                (self.cursor, self.behind) = (self.now, 0);
+                self.first = nobody_before(u64::MAX);
+                self.trim();
+                return Step::Idle;
+            };
+            if start > self.now {
+                return self.idle_until(start);
+            }
+            let is_mixed = T::ORDERED && self.is_mixed(&place);
+            if place.level > 0 || is_mixed && self.is_short(&place) {
+                let moved = self.open(&place, timers);
+                *budget = budget.saturating_sub(moved);
+                continue;
+            }
+            *budget -= 1;
+            let Entry {
+                index, generation, ..
+            } = self.take_out(&place);
+            if is_mixed {
+                self.pour(start, index, generation, timers);
+            } else if let Some(due) = self.judge(start, index, generation, timers) {
+                return Step::Due(due);
             }
         }
     }
 
-    /// A step in every other case; `None` if there is more to do.
-    #[inline(never)]
-    fn serve_other<T: Timers>(&mut self, timers: &T, budget: &mut usize) -> Option<Step> {
-        if self.front.has_staged() {
-            *budget -= 1;
-            self.settle(timers);
-            return None;
-        }
-        let place = self.first_place();
-        let start = place.map_or(u64::MAX, |place| place.start);
-        if let Some(&Early {
-            deadline,
-            index,
-            generation,
-            ..
-        }) = self.front.peek()
-        {
-            // On a tie the front goes first, having been armed before, unless the slot is out of order.
-            let tie =
-                deadline == start && place.is_some_and(|place| T::ORDERED && self.is_mixed(&place));
-            if deadline <= start && !tie {
-                if deadline > self.now {
-                    return Some(self.idle_until(deadline));
-                }
-                *budget -= 1;
-                self.front.pop();
-                return self
-                    .judge(deadline, index, generation, timers)
-                    .map(Step::Due);
-            }
-        }
-        let Some(place) = place else {
-            (self.cursor, self.behind) = (self.now, 0);
-            self.first = nobody_before(u64::MAX);
-            self.trim();
-            return Some(Step::Idle);
-        };
-        if start > self.now {
-            return Some(self.idle_until(start));
-        }
-        if place.level > 0 && place.least.is_none() {
-            let moved = self.cascade(&place, timers);
-            *budget = budget.saturating_sub(moved);
-            return None;
-        }
-        *budget -= 1;
-        let pours = self.must_pour(&place, timers);
-        let Entry {
-            index, generation, ..
-        } = self.take_out(&place);
-        if pours {
-            self.pour(start, index, generation, timers);
-            return None;
-        }
-        self.judge(start, index, generation, timers).map(Step::Due)
+    /// Whether what is at hand, due at `deadline`, comes before what the first slot holds. On a tie
+    /// it does, having been armed before, unless the slot is out of order.
+    #[inline]
+    fn is_front_first<T: Timers>(&self, deadline: u64, first: Option<&First>, _: &T) -> bool {
+        first.is_none_or(|first| {
+            deadline < first.start
+                || deadline == first.start && !(T::ORDERED && self.is_mixed(first))
+        })
     }
 
     /// The end of a step that has no budget left.
     #[cold]
     fn spent(&mut self) -> Step {
-        let start = self.first_place().map_or(u64::MAX, |place| place.start);
+        let start = self.first_slot().map_or(u64::MAX, |place| place.start);
         let bound = self.front.bound().min(start);
         if self.entries == 0 || bound > self.now {
             self.idle_until(bound)
@@ -138,27 +122,26 @@ impl RawWheel {
                 self.cursor = self.now;
             }
         }
-        self.trim();
         Step::Idle
     }
 
     /// Decides what becomes of an entry taken out at `deadline`, which has come: due, dead, or
     /// stale and filed again.
     #[inline]
-    fn judge(
+    pub(super) fn judge(
         &mut self,
         deadline: u64,
         index: u32,
         generation: u32,
-        timers: &impl Timers,
+        timers: &mut impl Timers,
     ) -> Option<Due> {
         match timers.deadline(index, generation) {
             None => {
-                self.bury(1);
+                self.drop_dead(index, generation, timers);
                 None
             }
             Some(later) if later > deadline => {
-                self.refile(later, index, generation);
+                self.refile(later, index, generation, timers);
                 None
             }
             Some(due) => {
@@ -175,7 +158,7 @@ impl RawWheel {
     }
 
     /// Moves one staged entry to where it belongs.
-    pub(super) fn settle(&mut self, timers: &impl Timers) {
+    pub(super) fn settle(&mut self, timers: &mut impl Timers) {
         let Some(Staged {
             index, generation, ..
         }) = self.front.unstage()
@@ -183,10 +166,14 @@ impl RawWheel {
             return;
         };
         match timers.deadline(index, generation) {
-            None => self.bury(1),
-            Some(deadline) if deadline >= self.cursor => self.refile(deadline, index, generation),
+            None => self.drop_dead(index, generation, timers),
+            Some(deadline) if deadline >= self.cursor => {
+                self.refile(deadline, index, generation, timers)
+            }
             Some(deadline) => {
                 let order = timers.order(index);
+                self.clear_until = 0;
+                timers.moved(index, generation, Place::FRONT);
                 self.front.push(Early {
                     deadline,
                     order,
@@ -197,16 +184,15 @@ impl RawWheel {
         }
     }
 
-    /// The first occupied slot, by the bitmaps alone.
+    /// The first occupied slot. O(1): a few bit operations.
     #[inline]
-    pub(super) fn first_slot(&self) -> Option<Place> {
+    pub(super) fn first_slot(&self) -> Option<First> {
         if self.floor != 1 {
             let level = self.pending();
-            return Some(Place {
+            return Some(First {
                 level,
                 slot: digit(self.cursor, level),
                 start: self.cursor,
-                least: None,
             });
         }
         if self.occupied == 0 {
@@ -214,79 +200,28 @@ impl RawWheel {
         }
         let level = self.occupied.trailing_zeros() as usize;
         let slot = self.levels[level].occupied.trailing_zeros() as usize;
-        Some(Place {
+        Some(First {
             level,
             slot,
             start: slot_start(self.cursor, level, slot),
-            least: None,
         })
-    }
-
-    /// The first occupied slot. One with few entries is served as it is, without cascading: then
-    /// `start` is its earliest deadline.
-    #[inline]
-    fn first_place(&self) -> Option<Place> {
-        let mut place = self.first_slot()?;
-        if place.level > 0 && place.level < FAR && self.floor == 1 {
-            let slot = self.levels[place.level].slot(place.slot);
-            if slot.is_one_chunk() {
-                let chunk = self.pool.get(slot.head);
-                let mask = (1u32 << (BITS * place.level as u32)) - 1;
-                // Deadline and place in one number: the least of them takes no branches.
-                let least = (0..)
-                    .zip(chunk.live())
-                    .fold(u64::MAX, |least, (at, entry)| {
-                        least.min(u64::from(entry.low & mask) << 32 | at)
-                    });
-                place.start |= least >> 32;
-                place.least = Some(usize::from(chunk.begin) + least as u32 as usize);
-            }
-        }
-        Some(place)
-    }
-
-    /// The only chunk, or the first, of the slot at `place`.
-    #[inline]
-    fn chunk_at(&self, place: &Place) -> &Chunk {
-        self.pool
-            .get(self.levels[place.level].slot(place.slot).head)
     }
 
     /// Whether a slot's entries may be out of arming order.
     #[inline]
-    fn is_mixed(&self, place: &Place) -> bool {
+    fn is_mixed(&self, place: &First) -> bool {
         self.levels[place.level].is_mixed(place.slot)
     }
 
-    /// Whether the tick at `place` has to be ordered in front before it is popped.
-    fn must_pour<T: Timers>(&self, place: &Place, _: &T) -> bool {
-        if !T::ORDERED || !self.is_mixed(place) {
-            return false;
-        }
-        if self
-            .front
-            .peek()
-            .is_some_and(|top| top.deadline == place.start)
-        {
-            return true;
-        }
-        let chunk = self.chunk_at(place);
-        match place.least {
-            None => !self.levels[place.level].slot(place.slot).is_one_chunk() || chunk.len() > 1,
-            Some(at) => {
-                let low = chunk.entries[at].low;
-                chunk.live().iter().filter(|entry| entry.low == low).count() > 1
-            }
-        }
-    }
-
     /// Moves an entry that is due at `start`, now, to the front, where arming order counts.
-    fn pour(&mut self, start: u64, index: u32, generation: u32, timers: &impl Timers) {
+    fn pour(&mut self, start: u64, index: u32, generation: u32, timers: &mut impl Timers) {
         match timers.deadline(index, generation) {
-            None => self.bury(1),
-            Some(later) if later > start => self.refile(later, index, generation),
+            None => self.drop_dead(index, generation, timers),
+            Some(later) if later > start => self.refile(later, index, generation, timers),
             Some(deadline) => {
                 let order = timers.order(index);
+                self.clear_until = 0;
+                timers.moved(index, generation, Place::FRONT);
                 self.front.push(Early {
                     deadline,
                     order,
@@ -297,31 +232,116 @@ impl RawWheel {
         }
     }
 
-    /// Takes out the entry that `place` stands for.
+    /// Takes the first entry out of a slot of level 0.
     #[inline]
-    fn take_out(&mut self, place: &Place) -> Entry {
-        let list = self.levels[place.level].slot_mut(place.slot);
-        let entry = match place.least {
-            None => {
-                self.cursor = place.start;
-                list.pop(&mut self.pool)
-            }
-            Some(at) => list.remove(&mut self.pool, at),
-        };
+    fn take_out(&mut self, place: &First) -> Entry {
+        self.cursor = place.start;
+        let list = self.levels[0].slot_mut(place.slot);
+        let entry = list.pop(&mut self.pool);
         if list.is_empty() {
-            self.vacate(place.level, place.slot);
+            self.vacate(0, place.slot);
         }
         entry
+    }
+
+    /// Moves what is in the slot at `place`, above level 0, nearer to the front; tells how many
+    /// entries.
+    #[inline(never)]
+    fn open(&mut self, place: &First, timers: &mut impl Timers) -> usize {
+        self.trim();
+        // A pending slot is emptied as it was begun, so that equal deadlines keep their order.
+        if self.floor == 1 && self.is_short(place) {
+            self.gather(place, timers)
+        } else {
+            self.cascade(place, timers)
+        }
+    }
+
+    /// Whether the slot at `place` has few enough entries to be moved to the front.
+    #[inline]
+    fn is_short(&self, place: &First) -> bool {
+        let list = self.levels[place.level].slot(place.slot);
+        list.is_one_chunk() || list.has_at_most(&self.pool, RUN)
+    }
+
+    /// Moves the slot at `place` to the front, as a run if there is none. The cursor stays: what is armed for this
+    /// slot later is filed in it again.
+    ///
+    /// The looks do not depend on each other, so their cache misses overlap; what fires soon has
+    /// been fetched then.
+    fn gather(&mut self, place: &First, timers: &mut impl Timers) -> usize {
+        let &First { level, slot, start } = place;
+        let end = start | ((1u64 << (BITS * level as u32)) - 1);
+        let mut in_order = level < FAR && !self.levels[level].is_mixed(slot);
+        let runs = self.front.can_gather();
+        let mut id = self.levels[level].slot(slot).head;
+        let mut looked = 0;
+        while id != NONE {
+            let list = self.levels[level].slot_mut(slot);
+            let chunk = list.pop_chunk(&mut self.pool);
+            id = list.head;
+            if id == NONE {
+                self.vacate(level, slot);
+            }
+            let entries = chunk.live();
+            looked += entries.len();
+            let mut looks = [(None, 0); CHUNK];
+            for (look, entry) in looks.iter_mut().zip(entries) {
+                *look = (
+                    timers.deadline(entry.index, entry.generation),
+                    timers.order(entry.index),
+                );
+            }
+            for (
+                &(look, order),
+                &Entry {
+                    low,
+                    index,
+                    generation,
+                },
+            ) in looks.iter().zip(entries)
+            {
+                match look {
+                    None => self.drop_dead(index, generation, timers),
+                    Some(deadline) if deadline > end => {
+                        self.refile(deadline, index, generation, timers);
+                    }
+                    Some(deadline) => {
+                        // One that was put off within the slot is younger than its place says.
+                        in_order &= deadline as u32 == low;
+                        timers.moved(index, generation, Place::FRONT);
+                        let early = Early {
+                            deadline,
+                            order,
+                            index,
+                            generation,
+                        };
+                        if runs {
+                            self.front.gather(early);
+                        } else {
+                            self.front.push(early);
+                        }
+                    }
+                }
+            }
+        }
+        if runs {
+            self.front.sort(start, in_order);
+        } else {
+            self.clear_until = 0;
+        }
+        looked
     }
 
     /// Moves the first chunk of the slot at `place` to the levels below; tells how many entries.
     ///
     /// Entries that come to level 0 are about to fire, so here they are looked at, a chunk at a
     /// time: the looks do not depend on each other, and their cache misses overlap.
-    fn cascade(&mut self, place: &Place, timers: &impl Timers) -> usize {
-        let &Place { level, slot, .. } = place;
+    fn cascade(&mut self, place: &First, timers: &mut impl Timers) -> usize {
+        let &First { level, slot, .. } = place;
         let start = slot_start(self.cursor, level, slot);
         let mixed = self.is_mixed(place);
+        let amended = self.levels[level].is_amended(slot);
         self.cursor = start;
         self.floor = 1 << (BITS * level as u32);
         let list = self.levels[level].slot_mut(slot);
@@ -330,7 +350,7 @@ impl RawWheel {
             self.vacate(level, slot);
         }
         let entries = chunk.live();
-        if level > 1 && level < FAR {
+        if level > 1 && level < FAR && !amended {
             for entry in entries {
                 self.put_below(
                     deadline_in(start, level, entry.low),
@@ -355,12 +375,17 @@ impl RawWheel {
         ) in looks.iter().zip(entries)
         {
             match look {
-                None => self.bury(1),
-                Some(deadline) if deadline < start => self.refile(deadline, index, generation),
+                None => self.drop_dead(index, generation, timers),
+                Some(deadline) if deadline < start => {
+                    self.refile(deadline, index, generation, timers)
+                }
                 Some(deadline) => {
                     // From the far levels more come out as stale than are: it does no harm.
-                    let mixed = mixed || deadline != deadline_in(start, level, low);
-                    self.put_below(deadline, index, generation, mixed);
+                    let stale = deadline != deadline_in(start, level, low);
+                    let place = self.put_below(deadline, index, generation, mixed || stale);
+                    if stale {
+                        timers.moved(index, generation, place);
+                    }
                 }
             }
         }
@@ -370,37 +395,37 @@ impl RawWheel {
     /// Puts an entry of the pending slot where it belongs now: on the levels below or, if its
     /// timer was re-armed, anywhere.
     #[inline]
-    fn put_below(&mut self, deadline: u64, index: u32, generation: u32, mixed: bool) {
+    fn put_below(&mut self, deadline: u64, index: u32, generation: u32, mixed: bool) -> Place {
         let level = level_of((deadline ^ self.cursor) | 1);
         let slot = digit(deadline, level);
         self.put(level, slot, deadline as u32, index, generation);
         if mixed {
             self.levels[level].mixed |= 1 << slot;
         }
+        Place::in_slot(level, slot)
     }
 
     /// Finds the earliest live timer.
     #[inline(never)]
-    pub(super) fn find_first(&mut self, timers: &impl Timers) -> Option<u64> {
+    pub(super) fn find_first(&mut self, timers: &mut impl Timers) -> Option<u64> {
         loop {
             while self.front.has_staged() {
                 self.settle(timers);
             }
-            let place = self.first_place();
-            let start = place.map_or(u64::MAX, |place| place.start);
-            let front = self.front.peek().filter(|top| top.deadline <= start);
+            let place = self.first_slot();
+            let front = self
+                .front
+                .peek()
+                .filter(|top| self.is_front_first(top.deadline, place.as_ref(), timers));
             let (filed, index, generation) = match (front, place) {
                 (Some(top), _) => (top.deadline, top.index, top.generation),
-                (None, Some(place)) if place.level == 0 || place.least.is_some() => {
-                    let chunk = self.chunk_at(&place);
-                    let at = place.least.unwrap_or(usize::from(chunk.begin));
-                    let Entry {
-                        index, generation, ..
-                    } = chunk.entries[at];
-                    (start, index, generation)
+                (None, Some(place)) if place.level == 0 => {
+                    let list = self.levels[0].slot(place.slot);
+                    let entry = self.pool.get(list.head).first();
+                    (place.start, entry.index, entry.generation)
                 }
                 (None, Some(place)) => {
-                    self.cascade(&place, timers);
+                    self.open(&place, timers);
                     continue;
                 }
                 (None, None) => {
@@ -422,13 +447,11 @@ impl RawWheel {
                 Some(place) if !in_front => {
                     self.take_out(&place);
                 }
-                _ => {
-                    self.front.pop();
-                }
+                _ => self.front.pop(),
             }
             match deadline {
-                None => self.bury(1),
-                Some(deadline) => self.refile(deadline, index, generation),
+                None => self.drop_dead(index, generation, timers),
+                Some(deadline) => self.refile(deadline, index, generation, timers),
             }
         }
     }

@@ -13,9 +13,8 @@
 
 use super::chunk::{CHUNK, NONE};
 use super::level::LEVELS;
-use super::raw::{Last, RawWheel};
+use super::raw::RawWheel;
 use super::timers::Timers;
-use core::mem::replace;
 
 /// Where a sweep goes on.
 #[derive(Clone, Copy, Debug)]
@@ -32,43 +31,18 @@ const BEGIN: Sweep = Sweep::Slot {
 };
 
 impl RawWheel {
-    /// Takes out the entry that was inserted last, which is dead, if it is easy to reach.
-    pub(super) fn drop_last(&mut self) {
-        let Last {
-            index,
-            generation,
-            level,
-            slot,
-        } = replace(&mut self.last, Last::NONE);
-        let (level, slot) = (usize::from(level), usize::from(slot));
-        let list = self.levels[level].slot(slot);
-        if list.is_empty() {
-            return;
-        }
-        let chunk = self.pool.get_mut(list.tail);
-        if chunk
-            .live()
-            .last()
-            .is_none_or(|last| (last.index, last.generation) != (index, generation))
-        {
-            return;
-        }
-        if chunk.len() > 1 {
-            chunk.end -= 1;
-        } else if list.is_one_chunk() {
-            self.levels[level]
-                .slot_mut(slot)
-                .unlink(&mut self.pool, NONE, list.tail);
-            self.vacate(level, slot);
-        } else {
-            return;
-        }
-        self.bury(1);
+    /// Drops all dead entries. O(entries).
+    pub(super) fn purge(&mut self, timers: &mut impl Timers) {
+        self.restart_sweep();
+        while {
+            self.sweep(timers);
+            self.sweep.is_some()
+        } {}
     }
 
     /// One step of a sweep, starting one if none is going on: looks at about a chunk of entries.
     #[cold]
-    pub(super) fn sweep(&mut self, timers: &impl Timers) {
+    pub(super) fn sweep(&mut self, timers: &mut impl Timers) {
         let mut sweep = *self.sweep.get_or_insert_with(|| {
             self.pool.watched = NONE;
             BEGIN
@@ -121,17 +95,25 @@ impl RawWheel {
                 Sweep::Front { before } => {
                     let place = before.min(self.front.heap_len());
                     let Some(place) = place.checked_sub(1) else {
+                        let dead = self.front.weed(|early| {
+                            let dead = !timers.stands(early.index, early.generation);
+                            if dead {
+                                timers.dropped(early.index, early.generation);
+                            }
+                            dead
+                        });
+                        self.bury(dead);
                         self.sweep = None;
                         self.trim();
                         return;
                     };
                     looked += 1;
                     sweep = Sweep::Front { before: place };
-                    if let Some(early) = self.front.at(place)
-                        && timers.deadline(early.index, early.generation).is_none()
+                    if let Some(&early) = self.front.at(place)
+                        && !timers.stands(early.index, early.generation)
                     {
                         self.front.remove(place);
-                        self.bury(1);
+                        self.drop_dead(early.index, early.generation, timers);
                         // Another entry is here now, perhaps one not looked at yet.
                         sweep = Sweep::Front { before: place + 1 };
                     }
@@ -143,7 +125,12 @@ impl RawWheel {
 
     /// Packs the chunk behind the watched one. Tells how many entries were looked at, and whether
     /// the slot has more chunks behind.
-    fn sweep_chunk(&mut self, level: usize, slot: usize, timers: &impl Timers) -> (usize, bool) {
+    fn sweep_chunk(
+        &mut self,
+        level: usize,
+        slot: usize,
+        timers: &mut impl Timers,
+    ) -> (usize, bool) {
         let before = self.pool.watched;
         let list = self.levels[level].slot_mut(slot);
         let id = if before == NONE {
@@ -158,11 +145,18 @@ impl RawWheel {
         let (begin, end) = (usize::from(chunk.begin), usize::from(chunk.end));
         let looked = end - begin;
         // No branch on what a look says: the looks' cache misses overlap.
-        let mut kept = 0;
+        let mut dead = [(0, 0); CHUNK];
+        let (mut kept, mut dropped) = (0, 0);
         for at in begin..end {
             let entry = chunk.entries[at];
+            let stands = timers.stands(entry.index, entry.generation);
             chunk.entries[kept] = entry;
-            kept += usize::from(timers.deadline(entry.index, entry.generation).is_some());
+            dead[dropped] = (entry.index, entry.generation);
+            kept += usize::from(stands);
+            dropped += usize::from(!stands);
+        }
+        for &(index, generation) in &dead[..dropped] {
+            timers.dropped(index, generation);
         }
         chunk.begin = 0;
         chunk.end = kept as u8;

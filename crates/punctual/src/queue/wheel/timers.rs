@@ -3,7 +3,9 @@
 #[cfg(doc)]
 use super::RawWheel;
 
-/// What a [`RawWheel`] asks the owner of the timers.
+use super::Place;
+
+/// What a [`RawWheel`] asks and tells the owner of the timers.
 ///
 /// An implementation should be a few instructions: it is asked once or twice in a timer's life.
 pub trait Timers {
@@ -19,10 +21,26 @@ pub trait Timers {
     /// [`insert`](RawWheel::insert) it and [`forget`](RawWheel::forget) the old one.
     fn deadline(&self, index: u32, generation: u32) -> Option<u64>;
 
+    /// Whether [`Timers::deadline`] would tell one: asked when nothing else matters.
+    fn stands(&self, index: u32, generation: u32) -> bool {
+        self.deadline(index, generation).is_some()
+    }
+
     /// The place of the timer's last arming among all armings; compared modulo 2^32.
     fn order(&self, index: u32) -> u32 {
         let _ = index;
         0
+    }
+
+    /// The timer's entry, which stands, lies elsewhere now. (Only those need to know who want to
+    /// [`reuse`](RawWheel::reuse) it.)
+    fn moved(&mut self, index: u32, generation: u32, place: Place) {
+        let _ = (index, generation, place);
+    }
+
+    /// A dead entry is out of the wheel.
+    fn dropped(&mut self, index: u32, generation: u32) {
+        let _ = (index, generation);
     }
 }
 

@@ -1,0 +1,200 @@
+//! The timers of a [`Wheel`](super::Wheel), and what is known of their entries.
+//!
+//! Beside each record stand two bytes, its *filing*: where its entry lies (ten bits), whether the
+//! record is free while the entry is still filed, and a five-bit tag that tells that entry from
+//! dead ones of the same record. Hence
+//!
+//! - a cancel leaves the entry where it is; who takes the record next, for a deadline after it or in
+//!   the same slot, takes the entry over, and nothing is filed. A program that arms and cancels
+//!   timeouts only touches their records;
+//! - a sweep looks at filings only, 32 of which share a cache line.
+//!
+//! A tag comes round after 32 filings of one record. Each of them lies in a slot before the last
+//! one (else it would have been taken over), so few dead entries ever stand again by that; one
+//! that does is one more entry of a living timer: whichever comes first fires it.
+
+use super::place::Place;
+use super::timers::Timers;
+use crate::queue::slab::{Slab, Tenant};
+use alloc::vec::Vec;
+use core::mem::size_of;
+use core::num::NonZeroU32;
+
+/// A living timer. The arming order is never 0, which is how a free record is told.
+#[derive(Debug)]
+pub(in crate::queue) struct Timer<T> {
+    pub(in crate::queue) deadline: u64,
+    pub(in crate::queue) stamp: u32,
+    pub(in crate::queue) order: NonZeroU32,
+    pub(in crate::queue) value: T,
+}
+
+const _: () = assert!(Slab::<Timer<u64>>::RECORD == 24);
+
+impl<T> Tenant for Timer<T> {
+    #[inline]
+    fn stamp(&self) -> u32 {
+        self.stamp
+    }
+}
+
+const FREE: u16 = 1 << 10;
+const TAG: u32 = 11;
+
+#[derive(Clone, Copy, Debug)]
+struct Filing(u16);
+
+impl Filing {
+    const NEW: Filing = Filing(Place::NOWHERE.to_bits());
+
+    #[inline]
+    fn tag(self) -> u32 {
+        u32::from(self.0 >> TAG)
+    }
+
+    #[inline]
+    fn place(self) -> Place {
+        Place::from_bits(self.0)
+    }
+
+    #[inline]
+    fn set_place(&mut self, place: Place) {
+        self.0 = self.0 & !Place::NOWHERE.to_bits() | place.to_bits();
+    }
+
+    /// Nowhere, with the tag of the next filing.
+    #[inline]
+    fn next(self) -> Filing {
+        Filing((self.0 >> TAG).wrapping_add(1) << TAG | Place::NOWHERE.to_bits())
+    }
+}
+
+/// The records and their filings.
+#[derive(Debug)]
+pub(super) struct Records<T> {
+    pub(super) slab: Slab<Timer<T>>,
+    /// By index; of some records at the end there may be none yet.
+    filings: Vec<Filing>,
+}
+
+impl<T> Records<T> {
+    pub(super) const fn new() -> Self {
+        Records {
+            slab: Slab::new(),
+            filings: Vec::new(),
+        }
+    }
+
+    /// Of timers that come from another queue: nothing is filed yet.
+    pub(super) fn unfiled(slab: Slab<Timer<T>>) -> Self {
+        Records {
+            slab,
+            filings: Vec::new(),
+        }
+    }
+
+    /// Where the entry of a record lies, if it has one, and the tag it carries.
+    #[inline]
+    pub(super) fn filed(&mut self, index: u32) -> (Place, u32) {
+        let filing = self
+            .filings
+            .get(index as usize)
+            .map_or(Filing::NEW, |&filing| filing);
+        (filing.place(), filing.tag())
+    }
+
+    /// The tag of the entry that is going to be filed for a record: those before are dead.
+    #[inline]
+    pub(super) fn refile(&mut self, index: u32) -> u32 {
+        let at = index as usize;
+        if at >= self.filings.len() {
+            self.filings.resize(at + 1, Filing::NEW);
+        }
+        let filing = &mut self.filings[at];
+        *filing = filing.next();
+        filing.tag()
+    }
+
+    /// Where that entry lies, then.
+    #[inline]
+    pub(super) fn set_place(&mut self, index: u32, place: Place) {
+        if let Some(filing) = self.filings.get_mut(index as usize) {
+            filing.set_place(place);
+        }
+    }
+
+    /// The record is free, its entry filed.
+    #[inline]
+    pub(super) fn leave(&mut self, index: u32) {
+        if let Some(filing) = self.filings.get_mut(index as usize) {
+            filing.0 |= FREE;
+        }
+    }
+
+    /// The record has a tenant again, for whom the entry stands.
+    #[inline]
+    pub(super) fn take_over(&mut self, index: u32) {
+        if let Some(filing) = self.filings.get_mut(index as usize) {
+            filing.0 &= !FREE;
+        }
+    }
+
+    /// No entries are filed any more, and some records may be gone. O(records).
+    pub(super) fn forget_filings(&mut self) {
+        self.filings.truncate(self.slab.records());
+        self.filings.iter_mut().for_each(|filing| {
+            filing.0 &= !FREE;
+            filing.set_place(Place::NOWHERE);
+        });
+        self.filings.shrink_to_fit();
+    }
+
+    /// Records at the end are gone, and no entries of theirs are filed.
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.slab.shrink_to_fit();
+        self.filings.truncate(self.slab.records());
+        self.filings.shrink_to_fit();
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.slab.memory() + self.filings.capacity() * size_of::<Filing>()
+    }
+}
+
+impl<T> Timers for Records<T> {
+    const ORDERED: bool = true;
+
+    #[inline]
+    fn deadline(&self, index: u32, generation: u32) -> Option<u64> {
+        if self.filings.get(index as usize)?.tag() != generation {
+            return None;
+        }
+        self.slab.at(index).map(|timer| timer.deadline)
+    }
+
+    #[inline]
+    fn stands(&self, index: u32, generation: u32) -> bool {
+        self.filings.get(index as usize).is_some_and(|filing| {
+            u32::from(filing.0 >> TAG << 1 | filing.0 >> 10 & 1) == generation << 1
+        })
+    }
+
+    #[inline]
+    fn order(&self, index: u32) -> u32 {
+        self.slab.at(index).map_or(0, |timer| timer.order.get())
+    }
+
+    #[inline]
+    fn moved(&mut self, index: u32, _: u32, place: Place) {
+        self.set_place(index, place);
+    }
+
+    #[inline]
+    fn dropped(&mut self, index: u32, generation: u32) {
+        if let Some(filing) = self.filings.get_mut(index as usize)
+            && filing.tag() == generation
+        {
+            filing.set_place(Place::NOWHERE);
+        }
+    }
+}
