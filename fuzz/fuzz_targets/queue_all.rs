@@ -33,4 +33,6 @@ queues! {
     Adaptive<u64>,
 }
 
-fuzz_target!(|ops: Vec<Op>| run_all(&ops));
+fuzz_target!(|ops: Vec<Op>| {
+    run_all(&ops);
+});

@@ -107,12 +107,16 @@ fn storm() -> impl Strategy<Value = Vec<Op>> {
         1 => span().prop_map(Op::Advance),
     ];
     let crowd = prop::collection::vec((10u8..60, when()), 1..4);
-    (crowd, prop::collection::vec(step, 100..400)).prop_map(|(crowd, steps)| {
-        let crowd = crowd
-            .into_iter()
-            .map(|(count, when)| Op::Burst(count, when));
-        crowd.chain(steps).collect()
-    })
+    (
+        crowd,
+        prop::collection::vec(step, sized(100, 5)..sized(400, 20)),
+    )
+        .prop_map(|(crowd, steps)| {
+            let crowd = crowd
+                .into_iter()
+                .map(|(count, when)| Op::Burst(count, when));
+            crowd.chain(steps).collect()
+        })
 }
 
 /// Few ticks, many timers on each, and those at the end of time.
@@ -132,7 +136,7 @@ fn ties() -> impl Strategy<Value = Vec<Op>> {
         1 => Just(Op::StepBack(Span { mantissa: 2, exponent: 0 })),
         2 => Just(Op::NextDeadline),
     ];
-    prop::collection::vec(step, 50..300)
+    prop::collection::vec(step, sized(50, 5)..sized(300, 20))
 }
 
 /// A clock that goes back as often as forward.
@@ -148,7 +152,7 @@ fn unsteady() -> impl Strategy<Value = Vec<Op>> {
         2 => (0u8..30).prop_map(Op::PollOnce),
         1 => Just(Op::Clear),
     ];
-    prop::collection::vec(step, 50..200)
+    prop::collection::vec(step, sized(50, 5)..sized(200, 20))
 }
 
 /// Crowds that come and go, with quiet times between them in which an adaptive queue goes back.
@@ -166,7 +170,7 @@ fn tides() -> impl Strategy<Value = Vec<Op>> {
         prop::collection::vec((any::<u8>(), when()), 1..3),
         ops(0..60),
         0u8..12,
-        prop::collection::vec(quiet, 0..400),
+        prop::collection::vec(quiet, 0..sized(400, 10)),
     );
     prop::collection::vec(tide, 1..4).prop_map(|tides| {
         let mut ops = Vec::new();
