@@ -1,7 +1,11 @@
 //! The driver: one task per runtime, which sleeps until the earliest deadline and fires what is due.
 //!
 //! It sleeps on a tokio timer, the only one there is. So a connection that puts its timer off
-//! touches one record of the queue and nothing of tokio's, and no thread is woken but by tokio.
+//! touches one record of the queue and nothing of tokio's, and a connection that needs the driver
+//! earlier sets that timer itself: the driver runs only when time has come.
+//!
+//! A thread of its own would fire to the microsecond rather than to the millisecond. But it wakes
+//! the thread of the connections for every timer, through the kernel; the README has the figures.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,25 +17,46 @@ use parking_lot::Mutex;
 use punctual::{Epoch, TickScale};
 use tokio::time::{Sleep, sleep_until};
 
-use crate::schedule::{BATCH, Next, Schedule};
+use crate::schedule::{BATCH, Hurry, Next, Schedule};
 
 /// Batches fired before other tasks have their turn.
 const BATCHES_PER_POLL: usize = 16;
+
+/// How long the driver sleeps if nothing is due for longer.
+const SLEEP_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// What the runtime, its timers and its driver share. The driver ends when the others are gone.
 #[derive(Debug)]
 pub(crate) struct Shared {
     epoch: Epoch,
-    pub(crate) schedule: Mutex<Schedule>,
+    pub(crate) timers: Mutex<Timers>,
     /// For metering the driver.
     meter: Option<quanta::Clock>,
 }
 
+/// What the lock is for.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    pub(crate) schedule: Schedule,
+    /// What the driver sleeps on. It holds the driver's waker while the driver sleeps.
+    sleep: Pin<Box<Sleep>>,
+    /// The driver, to be woken for good.
+    driver: Option<Waker>,
+}
+
 impl Shared {
+    /// # Panics
+    ///
+    /// Outside a tokio runtime that has its timers enabled.
     pub(crate) fn new(metered: bool) -> Self {
+        let now = now();
         Shared {
-            epoch: Epoch::new(now(), TickScale::MICROSECOND),
-            schedule: Mutex::default(),
+            epoch: Epoch::new(now, TickScale::MICROSECOND),
+            timers: Mutex::new(Timers {
+                schedule: Schedule::default(),
+                sleep: Box::pin(sleep_until(now.into())),
+                driver: None,
+            }),
             meter: metered.then(quanta::Clock::new),
         }
     }
@@ -43,9 +68,21 @@ impl Shared {
     }
 }
 
+impl Timers {
+    /// Lets the driver sleep less. It need not run for that.
+    #[inline]
+    pub(crate) fn hurry(&mut self, hurry: Hurry, shared: &Shared) {
+        if let Hurry(Some(tick)) = hurry
+            && let Some(instant) = shared.epoch.instant(tick)
+        {
+            self.sleep.as_mut().reset(instant.into());
+        }
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
-        if let Some(driver) = self.schedule.get_mut().take_driver() {
+        if let Some(driver) = self.timers.get_mut().driver.take() {
             driver.wake();
         }
     }
@@ -59,58 +96,47 @@ fn now() -> Instant {
 #[derive(Debug)]
 pub(crate) struct Driver {
     shared: Weak<Shared>,
-    sleep: Pin<Box<Sleep>>,
-    /// The tick that `sleep` is set to.
-    set_to: Option<u64>,
     /// Wakers of a batch; kept for its allocation.
     due: Vec<Waker>,
 }
 
 impl Driver {
-    /// # Panics
-    ///
-    /// Outside a tokio runtime that has its timers enabled.
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         Driver {
             shared: Arc::downgrade(shared),
-            sleep: Box::pin(sleep_until(tokio::time::Instant::now())),
-            set_to: None,
             due: Vec::with_capacity(BATCH),
         }
     }
 
     fn drive(&mut self, shared: &Shared, cx: &mut Context<'_>) {
         for _ in 0..BATCHES_PER_POLL {
-            let tick = shared.epoch.reading(now());
-            let mut schedule = shared.schedule.lock();
-            let next = schedule.turn(tick, &mut self.due);
-            let replaced = schedule.call(cx.waker());
-            drop(schedule);
+            let now = now();
+            let mut timers = shared.timers.lock();
+            let sleeps = match timers
+                .schedule
+                .turn(shared.epoch.reading(now), &mut self.due)
+            {
+                Next::Turn => false,
+                Next::SleepUntil(tick) => {
+                    let longest = now + SLEEP_MAX;
+                    let due = shared.epoch.instant(tick);
+                    let until = due.map_or(longest, |instant| instant.min(longest));
+                    timers.sleep.as_mut().reset(until.into());
+                    timers.sleep.as_mut().poll(cx).is_pending()
+                }
+            };
+            let replaced = match &timers.driver {
+                Some(driver) if driver.will_wake(cx.waker()) => None,
+                _ => timers.driver.replace(cx.waker().clone()),
+            };
+            drop(timers);
             drop(replaced);
             self.due.drain(..).for_each(Waker::wake);
-            let pending = match next {
-                Next::Turn => false,
-                Next::Sleep => true,
-                // Beyond what `Instant` can say there is nothing to sleep for.
-                Next::SleepUntil(tick) => shared
-                    .epoch
-                    .instant(tick)
-                    .is_none_or(|instant| self.sleeps(tick, instant, cx)),
-            };
-            if pending {
+            if sleeps {
                 return;
             }
         }
         cx.waker().wake_by_ref();
-    }
-
-    /// Sleeps; false if it is time already.
-    fn sleeps(&mut self, tick: u64, instant: Instant, cx: &mut Context<'_>) -> bool {
-        if self.set_to != Some(tick) {
-            self.sleep.as_mut().reset(instant.into());
-            self.set_to = Some(tick);
-        }
-        self.sleep.as_mut().poll(cx).is_pending()
     }
 }
 
@@ -128,7 +154,7 @@ impl Future for Driver {
         let begun = clock.raw();
         self.drive(&shared, cx);
         let nanos = clock.delta_as_nanos(begun, clock.raw());
-        shared.schedule.lock().stats.driver_time += Duration::from_nanos(nanos);
+        shared.timers.lock().schedule.stats.driver_time += Duration::from_nanos(nanos);
         Poll::Pending
     }
 }

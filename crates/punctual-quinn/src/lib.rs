@@ -2,16 +2,18 @@
 //!
 //! # Ground rules
 //!
-//! Timers are records in one queue under one lock, in ticks of a microsecond. Who may touch what:
+//! Timers are records in one queue under one lock, in ticks of a microsecond. Who touches what,
+//! all under the lock:
 //!
-//! | who | touches | under |
-//! |---|---|---|
-//! | a timer's `reset` and drop | its record | the lock, for a few writes |
-//! | a timer's `poll` | its `fired` flag; its record, if another task polls than before | nothing; the lock |
-//! | the driver | due records, and the tokio timer that it sleeps on | the lock, for at most 64 of them; nothing |
+//! | who | touches |
+//! |---|---|
+//! | a timer's `reset` | its record; the tokio timer, if the driver would sleep for too long |
+//! | a timer's `poll` | its record, and writes only if another task polls than before |
+//! | a timer's drop | its record |
+//! | the driver | at most 64 due records, then the tokio timer; other threads have their turn between two batches |
 //!
-//! - The driver is woken if a deadline comes before the one it sleeps for, and for nothing else.
-//! - Wakers are woken and dropped when the lock is free.
+//! - The driver runs when the tokio timer fires, and for nothing else.
+//! - Wakers are woken and dropped when the lock is free: both may drop timers.
 //! - Deadlines are rounded up to a tick and the clock down, so nothing fires early. A stale
 //!   wake-up, of a task or of the driver, costs one look.
 //! - Only the driver reads a clock: tokio's, so that a test can stop it and jump.
@@ -122,7 +124,7 @@ impl PunctualRuntime {
     /// # }
     /// ```
     pub fn stats(&self) -> Stats {
-        self.shared.schedule.lock().stats
+        self.shared.timers.lock().schedule.stats
     }
 }
 

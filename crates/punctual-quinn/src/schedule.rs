@@ -22,10 +22,8 @@ pub(crate) const BATCH: usize = 64;
 pub(crate) enum Next {
     /// There may be more to fire now.
     Turn,
-    /// Nothing is due before this tick.
+    /// Nothing is due before this tick; ever, if it is `u64::MAX`.
     SleepUntil(u64),
-    /// No timer is armed.
-    Sleep,
 }
 
 /// Whether a timer has fired.
@@ -38,28 +36,17 @@ pub(crate) enum Asked {
     },
 }
 
-/// The driver, if it sleeps for too long.
+/// The tick until which the driver is to sleep, if it sleeps for too long.
 #[must_use = "the driver would oversleep"]
-#[derive(Debug)]
-pub(crate) struct Hurry(Option<Waker>);
-
-impl Hurry {
-    #[inline]
-    pub(crate) fn wake(self) {
-        if let Some(driver) = self.0 {
-            driver.wake();
-        }
-    }
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hurry(pub(crate) Option<u64>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     queue: Queue,
-    /// The driver looks at the queue at this tick or before. 0 while it is awake or on its way:
-    /// it looks once more before it sleeps. `u64::MAX` while it sleeps for good.
+    /// The driver looks at the queue at this tick or before: when it wakes. 0 while it is awake
+    /// and looks once more before it sleeps.
     wakeup: u64,
-    /// Woken for a deadline before `wakeup`. Taken by whoever wakes it.
-    driver: Option<Waker>,
     pub(crate) stats: Stats,
 }
 
@@ -106,7 +93,6 @@ impl Schedule {
 
     /// Fires what is due at `now`, at most [`BATCH`] timers, and puts whom to wake into `due`.
     pub(crate) fn turn(&mut self, now: u64, due: &mut Vec<Waker>) -> Next {
-        let called = self.wakeup == 0;
         let mut fires = 0;
         while fires < BATCH
             && let Some(expired) = self.queue.pop_due(now)
@@ -116,27 +102,13 @@ impl Schedule {
         }
         self.stats.turns += 1;
         self.stats.fires += fires as u64;
-        self.stats.spurious += u64::from(fires == 0 && !called);
+        self.stats.spurious += u64::from(fires == 0);
         if fires == BATCH {
             self.wakeup = 0;
             return Next::Turn;
         }
-        let next = self.queue.next_deadline();
-        self.wakeup = next.unwrap_or(u64::MAX);
-        next.map_or(Next::Sleep, Next::SleepUntil)
-    }
-
-    /// Whom to wake if a deadline comes before the next turn. Gives what it replaces.
-    pub(crate) fn call(&mut self, driver: &Waker) -> Option<Waker> {
-        match &self.driver {
-            Some(known) if known.will_wake(driver) => None,
-            _ => self.driver.replace(driver.clone()),
-        }
-    }
-
-    /// The driver, to be woken for good.
-    pub(crate) fn take_driver(&mut self) -> Option<Waker> {
-        self.driver.take()
+        self.wakeup = self.queue.next_deadline().unwrap_or(u64::MAX);
+        Next::SleepUntil(self.wakeup)
     }
 
     #[inline]
@@ -144,9 +116,9 @@ impl Schedule {
         if deadline >= self.wakeup {
             return Hurry(None);
         }
-        self.wakeup = 0;
-        self.stats.driver_wakes += 1;
-        Hurry(self.driver.take())
+        self.wakeup = deadline;
+        self.stats.hurries += 1;
+        Hurry(Some(deadline))
     }
 }
 
@@ -176,45 +148,37 @@ mod tests {
         }
     }
 
-    /// A schedule whose driver sleeps when it may, as the real one does.
+    /// A schedule whose driver sleeps as long as it may, as the real one does.
     #[derive(Default)]
     struct Driven {
         schedule: Schedule,
-        bell: Arc<Bell>,
-        /// When it wakes by itself.
-        asleep_until: Option<u64>,
+        wakes_at: u64,
     }
 
     impl Driven {
         fn turn(&mut self, now: u64) {
-            let driver = Waker::from(self.bell.clone());
             let mut due = Vec::new();
             loop {
                 let next = self.schedule.turn(now, &mut due);
-                drop(self.schedule.call(&driver));
                 due.drain(..).for_each(Waker::wake);
-                self.asleep_until = match next {
-                    Next::Turn => continue,
-                    Next::SleepUntil(tick) => Some(tick),
-                    Next::Sleep => None,
-                };
-                return;
+                if let Next::SleepUntil(tick) = next {
+                    self.wakes_at = tick;
+                    return;
+                }
             }
         }
 
         /// Jumps to `now`, looking whenever the driver would have.
         fn jump(&mut self, now: u64) {
-            while let Some(tick) = self.asleep_until.filter(|&tick| tick <= now) {
-                self.turn(tick);
+            while self.wakes_at <= now {
+                self.turn(self.wakes_at);
             }
         }
 
-        /// Has the driver look if it was woken.
-        fn answer(&mut self, hurry: Hurry, now: u64) {
-            let before = self.bell.rung();
-            hurry.wake();
-            if self.bell.rung() > before {
-                self.turn(now);
+        fn hurry(&mut self, hurry: Hurry) {
+            if let Hurry(Some(tick)) = hurry {
+                assert!(tick < self.wakes_at);
+                self.wakes_at = tick;
             }
         }
     }
@@ -272,7 +236,8 @@ mod tests {
                         timers.push(Modelled { key, deadline, bell: Arc::default() });
                         let timer = timers.last().unwrap();
                         prop_assert!(pending(&mut driven.schedule, key, &timer.bell));
-                        driven.answer(hurry, now);
+                        driven.hurry(hurry);
+                        driven.jump(now);
                     }
                     Step::Rearm { timer, delay } if !timers.is_empty() => {
                         let at = timer % timers.len();
@@ -281,7 +246,8 @@ mod tests {
                         timer.bell = Arc::default();
                         let hurry = driven.schedule.rearm(&mut timer.key, timer.deadline);
                         prop_assert!(pending(&mut driven.schedule, timer.key, &timer.bell));
-                        driven.answer(hurry, now);
+                        driven.hurry(hurry);
+                        driven.jump(now);
                     }
                     Step::Drop { timer } if !timers.is_empty() => {
                         let timer = timers.swap_remove(timer % timers.len());
@@ -309,29 +275,22 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_is_woken_for_an_earlier_deadline_only() {
-        let mut driven = Driven::default();
-        let (mut key, hurry) = driven.schedule.arm(1_000);
-        hurry.wake();
-        assert_eq!(
-            driven.bell.rung(),
-            0,
-            "it has yet to look for the first time"
-        );
-        driven.turn(0);
-        assert_eq!(driven.asleep_until, Some(1_000));
+    fn the_driver_hurries_for_an_earlier_deadline_only() {
+        let mut schedule = Schedule::default();
+        let (mut key, hurry) = schedule.arm(1_000);
+        assert_eq!(hurry, Hurry(None), "it has yet to look for the first time");
+        let mut due = Vec::new();
+        assert_eq!(schedule.turn(0, &mut due), Next::SleepUntil(1_000));
 
-        driven.schedule.rearm(&mut key, 2_000).wake();
-        assert_eq!(driven.bell.rung(), 0, "it looks before, in vain");
-        driven.schedule.rearm(&mut key, 1_000).wake();
-        assert_eq!(driven.bell.rung(), 0);
-        driven.schedule.rearm(&mut key, 999).wake();
-        assert_eq!(driven.bell.rung(), 1);
-        driven.schedule.rearm(&mut key, 5).wake();
-        assert_eq!(driven.bell.rung(), 1, "it is on its way already");
-        driven.turn(0);
-        assert_eq!(driven.asleep_until, Some(5));
-        assert_eq!(driven.schedule.stats.driver_wakes, 1);
+        let mut rearm = |deadline| schedule.rearm(&mut key, deadline);
+        assert_eq!(rearm(2_000), Hurry(None), "it looks before, in vain");
+        assert_eq!(rearm(1_000), Hurry(None));
+        assert_eq!(rearm(999), Hurry(Some(999)));
+        assert_eq!(rearm(999), Hurry(None));
+        assert_eq!(rearm(5), Hurry(Some(5)));
+        assert_eq!(schedule.turn(4, &mut due), Next::SleepUntil(5));
+        assert_eq!(schedule.turn(5, &mut due), Next::SleepUntil(u64::MAX));
+        assert_eq!(schedule.stats.hurries, 2);
     }
 
     #[test]
@@ -339,12 +298,13 @@ mod tests {
         let mut driven = Driven::default();
         let (mut key, _) = driven.schedule.arm(10);
         driven.turn(0);
+        let before = driven.schedule.stats;
         for later in 11..1_000 {
-            driven.schedule.rearm(&mut key, later).wake();
+            assert_eq!(driven.schedule.rearm(&mut key, later), Hurry(None));
         }
         driven.jump(998);
-        let stats = driven.schedule.stats;
-        assert_eq!((stats.turns, stats.spurious, stats.fires), (2, 1, 0));
+        let stats = driven.schedule.stats.since(before);
+        assert_eq!((stats.turns, stats.spurious, stats.fires), (1, 1, 0));
         driven.jump(999);
         assert_eq!(driven.schedule.stats.fires, 1);
     }
@@ -360,7 +320,7 @@ mod tests {
         let mut due = Vec::new();
         assert_eq!(schedule.turn(7, &mut due), Next::Turn);
         assert_eq!(due.len(), BATCH);
-        assert_eq!(schedule.turn(7, &mut due), Next::Sleep);
+        assert_eq!(schedule.turn(7, &mut due), Next::SleepUntil(u64::MAX));
         assert_eq!(due.len(), BATCH + 1);
         assert_eq!(
             bell.rung(),

@@ -31,11 +31,11 @@ pub struct Stats {
     pub disarms: u64,
     /// Timers that fell due.
     pub fires: u64,
-    /// Times the driver was woken for a deadline before the one it slept for.
-    pub driver_wakes: u64,
+    /// Deadlines before the one that the driver slept for, so that it had to sleep less.
+    pub hurries: u64,
     /// Times the driver looked for due timers.
     pub turns: u64,
-    /// Turns at a deadline that had been put off meanwhile, so that nothing fired.
+    /// Turns in vain: the deadline that the driver slept for was put off or dropped meanwhile.
     pub spurious: u64,
     /// Time spent in the driver, waking tasks included; zero unless the runtime was made by
     /// [`metered`](crate::PunctualRuntime::metered).
@@ -65,7 +65,7 @@ impl Stats {
             rearms: self.rearms.saturating_sub(earlier.rearms),
             disarms: self.disarms.saturating_sub(earlier.disarms),
             fires: self.fires.saturating_sub(earlier.fires),
-            driver_wakes: self.driver_wakes.saturating_sub(earlier.driver_wakes),
+            hurries: self.hurries.saturating_sub(earlier.hurries),
             turns: self.turns.saturating_sub(earlier.turns),
             spurious: self.spurious.saturating_sub(earlier.spurious),
             driver_time: self.driver_time.saturating_sub(earlier.driver_time),

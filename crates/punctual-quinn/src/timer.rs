@@ -21,8 +21,10 @@ pub(crate) struct Timer {
 impl Timer {
     pub(crate) fn new(shared: Arc<Shared>, deadline: Instant) -> Self {
         let tick = shared.tick(deadline);
-        let (key, driver) = shared.schedule.lock().arm(tick);
-        driver.wake();
+        let mut timers = shared.timers.lock();
+        let (key, hurry) = timers.schedule.arm(tick);
+        timers.hurry(hurry, &shared);
+        drop(timers);
         Timer { shared, key }
     }
 }
@@ -31,12 +33,13 @@ impl AsyncTimer for Timer {
     fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         let timer = &mut *self;
         let tick = timer.shared.tick(deadline);
-        let driver = timer.shared.schedule.lock().rearm(&mut timer.key, tick);
-        driver.wake();
+        let mut timers = timer.shared.timers.lock();
+        let hurry = timers.schedule.rearm(&mut timer.key, tick);
+        timers.hurry(hurry, &timer.shared);
     }
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let asked = self.shared.schedule.lock().ask(self.key, cx.waker());
+        let asked = self.shared.timers.lock().schedule.ask(self.key, cx.waker());
         match asked {
             Asked::Fired => Poll::Ready(()),
             Asked::Armed { replaced } => {
@@ -49,7 +52,7 @@ impl AsyncTimer for Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let waker = self.shared.schedule.lock().disarm(self.key);
+        let waker = self.shared.timers.lock().schedule.disarm(self.key);
         drop(waker);
     }
 }

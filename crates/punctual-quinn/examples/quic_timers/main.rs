@@ -19,10 +19,11 @@ use crate::metered::Meter;
 /// Server and clients share one thread. Each round runs the whole job once with either: connect, transfer,
 /// requests one after the other on every connection, and idling with keep-alives. Medians over the rounds.
 ///
-/// "in timer calls" is the time within quinn's calls to make, reset, poll and drop timers, measured by the
-/// same wrapper around both. "driver" is the task that fires Punctual's timers, waking tasks included.
+/// "calls ms" is the time within quinn's calls to make, reset, poll and drop timers, measured by the
+/// same wrapper around both. "driver ms" is the task that fires Punctual's timers, waking tasks included.
 /// tokio fires its own within the parking of its thread, where it cannot be measured apart, so tokio's share
-/// is a lower bound; "CPU" is that of the whole process and leaves nothing out.
+/// is a lower bound. "CPU" is that of the whole process and leaves nothing out, and share.py beside this
+/// program finds the share of either by sampling stacks.
 #[derive(Debug, Parser)]
 struct Options {
     /// How many connections: one table for each
@@ -49,7 +50,7 @@ struct Options {
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     keep_alive_ms: u32,
 
-    /// Run one of the two only: for profilers
+    /// Run one of the two only, without a table: for profilers
     #[arg(long)]
     only: Option<Timers>,
 
@@ -97,7 +98,9 @@ fn main() -> Result<(), Failure> {
                 }
             }
         }
-        report(&job, &tokio, &punctual);
+        if options.only.is_none() {
+            report(&job, &tokio, &punctual);
+        }
     }
     Ok(())
 }
@@ -108,7 +111,7 @@ fn report(job: &Job, tokio: &[Outcome], punctual: &[Outcome]) {
         "\n{} connection{}, medians of {} rounds",
         job.connections,
         if job.connections == 1 { "" } else { "s" },
-        tokio.len().max(punctual.len()),
+        tokio.len(),
     );
     println!(
         "{:10} {:9} {:>9} {:>14} {:>9} {:>11} {:>8} {:>9} {:>9} {:>8}",
@@ -141,7 +144,6 @@ fn report(job: &Job, tokio: &[Outcome], punctual: &[Outcome]) {
         ("idle", |outcome| &outcome.idle, 0.0, ""),
     ];
     for (name, part, amount, unit) in parts {
-        let mut cpu = [0.0; 2];
         for (at, (timers, outcomes)) in [("tokio", tokio), ("punctual", punctual)]
             .into_iter()
             .enumerate()
@@ -150,7 +152,7 @@ fn report(job: &Job, tokio: &[Outcome], punctual: &[Outcome]) {
                 median(outcomes.iter().map(|outcome| measure(part(outcome))))
             };
             let wall = median(|spent| ms(spent.wall));
-            cpu[at] = median(|spent| ms(spent.cpu));
+            let cpu = median(|spent| ms(spent.cpu));
             let calls = median(|spent| spent.calls as f64);
             let calls_ms = median(|spent| ms(spent.calls_time));
             let driver_ms = median(|spent| spent.stats.map_or(0.0, |stats| ms(stats.driver_time)));
@@ -161,14 +163,14 @@ fn report(job: &Job, tokio: &[Outcome], punctual: &[Outcome]) {
             println!(
                 "{:10} {timers:9} {wall:9.1} {rate:>14} {:9.1} {calls:11.0} {:8.1} {calls_ms:9.2} {:>9} {:7.2}%",
                 if at == 0 { name } else { "" },
-                cpu[at],
+                cpu,
                 calls_ms * 1e6 / calls.max(1.0),
                 if at == 0 {
                     "?".into()
                 } else {
                     format!("{driver_ms:.2}")
                 },
-                (calls_ms + driver_ms) / cpu[at] * 100.0,
+                (calls_ms + driver_ms) / cpu * 100.0,
             );
         }
         let stats = |field: fn(&Stats) -> u64| {
@@ -180,13 +182,19 @@ fn report(job: &Job, tokio: &[Outcome], punctual: &[Outcome]) {
             }))
         };
         println!(
-            "{:10} CPU {:.3} of tokio's; arms {}, re-arms {}, fires {}, driver woken {}, turns {} ({} in vain)",
+            "{:10} CPU {:.3} of tokio's; arms {}, re-arms {}, fires {}, hurries {}, turns {} ({} in vain)",
             "",
-            cpu[1] / cpu[0],
+            // Round by round, as they ran side by side.
+            median(
+                tokio
+                    .iter()
+                    .zip(punctual)
+                    .map(|pair| ms(part(pair.1).cpu) / ms(part(pair.0).cpu))
+            ),
             stats(|stats| stats.arms),
             stats(|stats| stats.rearms),
             stats(|stats| stats.fires),
-            stats(|stats| stats.driver_wakes),
+            stats(|stats| stats.hurries),
             stats(|stats| stats.turns),
             stats(|stats| stats.spurious),
         );
