@@ -21,6 +21,23 @@ pub struct Pace {
     pub patience: Duration,
 }
 
+/// How long a round has taken, in CPU time: a machine that is busy with other things is no reason to
+/// give up.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(f64);
+
+impl Stopwatch {
+    /// From now on.
+    pub fn start() -> Self {
+        Stopwatch(cpu_nanos())
+    }
+
+    /// The CPU time since the start.
+    pub fn elapsed(self) -> Duration {
+        Duration::from_nanos((cpu_nanos() - self.0) as u64)
+    }
+}
+
 /// What a batch took.
 #[derive(Clone, Copy, Debug)]
 pub struct Took {

@@ -129,6 +129,7 @@ impl Plot {
             .y_desc(self.y_axis.as_str())
             .x_labels(self.names.len().max(10))
             .x_label_formatter(&|x| self.place_name(*x))
+            .y_labels(24)
             .y_label_formatter(&|y| tick(*y))
             .light_line_style(RGBColor(242, 242, 242))
             .bold_line_style(RGBColor(222, 222, 222))
@@ -197,7 +198,8 @@ impl Plot {
     fn style(&self, at: usize) -> ShapeStyle {
         let colour = COLOURS[self.place(at) % COLOURS.len()];
         match self.curves[at].role {
-            Role::Ours => colour.stroke_width(3),
+            // The first two are those that users get who do not look further.
+            Role::Ours => colour.stroke_width(if self.place(at) < 2 { 3 } else { 2 }),
             Role::Peer => colour.mix(0.85).stroke_width(1),
             Role::Floor => BLACK.mix(0.5).stroke_width(1),
         }

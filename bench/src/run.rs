@@ -1,11 +1,11 @@
 //! The rounds: in each, every contender has its turn with the same random stream, in an order that
 //! rotates, so that whatever disturbs the machine for a while disturbs all of them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::clock::Pace;
+use crate::clock::{Pace, Stopwatch};
 use crate::contender::Role;
 use crate::csv::Csv;
 use crate::error::Result;
@@ -43,9 +43,9 @@ impl Plan {
             // Nothing is timed, and nothing varies but the random numbers.
             _ if workload == Workload::Memory => 1,
             _ if self.quick => 3,
-            ..10_000 => 9,
-            ..200_000 => 7,
-            ..2_000_000 => 5,
+            0..10_000 => 9,
+            10_000..200_000 => 7,
+            200_000..2_000_000 => 5,
             _ => 3,
         })
     }
@@ -137,7 +137,7 @@ fn run_cell(
                 entry.name
             ));
             let mut random = Random::new(plan.seed ^ (round as u64) << 32 ^ size as u64);
-            let start = Instant::now();
+            let start = Stopwatch::start();
             let outcome = (entry.round)(workload, size, &mut random, &pace);
             let slow = start.elapsed() > pace.patience;
             match outcome {
@@ -163,7 +163,10 @@ fn run_cell(
                             workload,
                             size,
                             at,
-                            &format!("a round took {seconds} s: {} counted", round.max(1)),
+                            &format!(
+                                "a round took {seconds} s of CPU time: {} counted",
+                                round.max(1)
+                            ),
                         );
                     }
                 }

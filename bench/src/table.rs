@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(count(100_000), "100k");
         assert_eq!(count(10_000_000), "10M");
         assert_eq!(count(1), "1");
-        assert_eq!(number(3.14159), "3.14");
+        assert_eq!(number(6.54321), "6.54");
         assert_eq!(number(314.15), "314.1");
         assert_eq!(number(3_141.5), "3,142");
     }

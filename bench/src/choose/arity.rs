@@ -2,13 +2,12 @@
 
 use punctual::Heap;
 
-use super::{Point, Scale, Shown, Study, value};
+use super::{Measured, Point, Scale, Shown, Study, value};
 use crate::clock::Pace;
 use crate::field::Entry;
 use crate::figure::{Figure, GaveUp, Sample};
 use crate::ours::{Ours, Queue};
 use crate::random::Random;
-use crate::spread::Spread;
 use crate::table::count;
 use crate::workload::Workload;
 
@@ -95,7 +94,7 @@ pub fn study(quick: bool) -> Study {
 }
 
 /// The best arity of each figure and number of timers.
-fn says(measured: &[Vec<Vec<Option<Spread>>>], study: &Study) -> Vec<String> {
+fn says(measured: &Measured, study: &Study) -> Vec<String> {
     let mut lines = Vec::new();
     for (shown, series) in study.shown.iter().zip(measured) {
         let best = series

@@ -43,6 +43,9 @@ struct Point {
 /// Measures one series at one point: one value for each figure, `None` where there is none.
 type Measure = Box<dyn Fn(usize, usize, &mut Random, &Pace) -> Result<Vec<Option<f64>>, GaveUp>>;
 
+/// By figure, series and point.
+type Measured = [Vec<Vec<Option<Spread>>>];
+
 /// A question.
 struct Study {
     title: &'static str,
@@ -55,7 +58,7 @@ struct Study {
     series: Vec<String>,
     measure: Measure,
     /// What the medians say, in words: figure, series, point.
-    says: fn(&[Vec<Vec<Option<Spread>>>], &Study) -> Vec<String>,
+    says: fn(&Measured, &Study) -> Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -125,7 +128,7 @@ impl Study {
         values.into_iter().map(each).collect()
     }
 
-    fn written(&self, measured: &[Vec<Vec<Option<Spread>>>]) -> String {
+    fn written(&self, measured: &Measured) -> String {
         let mut text = format!("{}\n  {}\n", self.title, self.about);
         for (shown, series) in self.shown.iter().zip(measured) {
             let mut head = vec![self.x_axis.to_owned()];
@@ -157,7 +160,7 @@ impl Study {
         text + "\n"
     }
 
-    fn draw(&self, measured: &[Vec<Vec<Option<Spread>>>], folder: &Path) -> error::Result<()> {
+    fn draw(&self, measured: &Measured, folder: &Path) -> error::Result<()> {
         for (shown, series) in self.shown.iter().zip(measured) {
             let curve = |(name, points): (&String, &Vec<Option<Spread>>)| Curve {
                 name: name.clone(),
@@ -224,42 +227,37 @@ fn value(samples: &[Sample], figure: Figure) -> Option<f64> {
 }
 
 /// Studies that leave the figures to speak for themselves.
-fn says_nothing(_: &[Vec<Vec<Option<Spread>>>], _: &Study) -> Vec<String> {
+fn says_nothing(_: &Measured, _: &Study) -> Vec<String> {
     Vec::new()
 }
 
-/// At each figure, the first point from which on `slower` is the slower one of two series.
-fn crossings(
-    measured: &[Vec<Vec<Option<Spread>>>],
-    study: &Study,
-    slower: usize,
-    faster: usize,
-) -> Vec<String> {
+/// At each figure, the first point from which on `slower` is the slower one of two series, among the
+/// points that both were measured at.
+fn crossings(measured: &Measured, study: &Study, slower: usize, faster: usize) -> Vec<String> {
+    let (one, other) = (&study.series[slower], &study.series[faster]);
     let mut lines = Vec::new();
     for (shown, series) in study.shown.iter().zip(measured) {
-        let behind: Vec<bool> = series[slower]
+        let both = series[slower]
             .iter()
             .zip(&series[faster])
-            .map(|(slower, faster)| match (slower, faster) {
-                (Some(slower), Some(faster)) => slower.median > faster.median,
-                // Not tried: it had fallen behind before.
-                _ => true,
+            .zip(&study.points);
+        let behind: Vec<(bool, &str)> = both
+            .filter_map(|((slower, faster), point)| {
+                let behind = slower.as_ref()?.median > faster.as_ref()?.median;
+                Some((behind, point.label.as_str()))
             })
             .collect();
-        let from = behind
-            .iter()
-            .rposition(|&behind| !behind)
-            .map_or(0, |last| last + 1);
-        let (one, other) = (&study.series[slower], &study.series[faster]);
-        lines.push(match study.points.get(from) {
-            Some(point) => format!(
-                "{}: {one} is behind {other} from {} on",
-                shown.title, point.label
-            ),
-            None => format!(
-                "{}: {one} is ahead of {other} up to the last point",
-                shown.title
-            ),
+        let ahead = behind.iter().rposition(|&(behind, _)| !behind);
+        let from = ahead.map_or(0, |last| last + 1);
+        let title = &shown.title;
+        lines.extend(match (behind.get(from), behind.last()) {
+            (Some((_, label)), _) => {
+                Some(format!("{title}: {one} is behind {other} from {label} on"))
+            }
+            (None, Some((_, last))) => Some(format!(
+                "{title}: {one} is not behind {other} at {last}, the last both were tried at"
+            )),
+            (None, None) => None,
         });
     }
     lines
@@ -300,7 +298,7 @@ mod tests {
         );
         assert_eq!(
             crossings(&measured, &study, 1, 0),
-            ["f: other is ahead of one up to the last point"]
+            ["f: other is not behind one at N = 1k, the last both were tried at"]
         );
     }
 

@@ -1,13 +1,11 @@
 //! Arm N, then cancel all of them in random order.
 
-use std::hint::black_box;
-use std::time::Instant;
-
 use super::uniform;
-use crate::clock::{Pace, Sections};
+use crate::clock::{Pace, Sections, Stopwatch};
 use crate::contender::Contender;
 use crate::figure::{Figure, GaveUp, Sample};
 use crate::random::Random;
+use std::hint::black_box;
 
 /// From so many timers on, each section begins with a new queue, which has to grow. Fewer are armed in
 /// a few queues that stay in the cache, as a program has them that arms one timer now and then.
@@ -27,7 +25,7 @@ pub fn round<C: Contender>(
     let mut handles: Vec<C::Handle> = Vec::with_capacity(size * queues);
     let mut warm: Vec<C> = (0..queues).map(|_| C::new()).collect();
     let (mut refused, mut warmed_up) = (0, size >= GROWS_FROM);
-    let start = Instant::now();
+    let start = Stopwatch::start();
     while arms.wants_more(pace) && cancels.wants_more(pace) {
         if start.elapsed() > pace.patience * 2 {
             break;

@@ -1,9 +1,7 @@
 //! Fire N timers. The payload is the deadline, so that checking the order costs no look at memory.
 
-use std::time::Instant;
-
 use super::{MS, SPAN, uniform};
-use crate::clock::{Pace, Sections};
+use crate::clock::{Pace, Sections, Stopwatch};
 use crate::contender::Contender;
 use crate::figure::{Figure, GaveUp, Sample};
 use crate::random::Random;
@@ -70,7 +68,7 @@ fn round<C: Contender>(
     let mut sections = Sections::of(size * queues);
     let (mut now, mut faults, mut warmed_up) = (0, 0, size * queues >= 50_000);
     let mut deadlines = vec![0; size * queues];
-    let start = Instant::now();
+    let start = Stopwatch::start();
     while sections.wants_more(pace) {
         // All queues get the same deadlines, so that the clock rests at the same steps.
         for deadline in &mut deadlines[..size] {

@@ -13,9 +13,7 @@ mod quic;
 mod rearm;
 mod steady;
 
-use std::time::Instant;
-
-use crate::clock::Pace;
+use crate::clock::{Pace, Stopwatch};
 use crate::contender::Contender;
 use crate::figure::{Figure, GaveUp, Sample};
 use crate::random::Random;
@@ -145,7 +143,7 @@ pub fn filled<C: Contender>(
     pace: &Pace,
     mut deadline: impl FnMut() -> u64,
 ) -> Result<Filled<C>, GaveUp> {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let mut filled = Filled {
         queue: C::new(),
         handles: Vec::with_capacity(size),

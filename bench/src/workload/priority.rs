@@ -4,10 +4,8 @@
 //! What is pushed in the third lies behind what was just popped (the hold model: Jones, 1986), as when a
 //! timer that fires is armed anew.
 
-use std::time::Instant;
-
 use super::{SPAN, uniform};
-use crate::clock::{Pace, Sections, batch};
+use crate::clock::{Pace, Sections, Stopwatch, batch};
 use crate::contender::Contender;
 use crate::figure::{Figure, GaveUp, Sample};
 use crate::random::Random;
@@ -35,7 +33,7 @@ fn push_and_pop<C: Contender>(
     let count = size * queues.len();
     let (mut pushes, mut pops) = (Sections::of(count), Sections::of(count));
     let (mut base, mut faults, mut warmed_up) = (0, 0, false);
-    let start = Instant::now();
+    let start = Stopwatch::start();
     while pops.wants_more(pace) && pushes.wants_more(pace) {
         pushes.time(|| {
             for queue in &mut queues {
@@ -90,7 +88,7 @@ fn pop_all<C: Contender>(queue: &mut C, size: usize) -> usize {
 
 fn hold<C: Contender>(size: usize, random: &mut Random, pace: &Pace) -> Result<Sample, GaveUp> {
     let mut queue = C::new();
-    let start = Instant::now();
+    let start = Stopwatch::start();
     for n in 0..size {
         if n.is_multiple_of(1024) && start.elapsed() > pace.patience {
             return Err(GaveUp {
