@@ -135,6 +135,12 @@ impl<T> Wheel<T> {
         }
     }
 
+    /// Records, free ones included, which another queue would take over. O(1).
+    #[inline]
+    pub(super) fn records(&self) -> usize {
+        self.records.slab.records()
+    }
+
     /// Files an entry for the timer `index`.
     #[inline]
     fn file(&mut self, deadline: u64, index: u32) {
