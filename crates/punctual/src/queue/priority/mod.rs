@@ -36,6 +36,16 @@ impl<P: Ord> PartialOrd for Ranked<P> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
+
+    #[inline]
+    fn lt(&self, other: &Self) -> bool {
+        self.cmp(other).is_lt()
+    }
+
+    #[inline]
+    fn le(&self, other: &Self) -> bool {
+        !other.lt(self)
+    }
 }
 
 impl<P: Ord> PartialEq for Ranked<P> {
