@@ -10,6 +10,8 @@
 //!   when it comes first. A timeout put off a thousand times is moved as often as its old
 //!   deadlines come round.
 
+mod bag;
+
 use super::adaptive::Migration;
 use super::armings::Armings;
 use super::run::Run;
@@ -17,11 +19,9 @@ use super::slab::{self, Slab};
 use super::wheel::Timer;
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
 use alloc::vec::Vec;
+use bag::{BAG, Bag, Filed};
 use core::mem::size_of;
 use core::num::NonZeroU32;
-
-/// The room in the bag.
-const BAG: usize = 64;
 
 /// With more living entries than these, a full bag is emptied into the run.
 const FULL: usize = BAG / 2;
@@ -33,7 +33,7 @@ const SCANNED: usize = 32;
 ///
 /// | operation | cost with n timers |
 /// |---|---|
-/// | [`insert`](DeadlineQueue::insert) | O(1); once in some 32 times it takes O(n) to sort them in |
+/// | [`insert`](DeadlineQueue::insert) | O(1), and once in some 32 times it takes O(n) to sort them in |
 /// | [`remove`](DeadlineQueue::remove) | O(1) amortised |
 /// | [`reset`](DeadlineQueue::reset) | O(1); the same as `insert` to an earlier tick |
 /// | [`pop_due`](DeadlineQueue::pop_due) | O(1) amortised, with a look at up to 64 entries |
@@ -62,35 +62,10 @@ const SCANNED: usize = 32;
 pub struct Sorted<T> {
     slab: Slab<Timer<T>>,
     run: Run<Filed>,
-    bag: Vec<Filed>,
-    /// The deadline of the first entry of the bag; the last tick if it is empty.
-    bag_deadline: u64,
-    /// Where in the bag it lies.
-    bag_first: usize,
+    bag: Bag,
     armings: Armings,
     /// The clock as last seen.
     now: u64,
-}
-
-/// An entry: an arming of a timer that had this stamp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Filed {
-    deadline: u64,
-    order: NonZeroU32,
-    index: u32,
-    stamp: u32,
-}
-
-impl Filed {
-    #[inline]
-    fn of<T>(timer: &Timer<T>, index: u32) -> Self {
-        Filed {
-            deadline: timer.deadline,
-            order: timer.order,
-            index,
-            stamp: timer.stamp,
-        }
-    }
 }
 
 /// Where the first entry is.
@@ -118,9 +93,7 @@ impl<T> Sorted<T> {
         Sorted {
             slab: Slab::new(),
             run: Run::new(),
-            bag: Vec::new(),
-            bag_deadline: u64::MAX,
-            bag_first: 0,
+            bag: Bag::new(),
             armings: Armings::new(),
             now: 0,
         }
@@ -146,8 +119,7 @@ impl<T> Sorted<T> {
         });
         let entries: Vec<Filed> = entries.collect();
         if entries.len() <= FULL {
-            queue.bag = entries;
-            queue.find_first();
+            queue.bag = Bag::with(entries);
         } else {
             queue.run.replace(entries);
         }
@@ -171,8 +143,8 @@ impl<T> Sorted<T> {
 
     /// Every timer's entry, filed at its deadline, in order. O(n log n).
     fn standing(&self) -> Vec<Filed> {
-        let filed = self.run.as_slice().iter().chain(&self.bag);
-        let mut entries: Vec<Filed> = filed.filter_map(|filed| look(&self.slab, filed)).collect();
+        let filed = self.run.as_slice().iter().chain(self.bag.as_slice());
+        let mut entries: Vec<Filed> = filed.filter_map(|filed| filed.look(&self.slab)).collect();
         entries.sort_unstable();
         // A timer re-armed earlier sixteen times may have several entries that stand.
         entries.dedup();
@@ -199,14 +171,7 @@ impl<T> Sorted<T> {
         }
         let armed = self.standing();
         self.run.replace(armed);
-        self.empty_bag();
-    }
-
-    #[inline]
-    fn empty_bag(&mut self) {
         self.bag.clear();
-        self.bag_deadline = u64::MAX;
-        self.bag_first = 0;
     }
 
     /// Files an entry. O(1), and once in some 32 times O(n).
@@ -215,13 +180,6 @@ impl<T> Sorted<T> {
         if self.bag.len() >= BAG {
             self.make_room();
         }
-        let first = self.bag.get(self.bag_first);
-        if filed.deadline < self.bag_deadline
-            || filed.deadline == self.bag_deadline && first.is_none_or(|first| filed < *first)
-        {
-            self.bag_deadline = filed.deadline;
-            self.bag_first = self.bag.len();
-        }
         self.bag.push(filed);
     }
 
@@ -229,7 +187,7 @@ impl<T> Sorted<T> {
     #[cold]
     #[inline(never)]
     fn make_room(&mut self) {
-        self.clean_bag();
+        self.bag.clean(&self.slab);
         if self.bag.len() > FULL {
             self.sort_in();
         }
@@ -237,9 +195,8 @@ impl<T> Sorted<T> {
 
     /// Moves all entries of the bag into the run.
     fn sort_in(&mut self) {
-        self.bag.sort_unstable();
-        self.run.merge(&self.bag);
-        self.empty_bag();
+        self.run.merge(self.bag.sorted());
+        self.bag.clear();
         self.sweep();
     }
 
@@ -248,46 +205,13 @@ impl<T> Sorted<T> {
     #[inline]
     fn find_next(&mut self) {
         if self.bag.len() > SCANNED {
-            self.clean_bag();
+            self.bag.clean(&self.slab);
             if self.bag.len() > SCANNED {
                 self.sort_in();
             }
         } else {
-            self.find_first();
+            self.bag.find_first();
         }
-    }
-
-    /// Drops the dead entries of the bag, files the early ones where they belong, and finds the first. O(bag).
-    fn clean_bag(&mut self) {
-        // No branch on what a look says.
-        let mut kept = 0;
-        for at in 0..self.bag.len() {
-            let filed = self.bag[at];
-            let standing = look(&self.slab, &filed);
-            self.bag[kept] = standing.unwrap_or(filed);
-            kept += usize::from(standing.is_some());
-        }
-        self.bag.truncate(kept);
-        self.find_first();
-    }
-
-    /// Finds the first entry of the bag. O(bag).
-    #[inline]
-    fn find_first(&mut self) {
-        // Least numbers take no branches, which would be taken by surprise.
-        let deadlines = self.bag.iter().map(|filed| filed.deadline);
-        let least = deadlines.fold(u64::MAX, u64::min);
-        // Of those due then, the one armed first; its place in the same number.
-        let armed = self
-            .bag
-            .iter()
-            .zip(0u64..)
-            .fold(u64::MAX, |first, (filed, at)| {
-                let later = u64::from(filed.deadline != least).wrapping_neg();
-                first.min(later | u64::from(filed.order.get()) << 32 | at)
-            });
-        self.bag_deadline = least;
-        self.bag_first = armed as u32 as usize;
     }
 
     /// Drops dead entries of the run when they outnumber the living. O(1) amortised: as many timers
@@ -296,7 +220,7 @@ impl<T> Sorted<T> {
     fn sweep(&mut self) {
         if self.run.len() > 2 * self.slab.len() + BAG / 2 {
             let slab = &self.slab;
-            self.run.retain(|filed| look(slab, filed).is_some());
+            self.run.retain(|filed| filed.look(slab).is_some());
         }
     }
 
@@ -309,14 +233,14 @@ impl<T> Sorted<T> {
     /// No entry has an earlier deadline.
     #[inline]
     fn bound(&self) -> u64 {
-        self.bag_deadline.min(self.run_deadline())
+        self.bag.deadline().min(self.run_deadline())
     }
 
     #[inline(never)]
     fn pop_first(&mut self, now: u64) -> Option<Expired<T>> {
         loop {
             let first = self.first_due(now)?;
-            if self.is_settled(first.filed()) {
+            if first.filed().is_settled(&self.slab) {
                 return self.pop(first);
             }
             self.settle(first);
@@ -327,7 +251,7 @@ impl<T> Sorted<T> {
     fn find_deadline(&mut self) -> Option<u64> {
         loop {
             let first = self.first_due(u64::MAX)?;
-            if self.is_settled(first.filed()) {
+            if first.filed().is_settled(&self.slab) {
                 return Some(first.filed().deadline);
             }
             self.settle(first);
@@ -337,10 +261,7 @@ impl<T> Sorted<T> {
     /// The first entry, which may be dead or early; `None` if it is not due at `now`.
     #[inline]
     fn first_due(&self, now: u64) -> Option<First> {
-        let bag = self
-            .bag
-            .get(self.bag_first)
-            .filter(|_| self.bag_deadline <= now);
+        let bag = self.bag.first().filter(|_| self.bag.deadline() <= now);
         let run = self.run.first().filter(|first| first.deadline <= now);
         match (bag, run) {
             (None, None) => None,
@@ -357,20 +278,13 @@ impl<T> Sorted<T> {
         match first {
             First::Run(filed) => {
                 self.run.pop_first();
-                if let Some(later) = look(&self.slab, &filed) {
+                if let Some(later) = filed.look(&self.slab) {
                     self.file(later);
                 }
             }
             // Where one is there are others, and to settle them all costs little more.
-            First::Bag(_) => self.clean_bag(),
+            First::Bag(_) => self.bag.clean(&self.slab),
         }
-    }
-
-    /// Whether an entry stands, and at its timer's deadline.
-    #[inline]
-    fn is_settled(&self, filed: &Filed) -> bool {
-        matches!(self.slab.at(filed.index),
-            Some(timer) if timer.stamp == filed.stamp && timer.order == filed.order)
     }
 
     /// Pops the timer of the first entry, which stands at its deadline.
@@ -383,7 +297,7 @@ impl<T> Sorted<T> {
         } else if let First::Run(_) = first {
             self.run.pop_first();
         } else {
-            self.bag.swap_remove(self.bag_first);
+            self.bag.take_first();
             self.find_next();
         }
         Some(Expired {
@@ -396,7 +310,7 @@ impl<T> Sorted<T> {
     /// The last timer went: dead entries go, too.
     #[inline]
     fn tidy(&mut self) {
-        self.empty_bag();
+        self.bag.clear();
         if !self.run.is_empty() {
             self.run.clear();
         }
@@ -410,15 +324,6 @@ impl First {
         match self {
             First::Run(filed) | First::Bag(filed) => filed,
         }
-    }
-}
-
-/// The entry of the same timer at the deadline it has now; `None` if this one is dead.
-#[inline]
-fn look<T>(slab: &Slab<Timer<T>>, filed: &Filed) -> Option<Filed> {
-    match slab.at(filed.index) {
-        Some(timer) if timer.stamp == filed.stamp => Some(Filed::of(timer, filed.index)),
-        _ => None,
     }
 }
 
@@ -471,13 +376,12 @@ impl<T> DeadlineQueue<T> for Sorted<T> {
             return true;
         }
         let filed = Filed::of(timer, key.index());
-        if let Some(first) = self.bag.get_mut(self.bag_first)
+        if let Some(first) = self.bag.first()
             && (first.index, first.stamp) == (filed.index, filed.stamp)
         {
             // It stays the first.
             if alone || filed < *first {
-                *first = filed;
-                self.bag_deadline = deadline;
+                self.bag.replace_first(filed);
             }
         } else if earlier {
             timer.stamp = slab::next_epoch(timer.stamp);
@@ -511,7 +415,7 @@ impl<T> DeadlineQueue<T> for Sorted<T> {
     fn clear(&mut self) {
         self.slab.clear();
         self.run.clear();
-        self.empty_bag();
+        self.bag.clear();
     }
 
     fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
@@ -542,11 +446,11 @@ impl<T> DeadlineQueue<T> for Sorted<T> {
     /// put off.
     #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
-        if self.bag_deadline < self.run_deadline()
-            && let Some(first) = self.bag.get(self.bag_first)
-            && self.is_settled(first)
+        if self.bag.deadline() < self.run_deadline()
+            && let Some(first) = self.bag.first()
+            && first.is_settled(&self.slab)
         {
-            return Some(self.bag_deadline);
+            return Some(self.bag.deadline());
         }
         self.find_deadline()
     }
@@ -561,7 +465,7 @@ impl<T> DeadlineQueue<T> for Sorted<T> {
                 return Polled::Busy;
             };
             *budget = left;
-            if self.is_settled(first.filed()) {
+            if first.filed().is_settled(&self.slab) {
                 return self.pop(first).map_or(Polled::Idle, Polled::Due);
             }
             self.settle(first);
@@ -575,8 +479,7 @@ impl<T> DeadlineQueue<T> for Sorted<T> {
     }
 
     fn memory(&self) -> usize {
-        let bag = self.bag.capacity() * size_of::<Filed>();
-        size_of::<Self>() + self.slab.memory() + self.run.memory() + bag
+        size_of::<Self>() + self.slab.memory() + self.run.memory() + self.bag.memory()
     }
 }
 
@@ -591,19 +494,13 @@ mod tests {
         fn check(&self) {
             let run = self.run.as_slice();
             assert!(run.is_sorted(), "the run is sorted");
-            assert!(self.bag.len() <= BAG);
+            self.bag.check();
             assert!(
                 run.len() <= 2 * self.len() + BAG / 2,
                 "dead entries are bounded"
             );
-            let first = self.bag.iter().min();
-            assert_eq!(
-                self.bag_deadline,
-                first.map_or(u64::MAX, |first| first.deadline)
-            );
-            assert_eq!(first, first.and(self.bag.get(self.bag_first)));
-            let filed = run.iter().chain(&self.bag);
-            let standing = filed.filter_map(|filed| Some((filed, look(&self.slab, filed)?)));
+            let filed = run.iter().chain(self.bag.as_slice());
+            let standing = filed.filter_map(|filed| Some((filed, filed.look(&self.slab)?)));
             let mut seen: Vec<u32> = standing
                 .map(|(filed, timer)| {
                     assert!(filed.deadline <= timer.deadline, "filed too late");
