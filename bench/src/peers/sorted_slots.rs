@@ -9,9 +9,10 @@
 //!
 //! What it cannot do: tell whether a handle is stale. A handle is (deadline, payload), which is what
 //! neqo keeps; it may mean a twin armed later. And it cannot take deadlines beyond its span or
-//! before its time: the original asserts. Here those beyond wait in a plain list, which costs nothing
+//! before its time: the original asserts. Here those beyond wait in a tree, which costs nothing
 //! while it is empty, and those before are filed in the current slot, so that any workload runs.
 
+use std::collections::BTreeMap;
 use std::mem;
 
 use crate::contender::Contender;
@@ -36,8 +37,8 @@ pub struct SortedSlots {
     /// Beginning of the current slot.
     start: u64,
     cursor: usize,
-    /// Beyond the span.
-    far: Vec<Timer>,
+    /// Beyond the span: by deadline and payload, how many alike.
+    far: BTreeMap<(u64, u64), usize>,
 }
 
 impl SortedSlots {
@@ -56,7 +57,8 @@ impl SortedSlots {
     #[inline]
     fn add(&mut self, timer: Timer) {
         if self.beyond(timer.deadline) {
-            self.far.push(timer);
+            let alike = self.far.entry((timer.deadline, timer.payload));
+            *alike.or_default() += 1;
             return;
         }
         let slot = self.slot(timer.deadline);
@@ -86,9 +88,13 @@ impl SortedSlots {
         let slots = now.saturating_sub(self.start) / GRANULARITY;
         self.start += slots * GRANULARITY;
         self.cursor = ((self.cursor as u64 + slots) % SLOTS as u64) as usize;
-        if !self.far.is_empty() {
-            for timer in mem::take(&mut self.far) {
-                self.add(timer);
+        while let Some(first) = self.far.first_entry() {
+            let (deadline, payload) = *first.key();
+            if deadline.saturating_sub(self.start) >= SPAN {
+                break;
+            }
+            for _ in 0..first.remove() {
+                self.add(Timer { deadline, payload });
             }
         }
     }
@@ -133,7 +139,7 @@ impl Contender for SortedSlots {
             slots: (0..SLOTS).map(|_| Vec::new()).collect(),
             start: 0,
             cursor: 0,
-            far: Vec::new(),
+            far: BTreeMap::new(),
         }
     }
 
@@ -147,12 +153,13 @@ impl Contender for SortedSlots {
     #[inline]
     fn cancel(&mut self, handle: Timer) -> bool {
         if self.beyond(handle.deadline) {
-            let twin = |t: &Timer| t.deadline == handle.deadline && t.payload == handle.payload;
-            return match self.far.iter().position(twin) {
-                Some(at) => {
-                    self.far.swap_remove(at);
+            let key = (handle.deadline, handle.payload);
+            return match self.far.get_mut(&key) {
+                Some(alike) if *alike > 1 => {
+                    *alike -= 1;
                     true
                 }
+                Some(_) => self.far.remove(&key).is_some(),
                 None => false,
             };
         }
@@ -188,9 +195,6 @@ impl Contender for SortedSlots {
             .iter()
             .chain(before)
             .find_map(|slot| slot.first().map(|timer| timer.deadline));
-        if first.is_some() || self.far.is_empty() {
-            return first;
-        }
-        self.far.iter().map(|timer| timer.deadline).min()
+        first.or_else(|| self.far.first_key_value().map(|(key, _)| key.0))
     }
 }

@@ -35,7 +35,8 @@ pub struct Watcher {
     pending: c_int,
     priority: c_int,
     data: u64,
-    callback: *const c_void,
+    /// libev's callback, which a loop that never runs never calls; so it links the free watchers.
+    next_free: *mut Watcher,
     at: f64,
     repeat: f64,
 }
@@ -124,8 +125,7 @@ impl Watcher {
             pending: 0,
             priority: 0,
             data: payload,
-            // Never called: only a loop that runs would do so.
-            callback: ptr::null(),
+            next_free: ptr::null_mut(),
             at: after,
             repeat: 0.0,
         }
@@ -140,8 +140,9 @@ pub struct Libev {
     /// The loop's cached time: what libev adds to every delay.
     base: f64,
     live: usize,
-    pool: Vec<Box<[Watcher]>>,
-    free: Vec<NonNull<Watcher>>,
+    /// Chunks of watchers, each from a `Box` and given back when this goes.
+    pool: Vec<*mut [Watcher]>,
+    free: *mut Watcher,
 }
 
 /// The delay for a deadline, in libev's seconds. Half more than it says: a delay of zero would mean
@@ -163,9 +164,17 @@ impl Libev {
 
     #[cold]
     fn grow(&mut self) {
-        let mut chunk: Box<[Watcher]> = (0..CHUNK).map(|_| Watcher::armed_for(0.0, 0)).collect();
+        let chunk: Box<[Watcher]> = (0..CHUNK).map(|_| Watcher::armed_for(0.0, 0)).collect();
+        let chunk = Box::into_raw(chunk);
         // The first one is the next one out.
-        self.free.extend(chunk.iter_mut().rev().map(NonNull::from));
+        for at in (0..CHUNK).rev() {
+            // SAFETY: the chunk has so many watchers, and nobody else knows them yet.
+            unsafe {
+                let watcher = chunk.cast::<Watcher>().add(at);
+                (*watcher).next_free = self.free;
+                self.free = watcher;
+            }
+        }
         self.pool.push(chunk);
     }
 
@@ -176,9 +185,10 @@ impl Libev {
         // SAFETY: the heap holds watchers of this pool alone, and they stay where they are.
         let payload = unsafe {
             ev_timer_stop(self.ev_loop, watcher);
-            self.free.push(NonNull::new_unchecked(watcher));
+            (*watcher).next_free = self.free;
             (*watcher).data
         };
+        self.free = watcher;
         self.live -= 1;
         payload
     }
@@ -208,25 +218,26 @@ impl Contender for Libev {
                 base,
                 live: 0,
                 pool: Vec::new(),
-                free: Vec::new(),
+                free: ptr::null_mut(),
             }
         }
     }
 
     #[inline]
     fn arm(&mut self, deadline: u64, payload: u64) -> Self::Handle {
-        if self.free.is_empty() {
+        if self.free.is_null() {
             self.grow();
         }
-        let watcher = self.free.pop().expect("the pool has just grown");
-        // SAFETY: a free watcher of the pool is not active and nobody else's.
-        unsafe {
-            (*watcher.as_ptr()).at = delay(deadline);
-            (*watcher.as_ptr()).data = payload;
-            ev_timer_start(self.ev_loop, watcher.as_ptr());
-        }
+        let watcher = self.free;
         self.live += 1;
-        watcher
+        // SAFETY: a free watcher of the pool is not null, not active and nobody else's.
+        unsafe {
+            self.free = (*watcher).next_free;
+            (*watcher).at = delay(deadline);
+            (*watcher).data = payload;
+            ev_timer_start(self.ev_loop, watcher);
+            NonNull::new_unchecked(watcher)
+        }
     }
 
     #[inline]
@@ -237,8 +248,9 @@ impl Contender for Libev {
                 return false;
             }
             ev_timer_stop(self.ev_loop, handle.as_ptr());
+            (*handle.as_ptr()).next_free = self.free;
         }
-        self.free.push(handle);
+        self.free = handle.as_ptr();
         self.live -= 1;
         true
     }
@@ -295,7 +307,13 @@ impl Contender for Libev {
 
 impl Drop for Libev {
     fn drop(&mut self) {
-        // SAFETY: nothing uses the loop after this; it forgets its watchers, it does not touch them.
-        unsafe { ev_loop_destroy(self.ev_loop) };
+        // SAFETY: nothing uses the loop after this; it forgets its watchers without touching them.
+        // Each chunk came from a box, and is given back once.
+        unsafe {
+            ev_loop_destroy(self.ev_loop);
+            for chunk in self.pool.drain(..) {
+                drop(Box::from_raw(chunk));
+            }
+        }
     }
 }
