@@ -1,6 +1,6 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-timers fuzz docs fmt miri
+.PHONY: help run test lint bench instructions bench-timers fuzz docs fmt miri
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -31,3 +31,6 @@ fmt: ## format all code
 
 miri: ## the library's tests under Miri, which finds undefined behaviour
 	@scripts/miri
+
+instructions: ## instructions of the hot operations against the table (scripts/instructions --renew writes it)
+	@scripts/instructions

@@ -1,0 +1,233 @@
+//! Instructions of the hot operations, counted under Valgrind: the same at every run, so that a
+//! regression fails without timing anything.
+//!
+//! `make instructions` runs it and compares with `instructions.txt` beside this file;
+//! `scripts/instructions --renew` writes that table. Each benchmark does [`OPS`] operations, so a
+//! count divided by that is the price of one.
+#![allow(missing_docs)] // the macros make items without them
+
+use gungraun::Callgrind;
+use gungraun::prelude::*;
+use punctual::{Adaptive, DeadlineQueue, Heap, TimerKey, Wheel};
+use std::hint::black_box;
+
+/// Operations of each benchmark. One tick is a microsecond.
+const OPS: usize = 1_000;
+const MILLISECOND: u64 = 1_000;
+const SECOND: u64 = 1_000 * MILLISECOND;
+
+/// What a benchmark starts with; it is made before counting, and dropped after it.
+struct Stage<Q> {
+    /// Queues alike: one of many timers, or many of few where operations use timers up.
+    queues: Vec<Queue<Q>>,
+    /// Timeouts from 1 ms to 1 s, drawn in advance.
+    timeouts: Vec<u64>,
+}
+
+struct Queue<Q> {
+    queue: Q,
+    /// Its timers in random order.
+    keys: Vec<TimerKey>,
+}
+
+/// Numbers that are the same on every machine.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    fn timeout(&mut self) -> u64 {
+        MILLISECOND + self.below(999 * MILLISECOND)
+    }
+}
+
+impl<Q: DeadlineQueue<u64> + Default> Stage<Q> {
+    fn of(queues: usize, timers: usize) -> Self {
+        let mut random = Random(7);
+        let mut fill = || {
+            let mut queue = Q::default();
+            let mut keys: Vec<_> = (0..timers as u64)
+                .map(|value| queue.insert(random.timeout(), value))
+                .collect();
+            for last in (1..keys.len()).rev() {
+                keys.swap(last, random.below(last as u64 + 1) as usize);
+            }
+            Queue { queue, keys }
+        };
+        Stage {
+            queues: (0..queues).map(|_| fill()).collect(),
+            timeouts: (0..OPS)
+                .map(|_| Random(random.below(1 << 30)).timeout())
+                .collect(),
+        }
+    }
+
+    /// One queue with so many timers.
+    fn steady(timers: usize) -> Self {
+        Self::of(1, timers)
+    }
+
+    /// Queues of which [`OPS`] timers can be taken, half of each at most.
+    fn draining(timers: usize) -> Self {
+        Self::of((2 * OPS / timers).max(1), timers)
+    }
+
+    /// Queues half full, to be filled with [`OPS`] timers in all.
+    fn filling(timers: usize) -> Self {
+        Self::of((2 * OPS / timers).max(1), timers / 2)
+    }
+}
+
+/// A benchmark for each queue, with ten timers and with ten thousand.
+macro_rules! benchmark {
+    ($name:ident($setup:ident, $stage:ident) { $($body:tt)* }) => {
+        #[library_benchmark]
+        #[bench::wheel_10(Stage::<Wheel<u64>>::$setup(10))]
+        #[bench::wheel_10k(Stage::<Wheel<u64>>::$setup(10_000))]
+        #[bench::adaptive_10(Stage::<Adaptive<u64>>::$setup(10))]
+        #[bench::adaptive_10k(Stage::<Adaptive<u64>>::$setup(10_000))]
+        #[bench::heap_10(Stage::<Heap<u64>>::$setup(10))]
+        #[bench::heap_10k(Stage::<Heap<u64>>::$setup(10_000))]
+        fn $name<Q: DeadlineQueue<u64>>(mut $stage: Stage<Q>) -> Stage<Q> {
+            $($body)*
+            $stage
+        }
+    };
+}
+
+benchmark! {
+    arm(filling, stage) {
+        let each = OPS / stage.queues.len();
+        for (Queue { queue, .. }, timeouts) in stage.queues.iter_mut().zip(stage.timeouts.chunks(each)) {
+            for &timeout in timeouts {
+                black_box(queue.insert(timeout, timeout));
+            }
+        }
+    }
+}
+
+benchmark! {
+    cancel(draining, stage) {
+        let each = OPS / stage.queues.len();
+        for Queue { queue, keys } in &mut stage.queues {
+            for &key in &keys[..each] {
+                black_box(queue.remove(key));
+            }
+        }
+    }
+}
+
+benchmark! {
+    arm_and_cancel(steady, stage) {
+        let Queue { queue, keys } = &mut stage.queues[0];
+        let timers = keys.len();
+        for (at, &timeout) in stage.timeouts.iter().enumerate() {
+            let key = &mut keys[at % timers];
+            black_box(queue.remove(*key));
+            *key = queue.insert(timeout, timeout);
+        }
+    }
+}
+
+benchmark! {
+    rearm_later(steady, stage) {
+        let Queue { queue, keys } = &mut stage.queues[0];
+        for (at, &timeout) in stage.timeouts.iter().enumerate() {
+            black_box(queue.reset(keys[at % keys.len()], SECOND + 100 * at as u64 + timeout % 64));
+        }
+    }
+}
+
+benchmark! {
+    rearm_earlier(steady, stage) {
+        let Queue { queue, keys } = &mut stage.queues[0];
+        for (at, &timeout) in stage.timeouts.iter().enumerate() {
+            let left = (OPS - at) as u64;
+            black_box(queue.reset(keys[at % keys.len()], left + timeout * left / (2 * OPS as u64)));
+        }
+    }
+}
+
+benchmark! {
+    fire(draining, stage) {
+        let each = OPS / stage.queues.len();
+        for Queue { queue, .. } in &mut stage.queues {
+            let (mut fired, mut now) = (0, 0);
+            while fired < each {
+                match queue.pop_due(now) {
+                    Some(expired) => {
+                        black_box(expired.value);
+                        fired += 1;
+                    }
+                    None => now += MILLISECOND,
+                }
+            }
+        }
+    }
+}
+
+benchmark! {
+    next_deadline(steady, stage) {
+        let Queue { queue, .. } = &mut stage.queues[0];
+        for _ in 0..OPS {
+            black_box(black_box(&mut *queue).next_deadline());
+        }
+    }
+}
+
+benchmark! {
+    // The first timer is cancelled and another armed, and the next deadline asked each time.
+    next_deadline_of_a_new_first(steady, stage) {
+        let Queue { queue, .. } = &mut stage.queues[0];
+        for &timeout in &stage.timeouts {
+            let first = queue.insert(timeout % MILLISECOND, timeout);
+            black_box(queue.next_deadline());
+            black_box(queue.remove(first));
+            black_box(queue.next_deadline());
+        }
+    }
+}
+
+benchmark! {
+    // A turn of a QUIC server: a packet re-arms one connection's timer, what is due is popped,
+    // and the next deadline is asked.
+    quic_turn(steady, stage) {
+        let Queue { queue, keys } = &mut stage.queues[0];
+        let timers = keys.len();
+        for (turn, &timeout) in stage.timeouts.iter().enumerate() {
+            let now = turn as u64;
+            let timeout = 10 * MILLISECOND + timeout * 290 / 1_000;
+            black_box(queue.reset(keys[turn % timers], now + timeout));
+            while let Some(expired) = queue.pop_due(now) {
+                black_box(expired.value);
+            }
+            black_box(queue.next_deadline());
+        }
+    }
+}
+
+library_benchmark_group!(
+    name = queues,
+    benchmarks = [
+        arm,
+        cancel,
+        arm_and_cancel,
+        rearm_later,
+        rearm_earlier,
+        fire,
+        next_deadline,
+        next_deadline_of_a_new_first,
+        quic_turn
+    ]
+);
+
+main!(
+    config = LibraryBenchmarkConfig::default().tool(Callgrind::with_args(["cache-sim=no"])),
+    library_benchmark_groups = queues
+);
