@@ -23,7 +23,7 @@
 //!
 //! - `std` (on by default): the monotonic clock and `Instant`s. Without it the crate needs `alloc` only.
 #![cfg_attr(not(test), no_std)]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![deny(missing_docs)]
 // cargo-fuzz sets `fuzzing` for the model that tests share with the fuzz target.
 #![cfg_attr(test, allow(unexpected_cfgs))]

@@ -21,6 +21,7 @@ mod armings;
 mod btree;
 mod fifo;
 mod heap;
+mod prefetch;
 mod priority;
 mod run;
 mod slab;

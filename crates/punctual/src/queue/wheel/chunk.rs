@@ -4,6 +4,7 @@
 //! slot that empties gives its chunks to the next one. The pool itself grows by whole segments:
 //! nothing is copied when a million timers arrive, and no growth stalls an insertion.
 
+use crate::queue::prefetch::prefetch;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
@@ -94,6 +95,14 @@ impl Pool {
     #[inline]
     pub(super) fn get_mut(&mut self, id: u32) -> &mut Chunk {
         &mut self.segments[id as usize / SEGMENT][id as usize % SEGMENT]
+    }
+
+    /// Asks for a chunk that is needed soon; `NONE` is none.
+    #[inline]
+    pub(super) fn prefetch(&self, id: u32) {
+        if let Some(segment) = self.segments.get(id as usize / SEGMENT) {
+            prefetch(&segment[id as usize % SEGMENT]);
+        }
     }
 
     /// A chunk with room for all its entries. O(1).

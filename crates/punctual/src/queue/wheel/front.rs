@@ -196,13 +196,11 @@ impl Front {
         self.head = count;
     }
 
-    /// Removes the dead from the run; tells how many. O(run).
-    pub(super) fn weed(&mut self, mut is_dead: impl FnMut(&Early) -> bool) -> usize {
+    /// Takes the dead out of the run. O(run).
+    pub(super) fn weed(&mut self, mut is_dead: impl FnMut(&Early) -> bool) -> Vec<Early> {
         self.run.drain(..self.head);
         self.head = 0;
-        let before = self.run.len();
-        self.run.retain(|entry| !is_dead(entry));
-        before - self.run.len()
+        self.run.extract_if(.., |entry| is_dead(entry)).collect()
     }
 
     /// Entries in the heap, which `at` and `remove` number from 0.

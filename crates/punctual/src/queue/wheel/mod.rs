@@ -207,11 +207,14 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         });
         // The entry of the timer before may do.
         let (place, tag) = self.records.filed(index);
-        if place != Place::NOWHERE && self.raw.reuse(place, deadline, index, tag) {
-            self.records.take_over(index);
-            self.raw.recall();
-        } else {
+        if place == Place::NOWHERE {
             self.file(deadline, index);
+        } else {
+            self.raw.recall();
+            if !self.raw.reuse(place, deadline, index, tag) {
+                self.file(deadline, index);
+                self.raw.forget(&mut self.records);
+            }
         }
         slab::key(index, stamp)
     }
@@ -219,8 +222,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     #[inline]
     fn remove(&mut self, key: TimerKey) -> Option<T> {
         let timer = self.records.slab.remove(key)?;
-        self.records.leave(key.index());
-        self.raw.forget(&mut self.records);
+        self.raw.spare();
         self.release();
         Some(timer.value)
     }

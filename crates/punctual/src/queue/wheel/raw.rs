@@ -25,7 +25,7 @@ use super::chunk::{Entry, NONE, Pool, Slot};
 use super::front::{Front, Staged};
 use super::level::{LEVELS, Level, digit, level_of};
 use super::place::{Place, SetBack};
-use super::sweep::Sweep;
+use super::sweep::{EVERY as SWEEP_EVERY, Sweep};
 use super::timers::{Due, Step, Timers};
 use core::mem::size_of;
 
@@ -96,6 +96,8 @@ pub struct RawWheel {
     pub(super) entries: usize,
     /// Those the owner killed.
     pub(super) dead: usize,
+    /// Those of no timer that the next timer of their record may take over.
+    pub(super) spare: usize,
     /// Entries that came before a cursor that is ahead of the clock, since it was last set back.
     pub(super) behind: usize,
     /// When the cursor was set back.
@@ -103,6 +105,8 @@ pub struct RawWheel {
     /// The clock as last seen.
     pub(super) now: u64,
     pub(super) sweep: Option<Sweep>,
+    /// Entries forgotten since the sweep's last step.
+    pub(super) unswept: u32,
     /// Entries put into slots, to test how much work a step does.
     #[cfg(test)]
     pub(super) puts: usize,
@@ -136,9 +140,11 @@ impl RawWheel {
             clear_until: 0,
             entries: 0,
             dead: 0,
+            spare: 0,
             behind: 0,
             now: 0,
             sweep: None,
+            unswept: 0,
             #[cfg(test)]
             puts: 0,
         }
@@ -212,31 +218,48 @@ impl RawWheel {
     #[inline]
     pub fn forget(&mut self, timers: &mut impl Timers) {
         self.dead += 1;
-        // Entries > 2 x live + 256, in other words.
-        if 2 * self.dead > self.entries + 256 || self.sweep.is_some() {
-            self.sweep(timers);
+        if self.dead > self.live() + 256 || self.sweep.is_some() {
+            self.unswept += 1;
+            if self.unswept >= SWEEP_EVERY {
+                self.unswept = 0;
+                self.sweep(timers);
+            }
         }
     }
 
-    /// Tells the wheel that a forgotten entry stands again, for the timer that took the record of
-    /// the one before (see [`RawWheel::reuse`]). O(1).
+    /// Tells the wheel that a timer is gone whose entry the next timer of the same index may take
+    /// over, by [`RawWheel::reuse`]: `deadline` answers `None` for it, `stands` answers true. O(1).
+    ///
+    /// Such entries go when their time comes, no sooner: there are never more than the owner has
+    /// records.
     ///
     /// ```
-    /// # use punctual::queue::wheel::{RawWheel, Timers};
-    /// # struct Gone;
-    /// # impl Timers for Gone {
-    /// #     fn deadline(&self, _: u32, _: u32) -> Option<u64> { None }
-    /// # }
+    /// # use punctual::queue::wheel::RawWheel;
+    /// let mut wheel = RawWheel::new();
+    /// wheel.insert(1_000, 0, 0);
+    /// wheel.spare();
+    /// assert_eq!((wheel.live(), wheel.entries()), (0, 1));
+    /// ```
+    #[inline]
+    pub fn spare(&mut self) {
+        self.spare += 1;
+    }
+
+    /// Tells the wheel that a spare entry has been taken over, or is going to be
+    /// [forgotten](RawWheel::forget). O(1).
+    ///
+    /// ```
+    /// # use punctual::queue::wheel::RawWheel;
     /// let mut wheel = RawWheel::new();
     /// let place = wheel.insert(1_000, 0, 0);
-    /// wheel.forget(&mut Gone);
+    /// wheel.spare();
     /// assert!(wheel.reuse(place, 2_000, 0, 0));
     /// wheel.recall();
     /// assert_eq!((wheel.live(), wheel.entries()), (1, 1));
     /// ```
     #[inline]
     pub fn recall(&mut self) {
-        self.dead = self.dead.saturating_sub(1);
+        self.spare = self.spare.saturating_sub(1);
     }
 
     /// One step of bounded work: pops a due entry, or does a part of what must be done before.
@@ -377,7 +400,7 @@ impl RawWheel {
         self.entries
     }
 
-    /// Entries filed and not forgotten: as many as the owner has timers armed. O(1).
+    /// Entries filed that stand for a timer: as many as the owner has timers armed. O(1).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -387,7 +410,7 @@ impl RawWheel {
     /// ```
     #[inline]
     pub fn live(&self) -> usize {
-        self.entries.saturating_sub(self.dead)
+        self.entries.saturating_sub(self.dead + self.spare)
     }
 
     /// Bytes taken by the wheel itself and by its allocations. O(number of pool segments).
@@ -515,15 +538,12 @@ impl RawWheel {
     /// Drops a dead entry that was taken out.
     #[inline]
     pub(super) fn drop_dead(&mut self, index: u32, generation: u32, timers: &mut impl Timers) {
-        timers.dropped(index, generation);
-        self.bury(1);
-    }
-
-    /// Counts dead entries out.
-    #[inline]
-    pub(super) fn bury(&mut self, count: usize) {
-        self.entries -= count;
-        self.dead = self.dead.saturating_sub(count);
+        self.entries -= 1;
+        if timers.dropped(index, generation) {
+            self.spare = self.spare.saturating_sub(1);
+        } else {
+            self.dead = self.dead.saturating_sub(1);
+        }
     }
 
     /// The level of the pending slot; 0 if there is none.

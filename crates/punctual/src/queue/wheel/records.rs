@@ -1,15 +1,14 @@
 //! The timers of a [`Wheel`](super::Wheel), and what is known of their entries.
 //!
-//! Beside each record stand two bytes, its *filing*: where its entry lies (ten bits), whether the
-//! record is free while the entry is still filed, and a five-bit tag that tells that entry from
-//! dead ones of the same record. Hence
+//! Beside each record stand two bytes, its *filing*: where its entry lies (ten bits), and a tag (six)
+//! that tells that entry from dead ones of the same record. Hence
 //!
-//! - a cancel leaves the entry where it is; who takes the record next, for a deadline after it or in
-//!   the same slot, takes the entry over, and nothing is filed. A program that arms and cancels
-//!   timeouts only touches their records;
+//! - a cancel leaves the entry where it is, spare; who takes the record next, for a deadline after it
+//!   or in the same slot, takes the entry over, and nothing is filed. A program that arms and
+//!   cancels timeouts only touches their records;
 //! - a sweep looks at filings only, 32 of which share a cache line.
 //!
-//! A tag comes round after 32 filings of one record. Each of them lies in a slot before the last
+//! A tag comes round after 64 filings of one record. Each of them lies in a slot before the last
 //! one (else it would have been taken over), so few dead entries ever stand again by that; one
 //! that does is one more entry of a living timer: whichever comes first fires it.
 
@@ -38,8 +37,8 @@ impl<T> Tenant for Timer<T> {
     }
 }
 
-const FREE: u16 = 1 << 10;
-const TAG: u32 = 11;
+/// Bits of a place; the tag's are above them.
+const TAG: u32 = 10;
 
 #[derive(Clone, Copy, Debug)]
 struct Filing(u16);
@@ -123,27 +122,10 @@ impl<T> Records<T> {
         }
     }
 
-    /// The record is free, its entry filed.
-    #[inline]
-    pub(super) fn leave(&mut self, index: u32) {
-        if let Some(filing) = self.filings.get_mut(index as usize) {
-            filing.0 |= FREE;
-        }
-    }
-
-    /// The record has a tenant again, for whom the entry stands.
-    #[inline]
-    pub(super) fn take_over(&mut self, index: u32) {
-        if let Some(filing) = self.filings.get_mut(index as usize) {
-            filing.0 &= !FREE;
-        }
-    }
-
     /// No entries are filed any more, and some records may be gone. O(records).
     pub(super) fn forget_filings(&mut self) {
         self.filings.truncate(self.slab.records());
         self.filings.iter_mut().for_each(|filing| {
-            filing.0 &= !FREE;
             filing.set_place(Place::NOWHERE);
         });
         self.filings.shrink_to_fit();
@@ -174,9 +156,9 @@ impl<T> Timers for Records<T> {
 
     #[inline]
     fn stands(&self, index: u32, generation: u32) -> bool {
-        self.filings.get(index as usize).is_some_and(|filing| {
-            u32::from(filing.0 >> TAG << 1 | filing.0 >> 10 & 1) == generation << 1
-        })
+        self.filings
+            .get(index as usize)
+            .is_some_and(|filing| filing.tag() == generation)
     }
 
     #[inline]
@@ -190,11 +172,13 @@ impl<T> Timers for Records<T> {
     }
 
     #[inline]
-    fn dropped(&mut self, index: u32, generation: u32) {
-        if let Some(filing) = self.filings.get_mut(index as usize)
-            && filing.tag() == generation
-        {
-            filing.set_place(Place::NOWHERE);
+    fn dropped(&mut self, index: u32, generation: u32) -> bool {
+        match self.filings.get_mut(index as usize) {
+            Some(filing) if filing.tag() == generation => {
+                filing.set_place(Place::NOWHERE);
+                true
+            }
+            _ => false,
         }
     }
 }

@@ -280,6 +280,7 @@ impl RawWheel {
             let list = self.levels[level].slot_mut(slot);
             let chunk = list.pop_chunk(&mut self.pool);
             id = list.head;
+            self.pool.prefetch(id);
             if id == NONE {
                 self.vacate(level, slot);
             }
@@ -346,6 +347,7 @@ impl RawWheel {
         self.floor = 1 << (BITS * level as u32);
         let list = self.levels[level].slot_mut(slot);
         let chunk = list.pop_chunk(&mut self.pool);
+        self.pool.prefetch(chunk.next);
         if list.is_empty() {
             self.vacate(level, slot);
         }

@@ -16,6 +16,10 @@ use super::level::LEVELS;
 use super::raw::RawWheel;
 use super::timers::Timers;
 
+/// So many cancels share a step of the sweep, which looks at a chunk of entries for each: cancels
+/// and looks that do not take turns overlap with their like.
+pub(super) const EVERY: u32 = 16;
+
 /// Where a sweep goes on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sweep {
@@ -31,24 +35,33 @@ const BEGIN: Sweep = Sweep::Slot {
 };
 
 impl RawWheel {
-    /// Drops all dead entries. O(entries).
+    /// Drops all entries that stand for no timer, spare ones too. O(entries).
     pub(super) fn purge(&mut self, timers: &mut impl Timers) {
         self.restart_sweep();
         while {
-            self.sweep(timers);
+            self.sweep_on(timers, |timers, index, generation| {
+                timers.deadline(index, generation).is_none()
+            });
             self.sweep.is_some()
         } {}
     }
 
-    /// One step of a sweep, starting one if none is going on: looks at about a chunk of entries.
+    /// One step of a sweep, starting one if none is going on: looks at some chunks of entries.
     #[cold]
+    #[inline(never)]
     pub(super) fn sweep(&mut self, timers: &mut impl Timers) {
+        self.sweep_on(timers, |timers, index, generation| {
+            !timers.stands(index, generation)
+        });
+    }
+
+    fn sweep_on<T: Timers>(&mut self, timers: &mut T, is_dead: impl Fn(&T, u32, u32) -> bool) {
         let mut sweep = *self.sweep.get_or_insert_with(|| {
             self.pool.watched = NONE;
             BEGIN
         });
         let mut looked = 0;
-        while looked < CHUNK {
+        while looked < CHUNK * EVERY as usize {
             if self.front.has_staged() {
                 self.settle(timers);
                 looked += 1;
@@ -73,7 +86,7 @@ impl RawWheel {
                     }
                     sweep = Sweep::Slot { level, slot: found };
                     let (looks, more) =
-                        self.sweep_chunk(usize::from(level), usize::from(found), timers);
+                        self.sweep_chunk(usize::from(level), usize::from(found), timers, &is_dead);
                     looked += looks;
                     if !more {
                         self.pool.watched = NONE;
@@ -95,14 +108,12 @@ impl RawWheel {
                 Sweep::Front { before } => {
                     let place = before.min(self.front.heap_len());
                     let Some(place) = place.checked_sub(1) else {
-                        let dead = self.front.weed(|early| {
-                            let dead = !timers.stands(early.index, early.generation);
-                            if dead {
-                                timers.dropped(early.index, early.generation);
-                            }
-                            dead
-                        });
-                        self.bury(dead);
+                        for early in self
+                            .front
+                            .weed(|early| is_dead(timers, early.index, early.generation))
+                        {
+                            self.drop_dead(early.index, early.generation, timers);
+                        }
                         self.sweep = None;
                         self.trim();
                         return;
@@ -110,7 +121,7 @@ impl RawWheel {
                     looked += 1;
                     sweep = Sweep::Front { before: place };
                     if let Some(&early) = self.front.at(place)
-                        && !timers.stands(early.index, early.generation)
+                        && is_dead(timers, early.index, early.generation)
                     {
                         self.front.remove(place);
                         self.drop_dead(early.index, early.generation, timers);
@@ -125,11 +136,12 @@ impl RawWheel {
 
     /// Packs the chunk behind the watched one. Tells how many entries were looked at, and whether
     /// the slot has more chunks behind.
-    fn sweep_chunk(
+    fn sweep_chunk<T: Timers>(
         &mut self,
         level: usize,
         slot: usize,
-        timers: &mut impl Timers,
+        timers: &mut T,
+        is_dead: &impl Fn(&T, u32, u32) -> bool,
     ) -> (usize, bool) {
         let before = self.pool.watched;
         let list = self.levels[level].slot_mut(slot);
@@ -141,6 +153,7 @@ impl RawWheel {
         if id == NONE {
             return (1, false);
         }
+        self.pool.prefetch(self.pool.get(id).next);
         let chunk = self.pool.get_mut(id);
         let (begin, end) = (usize::from(chunk.begin), usize::from(chunk.end));
         let looked = end - begin;
@@ -149,14 +162,11 @@ impl RawWheel {
         let (mut kept, mut dropped) = (0, 0);
         for at in begin..end {
             let entry = chunk.entries[at];
-            let stands = timers.stands(entry.index, entry.generation);
+            let stands = !is_dead(timers, entry.index, entry.generation);
             chunk.entries[kept] = entry;
             dead[dropped] = (entry.index, entry.generation);
             kept += usize::from(stands);
             dropped += usize::from(!stands);
-        }
-        for &(index, generation) in &dead[..dropped] {
-            timers.dropped(index, generation);
         }
         chunk.begin = 0;
         chunk.end = kept as u8;
@@ -187,7 +197,9 @@ impl RawWheel {
                 }
             }
         }
-        self.bury(looked - kept);
+        for &(index, generation) in &dead[..dropped] {
+            self.drop_dead(index, generation, timers);
+        }
         (looked, next != NONE)
     }
 

@@ -21,7 +21,7 @@ pub trait Timers {
     /// [`insert`](RawWheel::insert) it and [`forget`](RawWheel::forget) the old one.
     fn deadline(&self, index: u32, generation: u32) -> Option<u64>;
 
-    /// Whether [`Timers::deadline`] would tell one: asked when nothing else matters.
+    /// Whether an entry of this generation stands for its timer or is [spare](RawWheel::spare).
     fn stands(&self, index: u32, generation: u32) -> bool {
         self.deadline(index, generation).is_some()
     }
@@ -38,9 +38,10 @@ pub trait Timers {
         let _ = (index, generation, place);
     }
 
-    /// A dead entry is out of the wheel.
-    fn dropped(&mut self, index: u32, generation: u32) {
+    /// An entry that does not stand for a timer is out of the wheel; tells whether it was spare.
+    fn dropped(&mut self, index: u32, generation: u32) -> bool {
         let _ = (index, generation);
+        false
     }
 }
 
