@@ -12,6 +12,7 @@
 //! no handle is ever mistaken for another one: one record lost in 268 million timers.
 
 use super::TimerKey;
+use super::prefetch::prefetch;
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 
@@ -67,8 +68,6 @@ pub(super) struct Slab<R> {
     live: usize,
     /// The generation of new records: higher than any that given-back records had.
     floor: u32,
-    /// The highest generation of the records that may be given back.
-    spent: u32,
 }
 
 impl<R: Tenant> Slab<R> {
@@ -81,7 +80,6 @@ impl<R: Tenant> Slab<R> {
             free: NONE,
             live: 0,
             floor: 0,
-            spent: 0,
         }
     }
 
@@ -141,6 +139,14 @@ impl<R: Tenant> Slab<R> {
         }
     }
 
+    /// Asks for a record that is needed soon.
+    #[inline]
+    pub(super) fn prefetch(&self, index: u32) {
+        if let Some(record) = self.records.get(index as usize) {
+            prefetch(record);
+        }
+    }
+
     /// The tenant at `index`, whoever it is.
     #[inline]
     pub(super) fn at(&self, index: u32) -> Option<&R> {
@@ -187,9 +193,6 @@ impl<R: Tenant> Slab<R> {
                 next: NONE,
             }, // and not in the free list
         };
-        if index as usize >= KEPT {
-            self.spent = self.spent.max(stamp >> EPOCH_BITS);
-        }
         self.live -= 1;
         match replace(record, free) {
             Record::Live(tenant) => Some(tenant),
@@ -229,11 +232,11 @@ impl<R: Tenant> Slab<R> {
     /// O(1) otherwise.
     #[inline]
     pub(super) fn release(&mut self) -> bool {
-        let is_due = self.live == 0 && self.records.capacity() > KEPT;
-        if is_due {
-            self.shrink_to_fit();
+        if self.live > 0 || self.records.capacity() <= KEPT {
+            return false;
         }
-        is_due
+        self.shrink_to_fit();
+        true
     }
 
     /// Gives back the free records at the end. O(records).
@@ -247,13 +250,18 @@ impl<R: Tenant> Slab<R> {
                 len -= 1;
             }
         }
-        // New records begin above every generation given back. Half of the generations may go
-        // that way; from then on the records stay.
+        // New records begin at or above the next generation of every record given back. Half of the
+        // generations may go that way; from then on the records stay.
         if len < self.records.len() {
-            if self.spent >= LAST_GENERATION / 2 {
+            let next = self.records[len..].iter().map(|record| match record {
+                Record::Live(_) => 0,
+                Record::Free { stamp, .. } => stamp >> EPOCH_BITS,
+            });
+            let floor = next.fold(self.floor, u32::max);
+            if floor > LAST_GENERATION / 2 {
                 return;
             }
-            self.floor = self.floor.max(self.spent + 1);
+            self.floor = floor;
             self.records.truncate(len);
         }
         self.records.shrink_to_fit();

@@ -241,6 +241,20 @@ impl Slot {
         chunk
     }
 
+    /// Gives all chunks back, having shown them. O(chunks).
+    #[inline]
+    pub(super) fn drain(self, pool: &mut Pool, mut show: impl FnMut(&Chunk)) {
+        let mut id = self.head;
+        while id != NONE {
+            let chunk = pool.get(id);
+            let next = chunk.next;
+            pool.prefetch(next);
+            show(chunk);
+            pool.give(id);
+            id = next;
+        }
+    }
+
     /// Unlinks the first chunk.
     #[inline]
     fn drop_head(&mut self, pool: &mut Pool) {

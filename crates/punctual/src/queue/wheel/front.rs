@@ -11,7 +11,7 @@
 //!   heap. Entries that died meanwhile never get there.
 
 use alloc::vec::Vec;
-use core::mem::size_of;
+use core::mem::{replace, size_of};
 
 /// An entry of the run or the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +23,41 @@ pub(super) struct Early {
 }
 
 impl Early {
+    const NONE: Early = Early {
+        deadline: 0,
+        order: 0,
+        index: 0,
+        generation: 0,
+    };
+
     /// Deadline first; among equals, who was armed first.
     #[inline]
     fn is_before(&self, other: &Early) -> bool {
         (self.deadline, self.order) < (other.deadline, other.order)
+    }
+}
+
+/// A run's upper bits, by which it is sorted first.
+const BUCKET_BITS: u32 = 8;
+const BUCKETS: usize = 1 << BUCKET_BITS;
+
+/// So many entries are sorted by insertion.
+const FEW: usize = 24;
+
+/// More entries than these take all buckets.
+const MANY: usize = 128;
+
+/// O(n + moves).
+#[inline]
+fn insertion_sort(entries: &mut [Early]) {
+    for end in 1..entries.len() {
+        let entry = entries[end];
+        let mut place = end;
+        while place > 0 && entry.is_before(&entries[place - 1]) {
+            entries[place] = entries[place - 1];
+            place -= 1;
+        }
+        entries[place] = entry;
     }
 }
 
@@ -50,8 +81,6 @@ pub(super) struct Front {
     staged_min: u64,
     /// No entry is filed here after this tick.
     end: u64,
-    /// The keys a run is sorted by: kept for their memory.
-    keys: Vec<u64>,
 }
 
 impl Front {
@@ -63,7 +92,6 @@ impl Front {
             staged: Vec::new(),
             staged_min: u64::MAX,
             end: 0,
-            keys: Vec::new(),
         }
     }
 
@@ -167,33 +195,47 @@ impl Front {
         self.run.is_empty()
     }
 
-    /// Orders the run that was gathered from the tick `start` on, within less than 2^32 ticks. If it
-    /// came in arming order, that is kept; else the entries' orders are looked at. O(n log n).
-    pub(super) fn sort(&mut self, start: u64, in_order: bool) {
+    /// Orders the run that was gathered from a slot that starts at `start` and spans `1 << bits`
+    /// ticks. O(n) if the deadlines are spread over the slot, else O(n log n).
+    ///
+    /// A counting sort by the upper bits brings every entry near to its place, keeping the order of
+    /// equal ones, which usually is that of arming; an insertion sort does the rest.
+    pub(super) fn sort(&mut self, start: u64, bits: u32) {
         let count = self.run.len();
-        if count < 2 {
-            return;
-        }
-        // All that counts, and the place, in one number: it is compared without branches.
-        if in_order && count <= 1 << 16 {
-            self.keys.clear();
-            self.keys.extend(
-                (0u64..)
-                    .zip(&self.run)
-                    .map(|(place, entry)| (entry.deadline - start) << 16 | place),
-            );
-            self.keys.sort_unstable();
-            self.run.reserve(count);
-            for &key in &self.keys {
-                let entry = self.run[key as u16 as usize];
-                self.run.push(entry);
+        if count > FEW {
+            // Fewer buckets for few entries: each costs a look too.
+            let used = if count > MANY {
+                BUCKET_BITS
+            } else {
+                BUCKET_BITS - 2
+            };
+            let shift = bits.saturating_sub(used);
+            let bucket = |entry: &Early| (entry.deadline.wrapping_sub(start) >> shift) as usize;
+            let mut counts = [0u16; BUCKETS];
+            for entry in &self.run {
+                counts[bucket(entry) % BUCKETS] += 1;
             }
-        } else {
-            self.run
-                .sort_unstable_by_key(|entry| (entry.deadline, entry.order));
-            return;
+            let (mut before, mut most) = (0, 0);
+            for count in &mut counts[..1 << used] {
+                most = most.max(*count);
+                before += replace(count, before);
+            }
+            if usize::from(most) > FEW {
+                self.run.sort_by_key(|entry| (entry.deadline, entry.order));
+                return;
+            }
+            self.run.resize(2 * count, Early::NONE);
+            let (gathered, sorted) = self.run.split_at_mut(count);
+            for entry in gathered {
+                let place = &mut counts[bucket(entry) % BUCKETS];
+                if let Some(to) = sorted.get_mut(usize::from(*place)) {
+                    *to = *entry;
+                }
+                *place += 1;
+            }
+            self.head = count;
         }
-        self.head = count;
+        insertion_sort(&mut self.run[self.head..]);
     }
 
     /// Takes the dead out of the run. O(run).
@@ -258,14 +300,12 @@ impl Front {
         }
         trim(&mut self.heap);
         trim(&mut self.run);
-        trim(&mut self.keys);
         trim(&mut self.staged);
     }
 
     pub(super) fn memory(&self) -> usize {
         (self.run.capacity() + self.heap.capacity()) * size_of::<Early>()
             + self.staged.capacity() * size_of::<Staged>()
-            + self.keys.capacity() * size_of::<u64>()
     }
 
     fn rise(&mut self, mut place: usize) {

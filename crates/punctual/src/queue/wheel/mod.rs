@@ -142,7 +142,7 @@ impl<T> Wheel<T> {
     }
 
     /// Files an entry for the timer `index`.
-    #[inline]
+    #[inline(never)]
     fn file(&mut self, deadline: u64, index: u32) {
         let tag = self.records.refile(index);
         let place = self.raw.insert(deadline, index, tag);
@@ -207,12 +207,9 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         });
         // The entry of the timer before may do.
         let (place, tag) = self.records.filed(index);
-        if place == Place::NOWHERE {
+        if !self.raw.reuse(place, deadline, index, tag) {
             self.file(deadline, index);
-        } else {
-            self.raw.recall();
-            if !self.raw.reuse(place, deadline, index, tag) {
-                self.file(deadline, index);
+            if place != Place::NOWHERE {
                 self.raw.forget(&mut self.records);
             }
         }
@@ -222,7 +219,6 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     #[inline]
     fn remove(&mut self, key: TimerKey) -> Option<T> {
         let timer = self.records.slab.remove(key)?;
-        self.raw.spare();
         self.release();
         Some(timer.value)
     }

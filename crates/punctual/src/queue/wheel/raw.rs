@@ -27,6 +27,7 @@ use super::level::{LEVELS, Level, digit, level_of};
 use super::place::{Place, SetBack};
 use super::sweep::{EVERY as SWEEP_EVERY, Sweep};
 use super::timers::{Due, Step, Timers};
+use alloc::vec::Vec;
 use core::mem::size_of;
 
 /// The index of no timer. (A timer that has it fires as others do, but nothing is remembered of it.)
@@ -96,8 +97,6 @@ pub struct RawWheel {
     pub(super) entries: usize,
     /// Those the owner killed.
     pub(super) dead: usize,
-    /// Those of no timer that the next timer of their record may take over.
-    pub(super) spare: usize,
     /// Entries that came before a cursor that is ahead of the clock, since it was last set back.
     pub(super) behind: usize,
     /// When the cursor was set back.
@@ -105,6 +104,8 @@ pub struct RawWheel {
     /// The clock as last seen.
     pub(super) now: u64,
     pub(super) sweep: Option<Sweep>,
+    /// Entries on their way to the front; empty in between, kept for its memory.
+    pub(super) gathered: Vec<Entry>,
     /// Entries forgotten since the sweep's last step.
     pub(super) unswept: u32,
     /// Entries put into slots, to test how much work a step does.
@@ -140,11 +141,11 @@ impl RawWheel {
             clear_until: 0,
             entries: 0,
             dead: 0,
-            spare: 0,
             behind: 0,
             now: 0,
             sweep: None,
             unswept: 0,
+            gathered: Vec::new(),
             #[cfg(test)]
             puts: 0,
         }
@@ -176,7 +177,7 @@ impl RawWheel {
     /// wheel.insert(1_000, 0, 0);
     /// assert_eq!(wheel.next_wakeup(), Some(1_000));
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, deadline: u64, index: u32, generation: u32) -> Place {
         if deadline < self.first.deadline {
             self.first = Due {
@@ -218,7 +219,10 @@ impl RawWheel {
     #[inline]
     pub fn forget(&mut self, timers: &mut impl Timers) {
         self.dead += 1;
-        if self.dead > self.live() + 256 || self.sweep.is_some() {
+        let live = timers
+            .armed()
+            .unwrap_or(self.entries - self.dead.min(self.entries));
+        if self.dead > live + 256 || self.sweep.is_some() {
             self.unswept += 1;
             if self.unswept >= SWEEP_EVERY {
                 self.unswept = 0;
@@ -227,45 +231,10 @@ impl RawWheel {
         }
     }
 
-    /// Tells the wheel that a timer is gone whose entry the next timer of the same index may take
-    /// over, by [`RawWheel::reuse`]: `deadline` answers `None` for it, `stands` answers true. O(1).
-    ///
-    /// Such entries go when their time comes, no sooner: there are never more than the owner has
-    /// records.
-    ///
-    /// ```
-    /// # use punctual::queue::wheel::RawWheel;
-    /// let mut wheel = RawWheel::new();
-    /// wheel.insert(1_000, 0, 0);
-    /// wheel.spare();
-    /// assert_eq!((wheel.live(), wheel.entries()), (0, 1));
-    /// ```
-    #[inline]
-    pub fn spare(&mut self) {
-        self.spare += 1;
-    }
-
-    /// Tells the wheel that a spare entry has been taken over, or is going to be
-    /// [forgotten](RawWheel::forget). O(1).
-    ///
-    /// ```
-    /// # use punctual::queue::wheel::RawWheel;
-    /// let mut wheel = RawWheel::new();
-    /// let place = wheel.insert(1_000, 0, 0);
-    /// wheel.spare();
-    /// assert!(wheel.reuse(place, 2_000, 0, 0));
-    /// wheel.recall();
-    /// assert_eq!((wheel.live(), wheel.entries()), (1, 1));
-    /// ```
-    #[inline]
-    pub fn recall(&mut self) {
-        self.spare = self.spare.saturating_sub(1);
-    }
-
     /// One step of bounded work: pops a due entry, or does a part of what must be done before.
     ///
     /// Every entry moved, dropped or looked at takes 1 from `budget`; the last piece of work may
-    /// overdraw it by less than a chunk (20 entries). A slot of a million entries is moved over as
+    /// overdraw it by less than 512 entries. A slot of a million entries is moved over as
     /// many calls as the budgets need. Amortised over its life an entry costs at most one move per
     /// level it descends: O(log64 of its distance in ticks).
     ///
@@ -277,7 +246,9 @@ impl RawWheel {
     /// }
     /// let mut sessions = Sessions(vec![7; 1_000]);
     /// let mut wheel = RawWheel::new();
-    /// (0..1_000).for_each(|index| wheel.insert(7, index, 0));
+    /// (0..1_000).for_each(|index| {
+    ///     wheel.insert(7, index, 0);
+    /// });
     ///
     /// let mut fired = 0;
     /// let mut budget = 100;
@@ -295,9 +266,12 @@ impl RawWheel {
         // What most steps come to: the next entry of the run.
         if let Some(&next) = self.front.next()
             && next.deadline < self.clear_until
-            && next.deadline <= now
             && *budget > 0
         {
+            if next.deadline > now {
+                self.first = nobody_before(next.deadline);
+                return Step::Idle;
+            }
             *budget -= 1;
             self.front.advance();
             if let Some(due) = self.judge(next.deadline, next.index, next.generation, timers) {
@@ -400,7 +374,8 @@ impl RawWheel {
         self.entries
     }
 
-    /// Entries filed that stand for a timer: as many as the owner has timers armed. O(1).
+    /// Entries filed and not forgotten: as many as the owner has timers armed, and entries
+    /// [spare](Timers::armed). O(1).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -410,18 +385,22 @@ impl RawWheel {
     /// ```
     #[inline]
     pub fn live(&self) -> usize {
-        self.entries.saturating_sub(self.dead + self.spare)
+        self.entries.saturating_sub(self.dead)
     }
 
     /// Bytes taken by the wheel itself and by its allocations. O(number of pool segments).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
-    /// assert!(RawWheel::new().memory() < 512);
+    /// assert!(RawWheel::new().memory() < 1_024);
     /// ```
     pub fn memory(&self) -> usize {
         let levels: usize = self.levels.iter().map(Level::memory).sum();
-        size_of::<Self>() + levels + self.pool.memory() + self.front.memory()
+        size_of::<Self>()
+            + levels
+            + self.pool.memory()
+            + self.front.memory()
+            + self.gathered.capacity() * size_of::<Entry>()
     }
 
     /// Drops all entries and gives all memory back. The clock last seen is kept. O(memory).
@@ -539,9 +518,7 @@ impl RawWheel {
     #[inline]
     pub(super) fn drop_dead(&mut self, index: u32, generation: u32, timers: &mut impl Timers) {
         self.entries -= 1;
-        if timers.dropped(index, generation) {
-            self.spare = self.spare.saturating_sub(1);
-        } else {
+        if !timers.dropped(index, generation) {
             self.dead = self.dead.saturating_sub(1);
         }
     }

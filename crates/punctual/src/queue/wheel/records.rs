@@ -14,6 +14,7 @@
 
 use super::place::Place;
 use super::timers::Timers;
+use crate::queue::prefetch::prefetch;
 use crate::queue::slab::{Slab, Tenant};
 use alloc::vec::Vec;
 use core::mem::size_of;
@@ -152,6 +153,19 @@ impl<T> Timers for Records<T> {
             return None;
         }
         self.slab.at(index).map(|timer| timer.deadline)
+    }
+
+    #[inline]
+    fn prefetch(&self, index: u32) {
+        self.slab.prefetch(index);
+        if let Some(filing) = self.filings.get(index as usize) {
+            prefetch(filing);
+        }
+    }
+
+    #[inline]
+    fn armed(&self) -> Option<usize> {
+        Some(self.slab.len())
     }
 
     #[inline]

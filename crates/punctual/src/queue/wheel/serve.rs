@@ -8,12 +8,13 @@
 //! - the pending slot from now on if it has more: it is emptied into the levels below, a chunk at
 //!   a time.
 
-use super::chunk::{CHUNK, Entry, NONE};
+use super::chunk::{CHUNK, Entry, Slot};
 use super::front::{Early, Staged};
 use super::level::{BITS, FAR, deadline_in, digit, level_of, slot_start};
 use super::place::Place;
 use super::raw::{RawWheel, nobody_before};
 use super::timers::{Due, Step, Timers};
+use core::mem::{replace, take};
 
 /// The most entries of a slot that is moved to the front. A slot of more leaves the next level's with 4
 /// or more each, so that what is done once a slot is shared.
@@ -267,67 +268,50 @@ impl RawWheel {
     /// Moves the slot at `place` to the front, as a run if there is none. The cursor stays: what is armed for this
     /// slot later is filed in it again.
     ///
-    /// The looks do not depend on each other, so their cache misses overlap; what fires soon has
-    /// been fetched then.
+    /// All timers are fetched before the first is looked at, so that the waits overlap.
     fn gather(&mut self, place: &First, timers: &mut impl Timers) -> usize {
         let &First { level, slot, start } = place;
         let end = start | ((1u64 << (BITS * level as u32)) - 1);
-        let mut in_order = level < FAR && !self.levels[level].is_mixed(slot);
         let runs = self.front.can_gather();
-        let mut id = self.levels[level].slot(slot).head;
-        let mut looked = 0;
-        while id != NONE {
-            let list = self.levels[level].slot_mut(slot);
-            let chunk = list.pop_chunk(&mut self.pool);
-            id = list.head;
-            self.pool.prefetch(id);
-            if id == NONE {
-                self.vacate(level, slot);
+        let mut entries = take(&mut self.gathered);
+        let list = replace(self.levels[level].slot_mut(slot), Slot::EMPTY);
+        self.vacate(level, slot);
+        list.drain(&mut self.pool, |chunk| {
+            for entry in chunk.live() {
+                timers.prefetch(entry.index);
             }
-            let entries = chunk.live();
-            looked += entries.len();
-            let mut looks = [(None, 0); CHUNK];
-            for (look, entry) in looks.iter_mut().zip(entries) {
-                *look = (
-                    timers.deadline(entry.index, entry.generation),
-                    timers.order(entry.index),
-                );
-            }
-            for (
-                &(look, order),
-                &Entry {
-                    low,
-                    index,
-                    generation,
-                },
-            ) in looks.iter().zip(entries)
-            {
-                match look {
-                    None => self.drop_dead(index, generation, timers),
-                    Some(deadline) if deadline > end => {
-                        self.refile(deadline, index, generation, timers);
-                    }
-                    Some(deadline) => {
-                        // One that was put off within the slot is younger than its place says.
-                        in_order &= deadline as u32 == low;
-                        timers.moved(index, generation, Place::FRONT);
-                        let early = Early {
-                            deadline,
-                            order,
-                            index,
-                            generation,
-                        };
-                        if runs {
-                            self.front.gather(early);
-                        } else {
-                            self.front.push(early);
-                        }
+            entries.extend_from_slice(chunk.live());
+        });
+        let looked = entries.len();
+        for Entry {
+            index, generation, ..
+        } in entries.drain(..)
+        {
+            match timers.deadline(index, generation) {
+                None => self.drop_dead(index, generation, timers),
+                Some(deadline) if deadline > end => {
+                    self.refile(deadline, index, generation, timers);
+                }
+                Some(deadline) => {
+                    let order = timers.order(index);
+                    timers.moved(index, generation, Place::FRONT);
+                    let early = Early {
+                        deadline,
+                        order,
+                        index,
+                        generation,
+                    };
+                    if runs {
+                        self.front.gather(early);
+                    } else {
+                        self.front.push(early);
                     }
                 }
             }
         }
+        self.gathered = entries;
         if runs {
-            self.front.sort(start, in_order);
+            self.front.sort(start, BITS * level as u32);
         } else {
             self.clear_until = 0;
         }

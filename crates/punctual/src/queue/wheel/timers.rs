@@ -21,7 +21,20 @@ pub trait Timers {
     /// [`insert`](RawWheel::insert) it and [`forget`](RawWheel::forget) the old one.
     fn deadline(&self, index: u32, generation: u32) -> Option<u64>;
 
-    /// Whether an entry of this generation stands for its timer or is [spare](RawWheel::spare).
+    /// The timer is going to be asked for soon, after some others: a hint.
+    fn prefetch(&self, index: u32) {
+        let _ = index;
+    }
+
+    /// How many timers are armed, if the owner may leave a timer's entry spare: when the timer is
+    /// gone, it neither forgets the entry nor changes its generation, so that the next timer of the
+    /// index may [take it over](RawWheel::reuse). Spare entries go when their time comes; there are
+    /// never more than the owner has records.
+    fn armed(&self) -> Option<usize> {
+        None
+    }
+
+    /// Whether an entry of this generation stands for its timer or is spare.
     fn stands(&self, index: u32, generation: u32) -> bool {
         self.deadline(index, generation).is_some()
     }
