@@ -60,7 +60,8 @@ pub fn all() -> Vec<Entry> {
     gathered.0.sort_by_key(|entry| match entry.role {
         Role::Ours => 0,
         Role::Peer => 1,
-        Role::Floor => 2,
+        Role::Reference => 2,
+        Role::Floor => 3,
     });
     gathered.0
 }

@@ -4,8 +4,9 @@
 //! - The heap is 4-ary and holds 16-byte entries: (deadline, index, generation).
 //! - A record is 24 bytes in a slab. Cancelling bumps its generation and leaves the entry behind,
 //!   dead; entries that surface dead are dropped.
-//! - Re-arming later only writes the record's deadline. The entry surfaces too early and is then
-//!   filed again, in place. Re-arming earlier bumps the generation and pushes another entry.
+//! - Re-arming bumps the generation and pushes another entry. The variant `PUT_OFF` has an idea of
+//!   this engine's wheel built in, to tell the idea from the structure, and is no peer: re-arming
+//!   later only writes the record's deadline; the entry surfaces too early and is then filed again.
 //! - When dead entries outnumber live timers (and a floor for small heaps), the heap is swept and
 //!   rebuilt in O(n), with each entry at its record's deadline.
 //!
@@ -17,7 +18,7 @@ use std::mem;
 
 use dary_heap::{PeekMut, QuaternaryHeap};
 
-use crate::contender::Contender;
+use crate::contender::{Contender, Role};
 
 /// Dead entries that are not worth a sweep.
 const DEAD_AT_REST: usize = 64;
@@ -73,14 +74,14 @@ pub struct Handle {
 }
 
 /// The heap and its records.
-pub struct LazyHeap {
+pub struct LazyHeap<const PUT_OFF: bool> {
     heap: QuaternaryHeap<Entry>,
     records: Vec<Record>,
     free: u32,
     live: usize,
 }
 
-impl LazyHeap {
+impl<const PUT_OFF: bool> LazyHeap<PUT_OFF> {
     /// Entries in the heap, dead ones included.
     #[cfg(test)]
     pub fn entries(&self) -> usize {
@@ -136,8 +137,13 @@ impl LazyHeap {
     }
 }
 
-impl Contender for LazyHeap {
-    const NAME: &'static str = "dary_heap lazy";
+impl<const PUT_OFF: bool> Contender for LazyHeap<PUT_OFF> {
+    const NAME: &'static str = if PUT_OFF {
+        "dary_heap lazy, put off"
+    } else {
+        "dary_heap lazy"
+    };
+    const ROLE: Role = if PUT_OFF { Role::Reference } else { Role::Peer };
     const REFUSES_STALE: bool = true;
     type Handle = Handle;
 
@@ -196,7 +202,7 @@ impl Contender for LazyHeap {
         }
         let later = deadline >= record.deadline;
         record.deadline = deadline;
-        if later {
+        if PUT_OFF && later {
             return;
         }
         record.generation = record.generation.wrapping_add(1);
