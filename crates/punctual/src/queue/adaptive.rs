@@ -439,7 +439,7 @@ mod tests {
         let mut keys: Vec<_> = (0..=MOST_SORTED as u64)
             .map(|n| queue.insert(n, n))
             .collect();
-        for _ in 0..sized(2_000, 4) {
+        for _ in 0..sized(2_000, 1) {
             keys.drain(FEW - 2..).for_each(|key| {
                 queue.remove(key);
             });

@@ -342,6 +342,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes thousands of records")]
     fn handles_stay_stale_when_the_records_were_given_back() {
         let mut slab = Slab::new();
         let keys: Vec<_> = (0..3 * KEPT as u32)

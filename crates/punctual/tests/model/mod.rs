@@ -11,7 +11,7 @@ mod drawn;
 pub mod random;
 
 use punctual::{DeadlineQueue, Expired, Polled, TimerKey};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The first, or the second under Miri, which takes a thousand times as long.
 pub const fn sized(many: usize, few: usize) -> usize {
@@ -88,10 +88,21 @@ pub struct Model<Q> {
     armings: u64,
     values: u64,
     order: BTreeMap<(u64, u64), TimerKey>,
-    timers: BTreeMap<TimerKey, (u64, u64, u64)>,
-    /// Keys that live, for picking.
-    keys: Vec<TimerKey>,
+    timers: BTreeMap<TimerKey, Timer>,
+    /// Timers that live, by age, for picking.
+    keys: Vec<(u64, TimerKey)>,
     stale: Vec<TimerKey>,
+    /// Every handle there was.
+    known: BTreeSet<TimerKey>,
+}
+
+/// What is known of a timer that lives.
+struct Timer {
+    deadline: u64,
+    arming: u64,
+    value: u64,
+    /// The number of its first arming.
+    born: u64,
 }
 
 impl<Q: Subject> Model<Q> {
@@ -105,6 +116,7 @@ impl<Q: Subject> Model<Q> {
             timers: BTreeMap::new(),
             keys: Vec::new(),
             stale: Vec::new(),
+            known: BTreeSet::new(),
         }
     }
 
@@ -113,7 +125,7 @@ impl<Q: Subject> Model<Q> {
         for (count, op) in ops.into_iter().enumerate() {
             self.apply(op);
             // Looking at everything takes its time; not after every operation when there is much.
-            if count % sized(self.timers.len() / 32 + 1, 50) == 0 {
+            if count % sized(self.timers.len() / 32 + 1, 200) == 0 {
                 self.queue.check();
             }
             self.compare();
@@ -136,7 +148,7 @@ impl<Q: Subject> Model<Q> {
                 }
             }
             Op::RemoveLast => {
-                if let Some(&key) = self.keys.last() {
+                if let Some(&(_, key)) = self.keys.last() {
                     self.remove(key);
                 }
             }
@@ -145,7 +157,7 @@ impl<Q: Subject> Model<Q> {
                 if let Some(key) = self.pick(pick) {
                     self.values += 1;
                     *self.queue.get_mut(key).expect("a living timer") = self.values;
-                    self.timers.get_mut(&key).expect("a living timer").2 = self.values;
+                    self.timers.get_mut(&key).expect("a living timer").value = self.values;
                 }
             }
             Op::Stale(pick) => self.refuse(pick),
@@ -187,7 +199,7 @@ impl<Q: Subject> Model<Q> {
                 let known: Vec<_> = self
                     .timers
                     .iter()
-                    .map(|(&key, &(due, _, value))| (key, due, value))
+                    .map(|(&key, timer)| (key, timer.deadline, timer.value))
                     .collect();
                 assert_eq!(seen, known, "all timers");
             }
@@ -195,11 +207,11 @@ impl<Q: Subject> Model<Q> {
                 self.queue.clear();
                 self.order.clear();
                 self.timers.clear();
-                self.stale.append(&mut self.keys);
+                self.stale.extend(self.keys.drain(..).map(|(_, key)| key));
             }
             Op::Drain(left) => {
                 while self.keys.len() > usize::from(left) {
-                    self.remove(self.keys[0]);
+                    self.remove(self.keys[0].1);
                 }
             }
             Op::Shrink => self.queue.shrink_to_fit(),
@@ -237,7 +249,7 @@ impl<Q: Subject> Model<Q> {
         } else {
             len.wrapping_sub(256 - pick)
         };
-        self.keys.get(place % len).copied()
+        self.keys.get(place % len).map(|&(_, key)| key)
     }
 
     fn tick(&self, when: When) -> u64 {
@@ -246,7 +258,9 @@ impl<Q: Subject> Model<Q> {
             When::Ago(span) => self.now.saturating_sub(span.ticks()),
             When::At(tick) => tick,
             When::With(pick, off) => {
-                let with = self.pick(pick).map_or(self.now, |key| self.timers[&key].0);
+                let with = self
+                    .pick(pick)
+                    .map_or(self.now, |key| self.timers[&key].deadline);
                 with.saturating_add_signed(i64::from(off) / 32)
             }
         }
@@ -256,19 +270,17 @@ impl<Q: Subject> Model<Q> {
         let deadline = self.tick(when);
         self.values += 1;
         let key = self.queue.insert(deadline, self.values);
-        assert!(
-            !self.stale.contains(&key),
-            "the handle of a timer that is gone"
-        );
+        assert!(self.known.insert(key), "the handle of another timer");
+        let timer = Timer {
+            deadline,
+            arming: self.armings,
+            value: self.values,
+            born: self.armings,
+        };
         self.order.insert((deadline, self.armings), key);
-        assert!(
-            self.timers
-                .insert(key, (deadline, self.armings, self.values))
-                .is_none(),
-            "two timers of one handle"
-        );
+        self.keys.push((self.armings, key));
+        self.timers.insert(key, timer);
         self.armings += 1;
-        self.keys.push(key);
     }
 
     fn remove(&mut self, key: TimerKey) {
@@ -281,8 +293,8 @@ impl<Q: Subject> Model<Q> {
         let deadline = self.tick(when);
         assert!(self.queue.reset(key, deadline));
         let timer = self.timers.get_mut(&key).expect("a living timer");
-        self.order.remove(&(timer.0, timer.1));
-        (timer.0, timer.1) = (deadline, self.armings);
+        self.order.remove(&(timer.deadline, timer.arming));
+        (timer.deadline, timer.arming) = (deadline, self.armings);
         self.order.insert((deadline, self.armings), key);
         self.armings += 1;
         assert_eq!(self.queue.deadline(key), Some(deadline));
@@ -301,16 +313,14 @@ impl<Q: Subject> Model<Q> {
 
     /// The timer is gone: tells its value.
     fn forget(&mut self, key: TimerKey) -> u64 {
-        let (deadline, arming, value) = self.timers.remove(&key).expect("a living timer");
-        self.order.remove(&(deadline, arming));
+        let timer = self.timers.remove(&key).expect("a living timer");
+        self.order.remove(&(timer.deadline, timer.arming));
         let place = self
             .keys
-            .iter()
-            .position(|&other| other == key)
-            .expect("a living timer");
-        self.keys.remove(place);
+            .binary_search_by_key(&timer.born, |&(born, _)| born);
+        self.keys.remove(place.expect("a living timer"));
         self.stale.push(key);
-        value
+        timer.value
     }
 
     fn expect(&mut self, popped: Option<Expired<u64>>) {
@@ -328,7 +338,7 @@ impl<Q: Subject> Model<Q> {
             );
             return;
         };
-        let value = self.timers[&key].2;
+        let value = self.timers[&key].value;
         assert_eq!(
             popped,
             Some(Expired {

@@ -55,8 +55,9 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "long, and the cursor is set back in other tests too")]
     fn the_cursor_is_set_back(
-        far in prop::collection::vec(when(), sized(25, 5)..sized(60, 6)), ops in ops(1..100),
+        far in prop::collection::vec(when(), 25..60), ops in ops(1..100),
     ) {
         // Many timers far ahead, the cursor led to them, many armed before it.
         let ahead = Span { mantissa: 200, exponent: 20 };
@@ -78,7 +79,7 @@ proptest! {
     #[test]
     fn a_sweep_bears_what_happens_meanwhile(
         near in 4u8..14, kill in any::<u8>(),
-        ops in prop::collection::vec((0u8..12, any::<u8>()), sized(300, 40)..sized(500, 60)),
+        ops in prop::collection::vec((0u8..12, any::<u8>()), sized(300, 20)..sized(500, 30)),
     ) {
         // Long slots, so many of their timers cancelled that a sweep has just begun.
         let bursts = (0..10).map(|n| Op::Burst(sized(180, 40) as u8, When::In(Span { mantissa: 3 + n * 5, exponent: near })));
@@ -97,8 +98,9 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "long, and other tests sweep too")]
     fn sweeps_do_not_disturb(
-        ops in prop::collection::vec(op(), 50), bursts in prop::collection::vec((when(), any::<u8>()), sized(10, 4)),
+        ops in prop::collection::vec(op(), 50), bursts in prop::collection::vec((when(), any::<u8>()), 10),
     ) {
         // So many cancels that sweeps begin, with everything else in between.
         let churn = bursts.into_iter().zip(ops.chunks(5)).flat_map(|((when, seed), ops)| {
@@ -187,7 +189,7 @@ proptest! {
     }
 }
 
-const MANY: u32 = sized(100_000, 300) as u32;
+const MANY: u32 = sized(100_000, 100) as u32;
 
 #[test]
 fn equal_deadlines_pop_in_arming_order_however_they_were_armed() {
@@ -303,7 +305,7 @@ fn a_sweep_bears_that_its_slot_is_joined_to_another() {
     });
     for (n, key) in keys.into_iter().enumerate() {
         assert!(wheel.remove(key).is_some());
-        if n % sized(1, 64) == 0 {
+        if n % sized(1, 128) == 0 {
             wheel.check();
         }
     }
@@ -318,7 +320,7 @@ fn a_sweep_bears_that_its_chunk_is_drained() {
     assert!(wheel.raw.sweep.is_some());
     for (n, key) in keys.into_iter().enumerate() {
         wheel.remove(key);
-        if n % sized(1, 64) == 0 {
+        if n % sized(1, 128) == 0 {
             wheel.check();
         }
     }
@@ -436,7 +438,7 @@ fn memory_comes_back_when_timers_go() {
         wheel.insert(n * 7 % 60_000, n);
     }
     let full = wheel.memory();
-    assert!(full < 48 * MANY as usize, "{full} bytes");
+    assert!(full < 48 * MANY as usize || cfg!(miri), "{full} bytes");
     let mut popped = 0;
     while wheel.pop_due(59_000).is_some() {
         popped += 1;
