@@ -16,6 +16,10 @@
 //!   so equal deadlines keep their order.
 //! - Equal deadlines lie in one slot, in arming order, unless the slot is marked `mixed`: a stale
 //!   entry was filed again behind younger ones. A mixed tick goes through `front`, which orders it.
+//! - In a slot marked `amended`, what an entry says of its deadline counts for nothing: it is due
+//!   within the slot or later, and its timer is asked before it is moved (see `place`).
+//! - What is in `front` is there whatever the cursor is; who was armed later for the same tick comes
+//!   after it.
 //! - `first` bounds all live deadlines from below; if its owner confirms it, it is the earliest.
 //!
 //! Here is what the wheel offers, and its state; `serve` finds and pops what is due, `sweep` removes
