@@ -1,6 +1,6 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench instructions bench-timers fuzz docs fmt miri
+.PHONY: help run test lint bench instructions soak bench-timers fuzz docs fmt miri
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -34,3 +34,6 @@ miri: ## the library's tests under Miri, which finds undefined behaviour
 
 instructions: ## instructions of the hot operations against the table (scripts/instructions --renew writes it)
 	@scripts/instructions
+
+soak: ## 10^9 checked operations on one queue (ARGS="--queue adaptive --ops 1e8", ARGS=--help)
+	cargo run --release -p punctual --example soak -- $(ARGS)

@@ -1,0 +1,192 @@
+//! A soak: a thousand million mixed operations on one queue, each checked, and its memory too.
+//!
+//! ```sh
+//! cargo run --release -p punctual --example soak -- --ops 1e9 --queue wheel
+//! ```
+//!
+//! The crowd of timers swells and shrinks between none and `--live`; every phase has its own mix of
+//! operations and its own range of timeouts, from a few ticks to 2^62. What is checked, in O(1) for
+//! each operation:
+//!
+//! - a handle gives its own value back, and is refused when its timer has gone;
+//! - a timer fires at the deadline it was last given, not early, and not late: not after a look at
+//!   which it was due and everything due was taken;
+//! - timers taken in one look come in the order of deadlines, equal ones in the order of arming;
+//! - the next deadline is that of the timer that then fires first;
+//! - memory is at most twice what the most timers since the queue was empty need, and a constant
+//!   ([`Which::bound`]);
+//! - in the end, all that was armed was fired or cancelled.
+//!
+//! Now and then every timer is looked at. It prints a summary, and exits with 1 after a violation.
+
+mod crowd;
+
+use clap::{Parser, ValueEnum};
+use crowd::{Bound, Checked, Soak};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use punctual::queue::{BTree, Fifo, LazyHeap, Sorted};
+use punctual::{Adaptive, DeadlineQueue, Heap, Wheel};
+use std::process::ExitCode;
+use std::time::Instant;
+
+#[derive(Parser)]
+#[command(about = "A soak: mixed operations on one queue, each checked, and its memory too")]
+struct Options {
+    /// Operations; firing a timer is one
+    #[arg(long, default_value = "1e9", value_parser = number)]
+    ops: u64,
+    /// The most timers at a time [default: 1000000, and 2000 for the sorted array]
+    #[arg(long, value_parser = number)]
+    live: Option<u64>,
+    /// The same seed does the same
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[arg(long, value_enum, default_value = "wheel")]
+    queue: Which,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Which {
+    Wheel,
+    Adaptive,
+    Heap,
+    LazyHeap,
+    Sorted,
+    Tree,
+    Lanes,
+}
+
+impl Which {
+    fn bound(self) -> Bound {
+        match self {
+            // As many dead entries as living ones, in vectors that double: both at once.
+            Which::Sorted | Which::LazyHeap => Bound {
+                times: 3.0,
+                spare: (192 << 10) as f64,
+            },
+            // Each of its 64 lanes keeps room for 1,024 entries.
+            Which::Lanes => Bound {
+                times: 3.0,
+                spare: (1_216 << 10) as f64,
+            },
+            // A wheel may have a chunk in each of its 704 slots.
+            _ => Bound {
+                times: 2.0,
+                spare: (192 << 10) as f64,
+            },
+        }
+    }
+}
+
+/// 1000000, 1_000_000 or 1e6.
+fn number(text: &str) -> Result<u64, String> {
+    let plain = text.replace('_', "");
+    let whole = |number: f64| {
+        (number >= 0.0 && number < 1e18 && number.fract() == 0.0).then_some(number as u64)
+    };
+    plain
+        .parse()
+        .ok()
+        .or_else(|| plain.parse().ok().and_then(whole))
+        .ok_or_else(|| format!("{text} is no whole number: 1000000 and 1e6 are"))
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let outcome = match options.queue {
+        Which::Wheel => soak::<Wheel<u64>>(&options),
+        Which::Adaptive => soak::<Adaptive<u64>>(&options),
+        Which::Heap => soak::<Heap<u64>>(&options),
+        Which::LazyHeap => soak::<LazyHeap<u64>>(&options),
+        Which::Sorted => soak::<Sorted<u64>>(&options),
+        Which::Tree => soak::<BTree<u64>>(&options),
+        Which::Lanes => soak::<Fifo<u64>>(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(violation) => {
+            eprintln!("soak: violation: {violation}");
+            eprintln!(
+                "soak: --seed {} and the same --queue, --ops and --live repeat it",
+                options.seed
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn soak<Q: DeadlineQueue<u64> + Default>(options: &Options) -> Checked {
+    let usual = if matches!(options.queue, Which::Sorted) {
+        2_000
+    } else {
+        1_000_000
+    };
+    let most = options.live.unwrap_or(usual).clamp(1, 1 << 31);
+    let bar = ProgressBar::new(options.ops);
+    let style = ProgressStyle::with_template(
+        "{msg} {bar:30} {human_pos} of {human_len}, {per_sec}, {eta} left",
+    );
+    bar.set_style(style.map_err(|error| error.to_string())?);
+    let begun = Instant::now();
+
+    let bound = options.queue.bound();
+    let mut soak = Soak::<Q>::new(options.seed, bound);
+    let mut phase = soak.phase(most);
+    let mut steps = 0u64;
+    while soak.counts.all() < options.ops {
+        soak.step(&phase)?;
+        steps += 1;
+        if steps.is_multiple_of(64) {
+            soak.check_memory()?;
+        }
+        if steps.is_multiple_of(1 << 18) {
+            bar.set_message(format!("{:>7} timers", soak.live.len()));
+            bar.set_position(soak.counts.all());
+        }
+        if steps.is_multiple_of(1 << 23) {
+            soak.check_all()?;
+        }
+        if soak.now > 1 << 63 {
+            soak.start_over()?;
+        }
+        if soak.counts.all() >= phase.ends {
+            phase = soak.phase(most);
+        }
+    }
+    soak.check_all()?;
+    soak.start_over()?;
+    soak.check_memory()?;
+    bar.finish_and_clear();
+
+    let (counts, took) = (&soak.counts, begun.elapsed());
+    let row = |what: &str, count: u64| println!("{what:<24} {:>15}", HumanCount(count).to_string());
+    println!(
+        "soak of {:?}, seed {}, at most {most} timers: no violation",
+        options.queue, options.seed
+    );
+    row("operations", counts.all());
+    row("  armed", counts.armed);
+    row("  cancelled", counts.cancelled);
+    row("  fired", counts.fired);
+    row("  re-armed later", counts.later);
+    row("  re-armed earlier", counts.earlier);
+    row("  looks for due ones", counts.looks);
+    row("  next deadline asked", counts.asked);
+    row("most timers at a time", soak.most_live as u64);
+    row("times it was empty", soak.emptied);
+    println!(
+        "{:<24} {:>15}",
+        "most memory",
+        HumanBytes(soak.most_bytes as u64).to_string()
+    );
+    println!(
+        "{:<24} {:>13.0} %  of {} x {:.1} bytes a timer and {}",
+        "memory, at worst",
+        100.0 * soak.worst,
+        bound.times,
+        soak.bytes_per_timer,
+        HumanBytes(bound.spare as u64)
+    );
+    println!("{:<24} {:>13.0} s", "time", took.as_secs_f64());
+    Ok(())
+}
