@@ -24,7 +24,7 @@ impl Random {
 
     /// Below `end`, which is not 0.
     fn below(&mut self, end: u64) -> u64 {
-        (u128::from(self.bits()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
     /// At least 1 and below 2^bits, each length of number as likely.
@@ -389,14 +389,14 @@ impl<Q: DeadlineQueue<u64> + Default> Soak<Q> {
         );
         let bytes = self.queue.memory();
         let Bound { times, spare } = self.bound;
-        let allowed = times * self.bytes_per_timer * self.peak as f64 + spare;
+        let allowed = (times * self.bytes_per_timer * self.peak as f64 + spare) as usize;
         ensure!(
-            bytes as f64 <= allowed,
+            bytes <= allowed,
             "{bytes} bytes for {} timers, {} at most",
             self.live.len(),
             self.peak
         );
-        self.worst = self.worst.max(bytes as f64 / allowed);
+        self.worst = self.worst.max(bytes as f64 / allowed as f64);
         self.most_bytes = self.most_bytes.max(bytes);
         Ok(())
     }

@@ -82,7 +82,7 @@ impl Which {
 fn number(text: &str) -> Result<u64, String> {
     let plain = text.replace('_', "");
     let whole = |number: f64| {
-        (number >= 0.0 && number < 1e18 && number.fract() == 0.0).then_some(number as u64)
+        ((0.0..1e18).contains(&number) && number.fract() == 0.0).then_some(number as u64)
     };
     plain
         .parse()
