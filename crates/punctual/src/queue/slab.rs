@@ -167,7 +167,9 @@ impl<R: Tenant> Slab<R> {
     /// Removes the tenant of a handle. O(1).
     #[inline]
     pub(super) fn remove(&mut self, key: TimerKey) -> Option<R> {
-        self.take_if(key.index, |stamp| stamp >> EPOCH_BITS == key.generation)
+        self.take_if(key.index, |tenant| {
+            tenant.stamp() >> EPOCH_BITS == key.generation
+        })
     }
 
     /// Removes the tenant at `index`, whoever it is. O(1).
@@ -176,11 +178,12 @@ impl<R: Tenant> Slab<R> {
         self.take_if(index, |_| true)
     }
 
+    /// Removes the tenant at `index` if it is the one that is meant. O(1).
     #[inline]
-    fn take_if(&mut self, index: u32, is_meant: impl Fn(u32) -> bool) -> Option<R> {
+    pub(super) fn take_if(&mut self, index: u32, is_meant: impl Fn(&R) -> bool) -> Option<R> {
         let record = self.records.get_mut(index as usize)?;
         let stamp = match record {
-            Record::Live(tenant) if is_meant(tenant.stamp()) => tenant.stamp(),
+            Record::Live(tenant) if is_meant(tenant) => tenant.stamp(),
             _ => return None,
         };
         let free = match (stamp | EPOCH_MASK).checked_add(1) {

@@ -13,7 +13,7 @@
 //! that does is one more entry of a living timer: whichever comes first fires it.
 
 use super::place::Place;
-use super::timers::Timers;
+use super::timers::{Due, Timers};
 use crate::queue::prefetch::prefetch;
 use crate::queue::slab::{Slab, Tenant};
 use alloc::vec::Vec;
@@ -123,6 +123,19 @@ impl<T> Records<T> {
         }
     }
 
+    /// Takes the timer that `entry` stands for, if it is due then. O(1).
+    #[inline]
+    pub(super) fn take_due(&mut self, entry: &Due) -> Option<Timer<T>> {
+        let filing = self.filings.get_mut(entry.index as usize)?;
+        if filing.tag() != entry.generation {
+            return None;
+        }
+        let is_due = |timer: &Timer<T>| timer.deadline == entry.deadline;
+        let timer = self.slab.take_if(entry.index, is_due)?;
+        filing.set_place(Place::NOWHERE);
+        Some(timer)
+    }
+
     /// No entries are filed any more, and some records may be gone. O(records).
     pub(super) fn forget_filings(&mut self) {
         self.filings.truncate(self.slab.records());
@@ -178,6 +191,16 @@ impl<T> Timers for Records<T> {
     #[inline]
     fn order(&self, index: u32) -> u32 {
         self.slab.at(index).map_or(0, |timer| timer.order.get())
+    }
+
+    #[inline]
+    fn look(&self, index: u32, generation: u32) -> Option<(u64, u32)> {
+        if self.filings.get(index as usize)?.tag() != generation {
+            return None;
+        }
+        self.slab
+            .at(index)
+            .map(|timer| (timer.deadline, timer.order.get()))
     }
 
     #[inline]

@@ -126,6 +126,36 @@ impl RawWheel {
         Step::Idle
     }
 
+    /// The next entry of the run, if it is due and nothing else can come before it.
+    #[inline]
+    pub(super) fn peek_run(&mut self, now: u64) -> Option<Due> {
+        self.now = now;
+        let next = self.front.next()?;
+        (next.deadline < self.clear_until && next.deadline <= now).then_some(Due {
+            deadline: next.deadline,
+            index: next.index,
+            generation: next.generation,
+        })
+    }
+
+    /// That entry stood, and its timer was taken.
+    #[inline]
+    pub(super) fn popped(&mut self, entry: &Due) {
+        self.front.advance();
+        self.fired(entry.deadline);
+    }
+
+    /// The first entry is gone, so nothing is due before it.
+    #[inline]
+    fn fired(&mut self, deadline: u64) {
+        self.entries -= 1;
+        self.first = nobody_before(if self.entries == 0 {
+            u64::MAX
+        } else {
+            deadline
+        });
+    }
+
     /// Decides what becomes of an entry taken out at `deadline`, which has come: due, dead, or
     /// stale and filed again.
     #[inline]
@@ -146,9 +176,7 @@ impl RawWheel {
                 None
             }
             Some(due) => {
-                self.entries -= 1;
-                // It was the first, so nothing is due before it.
-                self.first = nobody_before(if self.entries == 0 { u64::MAX } else { due });
+                self.fired(due);
                 Some(Due {
                     deadline: due,
                     index,
@@ -287,13 +315,12 @@ impl RawWheel {
             index, generation, ..
         } in entries.drain(..)
         {
-            match timers.deadline(index, generation) {
+            match timers.look(index, generation) {
                 None => self.drop_dead(index, generation, timers),
-                Some(deadline) if deadline > end => {
+                Some((deadline, _)) if deadline > end => {
                     self.refile(deadline, index, generation, timers);
                 }
-                Some(deadline) => {
-                    let order = timers.order(index);
+                Some((deadline, order)) => {
                     timers.moved(index, generation, Place::FRONT);
                     let early = Early {
                         deadline,

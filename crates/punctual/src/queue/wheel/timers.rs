@@ -45,6 +45,12 @@ pub trait Timers {
         0
     }
 
+    /// [`Timers::deadline`] and [`Timers::order`] in one look.
+    fn look(&self, index: u32, generation: u32) -> Option<(u64, u32)> {
+        let deadline = self.deadline(index, generation)?;
+        Some((deadline, self.order(index)))
+    }
+
     /// The timer's entry, which stands, lies elsewhere now. (Only those need to know who want to
     /// [`reuse`](RawWheel::reuse) it.)
     fn moved(&mut self, index: u32, generation: u32, place: Place) {
