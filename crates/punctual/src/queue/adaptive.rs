@@ -1,29 +1,29 @@
-//! A queue that is a sorted array while it is small and a wheel when it is large.
+//! A queue that is an array in no order while it is small and a wheel when it is large.
 //!
 //! Both keep their timers in the same slab of the same records, so a migration hands the slab over
 //! and builds new entries only: no timer moves, and every handle stays good.
 //!
-//! The way up is taken at once, when the array would outgrow [`MOST_SORTED`]. The way down is taken
+//! The way up is taken at once, when the array would outgrow [`MOST`]. The way down is taken
 //! when the wheel has held fewer than [`FEW`] timers for [`PATIENCE`] operations, which together
 //! cost as much as the way down and the next way up do: migrations are O(1) amortised, whatever the
 //! load does.
 
 use super::armings::Armings;
+use super::few::Few;
 use super::run::Entry;
 use super::slab::Slab;
-use super::sorted::Sorted;
 use super::wheel::{Timer, Wheel};
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 
-/// The most timers that the sorted array holds. `examples/small_queues.rs` prints what it goes by,
-/// in ns for the array / the wheel with 10, 24 and 48 timers: arming and cancelling one 15 / 13,
-/// 19 / 13 and 50 / 14; firing and arming again 33 / 57, 52 / 57 and 66 / 59; re-arming one and
-/// asking for the next deadline 30 / 63, 27 / 47 and 39 / 42. What is lost of the one below so many
-/// timers is less than what is gained of the others.
-const MOST_SORTED: usize = 24;
+/// The most timers that the array holds. `examples/small_queues.rs` prints what it goes by, in ns for
+/// the array / the wheel with 1, 10 and 24 timers: arming and cancelling one 13 / 11, 12 / 11 and
+/// 12 / 11; firing and arming again 15 / 60, 29 / 52 and 35 / 54; re-arming one and asking for the
+/// next deadline 7 / 51, 9 / 58 and 8 / 46. The array would be quicker with some more, too, but whoever
+/// fires one looks at all of them twice.
+const MOST: usize = 24;
 
 /// With fewer timers than these, the wheel considers going back: a third of those above, so that a
 /// load that swings by less does not go to and fro.
@@ -47,8 +47,8 @@ pub(super) struct Migration<T> {
     pub(super) entries: Vec<Entry>,
 }
 
-/// The queue of those who do not want to choose: a [`Sorted`] while timers are few, a [`Wheel`]
-/// when they are many.
+/// The queue of those who do not want to choose: an array while timers are few, a [`Wheel`] when
+/// they are many.
 ///
 /// One timer costs a few nanoseconds, ten million cost what they cost in a wheel; each operation
 /// adds one well predicted branch to those of the queue behind it. All are O(1), some amortised:
@@ -80,7 +80,7 @@ pub struct Adaptive<T> {
 
 #[derive(Debug)]
 enum State<T> {
-    Sorted(Sorted<T>),
+    Few(Few<T>),
     Wheel(Box<Wheel<T>>),
 }
 
@@ -100,21 +100,21 @@ impl<T> Adaptive<T> {
     /// ```
     pub const fn new() -> Self {
         Adaptive {
-            state: State::Sorted(Sorted::new()),
+            state: State::Few(Few::new()),
             calm: 0,
         }
     }
 
-    /// Becomes a wheel.
+    /// Becomes a wheel, with one more timer.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self) {
-        let empty = State::Sorted(Sorted::new());
+    fn grow(&mut self, deadline: u64, value: T) -> TimerKey {
         self.calm = 0;
-        self.state = match replace(&mut self.state, empty) {
-            State::Sorted(sorted) => State::Wheel(Box::new(Wheel::take_over(sorted.hand_over()))),
-            wheel => wheel,
-        };
+        if let State::Few(few) = &mut self.state {
+            let few = replace(few, Few::new());
+            self.state = State::Wheel(Box::new(Wheel::take_over(few.hand_over())));
+        }
+        self.insert(deadline, value)
     }
 
     /// The wheel holds few timers: becomes an array if that has been so for long.
@@ -131,10 +131,10 @@ impl<T> Adaptive<T> {
 
     /// Becomes an array.
     fn shrink(&mut self) {
-        let empty = State::Sorted(Sorted::new());
+        let empty = State::Few(Few::new());
         self.state = match replace(&mut self.state, empty) {
-            State::Wheel(wheel) => State::Sorted(Sorted::take_over(wheel.hand_over())),
-            sorted => sorted,
+            State::Wheel(wheel) => State::Few(Few::take_over(wheel.hand_over())),
+            few => few,
         };
     }
 }
@@ -144,13 +144,8 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     #[inline]
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         match &mut self.state {
-            State::Sorted(sorted) => {
-                let key = sorted.insert(deadline, value);
-                if sorted.len() > MOST_SORTED {
-                    self.grow();
-                }
-                key
-            }
+            State::Few(few) if few.len() < MOST => few.insert(deadline, value),
+            State::Few(_) => self.grow(deadline, value),
             State::Wheel(wheel) => {
                 let key = wheel.insert(deadline, value);
                 if wheel.len() == FEW {
@@ -165,7 +160,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     #[inline]
     fn remove(&mut self, key: TimerKey) -> Option<T> {
         match &mut self.state {
-            State::Sorted(sorted) => sorted.remove(key),
+            State::Few(few) => few.remove(key),
             State::Wheel(wheel) => {
                 let value = wheel.remove(key);
                 if wheel.len() < FEW {
@@ -180,7 +175,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     #[inline]
     fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
         match &mut self.state {
-            State::Sorted(sorted) => sorted.reset(key, deadline),
+            State::Few(few) => few.reset(key, deadline),
             State::Wheel(wheel) => {
                 let armed = wheel.reset(key, deadline);
                 if wheel.len() < FEW {
@@ -194,7 +189,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     #[inline]
     fn get(&self, key: TimerKey) -> Option<&T> {
         match &self.state {
-            State::Sorted(sorted) => sorted.get(key),
+            State::Few(few) => few.get(key),
             State::Wheel(wheel) => wheel.get(key),
         }
     }
@@ -202,7 +197,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     #[inline]
     fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
         match &mut self.state {
-            State::Sorted(sorted) => sorted.get_mut(key),
+            State::Few(few) => few.get_mut(key),
             State::Wheel(wheel) => wheel.get_mut(key),
         }
     }
@@ -210,7 +205,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     #[inline]
     fn deadline(&self, key: TimerKey) -> Option<u64> {
         match &self.state {
-            State::Sorted(sorted) => sorted.deadline(key),
+            State::Few(few) => few.deadline(key),
             State::Wheel(wheel) => wheel.deadline(key),
         }
     }
@@ -218,7 +213,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     #[inline]
     fn len(&self) -> usize {
         match &self.state {
-            State::Sorted(sorted) => sorted.len(),
+            State::Few(few) => few.len(),
             State::Wheel(wheel) => wheel.len(),
         }
     }
@@ -226,7 +221,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     /// Leaves an array.
     fn clear(&mut self) {
         match &mut self.state {
-            State::Sorted(sorted) => sorted.clear(),
+            State::Few(few) => few.clear(),
             State::Wheel(wheel) => {
                 wheel.clear();
                 self.shrink();
@@ -238,18 +233,18 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     where
         T: 'a,
     {
-        let (sorted, wheel) = match &self.state {
-            State::Sorted(sorted) => (Some(sorted.iter()), None),
+        let (few, wheel) = match &self.state {
+            State::Few(few) => (Some(few.iter()), None),
             State::Wheel(wheel) => (None, Some(wheel.iter())),
         };
-        let sorted = sorted.into_iter().flatten();
-        sorted.chain(wheel.into_iter().flatten())
+        let few = few.into_iter().flatten();
+        few.chain(wheel.into_iter().flatten())
     }
 
     #[inline]
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
         match &mut self.state {
-            State::Sorted(sorted) => sorted.pop_due(now),
+            State::Few(few) => few.pop_due(now),
             State::Wheel(wheel) => {
                 let popped = wheel.pop_due(now);
                 if wheel.len() < FEW {
@@ -263,7 +258,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     #[inline]
     fn next_wakeup(&self) -> Option<u64> {
         match &self.state {
-            State::Sorted(sorted) => sorted.next_wakeup(),
+            State::Few(few) => few.next_wakeup(),
             State::Wheel(wheel) => wheel.next_wakeup(),
         }
     }
@@ -272,7 +267,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
         match &mut self.state {
-            State::Sorted(sorted) => sorted.next_deadline(),
+            State::Few(few) => few.next_deadline(),
             State::Wheel(wheel) => wheel.next_deadline(),
         }
     }
@@ -281,7 +276,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     #[inline]
     fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
         match &mut self.state {
-            State::Sorted(sorted) => sorted.poll_due(now, budget),
+            State::Few(few) => few.poll_due(now, budget),
             State::Wheel(wheel) => {
                 let polled = wheel.poll_due(now, budget);
                 if wheel.len() < FEW {
@@ -300,7 +295,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
             self.shrink();
         }
         match &mut self.state {
-            State::Sorted(sorted) => sorted.shrink_to_fit(),
+            State::Few(few) => few.shrink_to_fit(),
             State::Wheel(wheel) => wheel.shrink_to_fit(),
         }
     }
@@ -308,7 +303,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
     fn memory(&self) -> usize {
         size_of::<Self>()
             + match &self.state {
-                State::Sorted(sorted) => sorted.memory() - size_of::<Sorted<T>>(),
+                State::Few(few) => few.memory() - size_of::<Few<T>>(),
                 State::Wheel(wheel) => wheel.memory(),
             }
     }
@@ -324,9 +319,9 @@ mod tests {
     impl Subject for Adaptive<u64> {
         fn check(&self) {
             match &self.state {
-                State::Sorted(sorted) => {
-                    assert!(sorted.len() <= MOST_SORTED);
-                    sorted.check();
+                State::Few(few) => {
+                    assert!(few.len() <= MOST);
+                    few.check();
                 }
                 State::Wheel(wheel) => wheel.check(),
             }
@@ -436,9 +431,7 @@ mod tests {
     #[test]
     fn it_does_not_go_to_and_fro() {
         let mut queue = Adaptive::new();
-        let mut keys: Vec<_> = (0..=MOST_SORTED as u64)
-            .map(|n| queue.insert(n, n))
-            .collect();
+        let mut keys: Vec<_> = (0..=MOST as u64).map(|n| queue.insert(n, n)).collect();
         for _ in 0..sized(2_000, 1) {
             keys.drain(FEW - 2..).for_each(|key| {
                 queue.remove(key);

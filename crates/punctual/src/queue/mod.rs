@@ -6,7 +6,7 @@
 //!
 //! | queue | best for |
 //! |---|---|
-//! | [`Adaptive`] | whoever does not want to choose: a `Sorted` while timers are few, then a `Wheel` |
+//! | [`Adaptive`] | whoever does not want to choose: an array while timers are few, then a `Wheel` |
 //! | [`Wheel`](wheel::Wheel) | everything, from one timer to tens of millions |
 //! | [`Sorted`] | a few dozen timers at most |
 //! | [`Fifo`] | many timers of few timeouts |
@@ -19,6 +19,7 @@
 mod adaptive;
 mod armings;
 mod btree;
+mod few;
 mod fifo;
 mod heap;
 mod prefetch;

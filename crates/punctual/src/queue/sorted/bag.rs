@@ -65,15 +65,6 @@ impl Bag {
         }
     }
 
-    pub(super) fn with(entries: Vec<Filed>) -> Self {
-        let mut bag = Bag {
-            entries,
-            ..Self::new()
-        };
-        bag.find_first();
-        bag
-    }
-
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.entries.len()

@@ -12,7 +12,6 @@
 
 mod bag;
 
-use super::adaptive::Migration;
 use super::armings::Armings;
 use super::run::Run;
 use super::slab::{self, Slab};
@@ -28,8 +27,9 @@ const FULL: usize = BAG / 2;
 
 /// The most entries that are looked at for each timer popped.
 const SCANNED: usize = 32;
-/// A sorted array, searched by bisection, with a bag for what came last: the quickest queue for a
-/// few dozen timers, and a slow one for many.
+
+/// A sorted array, searched by bisection, with a bag for what came last: a quick queue for a few
+/// dozen timers, and a slow one for many.
 ///
 /// | operation | cost with n timers |
 /// |---|---|
@@ -39,7 +39,7 @@ const SCANNED: usize = 32;
 /// | [`pop_due`](DeadlineQueue::pop_due) | O(1) amortised, with a look at up to 64 entries |
 /// | [`next_deadline`](DeadlineQueue::next_deadline) | O(1), or the same for each timer at the front that was cancelled or put off |
 ///
-/// [`Adaptive`](super::Adaptive) is this queue while timers are few and a wheel when they are many.
+/// [`Adaptive`](super::Adaptive) is as quick or quicker with a dozen timers, and quick with many.
 ///
 /// A timer takes 40 bytes and its value, padded to 8, plus the dead entries, of 24 bytes each, which
 /// stay fewer than the living and 64. An empty queue takes no allocation.
@@ -96,48 +96,6 @@ impl<T> Sorted<T> {
             bag: Bag::new(),
             armings: Armings::new(),
             now: 0,
-        }
-    }
-
-    /// A queue of timers that were in another one; their handles stay good. O(n).
-    pub(super) fn take_over(timers: Migration<T>) -> Self {
-        let Migration {
-            slab,
-            armings,
-            now,
-            entries,
-        } = timers;
-        let mut queue = Sorted {
-            slab,
-            armings,
-            now,
-            ..Self::new()
-        };
-        let entries = entries.iter().filter_map(|entry| {
-            let timer = queue.slab.at(entry.index)?;
-            Some(Filed::of(timer, entry.index))
-        });
-        let entries: Vec<Filed> = entries.collect();
-        if entries.len() <= FULL {
-            queue.bag = Bag::with(entries);
-        } else {
-            queue.run.replace(entries);
-        }
-        queue
-    }
-
-    /// Its timers, on the way to another queue; their handles stay good. O(n log n).
-    pub(super) fn hand_over(self) -> Migration<T> {
-        let entries = self.standing();
-        let entries = entries.iter().filter_map(|filed| {
-            let timer = self.slab.at(filed.index)?;
-            Some(timer.entry(filed.index))
-        });
-        Migration {
-            entries: entries.collect(),
-            slab: self.slab,
-            armings: self.armings,
-            now: self.now,
         }
     }
 

@@ -1,0 +1,392 @@
+//! An array of entries in no order: the queue of the few timers of [`Adaptive`](super::Adaptive).
+//!
+//! - Every timer has one entry and every entry a timer: what is cancelled goes at once, and the last
+//!   entry takes its place. What is re-armed is overwritten where it lies. Nothing is searched and
+//!   nothing but that one entry is moved, so there are no branches to be mistaken in.
+//! - The earliest deadline is remembered. When its timer goes or is put off, it stays as a bound,
+//!   and only who asks then looks at all entries.
+//! - In a record, `order` is not the timer's order, which is in its entry, but its entry's place.
+
+use super::adaptive::Migration;
+use super::armings::Armings;
+use super::slab::{self, Slab};
+use super::wheel::Timer;
+use super::{DeadlineQueue, Expired, TimerKey};
+use alloc::vec::Vec;
+use core::mem::{replace, size_of};
+use core::num::NonZeroU32;
+
+/// An entry in one number: deadline, order, index, from the top. As the fields of a struct it would
+/// be written in parts and copied as a whole, which a processor that has just written it waits for.
+#[derive(Clone, Copy, Debug)]
+struct Packed(u128);
+
+impl Packed {
+    #[inline]
+    fn new(deadline: u64, order: NonZeroU32, index: u32) -> Self {
+        let arming = u64::from(order.get()) << 32 | u64::from(index);
+        Packed(u128::from(deadline) << 64 | u128::from(arming))
+    }
+
+    #[inline]
+    fn deadline(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    /// Order and index.
+    #[inline]
+    fn arming(self) -> u64 {
+        self.0 as u64
+    }
+
+    #[inline]
+    fn order(self) -> NonZeroU32 {
+        NonZeroU32::new((self.arming() >> 32) as u32).unwrap_or(NonZeroU32::MIN)
+    }
+
+    #[inline]
+    fn index(self) -> u32 {
+        self.arming() as u32
+    }
+}
+
+/// Timers in an array.
+#[derive(Debug)]
+pub(super) struct Few<T> {
+    slab: Slab<Timer<T>>,
+    entries: Vec<Packed>,
+    /// No deadline is earlier; the last tick if there are no timers.
+    bound: u64,
+    /// Whether a timer has just that deadline.
+    exact: bool,
+    armings: Armings,
+    /// The clock as last seen.
+    now: u64,
+}
+
+/// A place as a record holds it: never 0.
+#[inline]
+fn number(place: usize) -> NonZeroU32 {
+    NonZeroU32::MIN | (place as u32) << 1
+}
+
+#[inline]
+fn place(number: NonZeroU32) -> usize {
+    (number.get() >> 1) as usize
+}
+
+/// The least number of all, by fours: a least number by one after the other is what compilers make
+/// branches of, which are taken by surprise.
+#[inline]
+fn least(entries: &[Packed], number: impl Fn(Packed) -> u64) -> u64 {
+    let (fours, rest) = entries.as_chunks::<4>();
+    let fours = fours.iter().fold(u64::MAX, |least, four| {
+        let [a, b, c, d] = four.map(&number);
+        least.min(a.min(b).min(c.min(d)))
+    });
+    rest.iter()
+        .fold(fours, |least, &packed| least.min(number(packed)))
+}
+
+impl<T> Few<T> {
+    pub(super) const fn new() -> Self {
+        Few {
+            slab: Slab::new(),
+            entries: Vec::new(),
+            bound: u64::MAX,
+            exact: false,
+            armings: Armings::new(),
+            now: 0,
+        }
+    }
+
+    /// Timers that were in another queue; their handles stay good. O(n).
+    pub(super) fn take_over(timers: Migration<T>) -> Self {
+        let mut few = Few {
+            slab: timers.slab,
+            armings: timers.armings,
+            now: timers.now,
+            ..Self::new()
+        };
+        for entry in timers.entries {
+            if let Some(timer) = few.slab.at_mut(entry.index) {
+                timer.order = number(few.entries.len());
+                let packed = Packed::new(entry.deadline, entry.order, entry.index);
+                few.entries.push(packed);
+            }
+        }
+        few.find_bound();
+        few
+    }
+
+    /// Its timers, on the way to another queue; their handles stay good. O(n log n).
+    pub(super) fn hand_over(mut self) -> Migration<T> {
+        let mut entries = Vec::with_capacity(self.entries.len());
+        for packed in &self.entries {
+            if let Some(timer) = self.slab.at_mut(packed.index()) {
+                timer.order = packed.order();
+                entries.push(timer.entry(packed.index()));
+            }
+        }
+        entries.sort_unstable();
+        Migration {
+            slab: self.slab,
+            armings: self.armings,
+            now: self.now,
+            entries,
+        }
+    }
+
+    #[inline]
+    fn next_order(&mut self) -> NonZeroU32 {
+        if self.armings.are_worn() {
+            self.renumber();
+        }
+        self.armings.next()
+    }
+
+    /// O(n log n), once in two billion armings.
+    #[cold]
+    #[inline(never)]
+    fn renumber(&mut self) {
+        let armed = self.entries.iter().enumerate();
+        let armed = armed.map(|(at, packed)| (packed.order(), at)).collect();
+        for (order, at) in self.armings.renumber::<usize>(armed) {
+            let packed = &mut self.entries[at];
+            *packed = Packed::new(packed.deadline(), order, packed.index());
+        }
+    }
+
+    /// Removes the timer of a record, and its entry. O(1).
+    #[inline]
+    fn take(&mut self, index: u32) -> Option<Timer<T>> {
+        let at = place(self.slab.at(index)?.order);
+        // If the last one is itself the one to go, this changes nothing, and needs no branch.
+        let last = *self.entries.last()?;
+        self.slab.at_mut(last.index())?.order = number(at);
+        let gone = replace(self.entries.get_mut(at)?, last);
+        self.entries.pop();
+        self.exact &= gone.deadline() != self.bound;
+        let timer = self.slab.take(index);
+        if self.entries.is_empty() {
+            self.bound = u64::MAX;
+            self.slab.release();
+        }
+        timer
+    }
+
+    /// O(n).
+    #[inline]
+    fn find_bound(&mut self) {
+        self.bound = least(&self.entries, Packed::deadline);
+        self.exact = !self.entries.is_empty();
+    }
+
+    /// The index of the first timer, whose deadline is the bound. O(n).
+    #[inline]
+    fn first(&self) -> u32 {
+        let bound = self.bound;
+        least(&self.entries, |packed| {
+            packed.arming() | u64::from(packed.deadline() != bound).wrapping_neg()
+        }) as u32
+    }
+
+    /// Pops the first timer if one is due. O(n).
+    #[inline(never)]
+    fn pop_first(&mut self, now: u64) -> Option<Expired<T>> {
+        if self.next_deadline()? > now {
+            return None;
+        }
+        let index = self.first();
+        let timer = self.take(index)?;
+        Some(Expired {
+            key: slab::key(index, timer.stamp),
+            deadline: timer.deadline,
+            value: timer.value,
+        })
+    }
+}
+
+impl<T> DeadlineQueue<T> for Few<T> {
+    #[inline]
+    fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
+        let order = self.next_order();
+        let place = number(self.entries.len());
+        let (index, stamp) = self.slab.insert(|stamp| Timer {
+            deadline,
+            stamp,
+            order: place,
+            value,
+        });
+        let packed = Packed::new(deadline, order, index);
+        self.entries.push(packed);
+        self.exact |= deadline <= self.bound;
+        self.bound = self.bound.min(deadline);
+        slab::key(index, stamp)
+    }
+
+    #[inline]
+    fn remove(&mut self, key: TimerKey) -> Option<T> {
+        self.slab.get(key)?;
+        let timer = self.take(key.index())?;
+        Some(timer.value)
+    }
+
+    #[inline]
+    fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
+        let order = self.next_order();
+        let Some(timer) = self.slab.get_mut(key) else {
+            return false;
+        };
+        timer.deadline = deadline;
+        let packed = Packed::new(deadline, order, key.index());
+        let Some(entry) = self.entries.get_mut(place(timer.order)) else {
+            return false; // never: a timer has an entry
+        };
+        let before = replace(entry, packed);
+        let is_first = (self.entries.len() == 1) | (deadline <= self.bound);
+        self.exact = is_first | (self.exact & (before.deadline() != self.bound));
+        self.bound = if is_first { deadline } else { self.bound };
+        true
+    }
+
+    #[inline]
+    fn get(&self, key: TimerKey) -> Option<&T> {
+        self.slab.get(key).map(|timer| &timer.value)
+    }
+
+    #[inline]
+    fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
+        self.slab.get_mut(key).map(|timer| &mut timer.value)
+    }
+
+    #[inline]
+    fn deadline(&self, key: TimerKey) -> Option<u64> {
+        self.slab.get(key).map(|timer| timer.deadline)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn clear(&mut self) {
+        self.slab.clear();
+        self.entries.clear();
+        self.find_bound();
+    }
+
+    fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
+    where
+        T: 'a,
+    {
+        self.slab
+            .iter()
+            .map(|(index, timer)| (slab::key(index, timer.stamp), timer.deadline, &timer.value))
+    }
+
+    /// O(n), and O(1) if nothing is due.
+    #[inline]
+    fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
+        self.now = now;
+        if self.bound > now {
+            return None;
+        }
+        self.pop_first(now)
+    }
+
+    #[inline]
+    fn next_wakeup(&self) -> Option<u64> {
+        (!self.entries.is_empty()).then_some(self.bound)
+    }
+
+    /// O(1), and O(n) if the first timer went or was put off.
+    #[inline]
+    fn next_deadline(&mut self) -> Option<u64> {
+        if !self.exact {
+            self.find_bound();
+        }
+        self.exact.then_some(self.bound)
+    }
+
+    fn shrink_to_fit(&mut self) {
+        self.slab.shrink_to_fit();
+        self.entries.shrink_to_fit();
+    }
+
+    fn memory(&self) -> usize {
+        size_of::<Self>() + self.slab.memory() + self.entries.capacity() * size_of::<Packed>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::model::random::{cases, ops};
+    use crate::queue::model::{Model, Subject};
+    use proptest::prelude::*;
+
+    impl Subject for Few<u64> {
+        fn check(&self) {
+            assert_eq!(self.entries.len(), self.slab.len(), "an entry each");
+            for (at, entry) in self.entries.iter().enumerate() {
+                let timer = self.slab.at(entry.index()).expect("a timer each");
+                assert_eq!(place(timer.order), at);
+                assert_eq!(timer.deadline, entry.deadline());
+            }
+            let earliest = self.entries.iter().map(|packed| packed.deadline()).min();
+            assert!(self.bound <= earliest.unwrap_or(self.bound));
+            assert!(!self.exact || earliest == Some(self.bound));
+            assert!(earliest.is_some() || self.bound == u64::MAX);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn the_array_does_what_the_model_does(ops in ops(1..150)) {
+            Model::new(Few::new()).run(ops);
+        }
+    }
+
+    #[test]
+    fn arming_order_outlives_its_numbers() {
+        let mut queue = Few::new();
+        queue.armings = Armings::left(10);
+        let keys: Vec<_> = (0..8).map(|n| queue.insert(700, n)).collect();
+        assert!(queue.reset(keys[2], 700));
+        assert!(queue.reset(keys[5], 800));
+        (8..20).for_each(|n| {
+            queue.insert(700, n);
+        });
+        queue.check();
+        assert!(queue.reset(keys[5], 700));
+        let popped: Vec<u64> = core::iter::from_fn(|| queue.pop_due(700))
+            .map(|expired| expired.value)
+            .collect();
+        let expected = [0, 1, 3, 4, 6, 7, 2].into_iter().chain(8..20).chain([5]);
+        assert_eq!(popped, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_last_tick_is_a_deadline_like_others() {
+        let mut queue = Few::new();
+        assert_eq!(
+            (queue.next_deadline(), queue.pop_due(u64::MAX)),
+            (None, None)
+        );
+        let key = queue.insert(u64::MAX, 1);
+        assert_eq!(queue.next_wakeup(), Some(u64::MAX));
+        assert_eq!(queue.next_deadline(), Some(u64::MAX));
+        assert_eq!(queue.pop_due(u64::MAX - 1), None);
+        assert!(queue.reset(key, 5) && queue.reset(key, u64::MAX));
+        queue.check();
+        assert_eq!(
+            queue.pop_due(u64::MAX).map(|expired| expired.value),
+            Some(1)
+        );
+        assert_eq!(queue.next_deadline(), None);
+        queue.check();
+    }
+}
