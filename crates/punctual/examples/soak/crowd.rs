@@ -146,12 +146,17 @@ impl<Q: DeadlineQueue<u64> + Default> Soak<Q> {
                 .min(most),
         };
         let distance = crowd.abs_diff(self.live.len() as u64);
-        let weights = match self.random.below(5) {
+        // In half of them the clock stands still, so that nothing but sweeps can clear away what
+        // cancelling and re-arming leave behind.
+        let weights = match self.random.below(8) {
             0 => [8, 8, 8, 8, 8, 8],
-            1 => [2, 40, 8, 8, 2, 2],  // put off
-            2 => [2, 2, 40, 8, 2, 2],  // brought forward
-            3 => [40, 4, 4, 4, 2, 2],  // cancelled and armed
-            _ => [4, 4, 4, 32, 10, 2], // fired
+            1 => [4, 4, 4, 32, 10, 2], // fired
+            2 => [2, 40, 8, 8, 2, 2],  // put off
+            3 => [2, 2, 40, 8, 2, 2],  // brought forward
+            4 => [8, 40, 20, 0, 0, 2], // put off, and brought forward again
+            5 => [2, 2, 40, 0, 0, 2],  // brought forward
+            6 => [40, 2, 2, 0, 0, 2],  // cancelled and armed
+            _ => [20, 20, 20, 0, 0, 2],
         };
         Phase {
             ends: self.counts.all() + 4 * distance + self.random.length(22),
