@@ -315,7 +315,7 @@ impl RawWheel {
     }
 
     /// A tick before which nothing is due, and at which something may be; `None` if there are no
-    /// entries. O(1): a few bit operations.
+    /// entries. O(1).
     ///
     /// An event loop that sleeps until then and steps the wheel may wake up to find nothing due;
     /// that costs it one look.
@@ -327,12 +327,10 @@ impl RawWheel {
     /// wheel.insert(123_456, 0, 0);
     /// assert!(wheel.next_wakeup().is_some_and(|tick| tick <= 123_456));
     /// ```
+    #[inline]
     pub fn next_wakeup(&self) -> Option<u64> {
-        if self.entries == 0 {
-            return None;
-        }
-        let start = self.first_slot().map_or(u64::MAX, |place| place.start);
-        Some(self.front.bound().min(start).max(self.first.deadline))
+        // A look that finds nothing due moves it up to the first slot or the first entry at hand.
+        (self.entries > 0).then_some(self.first.deadline)
     }
 
     /// The earliest deadline of all live timers; `None` if there are none.
