@@ -20,7 +20,7 @@ bench: ## the figures of the README, beside redis-server (QUICK=1 for a short ru
 bench-timers: ## the timers beside those of the field (QUICK=1 for a short run, ARGS=--help for options)
 	@scripts/bench-timers
 
-fuzz: ## each fuzz target for a minute (FUZZ_SECONDS=600, TARGETS="resp_parse")
+fuzz: ## each fuzz target for a minute (FUZZ_TIME=1h, TARGETS="resp_parse", JOBS=2)
 	@scripts/fuzz
 
 docs: ## the API documentation, in target/doc
