@@ -208,6 +208,11 @@ impl<R: Tenant> Slab<R> {
         self.records.len()
     }
 
+    /// Records there is room for before more memory is needed.
+    pub(super) fn capacity(&self) -> usize {
+        self.records.capacity()
+    }
+
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.live

@@ -108,11 +108,19 @@ impl<T> Records<T> {
     pub(super) fn refile(&mut self, index: u32) -> u32 {
         let at = index as usize;
         if at >= self.filings.len() {
-            self.filings.resize(at + 1, Filing::NEW);
+            self.make_filings(at + 1);
         }
         let filing = &mut self.filings[at];
         *filing = filing.next();
         filing.tag()
+    }
+
+    /// Makes filings for so many records, with room for as many as there is room for records.
+    #[cold]
+    fn make_filings(&mut self, records: usize) {
+        let room = self.slab.capacity().max(records);
+        self.filings.reserve_exact(room - self.filings.len());
+        self.filings.resize(records, Filing::NEW);
     }
 
     /// Where that entry lies, then.
