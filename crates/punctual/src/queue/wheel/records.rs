@@ -73,7 +73,7 @@ impl Filing {
 #[derive(Debug)]
 pub(super) struct Records<T> {
     pub(super) slab: Slab<Timer<T>>,
-    /// By index; of some records at the end there may be none yet.
+    /// By index; of some records at the end there may be none yet, and there may be some too many.
     filings: Vec<Filing>,
 }
 
@@ -115,12 +115,12 @@ impl<T> Records<T> {
         filing.tag()
     }
 
-    /// Makes filings for so many records, with room for as many as there is room for records.
+    /// Makes filings for so many records, and for all that there is room for.
     #[cold]
     fn make_filings(&mut self, records: usize) {
         let room = self.slab.capacity().max(records);
         self.filings.reserve_exact(room - self.filings.len());
-        self.filings.resize(records, Filing::NEW);
+        self.filings.resize(room, Filing::NEW);
     }
 
     /// Where that entry lies, then.
