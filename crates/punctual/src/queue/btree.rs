@@ -66,12 +66,7 @@ impl<T> BTree<T> {
     /// O(n log n), once in two billion armings.
     #[cold]
     fn renumber(&mut self) {
-        let armed = self.slab.iter().map(|(index, timer)| (timer.order, index));
-        for (order, index) in self.armings.renumber(armed.collect()) {
-            if let Some(timer) = self.slab.at_mut(index) {
-                timer.order = order;
-            }
-        }
+        self.slab.renumber(&mut self.armings);
         self.tree = self
             .slab
             .iter()

@@ -194,12 +194,7 @@ impl<T> Fifo<T> {
     fn renumber(&mut self) {
         // Only what lives is left in the lanes; it is in order there, and stays so.
         self.drop_dead();
-        let armed = self.slab.iter().map(|(index, timer)| (timer.order, index));
-        for (order, index) in self.armings.renumber(armed.collect()) {
-            if let Some(timer) = self.slab.at_mut(index) {
-                timer.order = order;
-            }
-        }
+        self.slab.renumber(&mut self.armings);
         let slab = &self.slab;
         self.lanes.renumber(|entry| {
             slab.at(entry.index)

@@ -183,16 +183,7 @@ impl<T> Wheel<T> {
     /// O(n log n), once in two billion armings.
     #[cold]
     fn renumber(&mut self) {
-        let armed = self
-            .records
-            .slab
-            .iter()
-            .map(|(index, timer)| (timer.order, index));
-        for (order, index) in self.armings.renumber(armed.collect()) {
-            if let Some(timer) = self.records.slab.at_mut(index) {
-                timer.order = order;
-            }
-        }
+        self.records.slab.renumber(&mut self.armings);
         self.raw.reorder();
     }
 }

@@ -14,6 +14,7 @@
 
 use super::place::Place;
 use super::timers::{Due, Timers};
+use crate::queue::armings::Armings;
 use crate::queue::prefetch::prefetch;
 use crate::queue::slab::{Slab, Tenant};
 use alloc::vec::Vec;
@@ -35,6 +36,19 @@ impl<T> Tenant for Timer<T> {
     #[inline]
     fn stamp(&self) -> u32 {
         self.stamp
+    }
+}
+
+impl<T> Slab<Timer<T>> {
+    /// Numbers the armings of all timers anew, in their order. O(n log n).
+    #[cold]
+    pub(in crate::queue) fn renumber(&mut self, armings: &mut Armings) {
+        let armed = self.iter().map(|(index, timer)| (timer.order, index));
+        for (order, index) in armings.renumber(armed.collect()) {
+            if let Some(timer) = self.at_mut(index) {
+                timer.order = order;
+            }
+        }
     }
 }
 
