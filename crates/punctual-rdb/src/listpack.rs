@@ -1,0 +1,43 @@
+//! Listpacks: many short texts and integers in one piece of memory, walked in both directions.
+//!
+//! An entry is an encoding byte (which often holds the length or a small integer as well), the data, and the
+//! *backlen*: the length of the two in groups of seven bits, written so that it can be read from its end.
+//! That is what makes the way back possible. Text that is the one decimal spelling of an `i64` is kept as
+//! an integer, so equal texts have equal bytes, and [`find`] compares bytes without decoding.
+//!
+//! The functions of this module work on *bare entries*: any slice or `Vec` of entries one after the other,
+//! at positions that the caller keeps. A [`Listpack`] is what Redis stores: a header (`u32` bytes in all,
+//! `u16` entries, where 65535 stands for "count them"), the entries, and a final `0xFF`. [`wrap`] makes
+//! one of bare entries and [`Listpack::entries`] is the way back; both leave the entries as they are.
+//!
+//! The format is antirez's listpack specification (2017).
+//!
+//! ```
+//! use punctual_rdb::listpack::{self, Element};
+//!
+//! let mut entries = Vec::new();
+//! listpack::encode(&mut entries, b"field");
+//! listpack::encode(&mut entries, b"-12");
+//!
+//! let (first, at) = listpack::next(&entries, 0).unwrap();
+//! assert_eq!(first, Element::Bytes(b"field"));
+//! let (second, end) = listpack::next(&entries, at).unwrap();
+//! assert_eq!(second, Element::Int(-12));
+//! assert_eq!(listpack::next(&entries, end), None);
+//! assert_eq!(listpack::prev(&entries, end), Some((Element::Int(-12), at)));
+//!
+//! let whole = listpack::wrap(&entries, 2);
+//! assert_eq!(listpack::validate(&whole), Ok(2));
+//! ```
+
+mod edit;
+mod entry;
+#[cfg(test)]
+mod tests;
+mod whole;
+
+pub use edit::{append, encode, encode_int, insert, replace};
+pub use entry::{Element, encoded_len, entry_len_at, find, next, prev};
+pub use whole::{
+    Entries, HEADER_LEN, Listpack, validate, validate_entries, wrap, wrap_into, wrapped_len,
+};

@@ -1,0 +1,268 @@
+//! One entry: what its bytes mean and how long it is.
+//!
+//! First byte, then data:
+//!
+//! | bits | data |
+//! |---|---|
+//! | `0xxxxxxx` | an integer 0..=127 |
+//! | `10xxxxxx` | text of up to 63 bytes |
+//! | `110xxxxx` + 1 byte | a signed integer of 13 bits |
+//! | `1110xxxx` + 1 byte | text of up to 4095 bytes |
+//! | `0xF0` + 4 bytes | text, its length little-endian |
+//! | `0xF1` .. `0xF4` | a signed little-endian integer of 16, 24, 32, 64 bits |
+//! | `0xFF` | the end of the listpack |
+
+use punctual_resp::decimal;
+
+/// What an entry holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Element<'a> {
+    /// An integer, which stands for its decimal text.
+    Int(i64),
+    /// Any other text.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Element<'a> {
+    /// How `text` is stored: as an integer if it is exactly the decimal text of an `i64`.
+    #[inline]
+    pub fn of(text: &'a [u8]) -> Self {
+        // Longer than `i64::MIN` is no integer, and most texts start with no digit.
+        match text {
+            [b'0'..=b'9' | b'-', ..] if text.len() <= 20 => match decimal::parse_i64(text) {
+                Some(value) => Element::Int(value),
+                None => Element::Bytes(text),
+            },
+            _ => Element::Bytes(text),
+        }
+    }
+
+    /// The bytes of the entry that holds this, backlen included.
+    #[inline]
+    pub fn entry_len(self) -> usize {
+        let len = self.body_len();
+        len + backlen_len(len)
+    }
+
+    /// The length of its text.
+    #[inline]
+    pub fn text_len(self) -> usize {
+        match self {
+            Element::Bytes(text) => text.len(),
+            Element::Int(value) => itoa::Buffer::new().format(value).len(),
+        }
+    }
+
+    /// Whether it stands for `text`.
+    #[inline]
+    pub fn is_text(self, text: &[u8]) -> bool {
+        match self {
+            Element::Bytes(bytes) => bytes == text,
+            Element::Int(value) => itoa::Buffer::new().format(value).as_bytes() == text,
+        }
+    }
+
+    /// Appends its text to `out`.
+    #[inline]
+    pub fn write_text(self, out: &mut Vec<u8>) {
+        match self {
+            Element::Bytes(text) => out.extend_from_slice(text),
+            Element::Int(value) => decimal::write_i64(out, value),
+        }
+    }
+
+    /// Its integer, if it is one. Text that an unusual writer left undecoded counts as well.
+    #[inline]
+    pub fn as_int(self) -> Option<i64> {
+        match self {
+            Element::Int(value) => Some(value),
+            Element::Bytes(text) => decimal::parse_i64(text),
+        }
+    }
+
+    /// Encoding and data, without the backlen.
+    #[inline]
+    pub(super) fn body_len(self) -> usize {
+        match self {
+            Element::Int(value) => int_body_len(value),
+            Element::Bytes(text) => match text.len() {
+                len @ 0..64 => 1 + len,
+                len @ 64..4096 => 2 + len,
+                len => 5 + len,
+            },
+        }
+    }
+}
+
+#[inline]
+fn int_body_len(value: i64) -> usize {
+    match value {
+        0..=127 => 1,
+        -4096..=4095 => 2,
+        -0x8000..=0x7FFF => 3,
+        -0x80_0000..=0x7F_FFFF => 4,
+        -0x8000_0000..=0x7FFF_FFFF => 5,
+        _ => 9,
+    }
+}
+
+/// The bytes that a backlen of `body_len` takes.
+///
+/// The borders but the first are one lower than the bits would allow, since that is how Redis draws them.
+#[inline]
+pub(super) fn backlen_len(body_len: usize) -> usize {
+    match body_len {
+        0..=127 => 1,
+        128..16383 => 2,
+        16383..2_097_151 => 3,
+        2_097_151..268_435_455 => 4,
+        _ => 5,
+    }
+}
+
+/// The backlen that ends before `end`: the body's length that it tells, and where the backlen starts.
+#[inline]
+pub(super) fn backlen_before(entries: &[u8], end: usize) -> Option<(usize, usize)> {
+    let mut at = end.checked_sub(1)?;
+    let last = *entries.get(at)?;
+    if last & 0x80 == 0 {
+        return Some((usize::from(last), at));
+    }
+    let mut len = u64::from(last & 0x7F);
+    for shift in [7, 14, 21, 28] {
+        at = at.checked_sub(1)?;
+        let byte = entries[at];
+        len |= u64::from(byte & 0x7F) << shift;
+        if byte & 0x80 == 0 {
+            return Some((usize::try_from(len).ok()?, at));
+        }
+    }
+    None
+}
+
+/// The bytes of the entry that would hold `text`, backlen included. **O(1)**.
+#[inline]
+pub fn encoded_len(text: &[u8]) -> usize {
+    Element::of(text).entry_len()
+}
+
+#[inline]
+fn bytes_at<const N: usize>(entries: &[u8], at: usize) -> Option<[u8; N]> {
+    entries.get(at..)?.first_chunk().copied()
+}
+
+/// What the body at `at` holds, and the body's length.
+#[inline]
+pub(super) fn body_at(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
+    #[inline]
+    fn text(entries: &[u8], at: usize, head: usize, len: usize) -> Option<(Element<'_>, usize)> {
+        let start = at + head;
+        let text = entries.get(start..start.checked_add(len)?)?;
+        Some((Element::Bytes(text), head + len))
+    }
+    let first = *entries.get(at)?;
+    Some(match first {
+        0x00..=0x7F => (Element::Int(i64::from(first)), 1),
+        0x80..=0xBF => return text(entries, at, 1, usize::from(first & 0x3F)),
+        0xC0..=0xDF => {
+            let low = *entries.get(at + 1)?;
+            // Thirteen bits, moved to the top and back to spread the sign.
+            let bits = (u16::from(first & 0x1F) << 8 | u16::from(low)) << 3;
+            (Element::Int(i64::from(bits as i16 >> 3)), 2)
+        }
+        0xE0..=0xEF => {
+            let low = *entries.get(at + 1)?;
+            let len = usize::from(first & 0x0F) << 8 | usize::from(low);
+            return text(entries, at, 2, len);
+        }
+        0xF0 => {
+            let len = u32::from_le_bytes(bytes_at(entries, at + 1)?);
+            return text(entries, at, 5, len as usize);
+        }
+        0xF1 => {
+            let value = i16::from_le_bytes(bytes_at(entries, at + 1)?);
+            (Element::Int(i64::from(value)), 3)
+        }
+        0xF2 => {
+            let [a, b, c] = bytes_at(entries, at + 1)?;
+            (
+                Element::Int(i64::from(i32::from_le_bytes([0, a, b, c]) >> 8)),
+                4,
+            )
+        }
+        0xF3 => {
+            let value = i32::from_le_bytes(bytes_at(entries, at + 1)?);
+            (Element::Int(i64::from(value)), 5)
+        }
+        0xF4 => {
+            let value = i64::from_le_bytes(bytes_at(entries, at + 1)?);
+            (Element::Int(value), 9)
+        }
+        _ => return None,
+    })
+}
+
+/// The entry at `at` and where it ends; `None` at the end of the entries (and where no whole entry is).
+/// **O(1)**.
+#[inline]
+pub fn next(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
+    let (element, body) = body_at(entries, at)?;
+    let end = at + body + backlen_len(body);
+    (end <= entries.len()).then_some((element, end))
+}
+
+/// The entry that ends at `end` and where it starts; `None` at the start of the entries (and where no whole
+/// entry ends). **O(1)**.
+#[inline]
+pub fn prev(entries: &[u8], end: usize) -> Option<(Element<'_>, usize)> {
+    let (body, backlen) = backlen_before(entries, end)?;
+    let start = backlen.checked_sub(body)?;
+    let (element, found) = body_at(entries, start)?;
+    (found == body).then_some((element, start))
+}
+
+/// The length of the entry at `at`, backlen included; `None` as for [`next`]. **O(1)**.
+#[inline]
+pub fn entry_len_at(entries: &[u8], at: usize) -> Option<usize> {
+    let body = body_len_at(entries, at)?;
+    let len = body + backlen_len(body);
+    (at + len <= entries.len()).then_some(len)
+}
+
+/// The length of the body at `at` by its first bytes alone; the rest need not be there.
+#[inline]
+fn body_len_at(entries: &[u8], at: usize) -> Option<usize> {
+    let first = *entries.get(at)?;
+    Some(match first {
+        0x00..=0x7F => 1,
+        0x80..=0xBF => 1 + usize::from(first & 0x3F),
+        0xC0..=0xDF => 2,
+        0xE0..=0xEF => 2 + (usize::from(first & 0x0F) << 8 | usize::from(*entries.get(at + 1)?)),
+        0xF0 => 5usize.checked_add(u32::from_le_bytes(bytes_at(entries, at + 1)?) as usize)?,
+        0xF1 => 3,
+        0xF2 => 4,
+        0xF3 => 5,
+        0xF4 => 9,
+        _ => return None,
+    })
+}
+
+/// The first entry from `at` on that stands for `text`, as start and end. After each entry that does not
+/// match, `skip` entries are passed over: 1 finds a field among fields and values.
+///
+/// **O(n)** in entries, of which only those of equal encoding and length have their text compared.
+#[inline]
+pub fn find(entries: &[u8], mut at: usize, text: &[u8], skip: usize) -> Option<(usize, usize)> {
+    let wanted = Element::of(text);
+    let wanted_len = wanted.entry_len();
+    while let Some(len) = entry_len_at(entries, at) {
+        if len == wanted_len && body_at(entries, at).is_some_and(|(found, _)| found == wanted) {
+            return Some((at, at + len));
+        }
+        at += len;
+        for _ in 0..skip {
+            at += entry_len_at(entries, at)?;
+        }
+    }
+    None
+}

@@ -1,0 +1,187 @@
+//! The listpack around the entries: header, count, end mark; and checking those from outside.
+
+use super::entry::{Element, backlen_before, body_at, next, prev};
+use crate::corrupt::{Corrupt, Flaw};
+
+/// Bytes of a listpack's header: `u32` bytes in all and `u16` entries, both little-endian.
+pub const HEADER_LEN: usize = 6;
+const END: u8 = 0xFF;
+/// In the header's count: too many for the field, count them.
+const COUNT_UNKNOWN: u16 = u16::MAX;
+
+/// A whole listpack whose bytes were checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Listpack<'a> {
+    entries: &'a [u8],
+    count: usize,
+}
+
+impl<'a> Listpack<'a> {
+    /// Checks `bytes` as [`validate`] does. **O(n)** in entries.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt`] where the bytes do not hold together.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, Corrupt> {
+        let count = validate(bytes)?;
+        Ok(Listpack {
+            entries: &bytes[HEADER_LEN..bytes.len() - 1],
+            count,
+        })
+    }
+
+    /// The number of entries. **O(1)**.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The entries alone.
+    pub fn entries(&self) -> &'a [u8] {
+        self.entries
+    }
+
+    /// What the entries hold, from either end.
+    pub fn iter(&self) -> Entries<'a> {
+        Entries::new(self.entries)
+    }
+}
+
+impl<'a> IntoIterator for Listpack<'a> {
+    type Item = Element<'a>;
+    type IntoIter = Entries<'a>;
+
+    fn into_iter(self) -> Entries<'a> {
+        self.iter()
+    }
+}
+
+/// What bare entries hold, one after the other, from either end.
+#[derive(Clone, Copy, Debug)]
+pub struct Entries<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Entries<'a> {
+    /// Over bare entries. Bytes that are no entries end the iteration.
+    pub fn new(entries: &'a [u8]) -> Self {
+        Entries { bytes: entries }
+    }
+
+    /// The entries still to come.
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Element<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
+        let (element, end) = next(self.bytes, 0)?;
+        self.bytes = &self.bytes[end..];
+        Some(element)
+    }
+}
+
+impl DoubleEndedIterator for Entries<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let (element, start) = prev(self.bytes, self.bytes.len())?;
+        self.bytes = &self.bytes[..start];
+        Some(element)
+    }
+}
+
+/// Checks a whole listpack from outside and tells its number of entries: header, every entry, every backlen,
+/// end mark, count. **O(n)** in entries.
+///
+/// # Errors
+///
+/// [`Corrupt`] with the offset into `bytes`.
+pub fn validate(bytes: &[u8]) -> Result<usize, Corrupt> {
+    let Some((&header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+        return Err(Corrupt::new(0, Flaw::Header));
+    };
+    let [a, b, c, d, low, high] = header;
+    if u32::from_le_bytes([a, b, c, d]) as usize != bytes.len() {
+        return Err(Corrupt::new(0, Flaw::Length));
+    }
+    let Some((&END, entries)) = rest.split_last() else {
+        return Err(Corrupt::new(bytes.len() - 1, Flaw::End));
+    };
+    let count = validate_entries(entries).map_err(|corrupt| Corrupt {
+        offset: HEADER_LEN + corrupt.offset,
+        ..corrupt
+    })?;
+    match u16::from_le_bytes([low, high]) {
+        COUNT_UNKNOWN => Ok(count),
+        told if usize::from(told) == count => Ok(count),
+        _ => Err(Corrupt::new(4, Flaw::Count)),
+    }
+}
+
+/// Checks bare entries from outside and tells their number. **O(n)** in entries.
+///
+/// # Errors
+///
+/// [`Corrupt`] with the offset into `entries`.
+pub fn validate_entries(entries: &[u8]) -> Result<usize, Corrupt> {
+    let mut at = 0;
+    let mut count = 0;
+    while at < entries.len() {
+        let Some((_, body)) = body_at(entries, at) else {
+            return Err(Corrupt::new(
+                at,
+                match entries[at] {
+                    END => Flaw::End,
+                    0xF5..END => Flaw::Encoding,
+                    _ => Flaw::Entry,
+                },
+            ));
+        };
+        let backlen = at + body;
+        at = backlen + super::entry::backlen_len(body);
+        if at > entries.len() {
+            return Err(Corrupt::new(backlen, Flaw::Entry));
+        }
+        if backlen_before(entries, at) != Some((body, backlen)) {
+            return Err(Corrupt::new(backlen, Flaw::Backlen));
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The bytes of the listpack around entries of this length.
+#[inline]
+pub const fn wrapped_len(entries_len: usize) -> usize {
+    HEADER_LEN + entries_len + 1
+}
+
+/// The listpack of `count` bare entries. One allocation, one copy.
+///
+/// # Panics
+///
+/// Where the whole would pass 4 GiB, the format's limit.
+pub fn wrap(entries: &[u8], count: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(wrapped_len(entries.len()));
+    wrap_into(&mut out, entries, count);
+    out
+}
+
+/// Appends the listpack of `count` bare entries to `out`.
+///
+/// # Panics
+///
+/// As [`wrap`].
+pub fn wrap_into(out: &mut Vec<u8>, entries: &[u8], count: usize) {
+    let len = wrapped_len(entries.len());
+    let len_field = u32::try_from(len).expect("a listpack is shorter than 4 GiB");
+    let count_field = u16::try_from(count).unwrap_or(COUNT_UNKNOWN);
+    out.reserve(len);
+    out.extend_from_slice(&len_field.to_le_bytes());
+    out.extend_from_slice(&count_field.to_le_bytes());
+    out.extend_from_slice(entries);
+    out.push(END);
+}
