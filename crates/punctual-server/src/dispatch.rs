@@ -164,6 +164,7 @@ impl<'a, 's> Batch<'a, 's> {
                 let result = handler(&mut call, args, &mut reply);
                 // CONFIG SET takes effect with the next command, and is itself the first that may be too slow.
                 self.turn.classes = self.shared.classes();
+                self.turn.limits = self.shared.store.limits();
                 self.slow_ns = self.shared.slow_ns.load(Ordering::Relaxed);
                 self.latency_tracking = self.shared.latency_tracking.load(Ordering::Relaxed);
                 result.inspect_err(|_| reply.truncate(start))

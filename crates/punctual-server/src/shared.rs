@@ -206,6 +206,7 @@ impl Shared {
         self.latency_tracking
             .store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
+        self.store.set_limits(settings.limits);
     }
 
     /// Which keyspace events are wanted.

@@ -4,12 +4,13 @@
 use crate::db::{Db, Id};
 use crate::events::Classes;
 use crate::index::Hash;
+use crate::limits::Limits;
 use crate::records::Record;
 use crate::shard::Touched;
 use crate::time::Now;
 use crate::turn::Cx;
-use crate::value::Value;
 use crate::value::string::Str;
+use crate::value::{Kind, Value};
 use crate::{Error, Store};
 
 /// Where a name belongs, worked out once a command: good for its look-up, its insertion and every change.
@@ -82,13 +83,12 @@ impl<'s> Cx<'_, 's> {
         let Some(id) = part.find_hashed(hash, key) else {
             return (place, None);
         };
-        let record = part.get_mut(id);
-        if now.is_due(record.deadline) {
+        if now.is_due(part.get(id).deadline) {
             self.turn.expire_touched(db, key, id);
             return (place, None);
         }
         if touch {
-            record.key.touch(access_s);
+            part.touch(id, access_s);
         }
         (place, Some(id))
     }
@@ -167,6 +167,80 @@ impl<'s> Cx<'_, 's> {
     pub(crate) fn str_at(&mut self, place: Place, id: Id) -> Result<&mut Str, Error> {
         let value = &mut self.db_at(place).get_mut(id).value;
         value.as_str_mut().ok_or(Error::WrongType)
+    }
+
+    /// Finds a key to be read as a `K`: counts and tells as [`Cx::read`].
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if the key holds something else.
+    #[inline]
+    pub(crate) fn read_as<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&K>, Error> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(record) => K::of(&record.value).map(Some).ok_or(Error::WrongType),
+        }
+    }
+
+    /// Finds a key to be changed as a `K`, and keeps where it belongs; notes the use.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if the key holds something else.
+    #[inline]
+    pub(crate) fn seek_as<K: Kind>(&mut self, key: &[u8]) -> Result<(Place, Option<Id>), Error> {
+        let (place, found) = self.seek_to_write(key);
+        if let Some(id) = found {
+            K::of(&self.db_at(place).get(id).value).ok_or(Error::WrongType)?;
+        }
+        Ok((place, found))
+    }
+
+    /// What a key holds, as a `K`, to be read.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if the key holds something else.
+    #[inline]
+    pub(crate) fn view<K: Kind>(&mut self, place: Place, id: Id) -> Result<&K, Error> {
+        K::of(&self.db_at(place).get(id).value).ok_or(Error::WrongType)
+    }
+
+    /// What a key holds, as a `K`, to be changed. Only for what changes it: a snapshot that is being made keeps the
+    /// value as it was.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if the key holds something else.
+    #[inline]
+    pub(crate) fn edit<K: Kind>(&mut self, place: Place, id: Id) -> Result<&mut K, Error> {
+        K::of_mut(&mut self.db_at(place).get_mut(id).value).ok_or(Error::WrongType)
+    }
+
+    /// Removes a key whose collection has become empty, and tells `del`; whether it did.
+    pub(crate) fn remove_if_empty(&mut self, place: Place, id: Id, key: &[u8]) -> bool {
+        let empty = self.db_at(place).get(id).value.is_empty_collection();
+        if empty {
+            self.db_at(place).remove(id);
+            self.turn.notify(place.db, Classes::GENERIC, "del", key);
+        }
+        empty
+    }
+
+    /// Gives a key a value that replaces whatever it held, deadline included: what `*STORE` commands do. Tells `new`
+    /// if the key was not there, and nothing else.
+    pub(crate) fn overwrite(&mut self, key: &[u8], value: Value) -> Id {
+        let (place, found) = self.seek_to_write(key);
+        match found {
+            None => self.add_at(place, key, value),
+            Some(id) => {
+                let db = self.db_at(place);
+                db.replace(id, value);
+                db.set_deadline(id, None);
+                id
+            }
+        }
+    }
+
+    /// Up to which size collections stay compact.
+    pub(crate) fn limits(&self) -> Limits {
+        self.turn.limits
     }
 
     /// Adds a key that is not there, and tells `new`. O(length of the name) amortised.

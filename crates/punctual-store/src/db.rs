@@ -157,6 +157,27 @@ impl Db {
             .expect("the id was found under this lock")
     }
 
+    /// Notes a use of `id`: no change of what it holds.
+    ///
+    /// # Panics
+    /// If the key was removed since `id` was found.
+    #[inline]
+    pub fn touch(&mut self, id: Id, access_s: u32) {
+        let record = self.records.get_mut(id);
+        record
+            .expect("the id was found under this lock")
+            .key
+            .touch(access_s);
+    }
+
+    /// Gives `id` another value, of whatever type; the old one.
+    ///
+    /// # Panics
+    /// If the key was removed since `id` was found.
+    pub fn replace(&mut self, id: Id, value: Value) -> Value {
+        std::mem::replace(&mut self.get_mut(id).value, value)
+    }
+
     /// Adds a key that is not there. O(length of the name) amortised.
     pub fn insert(&mut self, key: &[u8], value: Value, access_s: u32) -> Id {
         self.insert_hashed(self.hash(key), key, value, access_s)

@@ -65,6 +65,7 @@ const BLOCK: usize = 16;
 /// Memory is had and given back in blocks of one size, so that a growing table leaves no holes of odd sizes.
 type Block = [Chunk; BLOCK];
 
+#[derive(Clone)]
 struct Part {
     blocks: Box<[Box<Block>]>,
     len: usize,
@@ -226,6 +227,7 @@ fn blocks_for(len: usize) -> usize {
 }
 
 /// The table.
+#[derive(Clone)]
 pub struct Index {
     /// By the hash's top `depth` bits: the part's number. A part with fewer bits stands in several entries.
     directory: Vec<u32>,

@@ -32,6 +32,8 @@ mod expiry;
 pub mod glob;
 pub mod index;
 pub mod key;
+pub mod limits;
+pub mod pages;
 pub mod records;
 mod shard;
 pub mod spec;

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ahash::RandomState;
 use crc::{CRC_16_XMODEM, Crc, Table};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::db::Db;
+use crate::limits::Limits;
 
 /// Hash slots of Redis Cluster.
 const SLOTS: usize = 16_384;
@@ -93,6 +94,7 @@ pub struct Store {
     active_expire: AtomicBool,
     /// Longest string (`proto-max-bulk-len`).
     string_max: AtomicU64,
+    limits: RwLock<Limits>,
 }
 
 /// The fixed shape of a [`Store`].
@@ -123,6 +125,7 @@ impl Store {
             databases,
             active_expire: AtomicBool::new(true),
             string_max: AtomicU64::new(512 << 20),
+            limits: RwLock::default(),
         }
     }
 
@@ -160,6 +163,16 @@ impl Store {
     /// Lets due keys go by themselves, or only when they are touched.
     pub fn set_active_expire(&self, on: bool) {
         self.active_expire.store(on, Ordering::Relaxed);
+    }
+
+    /// Up to which size collections stay compact.
+    pub fn limits(&self) -> Limits {
+        *self.limits.read()
+    }
+
+    /// Sets up to which size collections stay compact, for what is written from the next turn on.
+    pub fn set_limits(&self, limits: Limits) {
+        *self.limits.write() = limits;
     }
 
     /// Longest string in bytes.

@@ -126,6 +126,22 @@ pub enum Group {
     Server,
     /// Publish and subscribe.
     Pubsub,
+    /// Lists.
+    List,
+    /// Hashes.
+    Hash,
+    /// Sets.
+    Set,
+    /// Sorted sets.
+    SortedSet,
+    /// Bitmaps and bit fields in strings.
+    Bitmap,
+    /// HyperLogLogs in strings.
+    HyperLogLog,
+    /// Places on Earth in sorted sets.
+    Geo,
+    /// MULTI and its kin.
+    Transactions,
 }
 
 impl Group {
@@ -137,6 +153,14 @@ impl Group {
             Self::Connection => "connection",
             Self::Server => "server",
             Self::Pubsub => "pubsub",
+            Self::List => "list",
+            Self::Hash => "hash",
+            Self::Set => "set",
+            Self::SortedSet => "sorted-set",
+            Self::Bitmap => "bitmap",
+            Self::HyperLogLog => "hyperloglog",
+            Self::Geo => "geo",
+            Self::Transactions => "transactions",
         }
     }
 
@@ -146,6 +170,14 @@ impl Group {
             Self::Generic => Some("keyspace"),
             Self::String => Some("string"),
             Self::Connection => Some("connection"),
+            Self::List => Some("list"),
+            Self::Hash => Some("hash"),
+            Self::Set => Some("set"),
+            Self::SortedSet => Some("sortedset"),
+            Self::Bitmap => Some("bitmap"),
+            Self::HyperLogLog => Some("hyperloglog"),
+            Self::Geo => Some("geo"),
+            Self::Transactions => Some("transaction"),
             // PUBSUB HELP does not have the category; the others have it from their flag.
             Self::Pubsub | Self::Server => None,
         }

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use crate::db::Db;
 use crate::error::Error;
 use crate::events::{Classes, Sink};
+use crate::limits::Limits;
 use crate::shard::{Shard, Store, Touched};
 use crate::spec::{Flags, Row};
 use crate::time::Now;
@@ -52,6 +53,8 @@ pub struct Turn<'s> {
     pub classes: Classes,
     /// Due keys are not seen, but stay where they are: commands that only read run so while expiry stands still.
     pub frozen: bool,
+    /// Up to which size collections stay compact; the caller may renew it between commands.
+    pub limits: Limits,
     /// What was counted so far.
     pub stats: Stats,
     /// Databases that were flushed: dropping them takes time in proportion to their keys, so the caller does it
@@ -74,6 +77,7 @@ impl<'s> Turn<'s> {
             sink,
             classes,
             frozen: false,
+            limits: store.limits(),
             stats: Stats::default(),
             discarded: Vec::new(),
             held: SmallVec::new(),

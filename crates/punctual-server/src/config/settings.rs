@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use punctual_store::events::Classes;
+use punctual_store::limits::Limits;
 
 use super::table;
 use super::value::{OutputLimit, SavePoint, Value};
@@ -63,6 +64,8 @@ pub struct Settings {
     pub dir: PathBuf,
     /// File of snapshots, in `dir`.
     pub dbfilename: String,
+    /// Up to which size collections stay compact.
+    pub limits: Limits,
     /// When to make snapshots.
     pub save: Vec<SavePoint>,
     /// Who may call DEBUG.
@@ -175,6 +178,17 @@ impl Settings {
             },
             logfile: values.path("logfile").map(|path| dir.join(path)),
             pidfile: values.path("pidfile").map(|path| dir.join(path)),
+            limits: Limits {
+                list_piece: values.integer("list-max-listpack-size"),
+                hash_entries: values.number("hash-max-listpack-entries"),
+                hash_value: values.bytes("hash-max-listpack-value"),
+                set_ints: values.number("set-max-intset-entries"),
+                set_entries: values.number("set-max-listpack-entries"),
+                set_value: values.number("set-max-listpack-value"),
+                zset_entries: values.number("zset-max-listpack-entries"),
+                zset_value: values.bytes("zset-max-listpack-value"),
+                hll_sparse_bytes: values.bytes("hll-sparse-max-bytes"),
+            },
             dbfilename: String::from_utf8_lossy(values.text("dbfilename")).into_owned(),
             save: match values.of("save") {
                 Value::Save(points) => points.clone(),

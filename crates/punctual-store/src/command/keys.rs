@@ -165,7 +165,7 @@ fn settle(cx: &mut Cx<'_, '_>, db: usize, key: &[u8], record: Record) {
     let access_s = record.key.access_s();
     let id = cx.add_in(db, key, record.value);
     let part = cx.db_of_in(db, key);
-    part.get_mut(id).key.touch(access_s);
+    part.touch(id, access_s);
     if record.deadline != NEVER {
         part.set_deadline(id, Some(record.deadline));
     }

@@ -1,57 +1,154 @@
 //! Values of keys: one type a file.
 
 pub mod float;
+pub mod hash;
+pub mod keyed;
+pub mod list;
+pub mod set;
 pub mod string;
+pub mod text;
+pub mod zset;
 
+use hash::Hash;
+use list::List;
+use set::Set;
 use string::Str;
+use zset::Zset;
 
 /// A key's value, in 24 bytes; whatever is larger is behind one pointer.
 #[derive(Clone, Debug)]
-pub struct Value(Str);
+pub enum Value {
+    /// A string.
+    Str(Str),
+    /// A list; never empty in a database.
+    List(Box<List>),
+    /// A hash; never empty in a database.
+    Hash(Hash),
+    /// A set; never empty in a database.
+    Set(Set),
+    /// A sorted set; never empty in a database.
+    Zset(Zset),
+}
 
 const _: () = assert!(size_of::<Value>() == 24);
+
+/// A type that a value may have.
+pub trait Kind: Sized {
+    /// The value's content, if it is of this type.
+    fn of(value: &Value) -> Option<&Self>;
+    /// The value's content to be changed, if it is of this type.
+    fn of_mut(value: &mut Value) -> Option<&mut Self>;
+    /// A value of this content.
+    fn into_value(self) -> Value;
+}
+
+macro_rules! kinds {
+    ($($type:ty: $variant:ident, $content:ident => $wrapped:expr;)*) => {$(
+        impl Kind for $type {
+            #[inline]
+            fn of(value: &Value) -> Option<&Self> {
+                match value {
+                    Value::$variant(content) => Some(content),
+                    _ => None,
+                }
+            }
+            #[inline]
+            fn of_mut(value: &mut Value) -> Option<&mut Self> {
+                match value {
+                    Value::$variant(content) => Some(content),
+                    _ => None,
+                }
+            }
+            #[inline]
+            fn into_value(self) -> Value {
+                let $content = self;
+                Value::$variant($wrapped)
+            }
+        }
+    )*};
+}
+
+kinds! {
+    Str: Str, content => content;
+    List: List, content => Box::new(content);
+    Hash: Hash, content => content;
+    Set: Set, content => content;
+    Zset: Zset, content => content;
+}
 
 impl Value {
     /// A string value.
     pub fn string(bytes: &[u8]) -> Self {
-        Self(Str::new(bytes))
+        Self::Str(Str::new(bytes))
     }
 
     /// Wraps a string.
     pub const fn from_str(string: Str) -> Self {
-        Self(string)
+        Self::Str(string)
     }
 
     /// The string, if that is the type.
     #[inline]
     pub fn as_str(&self) -> Option<&Str> {
-        Some(&self.0)
+        Str::of(self)
     }
 
     /// The string to be changed, if that is the type.
     #[inline]
     pub fn as_str_mut(&mut self) -> Option<&mut Str> {
-        Some(&mut self.0)
+        Str::of_mut(self)
     }
 
     /// A byte of what a reader will need next, if that lies elsewhere. Means nothing.
     #[inline]
     pub(crate) fn warm(&self) -> u8 {
-        self.0.warm()
+        match self {
+            Self::Str(string) => string.warm(),
+            _ => 0,
+        }
     }
 
     /// The name that TYPE answers.
     pub const fn type_name(&self) -> &'static str {
-        "string"
+        match self {
+            Self::Str(_) => "string",
+            Self::List(_) => "list",
+            Self::Hash(_) => "hash",
+            Self::Set(_) => "set",
+            Self::Zset(_) => "zset",
+        }
     }
 
     /// The name that OBJECT ENCODING answers.
     pub fn encoding(&self) -> &'static str {
-        self.0.encoding()
+        match self {
+            Self::Str(string) => string.encoding(),
+            Self::List(list) => list.encoding(),
+            Self::Hash(hash) => hash.encoding(),
+            Self::Set(set) => set.encoding(),
+            Self::Zset(zset) => zset.encoding(),
+        }
     }
 
-    /// Bytes outside of the record.
+    /// Whether it is a collection without elements, whose key must go.
+    pub fn is_empty_collection(&self) -> bool {
+        match self {
+            Self::Str(_) => false,
+            Self::List(list) => list.is_empty(),
+            Self::Hash(hash) => hash.is_empty(),
+            Self::Set(set) => set.is_empty(),
+            Self::Zset(zset) => zset.is_empty(),
+        }
+    }
+
+    /// Bytes outside of the record. O(1) for strings, at most O(elements).
     pub fn heap_bytes(&self) -> usize {
-        self.0.heap_bytes()
+        match self {
+            Self::Str(string) => string.heap_bytes(),
+            Self::List(list) => size_of::<List>() + list.heap_bytes(),
+            Self::Hash(hash) => hash.heap_bytes(),
+            Self::Set(set) => set.heap_bytes(),
+            Self::Zset(zset) => zset.heap_bytes(),
+        }
     }
 }

@@ -31,10 +31,11 @@ fn put(
     let (id, had_deadline) = match found {
         Some(id) => {
             let db = cx.db_at(place);
-            let value = &mut db.get_mut(id).value;
-            match value.as_str_mut() {
+            match db.get_mut(id).value.as_str_mut() {
                 Some(string) => string.set(text),
-                None => *value = Value::string(text),
+                None => {
+                    db.replace(id, Value::string(text));
+                }
             }
             (id, db.deadline(id).is_some())
         }

@@ -1,0 +1,40 @@
+//! Up to which size a collection is kept in its compact form: Redis's directives of those names.
+
+/// The limits; see each directive in redis.conf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// `list-max-listpack-size`: elements of a list's piece if positive, else -1 to -5 for 4 KiB to 64 KiB.
+    pub list_piece: i64,
+    /// `hash-max-listpack-entries`.
+    pub hash_entries: usize,
+    /// `hash-max-listpack-value`, in bytes.
+    pub hash_value: usize,
+    /// `set-max-intset-entries`.
+    pub set_ints: usize,
+    /// `set-max-listpack-entries`.
+    pub set_entries: usize,
+    /// `set-max-listpack-value`, in bytes.
+    pub set_value: usize,
+    /// `zset-max-listpack-entries`.
+    pub zset_entries: usize,
+    /// `zset-max-listpack-value`, in bytes.
+    pub zset_value: usize,
+    /// `hll-sparse-max-bytes`.
+    pub hll_sparse_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            list_piece: -2,
+            hash_entries: 512,
+            hash_value: 64,
+            set_ints: 512,
+            set_entries: 128,
+            set_value: 64,
+            zset_entries: 128,
+            zset_value: 64,
+            hll_sparse_bytes: 3000,
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Things in pages, under indices that never move: the records of a database, the elements of a large collection.
+//!
+//! A page is given back as soon as it is empty, so memory returns after a mass expiry. An index may be used again:
+//! what holds a stale one must compare (a table by name, the wheel by a record's stamp). The first page
+//! grows by doubling, so that a few things take little.
+
+/// Most places in a page.
+const PAGE_BITS: u32 = 8;
+const PAGE: usize = 1 << PAGE_BITS;
+const WORDS: usize = PAGE / 64;
+/// Places in the first page when it is new.
+const FIRST: usize = 8;
+
+/// The places of a page; a page that was given back has none.
+type Page<T> = Box<[Option<T>]>;
+
+/// Which places of a page are free.
+#[derive(Clone)]
+struct Room {
+    /// Bit i of word w: place 64 w + i is free.
+    free: [u64; WORDS],
+    used: usize,
+}
+
+impl Room {
+    const NONE: Self = Self {
+        free: [0; WORDS],
+        used: 0,
+    };
+
+    /// Makes the places from `from` up to `to` free.
+    fn open(&mut self, from: usize, to: usize) {
+        for slot in from..to {
+            self.free[slot / 64] |= 1 << (slot % 64);
+        }
+    }
+}
+
+/// Things in pages.
+#[derive(Clone)]
+pub struct Pages<T> {
+    /// Apart from `rooms`: a look-up needs the places only.
+    pages: Vec<Page<T>>,
+    /// By page number.
+    rooms: Vec<Room>,
+    /// Pages that may have room, each at most once; the last is filled first.
+    open: Vec<u32>,
+    /// Page numbers that hold no page.
+    gaps: Vec<u32>,
+    len: usize,
+}
+
+impl<T> Default for Pages<T> {
+    fn default() -> Self {
+        Self {
+            pages: Vec::new(),
+            rooms: Vec::new(),
+            open: Vec::new(),
+            gaps: Vec::new(),
+            len: 0,
+        }
+    }
+}
+
+const fn split(index: u32) -> (usize, usize) {
+    ((index >> PAGE_BITS) as usize, index as usize & (PAGE - 1))
+}
+
+fn places<T>(count: usize) -> impl Iterator<Item = Option<T>> {
+    std::iter::repeat_with(|| None).take(count)
+}
+
+impl<T> Pages<T> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Every index is below. Indices that are free or were never used included.
+    pub fn end(&self) -> u32 {
+        (self.pages.len() << PAGE_BITS) as u32
+    }
+
+    /// The thing at `index`, if there is one. O(1).
+    #[inline]
+    pub fn get(&self, index: u32) -> Option<&T> {
+        let (page, slot) = split(index);
+        self.pages.get(page)?.get(slot)?.as_ref()
+    }
+
+    /// The thing at `index` to be changed, if there is one. O(1).
+    #[inline]
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        let (page, slot) = split(index);
+        self.pages.get_mut(page)?.get_mut(slot)?.as_mut()
+    }
+
+    /// Adds a thing and gives its index. O(1), O(page) when a page is added or the first one grows.
+    ///
+    /// # Panics
+    /// When 2^32 of them are there.
+    pub fn insert(&mut self, thing: T) -> u32 {
+        let number = match self.open.last() {
+            Some(&number) => number,
+            None => self.make_room(),
+        };
+        let room = &mut self.rooms[number as usize];
+        let word = room
+            .free
+            .iter()
+            .position(|&bits| bits != 0)
+            .expect("open pages have room");
+        let slot = word * 64 + room.free[word].trailing_zeros() as usize;
+        room.free[word] &= room.free[word] - 1;
+        room.used += 1;
+        let page = &mut self.pages[number as usize];
+        page[slot] = Some(thing);
+        if room.used == page.len() {
+            self.open.pop();
+        }
+        self.len += 1;
+        (number << PAGE_BITS) | slot as u32
+    }
+
+    /// Grows the first page, or adds one; gives the number of the page that is now open.
+    #[cold]
+    fn make_room(&mut self) -> u32 {
+        if let [first] = &mut self.pages[..]
+            && (1..PAGE).contains(&first.len())
+        {
+            let (old, new) = (first.len(), (first.len() * 2).min(PAGE));
+            let grown = std::mem::take(first);
+            *first = grown.into_iter().chain(places(new - old)).collect();
+            self.rooms[0].open(old, new);
+            self.open.push(0);
+            return 0;
+        }
+        let number = self.gaps.pop().unwrap_or_else(|| {
+            self.pages.push(Page::default());
+            self.rooms.push(Room::NONE);
+            u32::try_from(self.pages.len() - 1).expect("pages fit u32")
+        });
+        assert!(number < 1 << (32 - PAGE_BITS), "2^32 things in one place");
+        let size = if self.pages.len() == 1 { FIRST } else { PAGE };
+        self.pages[number as usize] = places(size).collect();
+        self.rooms[number as usize].open(0, size);
+        self.open.push(number);
+        number
+    }
+
+    /// Takes the thing at `index` out. O(1), and O(open pages) when it was its page's last.
+    pub fn remove(&mut self, index: u32) -> Option<T> {
+        let (number, slot) = split(index);
+        let page = self.pages.get_mut(number)?;
+        let thing = page.get_mut(slot)?.take()?;
+        let room = &mut self.rooms[number];
+        if room.used == page.len() {
+            self.open.push(number as u32);
+        }
+        room.free[slot / 64] |= 1 << (slot % 64);
+        room.used -= 1;
+        self.len -= 1;
+        if room.used == 0 {
+            *page = Page::default();
+            *room = Room::NONE;
+            // Emptied pages are mostly the last opened ones, so look from the end.
+            if let Some(at) = self.open.iter().rposition(|&n| n == number as u32) {
+                self.open.swap_remove(at);
+            }
+            self.gaps.push(number as u32);
+        }
+        Some(thing)
+    }
+
+    /// All of them with their indices, in index order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.pages.iter().enumerate().flat_map(|(number, page)| {
+            page.iter().enumerate().filter_map(move |(slot, thing)| {
+                let index = ((number as u32) << PAGE_BITS) | slot as u32;
+                Some((index, thing.as_ref()?))
+            })
+        })
+    }
+
+    /// The first one at or after a random place: fair while pages are well filled, since every empty
+    /// place before one adds to its chance. O(places looked at).
+    pub fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<u32> {
+        let places = match &self.pages[..] {
+            [only] => only.len() as u32,
+            _ => self.end(),
+        };
+        if self.len == 0 {
+            return None;
+        }
+        for _ in 0..64 {
+            let index = random(places);
+            if self.get(index).is_some() {
+                return Some(index);
+            }
+        }
+        let start = random(places);
+        (start..places)
+            .chain(0..start)
+            .find(|&i| self.get(i).is_some())
+    }
+
+    /// Bytes of the pages.
+    pub fn memory(&self) -> usize {
+        self.pages
+            .iter()
+            .map(|page| size_of_val(&**page))
+            .sum::<usize>()
+            + self.pages.capacity() * size_of::<Page<T>>()
+            + self.rooms.capacity() * size_of::<Room>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_map(steps in proptest::collection::vec((0..10u8, any::<u16>()), 1..3000), removals in 1..8u8) {
+            let mut pages = Pages::default();
+            let mut model: BTreeMap<u32, u32> = BTreeMap::new();
+            for (n, (kind, pick)) in steps.into_iter().enumerate() {
+                if kind >= removals || model.is_empty() {
+                    let index = pages.insert(n as u32);
+                    prop_assert!(model.insert(index, n as u32).is_none());
+                } else {
+                    let at = usize::from(pick) % model.len();
+                    let index = *model.keys().nth(at).unwrap();
+                    let was = model.remove(&index).unwrap();
+                    prop_assert_eq!(pages.remove(index).unwrap(), was);
+                    prop_assert!(pages.remove(index).is_none());
+                }
+                prop_assert_eq!(pages.len(), model.len());
+            }
+            let random = pages.at_random(|end| end / 2);
+            prop_assert_eq!(random.is_some(), !model.is_empty());
+            prop_assert!(random.is_none_or(|i| model.contains_key(&i)));
+            let all: Vec<(u32, u32)> = pages.iter().map(|(i, n)| (i, *n)).collect();
+            prop_assert_eq!(all, model.into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn empty_pages_are_given_back() {
+        let mut pages = Pages::default();
+        let indices: Vec<u32> = (0..10_000u64).map(|n| pages.insert(n)).collect();
+        let full = pages.memory();
+        for index in indices {
+            pages.remove(index);
+        }
+        assert!(pages.memory() < full / 20);
+        for n in 0..10_000 {
+            pages.insert(n);
+        }
+        assert_eq!(pages.memory(), full, "page numbers are used again");
+    }
+
+    #[test]
+    fn a_few_take_little() {
+        let mut pages = Pages::default();
+        for n in 0..8u64 {
+            pages.insert(n);
+        }
+        assert!(pages.memory() < 600, "{}", pages.memory());
+    }
+}

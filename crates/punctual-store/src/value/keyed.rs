@@ -1,0 +1,218 @@
+//! Elements of a large collection, found by name: the members of a set, a hash's fields, a sorted set's entries.
+//!
+//! The elements lie in [pages](crate::pages) under indices that stay while the element is there; the keyspace's own
+//! [table](crate::index) finds them, so a large collection grows without a stall and is scanned with the keyspace's
+//! guarantees. A few elements are found by looking at each: they have no table.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use ahash::RandomState;
+
+use crate::index::{Hash, Index};
+use crate::pages::Pages;
+
+/// Up to this many elements are found without a table.
+const FEW: usize = 16;
+
+/// One for all collections of the process, new in each.
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// The hash of an element's name. O(length).
+#[inline]
+pub fn hash_of(name: &[u8]) -> Hash {
+    Hash::new(HASHER.hash_one(name))
+}
+
+/// What lies in a [`Keyed`].
+pub trait Element {
+    /// Its name, by which it is found.
+    fn name(&self) -> &[u8];
+    /// The `place` of its name's [`hash_of`].
+    fn hash(&self) -> u32;
+}
+
+/// Elements by name.
+#[derive(Clone)]
+pub struct Keyed<E> {
+    elements: Pages<E>,
+    index: Option<Box<Index>>,
+}
+
+impl<E> Default for Keyed<E> {
+    fn default() -> Self {
+        Self {
+            elements: Pages::default(),
+            index: None,
+        }
+    }
+}
+
+impl<E> fmt::Debug for Keyed<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keyed({} elements)", self.elements.len())
+    }
+}
+
+fn place<E: Element>(elements: &Pages<E>, id: u32) -> u32 {
+    elements.get(id).map_or(0, Element::hash)
+}
+
+impl<E: Element> Keyed<E> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.elements.is_empty()
+    }
+
+    /// The element of this name, whose [`hash_of`] is known. O(1) besides comparing names.
+    #[inline]
+    pub fn find(&self, hash: Hash, name: &[u8]) -> Option<u32> {
+        let is = |e: &E| e.hash() == hash.place && e.name() == name;
+        match &self.index {
+            Some(index) => index.find(hash, |id| self.elements.get(id).is_some_and(is)),
+            None => self.elements.iter().find(|(_, e)| is(e)).map(|(id, _)| id),
+        }
+    }
+
+    /// The element at `id`.
+    ///
+    /// # Panics
+    /// If it was removed since `id` was found.
+    #[inline]
+    pub fn get(&self, id: u32) -> &E {
+        self.elements.get(id).expect("found in this collection")
+    }
+
+    /// The element at `id` to be changed, but not its name.
+    ///
+    /// # Panics
+    /// If it was removed since `id` was found.
+    #[inline]
+    pub fn get_mut(&mut self, id: u32) -> &mut E {
+        self.elements.get_mut(id).expect("found in this collection")
+    }
+
+    /// Adds an element of a name that is not there; the index it has until it is removed.
+    /// O(1) amortised, a few thousand steps at most.
+    pub fn insert(&mut self, hash: Hash, element: E) -> u32 {
+        debug_assert_eq!(element.hash(), hash.place);
+        let id = self.elements.insert(element);
+        let elements = &self.elements;
+        match &mut self.index {
+            Some(index) => index.insert(hash, id, |i| place(elements, i)),
+            None if elements.len() > FEW => {
+                let mut index = Box::<Index>::default();
+                for (id, element) in elements.iter() {
+                    index.insert(hash_of(element.name()), id, |i| place(elements, i));
+                }
+                self.index = Some(index);
+            }
+            None => {}
+        }
+        id
+    }
+
+    /// Takes an element out. O(1) amortised.
+    ///
+    /// # Panics
+    /// If it was removed since `id` was found.
+    pub fn remove(&mut self, id: u32) -> E {
+        let elements = &self.elements;
+        if let Some(index) = &mut self.index {
+            index.remove(place(elements, id), id, |i| place(elements, i));
+            if elements.len() <= FEW / 2 {
+                self.index = None;
+            }
+        }
+        self.elements.remove(id).expect("found in this collection")
+    }
+
+    /// All elements in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &E)> {
+        self.elements.iter()
+    }
+
+    /// Visits a small piece of the elements from the hash place `from` on; gives where to go on, `None` at the end.
+    /// Elements that are there from the first call to the last are visited; those that come and go may be.
+    pub fn scan(&self, from: u32, mut visit: impl FnMut(&E)) -> Option<u32> {
+        match &self.index {
+            Some(index) => index.scan(from, |i| place(&self.elements, i), |i| visit(self.get(i))),
+            None => {
+                let rest = self.iter().filter(|(_, e)| e.hash() >= from);
+                rest.for_each(|(_, e)| visit(e));
+                None
+            }
+        }
+    }
+
+    /// An element at random; `random` gives a number below its argument.
+    pub fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<u32> {
+        self.elements.at_random(random)
+    }
+
+    /// Bytes of the elements' places and the table, without what the elements keep elsewhere. O(pages).
+    pub fn memory(&self) -> usize {
+        self.elements.memory()
+            + self
+                .index
+                .as_ref()
+                .map_or(0, |index| size_of::<Index>() + index.memory())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::text::Text;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    struct Member(u32, Text);
+
+    impl Element for Member {
+        fn name(&self) -> &[u8] {
+            self.1.as_bytes()
+        }
+        fn hash(&self) -> u32 {
+            self.0
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_map(names in proptest::collection::vec(0..200u32, 1..600), growth in 1..5u32) {
+            let mut keyed = Keyed::<Member>::default();
+            let mut model: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+            for (n, name) in names.into_iter().enumerate() {
+                let name = (name * growth % 97).to_string().into_bytes();
+                let hash = hash_of(&name);
+                prop_assert_eq!(keyed.find(hash, &name), model.get(&name).copied());
+                match model.get(&name) {
+                    Some(&id) if n % 3 == 0 => {
+                        prop_assert_eq!(keyed.remove(id).name(), &name[..]);
+                        model.remove(&name);
+                    }
+                    Some(&id) => prop_assert_eq!(keyed.get(id).name(), &name[..]),
+                    None => {
+                        let id = keyed.insert(hash, Member(hash.place, Text::new(&name)));
+                        model.insert(name, id);
+                    }
+                }
+                prop_assert_eq!(keyed.len(), model.len());
+            }
+            let mut seen = BTreeSet::new();
+            let mut from = Some(0);
+            while let Some(at) = from {
+                from = keyed.scan(at, |member| {
+                    assert!(seen.insert(member.name().to_vec()));
+                });
+            }
+            prop_assert_eq!(seen, model.into_keys().collect());
+        }
+    }
+}
