@@ -4,6 +4,7 @@ pub mod float;
 pub mod hash;
 pub mod keyed;
 pub mod list;
+pub mod packed;
 pub mod set;
 pub mod string;
 pub mod text;

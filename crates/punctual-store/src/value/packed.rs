@@ -1,0 +1,208 @@
+//! The compact form of small collections: all elements in one block of exact size, as the entries of a listpack.
+//!
+//! A snapshot writes the entries as they are. Looking something up walks them, which for a few hundred short ones is
+//! quicker than a table would be, and takes a fraction of the memory. Positions are byte offsets into
+//! [`Packed::entries`]; every change moves those behind it.
+
+use std::fmt;
+use std::ops::Range;
+
+use punctual_rdb::listpack::{self, Element, Entries};
+
+/// The number of entries stands before them.
+const COUNT_BYTES: usize = size_of::<u32>();
+
+/// Entries in one block, in 16 bytes.
+#[derive(Clone)]
+pub struct Packed(Box<[u8]>);
+
+impl Packed {
+    /// None.
+    pub fn new() -> Self {
+        Self(Box::new([0; COUNT_BYTES]))
+    }
+
+    /// From bare entries that were checked, and how many they are. O(bytes).
+    pub fn from_entries(entries: &[u8], count: usize) -> Self {
+        let mut bytes = Vec::with_capacity(COUNT_BYTES + entries.len());
+        bytes.extend_from_slice(&(count as u32).to_le_bytes());
+        bytes.extend_from_slice(entries);
+        Self(bytes.into_boxed_slice())
+    }
+
+    /// How many entries there are. O(1).
+    #[inline]
+    pub fn len(&self) -> usize {
+        let [a, b, c, d, ..] = *self.0 else {
+            return 0;
+        };
+        u32::from_le_bytes([a, b, c, d]) as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bare entries.
+    #[inline]
+    pub fn entries(&self) -> &[u8] {
+        &self.0[COUNT_BYTES..]
+    }
+
+    /// The entries' elements, from either end.
+    pub fn iter(&self) -> Entries<'_> {
+        Entries::new(self.entries())
+    }
+
+    /// The element at `at` and where it ends; `None` at the end. O(1).
+    #[inline]
+    pub fn next(&self, at: usize) -> Option<(Element<'_>, usize)> {
+        listpack::next(self.entries(), at)
+    }
+
+    /// The element that ends at `end` and where it starts; `None` at the start. O(1).
+    #[inline]
+    pub fn prev(&self, end: usize) -> Option<(Element<'_>, usize)> {
+        listpack::prev(self.entries(), end)
+    }
+
+    /// Where the first entry with this text is, when `skip` entries are passed over after each that is compared
+    /// (1 looks at the names of pairs). O(entries).
+    #[inline]
+    pub fn find(&self, text: &[u8], skip: usize) -> Option<Range<usize>> {
+        listpack::find(self.entries(), 0, text, skip).map(|(start, end)| start..end)
+    }
+
+    /// Where the entry with this number lies. O(number), from the nearer end.
+    pub fn position(&self, number: usize) -> Option<Range<usize>> {
+        let (len, entries) = (self.len(), self.entries());
+        if number >= len {
+            return None;
+        }
+        if number <= len / 2 {
+            let mut at = 0;
+            for _ in 0..number {
+                at += listpack::entry_len_at(entries, at)?;
+            }
+            Some(at..at + listpack::entry_len_at(entries, at)?)
+        } else {
+            let mut end = entries.len();
+            for _ in number + 1..len {
+                end = listpack::prev(entries, end)?.1;
+            }
+            Some(listpack::prev(entries, end)?.1..end)
+        }
+    }
+
+    /// Adds an element at the end. O(bytes) at worst, mostly O(length).
+    pub fn push(&mut self, element: Element<'_>) {
+        self.insert(self.entries().len(), element);
+    }
+
+    /// Adds an element before the entry at `at`; gives where it ends. O(bytes behind).
+    pub fn insert(&mut self, at: usize, element: Element<'_>) -> usize {
+        self.edit(1, element.entry_len(), |bytes| {
+            listpack::insert(bytes, at + COUNT_BYTES, element)
+        }) - COUNT_BYTES
+    }
+
+    /// Puts an element in the place of one entry; gives where it ends. O(1) if the lengths are equal, else O(bytes
+    /// behind).
+    pub fn replace(&mut self, entry: Range<usize>, element: Element<'_>) -> usize {
+        let more = element.entry_len().saturating_sub(entry.len());
+        self.edit(0, more, |bytes| {
+            let range = entry.start + COUNT_BYTES..entry.end + COUNT_BYTES;
+            listpack::replace(bytes, range, element)
+        }) - COUNT_BYTES
+    }
+
+    /// Takes `count` whole entries out. O(bytes behind).
+    pub fn remove(&mut self, entries: Range<usize>, count: usize) {
+        self.edit(-(count as i64), 0, |bytes| {
+            bytes.drain(entries.start + COUNT_BYTES..entries.end + COUNT_BYTES);
+        });
+    }
+
+    /// Changes the bytes, which will need at most `more` of them besides, and the count. The block stays of exact size,
+    /// so the allocator grows it in place where it can.
+    fn edit<R>(&mut self, count: i64, more: usize, change: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        let len = (self.len() as i64 + count) as u32;
+        let mut bytes = Vec::from(std::mem::take(&mut self.0));
+        bytes.reserve_exact(more);
+        let done = change(&mut bytes);
+        bytes[..COUNT_BYTES].copy_from_slice(&len.to_le_bytes());
+        self.0 = bytes.into_boxed_slice();
+        done
+    }
+
+    /// Bytes of the block.
+    pub fn heap_bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Default for Packed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn texts(packed: &Packed) -> Vec<Vec<u8>> {
+        let text = |element: Element<'_>| {
+            let mut text = Vec::new();
+            element.write_text(&mut text);
+            text
+        };
+        packed.iter().map(text).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_vector(steps in proptest::collection::vec((0..4u8, any::<u16>(), "[a-z]{0,70}|-?[0-9]{1,18}"), 1..200)) {
+            let mut packed = Packed::new();
+            let mut model: Vec<Vec<u8>> = Vec::new();
+            for (kind, pick, text) in steps {
+                let text = text.into_bytes();
+                let number = usize::from(pick) % (model.len() + 1);
+                let found = packed.position(number);
+                prop_assert_eq!(found.is_some(), number < model.len());
+                match (kind, found) {
+                    (0, Some(range)) => {
+                        packed.remove(range, 1);
+                        model.remove(number);
+                    }
+                    (1, Some(range)) => {
+                        packed.replace(range, Element::of(&text));
+                        model[number] = text;
+                    }
+                    (2, Some(range)) => {
+                        packed.insert(range.start, Element::of(&text));
+                        model.insert(number, text);
+                    }
+                    _ => {
+                        packed.push(Element::of(&text));
+                        model.push(text);
+                    }
+                }
+                prop_assert_eq!(packed.len(), model.len());
+            }
+            for text in &model {
+                let first = model.iter().position(|t| t == text).unwrap();
+                prop_assert_eq!(packed.find(text, 0), packed.position(first));
+            }
+            prop_assert_eq!(texts(&packed), model);
+        }
+    }
+}
