@@ -194,7 +194,8 @@ mod tests {
                 prop_assert_eq!(keyed.find(hash, &name), model.get(&name).copied());
                 match model.get(&name) {
                     Some(&id) if n % 3 == 0 => {
-                        prop_assert_eq!(keyed.remove(id).name(), &name[..]);
+                        let removed = keyed.remove(id);
+                        prop_assert_eq!(removed.name(), &name[..]);
                         model.remove(&name);
                     }
                     Some(&id) => prop_assert_eq!(keyed.get(id).name(), &name[..]),
