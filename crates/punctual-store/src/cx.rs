@@ -1,6 +1,8 @@
 //! How handlers reach keys: every look-up goes through here, so a key whose deadline has passed is never
 //! seen, whether or not the wheel has got to it.
 
+use smallvec::SmallVec;
+
 use crate::db::{Db, Id};
 use crate::events::Classes;
 use crate::index::Hash;
@@ -179,6 +181,44 @@ impl<'s> Cx<'_, 's> {
             None => Ok(None),
             Some(record) => K::of(&record.value).map(Some).ok_or(Error::WrongType),
         }
+    }
+
+    /// Finds keys to be read, one after the other, as [`Cx::read`] does, and gives the values of all at once; `None`
+    /// for those that are not there.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] at the first value that `fits` refuses; the keys behind are not looked at.
+    pub(crate) fn values<'k>(
+        &mut self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        fits: impl Fn(&Value) -> bool,
+    ) -> Result<SmallVec<[Option<&Value>; 4]>, Error> {
+        let mut found: SmallVec<[(Place, Option<Id>); 4]> = SmallVec::new();
+        for key in keys {
+            let (place, id) = self.seek_to_read(key);
+            if id.is_some_and(|id| !fits(&self.db_at(place).get(id).value)) {
+                return Err(Error::WrongType);
+            }
+            found.push((place, id));
+        }
+        // None of them went since: the instant is the same for all.
+        let turn = &*self.turn;
+        let value = |(place, id): (Place, Option<Id>)| {
+            Some(&turn.shard_db_ref(place.shard, place.db).get(id?).value)
+        };
+        Ok(found.into_iter().map(value).collect())
+    }
+
+    /// As [`Cx::values`], all of them a `K`.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] at the first key that holds something else; those behind are not looked at.
+    pub(crate) fn views<'k, K: Kind + 'static>(
+        &mut self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+    ) -> Result<SmallVec<[Option<&K>; 4]>, Error> {
+        let values = self.values(keys, |value| K::of(value).is_some())?;
+        Ok(values.into_iter().map(|value| K::of(value?)).collect())
     }
 
     /// Finds a key to be changed as a `K`, and keeps where it belongs; notes the use.

@@ -252,14 +252,28 @@ impl<'s> Turn<'s> {
     /// If the shard is not held.
     #[inline]
     pub(crate) fn shard_db(&mut self, number: usize, db: usize) -> &mut Db {
-        let at = if self.held.len() == 1 && self.held[0].0 == number {
-            0
-        } else {
-            self.held
-                .binary_search_by_key(&number, |h| h.0)
-                .expect("a command names its keys in its row")
-        };
+        let at = self.held_at(number);
         &mut self.held[at].1.dbs[db]
+    }
+
+    /// As [`Turn::shard_db`], to look at several at once.
+    ///
+    /// # Panics
+    /// If the shard is not held.
+    #[inline]
+    pub(crate) fn shard_db_ref(&self, number: usize, db: usize) -> &Db {
+        &self.held[self.held_at(number)].1.dbs[db]
+    }
+
+    /// Where among those held shard `number` is.
+    #[inline]
+    fn held_at(&self, number: usize) -> usize {
+        if self.held.len() == 1 && self.held[0].0 == number {
+            return 0;
+        }
+        self.held
+            .binary_search_by_key(&number, |h| h.0)
+            .expect("a command names its keys in its row")
     }
 
     /// Tells an event, if its class is wanted.

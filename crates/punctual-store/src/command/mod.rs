@@ -5,6 +5,7 @@
 
 mod arguments;
 pub mod database;
+mod element_scan;
 pub mod expire;
 pub mod keys;
 pub mod object;

@@ -71,14 +71,25 @@ impl Cursor {
 }
 
 /// What a scan shows.
-struct Filter<'a> {
-    count: i64,
-    pattern: Option<&'a [u8]>,
+pub(crate) struct Filter<'a> {
+    /// How many keys or elements a call looks at; at least 1.
+    pub(crate) count: i64,
+    /// What names must match.
+    pub(crate) pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
 }
 
 impl<'a> Filter<'a> {
-    fn parse(options: Args<'a>) -> Result<Self, Error> {
+    fn of_keys(options: Args<'a>) -> Result<Self, Error> {
+        Self::parse(options, true)
+    }
+
+    /// The options of SSCAN and its kin.
+    pub(crate) fn of_elements(options: Args<'a>) -> Result<Self, Error> {
+        Self::parse(options, false)
+    }
+
+    fn parse(options: Args<'a>, of_keys: bool) -> Result<Self, Error> {
         let mut filter = Self {
             count: COUNT_DEFAULT,
             pattern: None,
@@ -96,7 +107,7 @@ impl<'a> Filter<'a> {
                 }
                 // A lone star matches the empty name too, which the matcher would not.
                 () if is(option, "MATCH") => filter.pattern = (value != b"*").then_some(value),
-                () if is(option, "TYPE") => filter.type_name = Some(value),
+                () if of_keys && is(option, "TYPE") => filter.type_name = Some(value),
                 () => return Err(Error::Syntax),
             }
             at += 2;
@@ -115,7 +126,7 @@ impl<'a> Filter<'a> {
 
 fn scan(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let cursor = Cursor::parse(&args[1])?;
-    let filter = Filter::parse(args.skip(2))?;
+    let filter = Filter::of_keys(args.skip(2))?;
     let (db, now, shards) = (cx.db, cx.now(), cx.store().shards());
     let mut shown = 0;
     let mut names = Vec::new();
