@@ -4,6 +4,7 @@
 //! a line in [`FAMILIES`].
 
 mod arguments;
+pub mod bitmap;
 pub mod database;
 mod element_scan;
 pub mod expire;
@@ -21,6 +22,7 @@ use crate::turn::Command;
 
 /// Every command of the keyspace.
 pub static FAMILIES: &[&[Command]] = &[
+    bitmap::COMMANDS,
     database::COMMANDS,
     expire::COMMANDS,
     keys::COMMANDS,

@@ -133,12 +133,34 @@ impl Str {
     /// O(length of `bytes`) amortised, and the zeros.
     pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
         let end = offset + bytes.len();
-        let more = end.saturating_sub(self.len());
+        self.at_least(end)[offset..end].copy_from_slice(bytes);
+    }
+
+    /// A string of `len` zeros with room to grow, `raw`. O(length), less where the system hands out zeroed memory.
+    pub fn zeros(len: usize) -> Self {
+        Self::from_vec(vec![0; len])
+    }
+
+    /// A string with room to grow, `raw`: the vector itself. O(1).
+    pub fn from_vec(bytes: Vec<u8>) -> Self {
+        Self::Grown(Box::new(bytes))
+    }
+
+    /// The bytes to be changed in place, at least `len` of them: zeros follow if the string was shorter; it is `raw`
+    /// from here on. O(zeros) amortised, O(length) the first time.
+    pub fn at_least(&mut self, len: usize) -> &mut [u8] {
+        let more = len.saturating_sub(self.len());
         let grown = self.grown(more);
         if more > 0 {
-            grown.resize(end, 0);
+            grown.resize(len, 0);
         }
-        grown[offset..end].copy_from_slice(bytes);
+        grown
+    }
+
+    /// The bytes as a vector to be changed in place; the string is `raw` from here on. O(1) if it already was, else
+    /// O(length).
+    pub fn raw(&mut self) -> &mut Vec<u8> {
+        self.grown(0)
     }
 
     /// The bytes as a vector with room for `more`; the string is `raw` from here on.

@@ -1,0 +1,115 @@
+//! Bitmaps and bit fields: strings looked at bit by bit. Bit 0 is the highest of byte 0, and a string goes on with
+//! zeros for ever. Single bits are in `single`, counting and searching in `range`, BITOP in `operation`, BITFIELD
+//! in `field`.
+
+mod field;
+mod operation;
+mod range;
+mod single;
+#[cfg(test)]
+mod tests;
+
+use punctual_resp::decimal::parse_i64;
+
+use crate::error::Error;
+use crate::events::Classes;
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Cx, Handler};
+use crate::value::Value;
+use crate::value::string::Str;
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    row("bitcount", -2, Flags::READONLY, range::bitcount)
+        .access(&["RO access"])
+        .doc(
+            "2.6.0",
+            "O(N) where N is the length of the part that is looked at.",
+            "Counts the bits that are set in a string or in a part of it.",
+        )
+        .history(UNITS),
+    row("bitfield", -2, GROW, field::bitfield)
+        .access(&["RW access update variable_flags"])
+        .doc(
+            "3.2.0",
+            FIELD_COST,
+            "Reads, sets and increments integers of any width at any bits of a string.",
+        ),
+    row("bitfield_ro", -2, READ_FAST, field::bitfield_ro)
+        .access(&["RO access"])
+        .doc(
+            "6.0.0",
+            FIELD_COST,
+            "Reads integers of any width at any bits of a string.",
+        ),
+    row("bitop", -4, GROW, operation::bitop)
+        .keys(2, -1, 1)
+        .access(&["OW update", "RO access"])
+        .doc(
+            "2.6.0",
+            "O(N) where N is the length of all strings together.",
+            "Combines strings bit by bit and keeps the result.",
+        ),
+    row("bitpos", -3, Flags::READONLY, range::bitpos)
+        .access(&["RO access"])
+        .doc(
+            "2.8.7",
+            "O(N) where N is the length of the part that is looked at.",
+            "Finds the first bit that is set, or not set, in a string or in a part of it.",
+        )
+        .history(UNITS),
+    row("getbit", 3, READ_FAST, single::getbit)
+        .access(&["RO access"])
+        .doc("2.2.0", "O(1)", "Returns one bit of a string."),
+    row("setbit", 4, GROW, single::setbit)
+        .access(&["RW access update"])
+        .doc(
+            "2.2.0",
+            "O(1) amortised, and the zeros that lengthen the string.",
+            "Sets or clears one bit of a string and returns what it was before.",
+        ),
+];
+
+const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);
+const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
+const FIELD_COST: &str = "O(1) for each operation, and the zeros that lengthen the string.";
+const UNITS: &[(&str, &str)] = &[("7.0.0", "Added the `BYTE|BIT` option.")];
+
+const BAD_OFFSET: Error = Error::fixed("ERR bit offset is not an integer or out of range");
+
+/// A row of a command on one key, its first argument.
+const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags, Group::Bitmap, handler).keys(1, 1, 1)
+}
+
+/// Reads the number of a bit, which is `number` units of `width` bits; it must lie in a string as long as strings
+/// may be.
+fn offset(cx: &Cx<'_, '_>, number: &[u8], width: u32) -> Result<u64, Error> {
+    parse_i64(number)
+        .and_then(|number| u64::try_from(number).ok())
+        .and_then(|number| number.checked_mul(u64::from(width)))
+        .filter(|bit| bit >> 3 < cx.store().string_max())
+        .ok_or(BAD_OFFSET)
+}
+
+/// The string of a key to be changed in place, made if it is not there, and lengthened so that byte `last` is in it.
+/// Whether it became longer is told.
+fn grown<'c>(
+    cx: &'c mut Cx<'_, '_>,
+    key: &[u8],
+    last: u64,
+) -> Result<(&'c mut [u8], bool), Error> {
+    let len = usize::try_from(last + 1).map_err(|_| BAD_OFFSET)?;
+    let (place, found) = cx.seek_as::<Str>(key)?;
+    let (id, longer) = match found {
+        None => (cx.add_at(place, key, Value::from_str(Str::zeros(len))), true),
+        Some(id) => (id, cx.view::<Str>(place, id)?.len() < len),
+    };
+    Ok((cx.edit::<Str>(place, id)?.at_least(len), longer))
+}
+
+/// Tells that bits of `key` were changed, `count` times.
+fn told(cx: &mut Cx<'_, '_>, key: &[u8], count: u64) {
+    cx.changed(count);
+    cx.notify(Classes::STRING, "setbit", key);
+}

@@ -1,0 +1,174 @@
+//! The family against what a real server answered, and against the simplest way to do the same.
+
+use proptest::prelude::*;
+
+use crate::command::testing::Bench;
+
+/// Commands with what was answered and told.
+fn transcript() -> impl Iterator<Item = (&'static str, &'static str)> {
+    include_str!("transcript.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.split_once(" => ").expect("a command and its reply"))
+}
+
+#[test]
+fn answers_and_events_are_those_of_redis() {
+    let mut bench = Bench::new();
+    for (command, expected) in transcript() {
+        let reply = bench.run(command);
+        let events = bench.events();
+        let told = if events.is_empty() {
+            String::new()
+        } else {
+            format!(" | {events}")
+        };
+        assert_eq!(format!("{reply}{told}"), expected, "{command}");
+    }
+}
+
+#[test]
+fn shards_make_no_difference() {
+    let (mut one, mut many) = (Bench::new(), Bench::sharded(16));
+    for (command, _) in transcript() {
+        assert_eq!(one.run(command), many.run(command), "{command}");
+        assert_eq!(one.events(), many.events(), "{command}");
+    }
+}
+
+#[test]
+fn arguments_are_looked_at_before_the_key() {
+    // Since 7.2; the transcript is of 7.0.
+    let mut bench = Bench::new();
+    assert_eq!(bench.run("BITCOUNT nokey 0 1 x"), "-ERR syntax error");
+    assert_eq!(bench.run("BITCOUNT nokey 0"), "-ERR syntax error");
+    let not_int = "-ERR value is not an integer or out of range";
+    assert_eq!(bench.run("BITCOUNT nokey 0 x"), not_int);
+    assert_eq!(bench.run("BITPOS nokey 0 x"), not_int);
+    assert_eq!(bench.run("BITPOS nokey 0 1 2 x"), "-ERR syntax error");
+    assert_eq!(bench.events(), "");
+}
+
+#[test]
+fn offsets_end_where_strings_do() {
+    let mut bench = Bench::new();
+    bench.store.set_string_max(1000);
+    assert_eq!(bench.run("SETBIT k 7999 1"), ":0");
+    let refused = "-ERR bit offset is not an integer or out of range";
+    assert_eq!(bench.run("SETBIT k 8000 1"), refused);
+    assert_eq!(bench.run("GETBIT k 8000"), refused);
+    assert_eq!(bench.run("BITFIELD k GET u8 #1000"), refused);
+    // As in Redis, a field may begin in the last byte and end behind it.
+    assert_eq!(bench.run("BITFIELD k SET u63 7999 1"), "*1 :4611686018427387904");
+    assert_eq!(bench.run("STRLEN k"), ":1008");
+    let overflowing = format!("BITFIELD k GET u8 #{}", i64::MAX);
+    assert_eq!(bench.run(&overflowing), refused);
+}
+
+#[test]
+fn changes_are_counted() {
+    let mut bench = Bench::new();
+    for (line, dirty) in [
+        ("SETBIT k 3 0", 1),
+        ("SETBIT k 3 0", 0),
+        ("SETBIT k 3 1", 1),
+        ("BITFIELD k SET u4 0 1 SET u4 4 0 INCRBY u4 4 0", 0),
+        ("BITFIELD k SET u4 0 1 SET u4 4 1 INCRBY u4 4 1", 2),
+        ("BITFIELD k SET u4 100 0 SET u4 4 2 OVERFLOW FAIL SET u4 0 99 GET u8 0", 2),
+        ("BITOP NOT k k", 1),
+        ("BITOP NOT k nokey", 1),
+        ("BITOP NOT k nokey", 0),
+    ] {
+        bench.stats.dirty = 0;
+        bench.run(line);
+        assert_eq!(bench.stats.dirty, dirty, "{line}");
+    }
+}
+
+#[test]
+fn other_types_are_refused_and_null_is_null() {
+    let mut bench = Bench::resp3();
+    assert_eq!(
+        bench.run("BITFIELD k OVERFLOW FAIL INCRBY u1 0 2 GET u1 0"),
+        "*2 _ :0"
+    );
+}
+
+/// The bits of a string.
+fn bits(bytes: &[u8]) -> Vec<bool> {
+    let of_byte = |byte: &u8| (0..8).map(|i| byte >> (7 - i) & 1 == 1).collect::<Vec<_>>();
+    bytes.iter().flat_map(of_byte).collect()
+}
+
+/// Strings with long runs of equal bits.
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    let run = (prop_oneof![Just(0), Just(0xff), any::<u8>()], 1..150_usize);
+    proptest::collection::vec(run, 0..4).prop_map(|runs| {
+        runs.into_iter()
+            .flat_map(|(byte, len)| vec![byte; len])
+            .collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn bits_are_counted_and_found_in_any_part(
+        bytes in bytes(),
+        start in -5000..5000_i64,
+        end in -5000..5000_i64,
+        one in any::<bool>(),
+        by_bits in any::<bool>(),
+    ) {
+        let mut bench = Bench::new();
+        bench.run_words(&[&b"SET"[..], b"k", &bytes]);
+        let all = bits(&bytes);
+        let (unit, width) = if by_bits { ("BIT", 1) } else { ("BYTE", 8) };
+        let total = all.len() as i64 / width;
+        let front = |at: i64| if at < 0 { (at + total).max(0) } else { at.min(total) };
+        let stop = if end < 0 { front(end) + 1 } else { front(end + 1) };
+        let (from, to) = (front(start) * width, stop.min(total) * width);
+        let part = all.get(from as usize..to as usize).unwrap_or_default();
+
+        let wanted = if start < 0 && end < 0 && start > end {
+            0
+        } else {
+            part.iter().filter(|bit| **bit).count()
+        };
+        let counted = bench.run(&format!("BITCOUNT k {start} {end} {unit}"));
+        prop_assert_eq!(counted, format!(":{wanted}"));
+
+        let place = part.iter().position(|bit| *bit == one);
+        let wanted = place.map_or(-1, |at| at as i64 + from);
+        let one = u8::from(one);
+        let found = bench.run(&format!("BITPOS k {one} {start} {end} {unit}"));
+        // The empty string is no key with SET's reply only: it is one here as well.
+        prop_assert_eq!(found, format!(":{wanted}"));
+    }
+
+    #[test]
+    fn strings_are_combined_bit_by_bit(strings in proptest::collection::vec(bytes(), 1..5)) {
+        let mut bench = Bench::new();
+        for (i, bytes) in strings.iter().enumerate() {
+            bench.run_words(&[&b"SET"[..], i.to_string().as_bytes(), bytes]);
+        }
+        let keys: Vec<String> = (0..strings.len()).map(|i| i.to_string()).collect();
+        let len = strings.iter().map(Vec::len).max().unwrap();
+        let operations: [(&str, fn(u8, u8) -> u8); 3] =
+            [("AND", |a, b| a & b), ("OR", |a, b| a | b), ("XOR", |a, b| a ^ b)];
+        for (name, combine) in operations {
+            let of = |at: usize| {
+                let bytes = strings.iter().map(|s| s.get(at).copied().unwrap_or(0));
+                bytes.reduce(combine).unwrap()
+            };
+            let wanted: Vec<u8> = (0..len).map(of).collect();
+            let reply = bench.run(&format!("BITOP {name} to {}", keys.join(" ")));
+            prop_assert_eq!(reply, format!(":{len}"));
+            let got = bench.run_words(&[&b"GET"[..], b"to"]);
+            if len > 0 {
+                prop_assert_eq!(got, format!("${len} {}", String::from_utf8_lossy(&wanted).replace("\r\n", " ")));
+            } else {
+                prop_assert_eq!(got, "$-1");
+            }
+        }
+    }
+}
