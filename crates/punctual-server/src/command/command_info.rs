@@ -152,6 +152,8 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
         let (begin, last) = match (access.len(), last) {
             (1, last @ ..0) => (first, i64::from(last)),
             (1, last) => (first, i64::from(last) - first as i64),
+            // The last kind goes on to the end (BITOP).
+            (kinds, last @ ..0) if i + 1 == kinds => (first + i * step, i64::from(last)),
             _ => (first + i * step, 0),
         };
         reply.map(3);
@@ -334,11 +336,14 @@ fn get_keys_and_flags(
 /// What a command does to its key number `i`.
 fn access_of(entry: &Entry, args: Args<'_>, i: usize) -> &'static str {
     let access = entry.row.access;
-    let words = access
-        .get(i)
-        .or(access.first())
-        .copied()
-        .unwrap_or_default();
+    let words = access.get(i).or(access.last()).copied().unwrap_or_default();
+    if entry.row.name == "bitfield" {
+        return if bitfield_reads(args.skip(2)) {
+            "RO access"
+        } else {
+            "RW access update"
+        };
+    }
     if words.ends_with("variable_flags") {
         // SET, which only reads if it has to answer with the value before.
         let gets = args.iter().skip(3).any(|a| a.eq_ignore_ascii_case(b"get"));
@@ -349,6 +354,21 @@ fn access_of(entry: &Entry, args: Args<'_>, i: usize) -> &'static str {
         };
     }
     words
+}
+
+/// Whether operations of BITFIELD are such that change nothing, as far as they make sense.
+fn bitfield_reads(mut operations: Args<'_>) -> bool {
+    while let Some(word) = operations.get(0) {
+        let more = operations.len() - 1;
+        operations = if word.eq_ignore_ascii_case(b"get") && more >= 2 {
+            operations.skip(3)
+        } else if word.eq_ignore_ascii_case(b"overflow") && more >= 1 {
+            operations.skip(2)
+        } else {
+            return false;
+        };
+    }
+    true
 }
 
 fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

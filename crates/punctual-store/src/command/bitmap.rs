@@ -94,15 +94,14 @@ fn offset(cx: &Cx<'_, '_>, number: &[u8], width: u32) -> Result<u64, Error> {
 
 /// The string of a key to be changed in place, made if it is not there, and lengthened so that byte `last` is in it.
 /// Whether it became longer is told.
-fn grown<'c>(
-    cx: &'c mut Cx<'_, '_>,
-    key: &[u8],
-    last: u64,
-) -> Result<(&'c mut [u8], bool), Error> {
+fn grown<'c>(cx: &'c mut Cx<'_, '_>, key: &[u8], last: u64) -> Result<(&'c mut [u8], bool), Error> {
     let len = usize::try_from(last + 1).map_err(|_| BAD_OFFSET)?;
     let (place, found) = cx.seek_as::<Str>(key)?;
     let (id, longer) = match found {
-        None => (cx.add_at(place, key, Value::from_str(Str::zeros(len))), true),
+        None => (
+            cx.add_at(place, key, Value::from_str(Str::zeros(len))),
+            true,
+        ),
         Some(id) => (id, cx.view::<Str>(place, id)?.len() < len),
     };
     Ok((cx.edit::<Str>(place, id)?.at_least(len), longer))

@@ -285,11 +285,10 @@ mod tests {
     }
 
     fn width() -> impl Strategy<Value = Width> {
-        (any::<bool>(), 1..=63_u32)
-            .prop_map(|(signed, bits)| Width {
-                signed,
-                bits: bits + u32::from(signed),
-            })
+        (any::<bool>(), 1..=63_u32).prop_map(|(signed, bits)| Width {
+            signed,
+            bits: bits + u32::from(signed),
+        })
     }
 
     proptest! {

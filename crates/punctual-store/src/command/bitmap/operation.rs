@@ -9,8 +9,7 @@ use crate::turn::Cx;
 use crate::value::Value;
 use crate::value::string::Str;
 
-const NOT_OF_ONE: Error =
-    Error::fixed("ERR BITOP NOT must be called with a single source key.");
+const NOT_OF_ONE: Error = Error::fixed("ERR BITOP NOT must be called with a single source key.");
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {

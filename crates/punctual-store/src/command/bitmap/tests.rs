@@ -59,7 +59,10 @@ fn offsets_end_where_strings_do() {
     assert_eq!(bench.run("GETBIT k 8000"), refused);
     assert_eq!(bench.run("BITFIELD k GET u8 #1000"), refused);
     // As in Redis, a field may begin in the last byte and end behind it.
-    assert_eq!(bench.run("BITFIELD k SET u63 7999 1"), "*1 :4611686018427387904");
+    assert_eq!(
+        bench.run("BITFIELD k SET u63 7999 1"),
+        "*1 :4611686018427387904"
+    );
     assert_eq!(bench.run("STRLEN k"), ":1008");
     let overflowing = format!("BITFIELD k GET u8 #{}", i64::MAX);
     assert_eq!(bench.run(&overflowing), refused);
@@ -74,7 +77,10 @@ fn changes_are_counted() {
         ("SETBIT k 3 1", 1),
         ("BITFIELD k SET u4 0 1 SET u4 4 0 INCRBY u4 4 0", 0),
         ("BITFIELD k SET u4 0 1 SET u4 4 1 INCRBY u4 4 1", 2),
-        ("BITFIELD k SET u4 100 0 SET u4 4 2 OVERFLOW FAIL SET u4 0 99 GET u8 0", 2),
+        (
+            "BITFIELD k SET u4 100 0 SET u4 4 2 OVERFLOW FAIL SET u4 0 99 GET u8 0",
+            2,
+        ),
         ("BITOP NOT k k", 1),
         ("BITOP NOT k nokey", 1),
         ("BITOP NOT k nokey", 0),
