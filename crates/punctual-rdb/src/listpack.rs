@@ -36,7 +36,7 @@ mod entry;
 mod tests;
 mod whole;
 
-pub use edit::{append, encode, encode_int, insert, replace};
+pub use edit::{append, encode, encode_int, insert, replace, write};
 pub use entry::{Element, encoded_len, entry_len_at, find, next, prev};
 pub use whole::{
     Entries, HEADER_LEN, Listpack, validate, validate_entries, wrap, wrap_into, wrapped_len,

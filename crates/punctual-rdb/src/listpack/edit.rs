@@ -4,9 +4,15 @@ use std::ops::Range;
 
 use super::entry::{Element, backlen_len};
 
-/// Writes the entry of `element` over all of `place`, which has its length.
+/// Writes the entry of `element` over all of `place`, which has its length. **O(1)** and its length.
+///
+/// Text must be shorter than 4 GiB, the format's limit.
+///
+/// # Panics
+///
+/// Where `place` is shorter than the entry.
 #[inline]
-fn write(place: &mut [u8], element: Element<'_>) {
+pub fn write(place: &mut [u8], element: Element<'_>) {
     let body = element.body_len();
     debug_assert_eq!(place.len(), body + backlen_len(body));
     match element {
