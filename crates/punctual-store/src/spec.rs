@@ -4,7 +4,10 @@
 //! A row names its handler of type `H`: the keyspace's handlers and the server's own (connections,
 //! configuration) are different functions in the same kind of row.
 
+use std::ops::Range;
+
 use punctual_resp::Args;
+use punctual_resp::decimal::parse_i64;
 
 /// Redis's command flags, as COMMAND INFO names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +89,13 @@ pub enum Keys {
         /// Distance from key to key.
         step: usize,
     },
+    /// Behind the argument at `count`, which tells how many they are.
+    Counted {
+        /// The position of that argument.
+        count: usize,
+        /// Whether the first argument is a key too: where the result goes.
+        destination: bool,
+    },
     /// Positions depend on the arguments: the function pushes each key's position.
     /// It is called after the arity check, and pushes nothing for arguments that make no sense.
     Found(fn(Args<'_>, &mut dyn FnMut(usize))),
@@ -108,9 +118,25 @@ impl Keys {
                     at += step.max(1);
                 }
             }
+            Self::Counted { count, destination } => {
+                let keys = counted(args, count);
+                if destination && !keys.is_empty() {
+                    visit(1);
+                }
+                keys.for_each(visit);
+            }
             Self::Found(find) => find(args, visit),
         }
     }
+}
+
+/// The positions of the keys behind the argument at `count`; none if it tells more than there are.
+fn counted(args: Args<'_>, count: usize) -> Range<usize> {
+    let told = args.get(count).and_then(parse_i64);
+    let there = args.len().saturating_sub(count + 1);
+    let keys = told.and_then(|keys| usize::try_from(keys).ok());
+    let keys = keys.filter(|keys| *keys <= there).unwrap_or_default();
+    count + 1..count + 1 + keys
 }
 
 /// The family a command belongs to: COMMAND DOCS' group, and an ACL category.
@@ -273,6 +299,27 @@ impl<H> Row<H> {
     #[must_use]
     pub const fn keys(mut self, first: usize, last: i32, step: usize) -> Self {
         self.keys = Keys::Range { first, last, step };
+        self
+    }
+
+    /// With keys behind the argument at `count`, which tells how many they are.
+    #[must_use]
+    pub const fn counted_keys(mut self, count: usize) -> Self {
+        self.keys = Keys::Counted {
+            count,
+            destination: false,
+        };
+        self
+    }
+
+    /// With a key as first argument, where the result goes, and others behind the argument at `count`, which tells how
+    /// many these are.
+    #[must_use]
+    pub const fn destination_and_counted_keys(mut self, count: usize) -> Self {
+        self.keys = Keys::Counted {
+            count,
+            destination: true,
+        };
         self
     }
 

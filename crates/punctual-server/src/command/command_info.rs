@@ -102,12 +102,16 @@ fn describe_all(reply: &mut Reply<'_>) {
 fn describe(entry: &Entry, reply: &mut Reply<'_>) {
     let row = &entry.row;
     let mut flags: Vec<&str> = row.flags.names().collect();
-    if matches!(row.keys, Keys::Found(_)) && !flags.contains(&"movablekeys") {
+    let movable = matches!(row.keys, Keys::Counted { .. } | Keys::Found(_));
+    if movable && !flags.contains(&"movablekeys") {
         flags.push("movablekeys");
     }
     let (first, last, step) = match row.keys {
         Keys::Range { first, last, step } => (first as i64, i64::from(last), step as i64),
-        Keys::None | Keys::Found(_) => (0, 0, 0),
+        Keys::Counted {
+            destination: true, ..
+        } => (1, 1, 1),
+        Keys::None | Keys::Counted { .. } | Keys::Found(_) => (0, 0, 0),
     };
     reply.array(10);
     reply.bulk(entry.name.as_bytes());
@@ -142,44 +146,63 @@ fn describe(entry: &Entry, reply: &mut Reply<'_>) {
 
 /// Redis's key specifications: one range of keys for each kind of access.
 fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
-    let Keys::Range { first, last, step } = entry.row.keys else {
-        return reply.set(0);
-    };
     let access = entry.row.access;
-    reply.set(access.len());
-    for (i, words) in access.iter().enumerate() {
-        // The last key counts from the first one, or, if negative, from the end.
-        let (begin, last) = match (access.len(), last) {
-            (1, last @ ..0) => (first, i64::from(last)),
-            (1, last) => (first, i64::from(last) - first as i64),
-            // The last kind goes on to the end (BITOP).
-            (kinds, last @ ..0) if i + 1 == kinds => (first + i * step, i64::from(last)),
-            _ => (first + i * step, 0),
-        };
-        reply.map(3);
-        reply.bulk(b"flags");
-        flag_set(words, reply);
-        reply.bulk(b"begin_search");
-        reply.map(2);
-        reply.bulk(b"type");
-        reply.bulk(b"index");
-        reply.bulk(b"spec");
-        reply.map(1);
-        reply.bulk(b"index");
-        reply.int(begin as i64);
-        reply.bulk(b"find_keys");
-        reply.map(2);
-        reply.bulk(b"type");
-        reply.bulk(b"range");
-        reply.bulk(b"spec");
-        reply.map(3);
-        reply.bulk(b"lastkey");
-        reply.int(last);
-        reply.bulk(b"keystep");
-        reply.int(if access.len() == 1 { step as i64 } else { 1 });
-        reply.bulk(b"limit");
-        reply.int(0);
+    match entry.row.keys {
+        Keys::None | Keys::Found(_) => reply.set(0),
+        Keys::Range { first, last, step } => {
+            reply.set(access.len());
+            for (i, words) in access.iter().enumerate() {
+                // The last key counts from the first one, or, if negative, from the end.
+                let (begin, last, step) = match (access.len(), last) {
+                    (1, last @ ..0) => (first, i64::from(last), step),
+                    (1, last) => (first, i64::from(last) - first as i64, step),
+                    _ => (first + i * step, 0, 1),
+                };
+                key_range(words, begin, last, step, reply);
+            }
+        }
+        Keys::Counted { count, destination } => {
+            reply.set(1 + usize::from(destination));
+            if destination {
+                key_range(access.first().unwrap_or(&""), 1, 0, 1, reply);
+            }
+            spec_head(access.last().unwrap_or(&""), count, "keynum", reply);
+            for (name, number) in [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)] {
+                reply.bulk(name.as_bytes());
+                reply.int(number);
+            }
+        }
     }
+}
+
+/// A specification of keys from `begin` to `last`, in steps of `step`.
+fn key_range(words: &str, begin: usize, last: i64, step: usize, reply: &mut Reply<'_>) {
+    spec_head(words, begin, "range", reply);
+    for (name, number) in [("lastkey", last), ("keystep", step as i64), ("limit", 0)] {
+        reply.bulk(name.as_bytes());
+        reply.int(number);
+    }
+}
+
+/// What every specification has; three numbers, each with its name, come behind it.
+fn spec_head(words: &str, begin: usize, find: &str, reply: &mut Reply<'_>) {
+    reply.map(3);
+    reply.bulk(b"flags");
+    flag_set(words, reply);
+    reply.bulk(b"begin_search");
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"index");
+    reply.bulk(b"spec");
+    reply.map(1);
+    reply.bulk(b"index");
+    reply.int(begin as i64);
+    reply.bulk(b"find_keys");
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(find.as_bytes());
+    reply.bulk(b"spec");
+    reply.map(3);
 }
 
 fn flag_set(words: &str, reply: &mut Reply<'_>) {
