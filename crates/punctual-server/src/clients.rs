@@ -3,10 +3,11 @@
 //! A client's own loop writes; others read. Numbers may be a turn old.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use punctual_store::watch::WatchFlag;
 
 /// What all loops may see of a client.
 #[derive(Debug, Default)]
@@ -55,6 +56,14 @@ pub struct ClientInfo {
     pub no_touch: AtomicBool,
     /// It waits for the end of CLIENT PAUSE.
     pub waiting: AtomicBool,
+    /// Commands queued since MULTI; -1 outside of a transaction.
+    pub multi: AtomicI64,
+    /// Bytes that they take.
+    pub multi_bytes: AtomicU64,
+    /// Keys of WATCH.
+    pub watched: AtomicU64,
+    /// Tells of changes of these keys; there since the first WATCH.
+    pub watch: OnceLock<Arc<WatchFlag>>,
     /// CLIENT KILL has met it: it runs nothing more.
     pub killed: AtomicBool,
     /// Bytes read from it.

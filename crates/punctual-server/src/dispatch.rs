@@ -21,6 +21,7 @@ use crate::shared::Shared;
 use crate::slowlog::Slow;
 use crate::stats::LoopStats;
 use crate::table::{Entry, Run, TABLE};
+use crate::transaction::{self, Transaction, aborted_by, runs_at_once};
 
 /// What becomes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,11 +82,14 @@ impl<'a, 's> Batch<'a, 's> {
                     session.closing = true;
                     return Flow::Go;
                 }
-                if let Some(entry) = entry {
-                    self.stats.by_command[entry.id].rejected.add(1);
+                match entry {
+                    Some(entry) => self.reject(session, entry, args, &error, out),
+                    None => {
+                        session.refuse_transaction();
+                        self.refuse(session, &error, out);
+                        Flow::Go
+                    }
                 }
-                self.refuse(session, &error, out);
-                Flow::Go
             }
         };
         if flow == Flow::Go && (mode != ReplyMode::On || session.reply_mode != ReplyMode::On) {
@@ -113,11 +117,27 @@ impl<'a, 's> Batch<'a, 's> {
         Reply::new(out, session.protocol).error(error.bytes());
     }
 
-    /// Refuses a command that was found, before it runs.
+    /// Refuses a command that was found, before it runs; a transaction that it belongs to is lost.
     #[cold]
-    fn reject(&self, session: &Session, entry: &Entry, error: &Error, out: &mut Vec<u8>) -> Flow {
+    fn reject(
+        &mut self,
+        session: &mut Session,
+        entry: &Entry,
+        args: Args<'_>,
+        error: &Error,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        session.refuse_transaction();
         self.stats.by_command[entry.id].rejected.add(1);
-        self.refuse(session, error, out);
+        if entry.row.name == "exec" {
+            session.discard(self.turn);
+            self.refuse(session, &aborted_by(error), out);
+            if self.shared.monitors.any() {
+                monitor::feed(self.shared, self.turn.now, session, entry, args);
+            }
+        } else {
+            self.refuse(session, error, out);
+        }
         Flow::Go
     }
 
@@ -132,20 +152,44 @@ impl<'a, 's> Batch<'a, 's> {
         let flags = entry.row.flags;
         if !session.authenticated && !flags.has(Flags::NO_AUTH) {
             let error = Error::fixed("NOAUTH Authentication required.");
-            return self.reject(session, entry, &error, out);
+            return self.reject(session, entry, args, &error, out);
+        }
+        if session.multi.is_some() && flags.has(Flags::NO_MULTI) {
+            let error = Error::fixed("ERR Command not allowed inside a transaction");
+            return self.reject(session, entry, args, &error, out);
         }
         if session.in_subscribed_mode() && !allowed_when_subscribed(entry) {
-            return self.reject(session, entry, &subscribed_mode(entry), out);
+            return self.reject(session, entry, args, &subscribed_mode(entry), out);
         }
         if (self.shared.pause_until_ms.load(Ordering::Relaxed) != 0 || self.turn.frozen)
             && self.must_wait(session, entry)
         {
             return Flow::Wait;
         }
-        if session.monitor && touches_data(entry) {
+        if session.monitor && touches_data(session, entry) {
             let error = Error::fixed("ERR Replica can't interact with the keyspace");
-            return self.reject(session, entry, &error, out);
+            return self.reject(session, entry, args, &error, out);
         }
+        if session.multi.is_some() && !runs_at_once(entry) {
+            session.queue(entry, args);
+            Reply::new(out, session.protocol).simple("QUEUED");
+            self.mark = self.clock.raw();
+        } else {
+            self.execute(session, entry, args, out);
+        }
+        Flow::Go
+    }
+
+    /// Runs a command that may run, and counts it.
+    #[inline]
+    fn execute(
+        &mut self,
+        session: &mut Session,
+        entry: &'static Entry,
+        args: Args<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let flags = entry.row.flags;
         let mut reply = Reply::new(out, session.protocol);
         let result = match entry.run {
             Run::Keyspace(command) => {
@@ -167,6 +211,9 @@ impl<'a, 's> Batch<'a, 's> {
                 self.turn.limits = self.shared.store.limits();
                 self.slow_ns = self.shared.slow_ns.load(Ordering::Relaxed);
                 self.latency_tracking = self.shared.latency_tracking.load(Ordering::Relaxed);
+                if let Some(transaction) = session.executing.take() {
+                    self.run_queued(session, transaction, reply.out());
+                }
                 result.inspect_err(|_| reply.truncate(start))
             }
             Run::Nobody => Err(Error::Syntax),
@@ -198,7 +245,33 @@ impl<'a, 's> Batch<'a, 's> {
                 args,
             });
         }
-        Flow::Go
+    }
+
+    /// Runs the commands of a transaction, for which everything is pinned that they need.
+    #[cold]
+    #[inline(never)]
+    fn run_queued(
+        &mut self,
+        session: &mut Session,
+        transaction: Box<Transaction>,
+        out: &mut Vec<u8>,
+    ) {
+        let began = self.mark;
+        self.mark = self.clock.raw();
+        transaction::head(session, transaction.commands().len(), out);
+        session.in_exec = true;
+        for (entry, args) in transaction.commands() {
+            let start = out.len();
+            self.execute(session, entry, args, out);
+            transaction::silence_within(session, out, start);
+        }
+        session.in_exec = false;
+        session.set_multi(None);
+        self.turn.unpin();
+        // What was to be taken back is gone.
+        session.unsilenced = true;
+        // EXEC itself takes as long as all of them.
+        self.mark = began;
     }
 
     /// Whether CLIENT PAUSE holds this command back. If it does not, due keys stay unseen where they are, unless the
@@ -209,11 +282,10 @@ impl<'a, 's> Batch<'a, 's> {
         let until = self.shared.pause_until_ms.load(Ordering::Acquire);
         let writes_only = self.shared.pause_writes_only.load(Ordering::Acquire);
         let pausing = self.turn.now.read_ms() < until;
-        self.turn.frozen = pausing && !entry.row.flags.has(Flags::WRITE);
-        pausing
-            && !session.monitor
-            && !entry.name.starts_with("clock")
-            && (!writes_only || entry.writes())
+        let executing = session.multi.as_ref().filter(|_| entry.row.name == "exec");
+        let writes = entry.writes() || executing.is_some_and(|queued| queued.writes());
+        self.turn.frozen = pausing && !writes;
+        pausing && !session.monitor && !entry.name.starts_with("clock") && (!writes_only || writes)
     }
 }
 
@@ -278,9 +350,11 @@ fn allowed_when_subscribed(entry: &Entry) -> bool {
 }
 
 /// What a client that is a monitor, which to Redis is a kind of replica, may not do.
-fn touches_data(entry: &Entry) -> bool {
-    let flags = entry.row.flags;
-    entry.writes() || flags.has(Flags::READONLY)
+fn touches_data(session: &Session, entry: &Entry) -> bool {
+    let queued = session.multi.as_ref().filter(|_| entry.row.name == "exec");
+    entry.writes()
+        || entry.row.flags.has(Flags::READONLY)
+        || queued.is_some_and(|transaction| transaction.touches_data())
 }
 
 fn subscribed_mode(entry: &Entry) -> Error {

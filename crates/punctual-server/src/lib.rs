@@ -32,6 +32,7 @@ mod sink;
 mod slowlog;
 pub mod stats;
 mod table;
+mod transaction;
 
 pub use server::{Builder, Reclaim, Server, StartError, TooFewFiles};
 pub use shared::Shared;

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_resp::Protocol;
+use punctual_store::watch::WatchedKey;
 
 use crate::clients::ClientInfo;
 use crate::pubsub::{Kind, PubSub, Subscriber};
 use crate::table::Entry;
+use crate::transaction::Transaction;
 
 /// Which replies a client wants (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,14 @@ pub struct Session {
     pub patterns: BTreeSet<Box<[u8]>>,
     /// Shard channels.
     pub shard_channels: BTreeSet<Box<[u8]>>,
+    /// What is queued since MULTI.
+    pub multi: Option<Box<Transaction>>,
+    /// What EXEC runs now.
+    pub executing: Option<Box<Transaction>>,
+    /// EXEC runs its commands: each must answer at once.
+    pub in_exec: bool,
+    /// Keys of WATCH.
+    pub watched: BTreeSet<WatchedKey>,
     /// The command that ran last: the next one is often the same.
     pub last: Option<&'static Entry>,
 }
@@ -78,6 +88,10 @@ impl Session {
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             shard_channels: BTreeSet::new(),
+            multi: None,
+            executing: None,
+            in_exec: false,
+            watched: BTreeSet::new(),
             last: None,
         }
     }

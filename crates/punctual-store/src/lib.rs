@@ -40,6 +40,7 @@ pub mod spec;
 mod time;
 mod turn;
 pub mod value;
+pub mod watch;
 
 pub use error::Error;
 pub use shard::{Shard, Store, StoreOptions, hash_slot};

@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::db::Db;
 use crate::limits::Limits;
+use crate::watch::Watched;
 
 /// Hash slots of Redis Cluster.
 const SLOTS: usize = 16_384;
@@ -44,6 +45,8 @@ pub fn hash_slot(key: &[u8]) -> usize {
 pub struct Shard {
     /// By database number.
     pub dbs: Vec<Db>,
+    /// Who watches which keys.
+    pub(crate) watched: Watched,
     /// Each database's wake-up, as it was when last asked: side by side, so that the earliest is found fast.
     wakeups: Vec<u64>,
 }
@@ -115,6 +118,7 @@ impl Store {
             .map(|_| Locked {
                 shard: Mutex::new(Shard {
                     dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
+                    watched: Watched::default(),
                     wakeups: vec![NO_WAKEUP; databases],
                 }),
                 wakeup: AtomicU64::new(NO_WAKEUP),

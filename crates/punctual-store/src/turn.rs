@@ -2,7 +2,8 @@
 //!
 //! A turn keeps the shards it locked until it needs others or is [released](Turn::release), so a
 //! pipeline pays for one lock. Ground rules: locks are taken in ascending order, all at once; a turn must be
-//! released before its thread waits for anything.
+//! released before its thread waits for anything. A transaction *pins* what all of its commands need: until it is
+//! over, nothing is locked or unlocked.
 
 use std::sync::atomic::Ordering;
 
@@ -66,6 +67,10 @@ pub struct Turn<'s> {
     sole: Option<usize>,
     /// Databases whose deadlines may have changed in the shards that are held.
     touched: Touched,
+    /// What is held stays held, and is enough.
+    pinned: bool,
+    /// Somebody may watch a key of a shard that is held.
+    pub(crate) alert: bool,
 }
 
 impl<'s> Turn<'s> {
@@ -83,11 +88,17 @@ impl<'s> Turn<'s> {
             held: SmallVec::new(),
             sole: None,
             touched: Touched::None,
+            pinned: false,
+            alert: false,
         }
     }
 
-    /// Unlocks everything, and tells the sink about wake-ups that became earlier.
+    /// Unlocks everything, unless it is pinned, and tells the sink about wake-ups that became earlier.
     pub fn release(&mut self) {
+        if self.pinned {
+            return;
+        }
+        self.alert = false;
         let touched = std::mem::replace(&mut self.touched, Touched::None);
         if touched == Touched::None {
             self.held.clear();
@@ -159,7 +170,7 @@ impl<'s> Turn<'s> {
             return self.lock_all();
         }
         if self.store.shards() == 1 {
-            if self.held.is_empty() {
+            if self.held.is_empty() && !self.pinned {
                 self.lock(&[0]);
             }
             return;
@@ -187,11 +198,46 @@ impl<'s> Turn<'s> {
 
     /// Locks just `shards` (ascending, no number twice).
     fn lock(&mut self, shards: &[usize]) {
+        assert!(!self.pinned, "a transaction has pinned all that it needs");
         self.release();
         for &number in shards {
-            self.held
-                .push((number, self.store.locked[number].shard.lock()));
+            let shard = self.store.locked[number].shard.lock();
+            self.alert |= shard.watched.any();
+            self.held.push((number, shard));
         }
+    }
+
+    /// Locks the shards of these keys, and maybe more. O(length of the keys).
+    pub(crate) fn lock_keys<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+        let store = self.store;
+        let mut needed: SmallVec<[usize; 8]> = keys.map(|key| store.shard_of(key)).collect();
+        needed.sort_unstable();
+        needed.dedup();
+        if !needed.iter().all(|n| self.holds(*n)) {
+            self.lock(&needed);
+        }
+    }
+
+    /// Locks these shards, all of them without a list, and keeps them until [`Turn::unpin`]: whatever is run meanwhile
+    /// must need no others. Nobody else sees or changes anything in them.
+    pub fn pin(&mut self, shards: Option<Vec<usize>>) {
+        self.unpin();
+        match shards {
+            None => self.lock_all(),
+            Some(mut needed) => {
+                needed.sort_unstable();
+                needed.dedup();
+                if !needed.iter().all(|n| self.holds(*n)) {
+                    self.lock(&needed);
+                }
+            }
+        }
+        self.pinned = true;
+    }
+
+    /// Ends [`Turn::pin`]; what was locked stays so until other locks are needed or it is released.
+    pub fn unpin(&mut self) {
+        self.pinned = false;
     }
 
     /// The shard that holds `key`, one of those that the running command names. O(1) if all of them lie in one
@@ -220,6 +266,9 @@ impl<'s> Turn<'s> {
     pub fn rebuild(&mut self) -> usize {
         self.lock_all();
         self.touch(Touched::Any);
+        for db in 0..self.store.databases() {
+            self.database_replaced(db, None);
+        }
         let now = self.now;
         let dbs = self
             .held_shards()
@@ -232,6 +281,15 @@ impl<'s> Turn<'s> {
         if !self.holds(number) {
             self.lock(&[number]);
         }
+    }
+
+    /// Shard `number`.
+    ///
+    /// # Panics
+    /// If the shard is not held.
+    pub(crate) fn shard_mut(&mut self, number: usize) -> &mut Shard {
+        let at = self.held_at(number);
+        &mut self.held[at].1
     }
 
     /// The database `db` in each shard that is held.
@@ -276,17 +334,31 @@ impl<'s> Turn<'s> {
             .expect("a command names its keys in its row")
     }
 
-    /// Tells an event, if its class is wanted.
+    /// Tells an event: to those who watch the key, and to the sink if its class is wanted. Whatever changes a key tells
+    /// an event of another class than a miss or a new key.
     #[inline]
     pub fn notify(&mut self, db: usize, class: Classes, event: &str, key: &[u8]) {
+        if self.alert && class != Classes::MISSED && class != Classes::NEW {
+            self.key_changed(db, key);
+        }
         if self.classes.wants(class) {
             self.sink.keyspace(db, class, event, key);
         }
+    }
+
+    /// Tells those who watch a key, whose shard is held, that it has changed.
+    #[cold]
+    fn key_changed(&mut self, db: usize, key: &[u8]) {
+        let number = self.store.shard_of(key);
+        let shard = self.shard_mut(number);
+        let there = shard.dbs[db].find(key).is_some();
+        shard.watched.changed(db, key, there);
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        self.unpin();
         self.release();
     }
 }

@@ -29,10 +29,14 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
     let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
     let mut flags = String::new();
     let on = |flag: &std::sync::atomic::AtomicBool| flag.load(Ordering::Relaxed);
+    let multi = info.multi.load(Ordering::Relaxed);
+    let multi_bytes = get(&info.multi_bytes);
     for (letter, set) in [
         ('O', on(&info.monitor)),
         ('P', info.client_type() == ClientType::PubSub),
+        ('x', multi >= 0),
         ('b', on(&info.waiting)),
+        ('d', info.watch.get().is_some_and(|flag| flag.is_raised())),
         ('c', running.closing),
         ('A', on(&info.killed)),
         ('U', info.unix),
@@ -48,7 +52,11 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
     }
     let output = get(&info.output_bytes);
     let query = get(&info.query_bytes);
-    let held = size_of::<ClientInfo>() as u64 + output + query + running.argument_bytes as u64;
+    let held = size_of::<ClientInfo>() as u64
+        + output
+        + query
+        + multi_bytes
+        + running.argument_bytes as u64;
     let command = (info.last_command.load(Ordering::Relaxed) as usize)
         .checked_sub(1)
         .and_then(|id| TABLE.name_of(id))
@@ -64,8 +72,8 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
     // Writing to a String cannot fail.
     let _ = write!(
         text,
-        " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi=-1 qbuf={query} qbuf-free=0 argv-mem={} \
-         multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={output} tot-mem={held} events={} cmd={command} user=default \
+        " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi={multi} watch={} qbuf={query} qbuf-free=0 argv-mem={} \
+         multi-mem={multi_bytes} rbs=0 rbp=0 obl=0 oll={} omem={output} tot-mem={held} events={} cmd={command} user=default \
          redir=-1 resp={} lib-name=",
         seconds(info.created_ms),
         seconds(get(&info.seen_ms)),
@@ -73,6 +81,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
         info.channels.load(Ordering::Relaxed),
         info.patterns.load(Ordering::Relaxed),
         info.shard_channels.load(Ordering::Relaxed),
+        get(&info.watched),
         running.argument_bytes,
         u8::from(output > 0),
         if output > 0 { "rw" } else { "r" },

@@ -218,6 +218,7 @@ fn reset(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     // What was published before is still the client's.
     call.mailbox().take_apart(reply.out());
     let session = &mut *call.session;
+    session.discard(call.turn);
     session.select(0);
     session.set_protocol(&call.shared.pubsub, Protocol::Resp2);
     session.authenticated = call.shared.settings().requirepass.is_none();

@@ -18,6 +18,7 @@ pub(crate) mod pubsub;
 pub(crate) mod replication;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
+pub(crate) mod transaction;
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -43,6 +44,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     replication::COMMANDS,
     shutdown::COMMANDS,
     slowlog::COMMANDS,
+    transaction::COMMANDS,
 ];
 
 /// What `<container> HELP` answers: a line per subcommand with what it does indented below it.

@@ -25,6 +25,11 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 )];
 
 fn monitor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if call.session.in_exec {
+        return Err(Error::fixed(
+            "ERR MONITOR isn't allowed for DENY BLOCKING client",
+        ));
+    }
     // As in Redis, asking again is not answered.
     if !call.session.monitor {
         call.shared.monitors.add(call.session);

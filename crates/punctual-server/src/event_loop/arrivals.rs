@@ -124,6 +124,7 @@ impl EventLoop {
             created_ms: now.read_ms(),
             seen_ms: now.read_ms().into(),
             resp: 2.into(),
+            multi: (-1).into(),
             ..ClientInfo::default()
         });
         self.shared.clients.add(Arc::clone(&info));
@@ -230,6 +231,11 @@ impl EventLoop {
         let _ = self.poll.registry().deregister(connection.socket.source());
         let session = &mut connection.session;
         session.unsubscribe_all(&self.shared.pubsub);
+        if !session.watched.is_empty() {
+            // The turn that runs may hold locks: later.
+            let watched = std::mem::take(&mut session.watched);
+            self.left_watched.push((watched, Arc::clone(&session.info)));
+        }
         self.shared.monitors.remove(session);
         self.shared.clients.remove(session.id);
         self.free_slots.push(slot);

@@ -207,13 +207,14 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
+        let queued = connection.session.multi.as_ref().map_or(0, |m| m.bytes());
         let len = connection.input.len();
         connection
             .session
             .info
             .query_bytes
             .store(len as u64, Ordering::Relaxed);
-        if len > limit {
+        if len + queued > limit {
             self.shared.stats[self.number].input_limit_closed.add(1);
             log::warning!(
                 self.shared.logger,

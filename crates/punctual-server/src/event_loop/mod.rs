@@ -7,6 +7,7 @@
 mod arrivals;
 mod intake;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,9 +15,11 @@ use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
 use punctual::{DeadlineQueue, Wheel};
+use punctual_store::watch::WatchedKey;
 use punctual_store::{Now, Turn};
 
 use crate::alarm::Alarm;
+use crate::clients::ClientInfo;
 use crate::config::Settings;
 use crate::connection::{Connection, Flushed, KEPT_OUTPUT, is_exceeded};
 use crate::dispatch;
@@ -92,6 +95,8 @@ pub(crate) struct EventLoop {
     /// Where the next batch of expiries begins, among the shards of this loop.
     next_shard: usize,
     stopping: bool,
+    /// What clients watched that are gone.
+    left_watched: Vec<(BTreeSet<WatchedKey>, Arc<ClientInfo>)>,
 }
 
 impl EventLoop {
@@ -137,6 +142,7 @@ impl EventLoop {
             accepts_again: false,
             next_shard: 0,
             stopping: false,
+            left_watched: Vec::new(),
         })
     }
 
@@ -278,7 +284,24 @@ impl EventLoop {
         for slot in std::mem::take(&mut self.dirty) {
             self.flush(slot);
         }
+        self.unwatch_left();
         self.shared.stats[self.number].turns.add(1);
+    }
+
+    /// Ends the watches of clients that are gone.
+    fn unwatch_left(&mut self) {
+        if self.left_watched.is_empty() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut sink = LoopSink::new(&shared, self.number, false);
+        let now = shared.clock.now();
+        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
+        for (watched, info) in self.left_watched.drain(..) {
+            if let Some(flag) = info.watch.get() {
+                turn.unwatch(watched.iter(), flag);
+            }
+        }
     }
 
     /// Adds a turn's counts to the loop's.

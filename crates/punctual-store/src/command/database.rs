@@ -85,6 +85,7 @@ fn flush_option(args: Args<'_>) -> Result<(), Error> {
 
 /// Replaces a database by an empty one, in every shard.
 fn flush(cx: &mut Cx<'_, '_>, db: usize) {
+    cx.turn.database_replaced(db, None);
     let mut removed = 0;
     let mut discarded = Vec::new();
     for (_, part) in cx.turn.held_dbs(db) {
@@ -121,6 +122,10 @@ fn swap_db(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     let first = index(&args[1], "ERR invalid first DB index")?;
     let second = index(&args[2], "ERR invalid second DB index")?;
     let (first, second) = (in_range(cx, first)?, in_range(cx, second)?);
+    if first != second {
+        cx.turn.database_replaced(first, Some(second));
+        cx.turn.database_replaced(second, Some(first));
+    }
     for (_, shard) in cx.turn.held_shards() {
         shard.dbs.swap(first, second);
     }

@@ -133,6 +133,16 @@ impl Bench {
         out
     }
 
+    /// Does something with a turn of its own.
+    pub(crate) fn with_turn<T>(&mut self, act: impl FnOnce(&mut Turn<'_>) -> T) -> T {
+        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        let done = act(&mut turn);
+        let counted = turn.stats;
+        drop(turn);
+        self.add(counted);
+        done
+    }
+
     /// Goes to another instant; what is due stays until [`Bench::expire`] or a command meets it.
     pub(crate) fn advance(&mut self, ms: u64) {
         self.now = Now::from_micros(self.now.micros() + ms * 1000);

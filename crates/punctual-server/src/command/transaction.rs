@@ -1,0 +1,118 @@
+//! Transactions: MULTI EXEC DISCARD WATCH UNWATCH.
+
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+use punctual_store::watch::WatchFlag;
+
+use crate::call::Call;
+use crate::table::{ServerCommand, ServerHandler};
+use crate::transaction::{ABORTED, Transaction};
+
+const ANY_TIME: Flags = Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE);
+const QUICK: Flags = ANY_TIME.or(Flags::FAST).or(Flags::ALLOW_BUSY);
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: Flags,
+    handler: ServerHandler,
+) -> ServerCommand {
+    ServerCommand::new(name, arity, flags, Group::Transactions, handler)
+}
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[
+    row("discard", 1, QUICK, discard).doc(
+        "2.0.0",
+        "O(N), when N is the number of queued commands",
+        "Drops the queued commands and ends the transaction.",
+    ),
+    row("exec", 1, ANY_TIME.or(Flags::SKIP_SLOWLOG), exec).doc(
+        "1.2.0",
+        "Depends on commands in the transaction",
+        "Runs the queued commands with nobody between them.",
+    ),
+    row("multi", 1, QUICK, multi).doc(
+        "1.2.0",
+        "O(1)",
+        "Begins a transaction: the commands that follow are queued.",
+    ),
+    row("unwatch", 1, QUICK, unwatch).doc(
+        "2.2.0",
+        "O(1)",
+        "Forgets the watched keys and what became of them.",
+    ),
+    row("watch", -2, QUICK, watch)
+        .keys(1, -1, 1)
+        .access(&["RO"])
+        .doc(
+            "2.2.0",
+            "O(1) for every key.",
+            "Lets the next EXEC run nothing if one of these keys changes before it.",
+        ),
+];
+
+fn multi(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if call.session.multi.is_some() {
+        return Err(Error::fixed("ERR MULTI calls can not be nested"));
+    }
+    call.session
+        .set_multi(Some(Box::new(Transaction::default())));
+    reply.ok();
+    Ok(())
+}
+
+fn discard(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if call.session.multi.is_none() {
+        return Err(Error::fixed("ERR DISCARD without MULTI"));
+    }
+    call.session.discard(call.turn);
+    reply.ok();
+    Ok(())
+}
+
+fn watch(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if call.session.multi.is_some() {
+        return Err(Error::fixed("ERR WATCH inside MULTI is not allowed"));
+    }
+    call.session.watch(call.turn, args.skip(1).iter());
+    reply.ok();
+    Ok(())
+}
+
+fn unwatch(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    call.session.unwatch(call.turn);
+    reply.ok();
+    Ok(())
+}
+
+/// Decides whether the queued commands run, and pins what they need; the dispatcher runs them. When `session.executing`
+/// is set the reply is still to be written.
+fn exec(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let session = &mut *call.session;
+    let Some(transaction) = session.multi.take() else {
+        return Err(Error::fixed("ERR EXEC without MULTI"));
+    };
+    if transaction.is_refused() {
+        session.discard(call.turn);
+        return Err(ABORTED);
+    }
+    let mut changed = session.watch_flag().is_some_and(WatchFlag::is_raised);
+    if !changed {
+        transaction.pin(call.turn, &session.watched);
+        // Looked at again now that nobody can change anything.
+        changed = session.watch_flag().is_some_and(|flag| {
+            flag.is_raised() || call.turn.watched_are_due(session.watched.iter(), flag)
+        });
+    }
+    session.unwatch(call.turn);
+    if changed {
+        call.turn.unpin();
+        session.set_multi(None);
+        reply.null_array();
+    } else {
+        session.executing = Some(transaction);
+    }
+    Ok(())
+}
