@@ -224,6 +224,7 @@ fn entry<H: Copy + 'static>(
             complexity: row.complexity,
             history: row.history,
             deprecated: row.deprecated,
+            internal: row.internal,
             handler: row.handler.map(|_| ()),
             subcommands: &[],
         },

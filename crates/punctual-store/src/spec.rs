@@ -240,6 +240,8 @@ pub struct Row<H: 'static> {
     pub history: &'static [(&'static str, &'static str)],
     /// Since which Redis version another command is to be used, and which.
     pub deprecated: Option<(&'static str, &'static str)>,
+    /// Redis calls it a system command: not for applications.
+    pub internal: bool,
     /// What runs it; a container without a handler of its own has `None`.
     pub handler: Option<H>,
     /// Subcommands, for a container.
@@ -266,6 +268,7 @@ impl<H> Row<H> {
             complexity: "",
             history: &[],
             deprecated: None,
+            internal: false,
             handler: Some(handler),
             subcommands: &[],
         }
@@ -290,6 +293,7 @@ impl<H> Row<H> {
             complexity: "Depends on subcommand.",
             history: &[],
             deprecated: None,
+            internal: false,
             handler: None,
             subcommands,
         }
@@ -376,6 +380,13 @@ impl<H> Row<H> {
     #[must_use]
     pub const fn deprecated(mut self, since: &'static str, replaced_by: &'static str) -> Self {
         self.deprecated = Some((since, replaced_by));
+        self
+    }
+
+    /// Not for applications.
+    #[must_use]
+    pub const fn internal(mut self) -> Self {
+        self.internal = true;
         self
     }
 

@@ -233,6 +233,7 @@ fn document(entries: &[&Entry], reply: &mut Reply<'_>) {
         let row = &entry.row;
         let fields = 4
             + 3 * usize::from(row.deprecated.is_some())
+            + usize::from(row.internal)
             + usize::from(!row.history.is_empty())
             + usize::from(!entry.subcommands.is_empty());
         reply.bulk(entry.name.as_bytes());
@@ -245,6 +246,10 @@ fn document(entries: &[&Entry], reply: &mut Reply<'_>) {
         ] {
             reply.bulk(field.as_bytes());
             reply.bulk(text.as_bytes());
+        }
+        if row.internal {
+            reply.bulk(b"doc_flags");
+            flag_set("syscmd", reply);
         }
         if let Some((since, instead)) = row.deprecated {
             reply.bulk(b"doc_flags");

@@ -8,6 +8,7 @@ pub mod bitmap;
 pub mod database;
 mod element_scan;
 pub mod expire;
+pub mod hyperloglog;
 pub mod keys;
 pub mod object;
 pub mod scan;
@@ -25,6 +26,7 @@ pub static FAMILIES: &[&[Command]] = &[
     bitmap::COMMANDS,
     database::COMMANDS,
     expire::COMMANDS,
+    hyperloglog::COMMANDS,
     keys::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,

@@ -1,0 +1,81 @@
+//! HyperLogLog: how many different elements were added, from 16,384 registers of 6 bits, with a standard error of
+//! 0.81 %. The value is a string, byte for byte Redis's, so GET and SET carry it elsewhere.
+//!
+//! The sketch is of P. Flajolet, É. Fusy, O. Gandouet and F. Meunier, "HyperLogLog: the analysis of a near-optimal
+//! cardinality estimation algorithm" (2007), with a hash of 64 bits; the estimate is of O. Ertl, "New cardinality
+//! estimation algorithms for HyperLogLog sketches" (2017).
+//!
+//! `sketch` knows the string: 16 bytes of header, then registers as they are (`dense`) or as runs (`sparse`).
+//! `hash` turns elements into registers, `estimate` registers into a number. Adding, counting and merging are in
+//! `commands`, PFDEBUG and PFSELFTEST in `debug`.
+
+mod commands;
+mod debug;
+mod dense;
+mod estimate;
+mod hash;
+mod sketch;
+mod sparse;
+#[cfg(test)]
+mod tests;
+
+use crate::error::Error;
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Handler};
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    row("pfadd", -2, GROW.or(Flags::FAST), commands::pfadd)
+        .keys(1, 1, 1)
+        .access(&["RW insert"])
+        .doc(
+            SINCE,
+            "O(1) for each element; while a sketch is sparse, in its length, which is bounded.",
+            "Adds elements to a HyperLogLog, which starts empty if the key is new.",
+        ),
+    row(
+        "pfcount",
+        -2,
+        Flags::READONLY.or(Flags::MAY_REPLICATE),
+        commands::pfcount,
+    )
+    .keys(1, -1, 1)
+    .access(&["RW access"])
+    .doc(
+        SINCE,
+        "O(1), mostly from the number that is kept; O(N) for the union of N HyperLogLogs, which is not kept.",
+        "Estimates how many different elements were added to a HyperLogLog, or to any of several.",
+    ),
+    row("pfdebug", 3, GROW.or(Flags::ADMIN), debug::pfdebug)
+        .keys(2, 2, 1)
+        .access(&["RW access"])
+        .doc(SINCE, "N/A", "Shows a HyperLogLog from inside.")
+        .internal(),
+    row("pfmerge", -2, GROW, commands::pfmerge)
+        .keys(1, -1, 1)
+        .access(&["RW access insert", "RO access"])
+        .doc(
+            SINCE,
+            "O(N) where N is the number of HyperLogLogs.",
+            "Makes a HyperLogLog the union of itself and others.",
+        ),
+    row("pfselftest", 1, Flags::ADMIN, debug::pfselftest).doc(
+        SINCE,
+        "N/A",
+        "Tests the registers and the estimate on random elements.",
+    )
+    .internal(),
+];
+
+const SINCE: &str = "2.8.9";
+const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
+
+/// A HyperLogLog has 2^14 registers.
+const REGISTERS: usize = 1 << hash::INDEX_BITS;
+
+const NOT_A_SKETCH: Error = Error::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");
+const CORRUPT: Error = Error::fixed("INVALIDOBJ Corrupted HLL object detected");
+
+const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags, Group::HyperLogLog, handler)
+}

@@ -1,0 +1,116 @@
+//! PFDEBUG and PFSELFTEST: a look at the registers.
+
+use punctual_resp::{Args, Reply};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use super::hash::place;
+use super::sketch::{self, Form};
+use super::{REGISTERS, dense, sparse};
+use crate::command::arguments::is;
+use crate::error::Error;
+use crate::turn::Cx;
+use crate::value::string::Str;
+
+const NO_KEY: Error = Error::fixed("ERR The specified key does not exist");
+const NOT_SPARSE: Error = Error::fixed("ERR HLL encoding is not sparse");
+
+pub(super) fn pfdebug(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let word = &args[1];
+    let (at, found) = cx.seek_as::<Str>(&args[2])?;
+    let id = found.ok_or(NO_KEY)?;
+    let mut buffer = itoa::Buffer::new();
+    let string = cx.view::<Str>(at, id)?.text(&mut buffer);
+    let form = sketch::form(string)?;
+    match () {
+        () if is(word, "DECODE") => {
+            if form == Form::Dense {
+                return Err(NOT_SPARSE);
+            }
+            reply.bulk(sparse::text(sketch::registers(string)).as_bytes());
+        }
+        () if is(word, "ENCODING") => reply.simple(match form {
+            Form::Dense => "dense",
+            Form::Sparse => "sparse",
+        }),
+        () if is(word, "GETREG") || is(word, "TODENSE") => {
+            let string = cx.edit::<Str>(at, id)?.raw();
+            let was_sparse = sketch::to_dense(string)?;
+            if is(word, "TODENSE") {
+                reply.int(was_sparse.into());
+            } else {
+                reply.array(REGISTERS);
+                sketch::all(string)?.for_each(|register| reply.int(register.into()));
+            }
+            cx.changed(was_sparse.into());
+        }
+        () => {
+            return Err(Error::repeating(
+                "ERR Unknown PFDEBUG subcommand '",
+                word,
+                "'",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Times that all registers are written and read.
+const TEST_ROUNDS: usize = 20;
+/// Elements that are added: Redis's ten million would stop the server for seconds.
+const TEST_ELEMENTS: u64 = 100_000;
+
+pub(super) fn pfselftest(
+    cx: &mut Cx<'_, '_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let mut random = SmallRng::seed_from_u64(cx.now().micros());
+    let failed = |what: String| Error::Text(format!("ERR TESTFAILED {what}").into());
+    for _ in 0..TEST_ROUNDS {
+        let mut bytes = vec![0; dense::BYTES];
+        let wanted: Vec<u8> = (0..REGISTERS).map(|_| random.random_range(0..64)).collect();
+        for (index, value) in wanted.iter().enumerate() {
+            dense::raise(&mut bytes, index, *value);
+        }
+        for (index, (value, wanted)) in dense::iter(&bytes).zip(wanted).enumerate() {
+            if value != wanted {
+                let what = format!("Register {index} should be {wanted} but is {value}");
+                return Err(failed(what));
+            }
+        }
+    }
+    let sparse_max = cx.limits().hll_sparse_bytes;
+    let (mut either, mut wide) = (sketch::empty(), sketch::empty());
+    sketch::to_dense(&mut wide)?;
+    let seed: u64 = random.random();
+    let mut checkpoint = 1;
+    for n in 1..=TEST_ELEMENTS {
+        let (index, value) = place(&(n ^ seed).to_le_bytes());
+        sketch::raise(&mut either, index, value, sparse_max)?;
+        sketch::raise(&mut wide, index, value, sparse_max)?;
+        if n != checkpoint {
+            continue;
+        }
+        checkpoint *= 10;
+        if n < sparse_max as u64 / 2 && sketch::form(&either)? != Form::Sparse {
+            return Err(failed("sparse encoding not used".into()));
+        }
+        let estimate = sketch::estimate(&wide)?;
+        if sketch::estimate(&either)? != estimate {
+            return Err(failed("dense/sparse disagree".into()));
+        }
+        let error = estimate.abs_diff(n);
+        // Six standard errors.
+        let most = (1.04 / (REGISTERS as f64).sqrt() * 6.0 * n as f64).ceil();
+        if error as f64 > most {
+            return Err(failed(format!("Too big error. card:{n} abserr:{error}")));
+        }
+    }
+    reply.ok();
+    Ok(())
+}

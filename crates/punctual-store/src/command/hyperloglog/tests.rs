@@ -1,0 +1,150 @@
+//! The family against what a real server answered, and strings that are broken. The bytes are compared with a real
+//! server in `tests/hyperloglog_of_redis.rs`.
+
+use proptest::prelude::*;
+
+use super::{REGISTERS, dense, sketch, sparse};
+use crate::command::testing::Bench;
+
+/// Commands with what was answered and told.
+fn transcript() -> impl Iterator<Item = (&'static str, &'static str)> {
+    include_str!("transcript.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.split_once(" => ").expect("a command and its reply"))
+}
+
+#[test]
+fn answers_and_events_are_those_of_redis() {
+    let mut bench = Bench::new();
+    for (command, expected) in transcript() {
+        let reply = bench.run(command);
+        let events = bench.events();
+        let told = if events.is_empty() {
+            String::new()
+        } else {
+            format!(" | {events}")
+        };
+        assert_eq!(format!("{reply}{told}"), expected, "{command}");
+    }
+}
+
+#[test]
+fn shards_make_no_difference() {
+    let (mut one, mut many) = (Bench::new(), Bench::sharded(16));
+    for (command, _) in transcript() {
+        assert_eq!(one.run(command), many.run(command), "{command}");
+        assert_eq!(one.events(), many.events(), "{command}");
+    }
+}
+
+#[test]
+fn changes_are_counted() {
+    let mut bench = Bench::new();
+    for (line, dirty) in [
+        ("PFADD k", 1),
+        ("PFADD k", 0),
+        ("PFADD k a b c", 3),
+        ("PFADD k a d b", 1),
+        ("PFCOUNT k", 1),
+        ("PFCOUNT k", 0),
+        ("PFCOUNT k k", 0),
+        ("PFMERGE k", 1),
+        ("PFDEBUG TODENSE k", 1),
+        ("PFDEBUG GETREG k", 0),
+    ] {
+        bench.stats.dirty = 0;
+        bench.run(line);
+        assert_eq!(bench.stats.dirty, dirty, "{line}");
+    }
+}
+
+#[test]
+fn the_self_test_passes() {
+    let mut bench = Bench::new();
+    for _ in 0..3 {
+        assert_eq!(bench.run("PFSELFTEST"), "+OK");
+        bench.advance(1);
+    }
+}
+
+#[test]
+fn broken_runs_are_refused() {
+    let corrupt = "-INVALIDOBJ Corrupted HLL object detected";
+    let runs: [&[u8]; 6] = [
+        b"",
+        b"\x7f",
+        b"\x7f\xfe",
+        b"\x7f\xff\x00",
+        b"\x7f\xff\x80",
+        b"\x7f\xfe\x83",
+    ];
+    for runs in runs {
+        let string = [b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80", runs].concat();
+        let mut bench = Bench::new();
+        bench.run_words(&[&b"SET"[..], b"k", &string]);
+        for line in [
+            "PFCOUNT k",
+            "PFCOUNT k k",
+            "PFMERGE k",
+            "PFMERGE other k",
+            "PFDEBUG GETREG k",
+            "PFDEBUG TODENSE k",
+        ] {
+            assert_eq!(bench.run(line), corrupt, "{runs:x?}: {line}");
+        }
+        let after = bench.run("GET k");
+        assert!(after.starts_with(&format!("${} HYLL\x01", string.len())));
+        assert_eq!(bench.run("EXISTS other"), ":0");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_string_is_counted_or_refused(
+        runs in proptest::collection::vec(any::<u8>(), 0..400),
+        elements in proptest::collection::vec(any::<u16>(), 0..40),
+    ) {
+        let mut bench = Bench::new();
+        let string = [b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80", &runs[..]].concat();
+        bench.run_words(&[&b"SET"[..], b"k", &string]);
+        bench.run("PFCOUNT k");
+        for element in elements {
+            bench.run(&format!("PFADD k {element}"));
+        }
+        bench.run("PFDEBUG DECODE k");
+        bench.run("PFMERGE other k");
+        bench.run("PFDEBUG TODENSE k");
+        bench.run("PFCOUNT k other");
+    }
+
+    #[test]
+    fn both_forms_hold_what_an_array_holds(
+        changes in proptest::collection::vec((0..REGISTERS, 1..40_u8), 1..600),
+        spread in 1..200_usize,
+    ) {
+        let mut model = [0; REGISTERS];
+        let (mut either, mut wide) = (sketch::empty(), sketch::empty());
+        sketch::to_dense(&mut wide).unwrap();
+        for (index, value) in changes {
+            // Near one another, so that runs meet.
+            let index = index % (spread * 10);
+            let changes = model[index] < value;
+            model[index] = value.max(model[index]);
+            prop_assert_eq!(sketch::raise(&mut either, index, value, 300).unwrap(), changes);
+            prop_assert_eq!(sketch::raise(&mut wide, index, value, 300).unwrap(), changes);
+            if sketch::form(&either).unwrap() == sketch::Form::Sparse {
+                prop_assert!(either.len() <= 300);
+                let mut all = [0; REGISTERS];
+                sparse::raise_all(sketch::registers(&either), &mut all).unwrap();
+                prop_assert_eq!(&all[..], &model[..]);
+            }
+        }
+        let mut all = [0; REGISTERS];
+        dense::raise_all(sketch::registers(&wide), &mut all);
+        prop_assert_eq!(&all[..], &model[..]);
+        prop_assert_eq!(sketch::estimate(&either).unwrap(), sketch::estimate(&wide).unwrap());
+        sketch::to_dense(&mut either).unwrap();
+        prop_assert_eq!(sketch::registers(&either), sketch::registers(&wide));
+    }
+}
