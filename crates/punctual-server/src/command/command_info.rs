@@ -156,6 +156,10 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
                 let (begin, last, step) = match (access.len(), last) {
                     (1, last @ ..0) => (first, i64::from(last), step),
                     (1, last) => (first, i64::from(last) - first as i64, step),
+                    // The last kind goes on to the end (BITOP).
+                    (kinds, last @ ..0) if i + 1 == kinds => {
+                        (first + i * step, i64::from(last), step)
+                    }
                     _ => (first + i * step, 0, 1),
                 };
                 key_range(words, begin, last, step, reply);
