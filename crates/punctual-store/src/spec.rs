@@ -168,6 +168,8 @@ pub enum Group {
     Geo,
     /// MULTI and its kin.
     Transactions,
+    /// Scripts and functions.
+    Scripting,
 }
 
 impl Group {
@@ -187,6 +189,7 @@ impl Group {
             Self::HyperLogLog => "hyperloglog",
             Self::Geo => "geo",
             Self::Transactions => "transactions",
+            Self::Scripting => "scripting",
         }
     }
 
@@ -204,6 +207,7 @@ impl Group {
             Self::HyperLogLog => Some("hyperloglog"),
             Self::Geo => Some("geo"),
             Self::Transactions => Some("transaction"),
+            Self::Scripting => Some("scripting"),
             // PUBSUB HELP does not have the category; the others have it from their flag.
             Self::Pubsub | Self::Server => None,
         }

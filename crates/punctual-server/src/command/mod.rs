@@ -16,6 +16,7 @@ pub(crate) mod memory;
 pub(crate) mod monitor;
 pub(crate) mod pubsub;
 pub(crate) mod replication;
+pub(crate) mod scripting;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
 pub(crate) mod transaction;
@@ -42,6 +43,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     monitor::COMMANDS,
     pubsub::COMMANDS,
     replication::COMMANDS,
+    scripting::COMMANDS,
     shutdown::COMMANDS,
     slowlog::COMMANDS,
     transaction::COMMANDS,
