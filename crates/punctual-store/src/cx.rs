@@ -253,6 +253,49 @@ impl<'s> Cx<'_, 's> {
         K::of_mut(&mut self.db_at(place).get_mut(id).value).ok_or(Error::WrongType)
     }
 
+    /// Lets those of the named fields go that are due, with their event, so that who writes or reads them finds none;
+    /// the hash, `None` if it went with them. O(1) if no field has a deadline, else O(names).
+    #[inline]
+    pub(crate) fn meet_fields<'k>(
+        &mut self,
+        place: Place,
+        id: Id,
+        key: &[u8],
+        names: impl Iterator<Item = &'k [u8]>,
+    ) -> Option<Id> {
+        let now = self.turn.now;
+        let Some(table) = self.db_at(place).hash_at(id).table() else {
+            return Some(id);
+        };
+        if table.with_deadline() == 0 {
+            return Some(id);
+        }
+        let mut due: SmallVec<[u32; 8]> = names
+            .filter_map(|name| table.find(name))
+            .filter(|&field| now.is_due(table.field(field).deadline()))
+            .collect();
+        due.sort_unstable();
+        due.dedup();
+        let Place { shard, db, .. } = place;
+        let gone = !due.is_empty() && self.turn.expire_fields(shard, db, key, id, &due);
+        (!gone).then_some(id)
+    }
+
+    /// Lets go what is due in the part of the database that holds `key`, as far as a little work gets: for who counts.
+    pub(crate) fn catch_up(&mut self, key: &[u8]) {
+        const STEPS: usize = 1000;
+        let (db, now) = (self.db, self.turn.now);
+        let wakeup = self.db_of(key).next_wakeup();
+        if wakeup.is_some_and(|at| now.is_due(at))
+            && self.turn.store.active_expire()
+            && !self.turn.frozen
+        {
+            self.turn.touch(Touched::One(db));
+            let shard = self.turn.shard_of(key);
+            self.turn.expire_db(shard, db, now, &mut { STEPS });
+        }
+    }
+
     /// Removes a key whose collection has become empty, and tells `del`; whether it did.
     pub(crate) fn remove_if_empty(&mut self, place: Place, id: Id, key: &[u8]) -> bool {
         let empty = self.db_at(place).get(id).value.is_empty_collection();

@@ -2,13 +2,19 @@
 //!
 //! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its stamp; that
 //! entry is filed at the deadline or earlier (a later deadline only rewrites the record). Every change
-//! of a deadline goes through [`Db::set_deadline`], every end of a record through [`Db::remove`].
+//! of a deadline goes through [`Db::set_deadline`], every end of a record through [`Db::remove`]. Fields of hashes that
+//! have deadlines are armed on the same wheel: see [`fields`], which every value passes that comes or goes.
+
+mod fields;
+
+use std::num::NonZeroU32;
 
 use ahash::RandomState;
 use punctual::queue::wheel::{RawWheel, Step};
 
 use smallvec::SmallVec;
 
+use crate::field_timers::{Armed, FIELD_TIMER_BYTES, FieldTimers, OF_FIELD};
 use crate::index::{Hash, Index};
 use crate::key::Key;
 use crate::records::{NEVER, RECORD_BYTES, Record, Records};
@@ -29,6 +35,8 @@ pub struct Db {
     index: Index,
     records: Records,
     wheel: RawWheel,
+    /// The timers of hash fields.
+    fields: FieldTimers,
     hasher: RandomState,
     /// Number of the last arm; stamps are never 0.
     stamp: u32,
@@ -39,6 +47,8 @@ pub struct Db {
 pub enum Expiry {
     /// This record is due; it is still there.
     Due(Id),
+    /// This timer of a hash field is due; the field is still there.
+    DueField(u32),
     /// The budget is used up, there may be more.
     Busy,
     /// Nothing is due.
@@ -52,6 +62,7 @@ impl Db {
             index: Index::default(),
             records: Records::default(),
             wheel: RawWheel::new(),
+            fields: FieldTimers::default(),
             hasher,
             stamp: 0,
             with_deadline: 0,
@@ -175,7 +186,10 @@ impl Db {
     /// # Panics
     /// If the key was removed since `id` was found.
     pub fn replace(&mut self, id: Id, value: Value) -> Value {
-        std::mem::replace(&mut self.get_mut(id).value, value)
+        let old = std::mem::replace(&mut self.get_mut(id).value, value);
+        self.forsake(&old);
+        self.adopt(id);
+        old
     }
 
     /// Adds a key that is not there. O(length of the name) amortised.
@@ -194,6 +208,7 @@ impl Db {
         });
         let records = &self.records;
         self.index.insert(hash, id, |i| place(records, i));
+        self.adopt(id);
         id
     }
 
@@ -214,7 +229,9 @@ impl Db {
         let hash = self.get(id).hash;
         let records = &self.records;
         self.index.remove(hash, id, |i| place(records, i));
-        self.records.remove(id).expect("looked at just now")
+        let record = self.records.remove(id).expect("looked at just now");
+        self.forsake(&record.value);
+        record
     }
 
     /// The deadline of `id` in unix ms, if it has one.
@@ -229,10 +246,7 @@ impl Db {
     pub fn set_deadline(&mut self, id: Id, deadline: Option<u64>) {
         // u64::MAX stands for "never"; no clock gets there.
         let new = deadline.map_or(NEVER, |d| d.min(NEVER - 1));
-        let stamp = match self.stamp.wrapping_add(1) {
-            0 => 1,
-            n => n,
-        };
+        let stamp = self.next_stamp().get();
         let record = self
             .records
             .get_mut(id)
@@ -242,23 +256,38 @@ impl Db {
             (NEVER, NEVER) => {}
             (NEVER, _) => {
                 record.stamp = stamp;
-                self.stamp = stamp;
                 self.with_deadline += 1;
+                assert!(id < OF_FIELD, "2^31 keys in one database of a shard");
                 self.wheel.insert(new, id, stamp);
             }
             (_, NEVER) => {
                 record.stamp = 0;
                 self.with_deadline -= 1;
-                self.wheel.forget(&mut self.records);
+                self.forget_entry();
             }
             _ if new < old => {
                 record.stamp = stamp;
-                self.stamp = stamp;
                 self.wheel.insert(new, id, stamp);
-                self.wheel.forget(&mut self.records);
+                self.forget_entry();
             }
             _ => {}
         }
+    }
+
+    /// The number of the next arm.
+    #[inline]
+    fn next_stamp(&mut self) -> NonZeroU32 {
+        self.stamp = self.stamp.wrapping_add(1).max(1);
+        NonZeroU32::new(self.stamp).expect("at least 1")
+    }
+
+    /// An entry of the wheel has died.
+    #[inline]
+    fn forget_entry(&mut self) {
+        self.wheel.forget(&mut Armed {
+            records: &self.records,
+            fields: &self.fields,
+        });
     }
 
     /// Makes records, table and wheel anew from what the records say, without those that are due at `now`; how many
@@ -286,13 +315,22 @@ impl Db {
 
     /// The earliest deadline, exactly.
     pub fn next_deadline(&mut self) -> Option<u64> {
-        self.wheel.next_deadline(&mut self.records)
+        self.wheel.next_deadline(&mut Armed {
+            records: &self.records,
+            fields: &self.fields,
+        })
     }
 
-    /// The next record that is due, in exact deadline order; it must be removed with [`Db::remove_due`].
+    /// The next record or field that is due, in exact deadline order; it must be removed with [`Db::remove_due`] or
+    /// [`Db::remove_due_field`].
     /// Does at most `budget` steps of work and counts them off.
     pub fn next_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
-        match self.wheel.step(now.read_ms(), &mut self.records, budget) {
+        let mut armed = Armed {
+            records: &self.records,
+            fields: &self.fields,
+        };
+        match self.wheel.step(now.read_ms(), &mut armed, budget) {
+            Step::Due(due) if due.index & OF_FIELD != 0 => Expiry::DueField(due.index & !OF_FIELD),
             Step::Due(due) => Expiry::Due(due.index),
             Step::Busy => Expiry::Busy,
             Step::Idle => Expiry::Idle,
@@ -337,7 +375,7 @@ impl Db {
         DbMemory {
             records: self.records.memory(),
             index: self.index.memory(),
-            wheel: self.wheel.memory(),
+            wheel: self.wheel.memory() + self.fields.memory(),
             index_places: self.index.places(),
         }
     }
@@ -355,7 +393,11 @@ impl Db {
         } else {
             WHEEL_ENTRY_BYTES
         };
-        RECORD_BYTES + record.key.heap_bytes() + record.value.heap_bytes() + table + entry
+        let fields = match &record.value {
+            Value::Hash(hash) => hash.with_deadline() * (FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES),
+            _ => 0,
+        };
+        RECORD_BYTES + record.key.heap_bytes() + record.value.heap_bytes() + table + entry + fields
     }
 
     /// Entries in the wheel, dead ones included.
@@ -371,7 +413,7 @@ pub struct DbMemory {
     pub records: usize,
     /// The table.
     pub index: usize,
-    /// The wheel.
+    /// The wheel, and the timers of fields.
     pub wheel: usize,
     /// Places in the table (a count, not bytes).
     pub index_places: usize,

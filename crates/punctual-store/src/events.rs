@@ -148,6 +148,12 @@ pub trait Sink {
     /// Called for every expiry, before the `expired` event.
     fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64);
 
+    /// A field of the hash `key` went at `now`, for its deadline (`deadline_ms`). Called for each, before the `hexpired`
+    /// event that it may share with other fields of the hash.
+    fn field_expired(&mut self, now: Now, db: usize, key: &[u8], field: &[u8], deadline_ms: u64) {
+        let _ = (now, db, key, field, deadline_ms);
+    }
+
     /// Shard `shard` must now be looked at by `deadline_ms`, earlier than was known before.
     fn wake(&mut self, shard: usize, deadline_ms: u64);
 }

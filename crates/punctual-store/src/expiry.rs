@@ -1,10 +1,16 @@
-//! From the wheel to the event: how keys end at their deadlines.
+//! From the wheel to the event: how keys, and fields of hashes, end at their deadlines.
 //!
-//! Two ways lead here: the wheel brings a due key ([`Turn::expire`], [`Turn::advance`]), or a command meets one that
-//! the wheel has not got to ([`Turn::expire_touched`]). All remove it, tell the sink and count it; a key goes once.
+//! Two ways lead here: the wheel brings what is due ([`Turn::expire`], [`Turn::advance`]), or a command meets it before
+//! the wheel has got to it ([`Turn::expire_touched`], [`Turn::expire_fields`]). All remove it, tell the sink and count
+//! it; a key or a field goes once.
+//!
+//! Fields of one hash that go at the same instant, one after the other, share one `hexpired` event. A hash without
+//! fields goes with them, and that is told as `del`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+use smallvec::SmallVec;
 
 use crate::db::{Expiry, Id};
 use crate::events::Classes;
@@ -12,9 +18,40 @@ use crate::records::Record;
 use crate::shard::Touched;
 use crate::time::Now;
 use crate::turn::Turn;
+use crate::value::hash::Field;
 
 /// Steps that one database takes before it is the next one's turn.
 const SLICE: usize = 64;
+
+/// A key's name, kept while its record changes.
+type Name = SmallVec<[u8; 32]>;
+
+/// Hashes of which `hexpired` was told at one deadline.
+#[derive(Default)]
+struct Told {
+    deadline: u64,
+    hashes: SmallVec<[Id; 8]>,
+}
+
+impl Told {
+    /// Whether it was not told of this hash yet, as far as is remembered.
+    fn is_new(&mut self, deadline: u64, hash: Id) -> bool {
+        if self.deadline != deadline || self.hashes.len() == self.hashes.inline_size() {
+            self.hashes.clear();
+            self.deadline = deadline;
+        }
+        let new = !self.hashes.contains(&hash);
+        if new {
+            self.hashes.push(hash);
+        }
+        new
+    }
+
+    /// The hash is gone; its number may be another key's.
+    fn forget(&mut self, hash: Id) {
+        self.hashes.retain(|told| *told != hash);
+    }
+}
 
 impl Turn<'_> {
     /// Expires what is due in shard `number`, in deadline order within each database, with at most `budget`
@@ -50,6 +87,7 @@ impl Turn<'_> {
         if wakeup.is_none_or(|at| !until.is_due(at)) {
             return true;
         }
+        let mut told = Told::default();
         // Until the wheel itself says that nothing is due: it then gives back the memory it no longer needs.
         loop {
             match self.shard_db(number, db).next_due(until, budget) {
@@ -57,6 +95,7 @@ impl Turn<'_> {
                     let record = self.shard_db(number, db).remove_due(id);
                     self.expired(db, &record);
                 }
+                Expiry::DueField(timer) => self.expire_due_field(number, db, timer, &mut told),
                 Expiry::Busy => return false,
                 Expiry::Idle => return true,
             }
@@ -81,6 +120,58 @@ impl Turn<'_> {
         let record = self.shard_db(number, db).remove(id);
         self.stats.expired_on_touch += 1;
         self.expired(db, &record);
+    }
+
+    /// A field is due: it goes, with its event unless that was told, and its hash with it if it was the last.
+    fn expire_due_field(&mut self, number: usize, db: usize, timer: u32, told: &mut Told) {
+        let part = self.shard_db(number, db);
+        let (id, field) = part.remove_due_field(timer);
+        let emptied = part.hash_at(id).is_empty();
+        let key = Name::from_slice(part.get(id).key.as_bytes());
+        self.field_expired(db, &key, &field);
+        if told.is_new(field.deadline(), id) {
+            self.notify(db, Classes::HASH, "hexpired", &key);
+        }
+        if emptied {
+            self.shard_db(number, db).remove(id);
+            told.forget(id);
+            self.notify(db, Classes::GENERIC, "del", &key);
+        }
+    }
+
+    /// A command met due fields of a hash, by their numbers in it: they go now, unless the turn is frozen. Whether
+    /// the hash went with them.
+    #[cold]
+    pub(crate) fn expire_fields(
+        &mut self,
+        number: usize,
+        db: usize,
+        key: &[u8],
+        id: Id,
+        fields: &[u32],
+    ) -> bool {
+        if self.frozen || fields.is_empty() {
+            return false;
+        }
+        self.touch(Touched::One(db));
+        for &field in fields {
+            let field = self.shard_db(number, db).remove_numbered_field(id, field);
+            self.field_expired(db, key, &field);
+        }
+        self.notify(db, Classes::HASH, "hexpired", key);
+        let part = self.shard_db(number, db);
+        let emptied = part.hash_at(id).is_empty();
+        if emptied {
+            part.remove(id);
+            self.notify(db, Classes::GENERIC, "del", key);
+        }
+        emptied
+    }
+
+    fn field_expired(&mut self, db: usize, key: &[u8], field: &Field) {
+        self.stats.expired_fields += 1;
+        self.sink
+            .field_expired(self.now, db, key, field.name(), field.deadline());
     }
 
     fn expired(&mut self, db: usize, record: &Record) {

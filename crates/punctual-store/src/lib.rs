@@ -29,6 +29,7 @@ pub mod db;
 pub mod error;
 pub mod events;
 mod expiry;
+mod field_timers;
 pub mod glob;
 pub mod index;
 pub mod key;

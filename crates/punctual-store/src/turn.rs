@@ -36,6 +36,8 @@ pub struct Stats {
     pub expired: u64,
     /// Of those, the ones that a command met before the wheel did.
     pub expired_on_touch: u64,
+    /// Hash fields gone at their deadline.
+    pub expired_fields: u64,
     /// Changes to the keyspace.
     pub dirty: u64,
 }

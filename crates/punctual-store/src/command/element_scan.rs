@@ -6,7 +6,7 @@
 use punctual_rdb::listpack::Element as Packed;
 use punctual_resp::{Args, Reply};
 
-use crate::command::scan::{Cursor, Filter};
+use crate::command::scan::{Cursor, Filter, Of};
 use crate::error::Error;
 use crate::glob;
 use crate::turn::Cx;
@@ -34,6 +34,11 @@ impl Piece<'_, '_> {
         shows
     }
 
+    /// Whether names are shown without what belongs to them.
+    pub(crate) fn names_only(&self) -> bool {
+        self.filter.names_only
+    }
+
     /// As [`Piece::name`], of a compact form's element.
     pub(crate) fn packed_name(&mut self, name: Packed<'_>) -> bool {
         match name {
@@ -46,6 +51,14 @@ impl Piece<'_, '_> {
     pub(crate) fn bulk(&mut self, text: &[u8]) {
         self.write.bulk(text);
         self.shown += 1;
+    }
+
+    /// As [`Piece::bulk`], of a compact form's element.
+    pub(crate) fn packed(&mut self, text: Packed<'_>) {
+        match text {
+            Packed::Bytes(text) => self.bulk(text),
+            Packed::Int(int) => self.bulk(itoa::Buffer::new().format(int).as_bytes()),
+        }
     }
 
     /// Goes on through a large collection; `show` is called with each element. Gives where to go on, `None` at the
@@ -84,6 +97,29 @@ pub(crate) fn scan_elements<K: Kind>(
     reply: &mut Reply<'_>,
     walk: impl FnOnce(&K, &mut Piece<'_, '_>) -> Option<u32>,
 ) -> Result<(), Error> {
+    scan(cx, args, reply, Of::Elements, walk)
+}
+
+/// Runs HSCAN, as [`scan_elements`]; `NOVALUES` is among its options.
+///
+/// # Errors
+/// As [`scan_elements`].
+pub(crate) fn scan_fields<K: Kind>(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    walk: impl FnOnce(&K, &mut Piece<'_, '_>) -> Option<u32>,
+) -> Result<(), Error> {
+    scan(cx, args, reply, Of::Fields, walk)
+}
+
+fn scan<K: Kind>(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    of: Of,
+    walk: impl FnOnce(&K, &mut Piece<'_, '_>) -> Option<u32>,
+) -> Result<(), Error> {
     let cursor = Cursor::parse(&args[2])?;
     let mut elements = Vec::new();
     let (next, shown) = match cx.read_as::<K>(&args[1])? {
@@ -91,7 +127,7 @@ pub(crate) fn scan_elements<K: Kind>(
         Some(collection) => {
             let mut piece = Piece {
                 cursor,
-                filter: Filter::of_elements(args.skip(3))?,
+                filter: Filter::parse(args.skip(3), of)?,
                 write: Reply::new(&mut elements, reply.protocol()),
                 shown: 0,
             };

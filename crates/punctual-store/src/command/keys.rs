@@ -152,8 +152,14 @@ fn rename_key(cx: &mut Cx<'_, '_>, from: &[u8], to: &[u8], only_new: bool) -> Re
         }
         cx.db_of(to).remove(taken);
     }
-    let record = cx.db_of(from).remove(id);
-    settle(cx, cx.db, to, record);
+    if cx.turn.shard_of(from) == cx.turn.shard_of(to) {
+        // The record stays where it is, and so do its deadlines.
+        cx.db_of(from).rename(id, to);
+        cx.notify(Classes::NEW, "new", to);
+    } else {
+        let record = cx.db_of(from).remove(id);
+        settle(cx, cx.db, to, record);
+    }
     cx.changed(1);
     cx.notify(Classes::GENERIC, "rename_from", from);
     cx.notify(Classes::GENERIC, "rename_to", to);

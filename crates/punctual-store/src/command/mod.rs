@@ -8,6 +8,7 @@ pub mod bitmap;
 pub mod database;
 mod element_scan;
 pub mod expire;
+pub mod hashes;
 pub mod hyperloglog;
 pub mod keys;
 pub mod object;
@@ -26,6 +27,7 @@ pub static FAMILIES: &[&[Command]] = &[
     bitmap::COMMANDS,
     database::COMMANDS,
     expire::COMMANDS,
+    hashes::COMMANDS,
     hyperloglog::COMMANDS,
     keys::COMMANDS,
     object::COMMANDS,

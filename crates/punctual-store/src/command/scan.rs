@@ -76,27 +76,35 @@ pub(crate) struct Filter<'a> {
     pub(crate) count: i64,
     /// What names must match.
     pub(crate) pattern: Option<&'a [u8]>,
+    /// NOVALUES: of a hash, names only.
+    pub(crate) names_only: bool,
     type_name: Option<&'a [u8]>,
 }
 
+/// What is scanned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    Keys,
+    Elements,
+    Fields,
+}
+
 impl<'a> Filter<'a> {
-    fn of_keys(options: Args<'a>) -> Result<Self, Error> {
-        Self::parse(options, true)
-    }
-
-    /// The options of SSCAN and its kin.
-    pub(crate) fn of_elements(options: Args<'a>) -> Result<Self, Error> {
-        Self::parse(options, false)
-    }
-
-    fn parse(options: Args<'a>, of_keys: bool) -> Result<Self, Error> {
+    /// The options of a scan, some of which belong to one kind of it.
+    pub(crate) fn parse(options: Args<'a>, of: Of) -> Result<Self, Error> {
         let mut filter = Self {
             count: COUNT_DEFAULT,
             pattern: None,
+            names_only: false,
             type_name: None,
         };
         let mut at = 0;
         while let Some(option) = options.get(at) {
+            if of == Of::Fields && is(option, "NOVALUES") {
+                filter.names_only = true;
+                at += 1;
+                continue;
+            }
             let value = options.get(at + 1).ok_or(Error::Syntax)?;
             match () {
                 () if is(option, "COUNT") => {
@@ -107,7 +115,7 @@ impl<'a> Filter<'a> {
                 }
                 // A lone star matches the empty name too, which the matcher would not.
                 () if is(option, "MATCH") => filter.pattern = (value != b"*").then_some(value),
-                () if of_keys && is(option, "TYPE") => filter.type_name = Some(value),
+                () if of == Of::Keys && is(option, "TYPE") => filter.type_name = Some(value),
                 () => return Err(Error::Syntax),
             }
             at += 2;
@@ -126,7 +134,7 @@ impl<'a> Filter<'a> {
 
 fn scan(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let cursor = Cursor::parse(&args[1])?;
-    let filter = Filter::of_keys(args.skip(2))?;
+    let filter = Filter::parse(args.skip(2), Of::Keys)?;
     let (db, now, shards) = (cx.db, cx.now(), cx.store().shards());
     let mut shown = 0;
     let mut names = Vec::new();

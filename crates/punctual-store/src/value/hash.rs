@@ -1,22 +1,398 @@
-//! The value type `hash`.
+//! The value type `hash`: fields with values, small ones in one block, others in a table; fields may have deadlines.
+//!
+//! Ground rules:
+//!
+//! - A hash in which a field has, or had, a deadline is a table, however small; `small` keeps apart what Redis would
+//!   call it.
+//! - A hash knows the deadlines of its fields and so keeps them wherever it goes, but it arms nothing: while it is in
+//!   a database, [`Db`](crate::db::Db) arms a timer for each, and only the database changes it (`db::fields`). So
+//!   whatever takes a deadline away gives back the timer's number, which must be disarmed.
+//! - A field that is due is there until the wheel or a command removes it; who reads compares.
 
-/// A hash.
-#[derive(Clone, Debug, Default)]
-pub struct Hash {}
+mod table;
+#[cfg(test)]
+mod tests;
+
+use punctual_rdb::listpack::Element;
+
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::records::NEVER;
+use crate::value::packed::Packed;
+use crate::value::string::Str;
+
+pub(crate) use table::{Field, Table};
+
+/// A block is not filled beyond this many bytes.
+const PACKED_BYTES_MAX: usize = 1 << 30;
+
+/// A hash, in 16 bytes.
+#[derive(Clone, Debug)]
+pub enum Hash {
+    /// Field, value, field, value ... of a small hash without deadlines.
+    Packed(Packed),
+    /// Any other.
+    Table(Box<Table>),
+}
+
+const _: () = assert!(size_of::<Hash>() == 16);
+
+impl Default for Hash {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One field with what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its name.
+    pub name: Element<'a>,
+    /// Its value.
+    pub value: Element<'a>,
+    /// Unix time in ms at which the field goes; [`NEVER`] without a TTL.
+    pub deadline: u64,
+}
+
+/// What a write to a field came to.
+#[derive(Debug)]
+#[must_use = "the timer must be disarmed"]
+pub(crate) struct Written {
+    /// The field is new.
+    pub(crate) created: bool,
+    /// The timer of the deadline that the field had and has no longer.
+    pub(crate) timer: Option<u32>,
+}
+
+impl Written {
+    const OVER: Self = Self {
+        created: false,
+        timer: None,
+    };
+    const NEW: Self = Self {
+        created: true,
+        timer: None,
+    };
+}
+
+/// A string as an element, without a copy.
+#[inline]
+pub(crate) fn element(string: &Str) -> Element<'_> {
+    match string {
+        Str::Int(int) => Element::Int(*int),
+        Str::Inline { len, bytes } => Element::Bytes(&bytes[..usize::from(*len).min(bytes.len())]),
+        Str::Boxed(bytes) => Element::Bytes(bytes),
+        Str::Grown(bytes) => Element::Bytes(bytes),
+    }
+}
+
+/// An element as a string.
+#[inline]
+pub(crate) fn string(element: Element<'_>) -> Str {
+    match element {
+        Element::Int(int) => Str::Int(int),
+        Element::Bytes(bytes) => Str::new(bytes),
+    }
+}
+
+/// Whether a text is too long for a block.
+#[inline]
+fn is_long(text: &[u8], limits: &Limits) -> bool {
+    text.len() > limits.hash_value
+}
 
 impl Hash {
-    /// Whether it has no elements.
+    /// Without fields.
+    pub fn new() -> Self {
+        Self::Packed(Packed::new())
+    }
+
+    /// With these fields; of a name that comes twice the last value counts. O(bytes), and O(fields²) comparisons of
+    /// lengths as long as it stays a block.
+    pub(crate) fn of_pairs<'a>(
+        pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone,
+        limits: &Limits,
+    ) -> Self {
+        let mut bytes = 0;
+        let fits = pairs.len() <= limits.hash_entries
+            && pairs.clone().all(|(name, value)| {
+                bytes += name.len() + value.len();
+                !is_long(name, limits) && !is_long(value, limits) && bytes < PACKED_BYTES_MAX
+            });
+        if fits {
+            return Self::Packed(Packed::of_pairs(pairs));
+        }
+        let mut table = Table::default();
+        for (name, value) in pairs {
+            let _ = table.set(name, value, false);
+        }
+        Self::Table(Box::new(table))
+    }
+
+    /// From entries that were read from elsewhere: deadlines come with them, and are armed when the hash gets into a
+    /// database. `None` if a name comes twice. O(fields).
+    pub fn of_entries<'a>(
+        entries: impl IntoIterator<Item = (&'a [u8], &'a [u8], u64)>,
+        limits: &Limits,
+    ) -> Option<Self> {
+        let mut table = Table::default();
+        for (name, value, deadline) in entries {
+            if table.find(name).is_some() {
+                return None;
+            }
+            table.add(name, Str::new(value), deadline);
+        }
+        let fits = table.len() <= limits.hash_entries
+            && table.fields().all(|(_, field)| {
+                !is_long(field.name(), limits) && field.value.len() <= limits.hash_value
+            });
+        table.small = fits;
+        let bytes: usize = table.fields().map(|(_, f)| f.len_in_block()).sum();
+        if !fits || table.with_deadline() > 0 || bytes >= PACKED_BYTES_MAX {
+            return Some(Self::Table(Box::new(table)));
+        }
+        let mut packed = Packed::new();
+        for (_, field) in table.fields() {
+            packed.push_pair(Element::of(field.name()), element(&field.value));
+        }
+        Some(Self::Packed(packed))
+    }
+
+    /// From the bare entries of a listpack, which were [validated](punctual_rdb::listpack::validate_entries) and are
+    /// `count`. `None` if they are no pairs or a name comes twice. O(bytes).
+    pub fn of_packed(entries: &[u8], count: usize, limits: &Limits) -> Option<Self> {
+        let packed = Packed::from_entries(entries, count);
+        if count % 2 != 0 {
+            return None;
+        }
+        let fits = count / 2 <= limits.hash_entries
+            && entries.len() < PACKED_BYTES_MAX
+            && packed.iter().all(|e| e.text_len() <= limits.hash_value);
+        let table = Table::of_packed(&packed)?;
+        Some(if fits {
+            Self::Packed(packed)
+        } else {
+            Self::Table(Box::new(table))
+        })
+    }
+
+    /// How many fields there are, due ones included. O(1).
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Packed(packed) => packed.len() / 2,
+            Self::Table(table) => table.len(),
+        }
+    }
+
+    /// Whether it has no fields.
     pub fn is_empty(&self) -> bool {
-        true
+        self.len() == 0
     }
 
     /// Redis's name for the form.
     pub fn encoding(&self) -> &'static str {
-        "listpack"
+        match self {
+            Self::Packed(_) => "listpack",
+            Self::Table(table) if table.small => "listpackex",
+            Self::Table(_) => "hashtable",
+        }
     }
 
-    /// Bytes outside of the value itself.
+    /// The block of a small hash without deadlines: its entries are those of a listpack.
+    pub fn packed(&self) -> Option<&Packed> {
+        match self {
+            Self::Packed(packed) => Some(packed),
+            Self::Table(_) => None,
+        }
+    }
+
+    /// Bytes outside of the value itself, those of timers not included. O(fields).
     pub fn heap_bytes(&self) -> usize {
-        0
+        match self {
+            Self::Packed(packed) => packed.heap_bytes(),
+            Self::Table(table) => size_of::<Table>() + table.heap_bytes(),
+        }
+    }
+
+    /// How many fields have a deadline. O(1).
+    #[inline]
+    pub fn with_deadline(&self) -> usize {
+        match self {
+            Self::Packed(_) => 0,
+            Self::Table(table) => table.with_deadline(),
+        }
+    }
+
+    /// Value and deadline of a field, due or not. O(1), in a block O(fields).
+    #[inline]
+    pub fn get(&self, name: &[u8]) -> Option<(Element<'_>, u64)> {
+        match self {
+            Self::Packed(packed) => {
+                let at = packed.find(name, 1)?;
+                Some((packed.next(at.end)?.0, NEVER))
+            }
+            Self::Table(table) => {
+                let field = table.field(table.find(name)?);
+                Some((element(&field.value), field.deadline()))
+            }
+        }
+    }
+
+    /// All fields in no particular order, due ones included.
+    pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        let (packed, table) = match self {
+            Self::Packed(packed) => (Some(packed), None),
+            Self::Table(table) => (None, Some(table)),
+        };
+        let packed = packed.into_iter().flat_map(|packed| {
+            let mut elements = packed.iter();
+            std::iter::from_fn(move || {
+                Some(Entry {
+                    name: elements.next()?,
+                    value: elements.next()?,
+                    deadline: NEVER,
+                })
+            })
+        });
+        let table = table.into_iter().flat_map(|table| table.fields());
+        packed.chain(table.map(|(_, field)| field.entry()))
+    }
+
+    /// The table, which the hash becomes if it is a block.
+    fn spread(&mut self, small: bool) -> &mut Table {
+        if let Self::Packed(packed) = self {
+            let mut table = Table::of_packed(packed).unwrap_or_default();
+            table.small = small;
+            *self = Self::Table(Box::new(table));
+        }
+        match self {
+            Self::Table(table) => {
+                table.small &= small;
+                table
+            }
+            Self::Packed(_) => unreachable!("made so above"),
+        }
+    }
+
+    /// The table in which fields may have deadlines.
+    pub(crate) fn to_table(&mut self) -> &mut Table {
+        self.spread(true)
+    }
+
+    /// The table, if that is the form.
+    #[inline]
+    pub(crate) fn table(&self) -> Option<&Table> {
+        match self {
+            Self::Packed(_) => None,
+            Self::Table(table) => Some(table),
+        }
+    }
+
+    /// The table to be changed, if that is the form.
+    #[inline]
+    pub(crate) fn table_mut(&mut self) -> Option<&mut Table> {
+        match self {
+            Self::Packed(_) => None,
+            Self::Table(table) => Some(table),
+        }
+    }
+
+    /// So many pairs are going to be set: more than a block takes do not go through one.
+    pub(crate) fn expect(&mut self, pairs: usize, limits: &Limits) {
+        if pairs > limits.hash_entries {
+            self.spread(false);
+        }
+    }
+
+    /// Gives a field a value, and takes its deadline unless `keep_deadline`. O(1) amortised, in a block O(bytes).
+    #[inline]
+    pub(crate) fn set(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        keep_deadline: bool,
+        limits: &Limits,
+    ) -> Written {
+        let long = is_long(name, limits) || is_long(value, limits);
+        match self {
+            Self::Packed(packed) if !long => {
+                if let Some(at) = packed.find(name, 1)
+                    && let Some((_, end)) = packed.next(at.end)
+                {
+                    packed.replace(at.end..end, Element::of(value));
+                    return Written::OVER;
+                }
+                packed.push_pair(Element::of(name), Element::of(value));
+                if packed.len() / 2 > limits.hash_entries || packed.heap_bytes() > PACKED_BYTES_MAX
+                {
+                    self.spread(false);
+                }
+                Written::NEW
+            }
+            Self::Packed(_) => self.spread(false).set(name, value, keep_deadline),
+            Self::Table(table) => {
+                if table.small && long {
+                    table.small = false;
+                }
+                let written = table.set(name, value, keep_deadline);
+                if table.small && table.len() > limits.hash_entries {
+                    table.small = false;
+                }
+                written
+            }
+        }
+    }
+
+    /// Adds to the integer of a field, which starts at 0; the sum. Deadlines stay. O(1) amortised, in a block O(bytes).
+    ///
+    /// # Errors
+    /// If the value is no integer, or the sum would overflow.
+    pub(crate) fn add(&mut self, name: &[u8], by: i64, limits: &Limits) -> Result<i64, Error> {
+        const NOT_INTEGER: Error = Error::fixed("ERR hash value is not an integer");
+        const OVERFLOW: Error = Error::fixed("ERR increment or decrement would overflow");
+        match self {
+            Self::Packed(packed) => {
+                if let Some(at) = packed.find(name, 1)
+                    && let Some((value, end)) = packed.next(at.end)
+                {
+                    let old = value.as_int().ok_or(NOT_INTEGER)?;
+                    let sum = old.checked_add(by).ok_or(OVERFLOW)?;
+                    packed.replace(at.end..end, Element::Int(sum));
+                    return Ok(sum);
+                }
+            }
+            Self::Table(table) => {
+                if let Some(id) = table.find(name) {
+                    let value = &mut table.field_mut(id).value;
+                    let old = value.as_int().ok_or(NOT_INTEGER)?;
+                    let sum = old.checked_add(by).ok_or(OVERFLOW)?;
+                    *value = Str::Int(sum);
+                    return Ok(sum);
+                }
+            }
+        }
+        let mut buffer = itoa::Buffer::new();
+        let written = self.set(name, buffer.format(by).as_bytes(), true, limits);
+        debug_assert!(written.created && written.timer.is_none());
+        Ok(by)
+    }
+
+    /// Takes a field out; `None` if it is not there, else the timer of its deadline. O(1) amortised, in a block
+    /// O(bytes).
+    #[must_use = "the timer must be disarmed"]
+    pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Option<u32>> {
+        match self {
+            Self::Packed(packed) => {
+                let at = packed.find(name, 1)?;
+                let (_, end) = packed.next(at.end)?;
+                packed.remove(at.start..end, 2);
+                Some(None)
+            }
+            Self::Table(table) => {
+                let id = table.find(name)?;
+                Some(table.remove(id).timer())
+            }
+        }
     }
 }

@@ -30,6 +30,31 @@ impl Packed {
         Self(bytes.into_boxed_slice())
     }
 
+    /// Names and values in turn; a name that comes again replaces the value. One allocation, O(pairs²) comparisons
+    /// of lengths.
+    pub fn of_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Self {
+        let room = |(name, value)| Element::of(name).entry_len() + Element::of(value).entry_len();
+        let room: usize = pairs.clone().map(room).sum();
+        let mut bytes = Vec::with_capacity(COUNT_BYTES + room);
+        bytes.extend_from_slice(&[0; COUNT_BYTES]);
+        let mut count = 0u32;
+        for (name, value) in pairs {
+            match listpack::find(&bytes, COUNT_BYTES, name, 1) {
+                Some((_, end)) => {
+                    let old = listpack::entry_len_at(&bytes, end).unwrap_or_default();
+                    listpack::replace(&mut bytes, end..end + old, Element::of(value));
+                }
+                None => {
+                    listpack::encode(&mut bytes, name);
+                    listpack::encode(&mut bytes, value);
+                    count += 2;
+                }
+            }
+        }
+        bytes[..COUNT_BYTES].copy_from_slice(&count.to_le_bytes());
+        Self(bytes.into_boxed_slice())
+    }
+
     /// How many entries there are. O(1).
     #[inline]
     pub fn len(&self) -> usize {
@@ -98,6 +123,14 @@ impl Packed {
     /// Adds an element at the end. O(bytes) at worst, mostly O(length).
     pub fn push(&mut self, element: Element<'_>) {
         self.insert(self.entries().len(), element);
+    }
+
+    /// Adds two elements at the end. O(bytes) at worst, mostly O(length).
+    pub fn push_pair(&mut self, name: Element<'_>, value: Element<'_>) {
+        self.edit(2, name.entry_len() + value.entry_len(), |bytes| {
+            listpack::append(bytes, name);
+            listpack::append(bytes, value);
+        });
     }
 
     /// Adds an element before the entry at `at`; gives where it ends. O(bytes behind).

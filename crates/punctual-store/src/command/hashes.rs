@@ -1,0 +1,277 @@
+//! Hashes: the family's rows. Reading is in `read`, choosing at random in `random`, changes in `write`, the deadlines
+//! of fields in `expire`.
+//!
+//! A field that is due is let go by the command that meets it, as a key is: commands that name fields begin with
+//! [`Cx::meet_fields`]; those that show all pass over what is due.
+
+mod expire;
+mod random;
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use punctual_rdb::listpack::Element;
+use punctual_resp::{Args, Reply};
+
+use crate::cx::Place;
+use crate::db::Id;
+use crate::error::Error;
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Cx, Handler};
+use crate::value::Kind;
+use crate::value::hash::Hash;
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    row("hdel", -3, WRITE_FAST, write::hdel)
+        .access(&["RW delete"])
+        .doc(
+            "2.0.0",
+            PER_FIELD,
+            "Deletes fields and counts those that were there; a hash without fields goes.",
+        )
+        .history(&[("2.4.0", "Accepts multiple `field` arguments.")]),
+    row("hexists", 3, READ_FAST, read::hexists)
+        .access(&["RO"])
+        .doc("2.0.0", "O(1)", "Tells whether a hash has a field."),
+    row("hexpire", -6, GROW_FAST, expire::hexpire)
+        .access(&["RW update"])
+        .doc(
+            "7.4.0",
+            PER_FIELD,
+            "Lets fields expire after a number of seconds.",
+        ),
+    row("hexpireat", -6, GROW_FAST, expire::hexpireat)
+        .access(&["RW update"])
+        .doc(
+            "7.4.0",
+            PER_FIELD,
+            "Lets fields expire at a Unix time in seconds.",
+        ),
+    row("hexpiretime", -5, READ_FAST, expire::hexpiretime)
+        .access(&["RO access"])
+        .doc(
+            "7.4.0",
+            PER_FIELD,
+            "Tells at which Unix time in seconds fields expire.",
+        ),
+    row("hget", 3, READ_FAST, read::hget)
+        .access(&["RO access"])
+        .doc("2.0.0", "O(1)", "Returns the value of a field."),
+    row("hgetall", 2, Flags::READONLY, read::hgetall)
+        .access(&["RO access"])
+        .tips(UNORDERED)
+        .doc(
+            "2.0.0",
+            WHOLE,
+            "Returns all fields of a hash with their values.",
+        ),
+    row("hincrby", 4, GROW_FAST, write::hincrby)
+        .access(&["RW access update"])
+        .doc(
+            "2.0.0",
+            "O(1)",
+            "Adds a number to the integer of a field, which starts at 0 if the field is new.",
+        ),
+    row("hincrbyfloat", 4, GROW_FAST, write::hincrbyfloat)
+        .access(&["RW access update"])
+        .doc(
+            "2.6.0",
+            "O(1)",
+            "Adds a float to the number of a field, which starts at 0 if the field is new.",
+        ),
+    row("hkeys", 2, Flags::READONLY, read::hkeys)
+        .access(&["RO access"])
+        .tips(UNORDERED)
+        .doc("2.0.0", WHOLE, "Returns the names of all fields of a hash."),
+    row("hlen", 2, READ_FAST, read::hlen).access(&["RO"]).doc(
+        "2.0.0",
+        "O(1)",
+        "Counts the fields of a hash.",
+    ),
+    row("hmget", -3, READ_FAST, read::hmget)
+        .access(&["RO access"])
+        .doc(
+            "2.0.0",
+            PER_FIELD,
+            "Returns the values of several fields at once.",
+        ),
+    row("hmset", -4, GROW_FAST, write::hmset)
+        .access(&["RW update"])
+        .doc(
+            "2.0.0",
+            PER_FIELD,
+            "Sets the values of several fields at once.",
+        )
+        .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
+    row("hpersist", -5, WRITE_FAST, expire::hpersist)
+        .access(&["RW update"])
+        .doc("7.4.0", PER_FIELD, "Takes the expiration of fields away."),
+    row("hpexpire", -6, GROW_FAST, expire::hpexpire)
+        .access(&["RW update"])
+        .doc(
+            "7.4.0",
+            PER_FIELD,
+            "Lets fields expire after a number of milliseconds.",
+        ),
+    row("hpexpireat", -6, GROW_FAST, expire::hpexpireat)
+        .access(&["RW update"])
+        .doc(
+            "7.4.0",
+            PER_FIELD,
+            "Lets fields expire at a Unix time in milliseconds.",
+        ),
+    row("hpexpiretime", -5, READ_FAST, expire::hpexpiretime)
+        .access(&["RO access"])
+        .doc(
+            "7.4.0",
+            PER_FIELD,
+            "Tells at which Unix time in milliseconds fields expire.",
+        ),
+    row("hpttl", -5, READ_FAST, expire::hpttl)
+        .access(&["RO access"])
+        .tips(&["nondeterministic_output"])
+        .doc(
+            "7.4.0",
+            PER_FIELD,
+            "Tells in how many milliseconds fields expire.",
+        ),
+    row("hrandfield", -2, Flags::READONLY, random::hrandfield)
+        .access(&["RO access"])
+        .tips(&["nondeterministic_output"])
+        .doc(
+            "6.2.0",
+            "O(N) where N is the number of fields returned.",
+            "Returns fields chosen at random.",
+        ),
+    row("hscan", -3, Flags::READONLY, read::hscan)
+        .access(&["RO access"])
+        .tips(&["nondeterministic_output"])
+        .doc(
+            "2.8.0",
+            "O(1) a call, O(N) for a whole scan, N being the number of fields.",
+            "Walks through the fields of a hash, some at each call.",
+        )
+        .history(&[("7.4.0", "Option `NOVALUES`.")]),
+    row("hset", -4, GROW_FAST, write::hset)
+        .access(&["RW update"])
+        .doc(
+            "2.0.0",
+            PER_FIELD,
+            "Sets the values of fields and counts those that are new.",
+        )
+        .history(&[("4.0.0", "Accepts multiple `field` and `value` arguments.")]),
+    row("hsetnx", 4, GROW_FAST, write::hsetnx)
+        .access(&["RW insert"])
+        .doc(
+            "2.0.0",
+            "O(1)",
+            "Sets the value of a field, only if the field is new.",
+        ),
+    row("hstrlen", 3, READ_FAST, read::hstrlen)
+        .access(&["RO"])
+        .doc(
+            "3.2.0",
+            "O(1)",
+            "Returns the length of a field's value in bytes.",
+        ),
+    row("httl", -5, READ_FAST, expire::httl)
+        .access(&["RO access"])
+        .tips(&["nondeterministic_output"])
+        .doc(
+            "7.4.0",
+            PER_FIELD,
+            "Tells in how many seconds fields expire.",
+        ),
+    row("hvals", 2, Flags::READONLY, read::hvals)
+        .access(&["RO access"])
+        .tips(UNORDERED)
+        .doc(
+            "2.0.0",
+            WHOLE,
+            "Returns the values of all fields of a hash.",
+        ),
+];
+
+const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);
+const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
+const GROW_FAST: Flags = WRITE_FAST.or(Flags::DENYOOM);
+const PER_FIELD: &str = "O(N) where N is the number of fields named.";
+const WHOLE: &str = "O(N) where N is the number of fields of the hash.";
+const UNORDERED: &[&str] = &["nondeterministic_output_order"];
+
+const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags, Group::Hash, handler).keys(1, 1, 1)
+}
+
+/// Answers with a text.
+#[inline]
+fn answer(reply: &mut Reply<'_>, text: Element<'_>) {
+    match text {
+        Element::Int(int) => reply.bulk_int(int),
+        Element::Bytes(bytes) => reply.bulk(bytes),
+    }
+}
+
+/// Finds a hash of which the named fields are going to be read; those that are due go now. Counts and tells as
+/// [`Cx::read`] does.
+#[inline]
+fn find_to_read<'k>(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    names: impl Iterator<Item = &'k [u8]>,
+) -> Result<Option<(Place, Id)>, Error> {
+    let (place, found) = cx.seek_to_read(key);
+    let Some(id) = found else {
+        return Ok(None);
+    };
+    cx.view::<Hash>(place, id)?;
+    Ok(cx.meet_fields(place, id, key, names).map(|id| (place, id)))
+}
+
+/// Finds a hash of which the named fields are going to be written; those that are due go now.
+#[inline]
+fn find_to_write<'k>(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    names: impl Iterator<Item = &'k [u8]>,
+) -> Result<(Place, Option<Id>), Error> {
+    let (place, found) = cx.seek_as::<Hash>(key)?;
+    let found = found.and_then(|id| cx.meet_fields(place, id, key, names));
+    Ok((place, found))
+}
+
+/// The value of a field, unless it is due.
+#[inline]
+fn value_of<'h>(hash: &'h Hash, name: &[u8], now: crate::time::Now) -> Option<Element<'h>> {
+    let (value, deadline) = hash.get(name)?;
+    (!now.is_due(deadline)).then_some(value)
+}
+
+/// Adds a hash of one field under a free name.
+fn add_hash_of(cx: &mut Cx<'_, '_>, place: Place, key: &[u8], name: &[u8], value: &[u8]) {
+    let hash = Hash::of_pairs(std::iter::once((name, value)), &cx.limits());
+    cx.add_at(place, key, hash.into_value());
+}
+
+/// Names and values in turn.
+#[derive(Clone)]
+struct Pairs<'a>(Args<'a>);
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let pair = (self.0.get(0)?, self.0.get(1)?);
+        self.0 = self.0.skip(2);
+        Some(pair)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.0.len() / 2, Some(self.0.len() / 2))
+    }
+}
+
+impl ExactSizeIterator for Pairs<'_> {}

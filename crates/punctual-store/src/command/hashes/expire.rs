@@ -1,0 +1,285 @@
+//! HEXPIRE, HTTL, HPERSIST and their kin: the deadlines of fields, as Redis 7.4 has them.
+//!
+//! The same rounding as for keys: a relative time counts from the instant rounded up, a remaining one is what is left
+//! from there.
+
+use punctual_resp::decimal::parse_i64;
+use punctual_resp::{Args, Reply};
+
+use super::find_to_read;
+use crate::command::arguments::{int, is};
+use crate::error::Error;
+use crate::events::Classes;
+use crate::records::NEVER;
+use crate::turn::Cx;
+use crate::value::hash::Hash;
+
+/// The latest deadline that a field can have, in unix ms.
+const DEADLINE_MAX_MS: i64 = (1 << 46) - 1;
+
+const NO_FIELD: i64 = -2;
+const NO_DEADLINE: i64 = -1;
+const REFUSED: i64 = 0;
+const DONE: i64 = 1;
+const DELETED: i64 = 2;
+
+/// When a deadline may be set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Always,
+    /// NX: there is none.
+    None,
+    /// XX: there is one.
+    Some,
+    /// GT: it gets later; none is the latest.
+    Later,
+    /// LT: it gets earlier.
+    Earlier,
+}
+
+impl Condition {
+    /// The condition that an argument names, if it is one.
+    fn of(option: &[u8]) -> Option<Self> {
+        Some(match () {
+            () if is(option, "NX") => Self::None,
+            () if is(option, "XX") => Self::Some,
+            () if is(option, "GT") => Self::Later,
+            () if is(option, "LT") => Self::Earlier,
+            () => return None,
+        })
+    }
+
+    fn holds(self, current: u64, new: u64) -> bool {
+        match self {
+            Self::Always => true,
+            Self::None => current == NEVER,
+            Self::Some => current != NEVER,
+            Self::Later => current != NEVER && new > current,
+            Self::Earlier => new < current,
+        }
+    }
+}
+
+/// The fields of `FIELDS numfields field ...`, all that is left of the arguments.
+fn fields<'a>(args: Args<'a>, wrong_number: &'static str) -> Result<Args<'a>, Error> {
+    if !args.get(0).is_some_and(|word| is(word, "FIELDS")) {
+        return Err(Error::fixed(
+            "ERR Mandatory argument FIELDS is missing or not at the right position",
+        ));
+    }
+    let number = args.get(1).and_then(parse_i64).filter(|&n| n > 0);
+    let number = number.ok_or(Error::fixed(wrong_number))?;
+    let fields = args.skip(2);
+    if number != fields.len() as i64 {
+        return Err(Error::fixed(
+            "ERR The `numfields` parameter must match the number of arguments",
+        ));
+    }
+    Ok(fields)
+}
+
+const NOT_GREATER: &str = "ERR Parameter `numFields` should be greater than 0";
+const NOT_POSITIVE: &str = "ERR Number of fields must be a positive integer";
+
+pub(super) fn hexpire(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    set_deadlines(cx, args, reply, (1000, false), "hexpire")
+}
+
+pub(super) fn hpexpire(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    set_deadlines(cx, args, reply, (1, false), "hpexpire")
+}
+
+pub(super) fn hexpireat(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    set_deadlines(cx, args, reply, (1000, true), "hexpireat")
+}
+
+pub(super) fn hpexpireat(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    set_deadlines(cx, args, reply, (1, true), "hpexpireat")
+}
+
+/// The deadline in unix ms that `amount` units mean.
+fn deadline(
+    cx: &Cx<'_, '_>,
+    amount: i64,
+    (unit_ms, absolute): (i64, bool),
+    command: &'static str,
+) -> Result<u64, Error> {
+    if amount < 0 {
+        return Err(Error::fixed("ERR invalid expire time, must be >= 0"));
+    }
+    let base = if absolute { 0 } else { cx.now().base_ms() };
+    let deadline = i64::try_from(base)
+        .ok()
+        .and_then(|base| amount.checked_mul(unit_ms)?.checked_add(base))
+        .filter(|&at| at <= DEADLINE_MAX_MS)
+        .ok_or(Error::ExpireTime(command))?;
+    Ok(deadline.unsigned_abs())
+}
+
+fn set_deadlines(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    unit: (i64, bool),
+    command: &'static str,
+) -> Result<(), Error> {
+    let key = &args[1];
+    // What the key holds is looked at before the arguments.
+    let (place, found) = cx.seek_as::<Hash>(key)?;
+    let amount = int(&args[2])?;
+    let deadline = deadline(cx, amount, unit, command)?;
+    // A relative time counts from the instant rounded up, so 0 would still be to come.
+    let past = cx.now().is_due(deadline) || (amount == 0 && !unit.1);
+    let condition = Condition::of(&args[3]);
+    let options = args.skip(if condition.is_some() { 4 } else { 3 });
+    let condition = condition.unwrap_or(Condition::Always);
+    let fields = fields(options, NOT_GREATER)?;
+    let found = found.and_then(|id| cx.meet_fields(place, id, key, fields.iter()));
+    reply.array(fields.len());
+    let Some(id) = found else {
+        fields.iter().for_each(|_| reply.int(NO_FIELD));
+        return Ok(());
+    };
+    let db = cx.db_at(place);
+    let (mut set, mut deleted) = (0, 0);
+    for name in fields {
+        let answer = match db.hash_at(id).get(name) {
+            None => NO_FIELD,
+            Some((_, current)) if !condition.holds(current, deadline) => REFUSED,
+            Some(_) if past => {
+                db.remove_field(id, name);
+                deleted += 1;
+                DELETED
+            }
+            Some(_) => {
+                db.set_field_deadline(id, name, Some(deadline));
+                set += 1;
+                DONE
+            }
+        };
+        reply.int(answer);
+    }
+    if set + deleted == 0 {
+        return Ok(());
+    }
+    cx.changed(set + deleted);
+    cx.turn.stats.expired_fields += deleted;
+    let event = if deleted > 0 { "hdel" } else { "hexpire" };
+    cx.notify(Classes::HASH, event, key);
+    if deleted > 0 {
+        cx.remove_if_empty(place, id, key);
+    }
+    Ok(())
+}
+
+pub(super) fn httl(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    tell_deadlines(cx, args, reply, (1000, false))
+}
+
+pub(super) fn hpttl(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    tell_deadlines(cx, args, reply, (1, false))
+}
+
+pub(super) fn hexpiretime(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    tell_deadlines(cx, args, reply, (1000, true))
+}
+
+pub(super) fn hpexpiretime(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    tell_deadlines(cx, args, reply, (1, true))
+}
+
+/// Units are rounded up.
+fn tell_deadlines(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    (unit_ms, absolute): (u64, bool),
+) -> Result<(), Error> {
+    let now = cx.now();
+    let base = if absolute { 0 } else { now.base_ms() };
+    // What the key holds is looked at before the arguments.
+    let found = find_to_read(cx, &args[1], std::iter::empty())?;
+    let fields = fields(args.skip(2), NOT_POSITIVE)?;
+    let found = found
+        .and_then(|(place, id)| Some((place, cx.meet_fields(place, id, &args[1], fields.iter())?)));
+    let hash = match found {
+        Some((place, id)) => Some(cx.view::<Hash>(place, id)?),
+        None => None,
+    };
+    reply.array(fields.len());
+    for name in fields {
+        reply.int(match hash.and_then(|hash| hash.get(name)) {
+            None => NO_FIELD,
+            Some((_, NEVER)) => NO_DEADLINE,
+            Some((_, deadline)) if now.is_due(deadline) => NO_FIELD,
+            Some((_, deadline)) => deadline.saturating_sub(base).div_ceil(unit_ms) as i64,
+        });
+    }
+    Ok(())
+}
+
+pub(super) fn hpersist(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    let (place, found) = cx.seek_as::<Hash>(key)?;
+    let fields = fields(args.skip(2), NOT_POSITIVE)?;
+    let found = found.and_then(|id| cx.meet_fields(place, id, key, fields.iter()));
+    reply.array(fields.len());
+    let Some(id) = found else {
+        fields.iter().for_each(|_| reply.int(NO_FIELD));
+        return Ok(());
+    };
+    let db = cx.db_at(place);
+    let mut changed = false;
+    for name in fields {
+        reply.int(match db.hash_at(id).get(name) {
+            None => NO_FIELD,
+            Some((_, NEVER)) => NO_DEADLINE,
+            Some(_) => {
+                db.set_field_deadline(id, name, None);
+                changed = true;
+                DONE
+            }
+        });
+    }
+    if changed {
+        cx.changed(1);
+        cx.notify(Classes::HASH, "hpersist", key);
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! HSET and its kin: what sets, adds to and deletes fields.
+
+use punctual_rdb::listpack::Element;
+use punctual_resp::{Args, Reply};
+
+use super::{Pairs, add_hash_of, find_to_write};
+use crate::command::arguments::int;
+use crate::error::Error;
+use crate::events::Classes;
+use crate::turn::Cx;
+use crate::value::Kind;
+use crate::value::float::Float;
+use crate::value::hash::Hash;
+
+const NOT_FLOAT: Error = Error::fixed("ERR hash value is not a float");
+
+pub(super) fn hset(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let created = set(cx, args, "hset")?;
+    reply.int(created as i64);
+    Ok(())
+}
+
+pub(super) fn hmset(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    set(cx, args, "hmset")?;
+    reply.ok();
+    Ok(())
+}
+
+/// Sets fields; how many of them are new.
+fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, command: &'static str) -> Result<usize, Error> {
+    if args.len() % 2 == 1 {
+        return Err(Error::Arity(command.into()));
+    }
+    let key = &args[1];
+    let pairs = Pairs(args.skip(2));
+    let limits = cx.limits();
+    let (place, found) = find_to_write(cx, key, pairs.clone().map(|(name, _)| name))?;
+    let created = match found {
+        Some(id) => cx.db_at(place).set_fields(id, pairs.clone(), &limits),
+        None => {
+            let hash = Hash::of_pairs(pairs.clone(), &limits);
+            let created = hash.len();
+            cx.add_at(place, key, hash.into_value());
+            created
+        }
+    };
+    cx.changed(pairs.len() as u64);
+    cx.notify(Classes::HASH, "hset", key);
+    Ok(created)
+}
+
+pub(super) fn hsetnx(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let (key, name, value) = (&args[1], args.at(2), &args[3]);
+    let limits = cx.limits();
+    let (place, found) = find_to_write(cx, key, std::iter::once(name))?;
+    match found {
+        Some(id) if cx.view::<Hash>(place, id)?.get(name).is_some() => {
+            reply.int(0);
+            return Ok(());
+        }
+        Some(id) => cx.db_at(place).change_field(id, name, value, &limits),
+        None => add_hash_of(cx, place, key, name, value),
+    }
+    cx.changed(1);
+    cx.notify(Classes::HASH, "hset", key);
+    reply.int(1);
+    Ok(())
+}
+
+pub(super) fn hdel(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    let names = args.skip(2);
+    let (place, found) = find_to_write(cx, key, names.iter())?;
+    let Some(id) = found else {
+        reply.int(0);
+        return Ok(());
+    };
+    let db = cx.db_at(place);
+    let mut deleted = 0;
+    for name in names {
+        if db.remove_field(id, name) {
+            deleted += 1;
+            if db.hash_at(id).is_empty() {
+                break;
+            }
+        }
+    }
+    if deleted > 0 {
+        cx.changed(deleted);
+        cx.notify(Classes::HASH, "hdel", key);
+        cx.remove_if_empty(place, id, key);
+    }
+    reply.int(deleted as i64);
+    Ok(())
+}
+
+pub(super) fn hincrby(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let (key, name) = (&args[1], args.at(2));
+    let by = int(&args[3])?;
+    let limits = cx.limits();
+    let (place, found) = find_to_write(cx, key, std::iter::once(name))?;
+    let sum = match found {
+        Some(id) => cx.db_at(place).add_to_field(id, name, by, &limits)?,
+        None => {
+            let mut buffer = itoa::Buffer::new();
+            add_hash_of(cx, place, key, name, buffer.format(by).as_bytes());
+            by
+        }
+    };
+    cx.changed(1);
+    cx.notify(Classes::HASH, "hincrby", key);
+    reply.int(sum);
+    Ok(())
+}
+
+pub(super) fn hincrbyfloat(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let (key, name) = (&args[1], args.at(2));
+    let by = Float::parse(&args[3]).ok_or(Error::NotFloat)?;
+    if !by.is_finite() {
+        return Err(Error::fixed("ERR value is NaN or Infinity"));
+    }
+    let limits = cx.limits();
+    let (place, found) = find_to_write(cx, key, std::iter::once(name))?;
+    let value = match found {
+        Some(id) => cx.view::<Hash>(place, id)?.get(name),
+        None => None,
+    };
+    let old = match value {
+        None => Float::from(0),
+        Some((Element::Int(int), _)) => Float::from(int),
+        Some((Element::Bytes(text), _)) => Float::parse(text).ok_or(NOT_FLOAT)?,
+    };
+    let sum = old.plus(by);
+    if !sum.is_finite() {
+        return Err(Error::fixed("ERR increment would produce NaN or Infinity"));
+    }
+    let text = sum.text();
+    match found {
+        Some(id) => cx.db_at(place).change_field(id, name, &text, &limits),
+        None => add_hash_of(cx, place, key, name, &text),
+    }
+    cx.changed(1);
+    cx.notify(Classes::HASH, "hincrbyfloat", key);
+    reply.bulk(&text);
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! Hashes in a database: every change of one goes through here, so that each deadline of a field has its timer.
+//!
+//! Invariant: a field of a hash in the database has a deadline if and only if `fields` has a timer of that deadline,
+//! whose number the field has and which leads to the field; the wheel has exactly one entry of its stamp.
+
+use smallvec::SmallVec;
+
+use super::{Db, Id};
+use crate::Error;
+use crate::field_timers::{FieldTimer, OF_FIELD};
+use crate::limits::Limits;
+use crate::records::NEVER;
+use crate::value::hash::{Field, Hash, Table};
+use crate::value::{Kind, Value};
+
+impl Db {
+    /// The hash of a key.
+    ///
+    /// # Panics
+    /// If the key does not hold one: whoever changes a hash has looked at it.
+    pub(crate) fn hash_at(&self, id: Id) -> &Hash {
+        Hash::of(&self.get(id).value).expect("the key holds a hash")
+    }
+
+    fn hash_mut(&mut self, id: Id) -> &mut Hash {
+        Hash::of_mut(&mut self.get_mut(id).value).expect("the key holds a hash")
+    }
+
+    fn table_mut(&mut self, id: Id) -> &mut Table {
+        let table = self.hash_mut(id).table_mut();
+        table.expect("fields with numbers are in a table")
+    }
+
+    /// Gives fields values; their deadlines go. How many of the fields are new. O(pairs) amortised, in a block
+    /// O(pairs * bytes).
+    pub(crate) fn set_fields<'k>(
+        &mut self,
+        id: Id,
+        pairs: impl ExactSizeIterator<Item = (&'k [u8], &'k [u8])>,
+        limits: &Limits,
+    ) -> usize {
+        let hash = self.hash_mut(id);
+        hash.expect(pairs.len(), limits);
+        let mut created = 0;
+        let mut timers: SmallVec<[u32; 4]> = SmallVec::new();
+        for (name, value) in pairs {
+            let written = hash.set(name, value, false, limits);
+            created += usize::from(written.created);
+            timers.extend(written.timer);
+        }
+        self.disarm(timers);
+        created
+    }
+
+    /// Gives a field a value; its deadline stays. O(1) amortised, in a block O(bytes).
+    pub(crate) fn change_field(&mut self, id: Id, name: &[u8], value: &[u8], limits: &Limits) {
+        let written = self.hash_mut(id).set(name, value, true, limits);
+        debug_assert!(written.timer.is_none());
+    }
+
+    /// Adds to the integer of a field; see [`Hash::add`].
+    pub(crate) fn add_to_field(
+        &mut self,
+        id: Id,
+        name: &[u8],
+        by: i64,
+        limits: &Limits,
+    ) -> Result<i64, Error> {
+        self.hash_mut(id).add(name, by, limits)
+    }
+
+    /// Takes a field out; whether it was there. O(1) amortised, in a block O(bytes).
+    pub(crate) fn remove_field(&mut self, id: Id, name: &[u8]) -> bool {
+        let removed = self.hash_mut(id).remove(name);
+        self.disarm(removed.flatten());
+        removed.is_some()
+    }
+
+    /// Takes a field out of a table, by its number there. O(1) amortised.
+    pub(crate) fn remove_numbered_field(&mut self, id: Id, field: u32) -> Field {
+        let removed = self.table_mut(id).remove(field);
+        self.disarm(removed.timer());
+        removed
+    }
+
+    /// Gives a field a deadline or takes it away; it is there. O(1): a later deadline only rewrites the timer, taking
+    /// away only removes it. The first deadline of a small hash makes it a table.
+    pub(crate) fn set_field_deadline(&mut self, id: Id, name: &[u8], deadline: Option<u64>) {
+        let table = self.hash_mut(id).to_table();
+        let Some(number) = table.find(name) else {
+            debug_assert!(false, "no such field");
+            return;
+        };
+        let Some(deadline) = deadline.map(|at| at.min(NEVER - 1)) else {
+            let timer = table.persist(number);
+            self.disarm(timer);
+            return;
+        };
+        let field = table.field(number);
+        match field.timer() {
+            None => {
+                let timer = self.arm(id, number, deadline);
+                self.table_mut(id).set_deadline(number, deadline, timer);
+            }
+            Some(timer) => {
+                let earlier = deadline < field.deadline();
+                table.set_deadline(number, deadline, timer);
+                let stamp = self.next_stamp();
+                let armed = self.fields.get_mut(timer);
+                let armed = armed.expect("a deadline in a database has its timer");
+                armed.deadline = deadline;
+                if earlier {
+                    armed.stamp = stamp;
+                    self.wheel.insert(deadline, timer | OF_FIELD, stamp.get());
+                    self.forget_entry();
+                }
+            }
+        }
+    }
+
+    /// Makes a timer for a field and files it. O(1).
+    fn arm(&mut self, record: Id, field: u32, deadline: u64) -> u32 {
+        let stamp = self.next_stamp();
+        let timer = self.fields.insert(FieldTimer {
+            deadline,
+            stamp,
+            record,
+            field,
+        });
+        assert!(
+            timer < OF_FIELD,
+            "2^31 fields with deadlines in one database"
+        );
+        self.wheel.insert(deadline, timer | OF_FIELD, stamp.get());
+        timer
+    }
+
+    /// Removes timers of deadlines that are no more. O(1) each.
+    fn disarm(&mut self, timers: impl IntoIterator<Item = u32>) {
+        for timer in timers {
+            let timer = self.fields.remove(timer);
+            debug_assert!(timer.is_some(), "a deadline has its timer");
+            // One by one: the wheel may look for dead entries at any call, and counts them.
+            self.forget_entry();
+        }
+    }
+
+    /// A value has come into the database: its fields are armed. O(1) if none has a deadline, else O(fields).
+    pub(super) fn adopt(&mut self, id: Id) {
+        let record = self.records.get_mut(id);
+        let value = record.map(|record| &mut record.value);
+        let Some(Value::Hash(hash)) = value else {
+            return;
+        };
+        if hash.with_deadline() == 0 {
+            return;
+        }
+        // The record lies in pages of its own, so it is put back when all is armed.
+        let mut hash = std::mem::take(hash);
+        if let Some(table) = hash.table_mut() {
+            table.arm_all(|field, deadline| self.arm(id, field, deadline));
+        }
+        if let Some(record) = self.records.get_mut(id) {
+            record.value = Value::Hash(hash);
+        }
+    }
+
+    /// A value has left the database: the timers of its fields go. O(1) if none has a deadline, else O(fields).
+    pub(super) fn forsake(&mut self, value: &Value) {
+        let Value::Hash(hash) = value else {
+            return;
+        };
+        if hash.with_deadline() > 0
+            && let Some(table) = hash.table()
+        {
+            self.disarm(table.fields().filter_map(|(_, field)| field.timer()));
+        }
+    }
+
+    /// Removes a field whose entry [`Db::next_due`] has taken out of the wheel: the record of its hash, which may be
+    /// empty now, and the field. O(1) amortised.
+    ///
+    /// # Panics
+    /// If `timer` is not the one that was due.
+    pub(crate) fn remove_due_field(&mut self, timer: u32) -> (Id, Field) {
+        let timer = self.fields.remove(timer).expect("it was due");
+        let field = self.table_mut(timer.record).remove(timer.field);
+        (timer.record, field)
+    }
+
+    /// How many fields have a deadline.
+    pub fn fields_with_deadline(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Gives a key another name, which no key has: value, deadline and use stay. O(length of the name) amortised.
+    ///
+    /// # Panics
+    /// If the key was removed since `id` was found.
+    pub(crate) fn rename(&mut self, id: Id, key: &[u8]) {
+        let hash = self.hash(key);
+        let old = self.get(id).hash;
+        let records = &self.records;
+        self.index.remove(old, id, |i| super::place(records, i));
+        let record = self.get_mut(id);
+        record.key = crate::key::Key::new(key, record.key.access_s());
+        record.hash = hash.place;
+        let records = &self.records;
+        self.index.insert(hash, id, |i| super::place(records, i));
+    }
+}

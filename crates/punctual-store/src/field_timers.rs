@@ -1,0 +1,53 @@
+//! The timers of hash fields, on the wheel that ends the keys.
+//!
+//! Ground rules: the wheel has one entry a deadline, whether of a key or of a field, and tells them apart by the
+//! index's top bit. A key's timer is its record; a field's is kept here, with the way to the field: the record of its
+//! hash, and its number in there. Timers and deadlines in hashes are kept in step by [`Db`](crate::db::Db) alone.
+
+use std::num::NonZeroU32;
+
+use punctual::queue::wheel::Timers;
+
+use crate::db::Id;
+use crate::pages::Pages;
+use crate::records::Records;
+
+/// Set in the wheel's indices of fields. A database of one shard has fewer keys than this.
+pub(crate) const OF_FIELD: u32 = 1 << 31;
+
+/// The timer of one field.
+#[derive(Clone, Debug)]
+pub(crate) struct FieldTimer {
+    /// Unix time in ms.
+    pub(crate) deadline: u64,
+    /// Number of the arm that filed the live entry in the wheel.
+    pub(crate) stamp: NonZeroU32,
+    /// The record of the hash. Stays as it is while the hash has this name or another.
+    pub(crate) record: Id,
+    /// The field's number in the hash.
+    pub(crate) field: u32,
+}
+
+/// Bytes of a timer in its page.
+pub(crate) const FIELD_TIMER_BYTES: usize = size_of::<Option<FieldTimer>>();
+const _: () = assert!(FIELD_TIMER_BYTES == 24);
+
+/// All timers of fields in one database.
+pub(crate) type FieldTimers = Pages<FieldTimer>;
+
+/// Whom the wheel asks.
+pub(crate) struct Armed<'a> {
+    pub(crate) records: &'a Records,
+    pub(crate) fields: &'a FieldTimers,
+}
+
+impl Timers for Armed<'_> {
+    #[inline]
+    fn deadline(&self, index: u32, generation: u32) -> Option<u64> {
+        if index & OF_FIELD == 0 {
+            return self.records.deadline(index, generation);
+        }
+        let timer = self.fields.get(index & !OF_FIELD)?;
+        (timer.stamp.get() == generation).then_some(timer.deadline)
+    }
+}

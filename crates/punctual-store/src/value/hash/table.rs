@@ -1,0 +1,239 @@
+//! The table of a large hash, or of one whose fields have deadlines.
+
+use std::fmt;
+
+use punctual_rdb::listpack::Element;
+
+use super::{Entry, Written, element, string};
+use crate::records::NEVER;
+use crate::value::keyed::{self, Keyed, hash_of};
+use crate::value::packed::Packed;
+use crate::value::string::Str;
+use crate::value::text::Text;
+
+/// A field: one cache line, as a key is.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(crate) struct Field {
+    hash: u32,
+    /// Number of the timer that is armed for the deadline; means nothing without one, or outside of a database.
+    timer: u32,
+    /// Unix time in ms at which the field goes; [`NEVER`] without a TTL.
+    deadline: u64,
+    name: Text,
+    pub(crate) value: Str,
+}
+
+const _: () = assert!(size_of::<Option<Field>>() == 64);
+
+impl keyed::Element for Field {
+    #[inline]
+    fn name(&self) -> &[u8] {
+        self.name.as_bytes()
+    }
+
+    #[inline]
+    fn hash(&self) -> u32 {
+        self.hash
+    }
+}
+
+impl Field {
+    /// The name.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.name.as_bytes()
+    }
+
+    /// Unix time in ms at which the field goes; [`NEVER`] without a TTL.
+    pub(crate) fn deadline(&self) -> u64 {
+        self.deadline
+    }
+
+    /// The timer of the deadline, if it has one.
+    pub(crate) fn timer(&self) -> Option<u32> {
+        (self.deadline != NEVER).then_some(self.timer)
+    }
+
+    /// The field with what belongs to it.
+    pub(crate) fn entry(&self) -> Entry<'_> {
+        Entry {
+            name: Element::Bytes(self.name()),
+            value: element(&self.value),
+            deadline: self.deadline,
+        }
+    }
+
+    /// Bytes that it would take in a block.
+    pub(crate) fn len_in_block(&self) -> usize {
+        Element::of(self.name()).entry_len() + element(&self.value).entry_len()
+    }
+}
+
+/// Fields by name.
+#[derive(Clone, Default)]
+pub struct Table {
+    fields: Keyed<Field>,
+    with_deadline: usize,
+    /// Never outgrew the limits: a table for the deadlines' sake only.
+    pub(super) small: bool,
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table({} fields)", self.len())
+    }
+}
+
+impl Table {
+    /// What a block holds; `None` if a name comes twice.
+    pub(super) fn of_packed(packed: &Packed) -> Option<Self> {
+        let mut table = Self::default();
+        let mut elements = packed.iter();
+        while let (Some(name), Some(value)) = (elements.next(), elements.next()) {
+            let mut buffer = itoa::Buffer::new();
+            let name = match name {
+                Element::Int(int) => buffer.format(int).as_bytes(),
+                Element::Bytes(bytes) => bytes,
+            };
+            if table.find(name).is_some() {
+                return None;
+            }
+            table.add(name, string(value), NEVER);
+        }
+        Some(table)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// How many fields have a deadline.
+    pub(crate) fn with_deadline(&self) -> usize {
+        self.with_deadline
+    }
+
+    /// The field of this name, due or not. O(1).
+    #[inline]
+    pub(crate) fn find(&self, name: &[u8]) -> Option<u32> {
+        self.fields.find(hash_of(name), name)
+    }
+
+    /// A field that was found.
+    #[inline]
+    pub(crate) fn field(&self, id: u32) -> &Field {
+        self.fields.get(id)
+    }
+
+    /// A field that was found, to be changed.
+    #[inline]
+    pub(super) fn field_mut(&mut self, id: u32) -> &mut Field {
+        self.fields.get_mut(id)
+    }
+
+    /// All fields in no particular order.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (u32, &Field)> {
+        self.fields.iter()
+    }
+
+    /// The fields as a scan walks them.
+    pub(crate) fn keyed(&self) -> &Keyed<Field> {
+        &self.fields
+    }
+
+    /// A field at random, due or not.
+    pub(crate) fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<u32> {
+        self.fields.at_random(random)
+    }
+
+    /// Adds a field of a name that is not there.
+    pub(super) fn add(&mut self, name: &[u8], value: Str, deadline: u64) {
+        let hash = hash_of(name);
+        self.with_deadline += usize::from(deadline != NEVER);
+        self.fields.insert(
+            hash,
+            Field {
+                hash: hash.place,
+                timer: 0,
+                deadline,
+                name: Text::new(name),
+                value,
+            },
+        );
+    }
+
+    /// Gives a field a value, and takes its deadline unless `keep_deadline`. O(1) amortised.
+    #[inline]
+    pub(super) fn set(&mut self, name: &[u8], text: &[u8], keep_deadline: bool) -> Written {
+        let hash = hash_of(name);
+        if let Some(id) = self.fields.find(hash, name) {
+            let field = self.fields.get_mut(id);
+            field.value.set(text);
+            if keep_deadline || field.deadline == NEVER {
+                return Written::OVER;
+            }
+            return Written {
+                created: false,
+                timer: self.persist(id),
+            };
+        }
+        let field = Field {
+            hash: hash.place,
+            timer: 0,
+            deadline: NEVER,
+            name: Text::new(name),
+            value: Str::new(text),
+        };
+        self.fields.insert(hash, field);
+        Written::NEW
+    }
+
+    /// Gives a field a deadline, for which `timer` is armed; it had none, or one of the same timer.
+    pub(crate) fn set_deadline(&mut self, id: u32, deadline: u64, timer: u32) {
+        let field = self.fields.get_mut(id);
+        self.with_deadline += usize::from(field.deadline == NEVER);
+        field.deadline = deadline;
+        field.timer = timer;
+    }
+
+    /// Takes a field's deadline away; its timer, which must be disarmed.
+    #[must_use = "the timer must be disarmed"]
+    pub(crate) fn persist(&mut self, id: u32) -> Option<u32> {
+        let field = self.fields.get_mut(id);
+        let timer = field.timer()?;
+        field.deadline = NEVER;
+        self.with_deadline -= 1;
+        Some(timer)
+    }
+
+    /// Takes a field out, whose [timer](Field::timer) must be disarmed. O(1) amortised.
+    pub(crate) fn remove(&mut self, id: u32) -> Field {
+        let field = self.fields.remove(id);
+        self.with_deadline -= usize::from(field.deadline != NEVER);
+        field
+    }
+
+    /// Arms what has a deadline: `arm` gets a field's number and deadline, and gives the timer.
+    pub(crate) fn arm_all(&mut self, mut arm: impl FnMut(u32, u64) -> u32) {
+        if self.with_deadline == 0 {
+            return;
+        }
+        let due: Vec<(u32, u64)> = self
+            .fields
+            .iter()
+            .filter(|(_, field)| field.deadline != NEVER)
+            .map(|(id, field)| (id, field.deadline))
+            .collect();
+        for (id, deadline) in due {
+            self.fields.get_mut(id).timer = arm(id, deadline);
+        }
+    }
+
+    /// Bytes outside of the table itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let texts: usize = self
+            .fields()
+            .map(|(_, field)| field.name.heap_bytes() + field.value.heap_bytes())
+            .sum();
+        self.fields.memory() + texts
+    }
+}
