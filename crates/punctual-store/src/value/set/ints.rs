@@ -1,0 +1,316 @@
+//! Integers in ascending order, each in as few bytes as the widest of them needs: Redis's intset, byte for byte.
+//!
+//! A header of two little-endian words, the width in bytes (2, 4 or 8) and the count, then the integers, little-endian.
+//! The width grows when an integer needs it, and never shrinks.
+
+use std::fmt;
+
+/// Width and count.
+const HEADER: usize = 8;
+
+/// Ascending integers in one block of exact size.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Ints(Box<[u8]>);
+
+/// The bytes that `value` needs.
+const fn width_of(value: i64) -> usize {
+    match value {
+        -0x8000..=0x7fff => 2,
+        -0x8000_0000..=0x7fff_ffff => 4,
+        _ => 8,
+    }
+}
+
+/// The integer that these two, four or eight bytes are.
+#[inline]
+fn read(bytes: &[u8]) -> i64 {
+    match *bytes {
+        [a, b] => i16::from_le_bytes([a, b]).into(),
+        [a, b, c, d] => i32::from_le_bytes([a, b, c, d]).into(),
+        _ => bytes.try_into().map_or(0, i64::from_le_bytes),
+    }
+}
+
+impl Ints {
+    /// None.
+    pub fn new() -> Self {
+        Self::build(2, 0, std::iter::empty())
+    }
+
+    /// Ascending integers, each once, in so many bytes each.
+    fn build(width: usize, count: usize, ascending: impl Iterator<Item = i64>) -> Self {
+        let mut bytes = Vec::with_capacity(HEADER + width * count);
+        bytes.extend_from_slice(&(width as u32).to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        for value in ascending {
+            bytes.extend_from_slice(&value.to_le_bytes()[..width]);
+        }
+        let mut ints = Self(bytes.into_boxed_slice());
+        ints.recount();
+        ints
+    }
+
+    /// From Redis's form; `None` if it is not one whose integers ascend. O(n).
+    pub fn from_intset(bytes: &[u8]) -> Option<Self> {
+        let (header, content) = bytes.split_first_chunk::<HEADER>()?;
+        let [a, b, c, d, count @ ..] = *header;
+        let width = u32::from_le_bytes([a, b, c, d]);
+        let count = u32::from_le_bytes(count) as usize;
+        if !matches!(width, 2 | 4 | 8) || count.checked_mul(width as usize)? != content.len() {
+            return None;
+        }
+        let ints = Self(bytes.into());
+        ints.iter().is_sorted_by(|a, b| a < b).then_some(ints)
+    }
+
+    /// Redis's form: header and integers.
+    pub fn as_intset(&self) -> &[u8] {
+        &self.0
+    }
+
+    #[inline]
+    fn width(&self) -> usize {
+        usize::from(self.0[0])
+    }
+
+    #[inline]
+    fn content(&self) -> &[u8] {
+        &self.0[HEADER..]
+    }
+
+    /// How many there are. O(1).
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.content().len() / self.width()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.content().is_empty()
+    }
+
+    /// Writes the count into the header.
+    fn recount(&mut self) {
+        let count = self.len() as u32;
+        self.0[4..HEADER].copy_from_slice(&count.to_le_bytes());
+    }
+
+    /// The integer at `at`, counted from the smallest.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline]
+    pub fn get(&self, at: usize) -> i64 {
+        let width = self.width();
+        read(&self.content()[at * width..(at + 1) * width])
+    }
+
+    /// The smallest and the largest.
+    pub fn ends(&self) -> Option<(i64, i64)> {
+        (!self.is_empty()).then(|| (self.get(0), self.get(self.len() - 1)))
+    }
+
+    /// Where `value` is, or else where it would be. O(log n); O(1) if it is beyond either end.
+    #[inline]
+    pub fn search(&self, value: i64) -> Result<usize, usize> {
+        let Some((first, last)) = self.ends() else {
+            return Err(0);
+        };
+        if value > last {
+            return Err(self.len());
+        }
+        if value < first {
+            return Err(0);
+        }
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let there = self.get(middle);
+            if there == value {
+                return Ok(middle);
+            }
+            if there < value {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Err(low)
+    }
+
+    /// Puts `value` where [`Ints::search`] says that it would be. O(n) bytes moved.
+    pub fn insert(&mut self, at: usize, value: i64) {
+        let width = self.width();
+        if width_of(value) > width {
+            // Wider than all the others, so it is beyond either end.
+            let (before, after) = if value < 0 {
+                (Some(value), None)
+            } else {
+                (None, Some(value))
+            };
+            let all = before.into_iter().chain(self.iter()).chain(after);
+            *self = Self::build(width_of(value), self.len() + 1, all);
+            return;
+        }
+        let mut bytes = Vec::from(std::mem::take(&mut self.0));
+        bytes.reserve_exact(width);
+        let start = HEADER + at * width;
+        let end = bytes.len();
+        bytes.resize(end + width, 0);
+        bytes.copy_within(start..end, start + width);
+        bytes[start..start + width].copy_from_slice(&value.to_le_bytes()[..width]);
+        self.0 = bytes.into_boxed_slice();
+        self.recount();
+    }
+
+    /// Takes out the integer at `at`. O(n) bytes moved.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn remove(&mut self, at: usize) {
+        let width = self.width();
+        let mut bytes = Vec::from(std::mem::take(&mut self.0));
+        bytes.drain(HEADER + at * width..HEADER + (at + 1) * width);
+        self.0 = bytes.into_boxed_slice();
+        self.recount();
+    }
+
+    /// Keeps those for which `keep` holds, which is asked for each in ascending order. O(n).
+    pub fn retain(&mut self, mut keep: impl FnMut(i64) -> bool) {
+        let width = self.width();
+        let mut bytes = self.0[..HEADER].to_vec();
+        for int in self.content().chunks_exact(width) {
+            if keep(read(int)) {
+                bytes.extend_from_slice(int);
+            }
+        }
+        self.0 = bytes.into_boxed_slice();
+        self.recount();
+    }
+
+    /// All of them, ascending.
+    pub fn iter(&self) -> Ascending<'_> {
+        Ascending {
+            bytes: self.content(),
+            width: self.width(),
+        }
+    }
+
+    /// Bytes of the block.
+    pub fn heap_bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl fmt::Debug for Ints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Integers in ascending order.
+#[derive(Clone)]
+pub struct Ascending<'a> {
+    bytes: &'a [u8],
+    width: usize,
+}
+
+impl Iterator for Ascending<'_> {
+    type Item = i64;
+
+    #[inline]
+    fn next(&mut self) -> Option<i64> {
+        let (int, rest) = self.bytes.split_at_checked(self.width)?;
+        self.bytes = rest;
+        Some(read(int))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.bytes.len() / self.width;
+        (left, Some(left))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Integers of all widths, those at the borders among them.
+    fn int() -> impl Strategy<Value = i64> {
+        prop_oneof![
+            -40..40i64,
+            any::<i16>().prop_map(i64::from),
+            any::<i32>().prop_map(i64::from),
+            any::<i64>(),
+            (0..3usize, 0..2i64, any::<bool>()).prop_map(|(width, over, negative)| {
+                let largest = [i64::from(i16::MAX), i64::from(i32::MAX), i64::MAX - 1][width];
+                if negative {
+                    -(largest + over) - 1
+                } else {
+                    largest + over
+                }
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_sorted_set(steps in proptest::collection::vec((int(), any::<bool>()), 1..300)) {
+            let mut ints = Ints::new();
+            let mut model = BTreeSet::new();
+            let mut widest = 2;
+            for (value, remove) in steps {
+                match ints.search(value) {
+                    Ok(at) => {
+                        prop_assert!(model.contains(&value));
+                        if remove {
+                            ints.remove(at);
+                            model.remove(&value);
+                        }
+                    }
+                    Err(at) => {
+                        prop_assert!(model.insert(value));
+                        ints.insert(at, value);
+                        widest = widest.max(width_of(value));
+                    }
+                }
+                prop_assert_eq!(ints.len(), model.len());
+                prop_assert_eq!(ints.width(), widest);
+                prop_assert_eq!(ints.heap_bytes(), 8 + widest * model.len());
+            }
+            prop_assert!(ints.iter().eq(model.iter().copied()));
+            prop_assert_eq!(ints.ends(), model.first().copied().zip(model.last().copied()));
+            let read = Ints::from_intset(ints.as_intset());
+            prop_assert_eq!(read.as_ref(), Some(&ints));
+            ints.retain(|value| value % 2 == 0);
+            prop_assert!(ints.iter().eq(model.into_iter().filter(|value| value % 2 == 0)));
+            prop_assert_eq!(ints.len(), ints.iter().count());
+        }
+
+        #[test]
+        fn bytes_from_outside_are_checked(bytes in proptest::collection::vec(0..9u8, 0..40)) {
+            if let Some(ints) = Ints::from_intset(&bytes) {
+                prop_assert_eq!(ints.as_intset(), &bytes[..]);
+                prop_assert_eq!(ints.len(), ints.iter().count());
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_an_intset() {
+        let mut ints = Ints::new();
+        for value in [5, -1, 300] {
+            ints.insert(ints.search(value).unwrap_err(), value);
+        }
+        let expected = [2, 0, 0, 0, 3, 0, 0, 0, 0xff, 0xff, 5, 0, 0x2c, 1];
+        assert_eq!(ints.as_intset(), expected);
+        let mut twice = expected;
+        twice[8..10].copy_from_slice(&[5, 0]);
+        assert_eq!(Ints::from_intset(&twice), None);
+        assert_eq!(Ints::from_intset(&expected[..13]), None);
+    }
+}

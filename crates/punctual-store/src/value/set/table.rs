@@ -1,0 +1,75 @@
+//! The form of large sets: members found by their hash.
+
+use crate::index::Hash;
+use crate::value::keyed::{Element, Keyed, hash_of};
+use crate::value::text::Text;
+
+/// A member in a table.
+#[derive(Clone, Debug)]
+pub struct Member {
+    hash: u32,
+    text: Text,
+}
+
+impl Element for Member {
+    #[inline]
+    fn name(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+
+    #[inline]
+    fn hash(&self) -> u32 {
+        self.hash
+    }
+}
+
+/// Members by hash.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    members: Keyed<Member>,
+    /// Bytes that members keep outside of their places.
+    text_bytes: usize,
+}
+
+impl Table {
+    /// The members.
+    #[inline]
+    pub fn members(&self) -> &Keyed<Member> {
+        &self.members
+    }
+
+    /// Adds a member that is not there. O(length) amortised.
+    #[inline]
+    pub(super) fn add(&mut self, hash: Hash, member: &[u8]) {
+        let text = Text::new(member);
+        self.text_bytes += text.heap_bytes();
+        let hash_place = hash.place;
+        self.members.insert(
+            hash,
+            Member {
+                hash: hash_place,
+                text,
+            },
+        );
+    }
+
+    /// Adds a member unless it is there. O(length) amortised.
+    pub(super) fn insert(&mut self, member: &[u8]) {
+        let hash = hash_of(member);
+        if self.members.find(hash, member).is_none() {
+            self.add(hash, member);
+        }
+    }
+
+    /// Takes a member out that was found. O(1) amortised.
+    pub(super) fn remove(&mut self, id: u32) -> Member {
+        let member = self.members.remove(id);
+        self.text_bytes -= member.text.heap_bytes();
+        member
+    }
+
+    /// Bytes of the members and the table. O(members / 256).
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.members.memory() + self.text_bytes
+    }
+}
