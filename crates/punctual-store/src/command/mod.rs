@@ -13,6 +13,7 @@ pub mod hyperloglog;
 pub mod keys;
 pub mod object;
 pub mod scan;
+pub mod sets;
 pub mod strings;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -32,6 +33,7 @@ pub static FAMILIES: &[&[Command]] = &[
     keys::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
+    sets::COMMANDS,
     strings::COMMANDS,
 ];
 

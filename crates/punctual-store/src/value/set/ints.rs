@@ -31,10 +31,16 @@ fn read(bytes: &[u8]) -> i64 {
     }
 }
 
+impl Default for Ints {
+    fn default() -> Self {
+        Self::build(2, 0, std::iter::empty())
+    }
+}
+
 impl Ints {
     /// None.
     pub fn new() -> Self {
-        Self::build(2, 0, std::iter::empty())
+        Self::default()
     }
 
     /// Ascending integers, each once, in so many bytes each.

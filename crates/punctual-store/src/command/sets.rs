@@ -1,0 +1,176 @@
+//! Sets: the family's rows. Adding and removing is in `change`, looking in `read`, what is left to chance in `random`,
+//! several sets at once in `combine`.
+
+mod change;
+mod combine;
+mod random;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use punctual_rdb::listpack::Element;
+use punctual_resp::Reply;
+
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Handler};
+use crate::value::set::Set;
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    row("sadd", -3, GROW.or(Flags::FAST), change::sadd)
+        .access(&["RW insert"])
+        .doc(
+            "1.0.0",
+            "O(1) for each member, so O(N) to add N of them.",
+            "Adds members to a set, which is created if the key is new.",
+        )
+        .history(MANY_MEMBERS),
+    row("scard", 2, READ_FAST, read::scard).access(&["RO"]).doc(
+        "1.0.0",
+        "O(1)",
+        "Counts the members of a set.",
+    ),
+    row("sdiff", -2, Flags::READONLY, combine::sdiff)
+        .keys(1, -1, 1)
+        .access(&["RO access"])
+        .tips(ANY_ORDER)
+        .doc(
+            "1.0.0",
+            ALL_COST,
+            "Returns the members of the first set that are in none of the others.",
+        ),
+    row("sdiffstore", -3, GROW, combine::sdiffstore)
+        .keys(1, -1, 1)
+        .access(&["OW update", "RO access"])
+        .doc(
+            "1.0.0",
+            ALL_COST,
+            "Stores the members of the first set that are in none of the others.",
+        ),
+    row("sinter", -2, Flags::READONLY, combine::sinter)
+        .keys(1, -1, 1)
+        .access(&["RO access"])
+        .tips(ANY_ORDER)
+        .doc(
+            "1.0.0",
+            SMALLEST_COST,
+            "Returns the members that are in all of the sets.",
+        ),
+    row("sintercard", -3, Flags::READONLY, combine::sintercard)
+        .counted_keys(1)
+        .access(&["RO access"])
+        .doc(
+            "7.0.0",
+            SMALLEST_COST,
+            "Counts the members that are in all of the sets.",
+        ),
+    row("sinterstore", -3, GROW, combine::sinterstore)
+        .keys(1, -1, 1)
+        .access(&["RW update", "RO access"])
+        .doc(
+            "1.0.0",
+            SMALLEST_COST,
+            "Stores the members that are in all of the sets.",
+        ),
+    row("sismember", 3, READ_FAST, read::sismember)
+        .access(&["RO"])
+        .doc("1.0.0", "O(1)", "Tells whether a set has a member."),
+    row("smembers", 2, Flags::READONLY, read::smembers)
+        .access(&["RO access"])
+        .tips(ANY_ORDER)
+        .doc(
+            "1.0.0",
+            "O(N) where N is the number of members.",
+            "Returns all members of a set.",
+        ),
+    row("smismember", -3, READ_FAST, read::smismember)
+        .access(&["RO access"])
+        .doc(
+            "6.2.0",
+            "O(N) where N is the number of members that are asked for.",
+            "Tells of each of several members whether a set has it.",
+        ),
+    row("smove", 4, WRITE_FAST, change::smove)
+        .keys(1, 2, 1)
+        .access(&["RW access delete", "RW insert"])
+        .doc("1.0.0", "O(1)", "Moves a member from one set to another."),
+    row("spop", -2, WRITE_FAST, random::spop)
+        .access(&["RW access delete"])
+        .tips(&["nondeterministic_output"])
+        .doc(
+            "1.0.0",
+            "O(1) without a count, else O(N) where N is the count.",
+            "Removes members at random from a set and returns them.",
+        )
+        .history(&[("3.2.0", "Added the `count` argument.")]),
+    row("srandmember", -2, Flags::READONLY, random::srandmember)
+        .access(&["RO access"])
+        .tips(&["nondeterministic_output"])
+        .doc(
+            "1.0.0",
+            "O(1) without a count, else O(N) where N is the count without its sign.",
+            "Returns members of a set at random.",
+        )
+        .history(&[("2.6.0", "Added the optional `count` argument.")]),
+    row("srem", -3, WRITE_FAST, change::srem)
+        .access(&["RW delete"])
+        .doc(
+            "1.0.0",
+            "O(N) where N is the number of members to be removed.",
+            "Removes members from a set.",
+        )
+        .history(MANY_MEMBERS),
+    row("sscan", -3, Flags::READONLY, read::sscan)
+        .access(&["RO access"])
+        .tips(&["nondeterministic_output"])
+        .doc(
+            "2.8.0",
+            "O(1) a call, O(N) for a whole scan, N being the number of members.",
+            "Walks through the members of a set, some at each call.",
+        ),
+    row("sunion", -2, Flags::READONLY, combine::sunion)
+        .keys(1, -1, 1)
+        .access(&["RO access"])
+        .tips(ANY_ORDER)
+        .doc(
+            "1.0.0",
+            ALL_COST,
+            "Returns the members that are in any of the sets.",
+        ),
+    row("sunionstore", -3, GROW, combine::sunionstore)
+        .keys(1, -1, 1)
+        .access(&["OW update", "RO access"])
+        .doc(
+            "1.0.0",
+            ALL_COST,
+            "Stores the members that are in any of the sets.",
+        ),
+];
+
+const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);
+const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
+const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
+const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
+const MANY_MEMBERS: &[(&str, &str)] = &[("2.4.0", "Accepts multiple `member` arguments.")];
+const ALL_COST: &str = "O(N) where N is the number of members of all sets together.";
+const SMALLEST_COST: &str = "O(N*M) at worst, where N is the number of members of the smallest set and M the number of sets.";
+
+/// A row of a command on one key, its first argument.
+const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags, Group::Set, handler).keys(1, 1, 1)
+}
+
+/// Answers with a member.
+#[inline]
+fn answer(reply: &mut Reply<'_>, member: Element<'_>) {
+    match member {
+        Element::Bytes(text) => reply.bulk(text),
+        Element::Int(int) => reply.bulk_int(int),
+    }
+}
+
+/// Answers with all members of a set.
+fn answer_all(reply: &mut Reply<'_>, set: &Set) {
+    reply.set(set.len());
+    set.iter().for_each(|member| answer(reply, member));
+}

@@ -1,0 +1,128 @@
+//! SADD, SREM, SMOVE: members come and go. A set that stays as it is is not touched.
+
+use punctual_resp::{Args, Reply};
+
+use crate::error::Error;
+use crate::events::Classes;
+use crate::turn::Cx;
+use crate::value::Kind;
+use crate::value::set::Set;
+
+pub(super) fn sadd(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let (key, members) = (&args[1], args.skip(2));
+    let limits = cx.limits();
+    let (place, found) = cx.seek_to_write(key);
+    let added = match found {
+        None => {
+            let mut set = Set::for_members(&members[0], members.len(), &limits);
+            let new = members.iter().filter(|m| set.insert(m, &limits)).count();
+            cx.add_at(place, key, set.into_value());
+            new
+        }
+        Some(id) => {
+            let set = cx.view::<Set>(place, id)?;
+            if set.outgrown_by(members.len(), &limits) {
+                cx.edit::<Set>(place, id)?.become_table();
+            }
+            let set = cx.view::<Set>(place, id)?;
+            let first = members
+                .iter()
+                .enumerate()
+                .find_map(|(n, member)| Some((n, member, set.gap(member)?)));
+            match first {
+                None => 0,
+                Some((n, member, gap)) => {
+                    let set = cx.edit::<Set>(place, id)?;
+                    set.fill(gap, member, &limits);
+                    let rest = members.skip(n + 1);
+                    1 + rest.iter().filter(|m| set.insert(m, &limits)).count()
+                }
+            }
+        }
+    };
+    if added > 0 {
+        cx.changed(added as u64);
+        cx.notify(Classes::SET, "sadd", key);
+    }
+    reply.int(added as i64);
+    Ok(())
+}
+
+pub(super) fn srem(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let (key, members) = (&args[1], args.skip(2));
+    let (place, found) = cx.seek_to_write(key);
+    let Some(id) = found else {
+        reply.int(0);
+        return Ok(());
+    };
+    let set = cx.view::<Set>(place, id)?;
+    let first = members
+        .iter()
+        .enumerate()
+        .find_map(|(n, member)| Some((n, set.find(member)?)));
+    let Some((n, spot)) = first else {
+        reply.int(0);
+        return Ok(());
+    };
+    let set = cx.edit::<Set>(place, id)?;
+    set.remove_at(spot);
+    let rest = members.skip(n + 1);
+    let removed = 1 + rest.iter().filter(|m| set.remove(m)).count();
+    cx.changed(removed as u64);
+    cx.notify(Classes::SET, "srem", key);
+    cx.remove_if_empty(place, id, key);
+    reply.int(removed as i64);
+    Ok(())
+}
+
+pub(super) fn smove(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let (from, to, member) = (&args[1], &args[2], &args[3]);
+    let limits = cx.limits();
+    let (from_place, source) = cx.seek_to_write(from);
+    let (to_place, target) = cx.seek_to_write(to);
+    let Some(source) = source else {
+        reply.int(0);
+        return Ok(());
+    };
+    let spot = cx.view::<Set>(from_place, source)?.find(member);
+    let gap = match target {
+        Some(id) => cx.view::<Set>(to_place, id)?.gap(member),
+        None => None,
+    };
+    let Some(spot) = spot else {
+        reply.int(0);
+        return Ok(());
+    };
+    reply.int(1);
+    if from == to {
+        return Ok(());
+    }
+    cx.edit::<Set>(from_place, source)?.remove_at(spot);
+    cx.changed(1);
+    cx.notify(Classes::SET, "srem", from);
+    cx.remove_if_empty(from_place, source, from);
+    match (target, gap) {
+        (Some(id), Some(gap)) => cx.edit::<Set>(to_place, id)?.fill(gap, member, &limits),
+        (Some(_), None) => return Ok(()),
+        (None, _) => {
+            let mut set = Set::for_members(member, 1, &limits);
+            set.insert(member, &limits);
+            cx.add_at(to_place, to, set.into_value());
+        }
+    }
+    cx.changed(1);
+    cx.notify(Classes::SET, "sadd", to);
+    Ok(())
+}

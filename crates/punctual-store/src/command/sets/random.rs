@@ -1,0 +1,144 @@
+//! SPOP and SRANDMEMBER: members at random.
+
+use punctual_rdb::listpack::Element;
+use punctual_resp::{Args, Reply};
+
+use super::{answer, answer_all};
+use crate::command::arguments::int;
+use crate::error::Error;
+use crate::events::Classes;
+use crate::turn::Cx;
+use crate::value::set::{Set, View};
+
+const NEGATIVE: Error = Error::fixed("ERR value is out of range, must be positive");
+const LOWEST: Error = Error::fixed(
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+);
+/// Bytes of a reply's shortest element.
+const ELEMENT_MIN: u64 = b"$0\r\n\r\n".len() as u64;
+
+fn random(below: u32) -> u32 {
+    rand::random_range(0..below)
+}
+
+pub(super) fn spop(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    match args.len() {
+        2 => {}
+        3 => return spop_some(cx, key, &args[2], reply),
+        _ => return Err(Error::Syntax),
+    }
+    let (place, found) = cx.seek_as::<Set>(key)?;
+    let Some(id) = found else {
+        reply.null();
+        return Ok(());
+    };
+    let set = cx.edit::<Set>(place, id)?;
+    let (spot, member) = set.pick(random).expect("no set is empty");
+    answer(reply, member);
+    set.remove_at(spot);
+    cx.changed(1);
+    cx.notify(Classes::SET, "spop", key);
+    cx.remove_if_empty(place, id, key);
+    Ok(())
+}
+
+/// SPOP with a count.
+fn spop_some(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    count: &[u8],
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let count = int(count).map_or(Err(NEGATIVE), |count| {
+        usize::try_from(count).map_err(|_| NEGATIVE)
+    })?;
+    let limits = cx.limits();
+    let (place, found) = cx.seek_as::<Set>(key)?;
+    let Some(id) = found.filter(|_| count > 0) else {
+        reply.set(0);
+        return Ok(());
+    };
+    let set = cx.view::<Set>(place, id)?;
+    let there = set.len();
+    if count >= there {
+        answer_all(reply, set);
+        cx.db_at(place).remove(id);
+    } else {
+        reply.set(count);
+        let set = cx.edit::<Set>(place, id)?;
+        set.take_some(count, &limits, random, |member| answer(reply, member));
+    }
+    cx.changed(count.min(there) as u64);
+    cx.notify(Classes::SET, "spop", key);
+    if count >= there {
+        cx.notify(Classes::GENERIC, "del", key);
+    }
+    Ok(())
+}
+
+pub(super) fn srandmember(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    let count = match args.len() {
+        2 => None,
+        3 => Some(int(&args[2])?),
+        _ => return Err(Error::Syntax),
+    };
+    if count == Some(i64::MIN) {
+        return Err(LOWEST);
+    }
+    let longest = cx.store().string_max();
+    let set = cx.read_as::<Set>(key)?;
+    match (count, set) {
+        (None, None) => reply.null(),
+        (None, Some(set)) => {
+            let (_, member) = set.pick(random).expect("no set is empty");
+            answer(reply, member);
+        }
+        (Some(_), None) | (Some(0), _) => reply.array(0),
+        (Some(count @ ..0), Some(set)) => {
+            return with_repeats(set, count.unsigned_abs(), longest, reply);
+        }
+        (Some(count), Some(set)) => {
+            let count = usize::try_from(count).unwrap_or(usize::MAX).min(set.len());
+            reply.array(count);
+            set.sample(count, random, |member| answer(reply, member));
+        }
+    }
+    Ok(())
+}
+
+/// Answers with so many members, each drawn from all. Redis would send any number of them; here the reply must not
+/// become `longest`.
+fn with_repeats(set: &Set, count: u64, longest: u64, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if count > longest / ELEMENT_MIN {
+        return Err(Error::OutOfRange);
+    }
+    // A listpack is walked once, not for each.
+    let entries: Vec<Element<'_>> = match set.view() {
+        View::Packed(entries) if count > 1 => entries.iter().collect(),
+        _ => Vec::new(),
+    };
+    let start = reply.len();
+    reply.array(count as usize);
+    for _ in 0..count {
+        let member = if entries.is_empty() {
+            set.pick(random).expect("no set is empty").1
+        } else {
+            entries[random(entries.len() as u32) as usize]
+        };
+        answer(reply, member);
+        if (reply.len() - start) as u64 > longest {
+            return Err(Error::OutOfRange);
+        }
+    }
+    Ok(())
+}

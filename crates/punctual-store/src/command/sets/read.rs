@@ -1,0 +1,74 @@
+//! What looks at one set and changes nothing.
+
+use punctual_resp::{Args, Reply};
+
+use super::answer_all;
+use crate::command::element_scan::scan_elements;
+use crate::error::Error;
+use crate::turn::Cx;
+use crate::value::keyed::Element;
+use crate::value::set::{Set, View};
+
+pub(super) fn sismember(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let set = cx.read_as::<Set>(&args[1])?;
+    reply.int(set.is_some_and(|set| set.contains(&args[2])).into());
+    Ok(())
+}
+
+pub(super) fn smismember(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let set = cx.read_as::<Set>(&args[1])?;
+    let members = args.skip(2);
+    reply.array(members.len());
+    for member in members {
+        reply.int(set.is_some_and(|set| set.contains(member)).into());
+    }
+    Ok(())
+}
+
+pub(super) fn scard(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let members = cx.read_as::<Set>(&args[1])?.map_or(0, Set::len);
+    reply.int(members as i64);
+    Ok(())
+}
+
+pub(super) fn smembers(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    match cx.read_as::<Set>(&args[1])? {
+        Some(set) => answer_all(reply, set),
+        None => reply.set(0),
+    }
+    Ok(())
+}
+
+pub(super) fn sscan(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    scan_elements::<Set>(cx, args, reply, |set, piece| match set.view() {
+        View::Table(table) => piece.walk(table.members(), |piece, member| {
+            piece.name(member.name());
+        }),
+        _ => {
+            for member in set.iter() {
+                piece.packed_name(member);
+            }
+            None
+        }
+    })
+}
