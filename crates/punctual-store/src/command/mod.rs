@@ -11,6 +11,7 @@ pub mod expire;
 pub mod hashes;
 pub mod hyperloglog;
 pub mod keys;
+pub mod lists;
 pub mod object;
 pub mod scan;
 pub mod sets;
@@ -31,6 +32,7 @@ pub static FAMILIES: &[&[Command]] = &[
     hashes::COMMANDS,
     hyperloglog::COMMANDS,
     keys::COMMANDS,
+    lists::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
     sets::COMMANDS,

@@ -105,6 +105,7 @@ impl Value {
     pub(crate) fn warm(&self) -> u8 {
         match self {
             Self::Str(string) => string.warm(),
+            Self::List(list) => list.warm(),
             _ => 0,
         }
     }

@@ -1,0 +1,231 @@
+//! LPUSH, LPOP and their kin.
+
+use punctual_resp::{Args, Reply};
+
+use super::{answer, piece_size};
+use crate::command::arguments::int;
+use crate::cx::Place;
+use crate::db::Id;
+use crate::error::Error;
+use crate::events::Classes;
+use crate::turn::Cx;
+use crate::value::Kind;
+use crate::value::list::{End, List};
+
+const NOT_POSITIVE: Error = Error::fixed("ERR value is out of range, must be positive");
+
+/// A list that a look-up found, until the key is removed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found<'k> {
+    pub(crate) key: &'k [u8],
+    pub(crate) place: Place,
+    pub(crate) id: Id,
+}
+
+/// The list of a key, to take elements off; notes the use.
+///
+/// # Errors
+/// [`Error::WrongType`] if the key holds something else.
+pub(crate) fn find<'k>(cx: &mut Cx<'_, '_>, key: &'k [u8]) -> Result<Option<Found<'k>>, Error> {
+    let (place, found) = cx.seek_as::<List>(key)?;
+    Ok(found.map(|id| Found { key, place, id }))
+}
+
+/// What adding at an end tells.
+#[inline]
+pub(super) const fn push_event(end: End) -> &'static str {
+    match end {
+        End::Head => "lpush",
+        End::Tail => "rpush",
+    }
+}
+
+pub(super) fn lpush(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    push(cx, args, End::Head, true, reply)
+}
+
+pub(super) fn rpush(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    push(cx, args, End::Tail, true, reply)
+}
+
+pub(super) fn lpushx(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    push(cx, args, End::Head, false, reply)
+}
+
+pub(super) fn rpushx(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    push(cx, args, End::Tail, false, reply)
+}
+
+#[inline]
+fn push(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    end: End,
+    may_create: bool,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let (key, texts) = (&args[1], args.skip(2));
+    let piece = piece_size(cx);
+    let (place, found) = cx.seek_to_write(key);
+    let len = match found {
+        Some(id) => {
+            let list = cx.edit::<List>(place, id)?;
+            list.push(end, texts.iter(), piece);
+            list.len()
+        }
+        None if may_create => {
+            let mut list = List::new();
+            list.push(end, texts.iter(), piece);
+            let len = list.len();
+            cx.add_at(place, key, list.into_value());
+            len
+        }
+        None => {
+            reply.int(0);
+            return Ok(());
+        }
+    };
+    reply.int(len as i64);
+    cx.notify(Classes::LIST, push_event(end), key);
+    cx.changed(texts.len() as u64);
+    Ok(())
+}
+
+pub(super) fn lpop(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    pop(cx, args, End::Head, "lpop", reply)
+}
+
+pub(super) fn rpop(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    pop(cx, args, End::Tail, "rpop", reply)
+}
+
+#[inline]
+fn pop(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    end: End,
+    name: &'static str,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    if args.len() == 2 {
+        // The type is looked at when the list is.
+        let (place, found) = cx.seek_to_write(key);
+        return match found {
+            Some(id) => pop_one(cx, Found { key, place, id }, end, reply),
+            None => {
+                reply.null();
+                Ok(())
+            }
+        };
+    }
+    if args.len() > 3 {
+        return Err(Error::Arity(name.into()));
+    }
+    let count = int(&args[2]).ok().and_then(|n| usize::try_from(n).ok());
+    let count = count.ok_or(NOT_POSITIVE)?;
+    match find(cx, key)? {
+        None => reply.null_array(),
+        Some(_) if count == 0 => reply.array(0),
+        Some(found) => pop_many(cx, found, end, count, reply)?,
+    }
+    Ok(())
+}
+
+/// Takes one element off a list and answers with it; tells the events.
+///
+/// # Errors
+/// [`Error::WrongType`] if it is no list.
+#[inline]
+pub(crate) fn pop_one(
+    cx: &mut Cx<'_, '_>,
+    found: Found<'_>,
+    end: End,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let piece = piece_size(cx);
+    let list = cx.edit::<List>(found.place, found.id)?;
+    match list.at_end(end) {
+        Some(element) => answer(reply, element),
+        None => reply.null(),
+    }
+    list.drop_end(end, 1, piece);
+    taken(cx, found, end, 1);
+    Ok(())
+}
+
+/// Takes up to `count` elements off a list and answers with them, as an array; tells the events.
+fn pop_many(
+    cx: &mut Cx<'_, '_>,
+    found: Found<'_>,
+    end: End,
+    count: usize,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let piece = piece_size(cx);
+    let list = cx.edit::<List>(found.place, found.id)?;
+    let count = count.min(list.len());
+    let from = match end {
+        End::Head => 0,
+        End::Tail => list.len().saturating_sub(1),
+    };
+    reply.array(count);
+    for element in list.walk(from, end.other()).take(count) {
+        answer(reply, element);
+    }
+    list.drop_end(end, count, piece);
+    taken(cx, found, end, count);
+    Ok(())
+}
+
+/// Takes up to `count` elements off a list and answers with its key and an array of them; tells the events.
+///
+/// # Errors
+/// [`Error::WrongType`] if it is no list.
+pub(crate) fn pop_keyed(
+    cx: &mut Cx<'_, '_>,
+    found: Found<'_>,
+    end: End,
+    count: usize,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    reply.array(2);
+    reply.bulk(found.key);
+    pop_many(cx, found, end, count, reply)
+}
+
+/// Tells that elements were taken off an end of a list, which goes if it is empty.
+#[inline]
+pub(super) fn taken(cx: &mut Cx<'_, '_>, found: Found<'_>, end: End, count: usize) {
+    let event = match end {
+        End::Head => "lpop",
+        End::Tail => "rpop",
+    };
+    cx.notify(Classes::LIST, event, found.key);
+    cx.remove_if_empty(found.place, found.id, found.key);
+    cx.changed(count as u64);
+}

@@ -1,0 +1,156 @@
+//! LLEN, LINDEX, LRANGE and LPOS.
+
+use punctual_rdb::listpack::Element;
+use punctual_resp::{Args, Reply};
+use smallvec::SmallVec;
+
+use super::{absolute, answer, bounds};
+use crate::command::arguments::{int, is};
+use crate::error::Error;
+use crate::turn::Cx;
+use crate::value::list::{End, List};
+
+const RANK_ZERO: Error = Error::fixed(
+    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from \
+     the end of the list",
+);
+const RANK_RANGE: Error = Error::fixed(
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+);
+const COUNT_NEGATIVE: Error = Error::fixed("ERR COUNT can't be negative");
+const MAXLEN_NEGATIVE: Error = Error::fixed("ERR MAXLEN can't be negative");
+
+pub(super) fn llen(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let list = cx.read_as::<List>(&args[1])?;
+    reply.int(list.map_or(0, List::len) as i64);
+    Ok(())
+}
+
+pub(super) fn lindex(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let Some(list) = cx.read_as::<List>(&args[1])? else {
+        reply.null();
+        return Ok(());
+    };
+    let index = absolute(int(&args[2])?, list.len());
+    match index.and_then(|index| list.get(index)) {
+        Some(element) => answer(reply, element),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+pub(super) fn lrange(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let (start, end) = (int(&args[2])?, int(&args[3])?);
+    let Some(list) = cx.read_as::<List>(&args[1])? else {
+        reply.array(0);
+        return Ok(());
+    };
+    let (start, end) = bounds(start, end, list.len());
+    reply.array(end - start);
+    for element in list.walk(start, End::Tail).take(end - start) {
+        answer(reply, element);
+    }
+    Ok(())
+}
+
+/// LPOS's options.
+struct Search {
+    from: End,
+    /// The first match that counts, from 1 on.
+    rank: u64,
+    /// How many matches to tell; 0 for all.
+    count: Option<usize>,
+    /// How many elements to compare.
+    most: usize,
+}
+
+impl Search {
+    fn parse(args: Args<'_>) -> Result<Self, Error> {
+        let (mut rank, mut count, mut most) = (1, None, 0);
+        let mut at = 3;
+        while let Some(option) = args.get(at) {
+            let value = args.get(at + 1).ok_or(Error::Syntax)?;
+            let natural = || int(value).ok().and_then(|n| usize::try_from(n).ok());
+            match () {
+                () if is(option, "RANK") => {
+                    rank = int(value)?;
+                    if rank == 0 {
+                        return Err(RANK_ZERO);
+                    } else if rank == i64::MIN {
+                        return Err(RANK_RANGE);
+                    }
+                }
+                () if is(option, "COUNT") => count = Some(natural().ok_or(COUNT_NEGATIVE)?),
+                () if is(option, "MAXLEN") => most = natural().ok_or(MAXLEN_NEGATIVE)?,
+                () => return Err(Error::Syntax),
+            }
+            at += 2;
+        }
+        Ok(Self {
+            from: if rank < 0 { End::Tail } else { End::Head },
+            rank: rank.unsigned_abs(),
+            count,
+            most: if most == 0 { usize::MAX } else { most },
+        })
+    }
+
+    /// The indexes that are to be told, in the order in which they are found.
+    fn run<'l>(&self, list: &'l List, wanted: Element<'l>) -> impl Iterator<Item = usize> {
+        let last = list.len() - 1;
+        let from = match self.from {
+            End::Head => 0,
+            End::Tail => last,
+        };
+        let walk = list.walk(from, self.from.other());
+        let index = match self.from {
+            End::Head => |step, _| step,
+            End::Tail => |step, last| last - step,
+        };
+        let skipped = usize::try_from(self.rank - 1).unwrap_or(usize::MAX);
+        walk.take(self.most)
+            .enumerate()
+            .filter(move |(_, element)| *element == wanted)
+            .skip(skipped)
+            .map(move |(step, _)| index(step, last))
+    }
+}
+
+pub(super) fn lpos(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let search = Search::parse(args)?;
+    let list = cx
+        .read_as::<List>(&args[1])?
+        .filter(|list| !list.is_empty());
+    let found = list.map(|list| search.run(list, Element::of(&args[2])));
+    let mut found = found.into_iter().flatten();
+    match search.count {
+        None => match found.next() {
+            Some(index) => reply.int(index as i64),
+            None => reply.null(),
+        },
+        Some(count) => {
+            let most = if count == 0 { usize::MAX } else { count };
+            let indexes: SmallVec<[usize; 16]> = found.take(most).collect();
+            reply.array(indexes.len());
+            for index in indexes {
+                reply.int(index as i64);
+            }
+        }
+    }
+    Ok(())
+}

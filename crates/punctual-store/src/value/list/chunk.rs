@@ -1,0 +1,429 @@
+//! A piece of a list: entries of a listpack in a row, with room to grow at either side, or one large text.
+//!
+//! Ground rules: the entries lie in `start..end` of the buffer, whole and in order, `count` of them. Positions are byte
+//! offsets into [`Chunk::entries`]. A plain chunk is one text, which fills the buffer; it has no entries, and a count
+//! of 1. Room at the side where entries are added makes pushing O(length) there, whichever side it is.
+
+use std::ops::Range;
+
+use punctual_rdb::listpack::{self, Element};
+
+use super::End;
+use super::piece::PieceSize;
+
+/// Buffers are multiples of this.
+const STEP: usize = 16;
+
+/// Smaller buffers are not worth making smaller.
+const SHRINK_FROM: usize = 256;
+
+/// A piece of a list, in 32 bytes beside its buffer.
+#[derive(Debug, Default)]
+pub(super) struct Chunk {
+    bytes: Box<[u8]>,
+    start: u32,
+    end: u32,
+    count: u32,
+    plain: bool,
+}
+
+const _: () = assert!(size_of::<Chunk>() == 32);
+
+impl Chunk {
+    /// One text of its own. O(length).
+    pub(super) fn plain(text: &[u8]) -> Self {
+        Self {
+            bytes: text.into(),
+            start: 0,
+            end: 0,
+            count: 1,
+            plain: true,
+        }
+    }
+
+    /// No entries, and room to push so many bytes of them at `end`.
+    pub(super) fn with_room(end: End, bytes: usize) -> Self {
+        let bytes = vec![0; bytes.next_multiple_of(STEP)].into_boxed_slice();
+        let at = match end {
+            End::Head => bytes.len() as u32,
+            End::Tail => 0,
+        };
+        Self {
+            bytes,
+            start: at,
+            end: at,
+            count: 0,
+            plain: false,
+        }
+    }
+
+    /// These entries, and no more room. O(bytes).
+    pub(super) fn from_entries(entries: &[u8], count: usize) -> Self {
+        Self {
+            bytes: entries.into(),
+            start: 0,
+            end: entries.len() as u32,
+            count: count as u32,
+            plain: false,
+        }
+    }
+
+    /// One entry.
+    pub(super) fn single(element: Element<'_>) -> Self {
+        let mut chunk = Self::default();
+        chunk.push(End::Tail, element, 0);
+        chunk
+    }
+
+    /// How many elements it has.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// The text of a plain chunk.
+    #[inline]
+    pub(super) fn text(&self) -> Option<&[u8]> {
+        self.plain.then_some(&self.bytes)
+    }
+
+    /// The entries; none of a plain chunk.
+    #[inline]
+    pub(super) fn entries(&self) -> &[u8] {
+        &self.bytes[self.start as usize..self.end as usize]
+    }
+
+    /// Bytes of the entries.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Bytes of the buffer.
+    #[inline]
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether another text of this length has its place here.
+    #[inline]
+    pub(super) fn takes(&self, text_len: usize, piece: PieceSize) -> bool {
+        !self.plain && piece.takes(self.len(), self.count(), text_len)
+    }
+
+    /// The element at an end. O(1).
+    #[inline]
+    pub(super) fn at_end(&self, end: End) -> Option<Element<'_>> {
+        if let Some(text) = self.text() {
+            return Some(Element::of(text));
+        }
+        let found = match end {
+            End::Head => listpack::next(self.entries(), 0),
+            End::Tail => listpack::prev(self.entries(), self.len()),
+        };
+        found.map(|(element, _)| element)
+    }
+
+    /// The element with this number. O(number), from the nearer end.
+    pub(super) fn get(&self, number: usize) -> Option<Element<'_>> {
+        match self.text() {
+            Some(text) => Some(Element::of(text)),
+            None => listpack::next(self.entries(), self.offset(number)).map(|(element, _)| element),
+        }
+    }
+
+    /// Where the entry with this number starts; for the count, where the last one ends. O(number), from the nearer end.
+    #[inline]
+    pub(super) fn offset(&self, number: usize) -> usize {
+        let entries = self.entries();
+        if number <= self.count() / 2 {
+            let mut at = 0;
+            for _ in 0..number {
+                at += listpack::entry_len_at(entries, at).unwrap_or_default();
+            }
+            at
+        } else {
+            let mut end = entries.len();
+            for _ in number..self.count() {
+                end = listpack::prev(entries, end).map_or(0, |(_, start)| start);
+            }
+            end
+        }
+    }
+
+    /// Where the entry with this number lies. O(number), from the nearer end.
+    pub(super) fn range(&self, number: usize) -> Range<usize> {
+        let start = self.offset(number);
+        start..start + listpack::entry_len_at(self.entries(), start).unwrap_or_default()
+    }
+
+    /// Adds an element at an end; a buffer of fewer than `most` bytes may become up to that by doubling. O(length)
+    /// amortised.
+    #[inline]
+    pub(super) fn push(&mut self, end: End, element: Element<'_>, most: usize) {
+        let len = element.entry_len();
+        if self.room(end) < len {
+            self.make_room(end, len, most);
+        }
+        let place = match end {
+            End::Head => {
+                self.start -= len as u32;
+                self.start as usize
+            }
+            End::Tail => {
+                self.end += len as u32;
+                self.end as usize - len
+            }
+        };
+        listpack::write(&mut self.bytes[place..place + len], element);
+        self.count += 1;
+    }
+
+    /// Free bytes at a side.
+    #[inline]
+    fn room(&self, end: End) -> usize {
+        match end {
+            End::Head => self.start as usize,
+            End::Tail => self.bytes.len() - self.end as usize,
+        }
+    }
+
+    /// Makes room at a side, by moving the entries within the buffer or to a larger one.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn make_room(&mut self, end: End, need: usize, most: usize) {
+        let (len, capacity) = (self.len(), self.bytes.len());
+        let total = len + need;
+        // Moving costs the length of the entries: it must buy room in proportion, unless the buffer is at its largest.
+        let stays = total <= capacity && (total + capacity / 4 <= capacity || capacity >= most);
+        let start = if stays {
+            // The other side keeps half, since elements may come from there as well.
+            let half = (capacity - total) / 2;
+            let start = match end {
+                End::Head => half + need,
+                End::Tail => half,
+            };
+            self.bytes
+                .copy_within(self.start as usize..self.end as usize, start);
+            start
+        } else {
+            let capacity = total.max((2 * capacity).min(most)).next_multiple_of(STEP);
+            let start = match end {
+                End::Head => capacity - len,
+                End::Tail => 0,
+            };
+            self.move_to(capacity, start);
+            start
+        };
+        self.start = start as u32;
+        self.end = (start + len) as u32;
+    }
+
+    /// Moves the entries to another buffer.
+    fn move_to(&mut self, capacity: usize, start: usize) {
+        let mut bytes = vec![0; capacity].into_boxed_slice();
+        let len = self.len();
+        bytes[start..start + len].copy_from_slice(self.entries());
+        self.bytes = bytes;
+        self.start = start as u32;
+        self.end = (start + len) as u32;
+    }
+
+    /// Gives room back that is not going to be used, if it is worth it. O(bytes).
+    pub(super) fn trim(&mut self) {
+        if !self.plain && (self.bytes.len() - self.len()) * 16 > self.bytes.len() {
+            self.move_to(self.len(), 0);
+        }
+    }
+
+    /// Gives room back when few entries are left. O(bytes), amortised over those that went.
+    #[inline]
+    pub(super) fn shrink(&mut self) {
+        let (len, capacity) = (self.len(), self.bytes.len());
+        if !self.plain && capacity >= SHRINK_FROM && len <= capacity / 8 {
+            let capacity = (2 * len).next_multiple_of(STEP);
+            self.move_to(capacity, (capacity - len) / 2);
+        }
+    }
+
+    /// Takes so many elements off an end. O(number), from the nearer end; moves nothing.
+    #[inline]
+    pub(super) fn drop_end(&mut self, end: End, number: usize) {
+        if number >= self.count() {
+            return self.clear();
+        }
+        match end {
+            End::Head => self.start += self.offset(number) as u32,
+            End::Tail => self.end = self.start + self.offset(self.count() - number) as u32,
+        }
+        self.count -= number as u32;
+    }
+
+    /// Takes everything out.
+    pub(super) fn clear(&mut self) {
+        if self.plain {
+            *self = Self::default();
+        }
+        self.start = 0;
+        self.end = 0;
+        self.count = 0;
+    }
+
+    /// Adds an element before the entry at `at`, or at the end of the entries. O(bytes on the shorter side).
+    pub(super) fn insert(&mut self, at: usize, element: Element<'_>, most: usize) {
+        let (len, entry) = (self.len(), element.entry_len());
+        let side = if at < len - at { End::Head } else { End::Tail };
+        let side = if self.room(side) < entry {
+            side.other()
+        } else {
+            side
+        };
+        if self.room(side) < entry {
+            self.make_room(side, entry, most);
+        }
+        let (start, end) = (self.start as usize, self.end as usize);
+        let place = match side {
+            End::Head => {
+                self.bytes.copy_within(start..start + at, start - entry);
+                self.start -= entry as u32;
+                start + at - entry
+            }
+            End::Tail => {
+                self.bytes.copy_within(start + at..end, start + at + entry);
+                self.end += entry as u32;
+                start + at
+            }
+        };
+        listpack::write(&mut self.bytes[place..place + entry], element);
+        self.count += 1;
+    }
+
+    /// Takes one entry out. O(bytes on the shorter side).
+    pub(super) fn remove(&mut self, entry: Range<usize>) {
+        let (start, end) = (self.start as usize, self.end as usize);
+        if entry.start < self.len() - entry.end {
+            self.bytes
+                .copy_within(start..start + entry.start, start + entry.len());
+            self.start += entry.len() as u32;
+        } else {
+            self.bytes
+                .copy_within(start + entry.end..end, start + entry.start);
+            self.end -= entry.len() as u32;
+        }
+        self.count -= 1;
+    }
+
+    /// Puts an element in the place of an entry. O(1) if the lengths are equal, else O(bytes on the shorter side).
+    pub(super) fn replace(&mut self, entry: Range<usize>, element: Element<'_>, most: usize) {
+        if entry.len() == element.entry_len() {
+            let start = self.start as usize;
+            listpack::write(
+                &mut self.bytes[start + entry.start..start + entry.end],
+                element,
+            );
+        } else {
+            let at = entry.start;
+            self.remove(entry);
+            self.insert(at, element, most);
+        }
+    }
+
+    /// Takes out the elements of this text, at most `most` of them from an end on; how many. `found` is for use in here.
+    /// O(entries).
+    pub(super) fn remove_all(
+        &mut self,
+        text: &[u8],
+        from: End,
+        most: usize,
+        found: &mut Vec<Range<usize>>,
+    ) -> usize {
+        if let Some(own) = self.text() {
+            let same = own == text;
+            if same {
+                self.clear();
+            }
+            return usize::from(same);
+        }
+        found.clear();
+        self.find_all(text, from, most, found);
+        // What is kept between two of them moves to the front, all of it once.
+        let start = self.start as usize;
+        let mut to = found.first().map_or(self.len(), |first| first.start);
+        for (i, gap) in found.iter().enumerate() {
+            let next = found.get(i + 1).map_or(self.len(), |next| next.start);
+            self.bytes
+                .copy_within(start + gap.end..start + next, start + to);
+            to += next - gap.end;
+        }
+        self.end = (start + to) as u32;
+        self.count -= found.len() as u32;
+        found.len()
+    }
+
+    /// Where the entries of this text lie, at most `most` of them from an end on; in their order.
+    fn find_all(&self, text: &[u8], from: End, most: usize, found: &mut Vec<Range<usize>>) {
+        let entries = self.entries();
+        match from {
+            End::Head => {
+                let mut at = 0;
+                while found.len() < most
+                    && let Some((start, end)) = listpack::find(entries, at, text, 0)
+                {
+                    found.push(start..end);
+                    at = end;
+                }
+            }
+            End::Tail => {
+                let wanted = Element::of(text);
+                let mut end = entries.len();
+                while found.len() < most
+                    && let Some((element, start)) = listpack::prev(entries, end)
+                {
+                    if element == wanted {
+                        found.push(start..end);
+                    }
+                    end = start;
+                }
+                found.reverse();
+            }
+        }
+    }
+
+    /// Takes out all from the entry at `at` on. O(bytes).
+    pub(super) fn split_off(&mut self, at: usize) -> Self {
+        let (mut before, mut walked) = (0, 0);
+        while walked < at
+            && let Some(len) = listpack::entry_len_at(self.entries(), walked)
+        {
+            walked += len;
+            before += 1;
+        }
+        let right = Self::from_entries(&self.entries()[at..], self.count() - before);
+        self.end = self.start + at as u32;
+        self.count = before as u32;
+        self.trim();
+        right
+    }
+
+    /// Adds the entries of `other` behind its own. Neither is plain. O(bytes).
+    pub(super) fn append(&mut self, other: &Self) {
+        let len = other.len();
+        if self.room(End::Tail) < len {
+            self.make_room(End::Tail, len, self.len() + len);
+        }
+        let end = self.end as usize;
+        self.bytes[end..end + len].copy_from_slice(other.entries());
+        self.end += len as u32;
+        self.count += other.count;
+    }
+}
+
+impl Clone for Chunk {
+    /// Without the room. O(bytes).
+    fn clone(&self) -> Self {
+        match self.text() {
+            Some(text) => Self::plain(text),
+            None => Self::from_entries(self.entries(), self.count()),
+        }
+    }
+}

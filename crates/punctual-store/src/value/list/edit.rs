@@ -1,0 +1,264 @@
+//! Changes in the middle of a list: a piece that gets too large is split, neighbours that have become small are joined.
+
+use std::ops::Range;
+
+use punctual_rdb::listpack::{self, Element};
+
+use super::chunk::Chunk;
+use super::piece::PieceSize;
+use super::{End, List};
+
+/// Where an element is, until the list is changed.
+#[derive(Clone, Debug)]
+pub struct Position {
+    /// Number of its piece.
+    chunk: usize,
+    /// Its entry; `0..1` in a plain piece.
+    entry: Range<usize>,
+}
+
+impl List {
+    /// Where the first element of this text is. O(elements up to it).
+    pub fn find(&self, text: &[u8]) -> Option<Position> {
+        for (number, chunk) in self.chunks().enumerate() {
+            let entry = match chunk.text() {
+                Some(own) => (own == text).then_some((0, 1)),
+                None => listpack::find(chunk.entries(), 0, text, 0),
+            };
+            if let Some((start, end)) = entry {
+                return Some(Position {
+                    chunk: number,
+                    entry: start..end,
+                });
+            }
+        }
+        None
+    }
+
+    /// Adds an element before (towards the head) or after another. O(bytes of a piece), and O(pieces) when one is
+    /// split.
+    pub fn insert(&mut self, beside: &Position, side: End, text: &[u8], piece: PieceSize) {
+        self.grow_for(text, piece);
+        let at = match side {
+            End::Head => beside.entry.start,
+            End::Tail => beside.entry.end,
+        };
+        self.insert_at(beside.chunk, at, text, piece);
+    }
+
+    /// Puts an element in the place of the one at `index`; whether there is one. O(pieces up to it), from the nearer
+    /// end, and the bytes of a piece.
+    pub fn set(&mut self, index: usize, text: &[u8], piece: PieceSize) -> bool {
+        let Some((number, within)) = self.locate(index) else {
+            return false;
+        };
+        self.grow_for(text, piece);
+        let element = Element::of(text);
+        let large = piece.is_large(text.len());
+        let chunk = self.chunk(number);
+        if large && chunk.count() == 1 || chunk.text().is_some() {
+            let new = alone(element, text, piece);
+            self.change(number, |chunk| *chunk = new);
+        } else {
+            let entry = chunk.range(within);
+            let len = chunk.len() - entry.len() + element.entry_len();
+            let fits = chunk.count() == 1 || piece.holds(len, chunk.count());
+            if self.rest.is_none() || (fits && !large) {
+                self.change(number, |chunk| {
+                    chunk.replace(entry, element, piece.bytes());
+                });
+            } else {
+                let at = entry.start;
+                self.change(number, |chunk| chunk.remove(entry));
+                self.insert_at(number, at, text, piece);
+            }
+        }
+        self.join_around(number, piece);
+        self.shrunk(piece);
+        true
+    }
+
+    /// Takes out the elements of this text, at most `most` of them from an end on; how many. O(elements).
+    pub fn remove(&mut self, text: &[u8], from: End, most: usize, piece: PieceSize) -> usize {
+        let mut found = Vec::new();
+        let mut removed = 0;
+        let (mut touched, mut last) = (0, 0);
+        let chunks = self.chunk_count();
+        for step in 0..chunks {
+            let number = match from {
+                End::Head => step,
+                End::Tail => chunks - 1 - step,
+            };
+            let here = self.change(number, |chunk| {
+                chunk.remove_all(text, from, most - removed, &mut found)
+            });
+            if here > 0 {
+                touched += 1;
+                last = number;
+                removed += here;
+            }
+            if removed == most {
+                break;
+            }
+        }
+        match touched {
+            0 => return 0,
+            1 if self.chunk(last).count() == 0 => {
+                self.remove_chunk(last);
+                if last > 0 {
+                    self.join(last - 1, piece);
+                }
+            }
+            1 => self.join_around(last, piece),
+            _ => self.rebuild(piece),
+        }
+        self.shrunk(piece);
+        removed
+    }
+
+    /// Another text comes: a `listpack` that does not hold it becomes a `quicklist`.
+    fn grow_for(&mut self, text: &[u8], piece: PieceSize) {
+        let (len, count) = (self.first.len() + text.len(), self.first.count() + 1);
+        if self.rest.is_none() && !piece.holds(len, count) {
+            self.become_pieces();
+        }
+    }
+
+    /// Adds an element at `at` of a piece: into it if it takes it, else into its neighbour, else between two halves.
+    fn insert_at(&mut self, number: usize, at: usize, text: &[u8], piece: PieceSize) {
+        let element = Element::of(text);
+        let most = piece.bytes();
+        let chunk = self.chunk(number);
+        if self.rest.is_none() || chunk.takes(text.len(), piece) {
+            return self.change(number, |chunk| chunk.insert(at, element, most));
+        }
+        let at_start = at == 0;
+        let at_end = at
+            == if chunk.text().is_some() {
+                1
+            } else {
+                chunk.len()
+            };
+        if at_start && number > 0 && self.chunk(number - 1).takes(text.len(), piece) {
+            return self.change(number - 1, |chunk| chunk.push(End::Tail, element, most));
+        }
+        let next = number + 1;
+        if at_end && next < self.chunk_count() && self.chunk(next).takes(text.len(), piece) {
+            return self.change(next, |chunk| chunk.push(End::Head, element, most));
+        }
+        if at_start || at_end {
+            let place = if at_start { number } else { next };
+            self.insert_chunk(place, alone(element, text, piece));
+            return;
+        }
+        let right = self.change(number, |chunk| chunk.split_off(at));
+        self.insert_chunk(next, right);
+        if self.chunk(number).takes(text.len(), piece) {
+            self.change(number, |chunk| chunk.push(End::Tail, element, most));
+        } else if self.chunk(next).takes(text.len(), piece) {
+            self.change(next, |chunk| chunk.push(End::Head, element, most));
+        } else {
+            self.insert_chunk(next, alone(element, text, piece));
+        }
+        self.join_around(next, piece);
+        self.join_around(number, piece);
+    }
+
+    /// Changes a piece, and keeps count.
+    fn change<R>(&mut self, number: usize, change: impl FnOnce(&mut Chunk) -> R) -> R {
+        match (number, &mut self.rest) {
+            (1.., Some(rest)) => {
+                let chunk = &mut rest.chunks[number - 1];
+                let before = chunk.count();
+                let done = change(chunk);
+                rest.count = rest.count - before + chunk.count();
+                done
+            }
+            _ => change(&mut self.first),
+        }
+    }
+
+    /// Makes room for a piece at `number`. O(pieces).
+    fn insert_chunk(&mut self, number: usize, chunk: Chunk) {
+        if number == 0 {
+            return self.add_chunk(End::Head, chunk);
+        }
+        let rest = self.rest.get_or_insert_default();
+        rest.count += chunk.count();
+        rest.chunks.insert(number - 1, chunk);
+    }
+
+    /// Takes a piece out. O(pieces).
+    fn remove_chunk(&mut self, number: usize) {
+        match (number, &mut self.rest) {
+            (1.., Some(rest)) => {
+                let chunk = rest.chunks.remove(number - 1);
+                rest.count -= chunk.map_or(0, |chunk| chunk.count());
+            }
+            _ => self.remove_end_chunk(End::Head),
+        }
+    }
+
+    /// Joins a piece with its neighbours where they are small.
+    fn join_around(&mut self, number: usize, piece: PieceSize) {
+        self.join(number, piece);
+        if number > 0 {
+            self.join(number - 1, piece);
+        }
+    }
+
+    /// Joins a piece and the next one if together they are at most half a piece, so that neither will soon be split
+    /// again. O(pieces) if it does.
+    fn join(&mut self, number: usize, piece: PieceSize) {
+        if number + 1 >= self.chunk_count() {
+            return;
+        }
+        let (left, right) = (self.chunk(number), self.chunk(number + 1));
+        if !are_joined(left, right, piece) {
+            return;
+        }
+        let right = right.clone();
+        self.remove_chunk(number + 1);
+        self.change(number, |chunk| chunk.append(&right));
+    }
+
+    /// Drops empty pieces and joins small neighbours everywhere. O(pieces).
+    fn rebuild(&mut self, piece: PieceSize) {
+        let first = std::mem::take(&mut self.first);
+        let Some(rest) = &mut self.rest else {
+            self.first = first;
+            return;
+        };
+        rest.count = 0;
+        let old = std::mem::take(&mut rest.chunks);
+        for chunk in std::iter::once(first).chain(old) {
+            if chunk.count() == 0 {
+                continue;
+            }
+            let last = self.chunk_count() - 1;
+            if !self.is_empty() && are_joined(self.chunk(last), &chunk, piece) {
+                self.change(last, |last| last.append(&chunk));
+            } else {
+                self.add_chunk(End::Tail, chunk);
+            }
+        }
+    }
+}
+
+/// Whether two neighbours are small enough to be one.
+fn are_joined(left: &Chunk, right: &Chunk, piece: PieceSize) -> bool {
+    let (len, count) = (left.len() + right.len(), left.count() + right.count());
+    left.text().is_none()
+        && right.text().is_none()
+        && piece.holds(len, count)
+        && piece.half_holds(len, count)
+}
+
+/// A piece of one element.
+fn alone(element: Element<'_>, text: &[u8], piece: PieceSize) -> Chunk {
+    if piece.is_large(text.len()) {
+        Chunk::plain(text)
+    } else {
+        Chunk::single(element)
+    }
+}
