@@ -46,6 +46,12 @@ impl Sink for Told {
             .push(format!("{key}={value} at {deadline_ms}"));
     }
 
+    fn field_expired(&mut self, _: Now, _: usize, key: &[u8], field: &[u8], deadline_ms: u64) {
+        let (key, field) = (key.escape_ascii(), field.escape_ascii());
+        self.last_values
+            .push(format!("{key}.{field} at {deadline_ms}"));
+    }
+
     fn wake(&mut self, _: usize, _: u64) {}
 }
 
@@ -159,12 +165,23 @@ impl Bench {
         self.add(counted);
     }
 
+    /// Moves the clock to `ms` after the epoch and expires all that is due by then in exact order, as CLOCK ADVANCE.
+    pub(crate) fn jump(&mut self, ms: u64) {
+        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        turn.advance(Now::from_ms(ms));
+        self.now = turn.now;
+        let counted = turn.stats;
+        drop(turn);
+        self.add(counted);
+    }
+
     /// The events since the last call, as `set k`, or `set k @3` outside of database 0, comma between them.
     pub(crate) fn events(&mut self) -> String {
         std::mem::take(&mut self.told.events).join(", ")
     }
 
-    /// What the sink was told of expired keys since the last call: `key=last value at deadline`.
+    /// What the sink was told of expired keys and fields since the last call: `key=last value at deadline`,
+    /// `key.field at deadline`.
     pub(crate) fn last_values(&mut self) -> Vec<String> {
         std::mem::take(&mut self.told.last_values)
     }
@@ -174,6 +191,7 @@ impl Bench {
         self.stats.misses += counted.misses;
         self.stats.expired += counted.expired;
         self.stats.expired_on_touch += counted.expired_on_touch;
+        self.stats.expired_fields += counted.expired_fields;
         self.stats.dirty += counted.dirty;
     }
 }

@@ -1,3 +1,6 @@
+mod deadlines;
+mod model;
+
 use std::collections::BTreeSet;
 
 use crate::command::testing::Bench;

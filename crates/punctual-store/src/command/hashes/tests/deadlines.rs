@@ -1,0 +1,444 @@
+//! Deadlines of fields: what is set and told, what is met, what happens to hashes that go elsewhere.
+
+use super::check;
+use crate::command::testing::Bench;
+use crate::events::{Classes, Silent};
+use crate::turn::Turn;
+
+const AT: u64 = 1_000_000;
+
+/// How many fields have timers in all databases.
+fn timers(bench: &Bench) -> usize {
+    let mut sink = Silent;
+    let mut turn = Turn::new(&bench.store, bench.now, &mut sink, Classes::none());
+    turn.lock_all();
+    (0..16)
+        .map(|db| {
+            turn.held_dbs(db)
+                .map(|(_, part)| part.fields_with_deadline())
+                .sum::<usize>()
+        })
+        .sum()
+}
+
+#[test]
+fn deadlines_are_set_told_and_taken() {
+    let mut bench = Bench::new();
+    check(
+        &mut bench,
+        &[
+            ("HSET h a 1 b 2 c 3", ":3"),
+            ("HEXPIRE h 10 FIELDS 2 a nope", "*2 :1 :-2"),
+            ("HPEXPIRE h 1500 FIELDS 1 b", "*1 :1"),
+            ("HTTL h FIELDS 4 a b c nope", "*4 :10 :2 :-1 :-2"),
+            ("HPTTL h FIELDS 2 a b", "*2 :10000 :1500"),
+            ("HEXPIRETIME h FIELDS 2 a b", "*2 :1010 :1002"),
+            ("HPEXPIRETIME h FIELDS 2 a b", "*2 :1010000 :1001500"),
+            ("HEXPIREAT h 1020 FIELDS 1 c", "*1 :1"),
+            ("HPEXPIREAT h 1020001 FIELDS 1 c", "*1 :1"),
+            ("HPTTL h FIELDS 1 c", "*1 :20001"),
+            ("OBJECT ENCODING h", "$10 listpackex"),
+            ("HPERSIST h FIELDS 3 a a nope", "*3 :1 :-1 :-2"),
+            ("HTTL h FIELDS 1 a", "*1 :-1"),
+            ("PTTL h", ":-1"),
+        ],
+    );
+    assert_eq!(
+        bench.events(),
+        "new h, hset h, hexpire h, hexpire h, hexpire h, hexpire h, hpersist h"
+    );
+    assert_eq!(bench.stats.dirty, 3 + 1 + 1 + 1 + 1 + 1);
+    assert_eq!(timers(&bench), 2);
+}
+
+#[test]
+fn arguments_are_checked() {
+    const MISSING: &str = "-ERR Mandatory argument FIELDS is missing or not at the right position";
+    const MATCH: &str = "-ERR The `numfields` parameter must match the number of arguments";
+    const GREATER: &str = "-ERR Parameter `numFields` should be greater than 0";
+    const POSITIVE: &str = "-ERR Number of fields must be a positive integer";
+    let mut bench = Bench::new();
+    bench.run("HSET h a 1");
+    check(
+        &mut bench,
+        &[
+            (
+                "HEXPIRE h 10 FIELDS 1",
+                "-ERR wrong number of arguments for 'hexpire' command",
+            ),
+            ("HEXPIRE h 10 FIELDS 2 a", MATCH),
+            ("HEXPIRE h 10 FIELDS 1 a b", MATCH),
+            ("HEXPIRE h 10 FIELDS 0 a", GREATER),
+            ("HEXPIRE h 10 FIELDS x a", GREATER),
+            ("HEXPIRE h 10 FIELD 1 a", MISSING),
+            ("HEXPIRE h 10 NX XX FIELDS 1 a", MISSING),
+            ("HEXPIRE h 10 NX FIELDS 1", MATCH),
+            (
+                "HEXPIRE h x FIELDS 1 a",
+                "-ERR value is not an integer or out of range",
+            ),
+            (
+                "HEXPIRE h -1 FIELDS 1 a",
+                "-ERR invalid expire time, must be >= 0",
+            ),
+            (
+                "HEXPIRE h 70368744178 FIELDS 1 a",
+                "-ERR invalid expire time in 'hexpire' command",
+            ),
+            (
+                "HPEXPIRE h 70368744177663 FIELDS 1 a",
+                "-ERR invalid expire time in 'hpexpire' command",
+            ),
+            (
+                "HPEXPIREAT h 70368744177664 FIELDS 1 a",
+                "-ERR invalid expire time in 'hpexpireat' command",
+            ),
+            (
+                "HEXPIREAT h 9223372036854775807 FIELDS 1 a",
+                "-ERR invalid expire time in 'hexpireat' command",
+            ),
+            (
+                "HTTL h FIELDS 1",
+                "-ERR wrong number of arguments for 'httl' command",
+            ),
+            ("HTTL h FIELD 1 a", MISSING),
+            ("HTTL h FIELDS 0 a", POSITIVE),
+            ("HTTL h FIELDS x a", POSITIVE),
+            ("HPTTL h FIELDS 2 a", MATCH),
+            ("HPERSIST h FIELDS -1 a", POSITIVE),
+            ("HPERSIST h FIELDS 1 a b", MATCH),
+            ("HTTL nope FIELDS 2 a", MATCH),
+        ],
+    );
+    assert_eq!(bench.run("HPEXPIREAT h 70368744177663 FIELDS 1 a"), "*1 :1");
+    assert_eq!(bench.run("HPEXPIRETIME h FIELDS 1 a"), "*1 :70368744177663");
+}
+
+#[test]
+fn conditions() {
+    let mut bench = Bench::new();
+    check(
+        &mut bench,
+        &[
+            ("HSET h a 1 b 2", ":2"),
+            ("HEXPIRE h 10 XX FIELDS 1 a", "*1 :0"),
+            ("HEXPIRE h 10 GT FIELDS 1 a", "*1 :0"),
+            ("HEXPIRE h 10 NX FIELDS 1 a", "*1 :1"),
+            ("HEXPIRE h 10 NX FIELDS 2 a b", "*2 :0 :1"),
+            ("HEXPIRE h 10 GT FIELDS 1 a", "*1 :0"),
+            ("HEXPIRE h 11 gt FIELDS 1 a", "*1 :1"),
+            ("HEXPIRE h 11 LT FIELDS 1 a", "*1 :0"),
+            ("HEXPIRE h 5 LT FIELDS 1 a", "*1 :1"),
+            ("HEXPIRE h 50 xx FIELDS 1 a", "*1 :1"),
+            ("HPERSIST h FIELDS 1 a", "*1 :1"),
+            ("HEXPIRE h 5 LT FIELDS 1 a", "*1 :1"),
+            // What is refused is not deleted either.
+            ("HPEXPIREAT h 1 NX FIELDS 1 a", "*1 :0"),
+            ("HTTL h FIELDS 2 a b", "*2 :5 :10"),
+        ],
+    );
+}
+
+#[test]
+fn a_deadline_in_the_past_deletes() {
+    let mut bench = Bench::new();
+    bench.run("HSET h a 1 b 2 c 3 d 4");
+    bench.run("HEXPIRE h 10 FIELDS 1 a");
+    bench.events();
+    let dirty = bench.stats.dirty;
+    check(
+        &mut bench,
+        &[
+            ("HPEXPIREAT h 1000000 FIELDS 3 a a b", "*3 :2 :-2 :2"),
+            ("HLEN h", ":2"),
+            ("HEXPIRE h 0 FIELDS 1 c", "*1 :2"),
+        ],
+    );
+    assert_eq!(bench.events(), "hdel h, hdel h");
+    assert_eq!(bench.run("HEXPIREAT h 0 FIELDS 1 d"), "*1 :2");
+    assert_eq!(bench.events(), "hdel h, del h");
+    assert_eq!(bench.run("EXISTS h"), ":0");
+    assert_eq!(bench.stats.expired_fields, 4);
+    assert_eq!(bench.stats.dirty - dirty, 4);
+    assert_eq!(timers(&bench), 0);
+}
+
+#[test]
+fn fields_go_at_their_deadlines() {
+    let mut bench = Bench::new();
+    bench.run("HSET h a 1 b 2 c 3 d 4");
+    bench.run("HPEXPIRE h 100 FIELDS 2 a b");
+    bench.run("HPEXPIRE h 200 FIELDS 1 c");
+    bench.run("HSET g x 1");
+    bench.run("HPEXPIRE g 100 FIELDS 1 x");
+    bench.run("SET s v PX 100");
+    bench.events();
+    bench.advance(99);
+    bench.expire();
+    assert_eq!(bench.events(), "");
+    bench.advance(1);
+    bench.expire();
+    let events = bench.events();
+    assert_eq!(events.matches("hexpired h").count(), 1, "{events}");
+    assert!(
+        events.contains("hexpired g, del g") && events.contains("expired s"),
+        "{events}"
+    );
+    assert_eq!(bench.run("HKEYS h"), "*2 $1 c $1 d");
+    let mut told = bench.last_values();
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            "g.x at 1000100",
+            "h.a at 1000100",
+            "h.b at 1000100",
+            "s=v at 1000100"
+        ]
+    );
+    bench.advance(100);
+    bench.expire();
+    assert_eq!(bench.events(), "hexpired h");
+    assert_eq!(bench.run("HGETALL h"), "*2 $1 d $1 4");
+    assert_eq!((bench.stats.expired, bench.stats.expired_fields), (1, 4));
+    assert_eq!(timers(&bench), 0);
+}
+
+#[test]
+fn due_fields_are_met_not_seen() {
+    let mut bench = Bench::new();
+    for n in 0..8 {
+        bench.run(&format!("HSET h{n} due 1 stays 2"));
+        bench.run(&format!("HPEXPIRE h{n} 10 FIELDS 1 due"));
+    }
+    bench.advance(10);
+    bench.store.set_active_expire(false);
+    bench.events();
+    check(
+        &mut bench,
+        &[
+            // Those that show all pass over it.
+            ("HGETALL h0", "*2 $5 stays $1 2"),
+            ("HKEYS h0", "*1 $5 stays"),
+            ("HVALS h0", "*1 $1 2"),
+            ("HSCAN h0 0", "*2 $1 0 *2 $5 stays $1 2"),
+            ("HRANDFIELD h0", "$5 stays"),
+            ("HRANDFIELD h0 5", "*1 $5 stays"),
+            ("HRANDFIELD h0 -2", "*2 $5 stays $5 stays"),
+        ],
+    );
+    assert_eq!(bench.events(), "");
+    for (n, (line, reply)) in [
+        ("HGET # due", "$-1"),
+        ("HMGET # due due stays", "*3 $-1 $-1 $1 2"),
+        ("HEXISTS # due", ":0"),
+        ("HSTRLEN # due", ":0"),
+        ("HTTL # FIELDS 1 due", "*1 :-2"),
+        ("HPERSIST # FIELDS 1 due", "*1 :-2"),
+        ("HEXPIRE # 10 FIELDS 1 due", "*1 :-2"),
+        ("HDEL # due", ":0"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(
+            bench.run(&line.replace('#', &format!("h{n}"))),
+            reply,
+            "{line}"
+        );
+        assert_eq!(bench.events(), format!("hexpired h{n}"), "{line}");
+        assert_eq!(bench.run(&format!("HLEN h{n}")), ":1");
+    }
+    assert_eq!(bench.stats.expired_fields, 8);
+    assert_eq!(timers(&bench), 0);
+}
+
+#[test]
+fn a_hash_that_goes_with_its_fields_is_made_anew() {
+    let mut bench = Bench::new();
+    bench.store.set_active_expire(false);
+    for (line, reply, events) in [
+        ("HSET h a 2", ":1", "new h, hset h"),
+        ("HSETNX h a 2", ":1", "new h, hset h"),
+        ("HINCRBY h a 2", ":2", "new h, hincrby h"),
+        ("HINCRBYFLOAT h a 2", "$1 2", "new h, hincrbyfloat h"),
+        ("HGET h a", "$-1", ""),
+        ("HMGET h a a", "*2 $-1 $-1", ""),
+        ("HRANDFIELD h", "$-1", "(stays)"),
+        ("HGETALL h", "*0", "(stays)"),
+    ] {
+        bench.run("DEL h");
+        bench.run("HSET h a 1");
+        bench.run("HPEXPIRE h 10 FIELDS 1 a");
+        bench.advance(10);
+        bench.events();
+        assert_eq!(bench.run(line), reply, "{line}");
+        let expected = match events {
+            "(stays)" => String::new(),
+            "" => "hexpired h, del h".to_owned(),
+            more => format!("hexpired h, del h, {more}"),
+        };
+        assert_eq!(bench.events(), expected, "{line}");
+    }
+}
+
+#[test]
+fn what_keeps_a_deadline_and_what_does_not() {
+    let mut bench = Bench::new();
+    bench.run("HSET h a 1 b 2 c 3 d 4 e 5");
+    bench.run("HEXPIRE h 10 FIELDS 5 a b c d e");
+    check(
+        &mut bench,
+        &[
+            ("HSET h a 9", ":0"),
+            ("HINCRBY h b 1", ":3"),
+            ("HINCRBYFLOAT h c 1", "$1 4"),
+            ("HSETNX h d 9", ":0"),
+            ("HDEL h e", ":1"),
+            ("HTTL h FIELDS 5 a b c d e", "*5 :-1 :10 :10 :10 :-2"),
+            ("HMSET h b 1", "+OK"),
+            ("HTTL h FIELDS 1 b", "*1 :-1"),
+        ],
+    );
+    assert_eq!(timers(&bench), 2);
+    bench.advance(10_000);
+    bench.expire();
+    assert_eq!(bench.run("HGETALL h"), "*4 $1 a $1 9 $1 b $1 1");
+}
+
+#[test]
+fn a_deadline_moves_both_ways() {
+    let mut bench = Bench::new();
+    bench.run("HSET h a 1 b 2");
+    bench.run("HPEXPIRE h 1000 FIELDS 2 a b");
+    bench.run("HPEXPIRE h 5000 FIELDS 1 a");
+    bench.run("HPEXPIRE h 10 FIELDS 1 b");
+    bench.run("HPEXPIRE h 3000 FIELDS 1 a");
+    bench.advance(10);
+    bench.expire();
+    assert_eq!(bench.run("HKEYS h"), "*1 $1 a");
+    bench.advance(2989);
+    bench.expire();
+    assert_eq!(bench.run("HKEYS h"), "*1 $1 a");
+    bench.advance(1);
+    bench.expire();
+    assert_eq!(bench.run("EXISTS h"), ":0");
+}
+
+#[test]
+fn hashes_take_their_deadlines_along() {
+    for shards in [1, 8] {
+        let mut bench = Bench::sharded(shards);
+        bench.run("HSET h a 1 b 2");
+        bench.run("HPEXPIRE h 100 FIELDS 1 a");
+        for line in [
+            "COPY h copy",
+            "COPY h h DB 2",
+            "COPY h other",
+            "RENAME other renamed",
+            "RENAMENX renamed again",
+        ] {
+            bench.run(line);
+            assert_eq!(bench.run("HPTTL h FIELDS 2 a b"), "*2 :100 :-1", "{line}");
+        }
+        assert_eq!(bench.run("MOVE copy 3"), ":1");
+        assert_eq!(bench.run("SWAPDB 3 4"), "+OK");
+        assert_eq!(timers(&bench), 4, "h, again, h in 2, copy in 4");
+        Turn::new(&bench.store, bench.now, &mut Silent, Classes::none()).rebuild();
+        assert_eq!(timers(&bench), 4);
+        assert_eq!(bench.run("HPTTL again FIELDS 2 a b"), "*2 :100 :-1");
+        bench.events();
+        bench.advance(100);
+        bench.expire();
+        let events = bench.events();
+        let mut events: Vec<&str> = events.split(", ").collect();
+        events.sort_unstable();
+        assert_eq!(
+            events,
+            [
+                "hexpired again",
+                "hexpired copy @4",
+                "hexpired h",
+                "hexpired h @2"
+            ]
+        );
+        assert_eq!(timers(&bench), 0);
+    }
+}
+
+#[test]
+fn hashes_that_go_leave_no_timers() {
+    let mut bench = Bench::new();
+    for line in [
+        "DEL h",
+        "UNLINK h",
+        "SET h v",
+        "GETSET x v",
+        "RENAME s h",
+        "COPY s h REPLACE",
+        "PEXPIREAT h 1",
+        "FLUSHDB",
+        "FLUSHALL",
+        "HDEL h a b",
+    ] {
+        bench.run("DEL h");
+        bench.run("SET s v");
+        bench.run("HSET h a 1 b 2");
+        bench.run("HEXPIRE h 10 FIELDS 2 a b");
+        assert_eq!(timers(&bench), 2);
+        if line == "GETSET x v" {
+            bench.run("PEXPIRE h 5");
+            bench.advance(5);
+            bench.expire();
+        }
+        let reply = bench.run(line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+        assert_eq!(timers(&bench), 0, "{line}");
+    }
+}
+
+#[test]
+fn an_advance_goes_in_order_over_keys_and_fields() {
+    let mut bench = Bench::sharded(4);
+    for n in 0..200u64 {
+        let at = AT + 1 + n * 7919 % 1000;
+        bench.run(&format!("SET k{n} v PXAT {at}"));
+        bench.run(&format!("HSET h{} f{n} v", n % 20));
+        bench.run(&format!(
+            "HPEXPIREAT h{} {} FIELDS 1 f{n}",
+            n % 20,
+            at + n % 3
+        ));
+    }
+    bench.events();
+    bench.last_values();
+    bench.jump(AT + 2000);
+    let told = bench.last_values();
+    assert_eq!(told.len(), 400);
+    let deadlines: Vec<u64> = told
+        .iter()
+        .map(|t| t.rsplit(' ').next().unwrap().parse().unwrap())
+        .collect();
+    assert!(deadlines.is_sorted());
+    assert_eq!(timers(&bench), 0);
+    assert_eq!(bench.run("DBSIZE"), ":0");
+}
+
+#[test]
+fn a_large_hash_stays_large() {
+    let mut bench = Bench::new();
+    for n in 0..2000 {
+        bench.run(&format!("HSET h f{n} {n}"));
+        bench.run(&format!("HPEXPIRE h {} FIELDS 1 f{n}", 1000 + n));
+    }
+    assert_eq!(bench.run("OBJECT ENCODING h"), "$9 hashtable");
+    bench.advance(1999);
+    bench.expire();
+    assert_eq!(bench.run("HLEN h"), ":1000");
+    assert_eq!(timers(&bench), 1000);
+    assert_eq!(bench.run("HRANDFIELD h 3").split(' ').next(), Some("*3"));
+    bench.advance(999);
+    bench.store.set_active_expire(false);
+    assert_eq!(bench.run("HRANDFIELD h 3"), "*1 $5 f1999");
+    assert_eq!(bench.run("HRANDFIELD h"), "$5 f1999");
+}
