@@ -1,0 +1,274 @@
+//! The compact form, which Redis calls a listpack: name and score by turns, in order.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use punctual_rdb::listpack::Element;
+use punctual_resp::decimal;
+
+use super::range::{LexRange, ScoreRange};
+use super::score;
+use crate::value::packed::Packed;
+
+/// Pairs in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pairs(Packed);
+
+/// A pair and where its name starts, its score starts, and it ends.
+#[derive(Clone, Copy)]
+struct Pair<'a> {
+    name: Element<'a>,
+    score: f64,
+    start: usize,
+    middle: usize,
+    end: usize,
+}
+
+/// Calls `look` with the text of a name.
+#[inline]
+pub(super) fn with_text<R>(name: Element<'_>, look: impl FnOnce(&[u8]) -> R) -> R {
+    match name {
+        Element::Bytes(text) => look(text),
+        Element::Int(int) => look(itoa::Buffer::new().format(int).as_bytes()),
+    }
+}
+
+/// The score that an entry holds; `None` if it holds something else.
+pub(super) fn score_of(element: Element<'_>) -> Option<f64> {
+    match element {
+        Element::Int(int) => Some(int as f64),
+        Element::Bytes(text) => score::parse(text),
+    }
+}
+
+/// Calls `write` with the entry that holds a score.
+fn with_score<R>(score: f64, write: impl FnOnce(Element<'_>) -> R) -> R {
+    match score::as_int(score) {
+        Some(int) => write(Element::Int(int)),
+        None => {
+            let mut text = Vec::with_capacity(25);
+            decimal::write_f64(&mut text, score);
+            write(Element::Bytes(&text))
+        }
+    }
+}
+
+fn order(a: (f64, &[u8]), b: (f64, &[u8])) -> Ordering {
+    a.0.partial_cmp(&b.0)
+        .unwrap_or(Ordering::Equal)
+        .then_with(|| a.1.cmp(b.1))
+}
+
+impl Pairs {
+    /// Entries whose names differ and stand in order; `None` if they are anything else. O(n^2) in pairs, which are few.
+    pub(super) fn checked(packed: Packed) -> Option<Self> {
+        let pairs = Self(packed);
+        if pairs.0.len() % 2 == 1 {
+            return None;
+        }
+        let mut last: Option<(Vec<u8>, f64)> = None;
+        let mut names = std::collections::HashSet::new();
+        let mut at = 0;
+        for _ in 0..pairs.len() {
+            let (name, middle) = pairs.0.next(at)?;
+            let (value, end) = pairs.0.next(middle)?;
+            let value = score_of(value)?;
+            let mut text = Vec::new();
+            name.write_text(&mut text);
+            if last.is_some_and(|(name, score)| order((score, &name), (value, &text)).is_ge())
+                || !names.insert(text.clone())
+            {
+                return None;
+            }
+            last = Some((text, value));
+            at = end;
+        }
+        Some(pairs)
+    }
+
+    pub(super) fn packed(&self) -> &Packed {
+        &self.0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len() / 2
+    }
+
+    fn next(&self, start: usize) -> Option<Pair<'_>> {
+        let (name, middle) = self.0.next(start)?;
+        let (score, end) = self.0.next(middle)?;
+        Some(Pair {
+            name,
+            score: score_of(score).unwrap_or_default(),
+            start,
+            middle,
+            end,
+        })
+    }
+
+    fn prev(&self, end: usize) -> Option<Pair<'_>> {
+        let (score, middle) = self.0.prev(end)?;
+        let (name, start) = self.0.prev(middle)?;
+        Some(Pair {
+            name,
+            score: score_of(score).unwrap_or_default(),
+            start,
+            middle,
+            end,
+        })
+    }
+
+    /// All pairs in order.
+    fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
+        std::iter::successors(self.next(0), |pair| self.next(pair.end))
+    }
+
+    /// The pair of a name.
+    fn find(&self, name: &[u8]) -> Option<Pair<'_>> {
+        self.next(self.0.find(name, 1)?.start)
+    }
+
+    pub(super) fn score(&self, name: &[u8]) -> Option<f64> {
+        Some(self.find(name)?.score)
+    }
+
+    /// Sets a score to what `decide` makes of the old one, unless that is `None`.
+    pub(super) fn update(
+        &mut self,
+        name: &[u8],
+        decide: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> Option<f64> {
+        let Some(pair) = self.find(name) else {
+            let score = decide(None)?;
+            self.insert(name, score);
+            return Some(score);
+        };
+        let score = decide(Some(pair.score))?;
+        let (start, middle, end) = (pair.start, pair.middle, pair.end);
+        let fits = |other: Option<Pair<'_>>, way: Ordering| {
+            other.is_none_or(|other| {
+                with_text(other.name, |text| {
+                    order((other.score, text), (score, name)) == way
+                })
+            })
+        };
+        if fits(self.prev(start), Ordering::Less) && fits(self.next(end), Ordering::Greater) {
+            with_score(score, |element| self.0.replace(middle..end, element));
+        } else {
+            self.0.remove(start..end, 2);
+            self.insert(name, score);
+        }
+        Some(score)
+    }
+
+    /// Adds a name that is not there.
+    fn insert(&mut self, name: &[u8], score: f64) {
+        let behind = |pair: &Pair<'_>| {
+            with_text(pair.name, |text| {
+                order((pair.score, text), (score, name)).is_gt()
+            })
+        };
+        let at = self.pairs().find(behind).map(|pair| pair.start);
+        let at = at.unwrap_or(self.0.entries().len());
+        let middle = self.0.insert(at, Element::of(name));
+        with_score(score, |element| self.0.insert(middle, element));
+    }
+
+    pub(super) fn remove(&mut self, name: &[u8]) -> Option<f64> {
+        let pair = self.find(name)?;
+        let (score, whole) = (pair.score, pair.start..pair.end);
+        self.0.remove(whole, 2);
+        Some(score)
+    }
+
+    pub(super) fn rank(&self, name: &[u8]) -> Option<(usize, f64)> {
+        let wanted = self.find(name)?;
+        let rank = self.pairs().take_while(|pair| pair.start < wanted.start);
+        Some((rank.count(), wanted.score))
+    }
+
+    pub(super) fn ranks_by_score(&self, range: &ScoreRange) -> Range<usize> {
+        let too_small = |pair: &Pair<'_>| !range.is_after_min(pair.score);
+        let start = self.pairs().take_while(too_small).count();
+        let small_enough = |pair: &Pair<'_>| range.is_before_max(pair.score);
+        let end = self.pairs().take_while(small_enough).count();
+        start..end.max(start)
+    }
+
+    /// As if names alone gave the order. Where scores differ Redis promises nothing; this is what it does.
+    pub(super) fn ranks_by_lex(&self, range: &LexRange<'_>, backwards: bool) -> Range<usize> {
+        let len = self.len();
+        let after_min = |pair: &Pair<'_>| with_text(pair.name, |name| range.is_after_min(name));
+        let before_max = |pair: &Pair<'_>| with_text(pair.name, |name| range.is_before_max(name));
+        let last = self.prev(self.0.entries().len());
+        if !last.is_some_and(|pair| after_min(&pair))
+            || !self.next(0).is_some_and(|pair| before_max(&pair))
+        {
+            return 0..0;
+        }
+        if backwards {
+            let from_end = std::iter::successors(last, |pair| self.prev(pair.start));
+            let mut rest = from_end.skip_while(|pair| !before_max(pair)).peekable();
+            let skipped = rest.clone().count();
+            let count = rest.by_ref().take_while(after_min).count();
+            skipped - count..skipped
+        } else {
+            let start = self.pairs().take_while(|pair| !after_min(pair)).count();
+            let count = self.pairs().skip(start).take_while(before_max).count();
+            start..(start + count).min(len)
+        }
+    }
+
+    pub(super) fn remove_ranks(&mut self, ranks: Range<usize>) {
+        let whole = |rank: usize| self.0.position(rank * 2).map(|range| range.start);
+        let end = whole(ranks.end).unwrap_or(self.0.entries().len());
+        if let Some(start) = whole(ranks.start)
+            && start < end
+        {
+            self.0.remove(start..end, ranks.len() * 2);
+        }
+    }
+
+    pub(super) fn nth(&self, rank: usize) -> Option<(Element<'_>, f64)> {
+        let pair = self.next(self.0.position(rank * 2)?.start)?;
+        Some((pair.name, pair.score))
+    }
+
+    /// The pairs of a range of ranks that are there.
+    pub(super) fn walk(&self, ranks: Range<usize>, backwards: bool) -> PairsWalk<'_> {
+        let place = |rank: usize| self.0.position(rank * 2).map(|range| range.start);
+        let at = place(if backwards { ranks.end } else { ranks.start });
+        PairsWalk {
+            pairs: self,
+            at: at.unwrap_or(self.0.entries().len()),
+            left: ranks.len(),
+            backwards,
+        }
+    }
+}
+
+/// Pairs of successive ranks.
+pub(super) struct PairsWalk<'a> {
+    pairs: &'a Pairs,
+    at: usize,
+    left: usize,
+    backwards: bool,
+}
+
+impl<'a> Iterator for PairsWalk<'a> {
+    type Item = (Element<'a>, f64);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let pair = if self.backwards {
+            let pair = self.pairs.prev(self.at)?;
+            self.at = pair.start;
+            pair
+        } else {
+            let pair = self.pairs.next(self.at)?;
+            self.at = pair.end;
+            pair
+        };
+        Some((pair.name, pair.score))
+    }
+}

@@ -1,0 +1,253 @@
+//! The large form, which Redis calls a skiplist: entries by name, and their order.
+
+use std::ops::Range;
+
+use super::range::{LexRange, ScoreRange};
+use super::tree::{Slot, Tree, Walk};
+use crate::index::Hash;
+use crate::value::keyed::{Element, Keyed, hash_of};
+use crate::value::text::Text;
+
+/// A name and its score.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) score: f64,
+    hash: u32,
+    name: Text,
+}
+
+const _: () = assert!(size_of::<Option<Entry>>() == 40);
+
+impl Element for Entry {
+    #[inline]
+    fn name(&self) -> &[u8] {
+        self.name.as_bytes()
+    }
+
+    #[inline]
+    fn hash(&self) -> u32 {
+        self.hash
+    }
+}
+
+/// Invariant: the ids in `order` are those in `entries`, each with its entry's score.
+#[derive(Clone, Default)]
+pub(super) struct Table {
+    entries: Keyed<Entry>,
+    order: Tree,
+}
+
+/// A number that compares as the score does; -0 and 0 are one.
+#[inline]
+fn ordinal(score: f64) -> u64 {
+    debug_assert!(!score.is_nan());
+    let bits = (score + 0.0).to_bits();
+    if bits >> 63 == 1 {
+        !bits
+    } else {
+        bits | 1 << 63
+    }
+}
+
+/// A split at an ordinal and a name: before the entry of that name, or behind it if `through`. Names are looked at only
+/// where ordinals are equal.
+#[inline]
+fn at_name<'a>(
+    entries: &'a Keyed<Entry>,
+    ordinal: u64,
+    name: &'a [u8],
+    through: bool,
+) -> impl Fn(&[Slot]) -> usize + 'a {
+    move |slots| {
+        let start = slots.partition_point(|slot| slot.ordinal() < ordinal);
+        let rest = &slots[start..];
+        if rest.first().is_none_or(|slot| slot.ordinal() != ordinal) {
+            return start;
+        }
+        let equal = rest.partition_point(|slot| slot.ordinal() == ordinal);
+        start
+            + rest[..equal].partition_point(|slot| {
+                let other = entries.get(slot.id).name();
+                other < name || (through && other == name)
+            })
+    }
+}
+
+/// A split before the entries of a score, or behind them if `through`.
+#[inline]
+fn at_score(score: f64, through: bool) -> impl Fn(&[Slot]) -> usize {
+    let ordinal = ordinal(score);
+    move |slots| {
+        if through {
+            slots.partition_point(|slot| slot.ordinal() <= ordinal)
+        } else {
+            slots.partition_point(|slot| slot.ordinal() < ordinal)
+        }
+    }
+}
+
+impl Table {
+    /// Of names that differ. `None` if two are equal. O(n log n), O(n) if they are in order.
+    pub(super) fn from_pairs(mut pairs: Vec<(Text, f64)>) -> Option<Self> {
+        pairs.sort_by(|(a, x), (b, y)| {
+            let names = || a.as_bytes().cmp(b.as_bytes());
+            ordinal(*x).cmp(&ordinal(*y)).then_with(names)
+        });
+        let mut entries = Keyed::default();
+        let mut slots = Vec::with_capacity(pairs.len());
+        for (name, score) in pairs {
+            let hash = hash_of(name.as_bytes());
+            if entries.find(hash, name.as_bytes()).is_some() {
+                return None;
+            }
+            let entry = Entry {
+                score,
+                hash: hash.place,
+                name,
+            };
+            slots.push(Slot::new(ordinal(score), entries.insert(hash, entry)));
+        }
+        Some(Self {
+            entries,
+            order: Tree::from_sorted(&slots),
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn entries(&self) -> &Keyed<Entry> {
+        &self.entries
+    }
+
+    fn find(&self, name: &[u8]) -> (Hash, Option<u32>) {
+        let hash = hash_of(name);
+        (hash, self.entries.find(hash, name))
+    }
+
+    pub(super) fn score(&self, name: &[u8]) -> Option<f64> {
+        let id = self.find(name).1?;
+        Some(self.entries.get(id).score)
+    }
+
+    /// Sets a score to what `decide` makes of the old one, unless that is `None`.
+    pub(super) fn update(
+        &mut self,
+        name: &[u8],
+        decide: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> Option<f64> {
+        let (hash, found) = self.find(name);
+        let old = found.map(|id| self.entries.get(id).score);
+        let score = decide(old)?;
+        let (before, after) = (old.map(ordinal), ordinal(score));
+        let id = match found {
+            Some(id) => {
+                self.entries.get_mut(id).score = score;
+                id
+            }
+            None => self.entries.insert(
+                hash,
+                Entry {
+                    score,
+                    hash: hash.place,
+                    name: Text::new(name),
+                },
+            ),
+        };
+        if let Some(before) = before
+            && (before == after
+                || self
+                    .order
+                    .change(at_name(&self.entries, before, name, true), after))
+        {
+            return Some(score);
+        }
+        let split = at_name(&self.entries, after, name, false);
+        self.order.insert(Slot::new(after, id), split);
+        Some(score)
+    }
+
+    pub(super) fn remove(&mut self, name: &[u8]) -> Option<f64> {
+        let id = self.find(name).1?;
+        let score = self.entries.get(id).score;
+        let slot = self
+            .order
+            .remove(at_name(&self.entries, ordinal(score), name, true));
+        debug_assert_eq!(slot.id, id);
+        self.entries.remove(id);
+        Some(score)
+    }
+
+    pub(super) fn rank(&self, name: &[u8]) -> Option<(usize, f64)> {
+        let id = self.find(name).1?;
+        let score = self.entries.get(id).score;
+        let split = at_name(&self.entries, ordinal(score), name, false);
+        Some((self.order.rank(split), score))
+    }
+
+    pub(super) fn ranks_by_score(&self, range: &ScoreRange) -> Range<usize> {
+        let start = self
+            .order
+            .rank(at_score(range.min.score, range.min.exclusive));
+        let end = self
+            .order
+            .rank(at_score(range.max.score, !range.max.exclusive));
+        start..end.max(start)
+    }
+
+    pub(super) fn ranks_by_lex(&self, range: &LexRange<'_>) -> Range<usize> {
+        let name = |slot: &Slot| self.entries.get(slot.id).name();
+        let too_small = |slot: &Slot| !range.is_after_min(name(slot));
+        let small_enough = |slot: &Slot| range.is_before_max(name(slot));
+        let start = self.order.rank(|slots| slots.partition_point(too_small));
+        let end = self.order.rank(|slots| slots.partition_point(small_enough));
+        start..end.max(start)
+    }
+
+    pub(super) fn remove_ranks(&mut self, ranks: Range<usize>) {
+        if ranks == (0..self.len()) {
+            *self = Self::default();
+            return;
+        }
+        for _ in ranks.clone() {
+            let slot = self.order.remove_at(ranks.start);
+            self.entries.remove(slot.id);
+        }
+    }
+
+    pub(super) fn nth(&self, rank: usize) -> Option<&Entry> {
+        Some(self.entries.get(self.order.get(rank)?.id))
+    }
+
+    pub(super) fn walk(&self, ranks: Range<usize>, backwards: bool) -> TableWalk<'_> {
+        TableWalk {
+            entries: &self.entries,
+            slots: self.order.walk(ranks, backwards),
+        }
+    }
+
+    /// Bytes besides `size_of::<Table>()`. O(n).
+    pub(super) fn heap_bytes(&self) -> usize {
+        let names = self
+            .entries
+            .iter()
+            .map(|(_, entry)| entry.name.heap_bytes());
+        self.entries.memory() + self.order.memory() + names.sum::<usize>()
+    }
+}
+
+/// Entries of successive ranks.
+pub(super) struct TableWalk<'a> {
+    entries: &'a Keyed<Entry>,
+    slots: Walk<'a>,
+}
+
+impl<'a> Iterator for TableWalk<'a> {
+    type Item = &'a Entry;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a Entry> {
+        Some(self.entries.get(self.slots.next()?.id))
+    }
+}
