@@ -23,6 +23,7 @@ use crate::value::text::Text;
 use packed::{Pairs, PairsWalk};
 pub use range::{LexBound, LexRange, ScoreBound, ScoreRange};
 pub use score::parse as parse_score;
+#[allow(unused_imports)] // until the commands are there
 pub(crate) use score::parse_bound as parse_score_bound;
 pub(crate) use table::Entry;
 use table::{Table, TableWalk};
