@@ -38,6 +38,7 @@ mod whole;
 
 pub use edit::{append, encode, encode_int, insert, replace, write};
 pub use entry::{Element, encoded_len, entry_len_at, find, next, prev};
+pub(crate) use whole::wrap_elements;
 pub use whole::{
     Entries, HEADER_LEN, Listpack, validate, validate_entries, wrap, wrap_into, wrapped_len,
 };

@@ -37,6 +37,15 @@ impl<'a> Element<'a> {
         }
     }
 
+    /// The same with text that is a number told as one. (Only unusual writers leave such text.)
+    #[inline]
+    pub fn canonical(self) -> Self {
+        match self {
+            Element::Bytes(text) => Element::of(text),
+            int => int,
+        }
+    }
+
     /// The bytes of the entry that holds this, backlen included.
     #[inline]
     pub fn entry_len(self) -> usize {

@@ -1,5 +1,8 @@
 //! The listpack around the entries: header, count, end mark; and checking those from outside.
 
+use std::collections::HashSet;
+
+use super::edit::append;
 use super::entry::{Element, backlen_before, body_at, next, prev};
 use crate::corrupt::{Corrupt, Flaw};
 
@@ -38,6 +41,21 @@ impl<'a> Listpack<'a> {
     /// The entries alone.
     pub fn entries(&self) -> &'a [u8] {
         self.entries
+    }
+
+    /// Whether two entries at multiples of `stride` are equal: 2 looks at the fields among fields and values.
+    /// **O(n)**, with memory for as many elements.
+    pub fn has_duplicates(&self, stride: usize) -> bool {
+        let mut heads = self.iter().step_by(stride).map(Element::canonical);
+        if self.count / stride <= 8 {
+            let mut few = [Element::Int(0); 9];
+            return heads.enumerate().any(|(seen, head)| {
+                few[seen] = head;
+                few[..seen].contains(&head)
+            });
+        }
+        let mut seen = HashSet::with_capacity(self.count / stride);
+        !heads.all(|head| seen.insert(head))
     }
 
     /// What the entries hold, from either end.
@@ -184,4 +202,25 @@ pub fn wrap_into(out: &mut Vec<u8>, entries: &[u8], count: usize) {
     out.extend_from_slice(&count_field.to_le_bytes());
     out.extend_from_slice(entries);
     out.push(END);
+}
+
+/// Appends the listpack of `count` elements, or tells that it would pass 4 GiB, the format's limit.
+pub(crate) fn wrap_elements<'e>(
+    out: &mut Vec<u8>,
+    count: usize,
+    elements: impl Iterator<Item = Element<'e>>,
+) -> Result<(), Corrupt> {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER_LEN]);
+    for element in elements {
+        append(out, element);
+    }
+    out.push(END);
+    let Ok(len_field) = u32::try_from(out.len() - start) else {
+        return Err(Corrupt::new(0, Flaw::Length));
+    };
+    let count_field = u16::try_from(count).unwrap_or(COUNT_UNKNOWN);
+    out[start..start + 4].copy_from_slice(&len_field.to_le_bytes());
+    out[start + 4..start + HEADER_LEN].copy_from_slice(&count_field.to_le_bytes());
+    Ok(())
 }

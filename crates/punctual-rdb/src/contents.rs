@@ -1,0 +1,474 @@
+//! A key's value: single compact encodings as slices, everything else item by item.
+//!
+//! Old encodings become the current ones on the way: zipmaps and ziplists arrive as listpacks.
+
+use punctual_resp::decimal;
+
+use crate::corrupt::Corrupt;
+use crate::error::{Failure, Reason};
+use crate::input::{Fallible, Input, Span};
+use crate::intset::Intset;
+use crate::kind::{FIELD_EXPIRY_MAX, Kind, container};
+use crate::listpack::{Element, Listpack};
+use crate::source::Source;
+use crate::ziplist::Ziplist;
+use crate::zipmap::Zipmap;
+
+/// What of a value is still unread.
+#[derive(Clone, Copy)]
+pub(crate) enum Rest {
+    /// Everything.
+    Whole(Kind),
+    /// So many items.
+    Items(Item, u64),
+}
+
+/// The form of the items of a value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Item {
+    /// A list's element, a set's member.
+    Single,
+    /// A ziplist of a list.
+    Ziplist,
+    /// Container, then a listpack or a single element.
+    Node,
+    Pair,
+    Scored,
+    ScoredText,
+    /// Time, field, value; times count from this one, less one, with 0 for none.
+    Expiring {
+        base: Option<u64>,
+    },
+}
+
+impl Rest {
+    pub(crate) const NOTHING: Rest = Rest::Items(Item::Single, 0);
+
+    fn count(self) -> u64 {
+        match self {
+            Rest::Whole(_) => 1,
+            Rest::Items(_, count) => count,
+        }
+    }
+
+    /// Takes one of the items left.
+    #[inline]
+    fn take(&mut self) -> Option<Item> {
+        match self {
+            Rest::Items(item, count) if *count > 0 => {
+                *count -= 1;
+                Some(*item)
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads past what is left.
+    pub(crate) fn skip<S: Source>(&mut self, input: &mut Input<S>) -> Fallible<(), S> {
+        if let Rest::Whole(kind) = *self {
+            *self = Rest::NOTHING;
+            match Layout::of(kind) {
+                Layout::Items(item) => *self = open(input, kind, item)?,
+                Layout::Blob => {
+                    if kind == Kind::HashExpiryListpack {
+                        input.skip(8)?;
+                    }
+                    input.skip_string()?;
+                }
+                Layout::Opaque => return Err(opaque(input, kind)),
+            }
+        }
+        while let Some(item) = self.take() {
+            input.start_item();
+            match item {
+                Item::Single | Item::Ziplist => input.skip_string()?,
+                Item::Node => {
+                    input.number()?;
+                    input.skip_string()?;
+                }
+                Item::Pair => {
+                    input.skip_string()?;
+                    input.skip_string()?;
+                }
+                Item::Scored => {
+                    input.skip_string()?;
+                    input.skip(8)?;
+                }
+                Item::ScoredText => {
+                    input.skip_string()?;
+                    input.score_text()?;
+                }
+                Item::Expiring { .. } => {
+                    input.number()?;
+                    input.skip_string()?;
+                    input.skip_string()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Layout {
+    Items(Item),
+    Blob,
+    Opaque,
+}
+
+impl Layout {
+    fn of(kind: Kind) -> Self {
+        Layout::Items(match kind {
+            Kind::List | Kind::Set => Item::Single,
+            Kind::ListZiplists => Item::Ziplist,
+            Kind::ListListpacks => Item::Node,
+            Kind::Hash => Item::Pair,
+            Kind::Zset => Item::Scored,
+            Kind::ZsetText => Item::ScoredText,
+            Kind::HashExpiry | Kind::HashExpiryPreGa => Item::Expiring { base: None },
+            Kind::Stream | Kind::Stream2 | Kind::Stream3 | Kind::Module | Kind::ModulePreGa => {
+                return Layout::Opaque;
+            }
+            _ => return Layout::Blob,
+        })
+    }
+}
+
+fn opaque<S: Source>(input: &Input<S>, kind: Kind) -> Failure<S::Error> {
+    input.error(input.offset(), Reason::Type(kind.byte()))
+}
+
+/// Reads what stands before the items of a value.
+fn open<S: Source>(input: &mut Input<S>, kind: Kind, item: Item) -> Fallible<Rest, S> {
+    let (item, least) = match item {
+        Item::Expiring { .. } if kind == Kind::HashExpiry => {
+            let start = input.offset();
+            let base = u64::try_from(input.millis()?)
+                .ok()
+                .filter(|&base| base <= FIELD_EXPIRY_MAX + 1)
+                .ok_or_else(|| input.error(start, Reason::Expiry))?;
+            (Item::Expiring { base: Some(base) }, 3)
+        }
+        Item::Expiring { .. } => (item, 3),
+        Item::Single | Item::Ziplist => (item, 1),
+        Item::Node | Item::Pair | Item::ScoredText => (item, 2),
+        Item::Scored => (item, 9),
+    };
+    let count = input.count(least)?;
+    Ok(Rest::Items(item, count))
+}
+
+/// A value that waits to be read, or not: what is left of it when the next record is asked for is skipped.
+pub struct Value<'r, S> {
+    pub(crate) input: &'r mut Input<S>,
+    pub(crate) rest: &'r mut Rest,
+    pub(crate) kind: Kind,
+}
+
+/// A value's contents. Compact encodings were checked; those with items read on as items are asked for.
+///
+/// Whatever has no entries or items at all is nothing that Redis writes; it passes over such keys.
+pub enum Contents<'r, S> {
+    /// A string.
+    String(Element<'r>),
+    /// A list in pieces.
+    List(Nodes<'r, S>),
+    /// A set's members.
+    Set(Members<'r, S>),
+    /// A set of integers.
+    SetIntset(Intset<'r>),
+    /// A set's members.
+    SetListpack(Listpack<'r>),
+    /// A hash's fields with their values.
+    Hash(Pairs<'r, S>),
+    /// Fields and values in turn.
+    HashListpack(Listpack<'r>),
+    /// A hash's fields with their values and times.
+    HashExpiry(ExpiringPairs<'r, S>),
+    /// Field, value, time (Unix milliseconds, 0 for none) in turn.
+    HashExpiryListpack(Listpack<'r>),
+    /// A sorted set's members with their scores, from the highest if Redis wrote it.
+    Zset(Scored<'r, S>),
+    /// Members and scores in turn, ascending.
+    ZsetListpack(Listpack<'r>),
+}
+
+impl<'r, S: Source> Value<'r, S> {
+    /// The type as which it is stored.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Reads the value, or where it has items what is before them.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`]; the reader is of no more use then.
+    pub fn read(self) -> Fallible<Contents<'r, S>, S> {
+        let Value { input, rest, kind } = self;
+        *rest = Rest::NOTHING;
+        input.start_item();
+        let item = match Layout::of(kind) {
+            Layout::Items(item) => item,
+            Layout::Blob if kind == Kind::ListZiplist => {
+                *rest = Rest::Items(Item::Ziplist, 1);
+                return Ok(Contents::List(Nodes { input, rest }));
+            }
+            Layout::Blob => return blob(input, kind),
+            Layout::Opaque => return Err(opaque(input, kind)),
+        };
+        *rest = open(input, kind, item)?;
+        Ok(match kind {
+            Kind::Set => Contents::Set(Members { input, rest }),
+            Kind::Hash => Contents::Hash(Pairs { input, rest }),
+            Kind::Zset | Kind::ZsetText => Contents::Zset(Scored { input, rest }),
+            Kind::HashExpiry | Kind::HashExpiryPreGa => {
+                Contents::HashExpiry(ExpiringPairs { input, rest })
+            }
+            _ => Contents::List(Nodes { input, rest }),
+        })
+    }
+}
+
+/// Reads a value that is one string.
+fn blob<S: Source>(input: &mut Input<S>, kind: Kind) -> Fallible<Contents<'_, S>, S> {
+    if kind == Kind::HashExpiryListpack {
+        // The first of the times, which are in the listpack as well.
+        input.millis()?;
+    }
+    let start = input.offset();
+    let mut span = input.string()?;
+    let converted = match kind {
+        Kind::HashZipmap => input.convert(span, |blob, out| Zipmap::new(blob)?.write_listpack(out)),
+        Kind::HashZiplist | Kind::ZsetZiplist => input.convert(span, ziplist_to_listpack),
+        _ => Ok(span),
+    };
+    span = converted.map_err(|corrupt| input.error(start, Reason::Compact(corrupt)))?;
+    let input = &*input;
+    let wrong = |reason| input.error(start, reason);
+    let listpack = |stride: usize| {
+        let listpack =
+            Listpack::new(input.blob(span)).map_err(|corrupt| wrong(Reason::Compact(corrupt)))?;
+        if !listpack.count().is_multiple_of(stride) {
+            return Err(wrong(Reason::Pairing));
+        }
+        // Zipmaps come from the oldest of files, which have no checksum.
+        if (input.deep || kind == Kind::HashZipmap) && listpack.has_duplicates(stride) {
+            return Err(wrong(Reason::Duplicate));
+        }
+        Ok(listpack)
+    };
+    Ok(match kind {
+        Kind::String => Contents::String(input.element(span)),
+        Kind::SetIntset => Contents::SetIntset(
+            Intset::new(input.blob(span)).map_err(|corrupt| wrong(Reason::Compact(corrupt)))?,
+        ),
+        Kind::SetListpack => Contents::SetListpack(listpack(1)?),
+        Kind::ZsetListpack | Kind::ZsetZiplist => {
+            let listpack = listpack(2)?;
+            if input.deep && !listpack.iter().skip(1).step_by(2).all(is_score) {
+                return Err(wrong(Reason::Score));
+            }
+            Contents::ZsetListpack(listpack)
+        }
+        Kind::HashExpiryListpack | Kind::HashExpiryListpackPreGa => {
+            let listpack = listpack(3)?;
+            if !listpack.iter().skip(2).step_by(3).all(is_field_time) {
+                return Err(wrong(Reason::Expiry));
+            }
+            Contents::HashExpiryListpack(listpack)
+        }
+        _ => Contents::HashListpack(listpack(2)?),
+    })
+}
+
+fn ziplist_to_listpack(blob: &[u8], out: &mut Vec<u8>) -> Result<(), Corrupt> {
+    Ziplist::new(blob)?.write_listpack(out)
+}
+
+fn is_score(element: Element<'_>) -> bool {
+    match element {
+        Element::Int(_) => true,
+        Element::Bytes(text) => decimal::parse_f64(text).is_some(),
+    }
+}
+
+fn is_field_time(element: Element<'_>) -> bool {
+    element
+        .as_int()
+        .and_then(|time| u64::try_from(time).ok())
+        .is_some_and(|time| time <= FIELD_EXPIRY_MAX)
+}
+
+macro_rules! items {
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
+        pub struct $name<'r, S> {
+            input: &'r mut Input<S>,
+            rest: &'r mut Rest,
+        }
+
+        impl<S: Source> $name<'_, S> {
+            /// How many are still to come, as the input tells. Where the input's length is known it could
+            /// hold as many; else this may be any number: reserve with care.
+            pub fn remaining(&self) -> u64 {
+                self.rest.count()
+            }
+
+            /// Starts the next item.
+            #[inline]
+            fn take(&mut self) -> Option<Item> {
+                let item = self.rest.take()?;
+                self.input.start_item();
+                Some(item)
+            }
+        }
+    )*};
+}
+
+items! {
+    /// The pieces of a list, from its head.
+    Nodes
+    /// The members of a set.
+    Members
+    /// The fields of a hash with their values.
+    Pairs
+    /// The fields of a hash with their values and times.
+    ExpiringPairs
+    /// The members of a sorted set with their scores.
+    Scored
+}
+
+/// A piece of a list.
+#[derive(Clone, Copy, Debug)]
+pub enum Node<'n> {
+    /// Several elements, or none.
+    Packed(Listpack<'n>),
+    /// One element.
+    Plain(Element<'n>),
+}
+
+/// A field, its value, and when it expires (Unix milliseconds).
+pub type ExpiringPair<'n> = (Element<'n>, Element<'n>, Option<i64>);
+
+impl<S: Source> Nodes<'_, S> {
+    /// The next piece; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`]; the reader is of no more use then.
+    #[expect(clippy::should_implement_trait, reason = "items borrow from the input")]
+    pub fn next(&mut self) -> Fallible<Option<Node<'_>>, S> {
+        let Some(item) = self.take() else {
+            return Ok(None);
+        };
+        let start = self.input.offset();
+        let packed = match item {
+            Item::Node => match self.input.number()? {
+                container::PLAIN => false,
+                container::PACKED => true,
+                _ => return Err(self.input.error(start, Reason::Node)),
+            },
+            Item::Ziplist => true,
+            _ => false,
+        };
+        let start = self.input.offset();
+        let mut span = self.input.string()?;
+        if !packed {
+            return Ok(Some(Node::Plain(self.input.element(span))));
+        }
+        if matches!(item, Item::Ziplist) {
+            span = self
+                .input
+                .convert(span, ziplist_to_listpack)
+                .map_err(|corrupt| self.input.error(start, Reason::Compact(corrupt)))?;
+        }
+        let input = &*self.input;
+        match Listpack::new(input.blob(span)) {
+            Ok(listpack) => Ok(Some(Node::Packed(listpack))),
+            Err(corrupt) => Err(input.error(start, Reason::Compact(corrupt))),
+        }
+    }
+}
+
+impl<S: Source> Members<'_, S> {
+    /// The next member; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`]; the reader is of no more use then.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "items borrow from the input")]
+    pub fn next(&mut self) -> Fallible<Option<Element<'_>>, S> {
+        if self.take().is_none() {
+            return Ok(None);
+        }
+        let span = self.input.string()?;
+        Ok(Some(self.input.element(span)))
+    }
+}
+
+impl<S: Source> Pairs<'_, S> {
+    /// The next field and its value; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`]; the reader is of no more use then.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "items borrow from the input")]
+    pub fn next(&mut self) -> Fallible<Option<(Element<'_>, Element<'_>)>, S> {
+        if self.take().is_none() {
+            return Ok(None);
+        }
+        let field = self.input.string()?;
+        let value = self.input.string()?;
+        Ok(Some((self.input.element(field), self.input.element(value))))
+    }
+}
+
+impl<S: Source> ExpiringPairs<'_, S> {
+    /// The next field, its value and its time; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`]; the reader is of no more use then.
+    #[expect(clippy::should_implement_trait, reason = "items borrow from the input")]
+    pub fn next(&mut self) -> Fallible<Option<ExpiringPair<'_>>, S> {
+        let Some(item) = self.take() else {
+            return Ok(None);
+        };
+        let start = self.input.offset();
+        let expiry = match (self.input.number()?, item) {
+            (0, _) => None,
+            (time, Item::Expiring { base: Some(base) }) => Some(base.saturating_add(time - 1)),
+            (time, _) => Some(time),
+        };
+        if expiry.is_some_and(|time| time > FIELD_EXPIRY_MAX) {
+            return Err(self.input.error(start, Reason::Expiry));
+        }
+        let expiry = expiry.map(|time| time as i64);
+        let (field, value): (Span, Span) = (self.input.string()?, self.input.string()?);
+        let input = &*self.input;
+        Ok(Some((input.element(field), input.element(value), expiry)))
+    }
+}
+
+impl<S: Source> Scored<'_, S> {
+    /// The next member and its score, which is no NaN; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`]; the reader is of no more use then.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "items borrow from the input")]
+    pub fn next(&mut self) -> Fallible<Option<(Element<'_>, f64)>, S> {
+        let Some(item) = self.take() else {
+            return Ok(None);
+        };
+        let member = self.input.string()?;
+        let score = match item {
+            Item::ScoredText => self.input.score_text()?,
+            _ => self.input.score()?,
+        };
+        Ok(Some((self.input.element(member), score)))
+    }
+}

@@ -1,0 +1,361 @@
+//! Lengths, strings and numbers out of a source, with the offset and the checksum.
+//!
+//! Strings are borrowed from the source's buffer, or from `unpacked` where they were compressed. While an item
+//! of several strings is read they are [`Span`]s, which stay good when the buffer moves; [`Input::element`]
+//! turns them into slices at the end, when nothing more is read.
+
+use punctual_resp::decimal;
+
+use crate::corrupt::Corrupt;
+use crate::crc64::Sum;
+use crate::error::{Error, Failure, Reason};
+use crate::kind::string;
+use crate::listpack::Element;
+use crate::lzf;
+use crate::source::Source;
+
+/// What was unpacked may stay allocated up to this size.
+const UNPACKED_KEPT_MAX: usize = 1 << 20;
+
+pub(crate) type Fallible<T, S> = Result<T, Failure<<S as Source>::Error>>;
+
+/// A string that was read.
+#[derive(Clone, Copy)]
+pub(crate) enum Span {
+    Int(i64),
+    /// In the buffer, from where the item starts.
+    Buffered {
+        from: usize,
+        len: usize,
+    },
+    /// In `unpacked`.
+    Unpacked {
+        from: usize,
+        len: usize,
+    },
+}
+
+/// A length, or the mark of a string that is encoded otherwise.
+enum Length {
+    Plain(u64),
+    Encoded(u8),
+}
+
+pub(crate) struct Input<S> {
+    source: S,
+    /// The offset of the first byte at hand.
+    base: u64,
+    /// Within the bytes at hand, where the item starts that is read...
+    item: usize,
+    /// ... and the next byte.
+    at: usize,
+    /// Of the bytes that were let go; `None` if not wanted.
+    sum: Option<Sum>,
+    unpacked: Vec<u8>,
+    /// Check also what takes time: duplicates, scores as text.
+    pub(crate) deep: bool,
+}
+
+impl<S: Source> Input<S> {
+    pub(crate) fn new(source: S) -> Self {
+        Input {
+            source,
+            base: 0,
+            item: 0,
+            at: 0,
+            sum: None,
+            unpacked: Vec::new(),
+            deep: false,
+        }
+    }
+
+    pub(crate) fn sum_from_here(&mut self) {
+        self.sum = Some(Sum::new());
+    }
+
+    /// The sum of all bytes read so far.
+    pub(crate) fn take_sum(&mut self) -> Option<u64> {
+        self.item = self.at;
+        self.let_go();
+        self.sum.take().map(|sum| sum.value())
+    }
+
+    #[inline]
+    pub(crate) fn offset(&self) -> u64 {
+        self.base + self.at as u64
+    }
+
+    /// The most that may be left.
+    pub(crate) fn remaining(&self) -> Option<u64> {
+        self.source
+            .remaining()
+            .map(|all| all.saturating_sub(self.at as u64))
+    }
+
+    #[cold]
+    pub(crate) fn error(&self, offset: u64, reason: Reason) -> Failure<S::Error> {
+        Failure::Format(Error { offset, reason })
+    }
+
+    /// What was read before is of no more interest.
+    #[inline]
+    pub(crate) fn start_item(&mut self) {
+        self.item = self.at;
+        if !self.unpacked.is_empty() {
+            self.forget_unpacked();
+        }
+    }
+
+    #[cold]
+    fn forget_unpacked(&mut self) {
+        if self.unpacked.capacity() > UNPACKED_KEPT_MAX {
+            self.unpacked = Vec::new();
+        }
+        self.unpacked.clear();
+    }
+
+    /// Lets go of the bytes before the item.
+    fn let_go(&mut self) {
+        if let Some(sum) = &mut self.sum {
+            sum.feed(&self.source.buffered()[..self.item]);
+        }
+        self.source.consume(self.item);
+        self.base += self.item as u64;
+        self.at -= self.item;
+        self.item = 0;
+    }
+
+    #[inline]
+    fn need(&mut self, count: usize) -> Fallible<(), S> {
+        if self.source.buffered().len() - self.at >= count {
+            return Ok(());
+        }
+        self.fill(count)
+    }
+
+    #[cold]
+    fn fill(&mut self, count: usize) -> Fallible<(), S> {
+        if self.remaining().is_some_and(|all| all < count as u64) {
+            return Err(self.error(self.offset(), Reason::Truncated));
+        }
+        self.let_go();
+        let Some(want) = self.at.checked_add(count) else {
+            return Err(self.error(self.offset(), Reason::Truncated));
+        };
+        self.source.fill(want).map_err(Failure::Source)?;
+        if self.source.buffered().len() < want {
+            let end = self.base + self.source.buffered().len() as u64;
+            return Err(self.error(end, Reason::Truncated));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn bytes<const N: usize>(&mut self) -> Fallible<[u8; N], S> {
+        self.need(N)?;
+        match self.source.buffered()[self.at..].first_chunk() {
+            Some(bytes) => {
+                self.at += N;
+                Ok(*bytes)
+            }
+            None => Err(self.error(self.offset(), Reason::Truncated)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn byte(&mut self) -> Fallible<u8, S> {
+        self.bytes().map(|[byte]| byte)
+    }
+
+    #[inline]
+    fn length(&mut self) -> Fallible<Length, S> {
+        let start = self.offset();
+        let first = self.byte()?;
+        Ok(Length::Plain(match first >> 6 {
+            0 => u64::from(first),
+            1 => u64::from(first & 0x3F) << 8 | u64::from(self.byte()?),
+            2 => match first {
+                0x80 => u64::from(u32::from_be_bytes(self.bytes()?)),
+                0x81 => u64::from_be_bytes(self.bytes()?),
+                _ => return Err(self.error(start, Reason::Length)),
+            },
+            _ => return Ok(Length::Encoded(first & 0x3F)),
+        }))
+    }
+
+    /// A length or any other number.
+    #[inline]
+    pub(crate) fn number(&mut self) -> Fallible<u64, S> {
+        let start = self.offset();
+        match self.length()? {
+            Length::Plain(number) => Ok(number),
+            Length::Encoded(_) => Err(self.error(start, Reason::Length)),
+        }
+    }
+
+    /// The number of items that follow, each of at least `least` bytes.
+    pub(crate) fn count(&mut self, least: u64) -> Fallible<u64, S> {
+        let start = self.offset();
+        let count = self.number()?;
+        if self.remaining().is_some_and(|all| all / least < count) {
+            return Err(self.error(start, Reason::Truncated));
+        }
+        Ok(count)
+    }
+
+    /// A string.
+    #[inline]
+    pub(crate) fn string(&mut self) -> Fallible<Span, S> {
+        let start = self.offset();
+        match self.length()? {
+            Length::Plain(len) => {
+                let len = self.size(start, len)?;
+                self.need(len)?;
+                let from = self.at - self.item;
+                self.at += len;
+                Ok(Span::Buffered { from, len })
+            }
+            Length::Encoded(encoding) => self.encoded_string(start, encoding),
+        }
+    }
+
+    fn size(&self, start: u64, len: u64) -> Fallible<usize, S> {
+        usize::try_from(len).map_err(|_| self.error(start, Reason::Truncated))
+    }
+
+    fn encoded_string(&mut self, start: u64, encoding: u8) -> Fallible<Span, S> {
+        Ok(Span::Int(match encoding {
+            string::INT8 => i64::from(i8::from_le_bytes(self.bytes()?)),
+            string::INT16 => i64::from(i16::from_le_bytes(self.bytes()?)),
+            string::INT32 => i64::from(i32::from_le_bytes(self.bytes()?)),
+            string::LZF => {
+                let packed = self.number()?;
+                let packed = self.size(start, packed)?;
+                let len = self.number()?;
+                let len = self.size(start, len)?;
+                self.need(packed)?;
+                let from = self.unpacked.len();
+                let bytes = &self.source.buffered()[self.at..self.at + packed];
+                if let Err(corrupt) = lzf::unpack(bytes, len, &mut self.unpacked) {
+                    return Err(self.error(start, Reason::Compact(corrupt)));
+                }
+                self.at += packed;
+                return Ok(Span::Unpacked { from, len });
+            }
+            _ => return Err(self.error(start, Reason::StringEncoding(encoding))),
+        }))
+    }
+
+    /// What a string of the current item is.
+    #[inline]
+    pub(crate) fn element(&self, span: Span) -> Element<'_> {
+        match span {
+            Span::Int(value) => Element::Int(value),
+            Span::Buffered { from, len } => {
+                let start = self.item + from;
+                Element::Bytes(&self.source.buffered()[start..start + len])
+            }
+            Span::Unpacked { from, len } => Element::Bytes(&self.unpacked[from..from + len]),
+        }
+    }
+
+    /// The bytes of a string that holds a compact encoding. (No integer is one: those are too short.)
+    pub(crate) fn blob(&self, span: Span) -> &[u8] {
+        match self.element(span) {
+            Element::Bytes(bytes) => bytes,
+            Element::Int(_) => &[],
+        }
+    }
+
+    /// Appends to what was unpacked the listpack that `convert` makes of the blob.
+    pub(crate) fn convert(
+        &mut self,
+        span: Span,
+        convert: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Corrupt>,
+    ) -> Result<Span, Corrupt> {
+        // Apart for the moment, since the blob may be in it.
+        let mut unpacked = std::mem::take(&mut self.unpacked);
+        let from = unpacked.len();
+        let converted = match span {
+            Span::Unpacked { from, len } => {
+                let blob = unpacked[from..from + len].to_vec();
+                convert(&blob, &mut unpacked)
+            }
+            _ => convert(self.blob(span), &mut unpacked),
+        };
+        let len = unpacked.len() - from;
+        self.unpacked = unpacked;
+        converted.map(|()| Span::Unpacked { from, len })
+    }
+
+    /// A time in milliseconds.
+    pub(crate) fn millis(&mut self) -> Fallible<i64, S> {
+        self.bytes().map(i64::from_le_bytes)
+    }
+
+    /// A binary score.
+    #[inline]
+    pub(crate) fn score(&mut self) -> Fallible<f64, S> {
+        let start = self.offset();
+        let score = f64::from_le_bytes(self.bytes()?);
+        if score.is_nan() {
+            return Err(self.error(start, Reason::Score));
+        }
+        Ok(score)
+    }
+
+    /// A score as text.
+    pub(crate) fn score_text(&mut self) -> Fallible<f64, S> {
+        let start = self.offset();
+        match self.byte()? {
+            255 => Ok(f64::NEG_INFINITY),
+            254 => Ok(f64::INFINITY),
+            253 => Err(self.error(start, Reason::Score)),
+            len => {
+                let len = usize::from(len);
+                self.need(len)?;
+                let text = &self.source.buffered()[self.at..self.at + len];
+                let score = decimal::parse_f64(text);
+                self.at += len;
+                score.ok_or_else(|| self.error(start, Reason::Score))
+            }
+        }
+    }
+
+    /// Passes over `count` bytes, however many; they are not held all at once.
+    pub(crate) fn skip(&mut self, mut count: u64) -> Fallible<(), S> {
+        loop {
+            let at_hand = (self.source.buffered().len() - self.at) as u64;
+            if count <= at_hand {
+                self.at += count as usize;
+                return Ok(());
+            }
+            if self.remaining().is_some_and(|all| all < count) {
+                return Err(self.error(self.offset(), Reason::Truncated));
+            }
+            count -= at_hand;
+            self.at = self.source.buffered().len();
+            self.start_item();
+            self.need(1)?;
+        }
+    }
+
+    pub(crate) fn skip_string(&mut self) -> Fallible<(), S> {
+        let start = self.offset();
+        let len = match self.length()? {
+            Length::Plain(len) => len,
+            Length::Encoded(string::INT8) => 1,
+            Length::Encoded(string::INT16) => 2,
+            Length::Encoded(string::INT32) => 4,
+            Length::Encoded(string::LZF) => {
+                let packed = self.number()?;
+                self.number()?;
+                packed
+            }
+            Length::Encoded(encoding) => {
+                return Err(self.error(start, Reason::StringEncoding(encoding)));
+            }
+        };
+        self.skip(len)
+    }
+}

@@ -1,0 +1,254 @@
+//! LZF, the compression of strings in snapshots (Marc Lehmann's LibLZF format).
+//!
+//! A control byte below 32 is followed by that many literal bytes and one more. Any other one tells with its
+//! upper three bits how much to copy from what was expanded before, 2 bytes more than they say, and in the
+//! value 7 a further byte is added; its lower five bits and the next byte are how far back, less one.
+
+use crate::corrupt::{Corrupt, Flaw};
+
+const LITERALS_MAX: usize = 32;
+const COPY_MIN: usize = 3;
+const COPY_MAX: usize = 264;
+const BACK_MAX: usize = 1 << 13;
+/// No three bytes expand to more than this many times three, and no input to more than so many times itself.
+pub(crate) const EXPANSION_MAX: u64 = COPY_MAX as u64 / 3;
+
+/// Appends to `out` the `len` bytes that `packed` expands to.
+///
+/// # Errors
+///
+/// [`Corrupt`] with the offset into `packed`; `out` then has some of the bytes. `len` is not believed: it is
+/// refused before anything is reserved if `packed` is too short to expand to so much.
+pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), Corrupt> {
+    if len as u64 > (packed.len() as u64).saturating_mul(EXPANSION_MAX) {
+        return Err(Corrupt::new(0, Flaw::Compression));
+    }
+    out.reserve(len);
+    let base = out.len();
+    let mut at = 0;
+    let damaged = |at| Corrupt::new(at, Flaw::Compression);
+    while let Some(&control) = packed.get(at) {
+        let start = at;
+        at += 1;
+        let written = out.len() - base;
+        if control < 32 {
+            let end = at + usize::from(control) + 1;
+            let literals = packed.get(at..end).ok_or(damaged(start))?;
+            if written + literals.len() > len {
+                return Err(damaged(start));
+            }
+            out.extend_from_slice(literals);
+            at = end;
+            continue;
+        }
+        let mut count = usize::from(control >> 5) + 2;
+        if count == 9 {
+            count += usize::from(*packed.get(at).ok_or(damaged(start))?);
+            at += 1;
+        }
+        let low = usize::from(*packed.get(at).ok_or(damaged(start))?);
+        at += 1;
+        let back = (usize::from(control & 0x1F) << 8 | low) + 1;
+        if back > written || written + count > len {
+            return Err(damaged(start));
+        }
+        // What is copied may reach into the copy: each round has more of the repeated piece to take from.
+        let from = out.len() - back;
+        while count > 0 {
+            let piece = count.min(out.len() - from);
+            out.extend_from_within(from..from + piece);
+            count -= piece;
+        }
+    }
+    if out.len() - base != len {
+        return Err(damaged(packed.len()));
+    }
+    Ok(())
+}
+
+const TABLE_BITS: u32 = 14;
+
+/// Compresses strings one after the other with one table.
+pub struct Packer {
+    /// By hash of three bytes, where they were last seen, counted through all inputs: what lies below `base`
+    /// is of an earlier input. So nothing is cleared between inputs.
+    table: Box<[u32]>,
+    base: u32,
+}
+
+impl Packer {
+    /// A packer with its table of 64 KiB.
+    pub fn new() -> Self {
+        Packer {
+            table: vec![0; 1 << TABLE_BITS].into_boxed_slice(),
+            base: 1,
+        }
+    }
+
+    /// Appends `text` compressed and tells whether that took at most `len_max` bytes; if not, `out` is as it
+    /// was. **O(n)**.
+    pub fn pack(&mut self, text: &[u8], len_max: usize, out: &mut Vec<u8>) -> bool {
+        let Ok(len) = u32::try_from(text.len()) else {
+            return false;
+        };
+        if self.base.checked_add(len).is_none() {
+            self.table.fill(0);
+            self.base = 1;
+            if len == u32::MAX {
+                return false;
+            }
+        }
+        let start = out.len();
+        let fits = self.pack_within(text, start + len_max, out);
+        self.base += len;
+        if !fits {
+            out.truncate(start);
+        }
+        fits
+    }
+
+    fn pack_within(&mut self, text: &[u8], end_max: usize, out: &mut Vec<u8>) -> bool {
+        let (mut at, mut literals) = (0, 0);
+        while let Some(&three) = text[at..].first_chunk::<COPY_MIN>() {
+            let Some(from) = self
+                .seen(three, at)
+                .filter(|&from| at - from <= BACK_MAX && text[from..from + COPY_MIN] == three)
+            else {
+                // The longer nothing repeats, the wider the steps: what does not compress is soon over.
+                at += 1 + ((at - literals) >> 7);
+                continue;
+            };
+            let most = COPY_MAX.min(text.len() - at);
+            let same = (COPY_MIN..most)
+                .find(|&n| text[from + n] != text[at + n])
+                .unwrap_or(most);
+            write_literals(&text[literals..at], out);
+            write_copy(at - from, same, out);
+            if out.len() > end_max {
+                return false;
+            }
+            // The end of a copy is where the next one is likely to start.
+            let next = at + same;
+            for seen in (next - 2).max(at + 1)..next {
+                if let Some(&three) = text[seen..].first_chunk::<COPY_MIN>() {
+                    self.seen(three, seen);
+                }
+            }
+            (at, literals) = (next, next);
+        }
+        write_literals(&text[literals..], out);
+        out.len() <= end_max
+    }
+
+    /// Where in this input `three` was last seen; from now on that is `at`.
+    #[inline]
+    fn seen(&mut self, [a, b, c]: [u8; COPY_MIN], at: usize) -> Option<usize> {
+        let bits = u32::from_le_bytes([a, b, c, 0]);
+        let slot = (bits.wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS)) as usize;
+        let last = std::mem::replace(&mut self.table[slot], self.base + at as u32);
+        last.checked_sub(self.base).map(|at| at as usize)
+    }
+}
+
+impl Default for Packer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn write_literals(literals: &[u8], out: &mut Vec<u8>) {
+    for run in literals.chunks(LITERALS_MAX) {
+        out.push(run.len() as u8 - 1);
+        out.extend_from_slice(run);
+    }
+}
+
+fn write_copy(back: usize, count: usize, out: &mut Vec<u8>) {
+    let (back, count) = (back - 1, count - 2);
+    let high = (back >> 8) as u8;
+    if count < 7 {
+        out.push((count as u8) << 5 | high);
+    } else {
+        out.extend_from_slice(&[7 << 5 | high, (count - 7) as u8]);
+    }
+    out.push(back as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn unpacked(packed: &[u8], len: usize) -> Result<Vec<u8>, Corrupt> {
+        let mut out = b"before".to_vec();
+        unpack(packed, len, &mut out).map(|()| out.split_off(6))
+    }
+
+    #[test]
+    fn the_format_by_hand() {
+        assert_eq!(unpacked(&[2, b'a', b'b', b'c'], 3).unwrap(), b"abc");
+        // Seven of the last three, overlapping themselves.
+        let packed = [2, b'a', b'b', b'c', 5 << 5, 2];
+        assert_eq!(unpacked(&packed, 10).unwrap(), b"abcabcabca");
+        assert_eq!(
+            unpacked(&[0, b'x', 7 << 5, 255, 0], 265).unwrap(),
+            [b'x'; 265]
+        );
+        let refused = |packed: &[u8], len| unpacked(packed, len).unwrap_err().offset;
+        assert_eq!(refused(&packed, 11), 6);
+        assert_eq!(refused(&packed, 9), 4);
+        assert_eq!(refused(&[1, b'a'], 2), 0);
+        // Further back than there is anything; the bytes before are none of its own.
+        assert_eq!(refused(&[0, b'a', 1 << 5, 1], 4), 2);
+        assert_eq!(refused(&[0, b'a'], usize::MAX), 0);
+    }
+
+    #[test]
+    fn what_does_not_shrink_leaves_nothing_behind() {
+        let mut out = vec![1];
+        assert!(!Packer::new().pack(b"abcdefghijklmnopqrstuvwxyz", 22, &mut out));
+        assert_eq!(out, [1]);
+        assert!(Packer::new().pack(&[0; 1000], 20, &mut out));
+    }
+
+    #[test]
+    fn positions_that_no_longer_fit_start_anew() {
+        let mut packer = Packer::new();
+        packer.base = u32::MAX - 500;
+        for _ in 0..3 {
+            let text = b"again and again and again and again".repeat(10);
+            let mut out = Vec::new();
+            assert!(packer.pack(&text, 60, &mut out));
+            assert_eq!(unpacked(&out, text.len()).unwrap(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_packed_unpacks(
+            texts in prop::collection::vec(
+                prop_oneof![
+                    prop::collection::vec(any::<u8>(), 0..300),
+                    prop::collection::vec(0u8..3, 0..3000),
+                    ("[a-c]{1,9}", 1usize..2000).prop_map(|(piece, n)| piece.repeat(n).into_bytes()),
+                ],
+                1..5,
+            ),
+        ) {
+            let mut packer = Packer::new();
+            for text in texts {
+                let mut out = Vec::new();
+                prop_assert!(packer.pack(&text, usize::MAX / 2, &mut out));
+                prop_assert_eq!(unpacked(&out, text.len()).unwrap(), text);
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(packed in prop::collection::vec(any::<u8>(), 0..80), len in 0usize..4000) {
+            if let Ok(out) = unpacked(&packed, len) {
+                prop_assert_eq!(out.len(), len);
+            }
+        }
+    }
+}

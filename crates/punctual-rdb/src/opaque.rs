@@ -1,0 +1,168 @@
+//! Records that are passed over: streams, modules' values, functions. Their form is known, their use is not.
+
+use std::fmt;
+
+use crate::error::Reason;
+use crate::input::{Fallible, Input};
+use crate::kind::Kind;
+use crate::source::Source;
+
+/// What kind of record was passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Opaque {
+    /// A key with a stream.
+    Stream,
+    /// A key with a module's value.
+    Module(ModuleName),
+    /// What a module keeps outside of keys.
+    ModuleAux(ModuleName),
+    /// A library of functions.
+    Function,
+}
+
+impl fmt::Display for Opaque {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Opaque::Stream => f.write_str("stream"),
+            Opaque::Module(name) => write!(f, "value of module type {name}"),
+            Opaque::ModuleAux(name) => write!(f, "data of module type {name}"),
+            Opaque::Function => f.write_str("function library"),
+        }
+    }
+}
+
+/// The name that a module gave its type: nine letters, digits, `-` or `_`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ModuleName([u8; 9]);
+
+impl ModuleName {
+    /// Sixty-four bits hold nine letters of six, and ten bits of version.
+    fn of_id(id: u64) -> Self {
+        const LETTERS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        ModuleName(std::array::from_fn(|index| {
+            LETTERS[(id >> (58 - 6 * index)) as usize & 63]
+        }))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        // (All letters are ASCII.)
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for ModuleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for ModuleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+/// The marks between the parts of a module's value.
+mod mark {
+    pub(super) const END: u64 = 0;
+    pub(super) const SIGNED: u64 = 1;
+    pub(super) const UNSIGNED: u64 = 2;
+    pub(super) const FLOAT: u64 = 3;
+    pub(super) const DOUBLE: u64 = 4;
+    pub(super) const STRING: u64 = 5;
+}
+
+pub(crate) fn skip_module<S: Source>(input: &mut Input<S>) -> Fallible<Opaque, S> {
+    let id = input.number()?;
+    skip_module_parts(input)?;
+    Ok(Opaque::Module(ModuleName::of_id(id)))
+}
+
+pub(crate) fn skip_module_aux<S: Source>(input: &mut Input<S>) -> Fallible<Opaque, S> {
+    let id = input.number()?;
+    skip_module_parts(input)?;
+    Ok(Opaque::ModuleAux(ModuleName::of_id(id)))
+}
+
+fn skip_module_parts<S: Source>(input: &mut Input<S>) -> Fallible<(), S> {
+    loop {
+        input.start_item();
+        let start = input.offset();
+        match input.number()? {
+            mark::END => return Ok(()),
+            mark::SIGNED | mark::UNSIGNED => {
+                input.number()?;
+            }
+            mark::FLOAT => input.skip(4)?,
+            mark::DOUBLE => input.skip(8)?,
+            mark::STRING => input.skip_string()?,
+            _ => return Err(input.error(start, Reason::Length)),
+        }
+    }
+}
+
+/// Passes over a library, whose name is in the first line of its code.
+pub(crate) fn skip_function<S: Source>(
+    input: &mut Input<S>,
+    name: &mut Vec<u8>,
+) -> Fallible<Opaque, S> {
+    input.start_item();
+    let code = input.string()?;
+    let code = input.blob(code);
+    let line = code.split(|&byte| byte == b'\n').next().unwrap_or(code);
+    let found = line
+        .split(u8::is_ascii_whitespace)
+        .find_map(|word| word.strip_prefix(b"name="));
+    name.extend_from_slice(found.unwrap_or_default());
+    Ok(Opaque::Function)
+}
+
+/// Passes over what follows a library's name in release candidates of 7.0.
+pub(crate) fn skip_function_pre_ga<S: Source>(input: &mut Input<S>) -> Fallible<Opaque, S> {
+    input.skip_string()?; // engine
+    if input.number()? != 0 {
+        input.skip_string()?; // description
+    }
+    input.skip_string()?; // code
+    Ok(Opaque::Function)
+}
+
+const ENTRY_ID_LEN: u64 = 16;
+const TIME_LEN: u64 = 8;
+
+pub(crate) fn skip_stream<S: Source>(input: &mut Input<S>, kind: Kind) -> Fallible<Opaque, S> {
+    // Of the versions 2 and 3 there is more.
+    let (second, third) = (kind != Kind::Stream, kind == Kind::Stream3);
+    for _ in 0..input.count(2)? {
+        input.start_item();
+        input.skip_string()?; // the first entry's id
+        input.skip_string()?; // entries
+    }
+    // Entries, last id; then first id, last deleted id, entries ever.
+    for _ in 0..if second { 8 } else { 3 } {
+        input.number()?;
+    }
+    for _ in 0..input.count(5)? {
+        input.skip_string()?; // group
+        // Last id; then entries ever read.
+        for _ in 0..if second { 3 } else { 2 } {
+            input.number()?;
+        }
+        for _ in 0..input.count(ENTRY_ID_LEN + TIME_LEN + 1)? {
+            input.start_item();
+            input.skip(ENTRY_ID_LEN + TIME_LEN)?;
+            input.number()?; // deliveries
+        }
+        for _ in 0..input.count(1 + TIME_LEN + 1)? {
+            input.start_item();
+            input.skip_string()?; // consumer
+            input.skip(if third { 2 * TIME_LEN } else { TIME_LEN })?;
+            let pending = input.count(ENTRY_ID_LEN)?;
+            input.skip(pending.saturating_mul(ENTRY_ID_LEN))?;
+        }
+    }
+    Ok(Opaque::Stream)
+}

@@ -1,0 +1,318 @@
+//! A snapshot as a sequence of events.
+
+use crate::contents::{Rest, Value};
+use crate::error::Reason;
+use crate::input::{Fallible, Input};
+use crate::kind::{Kind, VERSION_MAX, opcode};
+use crate::opaque::{self, Opaque};
+use crate::record::Meta;
+use crate::source::Source;
+
+const SIGNATURE: &[u8; 5] = b"REDIS";
+/// The first version with a checksum at the end.
+const VERSION_CHECKSUM: u32 = 5;
+
+/// Reads a snapshot, event by event.
+///
+/// Memory: one string at a time, be it a compact encoding or an element of a large value.
+///
+/// ```
+/// use punctual_rdb::{Contents, Element, Event, Reader};
+///
+/// let snapshot = b"REDIS0003\xFE\0\0\x03key\x05value\xFF";
+/// let mut reader = Reader::new(&snapshot[..]);
+/// loop {
+///     match reader.next()? {
+///         Event::Key(record) => {
+///             assert_eq!(record.key, b"key");
+///             let Contents::String(text) = record.value.read()? else { panic!() };
+///             assert_eq!(text, Element::Bytes(b"value"));
+///         }
+///         Event::End { .. } => break,
+///         _ => {}
+///     }
+/// }
+/// # Ok::<(), punctual_rdb::Failure<std::convert::Infallible>>(())
+/// ```
+pub struct Reader<S> {
+    input: Input<S>,
+    version: Option<u32>,
+    rest: Rest,
+    /// Key of the record, name of what is skipped, name of the field.
+    name: Vec<u8>,
+    text: Vec<u8>,
+    verify: bool,
+    ended: Option<bool>,
+}
+
+/// What a snapshot holds next.
+#[non_exhaustive]
+pub enum Event<'r, S> {
+    /// Something about the snapshot: who wrote it, when.
+    Aux {
+        /// What it is.
+        name: &'r [u8],
+        /// As text.
+        text: &'r [u8],
+    },
+    /// The keys that follow are of this database.
+    SelectDb(u64),
+    /// The sizes of the database, as a hint that nobody vouches for.
+    ResizeDb {
+        /// Keys.
+        keys: u64,
+        /// Keys with an expiry.
+        expiring: u64,
+    },
+    /// A key.
+    Key(Record<'r, S>),
+    /// Something that was passed over.
+    Skipped(Skipped<'r>),
+    /// The end. To ask for more gives this again.
+    End {
+        /// Whether there was a checksum and it was compared.
+        verified: bool,
+    },
+}
+
+/// A key and its value.
+pub struct Record<'r, S> {
+    /// The key.
+    pub key: &'r [u8],
+    /// Expiry and use.
+    pub meta: Meta,
+    /// The offset of the record.
+    pub offset: u64,
+    /// The value; unread, it is skipped.
+    pub value: Value<'r, S>,
+}
+
+/// A record that was passed over.
+#[derive(Clone, Copy, Debug)]
+pub struct Skipped<'r> {
+    /// What it is.
+    pub what: Opaque,
+    /// The key, or the library's name; empty if there is none.
+    pub name: &'r [u8],
+    /// The byte that tells its type.
+    pub type_byte: u8,
+    /// The offset of the record.
+    pub offset: u64,
+}
+
+/// An event without what it borrows.
+enum Step {
+    Aux,
+    SelectDb(u64),
+    ResizeDb(u64, u64),
+    Key(Kind, Meta, u64),
+    Skipped(Opaque, u8, u64),
+    End(bool),
+}
+
+impl<S: Source> Reader<S> {
+    /// A reader from the start of a snapshot.
+    pub fn new(source: S) -> Self {
+        Reader {
+            input: Input::new(source),
+            version: None,
+            rest: Rest::NOTHING,
+            name: Vec::new(),
+            text: Vec::new(),
+            verify: true,
+            ended: None,
+        }
+    }
+
+    /// Whether to compute the checksum (yes, if nothing is said).
+    pub fn verify_checksum(mut self, verify: bool) -> Self {
+        self.verify = verify;
+        self
+    }
+
+    /// Whether to check compact encodings for duplicates and scores that are no numbers as well (no, if nothing
+    /// is said). Without, only their form is certain.
+    pub fn deep(mut self, deep: bool) -> Self {
+        self.input.deep = deep;
+        self
+    }
+
+    /// How many bytes were read.
+    pub fn offset(&self) -> u64 {
+        self.input.offset()
+    }
+
+    /// The version that the header tells, once it was read.
+    pub fn version(&self) -> Option<u32> {
+        self.version
+    }
+
+    /// The next event. What is left unread of a value is skipped before.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`](crate::Failure) where the snapshot ends early, does not hold together, has a record of an unknown type, or the
+    /// source fails. The reader is of no more use then.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "events borrow from the input"
+    )]
+    pub fn next(&mut self) -> Fallible<Event<'_, S>, S> {
+        let mut rest = std::mem::replace(&mut self.rest, Rest::NOTHING);
+        rest.skip(&mut self.input)?;
+        Ok(match self.step()? {
+            Step::Aux => Event::Aux {
+                name: &self.name,
+                text: &self.text,
+            },
+            Step::SelectDb(db) => Event::SelectDb(db),
+            Step::ResizeDb(keys, expiring) => Event::ResizeDb { keys, expiring },
+            Step::Key(kind, meta, offset) => {
+                self.rest = Rest::Whole(kind);
+                Event::Key(Record {
+                    key: &self.name,
+                    meta,
+                    offset,
+                    value: Value {
+                        input: &mut self.input,
+                        rest: &mut self.rest,
+                        kind,
+                    },
+                })
+            }
+            Step::Skipped(what, type_byte, offset) => Event::Skipped(Skipped {
+                what,
+                name: &self.name,
+                type_byte,
+                offset,
+            }),
+            Step::End(verified) => Event::End { verified },
+        })
+    }
+
+    fn step(&mut self) -> Fallible<Step, S> {
+        if let Some(verified) = self.ended {
+            return Ok(Step::End(verified));
+        }
+        if self.version.is_none() {
+            self.header()?;
+        }
+        let mut meta = Meta::default();
+        let mut start = self.input.offset();
+        loop {
+            self.input.start_item();
+            let here = self.input.offset();
+            let byte = self.input.byte()?;
+            if let Some(kind) = Kind::of_byte(byte) {
+                return self.key(kind, meta, start);
+            }
+            match byte {
+                opcode::EXPIRE_MS => meta.expire_ms = Some(self.input.millis()?),
+                opcode::EXPIRE_S => {
+                    let seconds = i32::from_le_bytes(self.input.bytes()?);
+                    meta.expire_ms = Some(i64::from(seconds) * 1000);
+                }
+                opcode::IDLE => meta.idle_s = Some(self.input.number()?),
+                opcode::FREQ => meta.freq = Some(self.input.byte()?),
+                opcode::AUX => {
+                    read_text(&mut self.input, &mut self.name)?;
+                    read_text(&mut self.input, &mut self.text)?;
+                    return Ok(Step::Aux);
+                }
+                opcode::SELECT_DB => return Ok(Step::SelectDb(self.input.number()?)),
+                opcode::RESIZE_DB => {
+                    let keys = self.input.number()?;
+                    return Ok(Step::ResizeDb(keys, self.input.number()?));
+                }
+                opcode::SLOT_INFO => {
+                    // Slot, keys, keys with an expiry: hints for clusters.
+                    for _ in 0..3 {
+                        self.input.number()?;
+                    }
+                    start = self.input.offset();
+                }
+                opcode::FUNCTION | opcode::FUNCTION_PRE_GA | opcode::MODULE_AUX => {
+                    self.name.clear();
+                    let what = match byte {
+                        opcode::MODULE_AUX => opaque::skip_module_aux(&mut self.input)?,
+                        opcode::FUNCTION => opaque::skip_function(&mut self.input, &mut self.name)?,
+                        _ => {
+                            read_text(&mut self.input, &mut self.name)?;
+                            opaque::skip_function_pre_ga(&mut self.input)?
+                        }
+                    };
+                    return Ok(Step::Skipped(what, byte, here));
+                }
+                opcode::END => return self.end(),
+                _ => return Err(self.input.error(here, Reason::Type(byte))),
+            }
+        }
+    }
+
+    fn header(&mut self) -> Fallible<(), S> {
+        if self.verify {
+            self.input.sum_from_here();
+        }
+        if self.input.bytes()? != *SIGNATURE {
+            return Err(self.input.error(0, Reason::Signature));
+        }
+        let digits: [u8; 4] = self.input.bytes()?;
+        let mut version = 0;
+        for digit in digits {
+            if !digit.is_ascii_digit() {
+                return Err(self.input.error(0, Reason::Signature));
+            }
+            version = version * 10 + u32::from(digit - b'0');
+        }
+        if !(1..=u32::from(VERSION_MAX)).contains(&version) {
+            return Err(self.input.error(5, Reason::Version(version)));
+        }
+        self.version = Some(version);
+        Ok(())
+    }
+
+    fn key(&mut self, kind: Kind, meta: Meta, start: u64) -> Fallible<Step, S> {
+        read_text(&mut self.input, &mut self.name)?;
+        let what = match kind {
+            Kind::Stream | Kind::Stream2 | Kind::Stream3 => {
+                opaque::skip_stream(&mut self.input, kind)?
+            }
+            Kind::Module => opaque::skip_module(&mut self.input)?,
+            Kind::ModulePreGa => {
+                let here = self.input.offset();
+                return Err(self.input.error(here, Reason::Module(kind.byte())));
+            }
+            _ => return Ok(Step::Key(kind, meta, start)),
+        };
+        Ok(Step::Skipped(what, kind.byte(), start))
+    }
+
+    fn end(&mut self) -> Fallible<Step, S> {
+        let mut verified = false;
+        if self.version >= Some(VERSION_CHECKSUM) {
+            let sum = self.input.take_sum();
+            let here = self.input.offset();
+            let stored = u64::from_le_bytes(self.input.bytes()?);
+            // Zero says that nobody computed it.
+            if let Some(computed) = sum.filter(|_| stored != 0) {
+                if computed != stored {
+                    let reason = Reason::Checksum { stored, computed };
+                    return Err(self.input.error(here, reason));
+                }
+                verified = true;
+            }
+        }
+        self.ended = Some(verified);
+        Ok(Step::End(verified))
+    }
+}
+
+/// Reads a string as text.
+#[inline]
+pub(crate) fn read_text<S: Source>(input: &mut Input<S>, text: &mut Vec<u8>) -> Fallible<(), S> {
+    input.start_item();
+    let span = input.string()?;
+    text.clear();
+    input.element(span).write_text(text);
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! Records as bytes: key and value, for a snapshot or (the value alone) for a DUMP payload.
+//!
+//! | value | [`Kind`] | then |
+//! |---|---|---|
+//! | string | `String` | [`string`](Encoder::string) or [`int`](Encoder::int) |
+//! | list | `ListListpacks` | [`len`](Encoder::len) of the nodes; each [`node_packed`](Encoder::node_packed) or [`node_plain`](Encoder::node_plain) |
+//! | set | `Set` | `len`; each member as `string` |
+//! | set | `SetIntset` | [`string`](Encoder::string) of an [intset](crate::intset::write) |
+//! | hash | `Hash` | `len`; each field and value as `string` |
+//! | hash | `HashListpack` | [`listpack`](Encoder::listpack) |
+//! | hash with times | `HashExpiry` | [`millis`](Encoder::millis) of the first time, `len`; each [`field_expiry`](Encoder::field_expiry), field and value |
+//! | sorted set | `Zset` | `len`; each member as `string` and its [`score`](Encoder::score), from the highest as Redis does |
+//! | sorted set | `ZsetListpack` | `listpack` |
+//!
+//! redis-server 7.0 reads all of these but `HashExpiry`.
+
+use punctual_resp::decimal;
+
+use crate::kind::{Kind, container, opcode, string};
+use crate::listpack::{self, Element};
+use crate::lzf::Packer;
+
+/// What a record tells of its key besides the value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// When the key expires, in Unix milliseconds.
+    pub expire_ms: Option<i64>,
+    /// For how many seconds it was not used, where the policy of eviction is by recent use.
+    pub idle_s: Option<u64>,
+    /// How often it is used (the logarithmic counter), where the policy is by frequency.
+    pub freq: Option<u8>,
+}
+
+/// Texts of at most this length may be numbers that are stored as such.
+const INT_TEXT_MAX: usize = 11;
+/// Longer strings than this are compressed ...
+const PLAIN_MAX: usize = 20;
+/// ... if that saves as many bytes.
+const SAVING_MIN: usize = 4;
+
+/// Writes records. All methods append to the `Vec` they are given.
+pub struct Encoder {
+    packer: Option<Packer>,
+    /// A listpack to be compressed, and a compressed string whose length comes before it.
+    whole: Vec<u8>,
+    packed: Vec<u8>,
+}
+
+impl Encoder {
+    /// An encoder that compresses strings or not. Worth keeping for many records: compression has a table.
+    pub fn new(compress: bool) -> Self {
+        Encoder {
+            packer: compress.then(Packer::new),
+            whole: Vec::new(),
+            packed: Vec::new(),
+        }
+    }
+
+    /// The start of a record, up to the value.
+    pub fn record(&mut self, out: &mut Vec<u8>, kind: Kind, key: &[u8], meta: Meta) {
+        if let Some(expire_ms) = meta.expire_ms {
+            out.push(opcode::EXPIRE_MS);
+            self.millis(out, expire_ms);
+        }
+        if let Some(idle_s) = meta.idle_s {
+            out.push(opcode::IDLE);
+            self.len(out, idle_s);
+        }
+        if let Some(freq) = meta.freq {
+            out.extend_from_slice(&[opcode::FREQ, freq]);
+        }
+        out.push(kind.byte());
+        self.string(out, key);
+    }
+
+    /// A number of items, or another number.
+    #[inline]
+    pub fn len(&self, out: &mut Vec<u8>, len: u64) {
+        write_len(out, len);
+    }
+
+    /// A string: as an integer of up to 32 bits if it is one's decimal text, else compressed if that saves
+    /// something and the encoder compresses, else as it is.
+    #[inline]
+    pub fn string(&mut self, out: &mut Vec<u8>, text: &[u8]) {
+        if text.len() <= INT_TEXT_MAX
+            && let Some(value) = decimal::parse_i64(text)
+            && write_int(out, value)
+        {
+            return;
+        }
+        if text.len() <= PLAIN_MAX || !self.compressed(out, text) {
+            write_len(out, text.len() as u64);
+            out.extend_from_slice(text);
+        }
+    }
+
+    #[inline]
+    fn compressed(&mut self, out: &mut Vec<u8>, text: &[u8]) -> bool {
+        let Some(packer) = &mut self.packer else {
+            return false;
+        };
+        self.packed.clear();
+        if !packer.pack(text, text.len() - SAVING_MIN, &mut self.packed) {
+            return false;
+        }
+        out.push(0xC0 | string::LZF);
+        write_len(out, self.packed.len() as u64);
+        write_len(out, text.len() as u64);
+        out.extend_from_slice(&self.packed);
+        true
+    }
+
+    /// The string that is the decimal text of `value`.
+    #[inline]
+    pub fn int(&self, out: &mut Vec<u8>, value: i64) {
+        if !write_int(out, value) {
+            let mut buffer = itoa::Buffer::new();
+            let text = buffer.format(value).as_bytes();
+            write_len(out, text.len() as u64);
+            out.extend_from_slice(text);
+        }
+    }
+
+    /// The string that `element` stands for.
+    #[inline]
+    pub fn element(&mut self, out: &mut Vec<u8>, element: Element<'_>) {
+        match element {
+            Element::Int(value) => self.int(out, value),
+            Element::Bytes(text) => self.string(out, text),
+        }
+    }
+
+    /// The string that is the listpack of `count` bare entries.
+    ///
+    /// # Panics
+    ///
+    /// As [`listpack::wrap`].
+    pub fn listpack(&mut self, out: &mut Vec<u8>, entries: &[u8], count: usize) {
+        let len = listpack::wrapped_len(entries.len());
+        if self.packer.is_some() && len > PLAIN_MAX {
+            let mut whole = std::mem::take(&mut self.whole);
+            whole.clear();
+            listpack::wrap_into(&mut whole, entries, count);
+            self.string(out, &whole);
+            self.whole = whole;
+        } else {
+            write_len(out, len as u64);
+            listpack::wrap_into(out, entries, count);
+        }
+    }
+
+    /// A list's node of `count` bare entries of a listpack.
+    ///
+    /// # Panics
+    ///
+    /// As [`listpack::wrap`].
+    pub fn node_packed(&mut self, out: &mut Vec<u8>, entries: &[u8], count: usize) {
+        write_len(out, container::PACKED);
+        self.listpack(out, entries, count);
+    }
+
+    /// A list's node that is one element.
+    pub fn node_plain(&mut self, out: &mut Vec<u8>, text: &[u8]) {
+        write_len(out, container::PLAIN);
+        self.string(out, text);
+    }
+
+    /// A score.
+    #[inline]
+    pub fn score(&self, out: &mut Vec<u8>, score: f64) {
+        out.extend_from_slice(&score.to_le_bytes());
+    }
+
+    /// A time in Unix milliseconds.
+    #[inline]
+    pub fn millis(&self, out: &mut Vec<u8>, millis: i64) {
+        out.extend_from_slice(&millis.to_le_bytes());
+    }
+
+    /// When a field expires, where `first` is the time that was written before all fields, the first of them.
+    #[inline]
+    pub fn field_expiry(&self, out: &mut Vec<u8>, first: i64, expire_ms: Option<i64>) {
+        debug_assert!(expire_ms.is_none_or(|time| time >= first));
+        write_len(out, expire_ms.map_or(0, |time| time.abs_diff(first) + 1));
+    }
+}
+
+pub(crate) fn write_len(out: &mut Vec<u8>, len: u64) {
+    if len < 1 << 6 {
+        out.push(len as u8);
+    } else if len < 1 << 14 {
+        out.extend_from_slice(&[0x40 | (len >> 8) as u8, len as u8]);
+    } else if let Ok(len) = u32::try_from(len) {
+        out.push(0x80);
+        out.extend_from_slice(&len.to_be_bytes());
+    } else {
+        out.push(0x81);
+        out.extend_from_slice(&len.to_be_bytes());
+    }
+}
+
+/// Writes `value` as an integer if it has at most 32 bits.
+#[inline]
+fn write_int(out: &mut Vec<u8>, value: i64) -> bool {
+    if let Ok(value) = i8::try_from(value) {
+        out.extend_from_slice(&[0xC0 | string::INT8, value as u8]);
+    } else if let Ok(value) = i16::try_from(value) {
+        let [a, b] = value.to_le_bytes();
+        out.extend_from_slice(&[0xC0 | string::INT16, a, b]);
+    } else if let Ok(value) = i32::try_from(value) {
+        let [a, b, c, d] = value.to_le_bytes();
+        out.extend_from_slice(&[0xC0 | string::INT32, a, b, c, d]);
+    } else {
+        return false;
+    }
+    true
+}
