@@ -25,6 +25,17 @@ impl<'s> LoopSink<'s> {
         }
     }
 
+    /// Something went at its deadline.
+    fn went(&self, now: Now, deadline_ms: u64) {
+        let late_us = now
+            .micros()
+            .saturating_sub(deadline_ms.saturating_mul(1000));
+        self.shared.stats[self.loop_number]
+            .lateness_us
+            .lock()
+            .saturating_record(late_us.max(1));
+    }
+
     fn channel(&mut self, prefix: &str, db: usize, rest: &[u8]) -> &[u8] {
         self.channel.clear();
         self.channel.extend_from_slice(prefix.as_bytes());
@@ -48,19 +59,17 @@ impl Sink for LoopSink<'_> {
     }
 
     fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
-        let late_us = now
-            .micros()
-            .saturating_sub(deadline_ms.saturating_mul(1000));
-        self.shared.stats[self.loop_number]
-            .lateness_us
-            .lock()
-            .saturating_record(late_us.max(1));
+        self.went(now, deadline_ms);
         if self.expired_values
             && let Some(value) = value
         {
             let shared = self.shared;
             shared.publish(self.channel("__keyvalue@", db, key), value);
         }
+    }
+
+    fn field_expired(&mut self, now: Now, _: usize, _: &[u8], _: &[u8], deadline_ms: u64) {
+        self.went(now, deadline_ms);
     }
 
     fn wake(&mut self, shard: usize, deadline_ms: u64) {

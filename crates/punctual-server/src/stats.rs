@@ -68,6 +68,8 @@ pub struct LoopStats {
     pub misses: Counter,
     /// Keys gone at their deadlines.
     pub expired: Counter,
+    /// Hash fields gone at their deadlines.
+    pub expired_fields: Counter,
     /// Changes to the keyspace.
     pub dirty: Counter,
     /// Nanoseconds spent on letting keys go by themselves.
@@ -88,7 +90,7 @@ pub struct LoopStats {
     pub protocol_errors: Counter,
     /// By the number of the command in the table.
     pub by_command: Box<[CommandStats]>,
-    /// Microseconds from a key's deadline to its end.
+    /// Microseconds from a key's or a field's deadline to its end.
     pub lateness_us: Mutex<Histogram<u64>>,
 }
 
@@ -103,6 +105,7 @@ impl Default for LoopStats {
             hits: Counter::default(),
             misses: Counter::default(),
             expired: Counter::default(),
+            expired_fields: Counter::default(),
             dirty: Counter::default(),
             expiry_nanos: Counter::default(),
             errors: Counter::default(),
@@ -132,6 +135,7 @@ impl LoopStats {
             &self.hits,
             &self.misses,
             &self.expired,
+            &self.expired_fields,
             &self.expiry_nanos,
             &self.errors,
             &self.reads,

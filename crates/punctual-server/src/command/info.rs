@@ -314,6 +314,10 @@ fn stats(page: &mut Page<'_, '_>) {
     page.line("sync_partial_ok", 0);
     page.line("sync_partial_err", 0);
     page.line(
+        "expired_subkeys",
+        page.sum(|s| &s.expired_fields) + page.turn.stats.expired_fields,
+    );
+    page.line(
         "expired_keys",
         page.sum(|s| &s.expired) + page.turn.stats.expired,
     );
@@ -464,7 +468,7 @@ fn timers(page: &mut Page<'_, '_>) {
     let (mut pending, mut entries) = (0, 0);
     for db in 0..page.shared.store.databases() {
         for (_, part) in page.turn.held_dbs(db) {
-            pending += part.with_deadline();
+            pending += part.with_deadline() + part.fields_with_deadline();
             entries += part.wheel_entries();
         }
     }
@@ -473,9 +477,13 @@ fn timers(page: &mut Page<'_, '_>) {
     page.line("timers_pending", pending);
     page.line("timers_entries", entries);
     page.line("timers_next_deadline_ms", next.map_or(-1, |at| at as i64));
+    let counted = page.turn.stats;
     page.line(
         "timers_fired",
-        page.sum(|s| &s.expired) + page.turn.stats.expired,
+        page.sum(|s| &s.expired)
+            + page.sum(|s| &s.expired_fields)
+            + counted.expired
+            + counted.expired_fields,
     );
     page.line(
         "timers_lateness_usec_mean",

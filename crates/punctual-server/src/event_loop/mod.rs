@@ -274,7 +274,7 @@ impl EventLoop {
         turn.release();
         self.count(&turn);
         // Some of what was written has freed something.
-        self.freed += turn.stats.expired + turn.stats.dirty / 8;
+        self.freed += turn.stats.expired + turn.stats.expired_fields + turn.stats.dirty / 8;
         let discarded = std::mem::take(&mut turn.discarded);
         self.freed += discarded.iter().map(|db| db.len() as u64).sum::<u64>();
         drop(turn);
@@ -310,6 +310,7 @@ impl EventLoop {
         stats.hits.add(counted.hits);
         stats.misses.add(counted.misses);
         stats.expired.add(counted.expired);
+        stats.expired_fields.add(counted.expired_fields);
         stats.dirty.add(counted.dirty);
     }
 
