@@ -1,4 +1,4 @@
-//! Receives `expired` events and takes their lateness, on a thread of its own.
+//! Receives `expired` or `hexpired` events and takes their lateness, on a thread of its own.
 //!
 //! The receiver must not be what is late: it does nothing but read into a large buffer, take the
 //! time once as the read returns, and step through the messages in place. How many messages a read
@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver as Inbox, Sender, channel};
+use std::sync::mpsc::{self, Receiver as Inbox, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,11 +21,36 @@ use crate::launch::Server;
 use crate::process;
 use crate::workload::write_digits;
 
-/// The channel of expired events of database 0.
-const CHANNEL: &str = "__keyevent@0__:expired";
+/// Which events are waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected {
+    /// The event's name.
+    pub(crate) event: &'static str,
+    /// How many names there are; they are numbered below.
+    pub(crate) names: u64,
+    /// How many events come of each name: 1 of a key, of a hash as many as its fields.
+    pub(crate) each: u8,
+    /// The first event of a name is due at the deadline in the name, each further one so much later.
+    pub(crate) step_ms: u64,
+}
 
-/// Everything of a message that stands before the key's length.
-const MESSAGE: &[u8] = b"*3\r\n$7\r\nmessage\r\n$22\r\n__keyevent@0__:expired\r\n";
+impl Expected {
+    /// The channel in database 0.
+    fn channel(&self) -> String {
+        format!("__keyevent@0__:{}", self.event)
+    }
+
+    /// Everything of a message that stands before the key's length.
+    fn message(&self) -> Vec<u8> {
+        let channel = self.channel();
+        format!("*3\r\n$7\r\nmessage\r\n${}\r\n{channel}\r\n", channel.len()).into_bytes()
+    }
+
+    /// All events.
+    pub(crate) fn all(&self) -> u64 {
+        self.names * u64::from(self.each)
+    }
+}
 
 /// Bytes read at once.
 const BUFFER: usize = 1 << 20;
@@ -61,9 +86,9 @@ fn parse_digits(field: &[u8]) -> Option<u64> {
 pub(crate) struct Received {
     /// Microseconds from deadline to reception.
     pub(crate) lateness: Histogram<u64>,
-    /// Different keys whose event came.
+    /// Different keys, or fields, whose event came.
     pub(crate) keys: u64,
-    /// Events for a key whose event had come already.
+    /// Events of a name all of whose events had come already.
     pub(crate) repeated: u64,
     /// Events that came before the deadline.
     pub(crate) early: u64,
@@ -76,8 +101,10 @@ pub(crate) struct Received {
     pub(crate) cpu: Duration,
     /// Unix microseconds of the last event.
     pub(crate) last_at: u64,
-    /// One bit for each key.
-    seen: Vec<u64>,
+    expected: Expected,
+    message: Vec<u8>,
+    /// By the name's number: how many of its events came.
+    seen: Vec<u8>,
 }
 
 /// A subscribed connection and its thread.
@@ -89,8 +116,8 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Subscribes; returns once the server has confirmed it. Keys are numbered below `keys`.
-    pub(crate) fn subscribe(server: &Server, keys: u64) -> Result<Self> {
+    /// Subscribes; returns once the server has confirmed it.
+    pub(crate) fn subscribe(server: &Server, expected: Expected) -> Result<Self> {
         let addr = server.addr;
         let broken = move |source| Error::Broken {
             doing: "subscribing at",
@@ -101,19 +128,20 @@ impl Receiver {
         stream
             .set_read_timeout(Some(Duration::from_millis(200)))
             .map_err(broken)?;
+        let channel = expected.channel();
         let command = format!(
-            "*2\r\n$9\r\nSUBSCRIBE\r\n${}\r\n{CHANNEL}\r\n",
-            CHANNEL.len()
+            "*2\r\n$9\r\nSUBSCRIBE\r\n${}\r\n{channel}\r\n",
+            channel.len()
         );
         stream.write_all(command.as_bytes()).map_err(broken)?;
         let stop = Arc::new(AtomicBool::new(false));
         let count = Arc::new(AtomicU64::new(0));
-        let (ready, confirmed): (Sender<()>, Inbox<()>) = channel();
+        let (ready, confirmed): (Sender<()>, Inbox<()>) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("expired-events".into())
             .spawn({
                 let (stop, count) = (Arc::clone(&stop), Arc::clone(&count));
-                move || receive(stream, addr, keys, &stop, &count, &ready)
+                move || receive(stream, addr, expected, &stop, &count, &ready)
             })
             .map_err(broken)?;
         let receiver = Self {
@@ -131,7 +159,7 @@ impl Receiver {
         }
     }
 
-    /// Different keys whose event has come so far.
+    /// Different keys, or fields, whose event has come so far.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -154,7 +182,7 @@ impl Drop for Receiver {
 }
 
 impl Received {
-    fn new(keys: u64) -> Self {
+    fn new(expected: Expected) -> Self {
         Self {
             lateness: Histogram::new_with_bounds(1, 86_400_000_000, 3)
                 .expect("the bounds are in order"),
@@ -166,7 +194,9 @@ impl Received {
             most_in_one_read: 0,
             cpu: Duration::ZERO,
             last_at: 0,
-            seen: vec![0; usize::try_from(keys.div_ceil(64)).unwrap_or(0)],
+            expected,
+            message: expected.message(),
+            seen: vec![0; usize::try_from(expected.names).unwrap_or(0)],
         }
     }
 
@@ -176,22 +206,21 @@ impl Received {
             self.foreign += 1;
             return;
         };
-        let Some(word) = usize::try_from(index / 64)
+        let Some(seen) = usize::try_from(index)
             .ok()
             .and_then(|at| self.seen.get_mut(at))
         else {
             self.foreign += 1;
             return;
         };
-        let bit = 1 << (index % 64);
-        if *word & bit != 0 {
+        if *seen == self.expected.each {
             self.repeated += 1;
             return;
         }
-        *word |= bit;
+        let deadline = (deadline_ms + u64::from(*seen) * self.expected.step_ms) * 1000;
+        *seen += 1;
         self.keys += 1;
         self.last_at = now;
-        let deadline = deadline_ms * 1000;
         if now < deadline {
             self.early += 1;
         }
@@ -207,17 +236,16 @@ impl Received {
         let mut messages = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
-            let whole = MESSAGE.len() + TAIL;
-            if rest.len() >= whole
-                && rest.starts_with(MESSAGE)
-                && rest[MESSAGE.len()..].starts_with(b"$26\r\n")
-            {
-                self.event(&rest[MESSAGE.len() + 5..whole - 2], now);
+            let head = self.message.len();
+            let whole = head + TAIL;
+            let is_message = rest.starts_with(&self.message);
+            if rest.len() >= whole && is_message && rest[head..].starts_with(b"$26\r\n") {
+                self.event(&rest[head + 5..whole - 2], now);
                 at += whole;
             } else {
                 match reply_len(rest) {
                     Ok(Some(length)) => {
-                        self.foreign += u64::from(rest.starts_with(MESSAGE));
+                        self.foreign += u64::from(is_message);
                         at += length;
                     }
                     Ok(None) => break,
@@ -235,7 +263,7 @@ impl Received {
 fn receive(
     mut stream: TcpStream,
     addr: SocketAddr,
-    keys: u64,
+    expected: Expected,
     stop: &AtomicBool,
     count: &AtomicU64,
     ready: &Sender<()>,
@@ -245,7 +273,7 @@ fn receive(
         addr,
         source,
     };
-    let mut received = Received::new(keys);
+    let mut received = Received::new(expected);
     let mut buffer = vec![0; BUFFER];
     let mut filled = 0;
     let mut confirmed = false;
@@ -271,7 +299,7 @@ fn receive(
                 let answer = String::from_utf8_lossy(&buffer[1..taken])
                     .trim_end()
                     .to_owned();
-                let command = format!("SUBSCRIBE {CHANNEL}");
+                let command = format!("SUBSCRIBE {}", expected.channel());
                 return Err(Error::Refused {
                     addr,
                     command,
@@ -298,8 +326,21 @@ fn receive(
 mod tests {
     use super::*;
 
+    fn keys(names: u64) -> Expected {
+        Expected {
+            event: "expired",
+            names,
+            each: 1,
+            step_ms: 0,
+        }
+    }
+
     fn message(key: &[u8]) -> Vec<u8> {
-        let mut bytes = MESSAGE.to_vec();
+        message_of(&keys(1), key)
+    }
+
+    fn message_of(expected: &Expected, key: &[u8]) -> Vec<u8> {
+        let mut bytes = expected.message();
         bytes.extend_from_slice(format!("${}\r\n", key.len()).as_bytes());
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(b"\r\n");
@@ -326,7 +367,7 @@ mod tests {
         bytes.extend(message(b"somebody else's"));
         bytes.extend(message(&key_name(deadline_ms, 1)));
         for cut in 0..bytes.len() {
-            let mut received = Received::new(100);
+            let mut received = Received::new(keys(100));
             let taken = received.messages(&bytes[..cut], 5_000_250).unwrap();
             let rest = received.messages(&bytes[taken..], 5_000_250).unwrap();
             assert_eq!(taken + rest, bytes.len());
@@ -340,7 +381,7 @@ mod tests {
 
     #[test]
     fn early_events_are_seen() {
-        let mut received = Received::new(1);
+        let mut received = Received::new(keys(1));
         received.messages(&message(&key_name(5, 0)), 4_999).unwrap();
         assert_eq!(received.early, 1);
         // A number beyond this run's keys is somebody else's.
@@ -348,5 +389,32 @@ mod tests {
             .messages(&message(&key_name(5, 64)), 6_000)
             .unwrap();
         assert_eq!(received.foreign, 1);
+    }
+
+    #[test]
+    fn fields_of_a_hash_are_told_apart_by_their_order() {
+        let hashes = Expected {
+            event: "hexpired",
+            names: 2,
+            each: 2,
+            step_ms: 50,
+        };
+        assert_eq!(hashes.all(), 4);
+        let mut received = Received::new(hashes);
+        let mut event = |index, now_ms: u64| {
+            let bytes = message_of(&hashes, &key_name(1_000, index));
+            received.messages(&bytes, now_ms * 1000).unwrap();
+            (
+                received.keys,
+                received.early,
+                received.repeated,
+                received.lateness.max(),
+            )
+        };
+        assert_eq!(event(0, 1_001), (1, 0, 0, 1_000));
+        assert_eq!(event(1, 1_000), (2, 0, 0, 1_000));
+        assert_eq!(event(0, 1_049), (3, 1, 0, 1_000));
+        assert_eq!(event(0, 1_060), (3, 1, 1, 1_000));
+        assert_eq!(event(1, 1_052).0, 4);
     }
 }

@@ -1,19 +1,18 @@
-//! `bench expiry`: how late the events of expired keys arrive.
+//! `bench expiry`: how late the events of expired keys, or (`--fields`) of fields of hashes, arrive.
 //!
 //! Many keys get deadlines spread evenly at random over some seconds, all of them after the loading
-//! is over, and are never touched again. Each name carries its deadline, so lateness is the time
-//! of reception minus the name.
+//! is over, and are never touched again: see [`expiring`](crate::expiring). Each name carries its deadline, so lateness
+//! is the time of reception minus the name.
 
 use std::time::{Duration, Instant};
 
 use punctual_resp::encode_command;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use crate::clock::{sleep_until, unix_micros};
 use crate::csv::Measurement;
 use crate::error::{Error, Result};
-use crate::events::{Received, Receiver, key_name};
+use crate::events::{Received, Receiver};
+use crate::expiring::{expected, leave_out_old, load, plot_name, setting, what};
 use crate::launch::{self, Server};
 use crate::options::ExpiryOptions;
 use crate::plot::{self, Curve};
@@ -55,8 +54,12 @@ type Count = fn(&Run) -> u64;
 /// Runs it on every server and reports.
 pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::candidates(&options.target)?;
-    let servers = launch::open_all(&candidates, &[launch::EVENTS])?;
-    let (keys, rounds) = (options.keys(), options.rounds());
+    let mut servers = launch::open_all(&candidates, &[setting(options)])?;
+    if options.fields {
+        leave_out_old(&mut servers, &mut notes)?;
+    }
+    let expected = expected(options);
+    let (keys, rounds) = (expected.all(), options.rounds());
     notes.push(
         "one server after the other, never at once; lateness = time of reception - deadline".into(),
     );
@@ -67,8 +70,10 @@ pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     }
     report.header(
         &format!(
-            "Lateness of `expired` events: {} keys, deadlines over {} s, never touched again; {rounds} round(s)",
+            "Lateness of `{}` events: {} {}, deadlines over {} s, never touched again; {rounds} round(s)",
+            expected.event,
             thousands(keys as f64),
+            what(options),
             options.spread().as_secs_f64()
         ),
         &servers.iter().map(describe).collect::<Vec<_>>(),
@@ -78,7 +83,7 @@ pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     for round in 1..=rounds {
         for (server, runs) in servers.iter().zip(&mut runs) {
             let run = once(options, server, round)?;
-            record(report, server, round, &run)?;
+            record(report, options, server, round, &run)?;
             runs.push(run);
         }
     }
@@ -86,38 +91,27 @@ pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     for (server, runs) in servers.iter().zip(&runs) {
         print_sanity(server, &runs[runs.len() - 1]);
     }
-    draw(report, &servers, &runs, keys, options.spread())
+    draw(report, &servers, &runs, options)
 }
 
 /// One server, one round: load, wait, collect.
 fn once(options: &ExpiryOptions, server: &Server, round: u32) -> Result<Run> {
-    let (keys, spread_ms) = (options.keys(), millis_of(options.spread()));
+    let expected = expected(options);
+    let (keys, spread_ms) = (expected.all(), millis_of(options.spread()));
     let mut client = server.client()?;
-    let _notify = server.publish_expired()?;
+    let _notify = server.publish_events(setting(options))?;
     let resident_before = server.pid.and_then(process::resident_bytes);
     let lead = match options.lead {
         Some(lead) => lead,
+        // Deadlines of fields take a command each, which costs more than SET.
+        None if options.fields => keyload::lead(&mut client, keys * 2)?,
         None => keyload::lead(&mut client, keys)?,
     };
-    let receiver = Receiver::subscribe(server, keys)?;
+    let receiver = Receiver::subscribe(server, expected)?;
     let begun = Instant::now();
     let first_ms = unix_micros() / 1000 + millis_of(lead);
-    let mut rng = ChaCha8Rng::seed_from_u64(u64::from(round));
     let bar = report::progress(keys, &format!("{}: loading", server.label));
-    keyload::load(&mut client, keys, "SET", &bar, |index, out| {
-        let deadline = first_ms + rng.random_range(0..spread_ms.max(1));
-        let name = key_name(deadline, index);
-        encode_command(
-            out,
-            &[
-                b"SET",
-                &name[..],
-                keyload::VALUE,
-                b"PXAT",
-                deadline.to_string().as_bytes(),
-            ],
-        );
-    })?;
+    load(options, &mut client, first_ms, round, &bar)?;
     bar.finish_and_clear();
     check_lead(begun.elapsed(), lead)?;
     sleep_until((first_ms - 20) * 1000);
@@ -185,7 +179,7 @@ fn delivery_floor(server: &Server) -> Result<hdrhistogram::Histogram<u64>> {
     Ok(floor)
 }
 
-fn millis_of(duration: Duration) -> u64 {
+pub(crate) fn millis_of(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -203,12 +197,18 @@ impl Run {
     }
 }
 
-fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result<()> {
+fn record(
+    report: &mut Report,
+    options: &ExpiryOptions,
+    server: &Server,
+    round: u32,
+    run: &Run,
+) -> Result<()> {
     let mut write = |metric: &str, unit: &str, value: f64| {
         report.record(Measurement {
             benchmark: "expiry",
             server: &server.product,
-            case: "spread",
+            case: if options.fields { "fields" } else { "spread" },
             round,
             metric,
             unit,
@@ -337,10 +337,11 @@ fn draw(
     report: &mut Report,
     servers: &[Server],
     runs: &[Vec<Run>],
-    keys: u64,
-    spread: Duration,
+    options: &ExpiryOptions,
 ) -> Result<()> {
-    let Some(path) = report.plot_path("expiry-lateness.svg") else {
+    let expected = expected(options);
+    let (keys, spread) = (expected.all(), options.spread());
+    let Some(path) = report.plot_path(plot_name(options)) else {
         return Ok(());
     };
     let curves: Vec<Curve> = servers
@@ -352,8 +353,10 @@ fn draw(
         })
         .collect();
     let title = format!(
-        "How late expired events arrive: {} keys, deadlines over {} s",
+        "How late {} events arrive: {} {}, deadlines over {} s",
+        expected.event,
         thousands(keys as f64),
+        what(options),
         spread.as_secs_f64()
     );
     plot::lateness(&path, &title, &report.provenance(), &curves)

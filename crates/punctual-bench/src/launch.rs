@@ -19,6 +19,8 @@ const START_LIMIT: Duration = Duration::from_secs(15);
 
 /// The setting that makes servers publish `expired` events.
 pub(crate) const EVENTS: (&str, &str) = ("notify-keyspace-events", "Ex");
+/// The setting that makes servers publish `hexpired` events.
+pub(crate) const FIELD_EVENTS: (&str, &str) = ("notify-keyspace-events", "Eh");
 
 /// A server that can be measured, not yet opened.
 #[derive(Debug, Clone)]
@@ -353,13 +355,15 @@ impl Server {
         self.password.as_deref()
     }
 
-    /// Has the server publish `expired` events until the returned guard is dropped, or a signal ends
-    /// the run. One that we started does so from the start, see [`EVENTS`].
-    pub(crate) fn publish_expired(&self) -> Result<Option<Guard>> {
+    /// Has the server publish events, as [`EVENTS`] or [`FIELD_EVENTS`] say, until the returned guard is dropped, or a
+    /// signal ends the run. One that we started does so from the start.
+    pub(crate) fn publish_events(
+        &self,
+        (name, value): (&'static str, &str),
+    ) -> Result<Option<Guard>> {
         if self.started {
             return Ok(None);
         }
-        let (name, value) = EVENTS;
         let mut client = self.client()?;
         let before = client.setting(name)?.unwrap_or_default();
         client.expect(&["CONFIG", "SET", name, value])?;

@@ -25,6 +25,7 @@ mod cpu;
 mod csv;
 mod error;
 mod events;
+mod expiring;
 mod idle;
 mod keyload;
 mod lateness;

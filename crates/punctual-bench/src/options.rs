@@ -11,6 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   punctual bench expiry                how late `expired` events arrive: 1M keys over 45 s
   punctual bench expiry --storm        1M keys due in one millisecond, while a client reads
+  punctual bench expiry --fields       how late `hexpired` events arrive: 1M fields of hashes
   punctual bench server                server CPU per command
   punctual bench server --memory       bytes per key
   punctual bench server --threads 1,2,4
@@ -28,9 +29,10 @@ Examples:
   punctual bench expiry --addr 127.0.0.1:7000 --start redis --out plots
                                                    the same beside a fresh redis-server; SVG into plots/
   punctual bench expiry --storm                    1M keys due in one millisecond, while a client reads
+  punctual bench expiry --fields                   1M fields of 100k hashes; needs Redis 7.4's HPEXPIREAT
 
 A server that already runs is given 1M keys that begin with `pb:` (they expire) and has its
-notify-keyspace-events set to Ex for the run and set back afterwards. Nothing else is touched.";
+notify-keyspace-events set to Ex (Eh with --fields) for the run and set back afterwards. Nothing else is touched.";
 
 const SERVER_EXAMPLES: &str = "\
 Examples:
@@ -138,7 +140,10 @@ pub(crate) struct ExpiryOptions {
     /// All keys are due in the same millisecond, while a client reads without a pause
     #[arg(long)]
     pub(crate) storm: bool,
-    /// How many keys [default: 1000000; quick: 50000, with --storm 200000]
+    /// Fields of hashes expire instead of keys, ten of each hash, each with a deadline of its own
+    #[arg(long, conflicts_with = "storm")]
+    pub(crate) fields: bool,
+    /// How many keys, or fields [default: 1000000; quick: 50000, with --storm 200000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: Option<u64>,
     /// Deadlines are spread evenly over so many seconds [default: 45; quick: 4]
@@ -359,6 +364,7 @@ mod tests {
     fn modes_exclude_each_other() {
         assert!(Cli::try_parse_from(["b", "server", "--memory", "--idle", "5"]).is_err());
         assert!(Cli::try_parse_from(["b", "expiry", "--storm", "--spread", "5"]).is_err());
+        assert!(Cli::try_parse_from(["b", "expiry", "--storm", "--fields"]).is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use punctual_resp::encode_command;
 use crate::clock::{sleep_until, unix_micros};
 use crate::csv::Measurement;
 use crate::error::Result;
-use crate::events::{Receiver, key_name};
+use crate::events::{Expected, Receiver, key_name};
 use crate::lateness::check_lead;
 use crate::launch::{self, Server};
 use crate::load::latency_histogram;
@@ -89,8 +89,16 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
     let hidden = indicatif::ProgressBar::hidden();
     let receiver = match options.events {
         true => Some((
-            server.publish_expired()?,
-            Receiver::subscribe(server, keys)?,
+            server.publish_events(launch::EVENTS)?,
+            Receiver::subscribe(
+                server,
+                Expected {
+                    event: "expired",
+                    names: keys,
+                    each: 1,
+                    step_ms: 0,
+                },
+            )?,
         )),
         false => None,
     };

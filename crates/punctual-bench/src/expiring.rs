@@ -1,0 +1,154 @@
+//! What `bench expiry` lets expire: keys, or (`--fields`) fields of hashes.
+//!
+//! An event of a field names its hash only. So a hash's name carries the deadline of its first field, and its others
+//! are due at equal steps after it, which spread over the same time: the n-th event of a hash is its n-th field's.
+
+use punctual_resp::encode_command;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::events::{Expected, key_name};
+use crate::keyload;
+use crate::lateness::millis_of;
+use crate::launch::{self, Server};
+use crate::options::ExpiryOptions;
+
+/// Fields of each hash.
+const FIELDS: u8 = 10;
+
+/// The plot's file.
+pub(crate) fn plot_name(options: &ExpiryOptions) -> &'static str {
+    if options.fields {
+        "field-expiry-lateness.svg"
+    } else {
+        "expiry-lateness.svg"
+    }
+}
+
+/// What expires.
+pub(crate) fn what(options: &ExpiryOptions) -> &'static str {
+    if options.fields {
+        "fields of hashes"
+    } else {
+        "keys"
+    }
+}
+
+/// The events that the server is to publish.
+pub(crate) fn setting(options: &ExpiryOptions) -> (&'static str, &'static str) {
+    if options.fields {
+        launch::FIELD_EVENTS
+    } else {
+        launch::EVENTS
+    }
+}
+
+/// The events that will come.
+pub(crate) fn expected(options: &ExpiryOptions) -> Expected {
+    if options.fields {
+        Expected {
+            event: "hexpired",
+            names: options.keys().div_ceil(u64::from(FIELDS)),
+            each: FIELDS,
+            step_ms: (millis_of(options.spread()) / u64::from(FIELDS)).max(1),
+        }
+    } else {
+        Expected {
+            event: "expired",
+            names: options.keys(),
+            each: 1,
+            step_ms: 0,
+        }
+    }
+}
+
+/// Servers that cannot let fields expire are not measured.
+pub(crate) fn leave_out_old(servers: &mut Vec<Server>, notes: &mut Vec<String>) -> Result<()> {
+    let mut able = Vec::new();
+    for server in servers.drain(..) {
+        let answer = server
+            .client()?
+            .command(&["HPTTL", "pb:probe", "FIELDS", "1", "f"])?;
+        if answer.is_error() {
+            notes.push(format!(
+                "{} has no deadlines of fields and is left out",
+                server.product
+            ));
+        } else {
+            able.push(server);
+        }
+    }
+    *servers = able;
+    if servers.is_empty() {
+        return Err(Error::Invalid(
+            "no server has HPEXPIREAT, which came with Redis 7.4".into(),
+        ));
+    }
+    Ok(())
+}
+
+/// Loads the keys, or the hashes and then the deadlines of their fields.
+pub(crate) fn load(
+    options: &ExpiryOptions,
+    client: &mut Client,
+    first_ms: u64,
+    round: u32,
+    bar: &indicatif::ProgressBar,
+) -> Result<()> {
+    let expected = expected(options);
+    let mut rng = ChaCha8Rng::seed_from_u64(u64::from(round));
+    if !options.fields {
+        let spread_ms = millis_of(options.spread()).max(1);
+        return keyload::load(client, expected.names, "SET", bar, |index, out| {
+            let deadline = first_ms + rng.random_range(0..spread_ms);
+            let name = key_name(deadline, index);
+            let deadline = deadline.to_string();
+            encode_command(
+                out,
+                &[
+                    b"SET",
+                    &name[..],
+                    keyload::VALUE,
+                    b"PXAT",
+                    deadline.as_bytes(),
+                ],
+            );
+        });
+    }
+    let commands = u64::from(FIELDS) + 1;
+    let mut deadline = 0;
+    keyload::load(
+        client,
+        expected.names * commands,
+        "HSET or HPEXPIREAT",
+        bar,
+        |index, out| {
+            let (hash, nth) = (index / commands, index % commands);
+            if nth == 0 {
+                deadline = first_ms + rng.random_range(0..expected.step_ms);
+            }
+            let name = key_name(deadline, hash);
+            let field = |n: u64| [b'f', b'0' + n as u8];
+            let Some(nth) = nth.checked_sub(1) else {
+                let fields: Vec<[u8; 2]> = (0..u64::from(FIELDS)).map(field).collect();
+                let pairs = fields.iter().flat_map(|f| [&f[..], keyload::VALUE]);
+                let words: Vec<&[u8]> = [b"HSET", &name[..]].into_iter().chain(pairs).collect();
+                return encode_command(out, &words);
+            };
+            let at = (deadline + nth * expected.step_ms).to_string();
+            encode_command(
+                out,
+                &[
+                    b"HPEXPIREAT",
+                    &name[..],
+                    at.as_bytes(),
+                    b"FIELDS",
+                    b"1",
+                    &field(nth),
+                ],
+            );
+        },
+    )
+}
