@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use punctual_store::waiters::Waiter;
 use punctual_store::watch::WatchFlag;
 
 /// What all loops may see of a client.
@@ -54,8 +55,10 @@ pub struct ClientInfo {
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
-    /// It waits for the end of CLIENT PAUSE.
+    /// It waits for the end of CLIENT PAUSE, or for a key.
     pub waiting: AtomicBool,
+    /// The command that waits for a key.
+    pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// Commands queued since MULTI; -1 outside of a transaction.
     pub multi: AtomicI64,
     /// Bytes that they take.
@@ -130,6 +133,8 @@ pub struct Clients {
     next_id: AtomicU64,
     /// How many are connected; also counts those that are still on their way to their loop.
     connected: AtomicU64,
+    /// How many wait for something.
+    waiting: AtomicU64,
 }
 
 impl Clients {
@@ -172,6 +177,19 @@ impl Clients {
     /// How many are connected.
     pub fn connected(&self) -> u64 {
         self.connected.load(Ordering::Acquire)
+    }
+
+    /// A client waits from now on, or no more.
+    pub(crate) fn set_waiting(&self, client: &ClientInfo, on: bool) {
+        if client.waiting.swap(on, Ordering::Relaxed) != on {
+            let more = if on { 1 } else { u64::MAX };
+            self.waiting.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// How many wait: for the end of CLIENT PAUSE, or for a key.
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// All, by number.

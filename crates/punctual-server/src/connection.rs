@@ -67,12 +67,16 @@ pub(crate) struct Connection {
     pub(crate) readable: bool,
     /// Its next command waits for CLIENT UNPAUSE.
     pub(crate) paused: bool,
+    /// The peer has closed its end; what it has sent may still be unread.
+    pub(crate) hung_up: bool,
     /// The peer sends no more.
     pub(crate) ended: bool,
     /// Since when (unix ms) its output has been above the soft limit.
     pub(crate) over_soft_since: Option<u64>,
     /// Its idle timer.
     pub(crate) idle_timer: Option<punctual::queue::TimerKey>,
+    /// Fires when its command has waited for long enough.
+    pub(crate) wait_timer: Option<punctual::queue::TimerKey>,
     /// Fires when its output has been above the soft limit for too long.
     pub(crate) soft_timer: Option<punctual::queue::TimerKey>,
 }
@@ -118,9 +122,11 @@ impl Connection {
             dirty: false,
             readable: false,
             paused: false,
+            hung_up: false,
             ended: false,
             over_soft_since: None,
             idle_timer: None,
+            wait_timer: None,
             soft_timer: None,
         }
     }
@@ -132,6 +138,11 @@ impl Connection {
         } else {
             Settings::OUTPUT_NORMAL
         }
+    }
+
+    /// Whether its next command must wait: for CLIENT UNPAUSE, or for the end of the last one.
+    pub(crate) fn waits(&self) -> bool {
+        self.paused || self.session.waiter.is_some()
     }
 
     /// Bytes of output that have not been written.

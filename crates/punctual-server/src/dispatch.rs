@@ -30,17 +30,19 @@ pub(crate) enum Flow {
     Go,
     /// It was not run: it must wait for CLIENT UNPAUSE.
     Wait,
+    /// It has found nothing and waits for its keys: its reply comes later.
+    Block,
 }
 
 /// Commands of one connection that run one after the other.
 pub(crate) struct Batch<'a, 's> {
-    shared: &'a Arc<Shared>,
-    loop_number: usize,
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) loop_number: usize,
     stats: &'a LoopStats,
-    turn: &'a mut Turn<'s>,
-    clock: &'a Clock,
+    pub(crate) turn: &'a mut Turn<'s>,
+    pub(crate) clock: &'a Clock,
     /// When the last command ended.
-    mark: u64,
+    pub(crate) mark: u64,
     slow_ns: u64,
     latency_tracking: bool,
     /// The client is cut off when its output is longer.
@@ -174,13 +176,12 @@ impl<'a, 's> Batch<'a, 's> {
             session.queue(entry, args);
             Reply::new(out, session.protocol).simple("QUEUED");
             self.mark = self.clock.raw();
-        } else {
-            self.execute(session, entry, args, out);
+            return Flow::Go;
         }
-        Flow::Go
+        self.execute(session, entry, args, out)
     }
 
-    /// Runs a command that may run, and counts it.
+    /// Runs a command that may run, counts it, and serves those who have waited for what it brought.
     #[inline]
     fn execute(
         &mut self,
@@ -188,13 +189,18 @@ impl<'a, 's> Batch<'a, 's> {
         entry: &'static Entry,
         args: Args<'_>,
         out: &mut Vec<u8>,
-    ) {
+    ) -> Flow {
         let flags = entry.row.flags;
         let mut reply = Reply::new(out, session.protocol);
         let result = match entry.run {
             Run::Keyspace(command) => {
-                self.turn
-                    .run(command, session.db, !session.no_touch, args, &mut reply)
+                let touch = !session.no_touch;
+                let result = self.turn.run(command, session.db, touch, args, &mut reply);
+                if self.turn.wait.is_some() {
+                    self.begin_waiting(session, entry, command, args);
+                    return Flow::Block;
+                }
+                result
             }
             Run::Server(handler) => {
                 let start = reply.len();
@@ -240,11 +246,15 @@ impl<'a, 's> Batch<'a, 's> {
             self.shared.note_slow(&Slow {
                 now: self.turn.now,
                 nanos,
-                session,
+                info: &session.info,
                 entry,
                 args,
             });
         }
+        if self.turn.has_ready() && !session.in_exec {
+            self.serve_ready();
+        }
+        Flow::Go
     }
 
     /// Runs the commands of a transaction, for which everything is pinned that they need.
@@ -260,11 +270,13 @@ impl<'a, 's> Batch<'a, 's> {
         self.mark = self.clock.raw();
         transaction::head(session, transaction.commands().len(), out);
         session.in_exec = true;
+        self.turn.may_wait = false;
         for (entry, args) in transaction.commands() {
             let start = out.len();
             self.execute(session, entry, args, out);
             transaction::silence_within(session, out, start);
         }
+        self.turn.may_wait = true;
         session.in_exec = false;
         session.set_multi(None);
         self.turn.unpin();

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod alarm;
+mod blocking;
 mod call;
 pub mod clients;
 mod clock;

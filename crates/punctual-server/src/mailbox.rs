@@ -26,6 +26,13 @@ pub(crate) enum Order {
         /// Its place in the loop.
         slot: usize,
     },
+    /// What this client waited for has come, or it waits no more; its reply lies in the mailbox.
+    Unblocked {
+        /// Its number.
+        client: u64,
+        /// Its place in the loop.
+        slot: usize,
+    },
     /// The configuration has changed: look at it again.
     Reconfigure,
     /// CLIENT PAUSE or UNPAUSE: look at the clients that wait.
@@ -158,6 +165,24 @@ impl Mailbox {
         out.append(&mut mail.apart);
         mail.apart = Vec::new();
         self.apart.store(false, Ordering::Release);
+    }
+
+    /// Leaves the reply of a command that has waited, and the order that lets its client go on.
+    pub(crate) fn answer(&self, reply: &[u8], client: u64, slot: usize) {
+        let mut guard = self.mail.lock();
+        let mail = &mut *guard;
+        let start = mail.bytes.len();
+        mail.bytes.extend_from_slice(reply);
+        let end = mail.bytes.len();
+        mail.deliveries.push(Delivery {
+            client,
+            slot,
+            start,
+            end,
+        });
+        mail.orders.push(Order::Unblocked { client, slot });
+        drop(guard);
+        self.ring();
     }
 
     /// Leaves an order.

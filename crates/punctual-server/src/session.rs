@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_resp::Protocol;
+use punctual_store::waiters::Waiter;
 use punctual_store::watch::WatchedKey;
 
 use crate::clients::ClientInfo;
@@ -57,6 +58,8 @@ pub struct Session {
     pub patterns: BTreeSet<Box<[u8]>>,
     /// Shard channels.
     pub shard_channels: BTreeSet<Box<[u8]>>,
+    /// The command that waits for a key.
+    pub waiter: Option<Arc<Waiter>>,
     /// What is queued since MULTI.
     pub multi: Option<Box<Transaction>>,
     /// What EXEC runs now.
@@ -88,6 +91,7 @@ impl Session {
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             shard_channels: BTreeSet::new(),
+            waiter: None,
             multi: None,
             executing: None,
             in_exec: false,

@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use punctual_resp::Args;
 use punctual_store::Now;
 
+use crate::clients::ClientInfo;
 use crate::redact::redacted;
-use crate::session::Session;
 use crate::table::Entry;
 
 /// Arguments that are kept of a command.
@@ -19,7 +19,7 @@ const ARG_MAX: usize = 128;
 pub(crate) struct Slow<'a> {
     pub(crate) now: Now,
     pub(crate) nanos: u64,
-    pub(crate) session: &'a Session,
+    pub(crate) info: &'a ClientInfo,
     pub(crate) entry: &'static Entry,
     pub(crate) args: Args<'a>,
 }
@@ -64,8 +64,8 @@ impl SlowLog {
             at_s: slow.now.micros() / 1_000_000,
             micros: slow.nanos / 1000,
             args: cut(redacted(slow.entry, slow.args), slow.args.len()),
-            addr: slow.session.info.addr.clone(),
-            name: slow.session.info.names.lock().name.clone(),
+            addr: slow.info.addr.clone(),
+            name: slow.info.names.lock().name.clone(),
         });
         inner.entries.truncate(max);
     }

@@ -41,6 +41,7 @@ pub mod spec;
 mod time;
 mod turn;
 pub mod value;
+pub mod waiters;
 pub mod watch;
 
 pub use error::Error;

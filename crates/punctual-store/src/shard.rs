@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::db::Db;
 use crate::limits::Limits;
+use crate::waiters::Waiters;
 use crate::watch::Watched;
 
 /// Hash slots of Redis Cluster.
@@ -47,6 +48,8 @@ pub struct Shard {
     pub dbs: Vec<Db>,
     /// Who watches which keys.
     pub(crate) watched: Watched,
+    /// Who waits for which keys.
+    pub(crate) waiters: Waiters,
     /// Each database's wake-up, as it was when last asked: side by side, so that the earliest is found fast.
     wakeups: Vec<u64>,
 }
@@ -98,6 +101,10 @@ pub struct Store {
     /// Longest string (`proto-max-bulk-len`).
     string_max: AtomicU64,
     limits: RwLock<Limits>,
+    /// The last ticket of a waiter.
+    tickets: AtomicU64,
+    /// Keys that somebody waits for.
+    waiting_keys: AtomicU64,
 }
 
 /// The fixed shape of a [`Store`].
@@ -119,6 +126,7 @@ impl Store {
                 shard: Mutex::new(Shard {
                     dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
                     watched: Watched::default(),
+                    waiters: Waiters::default(),
                     wakeups: vec![NO_WAKEUP; databases],
                 }),
                 wakeup: AtomicU64::new(NO_WAKEUP),
@@ -130,6 +138,8 @@ impl Store {
             active_expire: AtomicBool::new(true),
             string_max: AtomicU64::new(512 << 20),
             limits: RwLock::default(),
+            tickets: AtomicU64::new(0),
+            waiting_keys: AtomicU64::new(0),
         }
     }
 
@@ -177,6 +187,22 @@ impl Store {
     /// Sets up to which size collections stay compact, for what is written from the next turn on.
     pub fn set_limits(&self, limits: Limits) {
         *self.limits.write() = limits;
+    }
+
+    /// A ticket that is greater than those before.
+    pub(crate) fn next_ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Keys that somebody waits for, in all databases.
+    pub fn waiting_keys(&self) -> u64 {
+        self.waiting_keys.load(Ordering::Relaxed)
+    }
+
+    /// So many more keys are waited for.
+    pub(crate) fn count_waiting_keys(&self, more: i64) {
+        self.waiting_keys
+            .fetch_add(more.cast_unsigned(), Ordering::Relaxed);
     }
 
     /// Longest string in bytes.

@@ -5,6 +5,7 @@
 //! released before its thread waits for anything. A transaction *pins* what all of its commands need: until it is
 //! over, nothing is locked or unlocked.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
@@ -18,6 +19,7 @@ use crate::limits::Limits;
 use crate::shard::{Shard, Store, Touched};
 use crate::spec::{Flags, Row};
 use crate::time::Now;
+use crate::waiters::{ReadyKey, Wait};
 
 /// What runs a command on the keyspace.
 pub type Handler = fn(&mut Cx<'_, '_>, Args<'_>, &mut Reply<'_>) -> Result<(), Error>;
@@ -63,6 +65,12 @@ pub struct Turn<'s> {
     /// Databases that were flushed: dropping them takes time in proportion to their keys, so the caller does it
     /// after the turn, on another thread if they are large.
     pub discarded: Vec<Db>,
+    /// What the command that has just run wants to wait for: it has found nothing, and has not replied.
+    pub wait: Option<Wait>,
+    /// Commands may wait; in a transaction they answer that there was nothing.
+    pub may_wait: bool,
+    /// Keys that somebody waits for, in the order in which they became ready.
+    pub(crate) ready: VecDeque<ReadyKey>,
     /// Ascending by shard number.
     held: Held<'s>,
     /// The shard of all keys that the command names, if that is one: its slot is worked out once a command.
@@ -71,7 +79,7 @@ pub struct Turn<'s> {
     touched: Touched,
     /// What is held stays held, and is enough.
     pinned: bool,
-    /// Somebody may watch a key of a shard that is held.
+    /// Somebody may watch a key, or wait for one, of a shard that is held.
     pub(crate) alert: bool,
 }
 
@@ -87,6 +95,9 @@ impl<'s> Turn<'s> {
             limits: store.limits(),
             stats: Stats::default(),
             discarded: Vec::new(),
+            wait: None,
+            may_wait: true,
+            ready: VecDeque::new(),
             held: SmallVec::new(),
             sole: None,
             touched: Touched::None,
@@ -165,17 +176,20 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Locks what `command` needs; keeps what is held if that is enough.
-    fn lock_for(&mut self, command: &Command, args: Args<'_>) {
+    /// Locks what `command` needs; keeps what is held if that is enough, else tells that it does not.
+    pub(crate) fn lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
         self.sole = None;
         if command.flags.has(Flags::WHOLE) {
-            return self.lock_all();
+            let enough = self.held.len() == self.store.shards();
+            self.lock_all();
+            return !enough;
         }
         if self.store.shards() == 1 {
-            if self.held.is_empty() && !self.pinned {
+            let enough = self.pinned || !self.held.is_empty();
+            if !enough {
                 self.lock(&[0]);
             }
-            return;
+            return !enough;
         }
         let mut needed: SmallVec<[usize; 8]> = SmallVec::new();
         let store = self.store;
@@ -189,9 +203,11 @@ impl<'s> Turn<'s> {
         if let [one] = needed[..] {
             self.sole = Some(one);
         }
-        if !needed.iter().all(|n| self.holds(*n)) {
+        let enough = needed.iter().all(|n| self.holds(*n));
+        if !enough {
             self.lock(&needed);
         }
+        !enough
     }
 
     fn holds(&self, shard: usize) -> bool {
@@ -204,7 +220,7 @@ impl<'s> Turn<'s> {
         self.release();
         for &number in shards {
             let shard = self.store.locked[number].shard.lock();
-            self.alert |= shard.watched.any();
+            self.alert |= shard.watched.any() || shard.waiters.any();
             self.held.push((number, shard));
         }
     }
@@ -348,13 +364,16 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Tells those who watch a key, whose shard is held, that it has changed.
+    /// Tells those who watch a key, whose shard is held, that it has changed; notes it if somebody waits for it.
     #[cold]
     fn key_changed(&mut self, db: usize, key: &[u8]) {
         let number = self.store.shard_of(key);
         let shard = self.shard_mut(number);
         let there = shard.dbs[db].find(key).is_some();
         shard.watched.changed(db, key, there);
+        if there && shard.waiters.note_ready(db, key, &shard.dbs[db]) {
+            self.ready.push_back(ReadyKey::new(db, key));
+        }
     }
 }
 

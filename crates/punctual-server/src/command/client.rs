@@ -9,6 +9,7 @@ use punctual_store::spec::{Flags, Group};
 
 use super::client_list::{info, kill, list};
 use super::connection::row;
+use crate::blocking;
 use crate::call::Call;
 use crate::mailbox::Order;
 use crate::session::ReplyMode;
@@ -259,19 +260,34 @@ fn unpause(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-/// No command blocks its client yet, so there is nobody to unblock.
-fn unblock(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    match args.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
+fn unblock(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let error = match args.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
         _ if args.len() > 4 => return Err(super::wrong_form("CLIENT", args)),
-        None | Some(b"timeout" | b"error") => {}
+        None | Some(b"timeout") => None,
+        Some(b"error") => Some(Error::fixed(
+            "UNBLOCKED client unblocked via CLIENT UNBLOCK",
+        )),
         Some(_) => {
             return Err(Error::fixed(
                 "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
             ));
         }
-    }
-    parse_i64(&args[2]).ok_or(Error::NotInteger)?;
-    reply.int(0);
+    };
+    let id = parse_i64(&args[2]).ok_or(Error::NotInteger)?;
+    let client = u64::try_from(id)
+        .ok()
+        .and_then(|id| call.shared.clients.get(id));
+    let unblocked = client.is_some_and(|client| {
+        let waiter = client.waiter.lock().clone();
+        waiter.is_some_and(|waiter| {
+            let claimed = waiter.claim();
+            if claimed {
+                blocking::answer_without(call.shared, call.loop_number, &waiter, error.as_ref());
+            }
+            claimed
+        })
+    });
+    reply.int(unblocked.into());
     Ok(())
 }
 

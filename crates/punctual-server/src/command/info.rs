@@ -194,11 +194,11 @@ fn clients(page: &mut Page<'_, '_>) {
     page.line("maxclients", shared.settings().max_clients);
     page.line("client_recent_max_input_buffer", input.unwrap_or(0));
     page.line("client_recent_max_output_buffer", output.unwrap_or(0));
-    page.line("blocked_clients", 0);
+    page.line("blocked_clients", shared.clients.waiting());
     page.line("tracking_clients", 0);
     page.line("pubsub_clients", listening);
     page.line("clients_in_timeout_table", 0);
-    page.line("total_blocking_keys", 0);
+    page.line("total_blocking_keys", shared.store.waiting_keys());
     page.line("total_blocking_keys_on_nokey", 0);
 }
 

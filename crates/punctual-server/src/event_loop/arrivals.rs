@@ -164,6 +164,7 @@ impl EventLoop {
                     }
                 }
                 ClientTimer::Idle(slot) => self.close_idle(slot, now_ms),
+                ClientTimer::Wait(slot) => self.wait_is_over(slot, now),
                 ClientTimer::SoftLimit(slot) => {
                     // The flush measures, and cuts off.
                     if let Some(connection) = self.connection(slot) {
@@ -186,7 +187,7 @@ impl EventLoop {
         let session = &connection.session;
         let seen_ms = session.info.seen_ms.load(Ordering::Relaxed);
         // Listeners are silent by nature.
-        let exempt = session.listens() || connection.paused;
+        let exempt = session.listens() || connection.waits();
         if !exempt && now_ms >= seen_ms + timeout_ms {
             log::verbose!(self.shared.logger, "Closing idle client");
             self.close(slot);
@@ -229,7 +230,16 @@ impl EventLoop {
         }
         // The kernel forgets a closed socket by itself; deregistering can only fail for one it has forgotten.
         let _ = self.poll.registry().deregister(connection.socket.source());
+        if let Some(key) = connection.wait_timer {
+            self.timers.remove(key);
+        }
         let session = &mut connection.session;
+        if let Some(waiter) = session.end_waiting() {
+            // If somebody has claimed it, what was popped for it is lost with its connection.
+            waiter.claim();
+            self.left_waiters.push(waiter);
+        }
+        self.shared.clients.set_waiting(&session.info, false);
         session.unsubscribe_all(&self.shared.pubsub);
         if !session.watched.is_empty() {
             // The turn that runs may hold locks: later.

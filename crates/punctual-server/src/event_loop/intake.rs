@@ -21,7 +21,7 @@ impl EventLoop {
         while let Some(connection) = self.connection(slot) {
             connection.readable = false;
             let session = &connection.session;
-            if session.closing || connection.ended || connection.paused {
+            if session.closing || connection.ended || connection.waits() {
                 break;
             }
             if session.info.killed.load(Ordering::Acquire) {
@@ -149,13 +149,18 @@ impl EventLoop {
             match connection.parser.parse(&bytes[used..], &limits) {
                 Ok(None) => break Flow::Go,
                 Ok(Some(command)) => {
-                    if !command.args.is_empty()
-                        && batch.run(session, command.args, out) == Flow::Wait
-                    {
+                    let flow = match command.args.is_empty() {
+                        true => Flow::Go,
+                        false => batch.run(session, command.args, out),
+                    };
+                    if flow == Flow::Wait {
                         connection.parser.reset();
-                        break Flow::Wait;
+                        break flow;
                     }
                     used += command.consumed;
+                    if flow == Flow::Block {
+                        break flow;
+                    }
                 }
                 Err(e) => {
                     self.shared.stats[self.number].protocol_errors.add(1);
@@ -176,12 +181,17 @@ impl EventLoop {
                     if session.closing || !session.authenticated {
                         continue 'run;
                     }
-                    if !command.args.is_empty()
-                        && batch.run(session, command.args, out) == Flow::Wait
-                    {
-                        break 'run Flow::Wait;
+                    let flow = match command.args.is_empty() {
+                        true => Flow::Go,
+                        false => batch.run(session, command.args, out),
+                    };
+                    if flow == Flow::Wait {
+                        break 'run flow;
                     }
                     used += command.consumed;
+                    if flow == Flow::Block {
+                        break 'run flow;
+                    }
                 }
             }
         };
@@ -192,10 +202,17 @@ impl EventLoop {
             self.cut_off(slot);
             return used;
         }
-        if flow == Flow::Wait {
-            connection.paused = true;
-            session.info.waiting.store(true, Ordering::Relaxed);
-            self.paused.push(slot);
+        match flow {
+            Flow::Go => {}
+            Flow::Wait => {
+                connection.paused = true;
+                self.shared.clients.set_waiting(&session.info, true);
+                self.paused.push(slot);
+            }
+            Flow::Block => self.block(slot),
+        }
+        if flow != Flow::Go {
+            self.leave_undone(slot);
         }
         self.mark_dirty(slot);
         used
@@ -243,14 +260,12 @@ impl EventLoop {
             Ordering::Relaxed,
         );
         for slot in std::mem::take(&mut self.paused) {
-            if let Some(connection) = self.connection(slot)
+            let connection = self.connections.get_mut(slot).and_then(Option::as_mut);
+            if let Some(connection) = connection
                 && std::mem::take(&mut connection.paused)
             {
-                connection
-                    .session
-                    .info
-                    .waiting
-                    .store(false, Ordering::Relaxed);
+                let info = &connection.session.info;
+                self.shared.clients.set_waiting(info, false);
                 self.run_kept(slot, turn);
                 self.read_again(slot);
             }

@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod intake;
+mod waiting;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
 use punctual::{DeadlineQueue, Wheel};
+use punctual_store::waiters::Waiter;
 use punctual_store::watch::WatchedKey;
 use punctual_store::{Now, Turn};
 
@@ -50,6 +52,8 @@ pub(crate) const WAKER_TOKEN: Token = WAKER;
 enum ClientTimer {
     /// The client may have been idle for too long.
     Idle(usize),
+    /// Its command has waited for long enough.
+    Wait(usize),
     /// Its output may have been above the soft limit for too long.
     SoftLimit(usize),
     /// Accepting failed, and readiness will not be told again for those who wait already.
@@ -95,8 +99,12 @@ pub(crate) struct EventLoop {
     /// Where the next batch of expiries begins, among the shards of this loop.
     next_shard: usize,
     stopping: bool,
+    /// Slots whose commands have waited, and which may go on.
+    unblocked: Vec<usize>,
     /// What clients watched that are gone.
     left_watched: Vec<(BTreeSet<WatchedKey>, Arc<ClientInfo>)>,
+    /// What has ended and may still be in the queues of its keys.
+    left_waiters: Vec<Arc<Waiter>>,
 }
 
 impl EventLoop {
@@ -142,7 +150,9 @@ impl EventLoop {
             accepts_again: false,
             next_shard: 0,
             stopping: false,
+            unblocked: Vec::new(),
             left_watched: Vec::new(),
+            left_waiters: Vec::new(),
         })
     }
 
@@ -199,7 +209,7 @@ impl EventLoop {
 
     /// Sets the alarm; zero if there is something to do at once.
     fn prepare_sleep(&mut self) -> Option<Duration> {
-        if self.more_due || !self.readable.is_empty() {
+        if self.more_due || !self.readable.is_empty() || !self.unblocked.is_empty() {
             return Some(Duration::ZERO);
         }
         let mailbox = &self.shared.mailboxes[self.number];
@@ -252,8 +262,8 @@ impl EventLoop {
                 Token(t) if t > LISTENERS - self.listeners.len() => self.accept(LISTENERS - t, now),
                 Token(slot) => {
                     // A client that goes while it waits leaves its commands undone.
-                    if event.is_read_closed() && self.connection(slot).is_some_and(|c| c.paused) {
-                        self.close(slot);
+                    if event.is_read_closed() {
+                        self.hung_up(slot);
                     }
                     if event.is_readable() || event.is_read_closed() {
                         self.read(slot, event.is_read_closed(), &mut turn);
@@ -264,6 +274,7 @@ impl EventLoop {
                 }
             }
         }
+        self.resume_unblocked(&mut turn);
         for slot in std::mem::take(&mut self.readable) {
             if self.connection(slot).is_some_and(|c| c.readable) {
                 self.read(slot, true, &mut turn);
@@ -284,13 +295,13 @@ impl EventLoop {
         for slot in std::mem::take(&mut self.dirty) {
             self.flush(slot);
         }
-        self.unwatch_left();
+        self.clear_left();
         self.shared.stats[self.number].turns.add(1);
     }
 
-    /// Ends the watches of clients that are gone.
-    fn unwatch_left(&mut self) {
-        if self.left_watched.is_empty() {
+    /// Takes out of the keyspace what clients have left there.
+    fn clear_left(&mut self) {
+        if self.left_watched.is_empty() && self.left_waiters.is_empty() {
             return;
         }
         let shared = Arc::clone(&self.shared);
@@ -301,6 +312,9 @@ impl EventLoop {
             if let Some(flag) = info.watch.get() {
                 turn.unwatch(watched.iter(), flag);
             }
+        }
+        for waiter in self.left_waiters.drain(..) {
+            turn.stop_waiting(&waiter);
         }
     }
 
@@ -408,6 +422,14 @@ impl EventLoop {
                         .is_some_and(|c| c.session.id == client)
                     {
                         self.close(slot);
+                    }
+                }
+                Order::Unblocked { client, slot } => {
+                    if self
+                        .connection(slot)
+                        .is_some_and(|c| c.session.id == client)
+                    {
+                        self.unblock(slot);
                     }
                 }
                 Order::Reconfigure => self.reconfigure(),

@@ -129,6 +129,7 @@ fn swap_db(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     for (_, shard) in cx.turn.held_shards() {
         shard.dbs.swap(first, second);
     }
+    cx.turn.databases_exchanged([first, second]);
     cx.changed(1);
     reply.ok();
     Ok(())

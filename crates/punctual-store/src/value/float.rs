@@ -4,7 +4,7 @@
 //! are rounded to nearest even in the x87 format, and text is written as `%.17Lf` without the trailing
 //! zeros. So the answers are the same on every machine, and those of a Redis on x86.
 
-use rustc_apfloat::Float as _;
+use rustc_apfloat::{Float as _, Round};
 use rustc_apfloat::ieee::X87DoubleExtended;
 
 /// Texts of this length and longer are refused, as Redis's buffer has so many bytes.
@@ -50,6 +50,18 @@ impl Float {
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self((self.0 + other.0).value)
+    }
+
+    /// A thousand times as much, rounded as the format does and then up to an integer: seconds in milliseconds. `None` if
+    /// that is too large for an `i64`; what is too small is `i64::MIN`.
+    pub fn thousandfold(self) -> Option<i64> {
+        let thousand = X87DoubleExtended::from_i128(1000).value;
+        let product = (self.0 * thousand).value.round_to_integral(Round::TowardPositive);
+        let whole = product.value.to_i128(128).value;
+        if whole < 0 {
+            return Some(i64::try_from(whole).unwrap_or(i64::MIN));
+        }
+        i64::try_from(whole).ok()
     }
 
     /// Whether it is neither infinite nor NaN.
