@@ -29,6 +29,18 @@ const NOT_CALLED: [&str; 11] = [
     "debug",
 ];
 
+/// Commands that wait for a key.
+const WAIT: [&str; 8] = [
+    "blmove",
+    "blmpop",
+    "blpop",
+    "brpop",
+    "brpoplpush",
+    "bzmpop",
+    "bzpopmax",
+    "bzpopmin",
+];
+
 /// DEBUG reads its subcommand itself. SLEEP stops the server; the push of PROTOCOL comes with a reply behind it.
 const DEBUG: [&str; 7] = [
     "object",
@@ -258,15 +270,18 @@ fn one_pass(
             // A container's subcommand counts as an argument, but is always right.
             command
                 .extend((name.len() - 1..arguments.max(name.len() - 1)).map(|_| argument(random)));
-            encode_command(&mut pipeline, &command);
-            encode_command(
-                &mut pipeline,
-                &[
-                    b"ECHO".to_vec(),
-                    format!("tag {}", commands.len()).into_bytes(),
-                ],
-            );
-            commands.push(command);
+            // What would wait is called where it may not.
+            let waits = WAIT.contains(&name[0].as_str());
+            let called = match waits {
+                true => vec![vec![b"MULTI".to_vec()], command, vec![b"EXEC".to_vec()]],
+                false => vec![command],
+            };
+            for command in called {
+                encode_command(&mut pipeline, &command);
+                let tag = format!("tag {}", commands.len());
+                encode_command(&mut pipeline, &["ECHO", &tag]);
+                commands.push(command);
+            }
         }
         caller.stream.write_all(&pipeline).unwrap();
         let mut queueing = false;

@@ -209,7 +209,9 @@ impl Waiters {
         let Some(queue) = queue else {
             return false;
         };
-        let met = part.find(key).and_then(|id| Wants::met_by(&part.get(id).value));
+        let met = part
+            .find(key)
+            .and_then(|id| Wants::met_by(&part.get(id).value));
         met.is_some() && !std::mem::replace(&mut queue.ready, true)
     }
 
@@ -225,7 +227,14 @@ impl Waiters {
     }
 
     /// The next waiter of a key after `ticket`.
-    fn next(&self, db: usize, key: &[u8], ticket: u64, wants: Wants, now: Now) -> Option<&Arc<Waiter>> {
+    fn next(
+        &self,
+        db: usize,
+        key: &[u8],
+        ticket: u64,
+        wants: Wants,
+        now: Now,
+    ) -> Option<&Arc<Waiter>> {
         let queue = self.dbs.get(db)?.get(key)?;
         let mut after = queue.waiters.range(ticket + 1..).map(|(_, waiter)| waiter);
         after.find(|w| w.wait.wants == wants && !w.has_ended() && !w.is_late(now))

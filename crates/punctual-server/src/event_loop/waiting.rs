@@ -12,7 +12,11 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
-        let deadline = connection.session.waiter.as_ref().and_then(|w| w.deadline_ms());
+        let deadline = connection
+            .session
+            .waiter
+            .as_ref()
+            .and_then(|w| w.deadline_ms());
         connection.wait_timer = deadline.map(|at| self.timers.insert(at, ClientTimer::Wait(slot)));
         if connection.out.is_empty() && connection.out.capacity() > 0 {
             // It may wait for long.
@@ -50,7 +54,9 @@ impl EventLoop {
             && waiter.claim()
         {
             if !waiter.whose().silent {
-                connection.out.extend_from_slice(&blocking::nothing(waiter, None));
+                connection
+                    .out
+                    .extend_from_slice(&blocking::nothing(waiter, None));
             }
             blocking::count_in_vain(&self.shared, self.number, now, waiter, None);
             self.mark_dirty(slot);

@@ -8,9 +8,7 @@ mod read;
 mod tests;
 mod transfer;
 
-#[expect(unused_imports, reason = "the blocking commands are made of these")]
-pub(crate) use ends::{Found, find, pop_keyed, pop_one};
-#[expect(unused_imports, reason = "the blocking commands are made of these")]
+pub(crate) use ends::{find, pop_one};
 pub(crate) use transfer::{Mpop, end_named, mpop, transfer};
 
 use punctual_rdb::listpack::Element;

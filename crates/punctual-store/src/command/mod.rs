@@ -5,6 +5,7 @@
 
 mod arguments;
 pub mod bitmap;
+pub mod blocking;
 pub mod database;
 mod element_scan;
 pub mod expire;
@@ -27,6 +28,7 @@ use crate::turn::Command;
 /// Every command of the keyspace.
 pub static FAMILIES: &[&[Command]] = &[
     bitmap::COMMANDS,
+    blocking::COMMANDS,
     database::COMMANDS,
     expire::COMMANDS,
     hashes::COMMANDS,

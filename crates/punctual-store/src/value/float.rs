@@ -4,8 +4,8 @@
 //! are rounded to nearest even in the x87 format, and text is written as `%.17Lf` without the trailing
 //! zeros. So the answers are the same on every machine, and those of a Redis on x86.
 
-use rustc_apfloat::{Float as _, Round};
 use rustc_apfloat::ieee::X87DoubleExtended;
+use rustc_apfloat::{Float as _, Round};
 
 /// Texts of this length and longer are refused, as Redis's buffer has so many bytes.
 const TEXT_MAX: usize = 5 * 1024;
@@ -56,7 +56,9 @@ impl Float {
     /// that is too large for an `i64`; what is too small is `i64::MIN`.
     pub fn thousandfold(self) -> Option<i64> {
         let thousand = X87DoubleExtended::from_i128(1000).value;
-        let product = (self.0 * thousand).value.round_to_integral(Round::TowardPositive);
+        let product = (self.0 * thousand)
+            .value
+            .round_to_integral(Round::TowardPositive);
         let whole = product.value.to_i128(128).value;
         if whole < 0 {
             return Some(i64::try_from(whole).unwrap_or(i64::MIN));

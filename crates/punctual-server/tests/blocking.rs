@@ -1,0 +1,739 @@
+//! BLPOP and its kin: who waits, who is served, and that nothing stays.
+
+mod wire;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use punctual_resp::Value;
+use punctual_server::Server;
+use wire::{Wire, eventually, field};
+
+fn start() -> Server {
+    with_threads("1")
+}
+
+fn with_threads(threads: &str) -> Server {
+    Server::builder()
+        .port(0)
+        .virtual_clock()
+        .option("threads", threads)
+        .spawn()
+        .unwrap()
+}
+
+/// How many clients wait for a key, or for the end of a pause.
+fn waiting(server: &Server) -> u64 {
+    server.shared().clients.waiting()
+}
+
+/// Sends a line whose client then waits.
+fn block(server: &Server, c: &mut Wire, line: &str) {
+    let before = waiting(server);
+    c.send(&[line]);
+    eventually(|| waiting(server) == before + 1);
+}
+
+/// Nobody waits, and no key is waited for.
+#[track_caller]
+fn nothing_is_left(server: &Server) {
+    eventually(|| waiting(server) == 0 && server.shared().store.waiting_keys() == 0);
+}
+
+fn resp3(server: &Server) -> Wire {
+    let mut c = Wire::open(server);
+    assert!(!c.ask(&["HELLO", "3"]).is_error());
+    c
+}
+
+#[test]
+fn who_need_not_wait_is_answered_at_once() {
+    for threads in ["1", "4"] {
+        let server = with_threads(threads);
+        let mut c = Wire::open(&server);
+        c.expect(&["RPUSH l 1 2 3 4 5 6 7", "RPUSH m x"], ":7|:1|");
+        c.expect(
+            &["BLPOP none l m 0", "BRPOP l 0"],
+            "*2|$1|l|$1|1|*2|$1|l|$1|7|",
+        );
+        c.expect(
+            &["BLMOVE l m LEFT RIGHT 0", "BRPOPLPUSH l m 0"],
+            "$1|2|$1|6|",
+        );
+        c.expect(&["LRANGE m 0 -1"], "*3|$1|6|$1|x|$1|2|");
+        c.expect(
+            &["BLMPOP 0 2 none l RIGHT COUNT 2", "BLMPOP 0 2 none l LEFT"],
+            "*2|$1|l|*2|$1|5|$1|4|*2|$1|l|*1|$1|3|",
+        );
+        c.expect(&["EXISTS l", "SET s v"], ":0|+OK|");
+        let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
+        for line in [
+            "BLPOP s m 0",
+            "BRPOP none s 0",
+            "BLMOVE s l LEFT LEFT 0",
+            "BLMOVE m s LEFT LEFT 0",
+            "BRPOPLPUSH s l 0",
+            "BLMPOP 0 2 s m LEFT",
+        ] {
+            c.expect(&[line], wrong);
+        }
+        c.expect(&["LLEN m"], ":3|");
+    }
+}
+
+#[test]
+fn timeouts_that_are_refused() {
+    let server = start();
+    let mut c = Wire::open(&server);
+    for (timeout, error) in [
+        ("abc", "timeout is not a float or out of range"),
+        ("nan", "timeout is not a float or out of range"),
+        ("-1", "timeout is negative"),
+        ("-0.002", "timeout is negative"),
+        ("-inf", "timeout is negative"),
+        ("inf", "timeout is out of range"),
+        ("1e400", "timeout is out of range"),
+        ("9223372036854775", "timeout is out of range"),
+        ("9223372036854776", "timeout is out of range"),
+    ] {
+        for line in [
+            "BLPOP k #",
+            "BRPOP k #",
+            "BLMOVE k l LEFT LEFT #",
+            "BRPOPLPUSH k l #",
+            "BLMPOP # 1 k LEFT",
+        ] {
+            c.expect_error(&line.replace('#', timeout), error);
+        }
+    }
+    c.expect_error("BLMOVE k l UP LEFT abc", "syntax error");
+    c.expect_error("BLMPOP 0 0 k LEFT", "numkeys should be greater than 0");
+    c.expect_error(
+        "BLMPOP abc 0 k LEFT",
+        "timeout is not a float or out of range",
+    );
+}
+
+#[test]
+fn a_push_serves_who_waits() {
+    for threads in ["1", "4"] {
+        let server = with_threads(threads);
+        let (mut pusher, mut two, mut three) =
+            (Wire::open(&server), Wire::open(&server), resp3(&server));
+        for c in [&mut two, &mut three] {
+            block(&server, c, "BLPOP k l 0");
+            pusher.expect(&["RPUSH l a b"], ":2|");
+            c.receive("*2|$1|l|$1|a|");
+            c.expect(&["BRPOP l 0"], "*2|$1|l|$1|b|");
+            block(&server, c, "BLMOVE k l LEFT LEFT 0");
+            pusher.expect(&["RPUSH k a"], ":1|");
+            c.receive("$1|a|");
+            block(&server, c, "BRPOPLPUSH k l 0");
+            pusher.expect(
+                &["RPUSH k a b", "LRANGE l 0 -1", "DEL k l"],
+                ":2|*2|$1|b|$1|a|:2|",
+            );
+            c.receive("$1|b|");
+            block(&server, c, "BLMPOP 0 2 k l RIGHT COUNT 2");
+            pusher.expect(&["RPUSH l a b c", "LLEN l", "DEL l"], ":3|:1|:1|");
+            c.receive("*2|$1|l|*2|$1|c|$1|b|");
+        }
+        nothing_is_left(&server);
+    }
+}
+
+#[test]
+fn first_come_first_served() {
+    for threads in ["1", "4"] {
+        let server = with_threads(threads);
+        let mut pusher = Wire::open(&server);
+        let mut clients: Vec<Wire> = (0..6).map(|_| Wire::open(&server)).collect();
+        for (n, c) in clients.iter_mut().enumerate() {
+            block(
+                &server,
+                c,
+                &format!("BLPOP own:{n} k {} 0", if n % 2 == 0 { "k" } else { "l" }),
+            );
+        }
+        pusher.expect(&["RPUSH k 0 1 2 3"], ":4|");
+        for (n, c) in clients[..4].iter_mut().enumerate() {
+            c.receive(&format!("*2|$1|k|$1|{n}|"));
+        }
+        pusher.expect(&["EXISTS k", "RPUSH l x y"], ":0|:2|");
+        clients[5].receive("*2|$1|l|$1|x|");
+        pusher.expect(&["LLEN l", "RPUSH k z w"], ":1|:2|");
+        clients[4].receive("*2|$1|k|$1|z|");
+        pusher.expect(&["LRANGE k 0 -1"], "*1|$1|w|");
+        nothing_is_left(&server);
+    }
+}
+
+#[test]
+fn the_first_of_its_keys_counts_when_several_come_at_once() {
+    for threads in ["1", "4"] {
+        let server = with_threads(threads);
+        let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
+        block(&server, &mut a, "BLPOP x y z 0");
+        b.expect(
+            &[
+                "MULTI",
+                "LPUSH z 3",
+                "LPUSH y 2",
+                "DEL z",
+                "LPUSH x 1",
+                "LPUSH z 4",
+                "EXEC",
+            ],
+            "+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*5|:1|:1|:1|:1|:1|",
+        );
+        a.receive("*2|$1|x|$1|1|");
+        b.expect(&["LLEN y", "LLEN z"], ":1|:1|");
+        // What has gone again before the end of the transaction was never there.
+        a.expect(
+            &["BLPOP x y z 0", "BLPOP x y z 0"],
+            "*2|$1|y|$1|2|*2|$1|z|$1|4|",
+        );
+        block(&server, &mut a, "BLPOP x 0");
+        b.expect(
+            &[
+                "MULTI",
+                "LPUSH x 1",
+                "DEL x",
+                "EXEC",
+                "MULTI",
+                "LPUSH x 1",
+                "LPUSH x 2",
+                "EXEC",
+            ],
+            "+OK|+QUEUED|+QUEUED|*2|:1|:1|+OK|+QUEUED|+QUEUED|*2|:1|:2|",
+        );
+        a.receive("*2|$1|x|$1|2|");
+    }
+}
+
+#[test]
+fn timeouts_are_exact() {
+    let server = start();
+    let mut clock = Wire::open(&server);
+    let (mut two, mut three) = (Wire::open(&server), resp3(&server));
+    for (line, wait) in [
+        ("BLPOP k 0.05", 50),
+        ("BRPOP k l 0.0501", 51),
+        ("BLMOVE k l LEFT LEFT 1.1", 1100),
+        ("BRPOPLPUSH k l 0x1p-1", 500),
+        ("BLMPOP 1e-9 1 k LEFT", 1),
+    ] {
+        block(&server, &mut two, line);
+        block(&server, &mut three, line);
+        clock.int(&format!("CLOCK ADVANCE {}", wait - 1));
+        two.silent();
+        three.silent();
+        clock.int("CLOCK ADVANCE 1");
+        two.receive("*-1|");
+        three.receive("_|");
+        nothing_is_left(&server);
+    }
+}
+
+/// Whose time is over gets nothing, even if its loop has not looked at the clock yet.
+#[test]
+fn what_comes_after_the_timeout_comes_too_late() {
+    let server = start();
+    let (mut a, mut b, mut clock) = (
+        Wire::open(&server),
+        Wire::open(&server),
+        Wire::open(&server),
+    );
+    block(&server, &mut a, "BLPOP k 1");
+    block(&server, &mut b, "BLPOP k 2");
+    clock.send(&["CLOCK ADVANCE 1000", "RPUSH k x"]);
+    a.receive("*-1|");
+    b.receive("*2|$1|k|$1|x|");
+    nothing_is_left(&server);
+}
+
+#[test]
+fn a_pause_delays_no_timeout() {
+    let server = start();
+    let (mut a, mut clock) = (Wire::open(&server), Wire::open(&server));
+    block(&server, &mut a, "BLPOP k 1");
+    clock.expect(&["CLIENT PAUSE 100000"], "+OK|");
+    clock.int("CLOCK ADVANCE 1000");
+    a.receive("*-1|");
+}
+
+#[test]
+fn commands_behind_it_wait() {
+    for threads in ["1", "3"] {
+        let server = with_threads(threads);
+        let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
+        a.send(&[
+            "PING",
+            "BLPOP k 0",
+            "SET seen 1",
+            "BLPOP k 0",
+            "BLPOP k 0",
+            "ECHO end",
+        ]);
+        a.receive("+PONG|");
+        b.expect(&["EXISTS seen"], ":0|");
+        a.send(&["ECHO later"]);
+        a.silent();
+        b.expect(&["RPUSH k x y"], ":2|");
+        a.receive("*2|$1|k|$1|x|+OK|*2|$1|k|$1|y|");
+        a.silent();
+        b.expect(&["RPUSH k z"], ":1|");
+        a.receive("*2|$1|k|$1|z|$3|end|$5|later|");
+        nothing_is_left(&server);
+    }
+}
+
+#[test]
+fn nobody_waits_in_a_transaction() {
+    let server = start();
+    let (mut two, mut three) = (Wire::open(&server), resp3(&server));
+    let lines = [
+        "MULTI",
+        "BLPOP k 0",
+        "BRPOP k 0",
+        "BLMPOP 0 1 k LEFT",
+        "BLMOVE k l LEFT LEFT 0",
+        "BRPOPLPUSH k l 0",
+        "RPUSH k x",
+        "BLPOP k 0",
+    ];
+    for (c, nulls) in [
+        (&mut two, "*-1|*-1|*-1|$-1|$-1|"),
+        (&mut three, "_|_|_|_|_|"),
+    ] {
+        c.send(&lines);
+        c.receive(&format!("+OK|{}", "+QUEUED|".repeat(7)));
+        c.expect(&["EXEC"], &format!("*7|{nulls}:1|*2|$1|k|$1|x|"));
+    }
+}
+
+#[test]
+fn client_unblock() {
+    for threads in ["1", "4"] {
+        let server = with_threads(threads);
+        let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
+        let id = a.int("CLIENT ID");
+        b.expect(&[&format!("CLIENT UNBLOCK {id}")], ":0|");
+        for (how, answer) in [
+            ("", "*-1|"),
+            (" TIMEOUT", "*-1|"),
+            (" error", "-UNBLOCKED client unblocked via CLIENT UNBLOCK|"),
+        ] {
+            block(&server, &mut a, "BLPOP k l 100");
+            b.expect(&[&format!("CLIENT UNBLOCK {id}{how}")], ":1|");
+            b.expect(&[&format!("CLIENT UNBLOCK {id}{how}")], ":0|");
+            a.receive(answer);
+            nothing_is_left(&server);
+            a.expect(&["PING"], "+PONG|");
+        }
+        b.expect_error(
+            "CLIENT UNBLOCK x",
+            "value is not an integer or out of range",
+        );
+        b.expect_error(
+            &format!("CLIENT UNBLOCK {id} now"),
+            "CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
+        );
+        b.expect(&["CLIENT UNBLOCK 99999"], ":0|");
+    }
+}
+
+#[test]
+fn what_others_see_of_it() {
+    let server = start();
+    let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
+    let id = a.int("CLIENT ID");
+    block(&server, &mut a, "BLPOP k l 0");
+    let line = b.text(&format!("CLIENT LIST ID {id}"));
+    assert_eq!((field(&line, "flags"), field(&line, "cmd")), ("b", "blpop"));
+    let info = b.text("INFO clients");
+    assert!(info.contains("blocked_clients:1\r\n"), "{info}");
+    assert!(info.contains("total_blocking_keys:2\r\n"), "{info}");
+    let stats = b.text("INFO commandstats");
+    assert!(!stats.contains("cmdstat_blpop"), "it is not done: {stats}");
+    b.expect(&["RPUSH k x"], ":1|");
+    a.receive("*2|$1|k|$1|x|");
+    let line = b.text(&format!("CLIENT LIST ID {id}"));
+    assert_eq!(field(&line, "flags"), "N");
+    let info = b.text("INFO clients");
+    assert!(info.contains("blocked_clients:0\r\n"), "{info}");
+    assert!(info.contains("total_blocking_keys:0\r\n"), "{info}");
+    let stats = b.text("INFO commandstats");
+    assert!(stats.contains("cmdstat_blpop:calls=1,"), "{stats}");
+    assert!(stats.contains("failed_calls=0"), "{stats}");
+}
+
+#[test]
+fn one_service_brings_the_next() {
+    for threads in ["1", "4"] {
+        let server = with_threads(threads);
+        let mut clients: Vec<Wire> = (0..5).map(|_| Wire::open(&server)).collect();
+        let mut pusher = Wire::open(&server);
+        for (n, line) in [
+            "BLMOVE a b LEFT RIGHT 0",
+            "BRPOPLPUSH b c 0",
+            "BLMOVE c a LEFT LEFT 0",
+            "BLPOP a 0",
+            "BLPOP a 0",
+        ]
+        .iter()
+        .enumerate()
+        {
+            block(&server, &mut clients[n], line);
+        }
+        pusher.expect(&["RPUSH a x"], ":1|");
+        for c in &mut clients[..3] {
+            c.receive("$1|x|");
+        }
+        clients[3].receive("*2|$1|a|$1|x|");
+        clients[4].silent();
+        pusher.expect(&["EXISTS a b c", "RPUSH a y"], ":0|:1|");
+        clients[4].receive("*2|$1|a|$1|y|");
+        nothing_is_left(&server);
+    }
+}
+
+/// A ring of moves goes round as long as somebody waits, and no longer.
+#[test]
+fn a_list_may_be_moved_onto_itself() {
+    let server = start();
+    let (mut a, mut b, mut pusher) = (
+        Wire::open(&server),
+        Wire::open(&server),
+        Wire::open(&server),
+    );
+    block(&server, &mut a, "BLMOVE k k LEFT RIGHT 0");
+    block(&server, &mut b, "BLMOVE k k LEFT RIGHT 0");
+    pusher.expect(&["RPUSH k x y"], ":2|");
+    a.receive("$1|x|");
+    b.receive("$1|y|");
+    pusher.expect(&["LRANGE k 0 -1"], "*2|$1|x|$1|y|");
+}
+
+#[test]
+fn a_wrong_destination_is_an_error_and_keeps_the_element() {
+    for threads in ["1", "4"] {
+        let server = with_threads(threads);
+        let (mut a, mut b, mut pusher) = (
+            Wire::open(&server),
+            Wire::open(&server),
+            Wire::open(&server),
+        );
+        block(&server, &mut a, "BLMOVE k s LEFT LEFT 0");
+        block(&server, &mut b, "BLPOP k 0");
+        pusher.expect(&["SET s v", "RPUSH k x"], "+OK|:1|");
+        a.receive("-WRONGTYPE Operation against a key holding the wrong kind of value|");
+        b.receive("*2|$1|k|$1|x|");
+        let stats = pusher.text("INFO commandstats");
+        let line = stats
+            .lines()
+            .find(|l| l.starts_with("cmdstat_blmove"))
+            .unwrap();
+        assert!(
+            line.contains("calls=1,") && line.ends_with("failed_calls=1"),
+            "{line}"
+        );
+        nothing_is_left(&server);
+    }
+}
+
+#[test]
+fn another_type_is_not_what_is_waited_for() {
+    let server = start();
+    let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
+    block(&server, &mut a, "BLPOP k 0");
+    b.expect(
+        &["SET k v", "APPEND k w", "DEL k", "RPUSH k x"],
+        "+OK|:2|:1|:1|",
+    );
+    a.receive("*2|$1|k|$1|x|");
+}
+
+#[test]
+fn lists_come_in_many_ways() {
+    for threads in ["1", "4"] {
+        let server = with_threads(threads);
+        let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
+        for lines in [
+            &["RENAME src k"][..],
+            &["RENAMENX src k"],
+            &["COPY src k"],
+            &["LMOVE src k LEFT LEFT"],
+            &["SELECT 3", "RPUSH k x", "MOVE k 0", "SELECT 0"],
+            &["SELECT 3", "RPUSH k x", "SWAPDB 3 0", "SELECT 0"],
+            &["MULTI", "RPUSH k x", "EXEC"],
+        ] {
+            b.send(&["FLUSHALL", "RPUSH src x"]);
+            b.receive("+OK|:1|");
+            block(&server, &mut a, "BLPOP k 0");
+            b.send(lines);
+            for line in lines {
+                let reply = b.value();
+                assert!(!reply.is_error(), "{line}: {reply:?}");
+            }
+            assert_eq!(
+                a.value(),
+                Value::Array(vec![Value::bulk("k"), Value::bulk("x")]),
+                "{lines:?}"
+            );
+            nothing_is_left(&server);
+        }
+        // None of these brings one.
+        block(&server, &mut a, "BLPOP k 0");
+        b.expect(
+            &[
+                "FLUSHALL",
+                "RPUSHX k x",
+                "SWAPDB 0 1",
+                "SWAPDB 0 1",
+                "SELECT 1",
+                "RPUSH k x",
+                "SELECT 0",
+            ],
+            "+OK|:0|+OK|+OK|+OK|:1|+OK|",
+        );
+        a.silent();
+        b.expect(&["RPUSH k y"], ":1|");
+        a.receive("*2|$1|k|$1|y|");
+    }
+}
+
+#[test]
+fn who_goes_leaves_nothing_and_takes_nothing() {
+    for threads in ["1", "4"] {
+        let server = with_threads(threads);
+        let mut pusher = Wire::open(&server);
+        let mut clients: Vec<Wire> = (0..20).map(|_| Wire::open(&server)).collect();
+        for (n, c) in clients.iter_mut().enumerate() {
+            block(&server, c, &format!("BLPOP k own:{n} {}", n % 3 * 1000));
+        }
+        let mut last = clients.pop().unwrap();
+        clients.truncate(10);
+        eventually(|| waiting(&server) == 11);
+        assert_eq!(pusher.int("CLIENT KILL TYPE normal SKIPME yes"), 11);
+        last.ends();
+        nothing_is_left(&server);
+        pusher.expect(&["RPUSH k x", "LLEN k"], ":1|:1|");
+    }
+}
+
+/// The last bytes and the end come at once: nobody will tell of the end again.
+#[test]
+fn who_has_gone_when_its_command_begins_to_wait_is_noticed() {
+    let server = start();
+    for _ in 0..20 {
+        let mut c = Wire::open(&server);
+        c.send(&["PING", "BLPOP k 0", "PING"]);
+        c.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        c.receive("+PONG|");
+        assert_eq!(c.ends(), 0);
+    }
+    nothing_is_left(&server);
+    Wire::open(&server).expect(&["RPUSH k x"], ":1|");
+}
+
+#[test]
+fn reply_modes() {
+    let server = start();
+    let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
+    a.send(&["CLIENT REPLY SKIP"]);
+    block(&server, &mut a, "BLPOP k 0");
+    b.expect(&["RPUSH k x"], ":1|");
+    a.expect(&["ECHO a"], "$1|a|");
+    a.send(&["CLIENT REPLY OFF"]);
+    block(&server, &mut a, "BLPOP k 0.1");
+    b.int("CLOCK ADVANCE 100");
+    eventually(|| waiting(&server) == 0);
+    a.expect(&["ECHO b", "CLIENT REPLY ON"], "+OK|");
+}
+
+#[test]
+fn monitors_see_it_once() {
+    let server = start();
+    let (mut a, mut b, mut m) = (
+        Wire::open(&server),
+        Wire::open(&server),
+        Wire::open(&server),
+    );
+    m.expect(&["MONITOR"], "+OK|");
+    block(&server, &mut a, "BLPOP k 0");
+    b.expect(&["RPUSH k x"], ":1|");
+    a.receive("*2|$1|k|$1|x|");
+    b.expect(&["PING"], "+PONG|");
+    for shown in ["\"BLPOP\" \"k\" \"0\"", "\"RPUSH\" \"k\" \"x\"", "\"PING\""] {
+        let line = m.value();
+        let line = String::from_utf8_lossy(line.as_bytes().unwrap()).into_owned();
+        assert!(line.ends_with(shown), "{line}");
+    }
+}
+
+#[test]
+fn events_are_told_in_the_order_of_things() {
+    let server = start();
+    let (mut a, mut b, mut events) = (
+        Wire::open(&server),
+        Wire::open(&server),
+        Wire::open(&server),
+    );
+    b.expect(&["CONFIG SET notify-keyspace-events KA"], "+OK|");
+    events.expect(
+        &["PSUBSCRIBE __keyspace@0__:*"],
+        "*3|$10|psubscribe|$16|__keyspace@0__:*|:1|",
+    );
+    block(&server, &mut a, "BLMOVE k l LEFT RIGHT 0");
+    b.expect(&["RPUSH k x"], ":1|");
+    a.receive("$1|x|");
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let message = events.value();
+        let text = |n: usize| {
+            String::from_utf8_lossy(message.as_slice().unwrap()[n].as_bytes().unwrap()).into_owned()
+        };
+        seen.push(format!("{} {}", text(3), &text(2)[15..]));
+    }
+    assert_eq!(seen, ["rpush k", "rpush l", "lpop k", "del k"]);
+}
+
+/// A subscriber that waits gets its messages while it waits, and in their order with the reply.
+#[test]
+fn messages_come_before_and_after_the_reply() {
+    let server = start();
+    let (mut a, mut b) = (resp3(&server), Wire::open(&server));
+    a.expect(&["SUBSCRIBE ch"], ">3|$9|subscribe|$2|ch|:1|");
+    block(&server, &mut a, "BLPOP k 0");
+    b.expect(&["PUBLISH ch 1"], ":1|");
+    a.receive(">3|$7|message|$2|ch|$1|1|");
+    b.expect(&["PUBLISH ch 2", "RPUSH k x", "PUBLISH ch 3"], ":1|:1|:1|");
+    a.receive(">3|$7|message|$2|ch|$1|2|*2|$1|k|$1|x|>3|$7|message|$2|ch|$1|3|");
+}
+
+#[test]
+fn a_served_pop_is_a_change_for_those_who_watch() {
+    let server = start();
+    let (mut a, mut b, mut w) = (
+        Wire::open(&server),
+        Wire::open(&server),
+        Wire::open(&server),
+    );
+    block(&server, &mut a, "BLMOVE k l LEFT LEFT 0");
+    w.expect(&["WATCH l", "MULTI", "PING"], "+OK|+OK|+QUEUED|");
+    b.expect(&["RPUSH k x"], ":1|");
+    a.receive("$1|x|");
+    w.expect(&["EXEC"], "*-1|");
+}
+
+#[test]
+fn who_waits_is_not_idle() {
+    let server = Server::builder()
+        .port(0)
+        .virtual_clock()
+        .option("timeout", "10")
+        .spawn()
+        .unwrap();
+    let (mut a, mut clock) = (Wire::open(&server), Wire::open(&server));
+    block(&server, &mut a, "BLPOP k 0");
+    for _ in 0..5 {
+        clock.int("CLOCK ADVANCE 9000");
+    }
+    clock.expect(&["RPUSH k x"], ":1|");
+    a.receive("*2|$1|k|$1|x|");
+}
+
+/// The real clock ends the waiting by itself.
+#[test]
+fn timeouts_come_in_time() {
+    let server = Server::builder().port(0).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    let start = Instant::now();
+    c.expect(&["BLPOP k 0.08"], "*-1|");
+    let took = start.elapsed().as_millis();
+    assert!((79..2_000).contains(&took), "{took} ms");
+}
+
+/// Every element is delivered to one consumer, however consumers and producers, keys and loops come together.
+#[test]
+fn every_element_is_delivered_once() {
+    const CONSUMERS: usize = 12;
+    const PRODUCERS: usize = 4;
+    const ELEMENTS: usize = 600;
+    for threads in ["1", "4"] {
+        let server = with_threads(threads);
+        let seen: Vec<AtomicU64> = (0..PRODUCERS * ELEMENTS)
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        let taken = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for number in 0..CONSUMERS {
+                let (server, seen, taken) = (&server, &seen, &taken);
+                scope.spawn(move || {
+                    let mut c = Wire::open(server);
+                    for round in 0_usize.. {
+                        // Keys in many orders, in many shards; some go a way round.
+                        let (a, b) = ((number + round) % 5, (number + round * 3) % 5);
+                        let line = match round % 4 {
+                            0 => format!("BLPOP k:{a} k:{b} k:0 k:1 k:2 k:3 k:4 0"),
+                            1 => format!("BLMPOP 0 6 k:{b} k:0 k:1 k:2 k:3 k:4 LEFT"),
+                            2 => format!("BRPOP k:{b} k:{a} k:4 k:3 k:2 k:1 k:0 0"),
+                            _ => format!("BLMOVE k:{a} k:{b} LEFT RIGHT 0.001"),
+                        };
+                        c.send(&[&line]);
+                        let reply = c.value();
+                        let Some(parts) = reply.as_slice() else {
+                            continue; // It was moved, or there was nothing to move.
+                        };
+                        let element = parts[1].as_slice().map_or(&parts[1], |list| &list[0]);
+                        let text = std::str::from_utf8(element.as_bytes().unwrap()).unwrap();
+                        if text == "end" {
+                            return;
+                        }
+                        seen[text.parse::<usize>().unwrap()].fetch_add(1, Ordering::Relaxed);
+                        taken.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            let producers: Vec<_> = (0..PRODUCERS)
+                .map(|number| {
+                    let server = &server;
+                    scope.spawn(move || {
+                        let mut c = Wire::open(server);
+                        for n in 0..ELEMENTS {
+                            let (element, key) = (number * ELEMENTS + n, (n * 7 + number) % 5);
+                            if n % 3 == 0 {
+                                c.send(&["MULTI", &format!("RPUSH k:{key} {element}"), "EXEC"]);
+                                c.receive("+OK|+QUEUED|*1|");
+                            } else {
+                                c.send(&[&format!("RPUSH k:{key} {element}")]);
+                            }
+                            assert!(!c.value().is_error());
+                        }
+                    })
+                })
+                .collect();
+            producers.into_iter().for_each(|p| p.join().unwrap());
+            // Nothing may be lost; who waits in vain would wait here for ever.
+            eventually(|| {
+                let clock = server.shared().clock.now();
+                let mut c = Wire::open(&server);
+                c.int("CLOCK ADVANCE 1");
+                assert!(server.shared().clock.now() >= clock);
+                taken.load(Ordering::Relaxed) == (PRODUCERS * ELEMENTS) as u64
+            });
+            let mut c = Wire::open(&server);
+            let ends = vec!["end"; CONSUMERS * 3].join(" ");
+            c.int(&format!("RPUSH k:0 {ends}"));
+            let done = &seen;
+            assert!(done.iter().all(|n| n.load(Ordering::Relaxed) == 1));
+            // Moves that still wait for a moment of the clock.
+            for _ in 0..20 {
+                c.int("CLOCK ADVANCE 1");
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        nothing_is_left(&server);
+    }
+}

@@ -1,0 +1,105 @@
+//! Commands that wait when there is nothing to pop: the family's rows, and what they have in common.
+//!
+//! A handler tries its keys in order and answers at once if it can. Else it says what it waits for, and replies nothing:
+//! whoever runs it lets the client wait, and when a key is ready the same handler runs again
+//! ([`crate::waiters`]). Where a client may not wait it answers as if its time were over.
+
+mod lists;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use crate::error::Error;
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Cx, Handler};
+use crate::value::float::Float;
+use crate::waiters::{Wait, Wants};
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    list("blmove", 6, GROW, lists::blmove)
+        .keys(1, 2, 1)
+        .access(&["RW access delete", "RW insert"])
+        .doc(
+            "6.2.0",
+            "O(1)",
+            "Takes an element off one list, adds it to another and returns it. Waits until there is one.",
+        ),
+    list("blmpop", -5, POP, lists::blmpop)
+        .counted_keys(2)
+        .access(&["RW access delete"])
+        .doc(
+            "7.0.0",
+            "O(N+M) where N is the number of keys and M the number of elements returned.",
+            "Takes elements off the first of several lists that has any, and returns them. Waits until one has.",
+        ),
+    list("blpop", -3, POP.or(Flags::NOSCRIPT), lists::blpop)
+        .keys(1, -2, 1)
+        .access(&["RW access delete"])
+        .doc(
+            "2.0.0",
+            "O(N) where N is the number of keys.",
+            "Takes the first element off the first of several lists that has any, and returns it. Waits until one has.",
+        )
+        .history(DOUBLE),
+    list("brpop", -3, POP.or(Flags::NOSCRIPT), lists::brpop)
+        .keys(1, -2, 1)
+        .access(&["RW access delete"])
+        .doc(
+            "2.0.0",
+            "O(N) where N is the number of keys.",
+            "Takes the last element off the first of several lists that has any, and returns it. Waits until one has.",
+        )
+        .history(DOUBLE),
+    list("brpoplpush", 4, GROW, lists::brpoplpush)
+        .keys(1, 2, 1)
+        .access(&["RW access delete", "RW insert"])
+        .doc(
+            "2.2.0",
+            "O(1)",
+            "Takes the last element off one list, adds it at the head of another and returns it. Waits until there is one.",
+        )
+        .history(DOUBLE)
+        .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments"),
+];
+
+const POP: Flags = Flags::WRITE.or(Flags::BLOCKING);
+const GROW: Flags = POP.or(Flags::DENYOOM).or(Flags::NOSCRIPT);
+const DOUBLE: &[(&str, &str)] = &[(
+    "6.0.0",
+    "`timeout` is interpreted as a double instead of an integer.",
+)];
+
+const fn list(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags, Group::List, handler)
+}
+
+/// Until when a command waits, in unix ms: so many seconds from now, rounded up to a millisecond; `None` for 0, which is
+/// for ever.
+fn deadline(cx: &Cx<'_, '_>, seconds: &[u8]) -> Result<Option<u64>, Error> {
+    const OUT_OF_RANGE: Error = Error::fixed("ERR timeout is out of range");
+    let seconds =
+        Float::parse(seconds).ok_or(Error::fixed("ERR timeout is not a float or out of range"))?;
+    let ms = seconds.thousandfold().ok_or(OUT_OF_RANGE)?;
+    let ms = u64::try_from(ms).map_err(|_| Error::fixed("ERR timeout is negative"))?;
+    if ms == 0 {
+        return Ok(None);
+    }
+    let at = cx.now().base_ms().checked_add(ms);
+    at.filter(|at| i64::try_from(*at).is_ok())
+        .ok_or(OUT_OF_RANGE)
+        .map(Some)
+}
+
+/// Lets the command wait; whether it may.
+fn wait(cx: &mut Cx<'_, '_>, wants: Wants, keys: Range<usize>, deadline_ms: Option<u64>) -> bool {
+    if cx.turn.may_wait {
+        cx.turn.wait = Some(Wait {
+            wants,
+            keys,
+            deadline_ms,
+        });
+    }
+    cx.turn.may_wait
+}
