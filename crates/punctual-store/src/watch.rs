@@ -4,7 +4,8 @@
 //! [`Turn::notify`], and that raises the flags of those who watch; what empties or swaps whole databases asks for the
 //! watched keys in it. A client has one flag for all of its keys.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -80,8 +81,8 @@ impl Watched {
         }
         let watchers = keys.get_mut(key).expect("added just now");
         let client = watcher.flag.client;
-        if !watchers.contains_key(&client) {
-            watchers.insert(client, watcher);
+        if let Entry::Vacant(place) = watchers.entry(client) {
+            place.insert(watcher);
             self.count += 1;
         }
     }
