@@ -109,7 +109,10 @@ impl Packer {
 
     fn pack_within(&mut self, text: &[u8], end_max: usize, out: &mut Vec<u8>) -> bool {
         let (mut at, mut literals) = (0, 0);
-        while let Some(&three) = text[at..].first_chunk::<COPY_MIN>() {
+        while let Some(&three) = text
+            .get(at..)
+            .and_then(|rest| rest.first_chunk::<COPY_MIN>())
+        {
             let Some(from) = self
                 .seen(three, at)
                 .filter(|&from| at - from <= BACK_MAX && text[from..from + COPY_MIN] == three)
@@ -229,7 +232,7 @@ mod tests {
         fn what_is_packed_unpacks(
             texts in prop::collection::vec(
                 prop_oneof![
-                    prop::collection::vec(any::<u8>(), 0..300),
+                    prop::collection::vec(any::<u8>(), 0..1000),
                     prop::collection::vec(0u8..3, 0..3000),
                     ("[a-c]{1,9}", 1usize..2000).prop_map(|(piece, n)| piece.repeat(n).into_bytes()),
                 ],
