@@ -19,6 +19,7 @@ pub mod sets;
 pub mod strings;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod zsets;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -39,6 +40,7 @@ pub static FAMILIES: &[&[Command]] = &[
     scan::COMMANDS,
     sets::COMMANDS,
     strings::COMMANDS,
+    zsets::COMMANDS,
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {

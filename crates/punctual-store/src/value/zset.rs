@@ -21,10 +21,10 @@ use crate::value::keyed::Keyed;
 use crate::value::packed::Packed;
 use crate::value::text::Text;
 use packed::{Pairs, PairsWalk};
+pub(crate) use packed::{compare_names, with_text as with_name};
 pub use range::{LexBound, LexRange, ScoreBound, ScoreRange};
 pub use score::parse as parse_score;
-#[allow(unused_imports)] // until the commands are there
-pub(crate) use score::parse_bound as parse_score_bound;
+pub(crate) use score::{parse_bound as parse_score_bound, write_plain as write_plain_score};
 pub(crate) use table::Entry;
 use table::{Table, TableWalk};
 
@@ -87,6 +87,18 @@ impl Zset {
             }
         }
         Some(zset)
+    }
+
+    /// Of entries whose names differ. O(n log n), O(n) if they are in order.
+    ///
+    /// # Panics
+    /// If two names are equal or a score is NaN.
+    pub(crate) fn from_unique<'e>(
+        entries: impl Iterator<Item = (Element<'e>, f64)>,
+        limits: Limits,
+    ) -> Self {
+        let pairs = entries.map(|(name, score)| (packed::with_text(name, Text::new), score));
+        Self::from_pairs(pairs.collect(), limits).expect("names differ and scores are numbers")
     }
 
     /// Of entries that are name and score by turns, in the form that the limits ask for. `None` if they are not that, or
@@ -210,6 +222,13 @@ impl Zset {
                     self.unpack().update(name, |_| Some(new))
                 }
             },
+        }
+    }
+
+    /// Takes the form that fits so many entries, if it has the compact one and they are too many for it.
+    pub(crate) fn expect(&mut self, entries: usize, limits: Limits) {
+        if entries > limits.zset_entries {
+            self.unpack();
         }
     }
 

@@ -26,11 +26,16 @@ struct Pair<'a> {
 
 /// Calls `look` with the text of a name.
 #[inline]
-pub(super) fn with_text<R>(name: Element<'_>, look: impl FnOnce(&[u8]) -> R) -> R {
+pub(crate) fn with_text<R>(name: Element<'_>, look: impl FnOnce(&[u8]) -> R) -> R {
     match name {
         Element::Bytes(text) => look(text),
         Element::Int(int) => look(itoa::Buffer::new().format(int).as_bytes()),
     }
+}
+
+/// Compares the texts of two names, byte by byte.
+pub(crate) fn compare_names(a: Element<'_>, b: Element<'_>) -> Ordering {
+    with_text(a, |a| with_text(b, |b| a.cmp(b)))
 }
 
 /// The score that an entry holds; `None` if it holds something else.

@@ -237,15 +237,15 @@ fn bad_entries_are_refused_and_unsorted_ones_sorted() {
 }
 
 #[test]
-fn a_million_members_take_less_than_75_bytes_each() {
+fn many_members_take_less_than_75_bytes_each() {
     let mut zset = Zset::default();
-    for n in 0..1_000_000u64 {
+    for n in 0..250_000u64 {
         let score = (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64;
         zset.insert(format!("member:{n}").as_bytes(), score, usual());
     }
-    let each = zset.heap_bytes() as f64 / 1e6;
+    let each = zset.heap_bytes() as f64 / 250e3;
     assert!((40.0..68.0).contains(&each), "{each} bytes a member");
-    for n in 0..999_000 {
+    for n in 0..249_000 {
         assert!(zset.remove(format!("member:{n}").as_bytes()).is_some());
     }
     assert!(zset.heap_bytes() < 700_000, "{} bytes", zset.heap_bytes());

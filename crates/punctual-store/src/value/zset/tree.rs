@@ -10,8 +10,13 @@
 //! room to spare. A node that a removal leaves sparse is merged with a neighbour if the two fit well into one, else it
 //! stays: nothing is moved between neighbours.
 
-use smallvec::SmallVec;
+#[cfg(test)]
+mod tests;
+mod walk;
+
 use std::ops::Range;
+
+pub(super) use walk::Walk;
 
 /// A score and whose it is, in 12 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -311,28 +316,11 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
     /// The slots of a range of ranks, from the last to the first if `backwards`; ranks behind the last have none.
     /// O(log n), then O(1) a slot.
     pub(super) fn walk(&self, ranks: Range<usize>, backwards: bool) -> Walk<'_> {
-        let end = ranks.end.min(self.len());
-        let mut walk = Walk {
-            path: SmallVec::new(),
-            leaf: &[],
-            at: 0,
-            left: end.saturating_sub(ranks.start),
+        Walk::new(
+            &self.root,
+            ranks.start..ranks.end.min(self.len()),
             backwards,
-        };
-        if walk.left > 0 {
-            let mut rank = if backwards { end - 1 } else { ranks.start };
-            let mut node = &self.root;
-            while let Node::Inner(inner) = node {
-                let i = inner.child_of(&mut rank);
-                walk.path.push((inner, i));
-                node = &inner.children[i];
-            }
-            if let Node::Leaf(slots) = node {
-                walk.leaf = slots;
-                walk.at = rank;
-            }
-        }
-        walk
+        )
     }
 
     /// Bytes outside of the tree's own. O(nodes).
@@ -524,254 +512,5 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
             (Node::Inner(left), Node::Inner(right)) => left.append(*right),
             _ => unreachable!("all leaves are at one depth"),
         }
-    }
-}
-
-/// Slots of successive ranks.
-pub(super) struct Walk<'t> {
-    /// From the root: a node and which of its children comes next on the way down.
-    path: SmallVec<[(&'t Inner, usize); 4]>,
-    leaf: &'t [Slot],
-    /// The next slot's place in the leaf.
-    at: usize,
-    /// How many are still to come.
-    left: usize,
-    backwards: bool,
-}
-
-impl Walk<'_> {
-    /// Goes to the leaf beside this one, of which there is one.
-    fn cross(&mut self) {
-        let backwards = self.backwards;
-        while let Some((inner, i)) = self.path.pop() {
-            let beside = if backwards {
-                i.checked_sub(1)
-            } else {
-                Some(i + 1).filter(|&i| i < inner.children.len())
-            };
-            let Some(i) = beside else { continue };
-            self.path.push((inner, i));
-            let mut node = &inner.children[i];
-            while let Node::Inner(inner) = node {
-                let i = if backwards {
-                    inner.children.len() - 1
-                } else {
-                    0
-                };
-                self.path.push((inner, i));
-                node = &inner.children[i];
-            }
-            if let Node::Leaf(slots) = node {
-                self.leaf = slots;
-                self.at = if backwards { slots.len() - 1 } else { 0 };
-            }
-            return;
-        }
-    }
-}
-
-impl Iterator for Walk<'_> {
-    type Item = Slot;
-
-    #[inline]
-    fn next(&mut self) -> Option<Slot> {
-        if self.left == 0 {
-            return None;
-        }
-        self.left -= 1;
-        let slot = self.leaf[self.at];
-        if self.left > 0 {
-            if self.backwards {
-                match self.at.checked_sub(1) {
-                    Some(at) => self.at = at,
-                    None => self.cross(),
-                }
-            } else {
-                self.at += 1;
-                if self.at == self.leaf.len() {
-                    self.cross();
-                }
-            }
-        }
-        Some(slot)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
-    }
-}
-
-impl ExactSizeIterator for Walk<'_> {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// Slots are told apart by ordinal, then id.
-    fn key(slot: Slot) -> (u64, u32) {
-        (slot.ordinal(), slot.id)
-    }
-
-    fn before(wanted: (u64, u32)) -> impl Fn(&[Slot]) -> usize {
-        move |slots| slots.partition_point(|slot| key(*slot) < wanted)
-    }
-
-    fn through(wanted: (u64, u32)) -> impl Fn(&[Slot]) -> usize {
-        move |slots| slots.partition_point(|slot| key(*slot) <= wanted)
-    }
-
-    /// Checks a node and gives its depth.
-    fn check<const L: usize, const F: usize>(node: &Node, root: bool) -> usize {
-        match node {
-            Node::Leaf(slots) => {
-                assert!(root || !slots.is_empty());
-                assert!(slots.len() <= L && slots.capacity() <= L.max(4));
-                0
-            }
-            Node::Inner(inner) => {
-                let len = inner.children.len();
-                assert!(len > usize::from(root) && len <= F);
-                assert!(inner.firsts.len() == len && inner.counts.len() == len);
-                let mut depths = inner.children.iter().enumerate().map(|(i, child)| {
-                    assert_eq!(inner.firsts[i], child.first());
-                    assert_eq!(inner.counts[i], child.count());
-                    check::<L, F>(child, false)
-                });
-                let depth = depths.next().unwrap();
-                assert!(depths.all(|d| d == depth));
-                depth + 1
-            }
-        }
-    }
-
-    fn compare<const L: usize, const F: usize>(tree: &Tree<L, F>, model: &[(u64, u32)]) {
-        check::<L, F>(&tree.root, true);
-        assert_eq!(tree.len(), model.len());
-        let all: Vec<_> = tree.walk(0..usize::MAX, false).map(key).collect();
-        assert_eq!(all, model);
-        let mut all: Vec<_> = tree.walk(0..usize::MAX, true).map(key).collect();
-        all.reverse();
-        assert_eq!(all, model);
-        for (rank, &wanted) in model.iter().enumerate() {
-            assert_eq!(tree.rank(before(wanted)), rank);
-            assert_eq!(tree.rank(through(wanted)), rank + 1);
-            assert_eq!(tree.get(rank).map(key), Some(wanted));
-        }
-        assert_eq!(tree.get(model.len()), None);
-    }
-
-    fn behaves_as_a_vector<const L: usize, const F: usize>(start: usize, steps: &[(u8, u16, u16)]) {
-        let mut model: Vec<(u64, u32)> = (0..start as u64).map(|n| (n * 7 % 1000, 1)).collect();
-        model.sort_unstable();
-        model.dedup();
-        let slots: Vec<Slot> = model.iter().map(|&(o, id)| Slot::new(o, id)).collect();
-        let mut tree = Tree::<L, F>::from_sorted(&slots);
-        compare(&tree, &model);
-        for (n, &(what, a, b)) in steps.iter().enumerate() {
-            let wanted = (u64::from(a) % 1000, u32::from(b) % 3);
-            let at = model.partition_point(|k| *k < wanted);
-            let there = model.get(at) == Some(&wanted);
-            match what {
-                0..=3 if there => {
-                    assert_eq!(key(tree.remove(through(wanted))), wanted);
-                    model.remove(at);
-                }
-                4 if !model.is_empty() => {
-                    let rank = usize::from(a) % model.len();
-                    assert_eq!(key(tree.remove_at(rank)), model.remove(rank));
-                }
-                5 if there => {
-                    let to = (wanted.0 + u64::from(b) % 5, 10 + n as u32);
-                    // The id stays; it is unique, so that the order is that of the model.
-                    let to = (to.0, wanted.1);
-                    if model.contains(&to) && to != wanted {
-                        continue;
-                    }
-                    model.remove(at);
-                    if !tree.change(through(wanted), to.0) {
-                        tree.insert(Slot::new(to.0, to.1), before(to));
-                    }
-                    let at = model.partition_point(|k| *k < to);
-                    model.insert(at, to);
-                }
-                6 => {
-                    // A run in order behind everything, or before.
-                    for i in 0..u64::from(b) % 20 {
-                        let next = match (a % 2, model.first(), model.last()) {
-                            (0, Some(first), _) if first.0 > 0 => (first.0 - 1, 0),
-                            (_, _, Some(last)) => (last.0 + 1, 0),
-                            _ => (i, 0),
-                        };
-                        tree.insert(Slot::new(next.0, next.1), before(next));
-                        let at = model.partition_point(|k| *k < next);
-                        model.insert(at, next);
-                    }
-                }
-                _ if !there => {
-                    tree.insert(Slot::new(wanted.0, wanted.1), before(wanted));
-                    model.insert(at, wanted);
-                }
-                _ => {}
-            }
-            if n % 16 == 0 {
-                compare(&tree, &model);
-            }
-        }
-        compare(&tree, &model);
-        let (start, end) = (model.len() / 3, model.len() / 2);
-        let part: Vec<_> = tree.walk(start..end, false).map(key).collect();
-        assert_eq!(part, model[start..end]);
-        for left in (0..model.len()).rev() {
-            tree.remove_at(left / 2);
-            assert_eq!(tree.len(), left);
-        }
-        compare(&tree, &[]);
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
-
-        #[test]
-        fn trees_behave_as_vectors(
-            start in prop_oneof![Just(0usize), 0..600usize],
-            steps in proptest::collection::vec((0..10u8, any::<u16>(), any::<u16>()), 1..400),
-        ) {
-            behaves_as_a_vector::<2, 2>(start, &steps);
-            behaves_as_a_vector::<3, 4>(start, &steps);
-            behaves_as_a_vector::<4, 3>(start, &steps);
-            behaves_as_a_vector::<8, 5>(start, &steps);
-            behaves_as_a_vector::<64, 64>(start, &steps);
-        }
-    }
-
-    #[test]
-    fn slots_in_order_fill_their_leaves() {
-        for backwards in [false, true] {
-            let mut tree = Tree::<64, 64>::default();
-            for n in 0..100_000u64 {
-                let wanted = (if backwards { 1_000_000 - n } else { n }, 0);
-                tree.insert(Slot::new(wanted.0, 0), before(wanted));
-            }
-            check::<64, 64>(&tree.root, true);
-            assert!(tree.memory() < 14 * 100_000, "{} bytes", tree.memory());
-        }
-    }
-
-    #[test]
-    fn memory_comes_back() {
-        let mut tree = Tree::<64, 64>::default();
-        let scattered = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
-        for n in 0..100_000 {
-            let wanted = (scattered(n), n as u32);
-            tree.insert(Slot::new(wanted.0, wanted.1), before(wanted));
-        }
-        assert!(tree.memory() < 16 * 100_000, "{} bytes", tree.memory());
-        for n in 0..99_000 {
-            let wanted = (scattered(n), n as u32);
-            assert_eq!(tree.remove(through(wanted)).id, n as u32);
-        }
-        check::<64, 64>(&tree.root, true);
-        assert!(tree.memory() < 48 * 1000, "{} bytes", tree.memory());
     }
 }

@@ -1,0 +1,171 @@
+//! ZADD and ZINCRBY.
+
+use punctual_resp::{Args, Reply};
+use smallvec::SmallVec;
+
+use crate::command::arguments::is;
+use crate::error::Error;
+use crate::events::Classes;
+use crate::turn::Cx;
+use crate::value::Kind;
+use crate::value::zset::{Zset, parse_score};
+
+const NX_XX: Error = Error::fixed("ERR XX and NX options at the same time are not compatible");
+const GT_LT_NX: Error =
+    Error::fixed("ERR GT, LT, and/or NX options at the same time are not compatible");
+const ONE_INCREMENT: Error =
+    Error::fixed("ERR INCR option supports a single increment-element pair");
+const NOT_A_NUMBER: Error = Error::fixed("ERR resulting score is not a number (NaN)");
+
+/// What ZADD may do.
+#[derive(Default)]
+struct Options {
+    only_new: bool,
+    only_there: bool,
+    only_greater: bool,
+    only_less: bool,
+    count_changes: bool,
+    increment: bool,
+}
+
+impl Options {
+    /// Reads options up to the first word that is none; how many they are.
+    fn read(&mut self, args: Args<'_>) -> usize {
+        let mut count = 0;
+        while let Some(arg) = args.get(count) {
+            // Most arguments here are scores.
+            match arg.len() {
+                2 if is(arg, "NX") => self.only_new = true,
+                2 if is(arg, "XX") => self.only_there = true,
+                2 if is(arg, "GT") => self.only_greater = true,
+                2 if is(arg, "LT") => self.only_less = true,
+                2 if is(arg, "CH") => self.count_changes = true,
+                4 if is(arg, "INCR") => self.increment = true,
+                _ => break,
+            }
+            count += 1;
+        }
+        count
+    }
+
+    fn check(&self, pairs: usize) -> Result<(), Error> {
+        if self.only_new && self.only_there {
+            return Err(NX_XX);
+        }
+        let compares = u8::from(self.only_greater) + u8::from(self.only_less);
+        if compares + u8::from(self.only_new) > 1 {
+            return Err(GT_LT_NX);
+        }
+        if self.increment && pairs > 1 {
+            return Err(ONE_INCREMENT);
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn zadd(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    add(cx, args, Options::default(), reply)
+}
+
+/// As Redis does, it reads the options of ZADD too.
+pub(super) fn zincrby(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let options = Options {
+        increment: true,
+        ..Options::default()
+    };
+    add(cx, args, options, reply)
+}
+
+fn add(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    mut options: Options,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    let pairs = args.skip(2);
+    let pairs = pairs.skip(options.read(pairs));
+    if pairs.is_empty() || pairs.len() % 2 == 1 {
+        return Err(Error::Syntax);
+    }
+    let count = pairs.len() / 2;
+    options.check(count)?;
+    let scores: SmallVec<[f64; 8]> = (0..count)
+        .map(|pair| parse_score(&pairs[pair * 2]).ok_or(Error::NotFloat))
+        .collect::<Result<_, _>>()?;
+
+    let limits = cx.limits();
+    let (place, found) = cx.seek_as::<Zset>(key)?;
+    let id = match found {
+        Some(id) => Some(id),
+        None if options.only_there => None,
+        None => {
+            let zset = Zset::new(count, pairs[1].len(), limits);
+            Some(cx.add_at(place, key, zset.into_value()))
+        }
+    };
+    let (mut added, mut updated, mut not_a_number) = (0, 0, false);
+    let mut result = None;
+    if let Some(id) = id {
+        let zset = cx.edit::<Zset>(place, id)?;
+        if count > 1 {
+            zset.expect(count, limits);
+        }
+        for (pair, &score) in scores.iter().enumerate() {
+            zset.update(&pairs[pair * 2 + 1], limits, |old| {
+                let Some(old) = old else {
+                    if options.only_there {
+                        return None;
+                    }
+                    added += 1;
+                    result = Some(score);
+                    return Some(score);
+                };
+                if options.only_new {
+                    return None;
+                }
+                let new = if options.increment {
+                    old + score
+                } else {
+                    score
+                };
+                if new.is_nan() {
+                    not_a_number = true;
+                    return None;
+                }
+                if (options.only_less && new >= old) || (options.only_greater && new <= old) {
+                    return None;
+                }
+                result = Some(new);
+                if new == old {
+                    return None;
+                }
+                updated += 1;
+                Some(new)
+            });
+        }
+    }
+    if not_a_number {
+        return Err(NOT_A_NUMBER);
+    }
+    if added + updated > 0 {
+        cx.changed(added + updated);
+        let event = if options.increment { "zincr" } else { "zadd" };
+        cx.notify(Classes::ZSET, event, key);
+    }
+    match result {
+        Some(score) if options.increment => reply.double(score),
+        None if options.increment => reply.null(),
+        _ if options.count_changes => reply.int((added + updated) as i64),
+        _ => reply.int(added as i64),
+    }
+    Ok(())
+}

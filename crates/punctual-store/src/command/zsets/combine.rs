@@ -1,0 +1,352 @@
+//! Unions, intersections and differences, of sorted sets and of sets, whose members count as having the score 1. All of
+//! them are found first, in the order of the keys, and then looked at together.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use ahash::RandomState;
+use punctual_rdb::listpack::Element;
+use punctual_resp::{Args, Reply};
+use smallvec::SmallVec;
+
+use super::{answer_entries, positive, store};
+use crate::command::arguments::{int, is};
+use crate::error::Error;
+use crate::turn::Cx;
+use crate::value::set::{self, Set};
+use crate::value::zset::{self, Zset, compare_names, with_name};
+use crate::value::{Kind, Value};
+
+const NEGATIVE_LIMIT: Error = Error::fixed("ERR LIMIT can't be negative");
+const NOT_WEIGHT: Error = Error::fixed("ERR weight value is not a float");
+
+/// What is made of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Inter,
+    Diff,
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Answer,
+    Store,
+    Count,
+}
+
+/// How the scores of one member become one.
+#[derive(Clone, Copy, Debug)]
+enum Aggregate {
+    Sum,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    fn of(self, a: f64, b: f64) -> f64 {
+        match self {
+            // Infinities of both signs make none.
+            Self::Sum => number(a + b),
+            Self::Min if b < a => b,
+            Self::Max if b > a => b,
+            Self::Min | Self::Max => a,
+        }
+    }
+}
+
+/// Zero for what is not a number, as Redis has it.
+fn number(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// One of the inputs.
+#[derive(Clone, Copy)]
+enum Members<'a> {
+    Zset(&'a Zset),
+    Set(&'a Set),
+    None,
+}
+
+impl<'a> Members<'a> {
+    fn of(value: Option<&'a Value>) -> Self {
+        let Some(value) = value else {
+            return Self::None;
+        };
+        match Zset::of(value) {
+            Some(zset) => Self::Zset(zset),
+            None => Set::of(value).map_or(Self::None, Self::Set),
+        }
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Self::Zset(zset) => zset.len(),
+            Self::Set(set) => set.len(),
+            Self::None => 0,
+        }
+    }
+
+    fn score(self, name: Element<'_>) -> Option<f64> {
+        match self {
+            Self::Zset(zset) => with_name(name, |name| zset.score(name)),
+            Self::Set(set) => set.contains_element(name).then_some(1.0),
+            Self::None => None,
+        }
+    }
+
+    /// Whether it is one and the same value.
+    fn is(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Zset(a), Self::Zset(b)) => std::ptr::eq(a, b),
+            (Self::Set(a), Self::Set(b)) => std::ptr::eq(a, b),
+            _ => false,
+        }
+    }
+
+    /// Names and scores in any order.
+    fn iter(self) -> Iter<'a> {
+        match self {
+            Self::Zset(zset) => Iter::Zset(zset.iter()),
+            Self::Set(set) => Iter::Set(set.iter()),
+            Self::None => Iter::None,
+        }
+    }
+}
+
+enum Iter<'a> {
+    Zset(zset::Walk<'a>),
+    Set(set::Members<'a>),
+    None,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (Element<'a>, f64);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Zset(walk) => walk.next(),
+            Self::Set(members) => Some((members.next()?, 1.0)),
+            Self::None => None,
+        }
+    }
+}
+
+/// An input and its weight.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    members: Members<'a>,
+    weight: f64,
+}
+
+/// The options behind the keys.
+struct Options {
+    weights: Option<SmallVec<[f64; 4]>>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    /// Counting stops there.
+    limit: usize,
+}
+
+impl Options {
+    fn parse(
+        mut args: Args<'_>,
+        keys: usize,
+        operation: Operation,
+        purpose: Use,
+    ) -> Result<Self, Error> {
+        let mut options = Self {
+            weights: None,
+            aggregate: Aggregate::Sum,
+            with_scores: false,
+            limit: usize::MAX,
+        };
+        let weighs = operation != Operation::Diff && purpose != Use::Count;
+        while let Some(option) = args.get(0) {
+            let read = match () {
+                () if weighs && args.len() > keys && is(option, "WEIGHTS") => {
+                    let weights = args.skip(1).take(keys).into_iter();
+                    let weights = weights.map(|arg| zset::parse_score(arg).ok_or(NOT_WEIGHT));
+                    options.weights = Some(weights.collect::<Result<_, _>>()?);
+                    1 + keys
+                }
+                () if weighs && args.len() > 1 && is(option, "AGGREGATE") => {
+                    options.aggregate = match args.at(1) {
+                        word if is(word, "SUM") => Aggregate::Sum,
+                        word if is(word, "MIN") => Aggregate::Min,
+                        word if is(word, "MAX") => Aggregate::Max,
+                        _ => return Err(Error::Syntax),
+                    };
+                    2
+                }
+                () if purpose == Use::Answer && is(option, "WITHSCORES") => {
+                    options.with_scores = true;
+                    1
+                }
+                () if purpose == Use::Count && args.len() > 1 && is(option, "LIMIT") => {
+                    options.limit = match positive(args.at(1), NEGATIVE_LIMIT)? {
+                        0 => usize::MAX,
+                        limit => limit,
+                    };
+                    2
+                }
+                () => return Err(Error::Syntax),
+            };
+            args = args.skip(read);
+        }
+        Ok(options)
+    }
+}
+
+/// Runs a command whose number of keys is at `count_at`.
+fn combine(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    command: &'static str,
+    operation: Operation,
+    purpose: Use,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let count_at = if purpose == Use::Store { 2 } else { 1 };
+    let keys = int(&args[count_at])?;
+    if keys < 1 {
+        let text = format!("ERR at least 1 input key is needed for '{command}' command");
+        return Err(Error::Text(text.into()));
+    }
+    let behind = args.skip(count_at + 1);
+    let keys = usize::try_from(keys)
+        .ok()
+        .filter(|&keys| keys <= behind.len());
+    let keys = keys.ok_or(Error::Syntax)?;
+
+    let limits = cx.limits();
+    let fits = |value: &Value| Zset::of(value).is_some() || Set::of(value).is_some();
+    let values = cx.values(behind.take(keys), fits)?;
+    let options = Options::parse(behind.skip(keys), keys, operation, purpose)?;
+    let weight = |i: usize| options.weights.as_ref().map_or(1.0, |weights| weights[i]);
+    let mut sources: SmallVec<[Source<'_>; 4]> = values
+        .into_iter()
+        .enumerate()
+        .map(|(i, value)| Source {
+            members: Members::of(value),
+            weight: weight(i),
+        })
+        .collect();
+    if operation != Operation::Diff {
+        // Sums of floats depend on the order: this one is Redis's.
+        sources.sort_by_key(|source| source.members.len());
+    }
+    if purpose == Use::Count {
+        let common = intersection(&sources, options.aggregate).take(options.limit);
+        reply.int(common.count() as i64);
+        return Ok(());
+    }
+    let mut result: Vec<(Element<'_>, f64)> = match operation {
+        Operation::Union => union(&sources, options.aggregate),
+        Operation::Inter => intersection(&sources, options.aggregate).collect(),
+        Operation::Diff => difference(&sources),
+    };
+    if purpose == Use::Store {
+        let result = Zset::from_unique(result.into_iter(), limits);
+        drop(sources);
+        store(cx, &args[1], result, command, reply);
+    } else {
+        result.sort_by(|(a, x), (b, y)| {
+            let scores = x.partial_cmp(y).unwrap_or(Ordering::Equal);
+            scores.then_with(|| compare_names(*a, *b))
+        });
+        let count = result.len();
+        answer_entries(reply, result.into_iter(), count, options.with_scores);
+    }
+    Ok(())
+}
+
+/// A member as it compares with those of other forms: a table's may look like an integer.
+fn plain(name: Element<'_>) -> Element<'_> {
+    match name {
+        Element::Bytes(text) => Element::of(text),
+        int => int,
+    }
+}
+
+fn union<'a>(sources: &[Source<'a>], aggregate: Aggregate) -> Vec<(Element<'a>, f64)> {
+    let largest = sources.last().map_or(0, |source| source.members.len());
+    let mut all: HashMap<Element<'a>, f64, RandomState> =
+        HashMap::with_capacity_and_hasher(largest, RandomState::default());
+    for source in sources {
+        for (name, score) in source.members.iter() {
+            let score = number(source.weight * score);
+            all.entry(plain(name))
+                .and_modify(|old| *old = aggregate.of(*old, score))
+                .or_insert(score);
+        }
+    }
+    all.into_iter().collect()
+}
+
+/// The members of the first source that are in all others.
+fn intersection<'a>(
+    sources: &[Source<'a>],
+    aggregate: Aggregate,
+) -> impl Iterator<Item = (Element<'a>, f64)> {
+    let first = sources.first().copied();
+    let members = first.map(|first| first.members.iter());
+    members
+        .into_iter()
+        .flatten()
+        .filter_map(move |(name, score)| {
+            let first = first?;
+            let mut result = number(first.weight * score);
+            for other in &sources[1..] {
+                let found = if other.members.is(first.members) {
+                    score
+                } else {
+                    other.members.score(name)?
+                };
+                result = aggregate.of(result, found * other.weight);
+            }
+            Some((name, result))
+        })
+}
+
+/// The members of the first source that are in none of the others.
+fn difference<'a>(sources: &[Source<'a>]) -> Vec<(Element<'a>, f64)> {
+    let Some((first, others)) = sources.split_first() else {
+        return Vec::new();
+    };
+    if others.iter().any(|other| other.members.is(first.members)) {
+        return Vec::new();
+    }
+    let members = first.members.iter();
+    members
+        .filter(|(name, _)| {
+            !others
+                .iter()
+                .any(|other| other.members.score(*name).is_some())
+        })
+        .collect()
+}
+
+macro_rules! commands {
+    ($($command:ident: $operation:ident, $purpose:ident;)*) => {$(
+        pub(super) fn $command(
+            cx: &mut Cx<'_, '_>,
+            args: Args<'_>,
+            reply: &mut Reply<'_>,
+        ) -> Result<(), Error> {
+            let (operation, purpose) = (Operation::$operation, Use::$purpose);
+            combine(cx, args, stringify!($command), operation, purpose, reply)
+        }
+    )*};
+}
+
+commands! {
+    zunion: Union, Answer;
+    zinter: Inter, Answer;
+    zdiff: Diff, Answer;
+    zunionstore: Union, Store;
+    zinterstore: Inter, Store;
+    zdiffstore: Diff, Store;
+    zintercard: Inter, Count;
+}

@@ -1,0 +1,221 @@
+//! Taking from either end: ZPOPMIN, ZPOPMAX, ZMPOP, and what their blocking kin are made of.
+
+use punctual_resp::{Args, Protocol, Reply};
+
+use super::{answer, positive};
+use crate::command::arguments::is;
+use crate::error::Error;
+use crate::events::Classes;
+use crate::turn::Cx;
+use crate::value::zset::Zset;
+
+const NEGATIVE: Error = Error::fixed("ERR value is out of range, must be positive");
+
+/// The end that is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Lowest scores first.
+    Min,
+    /// Highest scores first.
+    Max,
+}
+
+impl End {
+    const fn event(self) -> &'static str {
+        match self {
+            Self::Min => "zpopmin",
+            Self::Max => "zpopmax",
+        }
+    }
+}
+
+/// How a reply shows what was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Name and score by turns.
+    Flat,
+    /// Pairs.
+    Pairs,
+    /// Key, name, score.
+    KeyAndOne,
+    /// Key, and an array of pairs.
+    KeyAndPairs,
+}
+
+/// Takes up to `count` entries (more than none) from the sorted set of `key` and answers with them; tells the events.
+/// `false` if there is no such key: then nothing was answered.
+fn pop(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    end: End,
+    count: usize,
+    shape: Shape,
+    reply: &mut Reply<'_>,
+) -> Result<bool, Error> {
+    let (place, found) = cx.seek_as::<Zset>(key)?;
+    let Some(id) = found else {
+        return Ok(false);
+    };
+    let zset = cx.edit::<Zset>(place, id)?;
+    let (len, count) = (zset.len(), count.min(zset.len()));
+    match shape {
+        Shape::Flat => reply.array(count * 2),
+        Shape::Pairs => reply.array(count),
+        Shape::KeyAndOne => {
+            reply.array(count * 2 + 1);
+            reply.bulk(key);
+        }
+        Shape::KeyAndPairs => {
+            reply.array(2);
+            reply.bulk(key);
+            reply.array(count);
+        }
+    }
+    let ranks = match end {
+        End::Min => 0..count,
+        End::Max => len - count..len,
+    };
+    for (name, score) in zset.walk(ranks.clone(), end == End::Max) {
+        if matches!(shape, Shape::Pairs | Shape::KeyAndPairs) {
+            reply.array(2);
+        }
+        answer(reply, name);
+        reply.double(score);
+    }
+    zset.remove_ranks(ranks);
+    cx.changed(count as u64);
+    cx.notify(Classes::ZSET, end.event(), key);
+    cx.remove_if_empty(place, id, key);
+    Ok(true)
+}
+
+/// What BZPOPMIN and BZPOPMAX do with one key: takes one entry and answers with key, name and score. `false` if there
+/// is no such key: then nothing was answered.
+///
+/// # Errors
+/// [`Error::WrongType`] if the key holds something else.
+#[allow(dead_code)] // until blocking commands are there
+pub(crate) fn pop_one(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    end: End,
+    reply: &mut Reply<'_>,
+) -> Result<bool, Error> {
+    pop(cx, key, end, 1, Shape::KeyAndOne, reply)
+}
+
+/// What ZMPOP and BZMPOP do with one key: takes up to `count` entries and answers with the key and pairs of name and
+/// score. `false` if there is no such key: then nothing was answered.
+///
+/// # Errors
+/// [`Error::WrongType`] if the key holds something else.
+pub(crate) fn pop_entries(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    end: End,
+    count: usize,
+    reply: &mut Reply<'_>,
+) -> Result<bool, Error> {
+    pop(cx, key, end, count.max(1), Shape::KeyAndPairs, reply)
+}
+
+pub(super) fn zpopmin(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    pop_of_key(cx, args, End::Min, reply)
+}
+
+pub(super) fn zpopmax(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    pop_of_key(cx, args, End::Max, reply)
+}
+
+fn pop_of_key(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    end: End,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    if args.len() > 3 {
+        return Err(Error::Syntax);
+    }
+    let count = args.get(2).map(|arg| positive(arg, NEGATIVE)).transpose()?;
+    let shape = match reply.protocol() {
+        Protocol::Resp3 if count.is_some() => Shape::Pairs,
+        _ => Shape::Flat,
+    };
+    let popped = match count.unwrap_or(1) {
+        0 => cx.seek_as::<Zset>(key).map(|_| false)?,
+        count => pop(cx, key, end, count, shape, reply)?,
+    };
+    if !popped {
+        reply.array(0);
+    }
+    Ok(())
+}
+
+/// What ZMPOP and BZMPOP are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MultiPop<'a> {
+    /// The keys, in the order in which they are tried.
+    pub(crate) keys: Args<'a>,
+    /// The end that is taken from.
+    pub(crate) end: End,
+    /// How many entries at most; at least 1.
+    pub(crate) count: usize,
+}
+
+impl<'a> MultiPop<'a> {
+    /// Reads what begins with the number of keys.
+    ///
+    /// # Errors
+    /// Redis's, in its order.
+    pub(crate) fn parse(args: Args<'a>) -> Result<Self, Error> {
+        const FEW_KEYS: Error = Error::fixed("ERR numkeys should be greater than 0");
+        const FEW: Error = Error::fixed("ERR count should be greater than 0");
+        let keys = Some(positive(args.at(0), FEW_KEYS)?).filter(|&keys| keys > 0);
+        let keys = keys.ok_or(FEW_KEYS)?;
+        let end_at = keys.saturating_add(1);
+        let end = match args.get(end_at).ok_or(Error::Syntax)? {
+            word if is(word, "MIN") => End::Min,
+            word if is(word, "MAX") => End::Max,
+            _ => return Err(Error::Syntax),
+        };
+        let mut count = None;
+        let mut options = args.skip(end_at + 1);
+        while let Some(option) = options.get(0) {
+            let told = options
+                .get(1)
+                .filter(|_| count.is_none() && is(option, "COUNT"));
+            let told = positive(told.ok_or(Error::Syntax)?, FEW)?;
+            count = Some(Some(told).filter(|&told| told > 0).ok_or(FEW)?);
+            options = options.skip(2);
+        }
+        Ok(Self {
+            keys: args.skip(1).take(keys),
+            end,
+            count: count.unwrap_or(1),
+        })
+    }
+}
+
+pub(super) fn zmpop(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let MultiPop { keys, end, count } = MultiPop::parse(args.skip(1))?;
+    for key in keys {
+        if pop_entries(cx, key, end, count, reply)? {
+            return Ok(());
+        }
+    }
+    reply.null_array();
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! ZRANDMEMBER.
+
+use punctual_rdb::listpack::Element;
+use punctual_resp::{Args, Protocol, Reply};
+
+use super::{answer, answer_entries};
+use crate::command::arguments::{int, is};
+use crate::error::Error;
+use crate::turn::Cx;
+use crate::value::zset::Zset;
+
+const LOWEST: Error = Error::fixed(
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+);
+/// Bytes of a reply's shortest element.
+const ELEMENT_MIN: u64 = b"$0\r\n\r\n".len() as u64;
+
+pub(super) fn zrandmember(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let count = match args.get(2).map(int).transpose()? {
+        Some(i64::MIN) => return Err(LOWEST),
+        count => count,
+    };
+    let with_scores = match args.get(3) {
+        _ if args.len() > 4 => return Err(Error::Syntax),
+        None => false,
+        Some(option) if !is(option, "WITHSCORES") => return Err(Error::Syntax),
+        Some(_) if count.is_some_and(|count| count.unsigned_abs() > i64::MAX as u64 / 2) => {
+            return Err(Error::OutOfRange);
+        }
+        Some(_) => true,
+    };
+    let longest = cx.store().string_max();
+    let zset = cx.read_as::<Zset>(&args[1])?;
+    match (count, zset) {
+        (None, None) => reply.null(),
+        (None, Some(zset)) => answer(reply, pick(zset).0),
+        (Some(_), None) | (Some(0), _) => reply.array(0),
+        (Some(count @ ..0), Some(zset)) => {
+            return with_repeats(zset, count.unsigned_abs(), with_scores, longest, reply);
+        }
+        (Some(count), Some(zset)) => {
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            sample(zset, count.min(zset.len()), with_scores, reply);
+        }
+    }
+    Ok(())
+}
+
+/// An entry, each with the same chance. O(log n).
+fn pick(zset: &Zset) -> (Element<'_>, f64) {
+    let rank = rand::random_range(0..zset.len());
+    zset.nth(rank).expect("a rank below the length")
+}
+
+/// Answers with so many different entries.
+fn sample(zset: &Zset, count: usize, with_scores: bool, reply: &mut Reply<'_>) {
+    let len = zset.len();
+    if count * 3 <= len {
+        let ranks = rand::seq::index::sample(&mut rand::rng(), len, count);
+        let entries = ranks.into_iter().filter_map(|rank| zset.nth(rank));
+        return answer_entries(reply, entries, count, with_scores);
+    }
+    // Knuth's selection sampling (The Art of Computer Programming, volume 2, 3.4.2, algorithm S): in one walk each entry
+    // is taken with the chance that the rest must have.
+    let (mut left, mut wanted) = (len, count);
+    let chosen = zset.iter().filter(move |_| {
+        let take = rand::random_range(0..left) < wanted;
+        left -= 1;
+        wanted -= usize::from(take);
+        take
+    });
+    answer_entries(reply, chosen, count, with_scores);
+}
+
+/// Answers with so many entries, each drawn from all. Redis would send any number of them; here the reply must not
+/// become `longest`.
+fn with_repeats(
+    zset: &Zset,
+    count: u64,
+    with_scores: bool,
+    longest: u64,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    if count > longest / ELEMENT_MIN {
+        return Err(Error::OutOfRange);
+    }
+    // The compact form is walked once, not for each.
+    let entries: Vec<(Element<'_>, f64)> = match zset.packed() {
+        Some(_) if count > 1 => zset.iter().collect(),
+        _ => Vec::new(),
+    };
+    let pairs = with_scores && reply.protocol() == Protocol::Resp3;
+    let heads = if with_scores && !pairs {
+        count * 2
+    } else {
+        count
+    };
+    let start = reply.len();
+    reply.array(heads as usize);
+    for _ in 0..count {
+        let (name, score) = match entries.len() {
+            0 => pick(zset),
+            len => entries[rand::random_range(0..len)],
+        };
+        if pairs {
+            reply.array(2);
+        }
+        answer(reply, name);
+        if with_scores {
+            reply.double(score);
+        }
+        if (reply.len() - start) as u64 > longest {
+            return Err(Error::OutOfRange);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! ZRANGE in all its forms, and ZRANGESTORE.
+
+use punctual_resp::{Args, Reply};
+
+use super::query::{By, Query};
+use super::{answer_entries, store};
+use crate::error::Error;
+use crate::turn::Cx;
+use crate::value::zset::Zset;
+
+fn range(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    by: Option<By>,
+    backwards: Option<bool>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let query = Query::parse(args.skip(2), by, backwards, false)?;
+    let Some(zset) = cx.read_as::<Zset>(&args[1])? else {
+        reply.array(0);
+        return Ok(());
+    };
+    let ranks = query.ranks(zset);
+    let count = ranks.len();
+    let entries = zset.walk(ranks, query.backwards);
+    answer_entries(reply, entries, count, query.with_scores);
+    Ok(())
+}
+
+pub(super) fn zrange(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    range(cx, args, None, None, reply)
+}
+
+pub(super) fn zrevrange(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    range(cx, args, Some(By::Rank), Some(true), reply)
+}
+
+pub(super) fn zrangebyscore(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    range(cx, args, Some(By::Score), Some(false), reply)
+}
+
+pub(super) fn zrevrangebyscore(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    range(cx, args, Some(By::Score), Some(true), reply)
+}
+
+pub(super) fn zrangebylex(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    range(cx, args, Some(By::Name), Some(false), reply)
+}
+
+pub(super) fn zrevrangebylex(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    range(cx, args, Some(By::Name), Some(true), reply)
+}
+
+pub(super) fn zrangestore(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let query = Query::parse(args.skip(3), None, None, true)?;
+    let limits = cx.limits();
+    let result = match cx.read_as::<Zset>(&args[2])? {
+        None => Zset::default(),
+        Some(zset) => {
+            let ranks = query.ranks(zset);
+            Zset::from_unique(zset.walk(ranks, false), limits)
+        }
+    };
+    store(cx, &args[1], result, "zrangestore", reply);
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Looking up: scores, ranks, counts, and ZSCAN.
+
+use punctual_resp::{Args, Reply};
+
+use super::query::{By, Part};
+use crate::command::arguments::is;
+use crate::command::element_scan::scan_elements;
+use crate::error::Error;
+use crate::turn::Cx;
+use crate::value::keyed::Element as _;
+use crate::value::zset::{Kept, Zset, write_plain_score};
+
+pub(super) fn zcard(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let zset = cx.read_as::<Zset>(&args[1])?;
+    reply.int(zset.map_or(0, Zset::len) as i64);
+    Ok(())
+}
+
+pub(super) fn zscore(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let zset = cx.read_as::<Zset>(&args[1])?;
+    answer_score(reply, zset, &args[2]);
+    Ok(())
+}
+
+pub(super) fn zmscore(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let zset = cx.read_as::<Zset>(&args[1])?;
+    let names = args.skip(2);
+    reply.array(names.len());
+    for name in names {
+        answer_score(reply, zset, name);
+    }
+    Ok(())
+}
+
+fn answer_score(reply: &mut Reply<'_>, zset: Option<&Zset>, name: &[u8]) {
+    match zset.and_then(|zset| zset.score(name)) {
+        Some(score) => reply.double(score),
+        None => reply.null(),
+    }
+}
+
+pub(super) fn zcount(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    count(cx, args, By::Score, reply)
+}
+
+pub(super) fn zlexcount(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    count(cx, args, By::Name, reply)
+}
+
+fn count(cx: &mut Cx<'_, '_>, args: Args<'_>, by: By, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let part = Part::parse(by, args.at(2), args.at(3))?;
+    let zset = cx.read_as::<Zset>(&args[1])?;
+    reply.int(zset.map_or(0, |zset| part.ranks(zset, false).len()) as i64);
+    Ok(())
+}
+
+pub(super) fn zrank(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    rank(cx, args, "zrank", false, reply)
+}
+
+pub(super) fn zrevrank(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    rank(cx, args, "zrevrank", true, reply)
+}
+
+fn rank(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    command: &'static str,
+    backwards: bool,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let with_score = match args.get(3) {
+        _ if args.len() > 4 => return Err(Error::Arity(command.into())),
+        None => false,
+        Some(option) if is(option, "WITHSCORE") => true,
+        Some(_) => return Err(Error::Syntax),
+    };
+    let zset = cx.read_as::<Zset>(&args[1])?;
+    let found = zset.and_then(|zset| {
+        let (rank, score) = zset.rank(&args[2])?;
+        let rank = if backwards {
+            zset.len() - 1 - rank
+        } else {
+            rank
+        };
+        Some((rank as i64, score))
+    });
+    match found {
+        Some((rank, score)) if with_score => {
+            reply.array(2);
+            reply.int(rank);
+            reply.double(score);
+        }
+        Some((rank, _)) => reply.int(rank),
+        None if with_score => reply.null_array(),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+pub(super) fn zscan(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    scan_elements::<Zset>(cx, args, reply, |zset, piece| match zset.kept() {
+        Kept::Packed(pairs) => {
+            let mut elements = pairs.iter();
+            while let (Some(name), Some(score)) = (elements.next(), elements.next()) {
+                if piece.packed_name(name) {
+                    piece.packed(score);
+                }
+            }
+            None
+        }
+        Kept::Table(entries) => piece.walk(entries, |piece, entry| {
+            if piece.name(entry.name()) {
+                let mut text = Vec::with_capacity(24);
+                write_plain_score(&mut text, entry.score);
+                piece.bulk(&text);
+            }
+        }),
+    })
+}

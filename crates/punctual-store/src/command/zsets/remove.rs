@@ -1,0 +1,80 @@
+//! ZREM and ZREMRANGEBY*.
+
+use punctual_resp::{Args, Reply};
+
+use super::query::{By, Part};
+use crate::error::Error;
+use crate::events::Classes;
+use crate::turn::Cx;
+use crate::value::zset::Zset;
+
+pub(super) fn zrem(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    let (place, found) = cx.seek_as::<Zset>(key)?;
+    let mut removed = 0;
+    if let Some(id) = found {
+        let zset = cx.edit::<Zset>(place, id)?;
+        let names = args.skip(2).into_iter();
+        removed = names.filter(|name| zset.remove(name).is_some()).count();
+        if removed > 0 {
+            cx.changed(removed as u64);
+            cx.notify(Classes::ZSET, "zrem", key);
+            cx.remove_if_empty(place, id, key);
+        }
+    }
+    reply.int(removed as i64);
+    Ok(())
+}
+
+pub(super) fn zremrangebyrank(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    remove_range(cx, args, By::Rank, "zremrangebyrank", reply)
+}
+
+pub(super) fn zremrangebyscore(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    remove_range(cx, args, By::Score, "zremrangebyscore", reply)
+}
+
+pub(super) fn zremrangebylex(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    remove_range(cx, args, By::Name, "zremrangebylex", reply)
+}
+
+fn remove_range(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    by: By,
+    event: &str,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    let part = Part::parse(by, args.at(2), args.at(3))?;
+    let (place, found) = cx.seek_as::<Zset>(key)?;
+    let mut removed = 0;
+    if let Some(id) = found {
+        let ranks = part.ranks(cx.view::<Zset>(place, id)?, false);
+        removed = ranks.len();
+        if removed > 0 {
+            cx.edit::<Zset>(place, id)?.remove_ranks(ranks);
+            cx.changed(removed as u64);
+            cx.notify(Classes::ZSET, event, key);
+            cx.remove_if_empty(place, id, key);
+        }
+    }
+    reply.int(removed as i64);
+    Ok(())
+}

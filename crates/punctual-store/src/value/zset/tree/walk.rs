@@ -1,0 +1,112 @@
+//! Going through the slots of successive ranks, either way.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::{Inner, Node, Slot};
+
+/// Slots of successive ranks.
+pub(in crate::value::zset) struct Walk<'t> {
+    /// From the root: a node and which of its children comes next on the way down.
+    path: SmallVec<[(&'t Inner, usize); 4]>,
+    leaf: &'t [Slot],
+    /// The next slot's place in the leaf.
+    at: usize,
+    /// How many are still to come.
+    left: usize,
+    backwards: bool,
+}
+
+impl<'t> Walk<'t> {
+    /// Of ranks that are all below `root`, which may be none.
+    pub(super) fn new(root: &'t Node, ranks: Range<usize>, backwards: bool) -> Self {
+        let mut walk = Self {
+            path: SmallVec::new(),
+            leaf: &[],
+            at: 0,
+            left: ranks.len(),
+            backwards,
+        };
+        if walk.left > 0 {
+            let mut rank = if backwards {
+                ranks.end - 1
+            } else {
+                ranks.start
+            };
+            let mut node = root;
+            while let Node::Inner(inner) = node {
+                let i = inner.child_of(&mut rank);
+                walk.path.push((inner, i));
+                node = &inner.children[i];
+            }
+            if let Node::Leaf(slots) = node {
+                walk.leaf = slots;
+                walk.at = rank;
+            }
+        }
+        walk
+    }
+
+    /// Goes to the leaf beside this one, of which there is one.
+    fn cross(&mut self) {
+        let backwards = self.backwards;
+        while let Some((inner, i)) = self.path.pop() {
+            let beside = if backwards {
+                i.checked_sub(1)
+            } else {
+                Some(i + 1).filter(|&i| i < inner.children.len())
+            };
+            let Some(i) = beside else { continue };
+            self.path.push((inner, i));
+            let mut node = &inner.children[i];
+            while let Node::Inner(inner) = node {
+                let i = if backwards {
+                    inner.children.len() - 1
+                } else {
+                    0
+                };
+                self.path.push((inner, i));
+                node = &inner.children[i];
+            }
+            if let Node::Leaf(slots) = node {
+                self.leaf = slots;
+                self.at = if backwards { slots.len() - 1 } else { 0 };
+            }
+            return;
+        }
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Slot;
+
+    #[inline]
+    fn next(&mut self) -> Option<Slot> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let slot = self.leaf[self.at];
+        if self.left > 0 {
+            if self.backwards {
+                match self.at.checked_sub(1) {
+                    Some(at) => self.at = at,
+                    None => self.cross(),
+                }
+            } else {
+                self.at += 1;
+                if self.at == self.leaf.len() {
+                    self.cross();
+                }
+            }
+        }
+        Some(slot)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Walk<'_> {}
