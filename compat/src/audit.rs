@@ -10,14 +10,118 @@ use crate::report::{Finding, show};
 /// Databases that either server is asked about; redis's default number.
 const DATABASES: usize = 16;
 
-/// What is asked about each key, beside its existence.
-const QUESTIONS: [&[&str]; 5] = [
+/// What is asked about each key, beside its existence; the value is asked for by what TYPE says.
+const QUESTIONS: [&[&str]; 4] = [
     &["TYPE"],
-    &["GET"],
     &["PEXPIRETIME"],
     &["PTTL"],
     &["OBJECT", "ENCODING"],
 ];
+
+/// The longest element of a small set, and the most of them; the largest small list, in bytes.
+const SMALL_ELEMENT_MAX: usize = 64;
+const SMALL_SET_MAX: usize = 128;
+const SMALL_LIST_MAX: usize = 8192;
+
+/// The command that shows the whole value of a key of this type.
+fn value_of(kind: &Value, key: &[u8]) -> Option<Command> {
+    let Value::Simple(kind) = kind else {
+        return None;
+    };
+    Some(match &kind[..] {
+        b"string" => Command::new("GET").arg(key),
+        b"list" => Command::new("LRANGE").arg(key).arg("0").arg("-1"),
+        b"hash" => Command::new("HGETALL").arg(key),
+        b"set" => Command::new("SMEMBERS").arg(key),
+        b"zset" => Command::new("ZRANGE")
+            .arg(key)
+            .arg("0")
+            .arg("-1")
+            .arg("WITHSCORES"),
+        _ => return None,
+    })
+}
+
+/// Whether a key's encoding is right for its type and value: the oracle has no small sets and lists of its own to
+/// tell.
+fn encoding_fits(kind: &Value, encoding: &Value, value: &Value, oracle: &Value) -> bool {
+    let Value::Simple(kind) = kind else {
+        return true;
+    };
+    let elements = value.as_slice().unwrap_or_default();
+    let lengths = || elements.iter().filter_map(Value::as_bytes).map(<[u8]>::len);
+    match (&kind[..], encoding.as_bytes().unwrap_or_default()) {
+        (b"set", b"listpack") => {
+            elements.len() <= SMALL_SET_MAX && lengths().all(|length| length <= SMALL_ELEMENT_MAX)
+        }
+        (b"list", b"listpack") => lengths().sum::<usize>() <= SMALL_LIST_MAX,
+        (b"set" | b"list", _) => true,
+        _ => encoding == oracle,
+    }
+}
+
+/// Compares one key of the database that is selected.
+///
+/// # Errors
+/// A [`LinkError`] if a server does not answer.
+pub fn key(
+    pair: &mut Pair,
+    key: &[u8],
+    mut tolerance: Tolerance,
+) -> Result<Option<Finding>, LinkError> {
+    keys(pair, &[Value::bulk(key)], &mut tolerance, "a key")
+}
+
+/// Compares the keys, of the database that is selected.
+fn keys(
+    pair: &mut Pair,
+    keys: &[Value],
+    tolerance: &mut Tolerance,
+    place: &str,
+) -> Result<Option<Finding>, LinkError> {
+    let names = || keys.iter().filter_map(Value::as_bytes);
+    let commands: Vec<Command> = names()
+        .flat_map(|key| {
+            QUESTIONS
+                .iter()
+                .map(move |words| Command::of(words).arg(key))
+        })
+        .collect();
+    let replies = ask_all(pair, &commands, tolerance)?;
+    for (at, (command, answers)) in commands.iter().zip(&replies).enumerate() {
+        if !Rule::of(command).same(&answers.0, &answers.1, *tolerance) {
+            let key = names().nth(at / QUESTIONS.len()).unwrap_or_default();
+            return Ok(Some(finding(
+                place,
+                command.clone(),
+                vec![key.to_vec()],
+                answers,
+            )));
+        }
+    }
+    let kinds: Vec<&Value> = replies
+        .chunks(QUESTIONS.len())
+        .map(|answers| &answers[0].0)
+        .collect();
+    let encodings = replies.chunks(QUESTIONS.len()).map(|answers| &answers[3]);
+    let asked: Vec<_> = names()
+        .zip(kinds)
+        .zip(encodings)
+        .filter_map(|((key, kind), encodings)| Some((key, kind, encodings, value_of(kind, key)?)))
+        .collect();
+    let commands: Vec<Command> = asked.iter().map(|(.., command)| command.clone()).collect();
+    let values = ask_all(pair, &commands, tolerance)?;
+    for ((key, kind, encodings, command), answers) in asked.into_iter().zip(&values) {
+        if !Rule::of(&command).same(&answers.0, &answers.1, *tolerance) {
+            return Ok(Some(finding(place, command, vec![key.to_vec()], answers)));
+        }
+        if !encoding_fits(kind, &encodings.0, &answers.0, &encodings.1) {
+            let command = Command::of(&["OBJECT", "ENCODING"]).arg(key);
+            return Ok(Some(finding(place, command, vec![key.to_vec()], encodings)));
+        }
+    }
+    Ok(None)
+}
 
 /// Compares both servers' databases over `pair`, which nothing else uses. `Ok(None)`: they agree.
 ///
@@ -42,12 +146,8 @@ pub fn audit(pair: &mut Pair, tolerance: &mut Tolerance) -> Result<Option<Findin
             return Ok(Some(finding));
         }
         if sizes.0 != sizes.1 {
-            return Ok(Some(finding(
-                db,
-                Command::of(&["DBSIZE"]),
-                Vec::new(),
-                sizes,
-            )));
+            let finding = finding(&place(db), Command::of(&["DBSIZE"]), Vec::new(), sizes);
+            return Ok(Some(seen_in(db, finding)));
         }
     }
     Ok(None)
@@ -95,12 +195,9 @@ pub fn align(pair: &mut Pair, tolerance: &mut Tolerance) -> Result<Option<Findin
             .collect();
         for (command, answers) in moves.iter().zip(ask_all(pair, &moves, tolerance)?) {
             if answers != (Value::Int(1), Value::Int(1)) {
-                return Ok(Some(finding(
-                    db,
-                    command.clone(),
-                    vec![command.args()[1].clone()],
-                    &answers,
-                )));
+                let about = vec![command.args()[1].clone()];
+                let finding = finding(&place(db), command.clone(), about, &answers);
+                return Ok(Some(seen_in(db, finding)));
             }
         }
     }
@@ -141,47 +238,39 @@ fn database(
     let keys = keys.0.as_slice().unwrap_or_default();
     for (side, key) in [("A", &random.0), ("B", &random.1)] {
         if !keys.contains(key) {
-            return Ok(Some(finding(
-                db,
-                Command::of(&["RANDOMKEY"]),
-                Vec::new(),
-                &random,
-            ))
-            .map(|finding| Finding {
+            let finding = Finding {
                 headline: format!("RANDOMKEY of {side} names no key of database {db}"),
-                ..finding
-            }));
+                ..finding(&place(db), Command::of(&["RANDOMKEY"]), Vec::new(), &random)
+            };
+            return Ok(Some(seen_in(db, finding)));
         }
     }
-    let questions: Vec<(Command, &[u8])> = keys
-        .iter()
-        .filter_map(Value::as_bytes)
-        .flat_map(|key| {
-            QUESTIONS
-                .iter()
-                .map(move |words| (Command::of(words).arg(key), key))
-        })
-        .collect();
-    let commands: Vec<Command> = questions
-        .iter()
-        .map(|(command, _)| command.clone())
-        .collect();
-    let replies = ask_all(pair, &commands, tolerance)?;
-    for ((command, key), answers) in questions.into_iter().zip(&replies) {
-        if !Rule::of(&command).same(&answers.0, &answers.1, *tolerance) {
-            return Ok(Some(finding(db, command, vec![key.to_vec()], answers)));
-        }
-    }
-    Ok(None)
+    let found = self::keys(pair, keys, tolerance, &place(db))?;
+    Ok(found.map(|finding| seen_in(db, finding)))
 }
 
-fn finding(db: usize, command: Command, keys: Vec<Vec<u8>>, answers: &(Value, Value)) -> Finding {
+/// The finding with the commands that show it.
+fn seen_in(db: usize, finding: Finding) -> Finding {
+    let select = Command::of(&["SELECT", &db.to_string()]);
     Finding {
-        headline: format!("the state of database {db}"),
-        probes: Some(vec![
-            Command::of(&["SELECT", &db.to_string()]),
-            command.clone(),
-        ]),
+        probes: Some(
+            [select]
+                .into_iter()
+                .chain(finding.command.clone())
+                .collect(),
+        ),
+        ..finding
+    }
+}
+
+fn place(db: usize) -> String {
+    format!("the state of database {db}")
+}
+
+fn finding(place: &str, command: Command, keys: Vec<Vec<u8>>, answers: &(Value, Value)) -> Finding {
+    Finding {
+        headline: place.to_owned(),
+        probes: None,
         command: Some(command),
         a: show(&answers.0),
         b: show(&answers.1),
@@ -208,10 +297,11 @@ fn missing_keys(db: usize, list: Command, keys: &(Value, Value)) -> Finding {
         .filter_map(Value::as_bytes)
         .map(<[u8]>::to_vec)
         .collect();
-    Finding {
+    let finding = Finding {
         headline: format!("the keys of database {db}"),
         a: format!("only here: {}", show(&Value::Array(only_a))),
         b: format!("only here: {}", show(&Value::Array(only_b))),
-        ..finding(db, list, about, keys)
-    }
+        ..finding(&place(db), list, about, keys)
+    };
+    seen_in(db, finding)
 }

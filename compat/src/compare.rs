@@ -2,8 +2,15 @@
 //!
 //! Exactly equal, type for type and byte for byte, unless the command is in the table of [`Rule::of`]. A rule
 //! only ever loosens the kind of reply it names: errors, nulls and unexpected types are still compared exactly.
+//!
+//! What takes more than one command to judge is the [`Judge`]'s: replies inside EXEC, samples of a collection.
 
-use std::collections::BTreeMap;
+mod collections;
+mod judge;
+mod server;
+
+pub use judge::Judge;
+
 use std::time::Duration;
 
 use punctual_resp::Value;
@@ -64,6 +71,16 @@ pub enum Rule {
     DeadlineSeconds,
     /// Elements in any order: the order is that of a hash table with a random seed.
     AnyOrder,
+    /// As many elements: which they are depends on the order of a hash table.
+    Extent,
+    /// Elements drawn at random: as many, and the [`Judge`] looks whether they are there.
+    Sample,
+    /// Equal but for the digits of scores: 7.0 writes seventeen, 7.2 as few as tell the number.
+    Scores,
+    /// The name of an encoding; 7.2 has compact lists and sets where 7.0 has none.
+    Encoding,
+    /// A count or position of bits: 7.2 looks at arguments before it looks whether the key is there.
+    Bits,
     /// Pairs of name and value in any order, as a map or as a flat array.
     PairsInAnyOrder,
     /// One page of SCAN: its extent depends on the table. Whole iterations are compared elsewhere.
@@ -89,9 +106,23 @@ impl Rule {
             "TTL" => Rule::Seconds,
             "PEXPIRETIME" => Rule::DeadlineMs,
             "EXPIRETIME" => Rule::DeadlineSeconds,
-            "KEYS" => Rule::AnyOrder,
-            "SCAN" => Rule::ScanPage,
-            "RANDOMKEY" | "TIME" => Rule::Kind,
+            "KEYS" | "SMEMBERS" | "SINTER" | "SUNION" | "SDIFF" | "HKEYS" | "HVALS" => {
+                Rule::AnyOrder
+            }
+            "HGETALL" => Rule::PairsInAnyOrder,
+            "SRANDMEMBER" | "SPOP" | "HRANDFIELD" | "ZRANDMEMBER" => Rule::Sample,
+            "ZSCORE" | "ZMSCORE" | "ZINCRBY" | "ZADD" | "ZRANGE" | "ZREVRANGE"
+            | "ZRANGEBYSCORE" | "ZREVRANGEBYSCORE" | "ZPOPMIN" | "ZPOPMAX" | "BZPOPMIN"
+            | "BZPOPMAX" | "ZMPOP" | "BZMPOP" | "ZUNION" | "ZINTER" | "ZDIFF" => Rule::Scores,
+            "GEOSEARCH"
+            | "GEORADIUS"
+            | "GEORADIUS_RO"
+            | "GEORADIUSBYMEMBER"
+            | "GEORADIUSBYMEMBER_RO" => collections::of_search(command),
+            "SORT" | "SORT_RO" => collections::of_sort(command),
+            "BITCOUNT" | "BITPOS" => Rule::Bits,
+            "SCAN" | "HSCAN" | "SSCAN" | "ZSCAN" => Rule::ScanPage,
+            "RANDOMKEY" | "TIME" | "DUMP" => Rule::Kind,
             "HELLO" => Rule::Greeting,
             "INFO" if sub() == "KEYSPACE" && command.args().len() == 2 => Rule::Keyspace,
             "INFO" => Rule::Kind,
@@ -99,6 +130,7 @@ impl Rule {
                 // Values that redis shares (integers below 10,000) have the idle time of whoever used any of
                 // them last; and how often a value is shared is the server's own business.
                 "IDLETIME" | "REFCOUNT" => Rule::Kind,
+                "ENCODING" => Rule::Encoding,
                 _ => Rule::Exact,
             },
             "PUBSUB" => match sub().as_str() {
@@ -126,6 +158,9 @@ impl Rule {
         if a == b {
             return true;
         }
+        if self == Rule::Bits && a.is_error() {
+            return matches!(b, Value::Int(0 | -1));
+        }
         if a.is_error() || b.is_error() || a.is_null() || b.is_null() {
             return false;
         }
@@ -136,7 +171,7 @@ impl Rule {
     fn loosely(self, a: &Value, b: &Value, tolerance: Tolerance) -> Option<bool> {
         let seconds = tolerance.ms() / 1000 + 1;
         Some(match self {
-            Rule::Exact => false,
+            Rule::Exact | Rule::Bits => false,
             Rule::Milliseconds => near(a, b, tolerance.ms())?,
             Rule::Seconds => near(a, b, seconds)?,
             Rule::DeadlineMs => {
@@ -145,16 +180,28 @@ impl Rule {
             Rule::DeadlineSeconds => {
                 !is_absolute(a, 1000)? && !is_absolute(b, 1000)? && near(a, b, seconds)?
             }
-            Rule::AnyOrder => same_kind(a, b) && sorted(a.as_slice()?) == sorted(b.as_slice()?),
+            Rule::AnyOrder => {
+                same_kind(a, b) && collections::same_elements(a.as_slice()?, b.as_slice()?)
+            }
+            Rule::Extent => same_kind(a, b) && a.as_slice()?.len() == b.as_slice()?.len(),
+            Rule::Sample => same_kind(a, b) && collections::same_extent(a, b),
+            Rule::Scores => collections::same_scores(a, b),
+            Rule::Encoding => collections::same_encoding(a.as_bytes()?, b.as_bytes()?),
             Rule::PairsInAnyOrder => same_kind(a, b) && pairs(a)? == pairs(b)?,
             Rule::ScanPage => is_scan_page(a) && is_scan_page(b),
             Rule::Kind => same_kind(a, b),
-            Rule::Greeting => same_kind(a, b) && greeting(a)? == greeting(b)?,
+            Rule::Greeting => same_kind(a, b) && server::greeting(a)? == server::greeting(b)?,
             Rule::ClientInfo => {
-                same_kind(a, b) && client_info(a.as_bytes()?) == client_info(b.as_bytes()?)
+                same_kind(a, b)
+                    && server::client_info(a.as_bytes()?) == server::client_info(b.as_bytes()?)
             }
-            Rule::CommandInfo => same_kind(a, b) && command_info(a)? == command_info(b)?,
-            Rule::Keyspace => same_kind(a, b) && keyspace(a.as_bytes()?) == keyspace(b.as_bytes()?),
+            Rule::CommandInfo => {
+                same_kind(a, b) && server::command_info(a)? == server::command_info(b)?
+            }
+            Rule::Keyspace => {
+                same_kind(a, b)
+                    && server::keyspace(a.as_bytes()?) == server::keyspace(b.as_bytes()?)
+            }
         })
     }
 }
@@ -200,22 +247,13 @@ fn pairs(value: &Value) -> Option<Vec<(String, String)>> {
         .into_iter()
         .map(|(name, value)| match (name.as_bytes(), value.as_bytes()) {
             (Some(b"notify-keyspace-events"), Some(classes)) => {
-                (text(name), event_classes(classes))
+                (text(name), server::event_classes(classes))
             }
             _ => (text(name), text(value)),
         })
         .collect();
     pairs.sort_unstable();
     Some(pairs)
-}
-
-/// Classes of keyspace events but for `n`, which Redis forgets to tell beside `A`.
-fn event_classes(classes: &[u8]) -> String {
-    let mut told = String::from_utf8_lossy(classes).into_owned();
-    if told.contains('A') {
-        told.retain(|class| class != 'n');
-    }
-    told
 }
 
 fn is_scan_page(value: &Value) -> bool {
@@ -228,65 +266,6 @@ fn is_scan_page(value: &Value) -> bool {
     !cursor.is_empty()
         && cursor.iter().all(u8::is_ascii_digit)
         && keys.iter().all(|key| matches!(key, Value::Bulk(_)))
-}
-
-/// Names in order; values too, but for the two that cannot agree.
-fn greeting(value: &Value) -> Option<Vec<(String, String)>> {
-    let pairs = pair_list(value)?;
-    Some(
-        pairs
-            .into_iter()
-            .map(|(name, value)| match name.as_bytes() {
-                Some(b"version") => (text(name), "any text".to_owned()),
-                Some(b"id") => (text(name), format!("{:?}", value.as_int().is_some())),
-                _ => (text(name), text(value)),
-            })
-            .collect(),
-    )
-}
-
-fn client_info(line: &[u8]) -> BTreeMap<String, String> {
-    const FIELDS: [&str; 10] = [
-        "name", "db", "sub", "psub", "ssub", "multi", "flags", "events", "resp", "user",
-    ];
-    String::from_utf8_lossy(line)
-        .split_ascii_whitespace()
-        .filter_map(|field| field.split_once('='))
-        .filter(|(name, _)| FIELDS.contains(name))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
-}
-
-/// Per command: name, arity, flags as a set, first key, last key, step, categories as a set. Tips, key
-/// specifications and subcommands grew between the versions.
-fn command_info(value: &Value) -> Option<Vec<String>> {
-    value
-        .as_slice()?
-        .iter()
-        .map(|info| {
-            if info.is_null() {
-                return Some(text(info));
-            }
-            let parts = info.as_slice()?;
-            let [name, arity, flags, first, last, step, categories, ..] = parts else {
-                return None;
-            };
-            let numbers = [name, arity, first, last, step].map(text);
-            Some(format!(
-                "{} parts: {numbers:?} {:?} {:?}",
-                parts.len(),
-                sorted(flags.as_slice()?),
-                sorted(categories.as_slice()?)
-            ))
-        })
-        .collect()
-}
-
-fn keyspace(section: &[u8]) -> Vec<String> {
-    String::from_utf8_lossy(section)
-        .lines()
-        .map(|line| line.split(",avg_ttl=").next().unwrap_or(line).to_owned())
-        .collect()
 }
 
 #[cfg(test)]
@@ -406,6 +385,63 @@ mod tests {
             );
             assert!(!same(words, error("ERR one"), Value::Int(1)), "{words:?}");
         }
+    }
+
+    #[test]
+    fn scores_are_numbers_and_texts_are_not() {
+        assert!(same(
+            &["ZSCORE", "z", "m"],
+            Value::bulk("0.1"),
+            Value::bulk("0.10000000000000001")
+        ));
+        assert!(!same(
+            &["ZSCORE", "z", "m"],
+            Value::bulk("0.10000000000000001"),
+            Value::bulk("0.1")
+        ));
+        assert!(!same(
+            &["ZSCORE", "z", "m"],
+            Value::bulk("0.1"),
+            Value::bulk("0.2")
+        ));
+        assert!(!same(
+            &["GET", "k"],
+            Value::bulk("0.1"),
+            Value::bulk("0.10000000000000001")
+        ));
+        assert!(same(
+            &["ZRANGE", "z", "0", "-1", "WITHSCORES"],
+            bulks(&["m", "0.1"]),
+            bulks(&["m", "0.10000000000000001"])
+        ));
+        assert!(!same(
+            &["ZRANGE", "z", "0", "-1"],
+            bulks(&["a", "b"]),
+            bulks(&["b", "a"])
+        ));
+    }
+
+    #[test]
+    fn encodings_are_those_of_either_version() {
+        let encoding = |a, b| same(&["OBJECT", "ENCODING", "k"], Value::bulk(a), Value::bulk(b));
+        assert!(encoding("listpack", "quicklist") && encoding("listpack", "hashtable"));
+        assert!(!encoding("quicklist", "listpack") && !encoding("intset", "hashtable"));
+    }
+
+    #[test]
+    fn a_count_of_bits_may_be_refused_earlier() {
+        let refused = Value::Error(b"ERR syntax error".to_vec());
+        assert!(same(
+            &["BITCOUNT", "k", "x"],
+            refused.clone(),
+            Value::Int(0)
+        ));
+        assert!(!same(
+            &["BITCOUNT", "k", "x"],
+            refused.clone(),
+            Value::Int(5)
+        ));
+        assert!(!same(&["BITCOUNT", "k", "x"], Value::Int(0), refused));
     }
 
     #[test]

@@ -5,15 +5,19 @@
 //!
 //! Three groups of keys keep the memory and time of both servers bounded: plain keys hold small
 //! values, `big:*` keys may grow to some tens of kilobytes, and `lcs:*` keys hold texts short
-//! enough for the quadratic LCS and are never written by anything else.
+//! enough for the quadratic LCS and are never written by anything else. Beside them each type has keys
+//! of its own ([`Kind`]), which other families draw seldom.
 
+mod collections;
 mod pool;
+
+pub use collections::Kind;
 
 use rand::RngExt;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use pool::{BAD_INTEGERS, BIG_KEYS, EDGE_INTEGERS, KEYS, LCS_KEYS, VALUES};
+use pool::{BAD_INTEGERS, BIG_KEYS, EDGE_INTEGERS, KEYS, LCS_KEYS, LEXES, VALUES, WEIGHTS};
 
 /// Absolute deadlines (unix milliseconds) are drawn from this band, and no relative TTL reaches
 /// into it: a deadline read back in the band must be equal to the millisecond on both sides.
@@ -72,13 +76,29 @@ impl Draw {
         unreachable!("the draw lies below the sum of the weights")
     }
 
-    /// A key of any group but `lcs:*`; four in five draws hit the first eight keys.
+    /// A key of any group but `lcs:*`; four in five draws hit the first eight keys, few those of the types.
     pub fn key(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
-            0..=79 => KEYS[self.count(0..=7)].to_vec(),
-            80..=96 => self.pick(KEYS).to_vec(),
-            _ => self.pick(BIG_KEYS).to_vec(),
+            0..=77 => KEYS[self.count(0..=7)].to_vec(),
+            78..=94 => self.pick(KEYS).to_vec(),
+            95..=97 => self.pick(BIG_KEYS).to_vec(),
+            _ => self.typed_key(),
         }
+    }
+
+    /// A key for commands that are about keys of any type: as often one of the types' as any other.
+    pub fn any_key(&mut self) -> Vec<u8> {
+        if self.chance(50) {
+            self.typed_key()
+        } else {
+            self.key()
+        }
+    }
+
+    /// Between one and `most` of these, repeats included.
+    pub fn any_keys(&mut self, most: usize) -> Vec<Vec<u8>> {
+        let count = self.count(1..=most);
+        (0..count).map(|_| self.any_key()).collect()
     }
 
     /// Between one and `most` keys, repeats included.
@@ -350,8 +370,9 @@ impl Draw {
 
 /// Whether `argument` is one of the keys that generators draw, so that reports can tell keys from options.
 pub fn is_drawn_key(argument: &[u8]) -> bool {
-    [KEYS, BIG_KEYS, LCS_KEYS]
-        .iter()
+    [KEYS, BIG_KEYS, LCS_KEYS, LEXES, WEIGHTS]
+        .into_iter()
+        .chain(Kind::ALL.map(Kind::keys))
         .any(|group| group.contains(&argument))
 }
 
@@ -400,7 +421,8 @@ mod tests {
     #[test]
     fn keys_are_recognised() {
         let mut draw = Draw::new(3);
-        assert!((0..1000).all(|_| is_drawn_key(&draw.key())));
+        assert!((0..1000).all(|_| is_drawn_key(&draw.key()) && is_drawn_key(&draw.any_key())));
+        assert!(is_drawn_key(&draw.key_of(Kind::Zset)));
         assert!(!is_drawn_key(b"NX"));
     }
 }

@@ -1,8 +1,11 @@
 //! Two servers, one stream: every act is done to both and compared.
 
 mod acts;
+mod carry;
+mod scans;
+mod scenes;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::command::{Command, Step};
 use crate::compare::Tolerance;
@@ -50,10 +53,12 @@ impl Options {
 }
 
 /// What was compared, nothing differing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Commands sent to each server.
     pub commands: u64,
+    /// How many of these each family drew.
+    pub families: BTreeMap<Family, u64>,
     /// Times the whole state was compared.
     pub audits: u64,
     /// Phases in which keys ran out.
@@ -158,6 +163,7 @@ impl<'o> Duel<'o> {
                 Err(Stop::Link(source)) => return Err(broken(duel.summary.commands, source)),
             }
             if last {
+                duel.summary.families = generator.sent().clone();
                 return Ok(duel.summary);
             }
         }

@@ -2,14 +2,14 @@
 //!
 //! Events must come in the same order on both servers, but for `expired`: when a server notices that a deadline has
 //! passed is its own business (that ours notices at once is what it is for), so those are compared as a
-//! multiset, and only once every lapsed key has been met by a command.
+//! multiset, and only once every lapsed key has been met by a command. Nor is there an order in what SORT looks up.
 
 use std::collections::BTreeMap;
 
 use punctual_resp::Value;
 
 use crate::command::Command;
-use crate::generate::Protocol;
+use crate::generate::{Protocol, SORT_PREFIXES};
 use crate::link::{Addresses, LinkError, Pair};
 use crate::report::{Finding, show};
 
@@ -125,9 +125,16 @@ impl Events {
         }
         self.expired.retain(|_, balance| *balance != 0);
         let ordered = |told: Vec<Value>| -> Vec<Value> {
-            told.into_iter()
+            let mut told: Vec<Value> = told
+                .into_iter()
                 .filter(|value| !is_expired(value))
-                .collect()
+                .collect();
+            for run in
+                told.chunk_by_mut(|one, next| is_missed_weight(one) && is_missed_weight(next))
+            {
+                run.sort_by_cached_key(show);
+            }
+            told
         };
         Ok(first_difference(&ordered(a), &ordered(b)))
     }
@@ -185,6 +192,20 @@ impl Events {
 
 fn is_expired(value: &Value) -> bool {
     Message::of(value).is_some_and(|message| message.is_expired())
+}
+
+/// Whether it tells that SORT looked for a key in vain. The elements of sets come to it in any order, and so do these.
+fn is_missed_weight(value: &Value) -> bool {
+    let Some(message) = Message::of(value) else {
+        return false;
+    };
+    let missed = message.payload == b"keymiss" || message.channel.ends_with(b"__:keymiss");
+    missed
+        && message.key().is_some_and(|key| {
+            SORT_PREFIXES
+                .iter()
+                .any(|prefix| key.starts_with(prefix.as_bytes()))
+        })
 }
 
 /// Where two sequences part.

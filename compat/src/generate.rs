@@ -4,21 +4,40 @@
 //! reply or a clock. Commands come in [`Act`]s because some things can only be compared as a whole:
 //! an iteration of SCAN, a phase in which keys run out, a pub/sub session.
 
+mod bitmaps;
+mod blocking;
 mod connection;
+mod dumps;
 mod errors;
 mod expiry;
+mod family;
+mod geo;
+mod hashes;
+mod hyperloglog;
 mod keys;
+mod lapses;
+mod lists;
 mod pubsub;
+mod scans;
+mod scenes;
 mod server;
+mod sets;
+mod sort;
 mod strings;
+mod transactions;
 mod wire;
+mod zsets;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::str::FromStr;
 
-pub use expiry::{LAPSE_PREFIX, Lapse};
+pub use dumps::Carry;
+pub use family::{Family, UnknownFamily};
+pub use lapses::{LAPSE_PREFIX, Lapse};
 pub use pubsub::{Session, Turn};
+pub use scans::Scan;
+pub use scenes::{Move, SCENE_DATABASE, Scene};
+pub use sort::SORT_PREFIXES;
 pub use wire::Wire;
 
 use crate::command::{Command, Step};
@@ -58,88 +77,6 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A family of commands; a stream draws from any set of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
-    /// String commands.
-    Strings,
-    /// Commands on keys of any type.
-    Keys,
-    /// Deadlines, and phases in which keys run out.
-    Expiry,
-    /// Databases as a whole, configuration, introspection.
-    Server,
-    /// Greetings, databases, names, QUIT.
-    Connection,
-    /// Messages and sessions that subscribe.
-    Pubsub,
-    /// Commands that are wrong.
-    Errors,
-    /// Requests that are wrong as bytes.
-    Wire,
-}
-
-impl Family {
-    /// Every family.
-    pub const ALL: [Family; 8] = [
-        Family::Strings,
-        Family::Keys,
-        Family::Expiry,
-        Family::Server,
-        Family::Connection,
-        Family::Pubsub,
-        Family::Errors,
-        Family::Wire,
-    ];
-
-    /// How many of a hundred-odd commands in a pipeline are of this family.
-    fn weight(self) -> u32 {
-        match self {
-            Family::Strings => 46,
-            Family::Keys => 20,
-            Family::Expiry => 18,
-            Family::Server => 4,
-            Family::Connection => 6,
-            Family::Pubsub => 3,
-            Family::Errors => 8,
-            // Conversations are acts of their own.
-            Family::Wire => 0,
-        }
-    }
-}
-
-/// A name that is no family's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "there is no family '{name}'; there are strings, keys, expiry, server, connection, pubsub, errors and wire"
-)]
-pub struct UnknownFamily {
-    /// The name given.
-    pub name: String,
-}
-
-impl FromStr for Family {
-    type Err = UnknownFamily;
-
-    fn from_str(name: &str) -> Result<Self, UnknownFamily> {
-        Ok(match name {
-            "strings" => Family::Strings,
-            "keys" => Family::Keys,
-            "expiry" => Family::Expiry,
-            "server" => Family::Server,
-            "connection" => Family::Connection,
-            "pubsub" => Family::Pubsub,
-            "errors" => Family::Errors,
-            "wire" => Family::Wire,
-            _ => {
-                return Err(UnknownFamily {
-                    name: name.to_owned(),
-                });
-            }
-        })
-    }
-}
-
 /// What is done to both servers and compared as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
@@ -154,8 +91,12 @@ pub enum Act {
     },
     /// A connection that subscribes, and messages to it.
     Session(Session),
-    /// SCAN with these options from cursor 0 to the end; what was seen is compared as a set.
-    Scan(Vec<Vec<u8>>),
+    /// An iteration over keys or over a collection.
+    Scan(Scan),
+    /// Several connections, some of which wait.
+    Scene(Scene),
+    /// Values carried from each server to the other.
+    Carry(Carry),
     /// Short TTLs run out.
     Lapse(Lapse),
     /// Raw bytes on a fresh connection.
@@ -176,11 +117,21 @@ impl Act {
                 .map(|turn| turn.say.len() + turn.publish.len())
                 .sum(),
             Act::Lapse(lapse) => lapse.arm.len() + lapse.probe.len() + 1,
+            Act::Scene(scene) => scene.commands(),
+            Act::Carry(carry) => 2 * carry.keys.len(),
             Act::Scan(_) | Act::Wire(_) => 1,
             Act::Audit => 0,
         };
         count as u64
     }
+}
+
+/// Appends one command of a family, or a short group that belongs together.
+type Maker = fn(&mut Draw, &mut Vec<Step>);
+
+/// A command by its name, in any case.
+fn named(draw: &mut Draw, name: &str) -> Command {
+    Command::new(draw.case(name))
 }
 
 /// Commands per pipeline. Deep enough to be fast, short enough that relative TTLs are set within a few
@@ -196,6 +147,7 @@ pub struct Generator {
     weights: Vec<(u32, Family)>,
     without: BTreeSet<String>,
     acts: u64,
+    sent: BTreeMap<Family, u64>,
 }
 
 impl Generator {
@@ -221,6 +173,7 @@ impl Generator {
             weights,
             without: BTreeSet::new(),
             acts: 0,
+            sent: BTreeMap::new(),
         }
     }
 
@@ -235,21 +188,50 @@ impl Generator {
         self
     }
 
+    /// How many commands of each family were drawn so far.
+    pub fn sent(&self) -> &BTreeMap<Family, u64> {
+        &self.sent
+    }
+
     /// The next act.
     pub fn next_act(&mut self) -> Act {
         self.acts += 1;
-        let due = |every: u64, offset: u64| self.acts % every == offset;
+        let Some((family, act)) = self.special_act() else {
+            return Act::Pipeline(self.pipeline(PIPELINE));
+        };
+        if let Some(family) = family {
+            *self.sent.entry(family).or_default() += act.commands();
+        }
+        act
+    }
+
+    /// What comes up at fixed distances between pipelines, and whose it is.
+    fn special_act(&mut self) -> Option<(Option<Family>, Act)> {
+        let acts = self.acts;
+        let due = |every: u64, offset: u64| acts % every == offset;
         let has = |family| self.families.contains(&family);
-        if due(20, 0) {
-            Act::Audit
+        let draw = &mut self.draw;
+        Some(if due(20, 0) {
+            (None, Act::Audit)
         } else if due(8, 3) && has(Family::Pubsub) {
-            Act::Session(pubsub::session(&mut self.draw))
-        } else if due(10, 4) && has(Family::Keys) {
-            Act::Scan(self.scan_options())
+            (Some(Family::Pubsub), Act::Session(pubsub::session(draw)))
+        } else if due(10, 4)
+            && let Some(scan) = scans::scan(draw, has)
+        {
+            (None, Act::Scan(scan))
         } else if due(25, 6) && has(Family::Expiry) {
-            Act::Lapse(expiry::lapse(&mut self.draw, self.acts))
+            (
+                Some(Family::Expiry),
+                Act::Lapse(lapses::lapse(draw, acts, has)),
+            )
+        } else if due(15, 7) && has(Family::Blocking) {
+            (Some(Family::Blocking), Act::Scene(scenes::queue(draw)))
+        } else if due(30, 8) && has(Family::Transactions) {
+            (Some(Family::Transactions), Act::Scene(scenes::watch(draw)))
+        } else if due(20, 9) && has(Family::Dumps) {
+            (Some(Family::Dumps), Act::Carry(dumps::carry(draw)))
         } else if (due(6, 1) || self.weights.is_empty()) && has(Family::Wire) {
-            Act::Wire(wire::conversation(&mut self.draw))
+            (Some(Family::Wire), Act::Wire(wire::conversation(draw)))
         } else if due(15, 5) && has(Family::Connection) {
             let before = self.pipeline(5);
             let after = self
@@ -257,27 +239,31 @@ impl Generator {
                 .into_iter()
                 .map(|step| step.command)
                 .collect();
-            Act::Quit { before, after }
+            (None, Act::Quit { before, after })
         } else {
-            Act::Pipeline(self.pipeline(PIPELINE))
-        }
+            return None;
+        })
     }
 
     /// At least `length` steps; groups are never torn apart.
     fn pipeline(&mut self, length: usize) -> Vec<Step> {
         let mut steps = Vec::with_capacity(length + 8);
         while steps.len() < length && !self.weights.is_empty() {
-            let draw = &mut self.draw;
-            match draw.weighted(&self.weights) {
-                Family::Strings => strings::commands(draw, &mut steps),
-                Family::Keys => keys::commands(draw, &mut steps),
-                Family::Expiry => expiry::commands(draw, &mut steps),
-                Family::Server => server::commands(draw, &mut steps),
-                Family::Connection => connection::commands(draw, self.protocol, &mut steps),
-                Family::Pubsub => pubsub::commands(draw, &mut steps),
-                Family::Errors => errors::commands(draw, &mut steps),
-                Family::Wire => unreachable!("conversations have no weight in pipelines"),
+            let before = steps.len();
+            let family = self.draw.weighted(&self.weights);
+            let weights = &self.weights;
+            match family {
+                Family::Connection => {
+                    connection::commands(&mut self.draw, self.protocol, &mut steps);
+                }
+                Family::Transactions => {
+                    let mut data =
+                        |draw: &mut Draw, steps: &mut Vec<Step>| queued(draw, weights, steps);
+                    transactions::commands(&mut self.draw, &mut data, &mut steps);
+                }
+                _ => group(&mut self.draw, family, &mut steps),
             }
+            *self.sent.entry(family).or_default() += (steps.len() - before) as u64;
         }
         // A silenced step stays: the one before it silences whatever comes next.
         steps.retain(|step| !step.answered || !self.leaves_out(&step.command));
@@ -291,24 +277,52 @@ impl Generator {
                     .without
                     .contains(&format!("{}|{}", command.name(), command.word(1))))
     }
+}
 
-    fn scan_options(&mut self) -> Vec<Vec<u8>> {
-        let draw = &mut self.draw;
-        let mut options = Vec::new();
-        if draw.chance(50) {
-            options.extend([b"MATCH".to_vec(), draw.pattern()]);
+/// A group of any family whose commands may be queued; none, if there is no such family.
+fn queued(draw: &mut Draw, weights: &[(u32, Family)], steps: &mut Vec<Step>) {
+    let weights: Vec<(u32, Family)> = weights
+        .iter()
+        .copied()
+        .filter(|(_, family)| transactions::may_be_queued(*family))
+        .collect();
+    if !weights.is_empty() {
+        let family = draw.weighted(&weights);
+        group(draw, family, steps);
+    }
+}
+
+/// A group of a family that needs to know nothing of the connection.
+fn group(draw: &mut Draw, family: Family, steps: &mut Vec<Step>) {
+    let (make, any_arguments): (Maker, &[&str]) = match family {
+        Family::Strings => (strings::commands, &[]),
+        Family::Keys => (keys::commands, &[]),
+        Family::Expiry => (expiry::commands, &[]),
+        Family::Lists => (lists::commands, lists::ANY_ARGUMENTS),
+        Family::Hashes => (hashes::commands, hashes::ANY_ARGUMENTS),
+        Family::Sets => (sets::commands, sets::ANY_ARGUMENTS),
+        Family::Zsets => (zsets::commands, zsets::ANY_ARGUMENTS),
+        Family::Bitmaps => (bitmaps::commands, bitmaps::ANY_ARGUMENTS),
+        Family::Hyperloglog => (hyperloglog::commands, hyperloglog::ANY_ARGUMENTS),
+        Family::Geo => (geo::commands, geo::ANY_ARGUMENTS),
+        Family::Sort => (sort::commands, &[]),
+        Family::Dumps => (dumps::commands, &[]),
+        Family::Blocking => (blocking::commands, &[]),
+        Family::Server => (server::commands, &[]),
+        Family::Pubsub => (pubsub::commands, &[]),
+        Family::Errors => (errors::commands, &[]),
+        Family::Connection | Family::Transactions | Family::Wire => {
+            unreachable!("made where the connection is known, or acts of their own")
         }
-        if draw.chance(50) {
-            options.extend([
-                b"COUNT".to_vec(),
-                draw.between(1..=40).to_string().into_bytes(),
-            ]);
-        }
-        if draw.chance(30) {
-            let kind = draw.pick(&["string", "string", "list", "nosuchtype"]);
-            options.extend([b"TYPE".to_vec(), kind.as_bytes().to_vec()]);
-        }
-        options
+    };
+    if !any_arguments.is_empty() && draw.chance(3) {
+        errors::any_arguments(draw, any_arguments, steps);
+        return;
+    }
+    let first = steps.len();
+    make(draw, steps);
+    if !any_arguments.is_empty() && steps.len() == first + 1 {
+        errors::spoil(draw, &mut steps[first].command);
     }
 }
 
@@ -331,7 +345,8 @@ mod tests {
         let mut generator = Generator::new(1, Protocol::Resp3, Family::ALL);
         let acts: Vec<Act> = (0..200).map(|_| generator.next_act()).collect();
         let kinds: std::collections::HashSet<_> = acts.iter().map(std::mem::discriminant).collect();
-        assert_eq!(kinds.len(), 7);
+        assert_eq!(kinds.len(), 9);
+        assert_eq!(generator.sent().len(), Family::ALL.len());
         let names: BTreeSet<String> = acts
             .iter()
             .filter_map(|act| {
@@ -358,6 +373,17 @@ mod tests {
             "PUBLISH",
             "COMMAND",
             "CONFIG",
+            "LMPOP",
+            "HRANDFIELD",
+            "SINTERCARD",
+            "ZRANGESTORE",
+            "BITFIELD_RO",
+            "PFMERGE",
+            "GEOSEARCHSTORE",
+            "SORT_RO",
+            "RESTORE",
+            "EXEC",
+            "BZMPOP",
         ] {
             assert!(names.contains(name), "{name}");
         }
@@ -370,6 +396,34 @@ mod tests {
             let sent: u64 = (0..40).map(|_| generator.next_act().commands()).sum();
             assert!(sent >= 30, "{family:?} sent {sent}");
         }
+    }
+
+    /// What SPOP takes differs: it takes all, or what is left is deleted before anything looks at it.
+    #[test]
+    fn nothing_sees_what_a_random_pop_left() {
+        let mut generator =
+            Generator::new(3, Protocol::Resp2, [Family::Sets, Family::Transactions]);
+        let mut pops = 0;
+        for _ in 0..100 {
+            let Act::Pipeline(steps) = generator.next_act() else {
+                continue;
+            };
+            for (at, step) in steps.iter().enumerate() {
+                let command = &step.command;
+                if command.name() != "SPOP"
+                    || command.word(2).len() > 6 && command.word(2).starts_with(['1', '9'])
+                {
+                    continue;
+                }
+                pops += 1;
+                let delete = &steps[at + 2].command;
+                assert_eq!(
+                    (delete.name().as_str(), &delete.args()[1]),
+                    ("DEL", &command.args()[1])
+                );
+            }
+        }
+        assert!(pops > 20);
     }
 
     /// A silenced or blocked main connection would take every later reply with it.

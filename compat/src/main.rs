@@ -31,7 +31,7 @@ struct Arguments {
     /// Which protocol the connections speak
     #[arg(long, value_enum, default_value = "both")]
     resp: Resp,
-    /// Families to draw from, separated by commas: strings, keys, expiry, server, connection, pubsub, errors, wire
+    /// Families to draw from, separated by commas; a wrong name lists them all
     #[arg(long, value_name = "FAMILY", value_delimiter = ',')]
     family: Vec<Family>,
     /// Commands to leave out, separated by commas, as in strlen or client|info
@@ -149,6 +149,12 @@ fn stream(
         Err(DuelError::Differ(difference)) => return Ok(Some(*difference)),
         Err(other) => return Err(other.into()),
     };
+    let families: Vec<String> = summary
+        .families
+        .iter()
+        .map(|(family, sent)| format!("{family} {sent}"))
+        .collect();
+    println!("{protocol}: {}", families.join(", "));
     println!(
         "{protocol}: {} commands, {} audits of every key, {} phases of expiry ({} void), no difference; {:.1} s; \
          deadlines within {} ms, aligned after {} stalls",

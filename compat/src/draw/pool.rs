@@ -39,6 +39,109 @@ pub(super) const BIG_KEYS: &[&[u8]] = &[b"big:0", b"big:1", b"big:2"];
 /// Keys only LCS and its setters use.
 pub(super) const LCS_KEYS: &[&[u8]] = &[b"lcs:a", b"lcs:b", b"lcs:c"];
 
+/// Keys whose owners mostly give them one type, so that commands of a family find what they are about.
+pub(super) const LISTS: &[&[u8]] = &[b"l0", b"l1", b"l2", b"l3"];
+pub(super) const HASHES: &[&[u8]] = &[b"h0", b"h1", b"h2", b"h3"];
+pub(super) const SETS: &[&[u8]] = &[b"s0", b"s1", b"s2", b"s3", b"s4"];
+pub(super) const ZSETS: &[&[u8]] = &[b"z0", b"z1", b"z2", b"z3", b"z4"];
+pub(super) const LEXES: &[&[u8]] = &[b"lex0", b"lex1", b"lex2"];
+pub(super) const BITS: &[&[u8]] = &[b"b0", b"b1", b"b2", b"b3"];
+pub(super) const HLLS: &[&[u8]] = &[b"pf0", b"pf1", b"pf2", b"pf3"];
+pub(super) const GEOS: &[&[u8]] = &[b"g0", b"g1", b"g2"];
+
+/// Numbers that SORT may look up, as strings `w_1`, ..., and as fields of the hashes `wh_1`, ....
+pub(super) const WEIGHTS: &[&[u8]] = &[
+    b"w_0", b"w_1", b"w_2", b"w_3", b"w_a", b"w_b", b"w_", b"wh_0", b"wh_1", b"wh_a", b"wh_b",
+];
+
+/// Elements, members and fields: few, so that collections meet; around the edges of the compact forms.
+pub(super) const ELEMENTS: &[&[u8]] = &[
+    b"a",
+    b"b",
+    b"c",
+    b"d",
+    b"e",
+    b"f",
+    b"g",
+    b"h",
+    b"",
+    b"0",
+    b"1",
+    b"2",
+    b"3",
+    b"4",
+    b"5",
+    b"-5",
+    b"007",
+    b"+1",
+    b"-0",
+    b"1.5",
+    b"127",
+    b"-129",
+    b"4096",
+    b"32767",
+    b"32768",
+    b"-32769",
+    b"2147483647",
+    b"2147483648",
+    b"-2147483649",
+    b"9223372036854775807",
+    b"-9223372036854775808",
+    b"9223372036854775808",
+    b"A",
+    b"aa",
+    b"ab",
+    b"b\x00",
+    b"\xff",
+    b"two words",
+    b"line\r\nbreak",
+    b"sixty-three-bytes--------------------------------------------63",
+    b"sixty-four-bytes----------------------------------------------64",
+    b"sixty-five-bytes-----------------------------------------------65",
+];
+
+/// Texts of scores that parsers take.
+pub(super) const SCORES: &[&[u8]] = &[
+    b"0",
+    b"-0",
+    b"1",
+    b"-1",
+    b"1.5",
+    b"-1.5",
+    b"0.1",
+    b"0.2",
+    b"0.30000000000000004",
+    b"3.0",
+    b"3e2",
+    b"1e17",
+    b"1e21",
+    b"123456789.123456789",
+    b"1e300",
+    b"-1e300",
+    b"1.7976931348623157e308",
+    b"5e-324",
+    b"2.2250738585072014e-308",
+    b"9007199254740993",
+    b"-9007199254740992",
+    b"9223372036854775807",
+    b"inf",
+    b"-inf",
+    b"+inf",
+    b"Infinity",
+    b"-INF",
+    b"0x1p3",
+    b"0xA",
+    b".5",
+    b"5.",
+    b"+7",
+];
+
+/// Texts of scores that parsers refuse.
+pub(super) const BAD_SCORES: &[&[u8]] = &[
+    b"", b"abc", b"nan", b"-nan", b"1.5.5", b" 1", b"1 ", b"1,5", b"1e", b"e1", b"1\x00", b"--1",
+    b"1_0", b"(1",
+];
+
 /// Values around every edge of the encodings and of the number parsers.
 pub(super) const VALUES: &[&[u8]] = &[
     b"",

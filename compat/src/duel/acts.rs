@@ -1,13 +1,13 @@
 //! How each act is done to both servers, and what of it is compared.
 
-use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::scenes::describe_scene;
 use super::{Duel, HISTORY, Stop, agree};
 use crate::audit;
-use crate::command::{Command, Quoted, Step};
-use crate::compare::Rule;
+use crate::command::{Command, Step};
+use crate::compare::Judge;
 use crate::draw::is_drawn_key;
 use crate::events::{Message, first_difference};
 use crate::generate::{Act, LAPSE_PREFIX, Lapse, Session, Wire};
@@ -17,9 +17,6 @@ use crate::session::canonical;
 
 /// How long a server may take to tell an expiry that the other has told.
 const SETTLE: Duration = Duration::from_secs(2);
-
-/// More pages than any iteration here can have.
-const PAGES_MAX: usize = 10_000;
 
 /// Where a session learns that everything before has arrived.
 const SESSION_FENCE: &str = "compat:fence:session";
@@ -31,7 +28,9 @@ impl Duel<'_> {
             Act::Pipeline(steps) => self.pipeline(steps),
             Act::Quit { before, after } => self.quit(before, after),
             Act::Session(session) => self.session(session),
-            Act::Scan(options) => self.scan(options),
+            Act::Scan(scan) => self.scan(scan),
+            Act::Scene(scene) => self.scene(scene),
+            Act::Carry(carry) => self.carry(carry),
             Act::Lapse(lapse) => self.lapse(lapse),
             Act::Wire(wire) => self.wire(wire),
             Act::Audit => self.audit(),
@@ -48,7 +47,7 @@ impl Duel<'_> {
         Ok(())
     }
 
-    fn remember(&mut self, step: &Step) {
+    pub(super) fn remember(&mut self, step: &Step) {
         self.summary.commands += 1;
         if self.history.len() == HISTORY {
             self.history.pop_front();
@@ -58,7 +57,7 @@ impl Duel<'_> {
     }
 
     /// Sends steps on the main connection; compares replies, then events.
-    fn pipeline(&mut self, steps: &[Step]) -> Result<(), Stop> {
+    pub(super) fn pipeline(&mut self, steps: &[Step]) -> Result<(), Stop> {
         let fence = Step::from(self.events.fence());
         self.replies(steps, &[fence])?;
         agree(self.events.collect()?)
@@ -87,6 +86,7 @@ impl Duel<'_> {
         exchange: Exchange,
     ) -> Result<(), Stop> {
         let mut replies = exchange.replies.into_iter();
+        let mut judge = Judge::new();
         for (index, step) in steps.iter().chain(unrecorded).enumerate() {
             if index < steps.len() {
                 self.remember(step);
@@ -98,7 +98,7 @@ impl Duel<'_> {
             let Some((a, b)) = replies.next() else {
                 return Err(no_reply(command, exchange.failure).into());
             };
-            if !Rule::of(command).same(&a, &b, self.tolerance) {
+            if !judge.same(command, &a, &b, self.tolerance) {
                 return Err(Finding {
                     headline: "the replies to a command".to_owned(),
                     a: show(&a),
@@ -200,35 +200,6 @@ impl Duel<'_> {
                 ..finding
             }),
         )
-    }
-
-    /// Runs SCAN to completion on both; what is there throughout must be seen, and nothing else.
-    fn scan(&mut self, options: &[Vec<u8>]) -> Result<(), Stop> {
-        let mut first = Command::new("SCAN").arg("0");
-        first.extend(options);
-        self.remember(&Step::from(first.clone()));
-        let seen_a = iterate(&mut self.main.a, options)?;
-        let seen_b = iterate(&mut self.main.b, options)?;
-        if seen_a == seen_b {
-            return Ok(());
-        }
-        let only = |these: &BTreeSet<Vec<u8>>, those: &BTreeSet<Vec<u8>>| {
-            let keys: Vec<String> = these
-                .difference(those)
-                .take(10)
-                .map(|key| Quoted(key).to_string())
-                .collect();
-            format!("{} keys, seen only here: {}", these.len(), keys.join(" "))
-        };
-        Err(Finding {
-            headline: "the keys of a whole SCAN".to_owned(),
-            a: only(&seen_a, &seen_b),
-            b: only(&seen_b, &seen_a),
-            keys: seen_a.symmetric_difference(&seen_b).cloned().collect(),
-            probes: None,
-            command: Some(first),
-        }
-        .into())
     }
 
     fn lapse(&mut self, lapse: &Lapse) -> Result<(), Stop> {
@@ -338,46 +309,6 @@ fn no_reply(command: &Command, failure: Option<LinkError>) -> Finding {
     }
 }
 
-/// Every key that a whole iteration returns.
-fn iterate(link: &mut Link, options: &[Vec<u8>]) -> Result<BTreeSet<Vec<u8>>, Stop> {
-    let mut cursor = b"0".to_vec();
-    let mut seen = BTreeSet::new();
-    for _ in 0..PAGES_MAX {
-        let mut command = Command::new("SCAN").arg(&cursor);
-        command.extend(options);
-        let page = link.ask(&command)?;
-        let parts = page.as_slice().unwrap_or_default();
-        let (Some(next), Some(keys)) = (
-            parts.first().and_then(|next| next.as_bytes()),
-            parts.get(1).and_then(|keys| keys.as_slice()),
-        ) else {
-            return Err(endless(command, format!("no page of SCAN: {}", show(&page))).into());
-        };
-        seen.extend(
-            keys.iter()
-                .filter_map(|key| key.as_bytes())
-                .map(<[u8]>::to_vec),
-        );
-        if next == b"0" {
-            return Ok(seen);
-        }
-        cursor = next.to_vec();
-    }
-    Err(endless(
-        Command::new("SCAN"),
-        format!("an iteration of SCAN that does not end in {PAGES_MAX} pages"),
-    )
-    .into())
-}
-
-fn endless(command: Command, headline: String) -> Finding {
-    Finding {
-        headline,
-        command: Some(command),
-        ..Finding::default()
-    }
-}
-
 /// A server that went silent or away outside any single command.
 fn broken(act: &Act, error: &LinkError) -> Finding {
     Finding {
@@ -400,13 +331,9 @@ fn describe(act: &Act) -> String {
                 .collect();
             format!("a pub/sub session that said: {}", said.join("; "))
         }
-        Act::Scan(options) => {
-            let options: Vec<String> = options
-                .iter()
-                .map(|option| Quoted(option).to_string())
-                .collect();
-            format!("an iteration of SCAN 0 {}", options.join(" "))
-        }
+        Act::Scan(scan) => format!("an iteration of {}", scan.page(b"0")),
+        Act::Scene(scene) => describe_scene(scene),
+        Act::Carry(_) => "values carried from each server to the other".to_owned(),
         Act::Lapse(_) => "a phase of short TTLs".to_owned(),
         Act::Wire(wire) => {
             let pieces: Vec<String> = wire.pieces.iter().map(|piece| show_bytes(piece)).collect();

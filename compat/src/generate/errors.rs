@@ -69,26 +69,56 @@ const UNKNOWN: &[&[u8]] = &[
 /// Appends one wrong command, or one that is right by luck.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     match draw.between(0..=9) {
-        0..=4 => any_arguments(draw, steps),
+        0..=4 => any_arguments(draw, ANY_ARGUMENTS, steps),
         5..=6 => mangled(draw, steps),
         7 => deadline_arguments(draw, steps),
         _ => unknown(draw, steps),
     }
 }
 
-fn any_arguments(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(ANY_ARGUMENTS);
+/// Appends one of the commands with any arguments at all.
+pub(super) fn any_arguments(draw: &mut Draw, names: &[&str], steps: &mut Vec<Step>) {
+    let name = draw.pick(names);
     let mut command = Command::new(draw.case(name));
     for _ in 0..draw.weighted(&[(4, 0), (5, 1), (5, 2), (5, 3), (3, 4), (2, 5), (1, 9)]) {
         let argument = match draw.between(0..=9) {
-            0..=3 => draw.key(),
-            4..=6 => draw.value(),
+            0..=3 => draw.any_key(),
+            4..=5 => draw.value(),
+            6 => draw.element(),
             7 => draw.integer(),
             8 => draw.float(),
             _ => draw
                 .pick(&[
-                    "NX", "XX", "GET", "KEEPTTL", "REPLACE", "DB", "COUNT", "MATCH", "TYPE",
-                    "NUMSUB", "CHANNELS", "ENCODING",
+                    "NX",
+                    "XX",
+                    "GET",
+                    "KEEPTTL",
+                    "REPLACE",
+                    "DB",
+                    "COUNT",
+                    "MATCH",
+                    "TYPE",
+                    "NUMSUB",
+                    "CHANNELS",
+                    "ENCODING",
+                    "LEFT",
+                    "MIN",
+                    "LIMIT",
+                    "BYSCORE",
+                    "BYLEX",
+                    "REV",
+                    "WITHSCORES",
+                    "WEIGHTS",
+                    "AGGREGATE",
+                    "SUM",
+                    "BEFORE",
+                    "RANK",
+                    "m",
+                    "FROMMEMBER",
+                    "BYRADIUS",
+                    "AND",
+                    "1",
+                    "2",
                 ])
                 .as_bytes()
                 .to_vec(),
@@ -96,6 +126,20 @@ fn any_arguments(draw: &mut Draw, steps: &mut Vec<Step>) {
         command.push(argument);
     }
     steps.push(command.into());
+}
+
+/// Now and then makes something wrong of a command that stands alone, or asks the server about it instead.
+pub(super) fn spoil(draw: &mut Draw, command: &mut Command) {
+    match draw.between(0..=199) {
+        0..=6 => mangle(draw, command, false),
+        7..=9 => {
+            let sub = draw.pick(&["GETKEYS", "GETKEYS", "GETKEYSANDFLAGS"]);
+            let asked = std::mem::replace(command, Command::of(&["COMMAND", sub]));
+            command.extend(asked.args());
+        }
+        10..=11 => *command = Command::of(&["COMMAND", "INFO"]).arg(&command.args()[0]),
+        _ => {}
+    }
 }
 
 fn deadline_arguments(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -126,7 +170,12 @@ fn mangled(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
     // What may follow is about the same key.
     let alone = steps.len() == first + 1;
-    let args = steps[first].command.args_mut();
+    mangle(draw, &mut steps[first].command, alone);
+}
+
+/// Loses, doubles, replaces or adds an argument; the key only if nothing that follows is about it.
+fn mangle(draw: &mut Draw, command: &mut Command, alone: bool) {
+    let args = command.args_mut();
     match draw.between(0..=3) {
         0 => {
             args.pop();

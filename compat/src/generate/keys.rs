@@ -26,19 +26,19 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
 fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.pick(&["DEL", "DEL", "UNLINK"]);
     let mut command = Command::new(draw.case(name));
-    command.extend(draw.keys(3));
+    command.extend(draw.any_keys(3));
     steps.push(command.into());
 }
 
 fn exists(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.pick(&["EXISTS", "TOUCH"]);
     let mut command = Command::new(draw.case(name));
-    command.extend(draw.keys(5));
+    command.extend(draw.any_keys(5));
     steps.push(command.into());
 }
 
 fn kind(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(Command::new(draw.case("TYPE")).arg(draw.key()).into());
+    steps.push(Command::new(draw.case("TYPE")).arg(draw.any_key()).into());
 }
 
 fn list(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -84,7 +84,7 @@ fn scan_page(draw: &mut Draw, steps: &mut Vec<Step>) {
             }
             "TYPE" => {
                 command.push(draw.case("TYPE"));
-                let kind = draw.pick(&["string", "STRING", "list", "nosuchtype", ""]);
+                let kind = draw.pick(&["string", "STRING", "list", "zset", "nosuchtype", ""]);
                 command.push(kind);
             }
             option => command.push(option),
@@ -104,16 +104,16 @@ fn rename(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.pick(&["RENAME", "RENAMENX"]);
     steps.push(
         Command::new(draw.case(name))
-            .arg(draw.key())
-            .arg(draw.key())
+            .arg(draw.any_key())
+            .arg(draw.any_key())
             .into(),
     );
 }
 
 fn copy(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = Command::new(draw.case("COPY"))
-        .arg(draw.key())
-        .arg(draw.key());
+        .arg(draw.any_key())
+        .arg(draw.any_key());
     for _ in 0..draw.weighted(&[(4, 0), (4, 1), (3, 2), (1, 3)]) {
         match draw.weighted(&[(4, "DB"), (5, "REPLACE"), (1, "NX")]) {
             "DB" => {
@@ -131,7 +131,7 @@ fn copy(draw: &mut Draw, steps: &mut Vec<Step>) {
 fn move_to(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(
         Command::new(draw.case("MOVE"))
-            .arg(draw.key())
+            .arg(draw.any_key())
             .arg(draw.database())
             .into(),
     );
@@ -147,7 +147,7 @@ fn object(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(
         Command::new(draw.case("OBJECT"))
             .arg(draw.case(name))
-            .arg(draw.key())
+            .arg(draw.any_key())
             .into(),
     );
 }

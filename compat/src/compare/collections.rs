@@ -1,0 +1,202 @@
+//! Replies that show collections: what of their order and of their digits counts.
+
+use punctual_resp::Value;
+
+use super::{Rule, sorted};
+use crate::command::Command;
+
+/// The rule for a search of places: sorted results are equal, others have the order of the index.
+pub(super) fn of_search(command: &Command) -> Rule {
+    let has = |option: &str| (1..command.args().len()).any(|at| command.word(at) == option);
+    if has("STORE") || has("STOREDIST") {
+        Rule::Exact
+    } else if has("ANY") {
+        Rule::Extent
+    } else if has("COUNT") || has("ASC") || has("DESC") {
+        Rule::Exact
+    } else {
+        Rule::AnyOrder
+    }
+}
+
+/// The rule for SORT: what it leaves unsorted has the order of the collection, and where texts are compared as C
+/// does, those that differ only after a NUL are equal.
+pub(super) fn of_sort(command: &Command) -> Rule {
+    let words: Vec<String> = (2..command.args().len())
+        .map(|at| command.word(at))
+        .collect();
+    let has = |option: &str| words.iter().any(|word| word == option);
+    let by = words.iter().position(|word| word == "BY");
+    let unsorted = by
+        .and_then(|at| words.get(at + 1))
+        .is_some_and(|pattern| !pattern.contains('*'));
+    if has("STORE") {
+        Rule::Exact
+    } else if !unsorted && !has("ALPHA") {
+        Rule::Exact
+    } else if has("LIMIT") {
+        Rule::Extent
+    } else {
+        Rule::AnyOrder
+    }
+}
+
+/// The same elements as often, in any order.
+pub(super) fn same_elements(a: &[Value], b: &[Value]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    // Nearly always strings, and often hundreds of them.
+    match (all_bytes(a), all_bytes(b)) {
+        (Some(mut a), Some(mut b)) => {
+            a.sort_unstable();
+            b.sort_unstable();
+            a == b
+        }
+        _ => sorted(a) == sorted(b),
+    }
+}
+
+fn all_bytes(values: &[Value]) -> Option<Vec<&[u8]>> {
+    values
+        .iter()
+        .map(|value| match value {
+            Value::Bulk(bytes) => Some(&bytes[..]),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Lists of one shape, or single elements.
+pub(super) fn same_extent(a: &Value, b: &Value) -> bool {
+    match (a.as_slice(), b.as_slice()) {
+        (Some(a), Some(b)) => a.len() == b.len(),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// Whether every element that was drawn is in the whole collection, as the same kind of listing shows it: names, or
+/// names with values, flat or as pairs.
+pub(super) fn is_drawn_from(sample: &Value, whole: &Value) -> bool {
+    let Some(whole) = pairs_of(whole) else {
+        return true;
+    };
+    let names = |name: &Value| whole.iter().any(|(there, _)| *there == name);
+    match sample {
+        Value::Array(items) | Value::Set(items) => {
+            let paired = |items: &[(&Value, &Value)]| {
+                items.iter().all(|(name, value)| {
+                    whole
+                        .iter()
+                        .any(|(there, of)| there == name && of.is_none_or(|of| of == *value))
+                })
+            };
+            if let Some(pairs) = nested_pairs(items) {
+                return paired(&pairs);
+            }
+            let flat: Vec<_> = items
+                .chunks_exact(2)
+                .map(|pair| (&pair[0], &pair[1]))
+                .collect();
+            items.iter().all(names) || (items.len().is_multiple_of(2) && paired(&flat))
+        }
+        single => single.is_null() || names(single),
+    }
+}
+
+/// Names with their values, as RESP3 nests them.
+fn nested_pairs(items: &[Value]) -> Option<Vec<(&Value, &Value)>> {
+    items
+        .iter()
+        .map(|item| match item {
+            Value::Array(pair) if pair.len() == 2 => Some((&pair[0], &pair[1])),
+            _ => None,
+        })
+        .collect()
+}
+
+/// What a whole listing has: SMEMBERS' names, HGETALL's and ZRANGE WITHSCORES' names with values.
+fn pairs_of(whole: &Value) -> Option<Vec<(&Value, Option<&Value>)>> {
+    Some(match whole {
+        Value::Set(items) => items.iter().map(|item| (item, None)).collect(),
+        Value::Map(pairs) => pairs
+            .iter()
+            .map(|(name, value)| (name, Some(value)))
+            .collect(),
+        Value::Array(items) => match nested_pairs(items) {
+            Some(pairs) if !items.is_empty() => pairs
+                .into_iter()
+                .map(|(name, value)| (name, Some(value)))
+                .collect(),
+            // A flat list, of names or of names and values: all of them may be names then.
+            _ => items
+                .iter()
+                .enumerate()
+                .map(|(at, item)| (item, items.get(at + 1)))
+                .collect(),
+        },
+        _ => return None,
+    })
+}
+
+/// Equal but for the digits of numbers.
+pub(super) fn same_scores(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_scores(a, b))
+        }
+        (Value::Bulk(a), Value::Bulk(b)) => a == b || is_shorter_text(a, b),
+        _ => a == b,
+    }
+}
+
+/// Whether both texts are one number, and `a` the shorter of them.
+fn is_shorter_text(a: &[u8], b: &[u8]) -> bool {
+    let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<f64>().ok();
+    a.len() < b.len()
+        && b.len() >= 17
+        && matches!((number(a), number(b)), (Some(a), Some(b)) if a.to_bits() == b.to_bits())
+}
+
+/// Ours is `a`, of 7.2: small lists and small sets of texts are listpacks.
+pub(super) fn same_encoding(a: &[u8], b: &[u8]) -> bool {
+    a == b || (a == b"listpack" && (b == b"quicklist" || b == b"hashtable"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulks(items: &[&str]) -> Value {
+        Value::Array(items.iter().map(Value::bulk).collect())
+    }
+
+    #[test]
+    fn samples_come_from_the_whole() {
+        let whole = bulks(&["a", "1", "b", "2"]);
+        assert!(is_drawn_from(&bulks(&["a", "b", "a"]), &whole));
+        assert!(is_drawn_from(&bulks(&["b", "2"]), &whole));
+        assert!(!is_drawn_from(
+            &bulks(&["b", "1"]),
+            &Value::Map(vec![
+                (Value::bulk("a"), Value::bulk("1")),
+                (Value::bulk("b"), Value::bulk("2")),
+            ])
+        ));
+        assert!(!is_drawn_from(&bulks(&["c"]), &whole));
+        assert!(is_drawn_from(&Value::NullBulk, &whole));
+        assert!(!is_drawn_from(&Value::bulk("c"), &whole));
+        let nested = Value::Array(vec![bulks(&["b", "2"])]);
+        assert!(is_drawn_from(&nested, &whole));
+    }
+
+    #[test]
+    fn what_sort_leaves_unsorted_has_no_order() {
+        let of = |words: &[&str]| of_sort(&Command::of(words));
+        assert_eq!(of(&["SORT", "k", "DESC"]), Rule::Exact);
+        assert_eq!(of(&["SORT", "k", "BY", "w_*"]), Rule::Exact);
+        assert_eq!(of(&["SORT", "k", "BY", "nosort"]), Rule::AnyOrder);
+        assert_eq!(of(&["SORT", "k", "ALPHA", "LIMIT", "0", "1"]), Rule::Extent);
+    }
+}

@@ -1,0 +1,166 @@
+//! Judging replies in a row: what is queued between MULTI and EXEC, what a sample was drawn from.
+
+use punctual_resp::Value;
+
+use super::collections::is_drawn_from;
+use super::{Rule, Tolerance};
+use crate::command::Command;
+
+/// Judges the replies to the commands of one connection, in order.
+#[derive(Debug, Default)]
+pub struct Judge {
+    /// Queued since MULTI; `None` outside a transaction.
+    queued: Option<Vec<Command>>,
+    /// The last command, if its reply was a whole collection, with the replies of both.
+    listing: Option<(Vec<u8>, Value, Value)>,
+}
+
+impl Judge {
+    /// A judge of a connection outside any transaction.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the replies to the connection's next command count as the same.
+    pub fn same(&mut self, command: &Command, a: &Value, b: &Value, tolerance: Tolerance) -> bool {
+        let name = command.name();
+        if is_status(a, b"QUEUED")
+            && is_status(b, b"QUEUED")
+            && let Some(queued) = &mut self.queued
+        {
+            queued.push(command.clone());
+            return true;
+        }
+        match name.as_str() {
+            "MULTI" if is_status(a, b"OK") => {
+                self.queued.get_or_insert_default();
+                a == b
+            }
+            "EXEC" => {
+                let queued = self.queued.take().unwrap_or_default();
+                self.same_all(&queued, a, b, tolerance)
+            }
+            "DISCARD" | "RESET" if !a.is_error() => {
+                self.queued = None;
+                a == b
+            }
+            _ => self.same_alone(command, a, b, tolerance),
+        }
+    }
+
+    /// The replies inside EXEC, each by its own command's rule.
+    fn same_all(&mut self, queued: &[Command], a: &Value, b: &Value, tolerance: Tolerance) -> bool {
+        match (a, b) {
+            (Value::Array(a), Value::Array(b)) => {
+                a.len() == b.len()
+                    && a.len() == queued.len()
+                    && queued
+                        .iter()
+                        .zip(a.iter().zip(b))
+                        .all(|(command, (a, b))| self.same_alone(command, a, b, tolerance))
+            }
+            _ => a == b,
+        }
+    }
+
+    fn same_alone(
+        &mut self,
+        command: &Command,
+        a: &Value,
+        b: &Value,
+        tolerance: Tolerance,
+    ) -> bool {
+        let rule = Rule::of(command);
+        let listing = self.listing.take();
+        if rule == Rule::Sample
+            && let (Some(key), Some((of, whole_a, whole_b))) = (command.args().get(1), listing)
+            && *key == of
+            && !(a.is_error() || b.is_error())
+            && !(is_drawn_from(a, &whole_a) && is_drawn_from(b, &whole_b))
+        {
+            return false;
+        }
+        if is_listing(command)
+            && let Some(key) = command.args().get(1)
+        {
+            self.listing = Some((key.clone(), a.clone(), b.clone()));
+        }
+        rule.same(a, b, tolerance)
+    }
+}
+
+fn is_status(value: &Value, text: &[u8]) -> bool {
+    matches!(value, Value::Simple(status) if status == text)
+}
+
+/// Whether the reply is the whole collection. Generators ask for it right before they draw from it.
+fn is_listing(command: &Command) -> bool {
+    match command.name().as_str() {
+        "SMEMBERS" | "HGETALL" => true,
+        "ZRANGE" => command.args().len() == 5 && command.word(2) == "0" && command.word(3) == "-1",
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(text: &str) -> Value {
+        Value::Simple(text.as_bytes().to_vec())
+    }
+
+    fn bulks(items: &[&str]) -> Value {
+        Value::Array(items.iter().map(Value::bulk).collect())
+    }
+
+    #[test]
+    fn replies_inside_exec_follow_the_rules_of_their_commands() {
+        let mut judge = Judge::new();
+        let mut same = |words: &[&str], a: Value, b: Value| {
+            judge.same(&Command::of(words), &a, &b, Tolerance::default())
+        };
+        for _ in 0..2 {
+            assert!(same(&["MULTI"], status("OK"), status("OK")));
+            for words in [&["SMEMBERS", "s"][..], &["GET", "k"]] {
+                assert!(same(words, status("QUEUED"), status("QUEUED")));
+            }
+            let all = |first: &[&str], second: &str| {
+                Value::Array(vec![bulks(first), Value::bulk(second)])
+            };
+            assert!(same(
+                &["EXEC"],
+                all(&["a", "b"], "v"),
+                all(&["b", "a"], "v")
+            ));
+            assert!(same(&["MULTI"], status("OK"), status("OK")));
+            assert!(same(&["GET", "k"], status("QUEUED"), status("QUEUED")));
+            assert!(!same(&["EXEC"], bulks(&["v"]), bulks(&["w"])));
+            assert!(!same(&["EXEC"], Value::NullArray, bulks(&["w"])));
+        }
+    }
+
+    #[test]
+    fn what_is_queued_on_one_side_only_differs() {
+        let mut judge = Judge::new();
+        assert!(!judge.same(
+            &Command::of(&["GET", "k"]),
+            &status("QUEUED"),
+            &Value::bulk("v"),
+            Tolerance::default()
+        ));
+    }
+
+    #[test]
+    fn samples_are_looked_up_in_the_listing_before_them() {
+        let mut judge = Judge::new();
+        let tolerance = Tolerance::default();
+        let listing = Command::of(&["SMEMBERS", "s"]);
+        let sample = Command::of(&["SRANDMEMBER", "s"]);
+        let whole = bulks(&["a", "b"]);
+        assert!(judge.same(&listing, &whole, &whole, tolerance));
+        assert!(judge.same(&sample, &Value::bulk("a"), &Value::bulk("b"), tolerance));
+        assert!(judge.same(&listing, &whole, &whole, tolerance));
+        assert!(!judge.same(&sample, &Value::bulk("a"), &Value::bulk("c"), tolerance));
+    }
+}

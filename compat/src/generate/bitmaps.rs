@@ -1,0 +1,232 @@
+//! Strings as arrays of bits, and as arrays of integers of any width.
+//!
+//! Offsets are small or refused: what lies between would allocate up to half a gigabyte.
+
+use super::named;
+use crate::command::{Command, Step};
+use crate::draw::{Draw, Kind};
+
+/// Commands that may be given any arguments at all.
+pub(super) const ANY_ARGUMENTS: &[&str] = &["GETBIT", "BITCOUNT", "BITPOS", "BITOP", "BITFIELD_RO"];
+
+const MAKERS: &[(u32, super::Maker)] = &[
+    (20, set_bit),
+    (8, get_bit),
+    (12, count),
+    (14, position),
+    (12, combine),
+    (26, fields),
+    (4, write_text),
+    (1, delete),
+];
+
+/// Appends one bit command.
+pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
+    draw.weighted(MAKERS)(draw, steps);
+}
+
+fn offset(draw: &mut Draw) -> Vec<u8> {
+    match draw.between(0..=99) {
+        0..=69 => draw.between(0..=70).to_string().into_bytes(),
+        70..=84 => draw.between(0..=2_000).to_string().into_bytes(),
+        85..=87 => draw.between(0..=100_000).to_string().into_bytes(),
+        88..=94 => draw
+            .pick(&[
+                "4294967296",
+                "-1",
+                "9223372036854775807",
+                "-9223372036854775808",
+                "99999999999999999999",
+            ])
+            .as_bytes()
+            .to_vec(),
+        _ => draw.bad_integer(),
+    }
+}
+
+fn bit(draw: &mut Draw) -> Vec<u8> {
+    draw.weighted(&[
+        (10, "0"),
+        (10, "1"),
+        (1, "2"),
+        (1, "-1"),
+        (1, "abc"),
+        (1, ""),
+    ])
+    .as_bytes()
+    .to_vec()
+}
+
+fn set_bit(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let command = named(draw, "SETBIT")
+        .arg(draw.key_of(Kind::Bits))
+        .arg(offset(draw))
+        .arg(bit(draw));
+    steps.push(command.into());
+}
+
+fn get_bit(draw: &mut Draw, steps: &mut Vec<Step>) {
+    steps.push(
+        named(draw, "GETBIT")
+            .arg(draw.key_of(Kind::Bits))
+            .arg(offset(draw))
+            .into(),
+    );
+}
+
+fn unit(draw: &mut Draw, command: &mut Command) {
+    let unit = draw.weighted(&[(8, "BYTE"), (8, "BIT"), (1, "WORD")]);
+    command.push(draw.case(unit));
+}
+
+fn count(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "BITCOUNT").arg(draw.key_of(Kind::Bits));
+    if draw.chance(75) {
+        command.push(draw.index());
+        if draw.chance(97) {
+            command.push(draw.index());
+        }
+        if draw.chance(50) {
+            unit(draw, &mut command);
+        }
+    }
+    steps.push(command.into());
+}
+
+fn position(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "BITPOS")
+        .arg(draw.key_of(Kind::Bits))
+        .arg(bit(draw));
+    for _ in 0..draw.weighted(&[(3, 0), (3, 1), (5, 2)]) {
+        command.push(draw.index());
+    }
+    if command.args().len() == 5 && draw.chance(50) || draw.chance(2) {
+        unit(draw, &mut command);
+    }
+    steps.push(command.into());
+}
+
+fn combine(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let operation = draw.weighted(&[
+        (4, "AND"),
+        (4, "OR"),
+        (4, "XOR"),
+        (4, "NOT"),
+        (1, "NAND"),
+        (1, ""),
+    ]);
+    let most = if operation == "NOT" && draw.chance(85) {
+        1
+    } else {
+        4
+    };
+    let mut command = named(draw, "BITOP")
+        .arg(draw.case(operation))
+        .arg(draw.key_of(Kind::Bits));
+    command.extend(draw.keys_of(Kind::Bits, most));
+    steps.push(command.into());
+}
+
+/// The width of a field: i1 to i64 and u1 to u63.
+fn width(draw: &mut Draw) -> Vec<u8> {
+    match draw.between(0..=99) {
+        0..=44 => draw
+            .pick(&["i8", "u8", "i16", "u16", "i5", "u3", "u1", "i1"])
+            .to_owned(),
+        45..=69 => draw
+            .pick(&["i32", "u32", "i63", "i64", "u62", "u63", "u31"])
+            .to_owned(),
+        70..=94 => format!("{}{}", draw.pick(&["i", "u"]), draw.between(1..=63)),
+        _ => draw
+            .pick(&[
+                "u64", "i65", "i0", "u0", "u-1", "x8", "8", "", "i", "U8", "I8", "i8x",
+            ])
+            .to_owned(),
+    }
+    .into_bytes()
+}
+
+fn field_offset(draw: &mut Draw) -> Vec<u8> {
+    match draw.between(0..=99) {
+        0..=54 => draw.between(0..=100).to_string(),
+        55..=89 => format!("#{}", draw.between(0..=20)),
+        _ => draw
+            .pick(&[
+                "-1",
+                "#-1",
+                "4294967296",
+                "#",
+                "#x",
+                "x",
+                "",
+                "#9223372036854775807",
+                "9223372036854775807",
+            ])
+            .to_owned(),
+    }
+    .into_bytes()
+}
+
+fn push_get(draw: &mut Draw, command: &mut Command) {
+    command.push(draw.case("GET"));
+    command.push(width(draw));
+    command.push(field_offset(draw));
+}
+
+fn fields(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let read_only = draw.chance(20);
+    let name = if read_only { "BITFIELD_RO" } else { "BITFIELD" };
+    let mut command = named(draw, name).arg(draw.key_of(Kind::Bits));
+    for _ in 0..draw.weighted(&[(1, 0), (10, 1), (10, 2), (6, 4)]) {
+        let operation = if read_only && draw.chance(93) {
+            "GET"
+        } else {
+            draw.weighted(&[
+                (5, "GET"),
+                (6, "SET"),
+                (8, "INCRBY"),
+                (6, "OVERFLOW"),
+                (1, "NOSUCH"),
+            ])
+        };
+        match operation {
+            "GET" => push_get(draw, &mut command),
+            "OVERFLOW" => {
+                command.push(draw.case("OVERFLOW"));
+                let how = draw.weighted(&[(4, "WRAP"), (4, "SAT"), (4, "FAIL"), (1, "NOSUCH")]);
+                command.push(draw.case(how));
+            }
+            operation => {
+                command.push(draw.case(operation));
+                command.push(width(draw));
+                command.push(field_offset(draw));
+                command.push(draw.integer());
+            }
+        }
+    }
+    if draw.chance(2) {
+        command.args_mut().pop();
+    }
+    steps.push(command.into());
+}
+
+/// Bits come from texts too, and every command of strings reads them.
+fn write_text(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let key = draw.key_of(Kind::Bits);
+    let value = draw
+        .pick(&[
+            &b"\xff\xff\xff"[..],
+            b"\x00\x00\xff\xf0",
+            b"\xff\xf0\x00",
+            b"\x00\x00\x00",
+            b"",
+            b"foobar",
+            b"12",
+        ])
+        .to_vec();
+    steps.push(Command::new("SET").arg(key).arg(value).into());
+}
+
+fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
+    steps.push(named(draw, "DEL").arg(draw.key_of(Kind::Bits)).into());
+}

@@ -1,0 +1,104 @@
+//! Commands that wait, on the main connection: with data there, with short timeouts, and with wrong ones.
+
+use super::{lists, named, zsets};
+use crate::command::{Command, Step};
+use crate::draw::{Draw, Kind};
+
+/// A timeout in seconds: a few milliseconds, or refused. Never 0, which would be for ever.
+fn timeout(draw: &mut Draw) -> Vec<u8> {
+    match draw.between(0..=9) {
+        0..=6 => draw.pick(&["0.001", "0.002", "1e-3", ".001", "0x1p-9"]),
+        _ => draw.pick(&[
+            "-1",
+            "-0.5",
+            "abc",
+            "",
+            "inf",
+            "nan",
+            "1e400",
+            "9223372036854775807",
+            "1 ",
+        ]),
+    }
+    .as_bytes()
+    .to_vec()
+}
+
+/// A command that waits for lists, without its timeout's place filled: `timeout` goes where it belongs.
+pub(super) fn on_lists(draw: &mut Draw, keys: Vec<Vec<u8>>, timeout: Vec<u8>) -> Command {
+    let first = keys[0].clone();
+    let last = keys[keys.len() - 1].clone();
+    match draw.between(0..=9) {
+        0..=3 => {
+            let name = draw.pick(&["BLPOP", "BRPOP"]);
+            let mut command = named(draw, name);
+            command.extend(keys);
+            command.arg(timeout)
+        }
+        4..=5 => named(draw, "BLMOVE")
+            .arg(first)
+            .arg(last)
+            .arg(lists::end(draw))
+            .arg(lists::end(draw))
+            .arg(timeout),
+        6 => named(draw, "BRPOPLPUSH").arg(first).arg(last).arg(timeout),
+        _ => {
+            let mut command = named(draw, "BLMPOP")
+                .arg(timeout)
+                .arg(draw.announced(keys.len()));
+            command.extend(keys);
+            command.push(lists::end(draw));
+            push_count(draw, &mut command);
+            command
+        }
+    }
+}
+
+/// A command that waits for sorted sets, likewise.
+pub(super) fn on_zsets(draw: &mut Draw, keys: Vec<Vec<u8>>, timeout: Vec<u8>) -> Command {
+    if draw.chance(60) {
+        let name = draw.pick(&["BZPOPMIN", "BZPOPMAX"]);
+        let mut command = named(draw, name);
+        command.extend(keys);
+        return command.arg(timeout);
+    }
+    let mut command = named(draw, "BZMPOP")
+        .arg(timeout)
+        .arg(draw.announced(keys.len()));
+    command.extend(keys);
+    command.push(zsets::end(draw));
+    push_count(draw, &mut command);
+    command
+}
+
+fn push_count(draw: &mut Draw, command: &mut Command) {
+    if draw.chance(40) {
+        command.push(draw.case("COUNT"));
+        command.push(draw.how_many());
+    }
+}
+
+/// Appends one command that waits, mostly with something there.
+pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let timeout = timeout(draw);
+    let (kind, make): (Kind, fn(&mut Draw, Vec<Vec<u8>>, Vec<u8>) -> Command) = if draw.chance(60) {
+        (Kind::List, on_lists)
+    } else {
+        (Kind::Zset, on_zsets)
+    };
+    let keys = draw.keys_of(kind, 3);
+    if draw.chance(70) {
+        let key = &keys[draw.count(0..=keys.len() - 1)];
+        let fill = match kind {
+            Kind::List => Command::new("RPUSH").arg(key),
+            _ => Command::new("ZADD").arg(key).arg("1"),
+        };
+        steps.push(fill.arg(draw.element()).into());
+    }
+    let mut command = make(draw, keys, timeout);
+    if draw.chance(3) {
+        // Without its last argument: a key is no timeout.
+        command.args_mut().truncate(2);
+    }
+    steps.push(command.into());
+}

@@ -1,0 +1,143 @@
+//! The families of commands and how often each comes up.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A family of commands; a stream draws from any set of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// String commands.
+    Strings,
+    /// Lists.
+    Lists,
+    /// Hashes.
+    Hashes,
+    /// Sets.
+    Sets,
+    /// Sorted sets.
+    Zsets,
+    /// Strings as arrays of bits.
+    Bitmaps,
+    /// HyperLogLogs.
+    Hyperloglog,
+    /// Places in sorted sets.
+    Geo,
+    /// SORT and what it looks up.
+    Sort,
+    /// Commands on keys of any type.
+    Keys,
+    /// Deadlines, and phases in which keys run out.
+    Expiry,
+    /// DUMP and RESTORE, and values carried from one server to the other.
+    Dumps,
+    /// MULTI, EXEC and WATCH, alone and with other clients.
+    Transactions,
+    /// Commands that wait, with data and without, and with other clients.
+    Blocking,
+    /// Databases as a whole, configuration, introspection.
+    Server,
+    /// Greetings, databases, names, QUIT.
+    Connection,
+    /// Messages and sessions that subscribe.
+    Pubsub,
+    /// Commands that are wrong.
+    Errors,
+    /// Requests that are wrong as bytes.
+    Wire,
+}
+
+/// Name and weight: how many of some two hundred commands in a pipeline are of the family.
+const TABLE: [(Family, &str, u32); 19] = [
+    (Family::Strings, "strings", 36),
+    (Family::Lists, "lists", 18),
+    (Family::Hashes, "hashes", 18),
+    (Family::Sets, "sets", 18),
+    (Family::Zsets, "zsets", 28),
+    (Family::Bitmaps, "bitmaps", 9),
+    (Family::Hyperloglog, "hyperloglog", 4),
+    (Family::Geo, "geo", 8),
+    (Family::Sort, "sort", 5),
+    (Family::Keys, "keys", 18),
+    (Family::Expiry, "expiry", 14),
+    (Family::Dumps, "dumps", 3),
+    (Family::Transactions, "transactions", 3),
+    (Family::Blocking, "blocking", 1),
+    (Family::Server, "server", 4),
+    (Family::Connection, "connection", 5),
+    (Family::Pubsub, "pubsub", 3),
+    (Family::Errors, "errors", 7),
+    // Conversations are acts of their own.
+    (Family::Wire, "wire", 0),
+];
+
+impl Family {
+    /// Every family.
+    pub const ALL: [Family; TABLE.len()] = {
+        let mut all = [Family::Strings; TABLE.len()];
+        let mut at = 0;
+        while at < TABLE.len() {
+            all[at] = TABLE[at].0;
+            at += 1;
+        }
+        all
+    };
+
+    /// How many of some two hundred commands in a pipeline are of this family.
+    pub(super) fn weight(self) -> u32 {
+        TABLE
+            .iter()
+            .find(|row| row.0 == self)
+            .map_or(0, |row| row.2)
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = TABLE
+            .iter()
+            .find(|row| row.0 == *self)
+            .map_or("", |row| row.1);
+        f.write_str(name)
+    }
+}
+
+/// A name that is no family's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no family '{name}'; there are {}", names())]
+pub struct UnknownFamily {
+    /// The name given.
+    pub name: String,
+}
+
+/// Every name, as a person lists them.
+fn names() -> String {
+    TABLE.map(|row| row.1).join(", ")
+}
+
+impl FromStr for Family {
+    type Err = UnknownFamily;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFamily> {
+        TABLE
+            .iter()
+            .find(|row| row.1 == name)
+            .map(|row| row.0)
+            .ok_or_else(|| UnknownFamily {
+                name: name.to_owned(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for family in Family::ALL {
+            assert_eq!(family.to_string().parse(), Ok(family));
+        }
+        let error = "nosuch".parse::<Family>().unwrap_err().to_string();
+        assert!(error.contains("zsets, bitmaps"), "{error}");
+    }
+}

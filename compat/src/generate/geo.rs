@@ -1,0 +1,235 @@
+//! Places in sorted sets.
+
+use super::named;
+use crate::command::{Command, Step};
+use crate::draw::{Draw, Kind};
+
+/// Commands that may be given any arguments at all.
+pub(super) const ANY_ARGUMENTS: &[&str] = &[
+    "GEOADD",
+    "GEOPOS",
+    "GEODIST",
+    "GEOHASH",
+    "GEOSEARCH",
+    "GEOSEARCHSTORE",
+    "GEORADIUS",
+    "GEORADIUS_RO",
+    "GEORADIUSBYMEMBER",
+    "GEORADIUSBYMEMBER_RO",
+];
+
+const MAKERS: &[(u32, super::Maker)] = &[
+    (30, add),
+    (1, grow),
+    (10, look_up),
+    (12, distance),
+    (30, search),
+    (8, search_and_store),
+    (16, radius),
+    (3, remove),
+    (1, delete),
+];
+
+/// Appends one geo command.
+pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
+    draw.weighted(MAKERS)(draw, steps);
+}
+
+fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "GEOADD").arg(draw.key_of(Kind::Geo));
+    for _ in 0..draw.weighted(&[(12, 0), (6, 1), (2, 2)]) {
+        let option = draw.pick(&["NX", "XX", "CH", "NX", "XX", "CH", "INCR"]);
+        command.push(draw.case(option));
+    }
+    for member in draw.elements(4) {
+        command.push(draw.longitude());
+        command.push(draw.latitude());
+        command.push(member);
+    }
+    if draw.chance(3) {
+        command.push(draw.longitude());
+    }
+    steps.push(command.into());
+}
+
+fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "GEOADD").arg(draw.key_of(Kind::Geo));
+    for number in 0..draw.between(100..=200) {
+        let (longitude, latitude) = (draw.between(10_000..=16_000), draw.between(36_000..=40_000));
+        command.push(format!(
+            "{}.{:03}{number:03}",
+            longitude / 1000,
+            longitude % 1000
+        ));
+        command.push(format!(
+            "{}.{:03}{number:03}",
+            latitude / 1000,
+            latitude % 1000
+        ));
+        command.push(format!("m{number}"));
+    }
+    steps.push(command.into());
+}
+
+fn look_up(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.pick(&["GEOPOS", "GEOHASH"]);
+    let mut command = named(draw, name).arg(draw.key_of(Kind::Geo));
+    if draw.chance(95) {
+        command.extend(draw.elements(4));
+    }
+    steps.push(command.into());
+}
+
+fn unit(draw: &mut Draw) -> Vec<u8> {
+    let unit = draw.weighted(&[(6, "km"), (4, "m"), (3, "mi"), (3, "ft"), (1, "parsec")]);
+    draw.case(unit)
+}
+
+fn distance(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "GEODIST")
+        .arg(draw.key_of(Kind::Geo))
+        .arg(draw.element())
+        .arg(draw.element());
+    if draw.chance(60) {
+        command.push(unit(draw));
+    }
+    steps.push(command.into());
+}
+
+fn length(draw: &mut Draw) -> Vec<u8> {
+    match draw.between(0..=99) {
+        0..=79 => draw.between(1..=900).to_string(),
+        80..=91 => format!("{}.{}", draw.between(0..=500), draw.between(0..=99)),
+        92..=95 => draw
+            .pick(&["0", "20000", "1e6", "0.0001", "100000000"])
+            .to_owned(),
+        _ => draw.pick(&["-1", "abc", "", "nan"]).to_owned(),
+    }
+    .into_bytes()
+}
+
+fn push_centre(draw: &mut Draw, command: &mut Command) {
+    if draw.chance(50) {
+        command.push(draw.case("FROMMEMBER"));
+        command.push(draw.element());
+    } else {
+        command.push(draw.case("FROMLONLAT"));
+        command.push(draw.longitude());
+        command.push(draw.latitude());
+    }
+}
+
+fn push_shape(draw: &mut Draw, command: &mut Command) {
+    if draw.chance(50) {
+        command.push(draw.case("BYRADIUS"));
+        command.push(length(draw));
+    } else {
+        command.push(draw.case("BYBOX"));
+        command.push(length(draw));
+        command.push(length(draw));
+    }
+    command.push(unit(draw));
+}
+
+/// What of the results is told, and how they are ordered. ANY picks what the index has first, so it is never stored.
+fn push_options(draw: &mut Draw, command: &mut Command, shows: bool) {
+    if draw.chance(55) {
+        let order = draw.pick(&["ASC", "DESC"]);
+        command.push(draw.case(order));
+    }
+    if draw.chance(35) {
+        command.push(draw.case("COUNT"));
+        command.push(draw.how_many());
+        if shows && draw.chance(20) {
+            command.push(draw.case("ANY"));
+        }
+    }
+    for option in ["WITHCOORD", "WITHDIST", "WITHHASH"] {
+        if draw.chance(if shows { 35 } else { 3 }) {
+            command.push(draw.case(option));
+        }
+    }
+    if draw.chance(2) {
+        command.push("NOSUCH");
+    }
+}
+
+fn push_search(draw: &mut Draw, command: &mut Command, shows: bool) {
+    match draw.between(0..=29) {
+        0 => push_centre(draw, command),
+        1 => push_shape(draw, command),
+        2 => {
+            push_centre(draw, command);
+            push_centre(draw, command);
+            push_shape(draw, command);
+        }
+        3..=8 => {
+            push_shape(draw, command);
+            push_centre(draw, command);
+        }
+        _ => {
+            push_centre(draw, command);
+            push_shape(draw, command);
+        }
+    }
+    push_options(draw, command, shows);
+}
+
+fn search(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "GEOSEARCH").arg(draw.key_of(Kind::Geo));
+    push_search(draw, &mut command, true);
+    if draw.chance(2) {
+        command.push("STOREDIST");
+    }
+    steps.push(command.into());
+}
+
+fn search_and_store(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "GEOSEARCHSTORE")
+        .arg(draw.key_of(Kind::Geo))
+        .arg(draw.key_of(Kind::Geo));
+    push_search(draw, &mut command, false);
+    if draw.chance(35) {
+        command.push(draw.case("STOREDIST"));
+    }
+    steps.push(command.into());
+}
+
+/// The commands that GEOSEARCH replaces.
+fn radius(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.pick(&[
+        "GEORADIUS",
+        "GEORADIUSBYMEMBER",
+        "GEORADIUS_RO",
+        "GEORADIUSBYMEMBER_RO",
+    ]);
+    let mut command = named(draw, name).arg(draw.key_of(Kind::Geo));
+    if name.contains("MEMBER") {
+        command.push(draw.element());
+    } else {
+        command.push(draw.longitude());
+        command.push(draw.latitude());
+    }
+    command.push(length(draw));
+    command.push(unit(draw));
+    let stores = draw.chance(if name.ends_with("_RO") { 4 } else { 30 });
+    push_options(draw, &mut command, !stores);
+    if stores {
+        let option = draw.pick(&["STORE", "STOREDIST"]);
+        command.push(draw.case(option));
+        if draw.chance(96) {
+            command.push(draw.key_of(Kind::Geo));
+        }
+    }
+    steps.push(command.into());
+}
+
+fn remove(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "ZREM").arg(draw.key_of(Kind::Geo));
+    command.extend(draw.elements(3));
+    steps.push(command.into());
+}
+
+fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
+    steps.push(named(draw, "DEL").arg(draw.key_of(Kind::Geo)).into());
+}

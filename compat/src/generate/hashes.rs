@@ -1,0 +1,180 @@
+//! Hash commands. Those with deadlines for fields came with 7.4 and cannot be compared with 7.0.
+
+use super::named;
+use crate::command::{Command, Step};
+use crate::draw::{Draw, Kind};
+
+/// Commands that may be given any arguments at all.
+pub(super) const ANY_ARGUMENTS: &[&str] = &[
+    "HSET",
+    "HSETNX",
+    "HMSET",
+    "HGET",
+    "HMGET",
+    "HGETALL",
+    "HKEYS",
+    "HVALS",
+    "HLEN",
+    "HSTRLEN",
+    "HEXISTS",
+    "HDEL",
+    "HINCRBY",
+    "HINCRBYFLOAT",
+    "HSCAN",
+];
+
+const MAKERS: &[(u32, super::Maker)] = &[
+    (24, set),
+    (1, grow),
+    (4, set_if_absent),
+    (10, get),
+    (6, get_many),
+    (9, whole),
+    (4, length),
+    (4, exists),
+    (10, delete_fields),
+    (9, count),
+    (8, count_float),
+    (8, sample),
+    (4, page),
+    (1, delete),
+];
+
+/// Appends one hash command, or a short group that belongs together.
+pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
+    draw.weighted(MAKERS)(draw, steps);
+}
+
+fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.weighted(&[(5, "HSET"), (1, "HMSET")]);
+    let mut command = named(draw, name).arg(draw.key_of(Kind::Hash));
+    for field in draw.elements(5) {
+        command.push(field);
+        let value = match draw.between(0..=99) {
+            0..=79 => draw.element(),
+            80..=98 => draw.value(),
+            _ => draw.big_value(),
+        };
+        command.push(value);
+    }
+    if draw.chance(3) {
+        command.push(draw.element());
+    }
+    steps.push(command.into());
+}
+
+fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "HSET").arg(draw.key_of(Kind::Hash));
+    for field in draw.many_elements() {
+        command.push(&field);
+        command.push(&field[..field.len().min(3)]);
+    }
+    steps.push(command.into());
+}
+
+fn set_if_absent(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let command = named(draw, "HSETNX")
+        .arg(draw.key_of(Kind::Hash))
+        .arg(draw.element())
+        .arg(draw.element());
+    steps.push(command.into());
+}
+
+fn get(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let command = named(draw, "HGET")
+        .arg(draw.key_of(Kind::Hash))
+        .arg(draw.element());
+    steps.push(command.into());
+}
+
+fn get_many(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "HMGET").arg(draw.key_of(Kind::Hash));
+    command.extend(draw.elements(5));
+    steps.push(command.into());
+}
+
+fn whole(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let name = draw.pick(&["HGETALL", "HKEYS", "HVALS"]);
+    steps.push(named(draw, name).arg(draw.key_of(Kind::Hash)).into());
+}
+
+fn length(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let key = draw.key_of(Kind::Hash);
+    let command = if draw.chance(50) {
+        named(draw, "HLEN").arg(key)
+    } else {
+        named(draw, "HSTRLEN").arg(key).arg(draw.element())
+    };
+    steps.push(command.into());
+}
+
+fn exists(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let command = named(draw, "HEXISTS")
+        .arg(draw.key_of(Kind::Hash))
+        .arg(draw.element());
+    steps.push(command.into());
+}
+
+fn delete_fields(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "HDEL").arg(draw.key_of(Kind::Hash));
+    command.extend(draw.elements(6));
+    steps.push(command.into());
+}
+
+fn count(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let command = named(draw, "HINCRBY")
+        .arg(draw.key_of(Kind::Hash))
+        .arg(draw.element())
+        .arg(draw.integer());
+    put_number_first(draw, &command, steps);
+    steps.push(command.into());
+}
+
+fn count_float(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let command = named(draw, "HINCRBYFLOAT")
+        .arg(draw.key_of(Kind::Hash))
+        .arg(draw.element())
+        .arg(draw.float());
+    put_number_first(draw, &command, steps);
+    steps.push(command.into());
+}
+
+/// Arithmetic on words fails mostly; a number first makes it meet the edges.
+fn put_number_first(draw: &mut Draw, command: &Command, steps: &mut Vec<Step>) {
+    if draw.chance(50) {
+        let number = if draw.chance(50) {
+            draw.integer()
+        } else {
+            draw.float()
+        };
+        let set = Command::new("HSET")
+            .arg(&command.args()[1])
+            .arg(&command.args()[2])
+            .arg(number);
+        steps.push(set.into());
+    }
+}
+
+/// What is drawn is looked up in the whole, which is asked for first.
+fn sample(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let key = draw.key_of(Kind::Hash);
+    steps.push(Command::new("HGETALL").arg(&key).into());
+    let mut command = named(draw, "HRANDFIELD").arg(key);
+    if draw.chance(80) {
+        command.push(draw.sample_size());
+        if draw.chance(50) {
+            let option = draw.weighted(&[(12, "WITHVALUES"), (1, "WITHSCORES")]);
+            command.push(draw.case(option));
+        }
+    }
+    steps.push(command.into());
+}
+
+fn page(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let key = draw.key_of(Kind::Hash);
+    super::scans::page(draw, "HSCAN", key, steps);
+}
+
+fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
+    steps.push(named(draw, "DEL").arg(draw.key_of(Kind::Hash)).into());
+}
