@@ -7,7 +7,7 @@ use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
 /// Commands that may be given any arguments at all.
-pub(super) const ANY_ARGUMENTS: &[&str] = &["GETBIT", "BITCOUNT", "BITPOS", "BITOP", "BITFIELD_RO"];
+pub(super) const ANY_ARGUMENTS: &[&str] = &["GETBIT", "BITOP", "BITFIELD_RO"];
 
 const MAKERS: &[(u32, super::Maker)] = &[
     (20, set_bit),
@@ -74,34 +74,67 @@ fn get_bit(draw: &mut Draw, steps: &mut Vec<Step>) {
     );
 }
 
-fn unit(draw: &mut Draw, command: &mut Command) {
-    let unit = draw.weighted(&[(8, "BYTE"), (8, "BIT"), (1, "WORD")]);
+/// Makes sure that the key is there if an argument may be wrong: 7.2 looks at the arguments before the key, 7.0 after.
+fn key_for(draw: &mut Draw, sound: bool, steps: &mut Vec<Step>) -> Vec<u8> {
+    if sound {
+        return draw.key_of(Kind::Bits);
+    }
+    let key = draw.pick(Kind::Bits.keys()).to_vec();
+    let value = draw.element();
+    steps.push(
+        Command::new("SET")
+            .arg(&key)
+            .arg([b"x", &value[..]].concat())
+            .into(),
+    );
+    key
+}
+
+fn bound(draw: &mut Draw, sound: bool) -> Vec<u8> {
+    if sound {
+        draw.between(-24..=24).to_string().into_bytes()
+    } else {
+        draw.index()
+    }
+}
+
+fn unit(draw: &mut Draw, sound: bool, command: &mut Command) {
+    let unit = draw.weighted(&[(8, "BYTE"), (8, "BIT"), (u32::from(!sound), "WORD")]);
     command.push(draw.case(unit));
 }
 
 fn count(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "BITCOUNT").arg(draw.key_of(Kind::Bits));
+    let sound = draw.chance(60);
+    let mut command = named(draw, "BITCOUNT").arg(key_for(draw, sound, steps));
     if draw.chance(75) {
-        command.push(draw.index());
-        if draw.chance(97) {
-            command.push(draw.index());
+        command.push(bound(draw, sound));
+        if sound || draw.chance(90) {
+            command.push(bound(draw, sound));
+            if draw.chance(50) {
+                unit(draw, true, &mut command);
+            } else if !sound && draw.chance(10) {
+                // 7.0 does not look at the unit of a range that it sees to be empty.
+                command.args_mut().truncate(2);
+                command.extend(["0", "-1", "WORD"]);
+            }
         }
-        if draw.chance(50) {
-            unit(draw, &mut command);
-        }
+    }
+    if !sound && draw.chance(4) {
+        command.push(draw.element());
     }
     steps.push(command.into());
 }
 
 fn position(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let sound = draw.chance(60);
     let mut command = named(draw, "BITPOS")
-        .arg(draw.key_of(Kind::Bits))
+        .arg(key_for(draw, sound, steps))
         .arg(bit(draw));
     for _ in 0..draw.weighted(&[(3, 0), (3, 1), (5, 2)]) {
-        command.push(draw.index());
+        command.push(bound(draw, sound));
     }
-    if command.args().len() == 5 && draw.chance(50) || draw.chance(2) {
-        unit(draw, &mut command);
+    if command.args().len() == 5 && draw.chance(50) || !sound && draw.chance(4) {
+        unit(draw, sound, &mut command);
     }
     steps.push(command.into());
 }
