@@ -108,6 +108,11 @@ pub const KNOWN: &[Difference] = &[
         avoided: "not drawn",
     },
     Difference {
+        what: "LPOS RANK -9223372036854775808",
+        how: "7.0 negates it and finds nothing, 7.2 refuses it",
+        avoided: "not drawn",
+    },
+    Difference {
         what: "INFO",
         how: "different fields",
         avoided: "compared by kind; INFO keyspace exactly, but for avg_ttl, which is an estimate",

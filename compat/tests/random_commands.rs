@@ -18,8 +18,6 @@ const COMMANDS: u64 = 520_000;
 
 /// Families that Punctual has no commands of yet.
 const NOT_YET: &[Family] = &[
-    Family::Lists,
-    Family::Sets,
     Family::Zsets,
     Family::Geo,
     Family::Sort,

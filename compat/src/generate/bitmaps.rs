@@ -120,7 +120,8 @@ fn count(draw: &mut Draw, steps: &mut Vec<Step>) {
         }
     }
     if !sound && draw.chance(4) {
-        command.push(draw.element());
+        command.args_mut().truncate(2);
+        command.extend(["0", "-1", "BIT", "x"]);
     }
     steps.push(command.into());
 }

@@ -180,7 +180,9 @@ fn position(draw: &mut Draw, steps: &mut Vec<Step>) {
             } else {
                 draw.integer()
             };
-            command.push(number);
+            // See `differences`.
+            let least = i64::MIN.to_string().into_bytes();
+            command.push(if number == least { b"0".to_vec() } else { number });
         }
     }
     steps.push(command.into());
