@@ -1,11 +1,13 @@
 //! HyperLogLogs. Their bytes are compared too: GET shows them, and the audit asks for it.
+//!
+//! No other command writes to their keys: ours refuses corrupt ones at once, Redis often only when it meets the place.
 
 use super::named;
 use crate::command::{Command, Step};
-use crate::draw::{Draw, Kind};
+use crate::draw::Draw;
 
 /// Commands that may be given any arguments at all.
-pub(super) const ANY_ARGUMENTS: &[&str] = &["PFADD", "PFCOUNT", "PFMERGE"];
+pub(super) const ANY_ARGUMENTS: &[&str] = &["PFCOUNT"];
 
 const MAKERS: &[(u32, super::Maker)] = &[
     (40, add),
@@ -13,7 +15,8 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (22, count),
     (16, merge),
     (5, look_inside),
-    (2, corrupt),
+    (4, as_a_key),
+    (3, corrupt),
     (2, delete),
 ];
 
@@ -23,7 +26,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
 }
 
 fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "PFADD").arg(draw.key_of(Kind::Hll));
+    let mut command = named(draw, "PFADD").arg(draw.hll_key());
     if draw.chance(92) {
         command.extend(draw.elements(8));
     }
@@ -32,7 +35,7 @@ fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 /// Some of these in a row leave the sparse form.
 fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "PFADD").arg(draw.key_of(Kind::Hll));
+    let mut command = named(draw, "PFADD").arg(draw.hll_key());
     let salt = draw.between(0..=9).to_string();
     command.extend(
         draw.many_elements()
@@ -42,22 +45,49 @@ fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
+/// Keys to read: HyperLogLogs, and seldom what is none.
+fn sources(draw: &mut Draw) -> Vec<Vec<u8>> {
+    let mut keys = Vec::new();
+    for _ in 0..draw.between(1..=3) {
+        keys.push(if draw.chance(4) {
+            draw.any_key()
+        } else {
+            draw.hll_key()
+        });
+    }
+    keys
+}
+
 fn count(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "PFCOUNT");
-    command.extend(draw.keys_of(Kind::Hll, 3));
+    command.extend(sources(draw));
     steps.push(command.into());
 }
 
 fn merge(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "PFMERGE").arg(draw.key_of(Kind::Hll));
+    let mut command = named(draw, "PFMERGE").arg(draw.hll_key());
     if draw.chance(95) {
-        command.extend(draw.keys_of(Kind::Hll, 3));
+        command.extend(sources(draw));
     }
     steps.push(command.into());
 }
 
+/// What other families do to keys.
+fn as_a_key(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let (one, other) = (draw.hll_key(), draw.hll_key());
+    let command = match draw.between(0..=5) {
+        0 => Command::new("COPY").arg(one).arg(other).arg("REPLACE"),
+        1 => Command::new("RENAME").arg(one).arg(other),
+        2 => Command::new("EXPIRE").arg(one).arg(draw.ttl(1)),
+        3 => Command::new("PERSIST").arg(one),
+        4 => Command::of(&["OBJECT", "ENCODING"]).arg(one),
+        _ => Command::new("TYPE").arg(one),
+    };
+    steps.push(command.into());
+}
+
 fn look_inside(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let key = draw.key_of(Kind::Hll);
+    let key = draw.hll_key();
     let command = match draw.between(0..=2) {
         0 => Command::new("STRLEN").arg(key),
         1 => Command::new("GET").arg(key),
@@ -66,9 +96,11 @@ fn look_inside(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Strings that are nearly HyperLogLogs.
+/// Values that are nearly HyperLogLogs, or not at all.
 fn corrupt(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let key = draw.key_of(Kind::Hll);
+    let key = draw.hll_key();
+    let delete = Command::new("DEL").arg(&key);
+    steps.push(delete.clone().into());
     let value = draw
         .pick(&[
             &b"HYLL"[..],
@@ -79,11 +111,18 @@ fn corrupt(draw: &mut Draw, steps: &mut Vec<Step>) {
             b"",
         ])
         .to_vec();
-    steps.push(Command::new("SET").arg(&key).arg(value).into());
-    commands(draw, steps);
-    steps.push(Command::new("DEL").arg(key).into());
+    let name = draw.weighted(&[(3, "SET"), (1, "RPUSH"), (1, "SADD")]);
+    steps.push(Command::new(name).arg(&key).arg(value).into());
+    let command = match draw.between(0..=3) {
+        0 => Command::new("PFADD").arg(key),
+        1 => Command::new("PFADD").arg(key).arg("a"),
+        2 => Command::new("PFCOUNT").arg(key).arg(draw.hll_key()),
+        _ => Command::new("PFMERGE").arg(draw.hll_key()).arg(key),
+    };
+    steps.push(command.into());
+    steps.push(delete.into());
 }
 
 fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "DEL").arg(draw.key_of(Kind::Hll)).into());
+    steps.push(named(draw, "DEL").arg(draw.hll_key()).into());
 }

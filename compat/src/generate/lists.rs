@@ -182,7 +182,11 @@ fn position(draw: &mut Draw, steps: &mut Vec<Step>) {
             };
             // See `differences`.
             let least = i64::MIN.to_string().into_bytes();
-            command.push(if number == least { b"0".to_vec() } else { number });
+            command.push(if number == least {
+                b"0".to_vec()
+            } else {
+                number
+            });
         }
     }
     steps.push(command.into());
