@@ -7,11 +7,12 @@
 //!
 //! Ground rules: no piece is empty but the only one of an empty list; `rest` is there if and only if the list is
 //! Redis's `quicklist`, and a list without it has no plain piece. Ends are in this file, the middle is in `edit`,
-//! iteration in `walk`.
+//! iteration in `walk`, the search for a text in `search`.
 
 mod chunk;
 mod edit;
 mod piece;
+mod search;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -21,8 +22,8 @@ use std::collections::VecDeque;
 use punctual_rdb::listpack::Element;
 
 use chunk::Chunk;
-pub use edit::Position;
 pub use piece::PieceSize;
+pub use search::Position;
 pub use walk::Walk;
 
 /// A ring of no more pieces is not made smaller.
@@ -64,6 +65,18 @@ struct Rest {
     chunks: VecDeque<Chunk>,
     /// Elements in all of them.
     count: usize,
+}
+
+impl Rest {
+    /// Counts a piece in that is going to be added, and makes room for it: a quarter more, where a ring would double by
+    /// itself. O(1) amortised.
+    fn expect(&mut self, chunk: &Chunk) {
+        self.count += chunk.count();
+        let len = self.chunks.len();
+        if len == self.chunks.capacity() {
+            self.chunks.reserve_exact(len / 4 + 1);
+        }
+    }
 }
 
 /// A piece of a list, as a snapshot keeps it.
@@ -299,7 +312,7 @@ impl List {
         }
     }
 
-    fn chunks(&self) -> impl Iterator<Item = &Chunk> {
+    fn chunks(&self) -> impl DoubleEndedIterator<Item = &Chunk> {
         let rest = self.rest.iter().flat_map(|rest| rest.chunks.iter());
         let first = (!self.is_empty()).then_some(&self.first);
         first.into_iter().chain(rest)
@@ -354,11 +367,11 @@ impl List {
         match end {
             End::Head => {
                 let second = std::mem::replace(&mut self.first, chunk);
-                rest.count += second.count();
+                rest.expect(&second);
                 rest.chunks.push_front(second);
             }
             End::Tail => {
-                rest.count += chunk.count();
+                rest.expect(&chunk);
                 rest.chunks.push_back(chunk);
             }
         }

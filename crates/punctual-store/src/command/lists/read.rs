@@ -1,6 +1,5 @@
 //! LLEN, LINDEX, LRANGE and LPOS.
 
-use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
@@ -72,7 +71,7 @@ struct Search {
     rank: u64,
     /// How many matches to tell; 0 for all.
     count: Option<usize>,
-    /// How many elements to compare.
+    /// How many elements to look at.
     most: usize,
 }
 
@@ -106,24 +105,13 @@ impl Search {
         })
     }
 
-    /// The indexes that are to be told, in the order in which they are found.
-    fn run<'l>(&self, list: &'l List, wanted: Element<'l>) -> impl Iterator<Item = usize> {
-        let last = list.len() - 1;
-        let from = match self.from {
-            End::Head => 0,
-            End::Tail => last,
-        };
-        let walk = list.walk(from, self.from.other());
-        let index = match self.from {
-            End::Head => |step, _| step,
-            End::Tail => |step, last| last - step,
-        };
-        let skipped = usize::try_from(self.rank - 1).unwrap_or(usize::MAX);
-        walk.take(self.most)
-            .enumerate()
-            .filter(move |(_, element)| *element == wanted)
-            .skip(skipped)
-            .map(move |(step, _)| index(step, last))
+    /// Visits the indexes that are to be told, in the order in which they are found, until `tell` answers false.
+    fn run(&self, list: &List, text: &[u8], mut tell: impl FnMut(usize) -> bool) {
+        let mut matches = 0;
+        list.each_match(text, self.from, self.most, |index| {
+            matches += 1;
+            matches < self.rank || tell(index)
+        });
     }
 }
 
@@ -133,21 +121,28 @@ pub(super) fn lpos(
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
     let search = Search::parse(args)?;
-    let list = cx
-        .read_as::<List>(&args[1])?
-        .filter(|list| !list.is_empty());
-    let found = list.map(|list| search.run(list, Element::of(&args[2])));
-    let mut found = found.into_iter().flatten();
+    let empty = List::new();
+    let list = cx.read_as::<List>(&args[1])?.unwrap_or(&empty);
     match search.count {
-        None => match found.next() {
-            Some(index) => reply.int(index as i64),
-            None => reply.null(),
-        },
+        None => {
+            let mut found = None;
+            search.run(list, &args[2], |index| {
+                found = Some(index);
+                false
+            });
+            match found {
+                Some(index) => reply.int(index as i64),
+                None => reply.null(),
+            }
+        }
         Some(count) => {
-            let most = if count == 0 { usize::MAX } else { count };
-            let indexes: SmallVec<[usize; 16]> = found.take(most).collect();
-            reply.array(indexes.len());
-            for index in indexes {
+            let mut found: SmallVec<[usize; 16]> = SmallVec::new();
+            search.run(list, &args[2], |index| {
+                found.push(index);
+                found.len() != count
+            });
+            reply.array(found.len());
+            for index in found {
                 reply.int(index as i64);
             }
         }

@@ -1,40 +1,13 @@
 //! Changes in the middle of a list: a piece that gets too large is split, neighbours that have become small are joined.
 
-use std::ops::Range;
-
-use punctual_rdb::listpack::{self, Element};
+use punctual_rdb::listpack::Element;
 
 use super::chunk::Chunk;
 use super::piece::PieceSize;
+use super::search::Position;
 use super::{End, List};
 
-/// Where an element is, until the list is changed.
-#[derive(Clone, Debug)]
-pub struct Position {
-    /// Number of its piece.
-    chunk: usize,
-    /// Its entry; `0..1` in a plain piece.
-    entry: Range<usize>,
-}
-
 impl List {
-    /// Where the first element of this text is. O(elements up to it).
-    pub fn find(&self, text: &[u8]) -> Option<Position> {
-        for (number, chunk) in self.chunks().enumerate() {
-            let entry = match chunk.text() {
-                Some(own) => (own == text).then_some((0, 1)),
-                None => listpack::find(chunk.entries(), 0, text, 0),
-            };
-            if let Some((start, end)) = entry {
-                return Some(Position {
-                    chunk: number,
-                    entry: start..end,
-                });
-            }
-        }
-        None
-    }
-
     /// Adds an element before (towards the head) or after another. O(bytes of a piece), and O(pieces) when one is
     /// split.
     pub fn insert(&mut self, beside: &Position, side: End, text: &[u8], piece: PieceSize) {
@@ -184,7 +157,7 @@ impl List {
             return self.add_chunk(End::Head, chunk);
         }
         let rest = self.rest.get_or_insert_default();
-        rest.count += chunk.count();
+        rest.expect(&chunk);
         rest.chunks.insert(number - 1, chunk);
     }
 

@@ -24,7 +24,7 @@ fn push(list: &mut List, end: End, text: &[u8], piece: PieceSize) {
 fn check(list: &List, piece: PieceSize) {
     let chunks: Vec<&Chunk> = list.chunks().collect();
     assert_eq!(chunks.is_empty(), list.is_empty());
-    let mut count = 0;
+    let (mut count, mut oversize) = (0, Vec::new());
     for chunk in &chunks {
         assert!(chunk.count() > 0, "no piece is empty");
         count += chunk.count();
@@ -33,18 +33,15 @@ fn check(list: &List, piece: PieceSize) {
             continue;
         }
         assert_eq!(validate_entries(chunk.entries()), Ok(chunk.count()));
-        let bytes = match list.rest {
-            // Redis does not count what goes with the texts of one command.
-            None => 2 * piece.bytes(),
-            Some(_) => piece.bytes(),
-        };
-        assert!(
-            chunk.count() == 1 || piece.holds(chunk.len(), chunk.count()) || chunk.len() <= bytes,
-            "{} entries in {} bytes",
-            chunk.count(),
-            chunk.len()
-        );
+        if chunk.count() > 1 && !piece.holds(chunk.len(), chunk.count()) {
+            oversize.push(chunk.len());
+        }
     }
+    // Redis does not count what goes with the texts of one command while the list is one small piece.
+    assert!(
+        oversize.len() <= 1 && oversize.iter().all(|len| *len <= 2 * piece.bytes()),
+        "{oversize:?}"
+    );
     assert_eq!(count, list.len());
     if let Some(rest) = &list.rest {
         let counts: usize = rest.chunks.iter().map(Chunk::count).sum();
@@ -196,6 +193,26 @@ proptest! {
             prop_assert_eq!(&list.get(index).map(text).unwrap(), expected);
         }
         prop_assert_eq!(list.get(model.len()), None);
+        for wanted in model.iter().take(20) {
+            let mut places: Vec<usize> = (0..model.len()).filter(|&i| model[i] == *wanted).collect();
+            let matches = |from, most, count: usize| {
+                let mut found = Vec::new();
+                list.each_match(wanted, from, most, |index| {
+                    found.push(index);
+                    found.len() != count
+                });
+                found
+            };
+            prop_assert_eq!(&matches(End::Head, usize::MAX, 0), &places);
+            prop_assert_eq!(&matches(End::Head, usize::MAX, 2)[..], &places[..places.len().min(2)]);
+            let near = places.iter().filter(|&&i| i < 7).count();
+            prop_assert_eq!(&matches(End::Head, 7, 0)[..], &places[..near]);
+            places.reverse();
+            prop_assert_eq!(&matches(End::Tail, usize::MAX, 0), &places);
+            prop_assert_eq!(&matches(End::Tail, usize::MAX, 1)[..], &places[..1]);
+            let near = places.iter().filter(|&&i| i + 7 >= model.len()).count();
+            prop_assert_eq!(&matches(End::Tail, 7, 0)[..], &places[..near]);
+        }
         for from in [0, model.len() / 3, model.len() / 2, model.len()] {
             let forth: Vec<Vec<u8>> = list.walk(from, End::Tail).map(text).collect();
             prop_assert_eq!(&forth[..], &model[from..]);

@@ -1,0 +1,107 @@
+//! Looking for a text: entries of another length are passed over without being read.
+
+use std::ops::Range;
+
+use punctual_rdb::listpack;
+
+use super::chunk::Chunk;
+use super::{End, List};
+
+/// Where an element is, until the list is changed.
+#[derive(Clone, Debug)]
+pub struct Position {
+    /// Number of its piece.
+    pub(super) chunk: usize,
+    /// Its entry; `0..1` in a plain piece.
+    pub(super) entry: Range<usize>,
+}
+
+impl List {
+    /// Where the first element of this text is. O(elements up to it).
+    pub fn find(&self, text: &[u8]) -> Option<Position> {
+        for (number, chunk) in self.chunks().enumerate() {
+            let entry = match chunk.text() {
+                Some(own) => (own == text).then_some((0, 1)),
+                None => listpack::find(chunk.entries(), 0, text, 0),
+            };
+            if let Some((start, end)) = entry {
+                return Some(Position {
+                    chunk: number,
+                    entry: start..end,
+                });
+            }
+        }
+        None
+    }
+
+    /// Visits the elements of this text among the first `most` from an end on, in that order, until `visit` answers
+    /// false. It is told each one's index. O(elements).
+    pub fn each_match(
+        &self,
+        text: &[u8],
+        from: End,
+        most: usize,
+        mut visit: impl FnMut(usize) -> bool,
+    ) {
+        let mut passed = 0;
+        match from {
+            End::Head => {
+                for chunk in self.chunks() {
+                    if passed >= most {
+                        return;
+                    }
+                    let all = each_in(chunk, text, |number| {
+                        passed + number < most && visit(passed + number)
+                    });
+                    if !all {
+                        return;
+                    }
+                    passed += chunk.count();
+                }
+            }
+            End::Tail => {
+                let len = self.len();
+                let mut numbers = Vec::new();
+                for chunk in self.chunks().rev() {
+                    if passed >= most {
+                        return;
+                    }
+                    numbers.clear();
+                    each_in(chunk, text, |number| {
+                        numbers.push(number);
+                        true
+                    });
+                    let first = len - passed - chunk.count();
+                    for number in numbers.iter().rev() {
+                        let index = first + number;
+                        if len - index > most || !visit(index) {
+                            return;
+                        }
+                    }
+                    passed += chunk.count();
+                }
+            }
+        }
+    }
+}
+
+/// Visits the numbers of the elements of this text in a piece, until `visit` answers false; whether it never did.
+fn each_in(chunk: &Chunk, text: &[u8], mut visit: impl FnMut(usize) -> bool) -> bool {
+    if let Some(own) = chunk.text() {
+        return own != text || visit(0);
+    }
+    let entries = chunk.entries();
+    let (mut at, mut number) = (0, 0);
+    while let Some((start, end)) = listpack::find(entries, at, text, 0) {
+        while at < start {
+            at += listpack::entry_len_at(entries, at).unwrap_or(start);
+            number += 1;
+        }
+        if !visit(number) {
+            return false;
+        }
+        at = end;
+        number += 1;
+    }
+    true
+}
