@@ -27,6 +27,11 @@ pub(crate) const BYTES_PER_KEY_WITH_TTL: f64 = 95.0;
 /// The same without a deadline.
 pub(crate) const BYTES_PER_KEY_WITHOUT_TTL: f64 = 75.0;
 
+/// Lateness of answers to BLPOPs that waited in vain: the percentile and its bound.
+pub(crate) const BLOCKING_PERCENTILE: f64 = 99.0;
+/// See [`BLOCKING_PERCENTILE`].
+pub(crate) const BLOCKING_LATENESS: Duration = Duration::from_millis(2);
+
 /// "No measurable CPU" of idle connections: at most this share of one core above the same server
 /// without them. One part in a thousand is the one tick (10 ms) in ten seconds that `top` can see.
 pub(crate) const IDLE_CPU_SHARE: f64 = 0.001;

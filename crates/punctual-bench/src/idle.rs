@@ -187,7 +187,7 @@ fn record(report: &mut Report, server: &Server, idle: &Idle) -> Result<()> {
 }
 
 /// Makes room for so many descriptors, as far as the hard limit goes.
-fn raise_descriptor_limit(needed: u64) -> Result<()> {
+pub(crate) fn raise_descriptor_limit(needed: u64) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Benchmarks of Redis-compatible servers: how late keys expire, what a command costs the server,
+//! Benchmarks of Redis-compatible servers: how late keys expire and timeouts come, what a command costs the server,
 //! what a key and a connection weigh.
 //!
 //! Behind `punctual bench`. Ground rules:
@@ -17,6 +17,7 @@
 #![deny(missing_docs)]
 
 mod bars;
+mod blocking;
 mod cleanup;
 mod client;
 mod clock;
@@ -109,6 +110,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
     match &cli.command {
         Bench::Expiry(options) if options.storm => storm::run(options, &mut report)?,
         Bench::Expiry(options) => lateness::run(options, &mut report)?,
+        Bench::Blocking(options) => blocking::run(options, &mut report)?,
         Bench::Server(options) if options.memory => memory::run(options, &mut report)?,
         Bench::Server(options) if options.idle.is_some() => idle::run(options, &mut report)?,
         Bench::Server(options) if !options.threads.is_empty() => {

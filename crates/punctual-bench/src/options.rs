@@ -12,6 +12,7 @@ Examples:
   punctual bench expiry                how late `expired` events arrive: 1M keys over 45 s
   punctual bench expiry --storm        1M keys due in one millisecond, while a client reads
   punctual bench expiry --fields       how late `hexpired` events arrive: 1M fields of hashes
+  punctual bench blocking              how late the timeouts of 10,000 BLPOPs are
   punctual bench server                server CPU per command
   punctual bench server --memory       bytes per key
   punctual bench server --threads 1,2,4
@@ -68,6 +69,8 @@ pub(crate) enum Bench {
     /// How late keys expire: many keys with deadlines of their own, or all at once (--storm)
     #[command(after_help = EXPIRY_EXAMPLES)]
     Expiry(ExpiryOptions),
+    /// How late clients are answered that wait in vain: many at once, each with a timeout of its own
+    Blocking(BlockingOptions),
     /// What a command, a key, a thread and an idle connection cost the server
     #[command(after_help = SERVER_EXAMPLES)]
     Server(ServerOptions),
@@ -77,6 +80,7 @@ impl Bench {
     pub(crate) fn output(&self) -> &Output {
         match self {
             Self::Expiry(options) => &options.output,
+            Self::Blocking(options) => &options.output,
             Self::Server(options) => &options.output,
         }
     }
@@ -197,6 +201,44 @@ impl ExpiryOptions {
         } else {
             1
         })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BlockingOptions {
+    /// How many clients wait at once [default: 10000; quick: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    clients: Option<u32>,
+    /// The least timeout
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "1")]
+    least: Duration,
+    /// The greatest timeout [default: 10; quick: 3]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    greatest: Option<Duration>,
+    /// How often the whole is repeated
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+impl BlockingOptions {
+    pub(crate) fn clients(&self) -> u32 {
+        let usual = if self.output.quick { 1_000 } else { 10_000 };
+        self.clients.unwrap_or(usual)
+    }
+
+    /// The least and the greatest timeout.
+    pub(crate) fn timeouts(&self) -> (Duration, Duration) {
+        let usual = Duration::from_secs(if self.output.quick { 3 } else { 10 });
+        let greatest = self.greatest.unwrap_or(usual);
+        (self.least.min(greatest), greatest)
+    }
+
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds
     }
 }
 

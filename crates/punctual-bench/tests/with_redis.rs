@@ -126,6 +126,21 @@ fn storm_finds_all_keys_gone_and_none_readable() {
 }
 
 #[test]
+fn blocking_waits_for_every_timeout() {
+    let Some(redis) = Redis::start() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let csv = directory.path().join("a.csv");
+    let code = redis.bench(&format!(
+        "blocking --clients 50 --least 0.05 --greatest 0.3 --csv {}",
+        csv.display()
+    ));
+    assert_eq!(code, ExitCode::SUCCESS);
+    assert_eq!(value(&csv, "answered"), 50.0);
+    assert_eq!(value(&csv, "missing"), 0.0);
+    assert!(value(&csv, "lateness_p50") >= 0.0);
+}
+
+#[test]
 fn server_measures_cpu_and_skips_what_is_not_known() {
     let Some(redis) = Redis::start() else { return };
     let directory = tempfile::tempdir().unwrap();

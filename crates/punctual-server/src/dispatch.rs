@@ -218,7 +218,7 @@ impl<'a, 's> Batch<'a, 's> {
                 self.slow_ns = self.shared.slow_ns.load(Ordering::Relaxed);
                 self.latency_tracking = self.shared.latency_tracking.load(Ordering::Relaxed);
                 if let Some(transaction) = session.executing.take() {
-                    self.run_queued(session, transaction, reply.out());
+                    self.run_queued(session, &transaction, reply.out());
                 }
                 result.inspect_err(|_| reply.truncate(start))
             }
@@ -260,12 +260,7 @@ impl<'a, 's> Batch<'a, 's> {
     /// Runs the commands of a transaction, for which everything is pinned that they need.
     #[cold]
     #[inline(never)]
-    fn run_queued(
-        &mut self,
-        session: &mut Session,
-        transaction: Box<Transaction>,
-        out: &mut Vec<u8>,
-    ) {
+    fn run_queued(&mut self, session: &mut Session, transaction: &Transaction, out: &mut Vec<u8>) {
         let began = self.mark;
         self.mark = self.clock.raw();
         transaction::head(session, transaction.commands().len(), out);

@@ -1,50 +1,11 @@
-//! BLPOP and its kin: who waits, who is served, and that nothing stays.
+//! BLPOP and its kin: who waits, and who is served with what.
 
+mod hall;
 mod wire;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
-
+use hall::{block, nothing_is_left, resp3, start, with_threads};
 use punctual_resp::Value;
-use punctual_server::Server;
-use wire::{Wire, eventually, field};
-
-fn start() -> Server {
-    with_threads("1")
-}
-
-fn with_threads(threads: &str) -> Server {
-    Server::builder()
-        .port(0)
-        .virtual_clock()
-        .option("threads", threads)
-        .spawn()
-        .unwrap()
-}
-
-/// How many clients wait for a key, or for the end of a pause.
-fn waiting(server: &Server) -> u64 {
-    server.shared().clients.waiting()
-}
-
-/// Sends a line whose client then waits.
-fn block(server: &Server, c: &mut Wire, line: &str) {
-    let before = waiting(server);
-    c.send(&[line]);
-    eventually(|| waiting(server) == before + 1);
-}
-
-/// Nobody waits, and no key is waited for.
-#[track_caller]
-fn nothing_is_left(server: &Server) {
-    eventually(|| waiting(server) == 0 && server.shared().store.waiting_keys() == 0);
-}
-
-fn resp3(server: &Server) -> Wire {
-    let mut c = Wire::open(server);
-    assert!(!c.ask(&["HELLO", "3"]).is_error());
-    c
-}
+use wire::{Wire, field};
 
 #[test]
 fn who_need_not_wait_is_answered_at_once() {
@@ -79,39 +40,6 @@ fn who_need_not_wait_is_answered_at_once() {
         }
         c.expect(&["LLEN m"], ":3|");
     }
-}
-
-#[test]
-fn timeouts_that_are_refused() {
-    let server = start();
-    let mut c = Wire::open(&server);
-    for (timeout, error) in [
-        ("abc", "timeout is not a float or out of range"),
-        ("nan", "timeout is not a float or out of range"),
-        ("-1", "timeout is negative"),
-        ("-0.002", "timeout is negative"),
-        ("-inf", "timeout is negative"),
-        ("inf", "timeout is out of range"),
-        ("1e400", "timeout is out of range"),
-        ("9223372036854775", "timeout is out of range"),
-        ("9223372036854776", "timeout is out of range"),
-    ] {
-        for line in [
-            "BLPOP k #",
-            "BRPOP k #",
-            "BLMOVE k l LEFT LEFT #",
-            "BRPOPLPUSH k l #",
-            "BLMPOP # 1 k LEFT",
-        ] {
-            c.expect_error(&line.replace('#', timeout), error);
-        }
-    }
-    c.expect_error("BLMOVE k l UP LEFT abc", "syntax error");
-    c.expect_error("BLMPOP 0 0 k LEFT", "numkeys should be greater than 0");
-    c.expect_error(
-        "BLMPOP abc 0 k LEFT",
-        "timeout is not a float or out of range",
-    );
 }
 
 #[test]
@@ -212,57 +140,6 @@ fn the_first_of_its_keys_counts_when_several_come_at_once() {
 }
 
 #[test]
-fn timeouts_are_exact() {
-    let server = start();
-    let mut clock = Wire::open(&server);
-    let (mut two, mut three) = (Wire::open(&server), resp3(&server));
-    for (line, wait) in [
-        ("BLPOP k 0.05", 50),
-        ("BRPOP k l 0.0501", 51),
-        ("BLMOVE k l LEFT LEFT 1.1", 1100),
-        ("BRPOPLPUSH k l 0x1p-1", 500),
-        ("BLMPOP 1e-9 1 k LEFT", 1),
-    ] {
-        block(&server, &mut two, line);
-        block(&server, &mut three, line);
-        clock.int(&format!("CLOCK ADVANCE {}", wait - 1));
-        two.silent();
-        three.silent();
-        clock.int("CLOCK ADVANCE 1");
-        two.receive("*-1|");
-        three.receive("_|");
-        nothing_is_left(&server);
-    }
-}
-
-/// Whose time is over gets nothing, even if its loop has not looked at the clock yet.
-#[test]
-fn what_comes_after_the_timeout_comes_too_late() {
-    let server = start();
-    let (mut a, mut b, mut clock) = (
-        Wire::open(&server),
-        Wire::open(&server),
-        Wire::open(&server),
-    );
-    block(&server, &mut a, "BLPOP k 1");
-    block(&server, &mut b, "BLPOP k 2");
-    clock.send(&["CLOCK ADVANCE 1000", "RPUSH k x"]);
-    a.receive("*-1|");
-    b.receive("*2|$1|k|$1|x|");
-    nothing_is_left(&server);
-}
-
-#[test]
-fn a_pause_delays_no_timeout() {
-    let server = start();
-    let (mut a, mut clock) = (Wire::open(&server), Wire::open(&server));
-    block(&server, &mut a, "BLPOP k 1");
-    clock.expect(&["CLIENT PAUSE 100000"], "+OK|");
-    clock.int("CLOCK ADVANCE 1000");
-    a.receive("*-1|");
-}
-
-#[test]
 fn commands_behind_it_wait() {
     for threads in ["1", "3"] {
         let server = with_threads(threads);
@@ -309,37 +186,6 @@ fn nobody_waits_in_a_transaction() {
         c.send(&lines);
         c.receive(&format!("+OK|{}", "+QUEUED|".repeat(7)));
         c.expect(&["EXEC"], &format!("*7|{nulls}:1|*2|$1|k|$1|x|"));
-    }
-}
-
-#[test]
-fn client_unblock() {
-    for threads in ["1", "4"] {
-        let server = with_threads(threads);
-        let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
-        let id = a.int("CLIENT ID");
-        b.expect(&[&format!("CLIENT UNBLOCK {id}")], ":0|");
-        for (how, answer) in [
-            ("", "*-1|"),
-            (" TIMEOUT", "*-1|"),
-            (" error", "-UNBLOCKED client unblocked via CLIENT UNBLOCK|"),
-        ] {
-            block(&server, &mut a, "BLPOP k l 100");
-            b.expect(&[&format!("CLIENT UNBLOCK {id}{how}")], ":1|");
-            b.expect(&[&format!("CLIENT UNBLOCK {id}{how}")], ":0|");
-            a.receive(answer);
-            nothing_is_left(&server);
-            a.expect(&["PING"], "+PONG|");
-        }
-        b.expect_error(
-            "CLIENT UNBLOCK x",
-            "value is not an integer or out of range",
-        );
-        b.expect_error(
-            &format!("CLIENT UNBLOCK {id} now"),
-            "CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
-        );
-        b.expect(&["CLIENT UNBLOCK 99999"], ":0|");
     }
 }
 
@@ -504,55 +350,6 @@ fn lists_come_in_many_ways() {
 }
 
 #[test]
-fn who_goes_leaves_nothing_and_takes_nothing() {
-    for threads in ["1", "4"] {
-        let server = with_threads(threads);
-        let mut pusher = Wire::open(&server);
-        let mut clients: Vec<Wire> = (0..20).map(|_| Wire::open(&server)).collect();
-        for (n, c) in clients.iter_mut().enumerate() {
-            block(&server, c, &format!("BLPOP k own:{n} {}", n % 3 * 1000));
-        }
-        let mut last = clients.pop().unwrap();
-        clients.truncate(10);
-        eventually(|| waiting(&server) == 11);
-        assert_eq!(pusher.int("CLIENT KILL TYPE normal SKIPME yes"), 11);
-        last.ends();
-        nothing_is_left(&server);
-        pusher.expect(&["RPUSH k x", "LLEN k"], ":1|:1|");
-    }
-}
-
-/// The last bytes and the end come at once: nobody will tell of the end again.
-#[test]
-fn who_has_gone_when_its_command_begins_to_wait_is_noticed() {
-    let server = start();
-    for _ in 0..20 {
-        let mut c = Wire::open(&server);
-        c.send(&["PING", "BLPOP k 0", "PING"]);
-        c.stream.shutdown(std::net::Shutdown::Write).unwrap();
-        c.receive("+PONG|");
-        assert_eq!(c.ends(), 0);
-    }
-    nothing_is_left(&server);
-    Wire::open(&server).expect(&["RPUSH k x"], ":1|");
-}
-
-#[test]
-fn reply_modes() {
-    let server = start();
-    let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
-    a.send(&["CLIENT REPLY SKIP"]);
-    block(&server, &mut a, "BLPOP k 0");
-    b.expect(&["RPUSH k x"], ":1|");
-    a.expect(&["ECHO a"], "$1|a|");
-    a.send(&["CLIENT REPLY OFF"]);
-    block(&server, &mut a, "BLPOP k 0.1");
-    b.int("CLOCK ADVANCE 100");
-    eventually(|| waiting(&server) == 0);
-    a.expect(&["ECHO b", "CLIENT REPLY ON"], "+OK|");
-}
-
-#[test]
 fn monitors_see_it_once() {
     let server = start();
     let (mut a, mut b, mut m) = (
@@ -625,115 +422,4 @@ fn a_served_pop_is_a_change_for_those_who_watch() {
     b.expect(&["RPUSH k x"], ":1|");
     a.receive("$1|x|");
     w.expect(&["EXEC"], "*-1|");
-}
-
-#[test]
-fn who_waits_is_not_idle() {
-    let server = Server::builder()
-        .port(0)
-        .virtual_clock()
-        .option("timeout", "10")
-        .spawn()
-        .unwrap();
-    let (mut a, mut clock) = (Wire::open(&server), Wire::open(&server));
-    block(&server, &mut a, "BLPOP k 0");
-    for _ in 0..5 {
-        clock.int("CLOCK ADVANCE 9000");
-    }
-    clock.expect(&["RPUSH k x"], ":1|");
-    a.receive("*2|$1|k|$1|x|");
-}
-
-/// The real clock ends the waiting by itself.
-#[test]
-fn timeouts_come_in_time() {
-    let server = Server::builder().port(0).spawn().unwrap();
-    let mut c = Wire::open(&server);
-    let start = Instant::now();
-    c.expect(&["BLPOP k 0.08"], "*-1|");
-    let took = start.elapsed().as_millis();
-    assert!((79..2_000).contains(&took), "{took} ms");
-}
-
-/// Every element is delivered to one consumer, however consumers and producers, keys and loops come together.
-#[test]
-fn every_element_is_delivered_once() {
-    const CONSUMERS: usize = 12;
-    const PRODUCERS: usize = 4;
-    const ELEMENTS: usize = 600;
-    for threads in ["1", "4"] {
-        let server = with_threads(threads);
-        let seen: Vec<AtomicU64> = (0..PRODUCERS * ELEMENTS)
-            .map(|_| AtomicU64::new(0))
-            .collect();
-        let taken = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            for number in 0..CONSUMERS {
-                let (server, seen, taken) = (&server, &seen, &taken);
-                scope.spawn(move || {
-                    let mut c = Wire::open(server);
-                    for round in 0_usize.. {
-                        // Keys in many orders, in many shards; some go a way round.
-                        let (a, b) = ((number + round) % 5, (number + round * 3) % 5);
-                        let line = match round % 4 {
-                            0 => format!("BLPOP k:{a} k:{b} k:0 k:1 k:2 k:3 k:4 0"),
-                            1 => format!("BLMPOP 0 6 k:{b} k:0 k:1 k:2 k:3 k:4 LEFT"),
-                            2 => format!("BRPOP k:{b} k:{a} k:4 k:3 k:2 k:1 k:0 0"),
-                            _ => format!("BLMOVE k:{a} k:{b} LEFT RIGHT 0.001"),
-                        };
-                        c.send(&[&line]);
-                        let reply = c.value();
-                        let Some(parts) = reply.as_slice() else {
-                            continue; // It was moved, or there was nothing to move.
-                        };
-                        let element = parts[1].as_slice().map_or(&parts[1], |list| &list[0]);
-                        let text = std::str::from_utf8(element.as_bytes().unwrap()).unwrap();
-                        if text == "end" {
-                            return;
-                        }
-                        seen[text.parse::<usize>().unwrap()].fetch_add(1, Ordering::Relaxed);
-                        taken.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
-            }
-            let producers: Vec<_> = (0..PRODUCERS)
-                .map(|number| {
-                    let server = &server;
-                    scope.spawn(move || {
-                        let mut c = Wire::open(server);
-                        for n in 0..ELEMENTS {
-                            let (element, key) = (number * ELEMENTS + n, (n * 7 + number) % 5);
-                            if n % 3 == 0 {
-                                c.send(&["MULTI", &format!("RPUSH k:{key} {element}"), "EXEC"]);
-                                c.receive("+OK|+QUEUED|*1|");
-                            } else {
-                                c.send(&[&format!("RPUSH k:{key} {element}")]);
-                            }
-                            assert!(!c.value().is_error());
-                        }
-                    })
-                })
-                .collect();
-            producers.into_iter().for_each(|p| p.join().unwrap());
-            // Nothing may be lost; who waits in vain would wait here for ever.
-            eventually(|| {
-                let clock = server.shared().clock.now();
-                let mut c = Wire::open(&server);
-                c.int("CLOCK ADVANCE 1");
-                assert!(server.shared().clock.now() >= clock);
-                taken.load(Ordering::Relaxed) == (PRODUCERS * ELEMENTS) as u64
-            });
-            let mut c = Wire::open(&server);
-            let ends = vec!["end"; CONSUMERS * 3].join(" ");
-            c.int(&format!("RPUSH k:0 {ends}"));
-            let done = &seen;
-            assert!(done.iter().all(|n| n.load(Ordering::Relaxed) == 1));
-            // Moves that still wait for a moment of the clock.
-            for _ in 0..20 {
-                c.int("CLOCK ADVANCE 1");
-                std::thread::sleep(std::time::Duration::from_millis(1));
-            }
-        });
-        nothing_is_left(&server);
-    }
 }

@@ -528,7 +528,8 @@ fn nobody_sees_half_a_transaction() {
                                 "EXEC",
                             ]);
                             c.receive("+OK|+QUEUED|+QUEUED|*2|");
-                            (c.value(), c.value());
+                            c.value();
+                            c.value();
                         }
                     }
                     failed

@@ -1,0 +1,351 @@
+//! `bench blocking`: how late clients are answered that wait in vain.
+//!
+//! Many clients send BLPOP on keys that never come, each with a timeout of its own, drawn evenly at random. With it goes
+//! a TIME, so the server tells itself when the command began; lateness is the time of reception minus that and the
+//! timeout. One thread sends and another one receives, so neither is kept waiting.
+
+use std::io::{ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+use punctual_resp::{Decoder, Value, encode_command};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::bars;
+use crate::clock::unix_micros;
+use crate::csv::Measurement;
+use crate::error::{Error, Result};
+use crate::idle::raise_descriptor_limit;
+use crate::launch::{self, Server};
+use crate::load::latency_histogram;
+use crate::options::BlockingOptions;
+use crate::process::CpuTime;
+use crate::report::{self, Report, describe};
+use crate::sheet::Sheet;
+use crate::spread::{self, Spread};
+use crate::table::{millis, thousands};
+
+/// Descriptors for everything else.
+const SPARE: u64 = 200;
+
+/// Whoever is not answered so long after the last timeout is not answered.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The percentiles of the table, by name.
+const COLUMNS: [(&str, f64); 5] = [
+    ("p50", 50.0),
+    ("p90", 90.0),
+    ("p99", 99.0),
+    ("p99.9", 99.9),
+    ("max", 100.0),
+];
+
+/// One server, one round.
+#[derive(Debug)]
+struct Run {
+    /// Microseconds after the timeout.
+    lateness: Histogram<u64>,
+    /// Answers before the timeout.
+    early: u64,
+    /// Clients without an answer, or with another one.
+    missing: u64,
+    /// Server CPU from the first command to the last answer.
+    cpu: Option<Duration>,
+}
+
+/// A count of one run.
+type Count = fn(&Run) -> u64;
+
+/// A client that waits.
+#[derive(Debug, Default)]
+struct Waiting {
+    decoder: Decoder,
+    timeout_us: u64,
+    /// When it is to be answered, µs of unix time; 0: the server has not said yet when it began.
+    due_us: u64,
+    done: bool,
+}
+
+/// Runs it on every server and reports.
+pub(crate) fn run(options: &BlockingOptions, report: &mut Report) -> Result<()> {
+    // Before the servers start: they inherit the limit.
+    raise_descriptor_limit(u64::from(options.clients()) + SPARE)?;
+    let (candidates, mut notes) = launch::candidates(&options.target)?;
+    let most = (u64::from(options.clients()) + SPARE / 2).to_string();
+    let servers = launch::open_all(&candidates, &[("maxclients", &most)])?;
+    notes.push(
+        "one server after the other; lateness = time of reception - (time at the server when it began + timeout)"
+            .into(),
+    );
+    let (least, greatest) = options.timeouts();
+    report.header(
+        &format!(
+            "Timeouts of BLPOP: {} clients at once, timeouts over {} to {} s; {} round(s)",
+            thousands(f64::from(options.clients())),
+            least.as_secs_f64(),
+            greatest.as_secs_f64(),
+            options.rounds()
+        ),
+        &servers.iter().map(describe).collect::<Vec<_>>(),
+        &notes,
+    );
+    let mut runs: Vec<Vec<Run>> = servers.iter().map(|_| Vec::new()).collect();
+    for round in 1..=options.rounds() {
+        for (server, runs) in servers.iter().zip(&mut runs) {
+            let run = once(options, server, round)?;
+            record(report, server, round, &run)?;
+            runs.push(run);
+        }
+    }
+    print_sheet(report, &servers, &runs);
+    Ok(())
+}
+
+fn system(source: std::io::Error) -> Error {
+    Error::System {
+        doing: "watching sockets",
+        source,
+    }
+}
+
+fn once(options: &BlockingOptions, server: &Server, round: u32) -> Result<Run> {
+    let count = options.clients() as usize;
+    let (least, greatest) = options.timeouts();
+    let bar = report::progress(count as u64, &format!("{}: connecting", server.label));
+    let mut poll = Poll::new().map_err(system)?;
+    let mut streams = Vec::with_capacity(count);
+    for token in 0..count {
+        let mut client = server.client()?;
+        client.expect(&["PING"])?;
+        let stream = client.into_stream();
+        stream.set_nonblocking(true).map_err(system)?;
+        let mut stream = TcpStream::from_std(stream);
+        let registry = poll.registry();
+        registry
+            .register(&mut stream, Token(token), Interest::READABLE)
+            .map_err(system)?;
+        streams.push(stream);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let mut random = ChaCha8Rng::seed_from_u64(u64::from(round));
+    let span = least.as_millis() as u64..=greatest.as_millis() as u64;
+    let mut waiting: Vec<Waiting> = (0..count)
+        .map(|_| Waiting {
+            timeout_us: random.random_range(span.clone()) * 1000,
+            ..Waiting::default()
+        })
+        .collect();
+    let timeouts: Vec<u64> = waiting.iter().map(|w| w.timeout_us).collect();
+    let cpu_before = server.pid.and_then(CpuTime::of);
+    let mut run = Run {
+        lateness: latency_histogram(),
+        early: 0,
+        missing: 0,
+        cpu: None,
+    };
+    let bar = report::progress(count as u64, &format!("{}: waiting", server.label));
+    let received = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| send_all(server, &streams, &timeouts));
+        let give_up = Instant::now() + greatest + PATIENCE;
+        let received = receive(server, &mut poll, &streams, &mut waiting, give_up, &mut run);
+        match sender.join() {
+            Ok(sent) => sent.and(received),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    });
+    bar.finish_and_clear();
+    received?;
+    run.missing = waiting.iter().filter(|w| !w.done).count() as u64;
+    let cpu = server.pid.and_then(CpuTime::of).zip(cpu_before);
+    run.cpu = cpu.map(|(now, then)| now.since(&then));
+    Ok(run)
+}
+
+/// Sends each client's commands, which are short enough for its socket to take at once.
+fn send_all(server: &Server, streams: &[TcpStream], timeouts_us: &[u64]) -> Result<()> {
+    let mut bytes = Vec::new();
+    for (number, (mut stream, timeout_us)) in streams.iter().zip(timeouts_us).enumerate() {
+        bytes.clear();
+        encode_command(&mut bytes, &["TIME"]);
+        let key = format!("pb:wait:{number}");
+        let timeout = format!("{}", *timeout_us as f64 / 1e6);
+        encode_command(&mut bytes, &["BLPOP", &key, &timeout]);
+        stream.write_all(&bytes).map_err(|source| Error::Broken {
+            doing: "writing to",
+            addr: server.addr,
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+/// Takes the answers as they come, until all are there or it is `give_up`.
+fn receive(
+    server: &Server,
+    poll: &mut Poll,
+    streams: &[TcpStream],
+    waiting: &mut [Waiting],
+    give_up: Instant,
+    run: &mut Run,
+) -> Result<()> {
+    let mut events = Events::with_capacity(1024);
+    let mut inbox = [0; 4096];
+    let mut left = waiting.len();
+    while left > 0 {
+        let patience = give_up.saturating_duration_since(Instant::now());
+        if patience.is_zero() {
+            return Ok(());
+        }
+        match poll.poll(&mut events, Some(patience)) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            polled => polled.map_err(system)?,
+        }
+        for event in &events {
+            let Token(number) = event.token();
+            let (mut stream, client) = (&streams[number], &mut waiting[number]);
+            loop {
+                let now_us = unix_micros();
+                match stream.read(&mut inbox) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Ok(count) if count > 0 => {
+                        client.decoder.feed(&inbox[..count]);
+                        left -= usize::from(client.take(server, now_us, run)?);
+                    }
+                    ended => {
+                        let source = ended.err().unwrap_or(ErrorKind::UnexpectedEof.into());
+                        return Err(Error::Broken {
+                            doing: "reading from",
+                            addr: server.addr,
+                            source,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Waiting {
+    /// Takes what has come by `now_us`; whether it was the answer.
+    fn take(&mut self, server: &Server, now_us: u64, run: &mut Run) -> Result<bool> {
+        while let Some(value) = self.decoder.next_value().map_err(|error| Error::NotResp {
+            addr: server.addr,
+            reason: error.to_string(),
+        })? {
+            if self.due_us == 0
+                && let Some(began_us) = instant(&value)
+            {
+                self.due_us = began_us + self.timeout_us;
+            } else if value.is_null() && self.due_us > 0 {
+                run.early += u64::from(now_us < self.due_us);
+                run.lateness
+                    .saturating_record(now_us.saturating_sub(self.due_us).max(1));
+                self.done = true;
+                return Ok(true);
+            } else {
+                return Err(Error::Refused {
+                    addr: server.addr,
+                    command: "TIME or BLPOP".into(),
+                    answer: format!("{value:?}"),
+                });
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What TIME has answered, in µs.
+fn instant(value: &Value) -> Option<u64> {
+    let [seconds, micros] = value.as_slice()? else {
+        return None;
+    };
+    let number = |value: &Value| {
+        std::str::from_utf8(value.as_bytes()?)
+            .ok()?
+            .parse::<u64>()
+            .ok()
+    };
+    Some(number(seconds)? * 1_000_000 + number(micros)?)
+}
+
+/// Milliseconds of lateness at a percentile; nothing if nobody was answered.
+fn lateness(run: &Run, percentile: f64) -> Option<f64> {
+    let all = &run.lateness;
+    (!all.is_empty()).then(|| all.value_at_percentile(percentile) as f64 / 1e3)
+}
+
+fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result<()> {
+    let mut write = |metric: &str, unit: &str, value: f64| {
+        report.record(Measurement {
+            benchmark: "blocking",
+            server: &server.product,
+            case: "timeouts",
+            round,
+            metric,
+            unit,
+            value,
+        })
+    };
+    for (name, percentile) in COLUMNS {
+        if let Some(late) = lateness(run, percentile) {
+            write(&format!("lateness_{name}"), "ms", late)?;
+        }
+    }
+    write("answered", "clients", run.lateness.len() as f64)?;
+    write("missing", "clients", run.missing as f64)?;
+    write("early", "clients", run.early as f64)?;
+    if let Some(cpu) = run.cpu {
+        write("server_cpu", "s", cpu.as_secs_f64())?;
+    }
+    Ok(())
+}
+
+fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
+    let mut sheet = Sheet::new("lateness", servers);
+    let of = |value: &dyn Fn(&Run) -> Option<f64>| -> Vec<Option<Spread>> {
+        runs.iter()
+            .map(|runs| Spread::of(runs.iter().filter_map(value)))
+            .collect()
+    };
+    for (name, percentile) in COLUMNS {
+        let late = of(&|run| lateness(run, percentile));
+        let text = |late: &Option<Spread>| spread::text_with(*late, millis);
+        let name_ms = format!("{name}, ms");
+        if percentile == bars::BLOCKING_PERCENTILE {
+            let bound = bars::BLOCKING_LATENESS.as_secs_f64() * 1e3;
+            let judged = late.iter().map(|late| {
+                let met = late.is_some_and(|late| late.median <= bound);
+                (text(late), met)
+            });
+            sheet.judged(report, &name_ms, &format!("<= {bound}"), judged);
+        } else {
+            sheet.row(&name_ms, late.iter().map(text));
+        }
+    }
+    let whole = |all: &Option<Spread>| spread::text_with(*all, thousands);
+    let answered = of(&|run| Some(run.lateness.len() as f64));
+    sheet.row("answered", answered.iter().map(whole));
+    let counts: [(&str, Count); 2] = [
+        ("not answered", |run| run.missing),
+        ("answered early", |run| run.early),
+    ];
+    for (name, count) in counts {
+        let judged = of(&|run| Some(count(run) as f64));
+        let judged = judged
+            .iter()
+            .map(|all| (whole(all), all.is_some_and(|all| all.max == 0.0)));
+        sheet.judged(report, name, "0", judged);
+    }
+    let cpu = of(&|run| Some(run.cpu?.as_secs_f64()));
+    sheet.row(
+        "server CPU meanwhile, s",
+        cpu.iter().map(|cpu| spread::text(*cpu, 2)),
+    );
+    println!("{sheet}");
+}
