@@ -314,6 +314,11 @@ macro_rules! items {
                 self.rest.count()
             }
 
+            /// How many bytes of the input were read: the progress of a long value.
+            pub fn offset(&self) -> u64 {
+                self.input.offset()
+            }
+
             /// Starts the next item.
             #[inline]
             fn take(&mut self) -> Option<Item> {
