@@ -65,7 +65,7 @@ impl Transaction {
     /// Locks what all commands need, and the watched keys.
     pub(crate) fn pin(&self, turn: &mut Turn<'_>, watched: &BTreeSet<WatchedKey>) {
         let store = turn.store;
-        if store.shards() == 1 || self.queue.iter().any(|q| needs_everything(q.entry)) {
+        if store.shards() == 1 || self.queue.iter().any(Queued::needs_everything) {
             return turn.pin(None);
         }
         let mut shards: Vec<usize> = watched.iter().map(|(_, key)| store.shard_of(key)).collect();
@@ -77,6 +77,21 @@ impl Transaction {
 }
 
 impl Queued {
+    /// Whether the command may reach keys that it does not name.
+    fn needs_everything(&self) -> bool {
+        match self.entry.run {
+            Run::Keyspace(command) => {
+                command.anywhere(self.args.as_args()) || matches!(command.keys, Keys::None)
+            }
+            // These have nothing to do with the keyspace; any other command may look at it.
+            Run::Server(_) => !matches!(
+                self.entry.row.group,
+                Group::Connection | Group::Pubsub | Group::Transactions
+            ),
+            Run::Nobody => false,
+        }
+    }
+
     fn add_shards(&self, store: &Store, shards: &mut Vec<usize>) {
         if let Run::Keyspace(command) = self.entry.run {
             let args = self.args.as_args();
@@ -84,21 +99,6 @@ impl Queued {
                 shards.extend(args.get(at).map(|key| store.shard_of(key)));
             });
         }
-    }
-}
-
-/// Whether a command may reach keys that its row does not name.
-fn needs_everything(entry: &Entry) -> bool {
-    match entry.run {
-        Run::Keyspace(command) => {
-            command.flags.has(Flags::WHOLE) || matches!(command.keys, Keys::None)
-        }
-        // These have nothing to do with the keyspace; any other command may look at it.
-        Run::Server(_) => !matches!(
-            entry.row.group,
-            Group::Connection | Group::Pubsub | Group::Transactions
-        ),
-        Run::Nobody => false,
     }
 }
 

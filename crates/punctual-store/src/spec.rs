@@ -96,6 +96,8 @@ pub enum Keys {
         /// Whether the first argument is a key too: where the result goes.
         destination: bool,
     },
+    /// The first argument; more are arguments of options.
+    Options(&'static OptionKeys),
     /// Positions depend on the arguments: the function pushes each key's position.
     /// It is called after the arity check, and pushes nothing for arguments that make no sense.
     Found(fn(Args<'_>, &mut dyn FnMut(usize))),
@@ -125,7 +127,67 @@ impl Keys {
                 }
                 keys.for_each(visit);
             }
+            Self::Options(options) => {
+                if args.len() > 1 {
+                    visit(1);
+                }
+                options.last_key(args).into_iter().for_each(visit);
+            }
             Self::Found(find) => find(args, visit),
+        }
+    }
+
+    /// Whether a command with these arguments reaches keys that they do not name.
+    pub fn anywhere(&self, args: Args<'_>) -> bool {
+        matches!(self, Self::Options(options) if options.anywhere(args))
+    }
+}
+
+/// Keys that come with options.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionKeys {
+    /// The position of the first option.
+    pub from: usize,
+    /// Options with a key behind them; the last one that is given counts.
+    pub keyed: &'static [&'static str],
+    /// Options with a pattern behind them, whose asterisk stands for an element: keys are made of it.
+    pub patterned: &'static [&'static str],
+    /// Other options with arguments, and how many.
+    pub skipped: &'static [(&'static str, usize)],
+}
+
+impl OptionKeys {
+    /// The position of the key that comes with an option, if there is one.
+    fn last_key(&self, args: Args<'_>) -> Option<usize> {
+        let mut found = None;
+        self.each(args, self.keyed, &mut |at| found = Some(at));
+        found
+    }
+
+    /// Whether a pattern makes keys.
+    fn anywhere(&self, args: Args<'_>) -> bool {
+        let mut found = false;
+        self.each(args, self.patterned, &mut |at| {
+            found |= args[at].contains(&b'*');
+        });
+        found
+    }
+
+    /// Visits what is behind each option of `words`.
+    fn each(&self, args: Args<'_>, words: &[&str], visit: &mut dyn FnMut(usize)) {
+        let mut at = self.from;
+        while let Some(arg) = args.get(at) {
+            let is = |word: &&&str| arg.eq_ignore_ascii_case(word.as_bytes());
+            if words.iter().any(|word| is(&word)) && at + 1 < args.len() {
+                visit(at + 1);
+            }
+            let one = self
+                .keyed
+                .iter()
+                .chain(self.patterned)
+                .any(|word| is(&word));
+            let several = self.skipped.iter().find(|(word, _)| is(&word));
+            at += 1 + several.map_or(usize::from(one), |(_, count)| *count);
         }
     }
 }
@@ -352,6 +414,13 @@ impl<H> Row<H> {
         self
     }
 
+    /// With a first argument that is a key, and options that bring more.
+    #[must_use]
+    pub const fn option_keys(mut self, options: &'static OptionKeys) -> Self {
+        self.keys = Keys::Options(options);
+        self
+    }
+
     /// With further ACL categories.
     #[must_use]
     pub const fn categories(mut self, categories: &'static [&'static str]) -> Self {
@@ -392,6 +461,11 @@ impl<H> Row<H> {
     pub const fn internal(mut self) -> Self {
         self.internal = true;
         self
+    }
+
+    /// Whether the command, with these arguments, may reach keys that they do not name.
+    pub fn anywhere(&self, args: Args<'_>) -> bool {
+        self.flags.has(Flags::WHOLE) || self.keys.anywhere(args)
     }
 
     /// Whether `count` arguments (the name counted) are allowed.

@@ -179,7 +179,7 @@ impl<'s> Turn<'s> {
     /// Locks what `command` needs; keeps what is held if that is enough, else tells that it does not.
     pub(crate) fn lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
         self.sole = None;
-        if command.flags.has(Flags::WHOLE) {
+        if command.anywhere(args) {
             let enough = self.held.len() == self.store.shards();
             self.lock_all();
             return !enough;

@@ -170,7 +170,7 @@ fn check<H>(row: &Row<H>, (name, arity, flags, keys, categories): Facts) {
     let positions = match row.keys {
         Keys::None => NO_KEYS,
         Keys::Range { first, last, step } => (first, last, step),
-        Keys::Counted { .. } | Keys::Found(_) => panic!("{name}: no key moves"),
+        Keys::Counted { .. } | Keys::Options(_) | Keys::Found(_) => panic!("{name}: no key moves"),
     };
     assert_eq!(positions, keys, "{name}");
     let expected: BTreeSet<&str> = categories.split(' ').collect();

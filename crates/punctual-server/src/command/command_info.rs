@@ -1,7 +1,7 @@
 //! COMMAND: the table of commands, as clients, proxies and redis-cli ask for it. Everything shown derives from the rows.
 
 use punctual_resp::{Args, Reply};
-use punctual_store::spec::{Flags, Group, Keys};
+use punctual_store::spec::{Flags, Group, Keys, OptionKeys};
 use punctual_store::{Error, glob};
 
 use crate::call::Call;
@@ -102,7 +102,10 @@ fn describe_all(reply: &mut Reply<'_>) {
 fn describe(entry: &Entry, reply: &mut Reply<'_>) {
     let row = &entry.row;
     let mut flags: Vec<&str> = row.flags.names().collect();
-    let movable = matches!(row.keys, Keys::Counted { .. } | Keys::Found(_));
+    let movable = matches!(
+        row.keys,
+        Keys::Counted { .. } | Keys::Options(_) | Keys::Found(_)
+    );
     if movable && !flags.contains(&"movablekeys") {
         flags.push("movablekeys");
     }
@@ -110,7 +113,8 @@ fn describe(entry: &Entry, reply: &mut Reply<'_>) {
         Keys::Range { first, last, step } => (first as i64, i64::from(last), step as i64),
         Keys::Counted {
             destination: true, ..
-        } => (1, 1, 1),
+        }
+        | Keys::Options(_) => (1, 1, 1),
         Keys::None | Keys::Counted { .. } | Keys::Found(_) => (0, 0, 0),
     };
     reply.array(10);
@@ -165,6 +169,7 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
                 key_range(words, begin, last, step, reply);
             }
         }
+        Keys::Options(options) => option_specs(access, options, reply),
         Keys::Counted { count, destination } => {
             reply.set(1 + usize::from(destination));
             if destination {
@@ -179,9 +184,57 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
     }
 }
 
+/// The specifications of the first key, and of those that come with options, one for each kind of access.
+fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply<'_>) {
+    reply.set(access.len());
+    let (first, others) = access.split_first().unwrap_or((&"", &[]));
+    key_range(first, 1, 0, 1, reply);
+    for (i, words) in others.iter().enumerate() {
+        // What stands for elements cannot be told, nor what may stand among it.
+        if !options.patterned.is_empty() {
+            spec_of_unknown(words, reply);
+            continue;
+        }
+        reply.map(3);
+        reply.bulk(b"flags");
+        flag_set(words, reply);
+        reply.bulk(b"begin_search");
+        reply.map(2);
+        reply.bulk(b"type");
+        reply.bulk(b"keyword");
+        reply.bulk(b"spec");
+        reply.map(2);
+        reply.bulk(b"keyword");
+        reply.bulk(options.keyed[i].to_ascii_uppercase().as_bytes());
+        reply.bulk(b"startfrom");
+        reply.int(options.from as i64);
+        find_head("range", reply);
+        range_numbers(0, 1, reply);
+    }
+}
+
+/// A specification of keys that nothing is said of.
+fn spec_of_unknown(words: &str, reply: &mut Reply<'_>) {
+    reply.map(3);
+    reply.bulk(b"flags");
+    flag_set(words, reply);
+    for part in ["begin_search", "find_keys"] {
+        reply.bulk(part.as_bytes());
+        reply.map(2);
+        reply.bulk(b"type");
+        reply.bulk(b"unknown");
+        reply.bulk(b"spec");
+        reply.map(0);
+    }
+}
+
 /// A specification of keys from `begin` to `last`, in steps of `step`.
 fn key_range(words: &str, begin: usize, last: i64, step: usize, reply: &mut Reply<'_>) {
     spec_head(words, begin, "range", reply);
+    range_numbers(last, step, reply);
+}
+
+fn range_numbers(last: i64, step: usize, reply: &mut Reply<'_>) {
     for (name, number) in [("lastkey", last), ("keystep", step as i64), ("limit", 0)] {
         reply.bulk(name.as_bytes());
         reply.int(number);
@@ -201,6 +254,11 @@ fn spec_head(words: &str, begin: usize, find: &str, reply: &mut Reply<'_>) {
     reply.map(1);
     reply.bulk(b"index");
     reply.int(begin as i64);
+    find_head(find, reply);
+}
+
+/// How keys are found from the first one on; three numbers, each with its name, come behind it.
+fn find_head(find: &str, reply: &mut Reply<'_>) {
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");
@@ -368,7 +426,12 @@ fn get_keys_and_flags(
 /// What a command does to its key number `i`.
 fn access_of(entry: &Entry, args: Args<'_>, i: usize) -> &'static str {
     let access = entry.row.access;
-    let words = access.get(i).or(access.last()).copied().unwrap_or_default();
+    let words = match entry.row.keys {
+        // The key of an option is the last kind, after any that patterns make.
+        Keys::Options(_) if i > 0 => access.last(),
+        _ => access.get(i).or(access.last()),
+    };
+    let words = words.copied().unwrap_or_default();
     if entry.row.name == "bitfield" {
         return if bitfield_reads(args.skip(2)) {
             "RO access"
