@@ -9,6 +9,7 @@ pub mod blocking;
 pub mod database;
 mod element_scan;
 pub mod expire;
+pub mod geo;
 pub mod hashes;
 pub mod hyperloglog;
 pub mod keys;
@@ -16,6 +17,7 @@ pub mod lists;
 pub mod object;
 pub mod scan;
 pub mod sets;
+pub mod sort;
 pub mod strings;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -32,6 +34,7 @@ pub static FAMILIES: &[&[Command]] = &[
     blocking::COMMANDS,
     database::COMMANDS,
     expire::COMMANDS,
+    geo::COMMANDS,
     hashes::COMMANDS,
     hyperloglog::COMMANDS,
     keys::COMMANDS,
@@ -39,6 +42,7 @@ pub static FAMILIES: &[&[Command]] = &[
     object::COMMANDS,
     scan::COMMANDS,
     sets::COMMANDS,
+    sort::COMMANDS,
     strings::COMMANDS,
     zsets::COMMANDS,
 ];

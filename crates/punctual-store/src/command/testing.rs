@@ -186,6 +186,23 @@ impl Bench {
         std::mem::take(&mut self.told.last_values)
     }
 
+    /// Runs the commands of a transcript, which says what a real server answered and told; what comes must be the same.
+    /// Lines: `command => reply | event key, event key`, or a remark behind `#`.
+    #[track_caller]
+    pub(crate) fn replay(&mut self, transcript: &str) {
+        for line in transcript.lines().filter(|line| !line.starts_with('#')) {
+            let (command, expected) = line.split_once(" => ").expect("a command and its reply");
+            let reply = self.run(command);
+            let events = self.events();
+            let told = if events.is_empty() {
+                String::new()
+            } else {
+                format!(" | {events}")
+            };
+            assert_eq!(format!("{reply}{told}"), expected, "{command}");
+        }
+    }
+
     fn add(&mut self, counted: Stats) {
         self.stats.hits += counted.hits;
         self.stats.misses += counted.misses;

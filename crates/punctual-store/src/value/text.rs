@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use punctual_rdb::listpack::Element;
+
 /// Longest text that is kept in place.
 const INLINE_MAX: usize = 22;
 
@@ -31,6 +33,14 @@ impl Text {
         } else {
             Bytes::Boxed(text.into())
         })
+    }
+
+    /// The text of an element. O(length).
+    pub fn of(element: Element<'_>) -> Self {
+        match element {
+            Element::Bytes(text) => Self::new(text),
+            Element::Int(int) => Self::new(itoa::Buffer::new().format(int).as_bytes()),
+        }
     }
 
     /// The bytes.

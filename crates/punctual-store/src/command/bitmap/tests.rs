@@ -4,36 +4,16 @@ use proptest::prelude::*;
 
 use crate::command::testing::Bench;
 
-/// Commands with what was answered and told.
-fn transcript() -> impl Iterator<Item = (&'static str, &'static str)> {
-    include_str!("transcript.txt")
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| line.split_once(" => ").expect("a command and its reply"))
-}
+const TRANSCRIPT: &str = include_str!("transcript.txt");
 
 #[test]
 fn answers_and_events_are_those_of_redis() {
-    let mut bench = Bench::new();
-    for (command, expected) in transcript() {
-        let reply = bench.run(command);
-        let events = bench.events();
-        let told = if events.is_empty() {
-            String::new()
-        } else {
-            format!(" | {events}")
-        };
-        assert_eq!(format!("{reply}{told}"), expected, "{command}");
-    }
+    Bench::new().replay(TRANSCRIPT);
 }
 
 #[test]
 fn shards_make_no_difference() {
-    let (mut one, mut many) = (Bench::new(), Bench::sharded(16));
-    for (command, _) in transcript() {
-        assert_eq!(one.run(command), many.run(command), "{command}");
-        assert_eq!(one.events(), many.events(), "{command}");
-    }
+    Bench::sharded(16).replay(TRANSCRIPT);
 }
 
 #[test]

@@ -1,0 +1,183 @@
+//! Places on Earth: members of a sorted set whose scores are cells of a grid. Cells are in `cell`, distances and what
+//! covers a circle or a box in `shape`; single places are in `place`, searches in `query`, which reads them, and
+//! `search`, which runs them.
+
+mod cell;
+mod place;
+mod query;
+mod search;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use punctual_resp::{Protocol, Reply};
+
+use cell::{LATITUDES, LONGITUDES, Point};
+
+use crate::error::Error;
+use crate::spec::{Flags, Group, OptionKeys};
+use crate::turn::{Command, Handler};
+use crate::value::zset::parse_score;
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    row("geoadd", -5, GROW, place::geoadd)
+        .access(&["RW update"])
+        .doc(
+            "3.2.0",
+            "O(log(N)) for each member, where N is the number of members.",
+            "Adds places to a sorted set, or moves them.",
+        )
+        .history(&[("6.2.0", "Added the `CH`, `NX` and `XX` options.")]),
+    row("geodist", -4, Flags::READONLY, place::geodist)
+        .access(&["RO access"])
+        .doc("3.2.0", "O(1)", "Returns the distance between two places."),
+    row("geohash", -2, Flags::READONLY, place::geohash)
+        .access(&["RO access"])
+        .doc(
+            "3.2.0",
+            "O(1) for each member.",
+            "Returns the geohashes of places, which other services understand.",
+        ),
+    row("geopos", -2, Flags::READONLY, place::geopos)
+        .access(&["RO access"])
+        .doc(
+            "3.2.0",
+            "O(1) for each member.",
+            "Returns longitudes and latitudes of places.",
+        ),
+    row("georadius", -6, GROW, search::georadius)
+        .option_keys(&OptionKeys { from: 6, ..STORES })
+        .access(&["RO access", "OW update", "OW update"])
+        .doc(
+            "3.2.0",
+            SEARCH_COST,
+            "Finds the places in a circle around a point, and keeps them if asked to.",
+        )
+        .history(&[("6.2.0", "Added the `ANY` option for `COUNT`."), UPPER_CASE])
+        .deprecated(
+            "6.2.0",
+            "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument",
+        ),
+    row("georadius_ro", -6, Flags::READONLY, search::georadius_ro)
+        .access(&["RO access"])
+        .doc(
+            "3.2.10",
+            SEARCH_COST,
+            "Finds the places in a circle around a point.",
+        )
+        .history(&[("6.2.0", "Added the `ANY` option for `COUNT`.")])
+        .deprecated("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument"),
+    row("georadiusbymember", -5, GROW, search::georadiusbymember)
+        .option_keys(&STORES)
+        .access(&["RO access", "OW update", "OW update"])
+        .doc(
+            "3.2.0",
+            SEARCH_COST,
+            "Finds the places in a circle around one of them, and keeps them if asked to.",
+        )
+        .history(&[UPPER_CASE])
+        .deprecated(
+            "6.2.0",
+            "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
+        ),
+    row(
+        "georadiusbymember_ro",
+        -5,
+        Flags::READONLY,
+        search::georadiusbymember_ro,
+    )
+    .access(&["RO access"])
+    .doc(
+        "3.2.10",
+        SEARCH_COST,
+        "Finds the places in a circle around one of them.",
+    )
+    .deprecated(
+        "6.2.0",
+        "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments",
+    ),
+    row("geosearch", -7, Flags::READONLY, search::geosearch)
+        .access(&["RO access"])
+        .doc(
+            "6.2.0",
+            SEARCH_COST,
+            "Finds the places in a circle or a box.",
+        )
+        .history(&[UPPER_CASE]),
+    row("geosearchstore", -8, GROW, search::geosearchstore)
+        .keys(1, 2, 1)
+        .access(&["OW update", "RO access"])
+        .doc(
+            "6.2.0",
+            SEARCH_COST,
+            "Finds the places in a circle or a box, and keeps them.",
+        )
+        .history(&[UPPER_CASE]),
+];
+
+const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
+const UPPER_CASE: (&str, &str) = ("7.0.0", "Added support for uppercase unit names.");
+const SEARCH_COST: &str = "O(N+log(M)) where N is the number of places in up to nine cells of the grid that cover the \
+                           shape, and M the number of all.";
+const STORES: OptionKeys = OptionKeys {
+    from: 5,
+    keyed: &["store", "storedist"],
+    patterned: &[],
+    skipped: &[],
+};
+
+/// A row of a command on one key, its first argument.
+const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags, Group::Geo, handler).keys(1, 1, 1)
+}
+
+const BAD_UNIT: Error = Error::fixed("ERR unsupported unit provided. please use M, KM, FT, MI");
+
+/// Reads a unit: how many metres it has.
+fn unit_m(arg: &[u8]) -> Result<f64, Error> {
+    match arg.to_ascii_lowercase().as_slice() {
+        b"m" => Ok(1.0),
+        b"km" => Ok(1000.0),
+        b"ft" => Ok(0.3048),
+        b"mi" => Ok(1609.34),
+        _ => Err(BAD_UNIT),
+    }
+}
+
+/// Reads a longitude and a latitude; both must be on the map.
+fn point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Error> {
+    let longitude = parse_score(longitude).ok_or(Error::NotFloat)?;
+    let latitude = parse_score(latitude).ok_or(Error::NotFloat)?;
+    if !LONGITUDES.contains(longitude) || !LATITUDES.contains(latitude) {
+        let text = format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}");
+        return Err(Error::Text(text.into()));
+    }
+    Ok(Point {
+        longitude,
+        latitude,
+    })
+}
+
+/// Answers with a distance: four digits after the point.
+fn answer_distance(reply: &mut Reply<'_>, distance: f64) {
+    reply.bulk(format!("{distance:.4}").as_bytes());
+}
+
+/// Answers with a longitude and a latitude: up to 17 digits after the point.
+fn answer_point(reply: &mut Reply<'_>, point: Point) {
+    reply.array(2);
+    for degrees in [point.longitude, point.latitude] {
+        let text = format!("{degrees:.17}");
+        let text = match text.trim_end_matches('0').trim_end_matches('.') {
+            "-0" => "0",
+            text => text,
+        };
+        match reply.protocol() {
+            Protocol::Resp2 => reply.bulk(text.as_bytes()),
+            Protocol::Resp3 => reply
+                .out()
+                .extend([b",", text.as_bytes(), b"\r\n"].concat()),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What a search asks for: where, which of what is found, and what becomes of it.
+
+use punctual_resp::Args;
+
+use super::cell::Point;
+use super::shape::{Extent, Shape};
+use super::{point, unit_m};
+use crate::command::arguments::{int, is};
+use crate::error::{Error, c_string};
+use crate::value::zset::{Zset, parse_score};
+
+const NO_MEMBER: Error = Error::fixed("ERR could not decode requested zset member");
+const NOT_RADIUS: Error = Error::fixed("ERR need numeric radius");
+const NEGATIVE_RADIUS: Error = Error::fixed("ERR radius cannot be negative");
+const NOT_WIDTH: Error = Error::fixed("ERR need numeric width");
+const NOT_HEIGHT: Error = Error::fixed("ERR need numeric height");
+const NEGATIVE_SIDE: Error = Error::fixed("ERR height or width cannot be negative");
+const NO_COUNT: Error = Error::fixed("ERR COUNT must be > 0");
+const ANY_OF_ALL: Error = Error::fixed("ERR the ANY argument requires COUNT argument");
+
+/// Which command searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// GEORADIUS.
+    Radius { stores: bool },
+    /// GEORADIUSBYMEMBER.
+    RadiusByMember { stores: bool },
+    /// GEOSEARCH.
+    Search,
+    /// GEOSEARCHSTORE.
+    SearchStore,
+}
+
+impl Form {
+    /// Which argument is the key that is searched.
+    pub(super) fn source(self) -> usize {
+        if self == Self::SearchStore { 2 } else { 1 }
+    }
+
+    fn is_search(self) -> bool {
+        matches!(self, Self::Search | Self::SearchStore)
+    }
+
+    /// Whether STORE and STOREDIST may name a key.
+    fn names_target(self) -> bool {
+        matches!(
+            self,
+            Self::Radius { stores: true } | Self::RadiusByMember { stores: true }
+        )
+    }
+}
+
+/// Nearest first, or farthest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Ascending,
+    Descending,
+}
+
+/// Where results are kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target<'a> {
+    pub(super) key: &'a [u8],
+    /// With their distances for scores.
+    pub(super) distances: bool,
+}
+
+/// What a search asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Query<'a> {
+    /// Where; a search around a member of a key that is not there does not know.
+    pub(super) shape: Option<Shape>,
+    pub(super) with_distance: bool,
+    pub(super) with_hash: bool,
+    pub(super) with_point: bool,
+    pub(super) order: Option<Order>,
+    /// At most so many; 0: all.
+    pub(super) count: usize,
+    /// The first that are found will do.
+    pub(super) any: bool,
+    pub(super) target: Option<Target<'a>>,
+}
+
+/// From where a search goes; a member's point is not known if there is no key.
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Member(Option<Point>),
+    Point(Point),
+}
+
+/// How far, and the unit's metres.
+type Reach = (Extent, f64);
+
+impl<'a> Query<'a> {
+    /// Reads the arguments; `zset` is what is searched.
+    pub(super) fn parse(args: Args<'a>, form: Form, zset: Option<&Zset>) -> Result<Self, Error> {
+        let member = |name: &[u8]| match zset {
+            None => Ok(None),
+            Some(zset) => {
+                let score = zset.score(name).ok_or(NO_MEMBER)?;
+                Ok(Some(Point::of_score(score)))
+            }
+        };
+        let (mut from, mut reach): (Option<From>, Option<Reach>) = (None, None);
+        let mut query = Self::default();
+        let mut at = match form {
+            Form::Radius { .. } => {
+                from = Some(From::Point(point(args.at(2), args.at(3))?));
+                reach = Some(circle(args.at(4), args.at(5))?);
+                6
+            }
+            Form::RadiusByMember { .. } => {
+                from = Some(From::Member(member(args.at(2))?));
+                // As in Redis, nobody looks at the radius if there is nothing to search.
+                if zset.is_some() {
+                    reach = Some(circle(args.at(3), args.at(4))?);
+                }
+                5
+            }
+            Form::Search => 2,
+            Form::SearchStore => {
+                query.target = Some(Target {
+                    key: args.at(1),
+                    distances: false,
+                });
+                3
+            }
+        };
+        while let Some(word) = args.get(at) {
+            let more = args.len() - at - 1;
+            at += 1;
+            let takes = |count: usize, word_is: bool| word_is && more >= count;
+            match () {
+                () if is(word, "WITHDIST") => query.with_distance = true,
+                () if is(word, "WITHHASH") => query.with_hash = true,
+                () if is(word, "WITHCOORD") => query.with_point = true,
+                () if is(word, "ANY") => query.any = true,
+                () if is(word, "ASC") => query.order = Some(Order::Ascending),
+                () if is(word, "DESC") => query.order = Some(Order::Descending),
+                () if takes(1, is(word, "COUNT")) => {
+                    let count = int(args.at(at))?;
+                    if count <= 0 {
+                        return Err(NO_COUNT);
+                    }
+                    query.count = usize::try_from(count).unwrap_or(usize::MAX);
+                    at += 1;
+                }
+                () if form.names_target()
+                    && takes(1, is(word, "STORE") || is(word, "STOREDIST")) =>
+                {
+                    query.target = Some(Target {
+                        key: args.at(at),
+                        distances: is(word, "STOREDIST"),
+                    });
+                    at += 1;
+                }
+                () if form == Form::SearchStore && is(word, "STOREDIST") => {
+                    query.target = query.target.map(|target| Target {
+                        distances: true,
+                        ..target
+                    });
+                }
+                () if !form.is_search() => return Err(Error::Syntax),
+                () if takes(1, is(word, "FROMMEMBER")) && !matches!(from, Some(From::Point(_))) => {
+                    from = Some(From::Member(member(args.at(at))?));
+                    at += 1;
+                }
+                () if takes(2, is(word, "FROMLONLAT"))
+                    && !matches!(from, Some(From::Member(_))) =>
+                {
+                    from = Some(From::Point(point(args.at(at), args.at(at + 1))?));
+                    at += 2;
+                }
+                () if takes(2, is(word, "BYRADIUS"))
+                    && !matches!(reach, Some((Extent::Box { .. }, _))) =>
+                {
+                    reach = Some(circle(args.at(at), args.at(at + 1))?);
+                    at += 2;
+                }
+                () if takes(3, is(word, "BYBOX"))
+                    && !matches!(reach, Some((Extent::Circle { .. }, _))) =>
+                {
+                    reach = Some(rectangle(args.at(at), args.at(at + 1), args.at(at + 2))?);
+                    at += 3;
+                }
+                () => return Err(Error::Syntax),
+            }
+        }
+        query.check(args, form, from, reach)
+    }
+
+    /// Refuses what does not go together.
+    fn check(
+        self,
+        args: Args<'_>,
+        form: Form,
+        from: Option<From>,
+        reach: Option<Reach>,
+    ) -> Result<Self, Error> {
+        if self.target.is_some() && (self.with_distance || self.with_hash || self.with_point) {
+            let what = match form {
+                Form::SearchStore => "GEOSEARCHSTORE",
+                _ => "STORE option in GEORADIUS",
+            };
+            let text = format!(
+                "ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
+            );
+            return Err(Error::Text(text.into()));
+        }
+        let needs_one = |what: &str| {
+            let text = format!("ERR exactly one of {what} can be specified for ");
+            Error::repeating(&text, c_string(args.at(0)), "")
+        };
+        if form.is_search() && from.is_none() {
+            return Err(needs_one("FROMMEMBER or FROMLONLAT"));
+        }
+        if form.is_search() && reach.is_none() {
+            return Err(needs_one("BYRADIUS and BYBOX"));
+        }
+        if self.any && self.count == 0 {
+            return Err(ANY_OF_ALL);
+        }
+        let centre = match from {
+            Some(From::Member(point)) => point,
+            Some(From::Point(point)) => Some(point),
+            None => None,
+        };
+        let shape = centre.zip(reach).map(|(centre, (extent, unit_m))| Shape {
+            centre,
+            extent,
+            unit_m,
+        });
+        // The nearest are meant, unless any will do.
+        let nearest = (self.count > 0 && !self.any).then_some(Order::Ascending);
+        Ok(Self {
+            shape,
+            order: self.order.or(nearest),
+            ..self
+        })
+    }
+}
+
+fn circle(radius: &[u8], unit: &[u8]) -> Result<Reach, Error> {
+    let radius = parse_score(radius).ok_or(NOT_RADIUS)?;
+    if radius < 0.0 {
+        return Err(NEGATIVE_RADIUS);
+    }
+    Ok((Extent::Circle { radius }, unit_m(unit)?))
+}
+
+fn rectangle(width: &[u8], height: &[u8], unit: &[u8]) -> Result<Reach, Error> {
+    let width = parse_score(width).ok_or(NOT_WIDTH)?;
+    let height = parse_score(height).ok_or(NOT_HEIGHT)?;
+    if width < 0.0 || height < 0.0 {
+        return Err(NEGATIVE_SIDE);
+    }
+    Ok((Extent::Box { width, height }, unit_m(unit)?))
+}

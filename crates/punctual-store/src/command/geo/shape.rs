@@ -1,0 +1,184 @@
+//! What is searched: a circle or a box on the sphere, and the cells that cover it.
+
+use super::cell::{Area, Cell, Point, STEPS, Span};
+
+/// The radius of the sphere that Redis takes for the Earth, in metres.
+const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
+/// Half of the equator on the map, in metres.
+const MAP_HALF_M: f64 = 20_037_726.37;
+/// Degrees to radians, as a factor: dividing by its inverse is not the same in the last bit.
+const RADIANS: f64 = std::f64::consts::PI / 180.0;
+
+fn radians(degrees: f64) -> f64 {
+    degrees * RADIANS
+}
+
+fn degrees(radians: f64) -> f64 {
+    radians / RADIANS
+}
+
+/// The distance of two points of one meridian, in metres.
+fn latitude_distance_m(a: f64, b: f64) -> f64 {
+    EARTH_RADIUS_M * (radians(b) - radians(a)).abs()
+}
+
+/// The distance of two points on the great circle, in metres, by the haversine formula.
+pub(super) fn distance_m(a: Point, b: Point) -> f64 {
+    let v = ((radians(b.longitude) - radians(a.longitude)) / 2.0).sin();
+    if v == 0.0 {
+        return latitude_distance_m(a.latitude, b.latitude);
+    }
+    let (lat_a, lat_b) = (radians(a.latitude), radians(b.latitude));
+    let u = ((lat_b - lat_a) / 2.0).sin();
+    let haversine = u * u + lat_a.cos() * lat_b.cos() * v * v;
+    // Rounding must not take antipodes beyond one another, where no arc is so long.
+    2.0 * EARTH_RADIUS_M * haversine.sqrt().min(1.0).asin()
+}
+
+/// An extent, in some unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Extent {
+    Circle { radius: f64 },
+    Box { width: f64, height: f64 },
+}
+
+/// An extent around a point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shape {
+    pub(super) centre: Point,
+    pub(super) extent: Extent,
+    /// Metres of the unit.
+    pub(super) unit_m: f64,
+}
+
+impl Shape {
+    /// The distance of a point from the centre in metres, if the point lies in the shape. O(1).
+    pub(super) fn distance_within(&self, point: Point) -> Option<f64> {
+        match self.extent {
+            Extent::Circle { radius } => {
+                let distance = distance_m(self.centre, point);
+                (distance <= radius * self.unit_m).then_some(distance)
+            }
+            Extent::Box { width, height } => {
+                let (width, height) = (width * self.unit_m, height * self.unit_m);
+                if latitude_distance_m(point.latitude, self.centre.latitude) > height / 2.0 {
+                    return None;
+                }
+                let same_latitude = Point {
+                    latitude: point.latitude,
+                    ..self.centre
+                };
+                if distance_m(point, same_latitude) > width / 2.0 {
+                    return None;
+                }
+                Some(distance_m(self.centre, point))
+            }
+        }
+    }
+
+    /// The cells whose points may lie in the shape, in Redis's order: the centre's own, then up to eight around it.
+    /// O(1).
+    pub(super) fn cells(&self) -> impl Iterator<Item = Cell> {
+        let bounds = self.bounds();
+        let mut steps = self.steps();
+        let mut own = Cell::of(self.centre, steps);
+        if steps > 1 && !self.covered_around(own) {
+            steps -= 1;
+            own = Cell::of(self.centre, steps);
+        }
+        let here = own.area();
+        // Neighbours on a side that the shape does not reach need not be looked at.
+        let needed = move |east: i32, north: i32| {
+            steps < 2
+                || !(north < 0 && here.latitudes.min < bounds.latitudes.min
+                    || north > 0 && here.latitudes.max > bounds.latitudes.max
+                    || east < 0 && here.longitudes.min < bounds.longitudes.min
+                    || east > 0 && here.longitudes.max > bounds.longitudes.max)
+        };
+        const AROUND: [(i32, i32); 8] = [
+            (0, 1),
+            (0, -1),
+            (1, 0),
+            (-1, 0),
+            (1, 1),
+            (-1, 1),
+            (1, -1),
+            (-1, -1),
+        ];
+        let mut last = None;
+        let around = AROUND
+            .into_iter()
+            .filter(move |(east, north)| needed(*east, *north))
+            .map(move |(east, north)| own.neighbour(east, north))
+            // In a coarse grid two neighbours may be one cell.
+            .filter(move |cell| last.replace(*cell) != Some(*cell));
+        std::iter::once(own).chain(around)
+    }
+
+    /// How often the map is halved so that a cell is about as large as the shape.
+    fn steps(&self) -> u32 {
+        let mut reach = match self.extent {
+            Extent::Circle { radius } => radius,
+            Extent::Box { width, height } => {
+                ((width / 2.0) * (width / 2.0) + (height / 2.0) * (height / 2.0)).sqrt()
+            }
+        } * self.unit_m;
+        if reach == 0.0 {
+            return STEPS;
+        }
+        let mut steps = 1_i32;
+        while reach < MAP_HALF_M {
+            reach *= 2.0;
+            steps += 1;
+        }
+        // Two less to be sure to cover it, and less again where meridians come close.
+        steps -= 2;
+        let latitude = self.centre.latitude.abs();
+        if latitude > 66.0 {
+            steps -= 1;
+        }
+        if latitude > 80.0 {
+            steps -= 1;
+        }
+        steps.clamp(1, STEPS as i32).unsigned_abs()
+    }
+
+    /// An area around the shape.
+    fn bounds(&self) -> Area {
+        let (half_width, half_height) = match self.extent {
+            Extent::Circle { radius } => (self.unit_m * radius, self.unit_m * radius),
+            Extent::Box { width, height } => {
+                (self.unit_m * (width / 2.0), self.unit_m * (height / 2.0))
+            }
+        };
+        let Point {
+            longitude,
+            latitude,
+        } = self.centre;
+        let height = degrees(half_height / EARTH_RADIUS_M);
+        // As wide as the shape is at its side towards the pole.
+        let widest = if latitude < 0.0 {
+            latitude - height
+        } else {
+            latitude + height
+        };
+        let width = degrees(half_width / EARTH_RADIUS_M / radians(widest).cos());
+        let around = |middle: f64, half: f64| Span {
+            min: middle - half,
+            max: middle + half,
+        };
+        Area {
+            longitudes: around(longitude, width),
+            latitudes: around(latitude, height),
+        }
+    }
+
+    /// Whether the cells around `own` reach as far as the shape.
+    fn covered_around(&self, own: Cell) -> bool {
+        let bounds = self.bounds();
+        own.neighbour(0, 1).area().latitudes.max >= bounds.latitudes.max
+            && own.neighbour(0, -1).area().latitudes.min <= bounds.latitudes.min
+            && own.neighbour(1, 0).area().longitudes.max >= bounds.longitudes.max
+            && own.neighbour(-1, 0).area().longitudes.min <= bounds.longitudes.min
+    }
+}

@@ -1,0 +1,104 @@
+//! The family against what a real server answered, and searches against looking at every place. Many more are compared
+//! with a real server in `tests/geo_of_redis.rs`.
+
+use proptest::prelude::*;
+
+use super::cell::Point;
+use super::shape::{Extent, Shape};
+use crate::command::testing::Bench;
+
+const TRANSCRIPT: &str = include_str!("transcript.txt");
+
+#[test]
+fn answers_and_events_are_those_of_redis() {
+    Bench::new().replay(TRANSCRIPT);
+}
+
+#[test]
+fn shards_make_no_difference() {
+    Bench::sharded(16).replay(TRANSCRIPT);
+}
+
+#[test]
+fn coordinates_are_doubles_in_resp3() {
+    let mut bench = Bench::resp3();
+    assert_eq!(bench.run("GEOADD k 13.361389 38.115556 a"), ":1");
+    assert_eq!(
+        bench.run("GEOPOS k a nomember"),
+        "*2 *2 ,13.36138933897018433 ,38.11555639549629859 _"
+    );
+    assert_eq!(bench.run("GEODIST k a a"), "$6 0.0000");
+    assert_eq!(bench.run("GEODIST k a b"), "_");
+    assert_eq!(bench.run("GEOHASH k b"), "*1 _");
+    assert_eq!(
+        bench.run("GEOSEARCH k FROMMEMBER a BYRADIUS 1 m WITHCOORD WITHDIST"),
+        "*1 *3 $1 a $6 0.0000 *2 ,13.36138933897018433 ,38.11555639549629859"
+    );
+}
+
+#[test]
+fn changes_are_counted() {
+    let mut bench = Bench::new();
+    for (line, dirty) in [
+        ("GEOADD k 1 1 a 2 2 b", 2),
+        ("GEOADD k 1 1 a 3 3 b", 1),
+        ("GEOADD k NX 4 4 a", 0),
+        ("GEORADIUS k 1 1 1000 km STORE to", 2),
+        ("GEORADIUS k 50 50 1 km STORE to", 1),
+        ("GEORADIUS k 50 50 1 km STORE to", 0),
+        ("GEOSEARCHSTORE to k FROMMEMBER a BYRADIUS 1 m", 1),
+    ] {
+        bench.stats.dirty = 0;
+        bench.run(line);
+        assert_eq!(bench.stats.dirty, dirty, "{line}");
+    }
+}
+
+fn point() -> impl Strategy<Value = Point> {
+    (-180.0..180.0, -85.05..85.05).prop_map(|(longitude, latitude)| Point {
+        longitude,
+        latitude,
+    })
+}
+
+proptest! {
+    /// Away from the poles and the edge of the map, whose far side Redis does not look at.
+    #[test]
+    fn cells_cover_their_shape(
+        longitude in -90.0..90.0,
+        latitude in -60.0..60.0,
+        size in 1.0..1_000_000.0,
+        ratio in 0.2..1.0,
+        is_box in any::<bool>(),
+        others in proptest::collection::vec(((-1.0..1.0), (-1.0..1.0)), 50),
+    ) {
+        let centre = Point { longitude, latitude };
+        let extent = if is_box {
+            Extent::Box { width: size * ratio, height: size }
+        } else {
+            Extent::Circle { radius: size }
+        };
+        let shape = Shape { centre, extent, unit_m: 1.0 };
+        for (east, north) in others {
+            // Somewhere near.
+            let point = Point {
+                longitude: longitude + east * size / 50_000.0,
+                latitude: latitude + north * size / 100_000.0,
+            };
+            let point = Point::of_score(point.score());
+            if shape.distance_within(point).is_some() {
+                let score = point.score();
+                let covers = |(first, end)| (first..end).contains(&score);
+                prop_assert!(shape.cells().any(|cell| covers(cell.scores())), "{:?}", point);
+            }
+        }
+    }
+
+    #[test]
+    fn a_member_is_found_around_itself(point in point()) {
+        let mut bench = Bench::new();
+        bench.run(&format!("GEOADD k {} {} a", point.longitude, point.latitude));
+        prop_assert_eq!(bench.run("GEOSEARCH k FROMMEMBER a BYRADIUS 0 m"), "*1 $1 a");
+        prop_assert_eq!(bench.run("GEOSEARCH k FROMMEMBER a BYBOX 0 0 m"), "*1 $1 a");
+    }
+}

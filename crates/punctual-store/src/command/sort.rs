@@ -1,0 +1,317 @@
+//! SORT and SORT_RO: the elements of a list, a set or a sorted set in order of what they say or of what other keys
+//! say of them. Options are read in `options`, other keys in `pattern`.
+//!
+//! Texts are compared byte by byte, as Redis does where the environment names no locale. A command whose patterns
+//! reach keys that it does not name has every shard locked.
+
+mod options;
+mod pattern;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use punctual_resp::{Args, Reply};
+
+use options::Options;
+use pattern::Pattern;
+
+use crate::error::{Error, c_string};
+use crate::events::Classes;
+use crate::spec::{Flags, Group, OptionKeys};
+use crate::turn::{Command, Cx, Handler};
+use crate::value::Value;
+use crate::value::list::{End, List, PieceSize};
+use crate::value::text::Text;
+use crate::value::zset::parse_score;
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    row("sort", Flags::WRITE.or(Flags::DENYOOM), sort)
+        .option_keys(&OptionKeys {
+            keyed: &["store"],
+            ..OPTIONS
+        })
+        .access(&["RO access", "RO access", "OW update"])
+        .doc("1.0.0", COST, "Sorts a list, a set or a sorted set."),
+    row("sort_ro", Flags::READONLY, sort_ro)
+        .option_keys(&OPTIONS)
+        .access(&["RO access", "RO access"])
+        .doc(
+            "7.0.0",
+            COST,
+            "Sorts a list, a set or a sorted set, and keeps nothing.",
+        ),
+];
+
+const OPTIONS: OptionKeys = OptionKeys {
+    from: 2,
+    keyed: &[],
+    patterned: &["by", "get"],
+    skipped: &[("limit", 2)],
+};
+
+const COST: &str = "O(N+M*log(M)) where N is the number of elements and M how many are returned, and a look-up for \
+                    every key that a pattern makes; O(N) if nothing is sorted.";
+
+const NOT_NUMBERS: Error = Error::fixed("ERR One or more scores can't be converted into double");
+
+const fn row(name: &'static str, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, -2, flags, Group::Generic, handler).categories(&[
+        "set",
+        "sortedset",
+        "list",
+        "dangerous",
+    ])
+}
+
+fn sort(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    run(cx, &args[1], &Options::parse(args, true)?, reply)
+}
+
+fn sort_ro(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    run(cx, &args[1], &Options::parse(args, false)?, reply)
+}
+
+fn run(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    options: &Options<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let elements = elements(cx, key, options)?;
+    let part = options.part(elements.len());
+    let sorted = match options.order(elements.is_set) {
+        Order::AsIs => elements.texts.into_iter().skip(part.start),
+        Order::Sorted { by, alpha } => {
+            let texts = elements.texts;
+            let sorted = if alpha {
+                by_text(cx, texts, by, options.descending, part.clone())
+            } else {
+                by_number(cx, texts, by, options.descending, part.clone())?
+            };
+            sorted.into_iter().skip(part.start)
+        }
+    };
+    let sorted = sorted.take(part.len());
+    match options.store {
+        None => {
+            reply.array(part.len() * options.get.len().max(1));
+            for element in sorted {
+                each_answer(
+                    cx,
+                    &options.get,
+                    element.as_bytes(),
+                    |answer| match answer {
+                        Some(text) => reply.bulk(text),
+                        None => reply.null(),
+                    },
+                );
+            }
+        }
+        Some(target) => {
+            let piece = PieceSize::of(cx.limits().list_piece);
+            let mut list = List::new();
+            for element in sorted {
+                each_answer(cx, &options.get, element.as_bytes(), |answer| {
+                    list.push(
+                        End::Tail,
+                        std::iter::once(answer.unwrap_or_default()),
+                        piece,
+                    );
+                });
+            }
+            let len = list.len();
+            keep(cx, target, list);
+            reply.int(len as i64);
+        }
+    }
+    Ok(())
+}
+
+/// Keeps a result, or deletes the key if there is none.
+fn keep(cx: &mut Cx<'_, '_>, target: &[u8], list: List) {
+    let len = list.len();
+    if len > 0 {
+        cx.overwrite(target, Value::List(Box::new(list)));
+        cx.changed(len as u64);
+        cx.notify(Classes::LIST, "sortstore", target);
+    } else if cx.remove(target).is_some() {
+        cx.changed(1);
+        cx.notify(Classes::GENERIC, "del", target);
+    }
+}
+
+/// Calls `answer` with what is told of an element: itself, or what each pattern finds.
+fn each_answer(
+    cx: &mut Cx<'_, '_>,
+    get: &[Pattern<'_>],
+    element: &[u8],
+    mut answer: impl FnMut(Option<&[u8]>),
+) {
+    if get.is_empty() {
+        return answer(Some(element));
+    }
+    for pattern in get {
+        pattern.look_up(cx, element, &mut answer);
+    }
+}
+
+/// In which order elements are told.
+enum Order<'a> {
+    AsIs,
+    Sorted {
+        by: Option<&'a Pattern<'a>>,
+        /// As texts, not as numbers.
+        alpha: bool,
+    },
+}
+
+/// What is sorted.
+struct Elements {
+    texts: Vec<Text>,
+    is_set: bool,
+}
+
+impl Elements {
+    fn len(&self) -> usize {
+        self.texts.len()
+    }
+}
+
+/// The elements of a key, those of lists and sorted sets in their order, from the last one on if that is wanted and
+/// they stay as they are.
+fn elements(cx: &mut Cx<'_, '_>, key: &[u8], options: &Options<'_>) -> Result<Elements, Error> {
+    let backwards = options.constant && options.descending;
+    let mut is_set = false;
+    let texts = match cx.read(key).map(|record| &record.value) {
+        None => Vec::new(),
+        Some(Value::List(list)) if backwards => {
+            let last = list.len().saturating_sub(1);
+            list.walk(last, End::Head).map(Text::of).collect()
+        }
+        Some(Value::List(list)) => list.iter().map(Text::of).collect(),
+        Some(Value::Set(set)) => {
+            is_set = true;
+            set.iter().map(Text::of).collect()
+        }
+        Some(Value::Zset(zset)) => zset
+            .walk(0..zset.len(), backwards)
+            .map(|(name, _)| Text::of(name))
+            .collect(),
+        Some(Value::Str(_) | Value::Hash(_)) => return Err(Error::WrongType),
+    };
+    Ok(Elements { texts, is_set })
+}
+
+/// Sorts numbers, those that are equal by their texts.
+fn by_number(
+    cx: &mut Cx<'_, '_>,
+    texts: Vec<Text>,
+    by: Option<&Pattern<'_>>,
+    descending: bool,
+    part: Range<usize>,
+) -> Result<Vec<Text>, Error> {
+    let mut all_numbers = true;
+    let mut weigh = |text: &[u8]| {
+        number(text).unwrap_or_else(|| {
+            all_numbers = false;
+            0.0
+        })
+    };
+    let mut weighed: Vec<(f64, Text)> = Vec::with_capacity(texts.len());
+    for text in texts {
+        let mut weight = 0.0;
+        match by {
+            None => weight = weigh(text.as_bytes()),
+            Some(by) => by.look_up(cx, text.as_bytes(), |found| {
+                weight = found.map_or(0.0, &mut weigh);
+            }),
+        }
+        weighed.push((weight, text));
+    }
+    if !all_numbers {
+        return Err(NOT_NUMBERS);
+    }
+    arrange(&mut weighed, descending, part, |a, b| {
+        let by_weight = a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal);
+        by_weight.then_with(|| a.1.as_bytes().cmp(b.1.as_bytes()))
+    });
+    Ok(weighed.into_iter().map(|(_, text)| text).collect())
+}
+
+/// Sorts texts; what has none comes first.
+fn by_text(
+    cx: &mut Cx<'_, '_>,
+    mut texts: Vec<Text>,
+    by: Option<&Pattern<'_>>,
+    descending: bool,
+    part: Range<usize>,
+) -> Vec<Text> {
+    let Some(by) = by else {
+        arrange(&mut texts, descending, part, |a, b| {
+            a.as_bytes().cmp(b.as_bytes())
+        });
+        return texts;
+    };
+    let mut weighed: Vec<(Option<Text>, Text)> = Vec::with_capacity(texts.len());
+    for text in texts {
+        let mut weight = None;
+        by.look_up(cx, text.as_bytes(), |found| weight = found.map(Text::new));
+        weighed.push((weight, text));
+    }
+    // Elements with equal weights keep their order.
+    weighed.sort_by(|(a, _), (b, _)| {
+        let order = a
+            .as_ref()
+            .map(Text::as_bytes)
+            .cmp(&b.as_ref().map(Text::as_bytes));
+        directed(order, descending)
+    });
+    weighed.into_iter().map(|(_, text)| text).collect()
+}
+
+fn directed(order: Ordering, descending: bool) -> Ordering {
+    if descending { order.reverse() } else { order }
+}
+
+/// Puts those elements in their places that belong into `part`; the others lie anywhere on their side of it.
+/// O(n + m log m) for m of n elements.
+fn arrange<T>(
+    all: &mut [T],
+    descending: bool,
+    part: Range<usize>,
+    compare: impl Fn(&T, &T) -> Ordering,
+) {
+    let compare = |a: &T, b: &T| directed(compare(a, b), descending);
+    if part.is_empty() {
+        return;
+    }
+    let Range { start, end } = part;
+    let mut rest = all;
+    if end < rest.len() {
+        (rest, _, _) = rest.select_nth_unstable_by(end, compare);
+    }
+    if start > 0 && start < rest.len() {
+        let (_, first, behind) = rest.select_nth_unstable_by(start, compare);
+        debug_assert!(
+            behind
+                .iter()
+                .all(|b| compare(first, b) != Ordering::Greater)
+        );
+        rest = behind;
+    }
+    rest.sort_unstable_by(compare);
+}
+
+/// A number as `strtod` reads it: spaces may stand before it, nothing at all is zero, a NUL ends it.
+fn number(text: &[u8]) -> Option<f64> {
+    let text = c_string(text);
+    if text.is_empty() {
+        return Some(0.0);
+    }
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let start = text.iter().position(|byte| !is_space(byte))?;
+    parse_score(&text[start..])
+}

@@ -1,0 +1,97 @@
+//! The options of SORT.
+
+use std::ops::Range;
+
+use punctual_resp::Args;
+use smallvec::SmallVec;
+
+use super::Order;
+use super::pattern::Pattern;
+use crate::command::arguments::{int, is};
+use crate::error::Error;
+
+/// What a SORT asks for.
+pub(super) struct Options<'a> {
+    pub(super) descending: bool,
+    alpha: bool,
+    /// The first element that is told, and how many; all if that is negative.
+    limit: (i64, i64),
+    by: Option<Pattern<'a>>,
+    /// Some BY had a text that is the same for all elements: they stay in their order.
+    pub(super) constant: bool,
+    pub(super) get: SmallVec<[Pattern<'a>; 2]>,
+    pub(super) store: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    /// Reads them, STORE only if it is allowed.
+    pub(super) fn parse(args: Args<'a>, stores: bool) -> Result<Self, Error> {
+        let mut options = Self {
+            descending: false,
+            alpha: false,
+            limit: (0, -1),
+            by: None,
+            constant: false,
+            get: SmallVec::new(),
+            store: None,
+        };
+        let mut at = 2;
+        while let Some(word) = args.get(at) {
+            let more = args.len() - at - 1;
+            at += 1;
+            match () {
+                () if is(word, "ASC") => options.descending = false,
+                () if is(word, "DESC") => options.descending = true,
+                () if is(word, "ALPHA") => options.alpha = true,
+                () if is(word, "LIMIT") && more >= 2 => {
+                    options.limit = (int(args.at(at))?, int(args.at(at + 1))?);
+                    at += 2;
+                }
+                () if is(word, "STORE") && stores && more >= 1 => {
+                    options.store = Some(args.at(at));
+                    at += 1;
+                }
+                () if is(word, "BY") && more >= 1 => {
+                    let pattern = args.at(at);
+                    options.constant |= !pattern.contains(&b'*');
+                    options.by = Some(Pattern::new(pattern));
+                    at += 1;
+                }
+                () if is(word, "GET") && more >= 1 => {
+                    options.get.push(Pattern::new(args.at(at)));
+                    at += 1;
+                }
+                () => return Err(Error::Syntax),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Which of so many elements are told.
+    pub(super) fn part(&self, len: usize) -> Range<usize> {
+        let within = |number: i64| usize::try_from(number).unwrap_or(0).min(len);
+        let (start, count) = self.limit;
+        let start = within(start);
+        let end = if count < 0 {
+            len
+        } else {
+            start.saturating_add(within(count)).min(len)
+        };
+        start..end
+    }
+
+    /// In which order they are told. A set has none that would stay: what is kept of it is sorted.
+    pub(super) fn order(&self, is_set: bool) -> Order<'_> {
+        match () {
+            () if self.constant && is_set && self.store.is_some() => Order::Sorted {
+                by: None,
+                alpha: true,
+            },
+            () if self.constant => Order::AsIs,
+            () => Order::Sorted {
+                by: self.by.as_ref(),
+                alpha: self.alpha,
+            },
+        }
+    }
+}
