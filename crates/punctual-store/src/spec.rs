@@ -131,7 +131,7 @@ impl Keys {
                 if args.len() > 1 {
                     visit(1);
                 }
-                options.last_key(args).into_iter().for_each(visit);
+                options.each_key(args, visit);
             }
             Self::Found(find) => find(args, visit),
         }
@@ -148,7 +148,7 @@ impl Keys {
 pub struct OptionKeys {
     /// The position of the first option.
     pub from: usize,
-    /// Options with a key behind them; the last one that is given counts.
+    /// Options with a key behind them; of one that is given twice, the last counts.
     pub keyed: &'static [&'static str],
     /// Options with a pattern behind them, whose asterisk stands for an element: keys are made of it.
     pub patterned: &'static [&'static str],
@@ -157,11 +157,13 @@ pub struct OptionKeys {
 }
 
 impl OptionKeys {
-    /// The position of the key that comes with an option, if there is one.
-    fn last_key(&self, args: Args<'_>) -> Option<usize> {
-        let mut found = None;
-        self.each(args, self.keyed, &mut |at| found = Some(at));
-        found
+    /// Visits the keys that come with options.
+    fn each_key(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
+        for word in self.keyed {
+            let mut last = None;
+            self.each(args, &[word], &mut |at| last = Some(at));
+            last.into_iter().for_each(&mut *visit);
+        }
     }
 
     /// Whether a pattern makes keys.
@@ -492,8 +494,10 @@ impl<H> Row<H> {
             add("read");
         }
         self.categories.iter().copied().for_each(&mut add);
+        // What works on some types only (SORT) is of these, not of the keyspace.
+        let typed = self.group == Group::Generic && self.categories.contains(&"list");
         // A container does nothing itself: its subcommands carry the family.
-        if self.handler.is_some() {
+        if self.handler.is_some() && !typed {
             self.group.category().into_iter().for_each(&mut add);
         }
         if self.flags.has(Flags::ADMIN) {
