@@ -38,6 +38,9 @@ const CHANGED: &[(&str, &str, &str, &str)] = &[
     // 7.2 also lets one ask for the keys of a command without arguments, which has none.
     ("command|getkeys", "arity", "-3", "was -4"),
     ("command|getkeysandflags", "arity", "-3", "was -4"),
+    // 7.2 added WITHSCORE.
+    ("zrank", "arity", "-3", "was 3"),
+    ("zrevrank", "arity", "-3", "was 3"),
     // 7.2 sends these to all nodes, and says how to put their answers together.
     (
         "randomkey",
