@@ -71,6 +71,38 @@ fn a_push_serves_who_waits() {
 }
 
 #[test]
+fn sorted_sets_are_waited_for_too() {
+    for threads in ["1", "4"] {
+        let server = with_threads(threads);
+        let (mut a, mut three, mut b) = (Wire::open(&server), resp3(&server), Wire::open(&server));
+        b.expect(&["ZADD z 1 a 2.5 b 3 c", "SET s v"], ":3|+OK|");
+        a.expect(
+            &["BZPOPMIN none z 0", "BZPOPMAX z 0"],
+            "*3|$1|z|$1|a|$1|1|*3|$1|z|$1|c|$1|3|",
+        );
+        three.expect(
+            &["BZMPOP 0 2 none z MAX COUNT 5"],
+            "*2|$1|z|*1|*2|$1|b|,2.5|",
+        );
+        let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
+        a.expect(&["BZPOPMIN s z 0", "BZMPOP 0 1 s MIN"], &wrong.repeat(2));
+        block(&server, &mut a, "BZPOPMAX y z 0");
+        block(&server, &mut three, "BZPOPMIN z 0");
+        b.expect(&["ZADD z 1 a 2.5 b", "EXISTS z"], ":2|:0|");
+        a.receive("*3|$1|z|$1|b|$3|2.5|");
+        three.receive("*3|$1|z|$1|a|,1|");
+        block(&server, &mut a, "BZMPOP 0.5 2 y z MIN COUNT 2");
+        block(&server, &mut three, "BZPOPMIN z 0.5");
+        b.int("CLOCK ADVANCE 500");
+        a.receive("*-1|");
+        three.receive("_|");
+        b.expect_error("BZPOPMIN z x", "timeout is not a float or out of range");
+        b.expect_error("BZMPOP -1 1 z MIN", "timeout is negative");
+        nothing_is_left(&server);
+    }
+}
+
+#[test]
 fn first_come_first_served() {
     for threads in ["1", "4"] {
         let server = with_threads(threads);

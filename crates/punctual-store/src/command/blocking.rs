@@ -7,6 +7,7 @@
 mod lists;
 #[cfg(test)]
 mod tests;
+mod zsets;
 
 use std::ops::Range;
 
@@ -62,9 +63,40 @@ pub static COMMANDS: &[Command] = &[
         )
         .history(DOUBLE)
         .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments"),
+    zset("bzmpop", -5, POP, zsets::bzmpop)
+        .counted_keys(2)
+        .access(&["RW access delete"])
+        .doc(
+            "7.0.0",
+            "O(K) + O(M*log(N)) where K is the number of keys, N the size of the sorted set, and M the number of \
+             elements returned.",
+            "Takes elements off an end of the first of several sorted sets that has any, and returns them. Waits until \
+             one has.",
+        ),
+    zset("bzpopmax", -3, POP_FAST, zsets::bzpopmax)
+        .keys(1, -2, 1)
+        .access(&["RW access delete"])
+        .doc(
+            "5.0.0",
+            "O(log(N)) where N is the size of the sorted set.",
+            "Takes the element with the highest score off the first of several sorted sets that has any, and returns it. \
+             Waits until one has.",
+        )
+        .history(DOUBLE),
+    zset("bzpopmin", -3, POP_FAST, zsets::bzpopmin)
+        .keys(1, -2, 1)
+        .access(&["RW access delete"])
+        .doc(
+            "5.0.0",
+            "O(log(N)) where N is the size of the sorted set.",
+            "Takes the element with the lowest score off the first of several sorted sets that has any, and returns it. \
+             Waits until one has.",
+        )
+        .history(DOUBLE),
 ];
 
 const POP: Flags = Flags::WRITE.or(Flags::BLOCKING);
+const POP_FAST: Flags = POP.or(Flags::NOSCRIPT).or(Flags::FAST);
 const GROW: Flags = POP.or(Flags::DENYOOM).or(Flags::NOSCRIPT);
 const DOUBLE: &[(&str, &str)] = &[(
     "6.0.0",
@@ -73,6 +105,10 @@ const DOUBLE: &[(&str, &str)] = &[(
 
 const fn list(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     Command::new(name, arity, flags, Group::List, handler)
+}
+
+const fn zset(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags, Group::SortedSet, handler)
 }
 
 /// Until when a command waits, in unix ms: so many seconds from now, rounded up to a millisecond; `None` for 0, which is

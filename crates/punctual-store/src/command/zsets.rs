@@ -21,7 +21,6 @@ use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
 use crate::value::Kind;
 use crate::value::zset::Zset;
-#[allow(unused_imports)] // what blocking commands are made of
 pub(crate) use pop::{End, MultiPop, pop_entries, pop_one};
 
 /// The family's rows.

@@ -205,6 +205,53 @@ fn moves_go_on_as_long_as_somebody_waits() {
     }
 }
 
+#[test]
+fn lists_and_sorted_sets_do_not_serve_each_other() {
+    for shards in [1, 4] {
+        let mut hall = Hall::new(shards);
+        for line in [
+            "BLPOP k 0",
+            "BZPOPMIN k l 0",
+            "BZPOPMAX l k 0",
+            "BZMPOP 0 2 l k MAX COUNT 2",
+            "BRPOP k 0",
+        ] {
+            hall.wait(line);
+        }
+        hall.bench.events();
+        assert_eq!(
+            hall.run("ZADD k 1 a 2 b 3 c 4 d"),
+            ":4, 1: *3 $1 k $1 a $1 1, 2: *3 $1 k $1 d $1 4, 3: *2 $1 k *2 *2 $1 c $1 3 *2 $1 b $1 2"
+        );
+        assert_eq!(
+            hall.bench.events(),
+            "new k, zadd k, zpopmin k, zpopmax k, zpopmax k, del k"
+        );
+        assert_eq!(
+            hall.run("RPUSH k x y"),
+            ":2, 0: *2 $1 k $1 x, 4: *2 $1 k $1 y"
+        );
+        assert_eq!(hall.bench.store.waiting_keys(), 0);
+    }
+}
+
+#[test]
+fn stored_sorted_sets_serve_too() {
+    let mut hall = Hall::new(4);
+    hall.run("ZADD src 1 a 2 b");
+    for line in [
+        "ZUNIONSTORE k 1 src",
+        "ZRANGESTORE k src 0 0",
+        "COPY src k",
+        "ZINCRBY k 1 a",
+    ] {
+        hall.wait("BZPOPMIN k 0");
+        let served = hall.run(line);
+        assert!(served.contains(": *3 $1 k $1 a $1 1"), "{line}: {served}");
+        hall.run("DEL k");
+    }
+}
+
 /// Waiters come and go in any order: each is O(log n), and nothing stays.
 #[test]
 fn ten_thousand_wait_for_one_key() {
@@ -249,6 +296,9 @@ fn where_nobody_may_wait_there_is_nothing() {
             ("BLMPOP 0 1 k LEFT", "*-1"),
             ("BLMOVE k l LEFT LEFT 0", "$-1"),
             ("BRPOPLPUSH k l 0", "$-1"),
+            ("BZPOPMIN k 0", "*-1"),
+            ("BZPOPMAX k l 0", "*-1"),
+            ("BZMPOP 0 1 k MIN", "*-1"),
         ] {
             assert_eq!(run(turn, 0, 0, line).unwrap(), reply, "{line}");
         }

@@ -94,7 +94,6 @@ fn pop(
 ///
 /// # Errors
 /// [`Error::WrongType`] if the key holds something else.
-#[allow(dead_code)] // until blocking commands are there
 pub(crate) fn pop_one(
     cx: &mut Cx<'_, '_>,
     key: &[u8],

@@ -1,0 +1,57 @@
+//! BZPOPMIN, BZPOPMAX and BZMPOP.
+
+use punctual_resp::{Args, Reply};
+
+use super::{deadline, wait};
+use crate::command::zsets::{End, MultiPop, pop_entries, pop_one};
+use crate::error::Error;
+use crate::turn::Cx;
+use crate::waiters::Wants;
+
+pub(super) fn bzpopmin(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    pop(cx, args, End::Min, reply)
+}
+
+pub(super) fn bzpopmax(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    pop(cx, args, End::Max, reply)
+}
+
+fn pop(cx: &mut Cx<'_, '_>, args: Args<'_>, end: End, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let last = args.len() - 1;
+    let until = deadline(cx, &args[last])?;
+    for key in args.take(last).skip(1) {
+        if pop_one(cx, key, end, reply)? {
+            return Ok(());
+        }
+    }
+    if !wait(cx, Wants::Zset, 1..last, until) {
+        reply.null_array();
+    }
+    Ok(())
+}
+
+pub(super) fn bzmpop(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let until = deadline(cx, &args[1])?;
+    let MultiPop { keys, end, count } = MultiPop::parse(args.skip(2))?;
+    for key in keys {
+        if pop_entries(cx, key, end, count, reply)? {
+            return Ok(());
+        }
+    }
+    if !wait(cx, Wants::Zset, 3..3 + keys.len(), until) {
+        reply.null_array();
+    }
+    Ok(())
+}
