@@ -63,6 +63,8 @@ impl Batch<'_, '_> {
     #[cold]
     pub(crate) fn serve_ready(&mut self) {
         let mut reply = Vec::new();
+        // A transaction may have taken its time.
+        self.turn.now = self.shared.clock.now();
         loop {
             reply.clear();
             let began = self.clock.raw();

@@ -5,6 +5,7 @@ mod wire;
 
 use hall::{block, nothing_is_left, resp3, start, with_threads};
 use punctual_resp::Value;
+use punctual_server::Server;
 use wire::{Wire, field};
 
 #[test]
@@ -318,6 +319,49 @@ fn a_wrong_destination_is_an_error_and_keeps_the_element() {
         );
         nothing_is_left(&server);
     }
+}
+
+#[test]
+fn what_is_due_at_the_end_of_a_transaction_was_never_there() {
+    let server = Server::builder()
+        .port(0)
+        .virtual_clock()
+        .option("enable-debug-command", "yes")
+        .spawn()
+        .unwrap();
+    let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
+    b.expect(&["DEBUG SET-ACTIVE-EXPIRE 0"], "+OK|");
+    block(&server, &mut a, "BLPOP k 1");
+    b.send(&[
+        "MULTI",
+        "RPUSH k x",
+        "PEXPIRE k 100",
+        "CLOCK ADVANCE 200",
+        "EXEC",
+    ]);
+    b.receive("+OK|+QUEUED|+QUEUED|+QUEUED|*3|:1|:1|");
+    b.value();
+    a.silent();
+    b.expect(&["RPUSH k y"], ":1|");
+    a.receive("*2|$1|k|$1|y|");
+}
+
+/// The newcomer finds nothing, because who came before it has been served.
+#[test]
+fn who_pushes_and_then_waits_comes_last() {
+    let server = start();
+    let (mut a, mut b, mut c) = (
+        Wire::open(&server),
+        Wire::open(&server),
+        Wire::open(&server),
+    );
+    block(&server, &mut a, "BLPOP k 0");
+    b.send(&["RPUSH k 1", "BLPOP k 0"]);
+    a.receive("*2|$1|k|$1|1|");
+    b.receive(":1|");
+    c.expect(&["RPUSH k 2"], ":1|");
+    b.receive("*2|$1|k|$1|2|");
+    nothing_is_left(&server);
 }
 
 #[test]
