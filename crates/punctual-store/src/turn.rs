@@ -1,8 +1,8 @@
 //! A turn: some commands and expiries at one instant, with the locks they need.
 //!
 //! A turn keeps the shards it locked until it needs others or is [released](Turn::release), so a
-//! pipeline pays for one lock. Ground rules: locks are taken in ascending order, all at once; a turn must be
-//! released before its thread waits for anything. A transaction *pins* what all of its commands need: until it is
+//! pipeline pays for one lock. Ground rules: locks are taken in ascending order, all at once (out of order one may only
+//! be tried); a turn must be released before its thread waits for anything. A transaction *pins* what all of its commands need: until it is
 //! over, nothing is locked or unlocked.
 
 use std::collections::VecDeque;
@@ -208,6 +208,27 @@ impl<'s> Turn<'s> {
             self.lock(&needed);
         }
         !enough
+    }
+
+    /// Adds what `command` needs to what is held, if nobody else has it just now; whether it is all there.
+    pub(crate) fn try_lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
+        let store = self.store;
+        let mut all_there = !command.flags.has(Flags::WHOLE);
+        command.keys.each(args, &mut |at| {
+            let needed = args.get(at).map(|key| store.shard_of(key));
+            let Some(number) = needed.filter(|number| !self.holds(*number)) else {
+                return;
+            };
+            match store.locked[number].shard.try_lock() {
+                Some(shard) => {
+                    self.alert |= shard.watched.any() || shard.waiters.any();
+                    let at = self.held.partition_point(|(held, _)| *held < number);
+                    self.held.insert(at, (number, shard));
+                }
+                None => all_there = false,
+            }
+        });
+        all_there
     }
 
     fn holds(&self, shard: usize) -> bool {

@@ -343,8 +343,10 @@ impl Turn<'_> {
                 self.ready.pop_front();
                 continue;
             };
-            if self.lock_for(waiter.command, waiter.args.as_args()) {
-                // Others had the keys meanwhile.
+            let (command, args) = (waiter.command, waiter.args.as_args());
+            // Without letting go of the key if possible: nobody who comes now is to be served first.
+            if !self.try_lock_for(command, args) && self.lock_for(command, args) {
+                // Others had the key meanwhile.
                 continue;
             }
             if let Some(ready) = self.ready.front_mut() {
