@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Lateness of `expired` events as received, 1M keys over 45 s: the percentile's name and bound.
+/// Lateness of `expired` events as received, 1M keys over 45 s, and of `hexpired` events of 1M fields: the percentile's
+/// name and bound.
 pub(crate) const LATENESS: [(&str, f64, Duration); 3] = [
     ("p50", 50.0, Duration::from_micros(500)),
     ("p99", 99.0, Duration::from_millis(1)),

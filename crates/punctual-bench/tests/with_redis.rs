@@ -108,6 +108,18 @@ fn expiry_counts_every_key_and_sets_the_setting_back() {
 }
 
 #[test]
+fn servers_without_deadlines_of_fields_are_left_out() {
+    let Some(redis) = Redis::start() else { return };
+    // This server has no HSET either.
+    assert_eq!(
+        redis.bench("expiry --fields --keys 100 --spread 0.1 --lead 0.2"),
+        ExitCode::from(1)
+    );
+    let flags = redis.ask("CONFIG GET notify-keyspace-events");
+    assert!(flags.contains("gK") || flags.contains("Kg"), "{flags}");
+}
+
+#[test]
 fn storm_finds_all_keys_gone_and_none_readable() {
     let Some(redis) = Redis::start() else { return };
     let directory = tempfile::tempdir().unwrap();

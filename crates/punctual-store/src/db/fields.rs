@@ -86,7 +86,7 @@ impl Db {
     /// Gives a field a deadline or takes it away; it is there. O(1): a later deadline only rewrites the timer, taking
     /// away only removes it. The first deadline of a small hash makes it a table.
     pub(crate) fn set_field_deadline(&mut self, id: Id, name: &[u8], deadline: Option<u64>) {
-        let table = self.hash_mut(id).to_table();
+        let table = self.hash_mut(id).become_table();
         let Some(number) = table.find(name) else {
             debug_assert!(false, "no such field");
             return;

@@ -162,7 +162,7 @@ impl Hash {
     /// `count`. `None` if they are no pairs or a name comes twice. O(bytes).
     pub fn of_packed(entries: &[u8], count: usize, limits: &Limits) -> Option<Self> {
         let packed = Packed::from_entries(entries, count);
-        if count % 2 != 0 {
+        if !count.is_multiple_of(2) {
             return None;
         }
         let fits = count / 2 <= limits.hash_entries
@@ -276,7 +276,7 @@ impl Hash {
     }
 
     /// The table in which fields may have deadlines.
-    pub(crate) fn to_table(&mut self) -> &mut Table {
+    pub(crate) fn become_table(&mut self) -> &mut Table {
         self.spread(true)
     }
 

@@ -135,7 +135,7 @@ fn deadlines_come_along() {
 fn a_small_table_becomes_large_for_good() {
     let limits = limits(2, 8);
     let mut hash = Hash::new();
-    hash.to_table();
+    hash.become_table();
     assert_eq!(hash.encoding(), "listpackex");
     for name in ["a", "b"] {
         let _ = hash.set(name.as_bytes(), b"v", false, &limits);
@@ -144,7 +144,7 @@ fn a_small_table_becomes_large_for_good() {
     let _ = hash.set(b"a", b"too long for a block", false, &limits);
     assert_eq!(hash.encoding(), "hashtable");
     assert_eq!(hash.remove(b"a"), Some(None));
-    hash.to_table();
+    hash.become_table();
     assert_eq!(hash.encoding(), "hashtable");
 }
 
