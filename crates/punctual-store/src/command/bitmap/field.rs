@@ -73,6 +73,18 @@ impl Width {
         }
     }
 
+    /// A number that is to be set, as Redis takes it where it saturates: of one so small that its distance from the
+    /// largest that fits is no 64-bit integer, it makes that largest one.
+    fn as_redis_saturates(self, number: i64, overflow: Overflow) -> i64 {
+        let max = i64::MAX >> (64 - self.bits);
+        let too_far = self.bits < 64 && max.checked_sub(number).is_none();
+        if too_far && overflow == Overflow::Saturate {
+            i64::MAX
+        } else {
+            number
+        }
+    }
+
     /// The number at bit `at` of a string that goes on with zeros. O(1).
     fn read(self, bytes: &[u8], at: u64) -> i64 {
         let first = usize::try_from(at >> 3).unwrap_or(usize::MAX);
@@ -152,7 +164,10 @@ impl Operation {
             Action::Set(number, overflow) if !self.width.signed => {
                 (self.width.fit(i128::from(number as u64), overflow), true)
             }
-            Action::Set(number, overflow) => (self.width.fit(number.into(), overflow), true),
+            Action::Set(number, overflow) => {
+                let number = self.width.as_redis_saturates(number, overflow);
+                (self.width.fit(number.into(), overflow), true)
+            }
             Action::Add(number, overflow) => {
                 let sum = i128::from(old) + i128::from(number);
                 (self.width.fit(sum, overflow), false)
@@ -289,6 +304,22 @@ mod tests {
             signed,
             bits: bits + u32::from(signed),
         })
+    }
+
+    #[test]
+    fn far_too_small_is_too_large_as_in_redis() {
+        let width = Width {
+            signed: true,
+            bits: 16,
+        };
+        let set = |number, overflow| {
+            let number = width.as_redis_saturates(number, overflow);
+            width.fit(number.into(), overflow)
+        };
+        assert_eq!(set(-40_000, Overflow::Saturate), Some(-32_768));
+        assert_eq!(set(-i64::MAX, Overflow::Saturate), Some(32_767));
+        assert_eq!(set(-i64::MAX, Overflow::Wrap), Some(1));
+        assert_eq!(set(-i64::MAX, Overflow::Fail), None);
     }
 
     proptest! {
