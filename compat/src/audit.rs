@@ -58,6 +58,16 @@ fn encoding_fits(kind: &Value, encoding: &Value, value: &Value, oracle: &Value) 
         (b"list", b"listpack") => {
             lengths().filter(|length| *length > 20).sum::<usize>() <= SMALL_LIST_MAX
         }
+        // SORT makes a skiplist of the oracle's.
+        (b"zset", b"listpack") if encoding != oracle => {
+            let pairs = elements.iter().filter_map(Value::as_slice);
+            let entries = pairs.clone().count().max(elements.len() / 2);
+            let names = pairs.flatten().filter_map(Value::as_bytes).map(<[u8]>::len);
+            entries <= SMALL_SET_MAX
+                && lengths()
+                    .chain(names)
+                    .all(|length| length <= SMALL_ELEMENT_MAX)
+        }
         (b"set" | b"list", _) => true,
         _ => encoding == oracle,
     }

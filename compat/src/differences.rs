@@ -78,6 +78,16 @@ pub const KNOWN: &[Difference] = &[
         avoided: "both names count as right; the audit looks whether ours is small where it says listpack",
     },
     Difference {
+        what: "OBJECT ENCODING of a sorted set after SORT",
+        how: "SORT, and even SORT_RO, makes both of them keep it as a skiplist; ours leaves it as it is",
+        avoided: "as with OBJECT ENCODING of others",
+    },
+    Difference {
+        what: "SORT after a number beyond all doubles",
+        how: "both take the error that C has noted of that number for one of theirs; ours looks at each number",
+        avoided: "a command that clears the note comes before each SORT",
+    },
+    Difference {
         what: "scores in replies of RESP2",
         how: "17 digits in 7.0, as few as tell the number in 7.2",
         avoided: "compared as numbers, and ours must be the shorter text",

@@ -161,7 +161,9 @@ fn is_shorter_text(a: &[u8], b: &[u8]) -> bool {
 
 /// Ours is `a`, of 7.2: small lists and small sets of texts are listpacks.
 pub(super) fn same_encoding(a: &[u8], b: &[u8]) -> bool {
-    a == b || (a == b"listpack" && (b == b"quicklist" || b == b"hashtable"))
+    // SORT makes a skiplist of every sorted set that it sorts.
+    let others: [&[u8]; 3] = [b"quicklist", b"hashtable", b"skiplist"];
+    a == b || (a == b"listpack" && others.contains(&b))
 }
 
 #[cfg(test)]

@@ -128,5 +128,8 @@ fn sort(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(2) {
         command.push("NOSUCH");
     }
+    // Its coordinates clear what C has noted of a number that another command could not read.
+    let clears = ["GEORADIUS_RO", "no", "0", "0", "1", "m"];
+    steps.push(Command::of(&clears).into());
     steps.push(command.into());
 }
