@@ -89,8 +89,8 @@ pub const KNOWN: &[Difference] = &[
     },
     Difference {
         what: "scores in replies of RESP2",
-        how: "17 digits in 7.0, as few as tell the number in 7.2",
-        avoided: "compared as numbers, and ours must be the shorter text",
+        how: "17 digits in 7.0; in 7.2 as few as tell the number, but all of a whole one",
+        avoided: "compared as numbers, and ours must be the text of 7.2",
     },
     Difference {
         what: "BITCOUNT and BITPOS with wrong arguments",

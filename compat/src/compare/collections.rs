@@ -1,6 +1,6 @@
 //! Replies that show collections: what of their order and of their digits counts.
 
-use punctual_resp::Value;
+use punctual_resp::{Value, decimal};
 
 use super::{Rule, sorted};
 use crate::command::Command;
@@ -146,17 +146,21 @@ pub(super) fn same_scores(a: &Value, b: &Value) -> bool {
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_scores(a, b))
         }
-        (Value::Bulk(a), Value::Bulk(b)) => a == b || is_shorter_text(a, b),
+        (Value::Bulk(a), Value::Bulk(b)) => a == b || is_text_of_7_2(a, b),
         _ => a == b,
     }
 }
 
-/// Whether both texts are one number, and `a` the shorter of them.
-fn is_shorter_text(a: &[u8], b: &[u8]) -> bool {
+/// Whether both texts are one number, `a` as 7.2 writes it: mostly in fewer digits; but whole numbers in all of theirs,
+/// and others of many digits with an exponent.
+fn is_text_of_7_2(a: &[u8], b: &[u8]) -> bool {
     let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<f64>().ok();
-    a.len() < b.len()
-        && b.len() >= 17
-        && matches!((number(a), number(b)), (Some(a), Some(b)) if a.to_bits() == b.to_bits())
+    let (Some(ours), Some(theirs)) = (number(a), number(b)) else {
+        return false;
+    };
+    let mut text = Vec::new();
+    decimal::write_f64(&mut text, theirs);
+    ours.to_bits() == theirs.to_bits() && a == text && (b.len() >= 17 || b.contains(&b'e'))
 }
 
 /// Ours is `a`, of 7.2: small lists and small sets of texts are listpacks.
@@ -191,6 +195,19 @@ mod tests {
         assert!(!is_drawn_from(&Value::bulk("c"), &whole));
         let nested = Value::Array(vec![bulks(&["b", "2"])]);
         assert!(is_drawn_from(&nested, &whole));
+    }
+
+    #[test]
+    fn scores_are_compared_as_numbers() {
+        let same = |a: &str, b: &str| same_scores(&Value::bulk(a), &Value::bulk(b));
+        assert!(same("0.1", "0.10000000000000001"));
+        assert!(same("100000000000000000", "1e+17"));
+        assert!(same("1.2345678912345679e+8", "123456789.12345679"));
+        assert!(!same("0.10000000000000001", "0.1"), "the wrong way round");
+        assert!(!same("0.10", "0.10000000000000001"));
+        assert!(!same("0.1", "0.10000000000000002"));
+        assert!(!same("1.0", "1"));
+        assert!(!same("a", "b"));
     }
 
     #[test]

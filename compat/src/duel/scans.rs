@@ -87,7 +87,9 @@ fn entry(strings: &[punctual_resp::Value]) -> String {
             let bytes = string.as_bytes().unwrap_or_default();
             let text = Quoted(bytes).to_string();
             match text.parse::<f64>() {
-                Ok(number) if at == 1 && text.len() >= 17 => format!("{number}"),
+                Ok(number) if at == 1 && (text.len() >= 17 || text.contains('e')) => {
+                    format!("{number}")
+                }
                 _ => text,
             }
         })

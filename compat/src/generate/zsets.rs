@@ -16,7 +16,6 @@ pub(super) const ANY_ARGUMENTS: &[&str] = &[
     "ZLEXCOUNT",
     "ZSCORE",
     "ZMSCORE",
-    "ZREVRANK",
     "ZRANGE",
     "ZRANGESTORE",
     "ZRANGEBYSCORE",

@@ -157,10 +157,14 @@ impl<'a> Query<'a> {
         })
     }
 
+    pub(super) fn is_by_rank(&self) -> bool {
+        matches!(self.part, Part::Ranks(..))
+    }
+
     /// The ranks of what is asked for.
     pub(super) fn ranks(&self, zset: &Zset) -> Range<usize> {
         let all = self.part.ranks(zset, self.backwards);
-        if let Part::Ranks(..) = self.part {
+        if self.is_by_rank() {
             return all;
         }
         // Redis goes on to the end for a negative offset.

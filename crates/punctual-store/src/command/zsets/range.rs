@@ -86,7 +86,15 @@ pub(super) fn zrangestore(
         None => Zset::default(),
         Some(zset) => {
             let ranks = query.ranks(zset);
-            Zset::from_unique(zset.walk(ranks, false), limits)
+            // Redis adds one by one to what is compact at first, unless it knows that they are too many; and the
+            // compact form does not know -0.
+            let mut compact = !query.is_by_rank() || ranks.len() <= limits.zset_entries;
+            let entries = zset.walk(ranks, query.backwards).enumerate();
+            let entries = entries.map(|(i, (name, score))| {
+                compact &= i < limits.zset_entries && name.text_len() <= limits.zset_value;
+                (name, if compact { score + 0.0 } else { score })
+            });
+            Zset::from_unique(entries, limits)
         }
     };
     store(cx, &args[1], result, "zrangestore", reply);
