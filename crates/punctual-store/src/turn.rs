@@ -213,7 +213,7 @@ impl<'s> Turn<'s> {
     /// Adds what `command` needs to what is held, if nobody else has it just now; whether it is all there.
     pub(crate) fn try_lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
         let store = self.store;
-        let mut all_there = !command.flags.has(Flags::WHOLE);
+        let mut all_there = !command.anywhere(args);
         command.keys.each(args, &mut |at| {
             let needed = args.get(at).map(|key| store.shard_of(key));
             let Some(number) = needed.filter(|number| !self.holds(*number)) else {
