@@ -385,6 +385,14 @@ impl<'s> Turn<'s> {
         }
     }
 
+    /// As [`Turn::notify`], of a change that has no event: only for those who watch the key.
+    #[inline]
+    pub(crate) fn changed_untold(&mut self, db: usize, key: &[u8]) {
+        if self.alert {
+            self.key_changed(db, key);
+        }
+    }
+
     /// Tells those who watch a key, whose shard is held, that it has changed; notes it if somebody waits for it.
     #[cold]
     fn key_changed(&mut self, db: usize, key: &[u8]) {

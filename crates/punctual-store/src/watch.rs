@@ -283,6 +283,24 @@ mod tests {
     }
 
     #[test]
+    fn what_bits_and_sketches_do_is_told_if_they_change() {
+        for shards in [1, 4] {
+            let mut w = Watching::new(shards);
+            assert!(w.changes("k", &["SETBIT k 7 1"]));
+            assert!(!w.changes(
+                "k",
+                &["SETBIT k 7 1", "BITCOUNT k", "BITFIELD k SET u8 0 1"]
+            ));
+            assert!(w.changes("k", &["BITFIELD k SET u8 0 2"]));
+            assert!(w.changes("h", &["PFADD h a"]));
+            assert!(w.changes("h", &["PFCOUNT h"]), "it keeps its estimate");
+            assert!(!w.changes("h", &["PFCOUNT h", "PFADD h a", "PFCOUNT h h"]));
+            assert!(w.changes("out", &["RPUSH l 2 1", "SORT l BY w_* STORE out"]));
+            assert!(!w.changes("out", &["SORT l BY w_* GET w_*", "SORT nokey STORE other"]));
+        }
+    }
+
+    #[test]
     fn changes_are_told_and_reads_are_not() {
         for shards in [1, 4] {
             let mut w = Watching::new(shards);

@@ -76,6 +76,7 @@ fn count_one(cx: &mut Cx<'_, '_>, key: &[u8]) -> Result<u64, Error> {
     let estimate = sketch::estimate(string)?;
     sketch::keep(cx.edit::<Str>(at, id)?.raw(), estimate);
     cx.changed(1);
+    cx.turn.changed_untold(cx.db, key);
     Ok(estimate)
 }
 
