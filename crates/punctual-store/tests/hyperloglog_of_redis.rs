@@ -80,7 +80,7 @@ fn estimates_are_those_of_redis() {
         return;
     };
     let mut number = 0_u64;
-    for step in 1..150 {
+    for step in 1..80 {
         let mut words = vec![b"PFADD".to_vec(), b"k".to_vec()];
         for _ in 0..step * 20 {
             number += 1;
@@ -111,7 +111,7 @@ fn foreign_runs_become_what_redis_makes_of_them() {
         return;
     };
     let mut random = oracle::random();
-    for _ in 0..300 {
+    for _ in 0..100 {
         let mut string = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80".to_vec();
         let mut left = 16_384;
         while left > 0 {

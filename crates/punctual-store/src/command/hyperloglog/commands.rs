@@ -103,11 +103,7 @@ pub(super) fn pfmerge(
     if any_dense {
         sketch::to_dense(string)?;
     }
-    for (index, value) in union.0.iter().enumerate() {
-        if *value > 0 {
-            sketch::raise(string, index, *value, sparse_max)?;
-        }
-    }
+    union.raise(string, sparse_max)?;
     sketch::stale(string);
     cx.changed(1);
     // One event for whatever adds elements.

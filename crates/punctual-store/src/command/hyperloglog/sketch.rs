@@ -2,7 +2,7 @@
 //! the low end on; its highest bit says that registers have changed since), then the registers.
 
 use super::estimate::cardinality;
-use super::sparse::Raised;
+use super::sparse::{Cursor, Raised};
 use super::{CORRUPT, NOT_A_SKETCH, REGISTERS, dense, sparse};
 use crate::error::Error;
 
@@ -79,8 +79,19 @@ pub(super) fn raise(
     value: u8,
     sparse_max: usize,
 ) -> Result<bool, Error> {
+    raise_from(string, &mut Cursor::first(HEADER), index, value, sparse_max)
+}
+
+/// As [`raise`], with a search of runs from a cursor on: see [`sparse::raise`].
+fn raise_from(
+    string: &mut Vec<u8>,
+    from: &mut Cursor,
+    index: usize,
+    value: u8,
+    sparse_max: usize,
+) -> Result<bool, Error> {
     if form(string)? == Form::Sparse {
-        match sparse::raise(string, HEADER, index, value, sparse_max)? {
+        match sparse::raise(string, from, index, value, sparse_max)? {
             Raised::Same => return Ok(false),
             Raised::Changed => {
                 stale(string);
@@ -128,7 +139,7 @@ pub(super) fn estimate(string: &[u8]) -> Result<u64, Error> {
 }
 
 /// The registers of several sketches together: each as large as in any of them.
-pub(super) struct Union(pub(super) Box<[u8; REGISTERS]>);
+pub(super) struct Union(Box<[u8; REGISTERS]>);
 
 impl Union {
     /// Of no sketches.
@@ -147,6 +158,18 @@ impl Union {
             Form::Sparse => sparse::raise_all(registers(string), &mut self.0)?,
         }
         Ok(form)
+    }
+
+    /// Makes the registers of a sketch at least these. O(registers), and what runs move when one is split.
+    ///
+    /// # Errors
+    /// If the string is no sketch, or its registers make no sense.
+    pub(super) fn raise(&self, string: &mut Vec<u8>, sparse_max: usize) -> Result<(), Error> {
+        let mut from = Cursor::first(HEADER);
+        for (index, value) in self.0.iter().enumerate().filter(|(_, value)| **value > 0) {
+            raise_from(string, &mut from, index, *value, sparse_max)?;
+        }
+        Ok(())
     }
 
     /// How many different elements there are in all. O(registers).

@@ -175,14 +175,31 @@ pub(super) enum Raised {
     NoRoom,
 }
 
-/// Makes register `index` at least `value`; the runs begin at `start` of `string`, which must not pass `bytes_max` if
-/// it grows. O(length).
+/// The beginning of a run: where a search may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// Its place in the string.
+    at: usize,
+    /// Its first register.
+    register: usize,
+}
+
+impl Cursor {
+    /// The first run, which begins at `at` in the string.
+    pub(super) fn first(at: usize) -> Self {
+        Self { at, register: 0 }
+    }
+}
+
+/// Makes register `index` at least `value`; the string must not pass `bytes_max` if it grows. Searches from `from` on,
+/// and leaves there from where a larger index can be searched for, as long as nothing else changes. O(length), from
+/// `from` on.
 ///
 /// # Errors
 /// If the runs end before the register.
 pub(super) fn raise(
     string: &mut Vec<u8>,
-    start: usize,
+    from: &mut Cursor,
     index: usize,
     value: u8,
     bytes_max: usize,
@@ -190,32 +207,38 @@ pub(super) fn raise(
     if value > VALUE_MAX {
         return Ok(Raised::NoRoom);
     }
-    let (mut at, mut before) = (start, start);
-    let mut walk = Walk {
-        bytes: &string[start..],
-        register: 0,
-    };
-    let (first, run) = loop {
-        let (first, run) = walk.next().ok_or(CORRUPT)?;
-        if index < first + run.len {
-            break (first, run);
+    let (mut earlier, mut before, mut here) = (*from, *from, *from);
+    let run = loop {
+        let run = string.get(here.at..).and_then(Run::first).ok_or(CORRUPT)?;
+        let end = here.register + run.len;
+        if end > REGISTERS {
+            return Err(CORRUPT);
         }
-        before = at;
-        at += run.bytes;
+        if index < end {
+            break run;
+        }
+        (earlier, before) = (before, here);
+        here = Cursor {
+            at: here.at + run.bytes,
+            register: end,
+        };
     };
+    // The run before may become one with this one, and the next index may lie in it: then the one before that will be
+    // asked for.
+    *from = earlier;
     if run.value >= value {
         return Ok(Raised::Same);
     }
     let mut split = Runs::default();
-    split.push(run.value, index - first);
+    split.push(run.value, index - here.register);
     split.push(value, 1);
-    split.push(run.value, first + run.len - index - 1);
+    split.push(run.value, here.register + run.len - index - 1);
     let split = split.0;
     if split.len() > run.bytes && string.len() + split.len() - run.bytes > bytes_max {
         return Ok(Raised::NoRoom);
     }
-    string.splice(at..at + run.bytes, split);
-    join(string, before);
+    string.splice(here.at..here.at + run.bytes, split);
+    join(string, before.at);
     Ok(Raised::Changed)
 }
 

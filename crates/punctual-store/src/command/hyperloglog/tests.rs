@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 
+use super::sketch::Union;
 use super::{REGISTERS, dense, sketch, sparse};
 use crate::command::testing::Bench;
 
@@ -96,6 +97,31 @@ proptest! {
         bench.run("PFMERGE other k");
         bench.run("PFDEBUG TODENSE k");
         bench.run("PFCOUNT k other");
+    }
+
+    #[test]
+    fn a_union_makes_the_runs_that_one_change_after_the_other_makes(
+        before in proptest::collection::vec((0..500_usize, 1..4_u8), 0..300),
+        mut raised in proptest::collection::vec((0..500_usize, 1..4_u8), 1..300),
+    ) {
+        let mut one_by_one = sketch::empty();
+        for (index, value) in before {
+            sketch::raise(&mut one_by_one, index, value, 3000).unwrap();
+        }
+        let mut at_once = one_by_one.clone();
+        let mut other = sketch::empty();
+        for (index, value) in &raised {
+            sketch::raise(&mut other, *index, *value, 3000).unwrap();
+        }
+        let mut union = Union::new();
+        union.add(&other).unwrap();
+        union.raise(&mut at_once, 3000).unwrap();
+        // The largest value of each register comes first, so the others change nothing.
+        raised.sort_by_key(|(index, value)| (*index, std::cmp::Reverse(*value)));
+        for (index, value) in raised {
+            sketch::raise(&mut one_by_one, index, value, 3000).unwrap();
+        }
+        prop_assert_eq!(at_once, one_by_one);
     }
 
     #[test]
