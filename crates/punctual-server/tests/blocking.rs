@@ -389,6 +389,7 @@ fn lists_come_in_many_ways() {
             &["SELECT 3", "RPUSH k x", "MOVE k 0", "SELECT 0"],
             &["SELECT 3", "RPUSH k x", "SWAPDB 3 0", "SELECT 0"],
             &["MULTI", "RPUSH k x", "EXEC"],
+            &["SORT src ALPHA STORE k"],
         ] {
             b.send(&["FLUSHALL", "RPUSH src x"]);
             b.receive("+OK|:1|");

@@ -279,6 +279,10 @@ fn everything_can_be_queued() {
             "PUBLISH ch m",
             "UNSUBSCRIBE ch",
             "DBSIZE",
+            "RPUSH l 3 1 2",
+            "SORT l BY w:* GET v:* STORE sorted",
+            "SORT_RO l BY nosort GET #",
+            "DEL l sorted",
         ];
         c.send(&lines);
         c.receive("+OK|");
