@@ -1,35 +1,51 @@
 //! Scores as text, read as C's `strtod` reads them.
 
-use punctual_resp::decimal::{parse_f64, parse_i64};
+use punctual_resp::decimal::parse_f64;
 use rustc_apfloat::Float as _;
 use rustc_apfloat::ieee::Double;
 
 use crate::error::c_string;
 
-/// Every integer of this size is a double.
-const EXACT_MAX: i64 = 1 << 53;
-
 /// A score: the whole of `text` as `strtod` takes it, hexadecimal floats and infinities included, but no spaces, no NaN
 /// and nothing that overflows or vanishes. O(length).
 #[inline]
 pub fn parse(text: &[u8]) -> Option<f64> {
-    match parse_i64(text) {
-        Some(int) if (-EXACT_MAX..=EXACT_MAX).contains(&int) => Some(int as f64),
-        _ => parse_f64(text).or_else(|| {
-            let score = parse_hexadecimal(text)?;
-            let digits = text
-                .iter()
-                .skip_while(|&&byte| !byte.eq_ignore_ascii_case(&b'x'));
-            let significand = digits.take_while(|&&byte| !byte.eq_ignore_ascii_case(&b'p'));
-            let zero = significand.skip(1).all(|&byte| matches!(byte, b'0' | b'.'));
-            (score.is_finite() && (score != 0.0 || zero)).then_some(score)
-        }),
+    parse_digits(text).or_else(|| parse_f64(text)).or_else(|| {
+        let score = parse_hexadecimal(text)?;
+        let digits = text
+            .iter()
+            .skip_while(|&&byte| !byte.eq_ignore_ascii_case(&b'x'));
+        let significand = digits.take_while(|&&byte| !byte.eq_ignore_ascii_case(&b'p'));
+        let zero = significand.skip(1).all(|&byte| matches!(byte, b'0' | b'.'));
+        (score.is_finite() && (score != 0.0 || zero)).then_some(score)
+    })
+}
+
+/// What most scores are: a few digits.
+#[inline]
+fn parse_digits(text: &[u8]) -> Option<f64> {
+    // Every integer of so many digits is a double.
+    const EXACT_MAX: usize = 15;
+    if text.is_empty() || text.len() > EXACT_MAX {
+        return None;
     }
+    let mut value = 0;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    Some(value as f64)
 }
 
 /// A bound of a range: spaces may stand before it, what is too large is infinite, what is too small is zero, an empty
 /// text is zero, and a NUL ends it: all as `strtod` has it. O(length).
 pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
+    if let Some(score) = parse_digits(text) {
+        return Some(score);
+    }
     let text = c_string(text);
     if text.is_empty() {
         return Some(0.0);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::range::{LexRange, ScoreRange};
-use super::tree::{Slot, Tree, Walk};
+use super::tree::{Slot, Tree, Walk, count_before};
 use crate::index::Hash;
 use crate::value::keyed::{Element, Keyed, hash_of};
 use crate::value::text::Text;
@@ -49,27 +49,56 @@ fn ordinal(score: f64) -> u64 {
     }
 }
 
-/// A split at an ordinal and a name: before the entry of that name, or behind it if `through`. Names are looked at only
-/// where ordinals are equal.
+/// How many of the slots of this ordinal, which come first among these, have smaller names.
 #[inline]
-fn at_name<'a>(
+fn smaller_names(entries: &Keyed<Entry>, slots: &[Slot], ordinal: u64, name: &[u8]) -> usize {
+    let equal = match slots {
+        [_, second, ..] if second.ordinal() == ordinal => {
+            slots.partition_point(|slot| slot.ordinal() == ordinal)
+        }
+        _ => slots.len().min(1),
+    };
+    slots[..equal].partition_point(|slot| entries.get(slot.id).name() < name)
+}
+
+/// A split where a name that is not there belongs. Names are looked at only where ordinals are equal.
+#[inline]
+fn at_gap<'a>(
     entries: &'a Keyed<Entry>,
     ordinal: u64,
     name: &'a [u8],
-    through: bool,
 ) -> impl Fn(&[Slot]) -> usize + 'a {
     move |slots| {
-        let start = slots.partition_point(|slot| slot.ordinal() < ordinal);
-        let rest = &slots[start..];
-        if rest.first().is_none_or(|slot| slot.ordinal() != ordinal) {
-            return start;
+        let start = count_before(slots, |other| other < ordinal);
+        match slots.get(start) {
+            Some(slot) if slot.ordinal() == ordinal => {
+                start + smaller_names(entries, &slots[start..], ordinal, name)
+            }
+            _ => start,
         }
-        let equal = rest.partition_point(|slot| slot.ordinal() == ordinal);
-        start
-            + rest[..equal].partition_point(|slot| {
-                let other = entries.get(slot.id).name();
-                other < name || (through && other == name)
-            })
+    }
+}
+
+/// A split before an entry that is there, or behind it if `through`. In its leaf it is known by its id; names are looked
+/// at only above, where ordinals are equal.
+#[inline]
+fn at_entry(
+    entries: &Keyed<Entry>,
+    id: u32,
+    ordinal: u64,
+    through: bool,
+) -> impl Fn(&[Slot]) -> usize {
+    move |slots| {
+        let start = count_before(slots, |other| other < ordinal);
+        let rest = &slots[start..];
+        let mut run = rest.iter().take_while(|slot| slot.ordinal() == ordinal);
+        match run.position(|slot| slot.id == id) {
+            Some(at) => start + at + usize::from(through),
+            None if rest.first().is_some_and(|slot| slot.ordinal() == ordinal) => {
+                start + smaller_names(entries, rest, ordinal, entries.get(id).name())
+            }
+            None => start,
+        }
     }
 }
 
@@ -79,9 +108,9 @@ fn at_score(score: f64, through: bool) -> impl Fn(&[Slot]) -> usize {
     let ordinal = ordinal(score);
     move |slots| {
         if through {
-            slots.partition_point(|slot| slot.ordinal() <= ordinal)
+            count_before(slots, |other| other <= ordinal)
         } else {
-            slots.partition_point(|slot| slot.ordinal() < ordinal)
+            count_before(slots, |other| other < ordinal)
         }
     }
 }
@@ -159,11 +188,11 @@ impl Table {
             && (before == after
                 || self
                     .order
-                    .change(at_name(&self.entries, before, name, true), after))
+                    .change(at_entry(&self.entries, id, before, true), after))
         {
             return Some(score);
         }
-        let split = at_name(&self.entries, after, name, false);
+        let split = at_gap(&self.entries, after, name);
         self.order.insert(Slot::new(after, id), split);
         Some(score)
     }
@@ -173,7 +202,7 @@ impl Table {
         let score = self.entries.get(id).score;
         let slot = self
             .order
-            .remove(at_name(&self.entries, ordinal(score), name, true));
+            .remove(at_entry(&self.entries, id, ordinal(score), true));
         debug_assert_eq!(slot.id, id);
         self.entries.remove(id);
         Some(score)
@@ -182,7 +211,7 @@ impl Table {
     pub(super) fn rank(&self, name: &[u8]) -> Option<(usize, f64)> {
         let id = self.find(name).1?;
         let score = self.entries.get(id).score;
-        let split = at_name(&self.entries, ordinal(score), name, false);
+        let split = at_entry(&self.entries, id, ordinal(score), false);
         Some((self.order.rank(split), score))
     }
 
