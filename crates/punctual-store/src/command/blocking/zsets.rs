@@ -43,8 +43,9 @@ pub(super) fn bzmpop(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    let until = deadline(cx, &args[1])?;
+    // Redis looks at the timeout last.
     let MultiPop { keys, end, count } = MultiPop::parse(args.skip(2))?;
+    let until = deadline(cx, &args[1])?;
     for key in keys {
         if pop_entries(cx, key, end, count, reply)? {
             return Ok(());
