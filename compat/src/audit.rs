@@ -18,7 +18,7 @@ const QUESTIONS: [&[&str]; 4] = [
     &["OBJECT", "ENCODING"],
 ];
 
-/// The longest element of a small set, and the most of them; the largest small list, in bytes.
+/// The longest element of a small set or sorted set, and the most of them; the largest small list, in bytes.
 const SMALL_ELEMENT_MAX: usize = 64;
 const SMALL_SET_MAX: usize = 128;
 const SMALL_LIST_MAX: usize = 8192;
@@ -69,6 +69,7 @@ fn encoding_fits(kind: &Value, encoding: &Value, value: &Value, oracle: &Value) 
                     .all(|length| length <= SMALL_ELEMENT_MAX)
         }
         (b"set" | b"list", _) => true,
+        (b"hash", b"listpack") => oracle.as_bytes() != Some(b"hashtable"),
         _ => encoding == oracle,
     }
 }

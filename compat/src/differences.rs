@@ -93,6 +93,16 @@ pub const KNOWN: &[Difference] = &[
         avoided: "compared as numbers, and ours must be the text of 7.2",
     },
     Difference {
+        what: "a score of -0",
+        how: "small sorted sets lose the sign, and SORT makes both keep small ones as large ones",
+        avoided: "0 and -0 in replies with scores count as equal",
+    },
+    Difference {
+        what: "timeouts of more than 9223372036854775 s",
+        how: "negative in 7.0, out of range in 7.2",
+        avoided: "not drawn",
+    },
+    Difference {
         what: "BITCOUNT and BITPOS with wrong arguments",
         how: "7.0 looks at the key first and answers 0 or -1 if it is not there; 7.2 refuses them at once",
         avoided: "wrong arguments are drawn for keys that hold a text",
@@ -100,7 +110,7 @@ pub const KNOWN: &[Difference] = &[
     Difference {
         what: "ZRANK and ZREVRANK WITHSCORE, deadlines of hash fields",
         how: "not in 7.0",
-        avoided: "not drawn",
+        avoided: "not drawn; the family `fields` is, where the oracle has 7.4",
     },
     Difference {
         what: "ranges by members of a sorted set whose scores differ",

@@ -11,6 +11,7 @@ mod dumps;
 mod errors;
 mod expiry;
 mod family;
+mod fields;
 mod geo;
 mod hashes;
 mod hyperloglog;
@@ -300,6 +301,7 @@ fn group(draw: &mut Draw, family: Family, steps: &mut Vec<Step>) {
         Family::Expiry => (expiry::commands, &[]),
         Family::Lists => (lists::commands, lists::ANY_ARGUMENTS),
         Family::Hashes => (hashes::commands, hashes::ANY_ARGUMENTS),
+        Family::Fields => (fields::commands, &[]),
         Family::Sets => (sets::commands, sets::ANY_ARGUMENTS),
         Family::Zsets => (zsets::commands, zsets::ANY_ARGUMENTS),
         Family::Bitmaps => (bitmaps::commands, bitmaps::ANY_ARGUMENTS),

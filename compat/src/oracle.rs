@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::generate::ALL_EVENTS;
+use crate::link::{Link, Side};
 
 /// How long a started server may take until it accepts connections.
 const START: Duration = Duration::from_secs(10);
@@ -120,6 +121,23 @@ impl Oracle {
         })
     }
 
+    /// Its version, as far as commands depend on it; (0, 0) if it does not tell.
+    pub fn version(&self) -> (u32, u32) {
+        let info = Link::connect(Side::B, self.address)
+            .and_then(|mut link| link.ask(&crate::command::Command::of(&["INFO", "server"])));
+        let info = info
+            .ok()
+            .and_then(|reply| Some(reply.as_bytes()?.to_vec()))
+            .unwrap_or_default();
+        String::from_utf8_lossy(&info)
+            .lines()
+            .find_map(|line| {
+                let mut numbers = line.strip_prefix("redis_version:")?.split('.');
+                Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+            })
+            .unwrap_or_default()
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -138,4 +156,15 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
         .local_addr()?
         .port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_tells_its_version() {
+        let oracle = Oracle::start().unwrap_or_else(|error| panic!("{error}"));
+        assert!(oracle.version() >= (6, 0), "{:?}", oracle.version());
+    }
 }

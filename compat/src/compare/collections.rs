@@ -152,8 +152,13 @@ pub(super) fn same_scores(a: &Value, b: &Value) -> bool {
 }
 
 /// Whether both texts are one number, `a` as 7.2 writes it: mostly in fewer digits; but whole numbers in all of theirs,
-/// and others of many digits with an exponent.
+/// and others of many digits with an exponent. The zeros count as one: small sorted sets lose the sign of -0, and SORT
+/// makes large ones of them.
 fn is_text_of_7_2(a: &[u8], b: &[u8]) -> bool {
+    let zero = |text: &[u8]| text == b"0" || text == b"-0";
+    if zero(a) && zero(b) {
+        return true;
+    }
     let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<f64>().ok();
     let (Some(ours), Some(theirs)) = (number(a), number(b)) else {
         return false;
@@ -165,8 +170,9 @@ fn is_text_of_7_2(a: &[u8], b: &[u8]) -> bool {
 
 /// Ours is `a`, of 7.2: small lists and small sets of texts are listpacks.
 pub(super) fn same_encoding(a: &[u8], b: &[u8]) -> bool {
-    // SORT makes a skiplist of every sorted set that it sorts.
-    let others: [&[u8]; 3] = [b"quicklist", b"hashtable", b"skiplist"];
+    // SORT makes a skiplist of every sorted set that it sorts; 7.4 makes room for deadlines before it looks whether the
+    // fields are there.
+    let others: [&[u8]; 4] = [b"quicklist", b"hashtable", b"skiplist", b"listpackex"];
     a == b || (a == b"listpack" && others.contains(&b))
 }
 

@@ -15,14 +15,14 @@ pub(super) fn event_classes(classes: &[u8]) -> String {
     told
 }
 
-/// Names in order; values too, but for the two that cannot agree.
+/// Names in order; values too, but for those that cannot agree.
 pub(super) fn greeting(value: &Value) -> Option<Vec<(String, String)>> {
     let pairs = pair_list(value)?;
     Some(
         pairs
             .into_iter()
             .map(|(name, value)| match name.as_bytes() {
-                Some(b"version") => (text(name), "any text".to_owned()),
+                Some(b"version" | b"modules") => (text(name), "any".to_owned()),
                 Some(b"id") => (text(name), format!("{:?}", value.as_int().is_some())),
                 _ => (text(name), text(value)),
             })

@@ -51,11 +51,27 @@ impl Kind {
 }
 
 impl Draw {
-    /// A key of some type, but no HyperLogLog: only their own commands write those, or some would be corrupt.
+    /// A key of some type, but none of those that only their own commands write: HyperLogLogs could be corrupt, and
+    /// scores that are no places lie all at one.
     pub fn typed_key(&mut self) -> Vec<u8> {
-        let shared = &Kind::ALL[..Kind::ALL.len() - 1];
+        let shared = &Kind::ALL[..Kind::ALL.len() - 2];
         let kind = shared[self.count(0..=shared.len() - 1)];
         self.pick(kind.keys()).to_vec()
+    }
+
+    /// A key of places.
+    pub fn geo_key(&mut self) -> Vec<u8> {
+        self.pick(GEOS).to_vec()
+    }
+
+    /// A key to read places from: seldom one that holds none.
+    pub fn geo_source(&mut self) -> Vec<u8> {
+        if self.chance(6) {
+            let kind = [Kind::List, Kind::Hash, Kind::Set][self.count(0..=2)];
+            self.pick(kind.keys()).to_vec()
+        } else {
+            self.geo_key()
+        }
     }
 
     /// A key of a HyperLogLog.

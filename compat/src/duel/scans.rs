@@ -65,7 +65,12 @@ fn iterate(link: &mut Link, scan: &Scan) -> Result<BTreeSet<String>, Stop> {
                 endless(command, format!("no page of an iteration: {}", show(&page))).into(),
             );
         };
-        seen.extend(strings.chunks(scan.strings_per_entry()).map(entry));
+        let scored = scan.start.name() == "ZSCAN";
+        seen.extend(
+            strings
+                .chunks(scan.strings_per_entry())
+                .map(|strings| entry(strings, scored)),
+        );
         if next == b"0" {
             return Ok(seen);
         }
@@ -79,7 +84,7 @@ fn iterate(link: &mut Link, scan: &Scan) -> Result<BTreeSet<String>, Stop> {
 }
 
 /// The strings of an entry, quoted; scores as numbers, whatever their digits.
-fn entry(strings: &[punctual_resp::Value]) -> String {
+fn entry(strings: &[punctual_resp::Value], scored: bool) -> String {
     let quoted: Vec<String> = strings
         .iter()
         .enumerate()
@@ -87,9 +92,7 @@ fn entry(strings: &[punctual_resp::Value]) -> String {
             let bytes = string.as_bytes().unwrap_or_default();
             let text = Quoted(bytes).to_string();
             match text.parse::<f64>() {
-                Ok(number) if at == 1 && (text.len() >= 17 || text.contains('e')) => {
-                    format!("{number}")
-                }
+                Ok(number) if at == 1 && scored => format!("{}", number + 0.0),
                 _ => text,
             }
         })

@@ -8,17 +8,7 @@ use crate::draw::{Draw, Kind};
 fn timeout(draw: &mut Draw) -> Vec<u8> {
     match draw.between(0..=9) {
         0..=6 => draw.pick(&["0.001", "0.002", "1e-3", ".001", "0x1p-9"]),
-        _ => draw.pick(&[
-            "-1",
-            "-0.5",
-            "abc",
-            "",
-            "inf",
-            "nan",
-            "1e400",
-            "9223372036854775807",
-            "1 ",
-        ]),
+        _ => draw.pick(&["-1", "-0.5", "abc", "", "nan", "1 ", "1e5000"]),
     }
     .as_bytes()
     .to_vec()

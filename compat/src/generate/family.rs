@@ -12,6 +12,8 @@ pub enum Family {
     Lists,
     /// Hashes.
     Hashes,
+    /// Deadlines of hash fields, of Redis 7.4.
+    Fields,
     /// Sets.
     Sets,
     /// Sorted sets.
@@ -47,10 +49,11 @@ pub enum Family {
 }
 
 /// Name and weight: how many of some two hundred commands in a pipeline are of the family.
-const TABLE: [(Family, &str, u32); 19] = [
+const TABLE: [(Family, &str, u32); 20] = [
     (Family::Strings, "strings", 36),
     (Family::Lists, "lists", 18),
     (Family::Hashes, "hashes", 18),
+    (Family::Fields, "fields", 9),
     (Family::Sets, "sets", 18),
     (Family::Zsets, "zsets", 28),
     (Family::Bitmaps, "bitmaps", 9),

@@ -1,4 +1,6 @@
 //! Places in sorted sets.
+//!
+//! Hardly two of them are the same: the order of places at one distance is the servers' own.
 
 use super::named;
 use crate::command::{Command, Step};
@@ -6,15 +8,10 @@ use crate::draw::{Draw, Kind};
 
 /// Commands that may be given any arguments at all.
 pub(super) const ANY_ARGUMENTS: &[&str] = &[
-    "GEOADD",
     "GEOPOS",
     "GEODIST",
     "GEOHASH",
-    "GEOSEARCH",
-    "GEOSEARCHSTORE",
-    "GEORADIUS",
     "GEORADIUS_RO",
-    "GEORADIUSBYMEMBER",
     "GEORADIUSBYMEMBER_RO",
 ];
 
@@ -27,6 +24,7 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (8, search_and_store),
     (16, radius),
     (3, remove),
+    (4, as_a_key),
     (1, delete),
 ];
 
@@ -36,7 +34,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
 }
 
 fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "GEOADD").arg(draw.key_of(Kind::Geo));
+    let mut command = named(draw, "GEOADD").arg(draw.geo_key());
     for _ in 0..draw.weighted(&[(12, 0), (6, 1), (2, 2)]) {
         let option = draw.pick(&["NX", "XX", "CH", "NX", "XX", "CH", "INCR"]);
         command.push(draw.case(option));
@@ -53,7 +51,7 @@ fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
 }
 
 fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "GEOADD").arg(draw.key_of(Kind::Geo));
+    let mut command = named(draw, "GEOADD").arg(draw.geo_key());
     for number in 0..draw.between(100..=200) {
         let (longitude, latitude) = (draw.between(10_000..=16_000), draw.between(36_000..=40_000));
         command.push(format!(
@@ -73,7 +71,7 @@ fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 fn look_up(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.pick(&["GEOPOS", "GEOHASH"]);
-    let mut command = named(draw, name).arg(draw.key_of(Kind::Geo));
+    let mut command = named(draw, name).arg(draw.geo_source());
     if draw.chance(95) {
         command.extend(draw.elements(4));
     }
@@ -87,7 +85,7 @@ fn unit(draw: &mut Draw) -> Vec<u8> {
 
 fn distance(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "GEODIST")
-        .arg(draw.key_of(Kind::Geo))
+        .arg(draw.geo_source())
         .arg(draw.element())
         .arg(draw.element());
     if draw.chance(60) {
@@ -176,7 +174,7 @@ fn push_search(draw: &mut Draw, command: &mut Command, shows: bool) {
 }
 
 fn search(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "GEOSEARCH").arg(draw.key_of(Kind::Geo));
+    let mut command = named(draw, "GEOSEARCH").arg(draw.geo_source());
     push_search(draw, &mut command, true);
     if draw.chance(2) {
         command.push("STOREDIST");
@@ -185,11 +183,15 @@ fn search(draw: &mut Draw, steps: &mut Vec<Step>) {
 }
 
 fn search_and_store(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "GEOSEARCHSTORE")
-        .arg(draw.key_of(Kind::Geo))
-        .arg(draw.key_of(Kind::Geo));
+    let distances = draw.chance(35);
+    let to = if distances {
+        draw.key_of(Kind::Zset)
+    } else {
+        draw.geo_key()
+    };
+    let mut command = named(draw, "GEOSEARCHSTORE").arg(to).arg(draw.geo_source());
     push_search(draw, &mut command, false);
-    if draw.chance(35) {
+    if distances {
         command.push(draw.case("STOREDIST"));
     }
     steps.push(command.into());
@@ -203,7 +205,7 @@ fn radius(draw: &mut Draw, steps: &mut Vec<Step>) {
         "GEORADIUS_RO",
         "GEORADIUSBYMEMBER_RO",
     ]);
-    let mut command = named(draw, name).arg(draw.key_of(Kind::Geo));
+    let mut command = named(draw, name).arg(draw.geo_source());
     if name.contains("MEMBER") {
         command.push(draw.element());
     } else {
@@ -218,18 +220,37 @@ fn radius(draw: &mut Draw, steps: &mut Vec<Step>) {
         let option = draw.pick(&["STORE", "STOREDIST"]);
         command.push(draw.case(option));
         if draw.chance(96) {
-            command.push(draw.key_of(Kind::Geo));
+            let to = if option == "STORE" {
+                draw.geo_key()
+            } else {
+                draw.key_of(Kind::Zset)
+            };
+            command.push(to);
         }
     }
     steps.push(command.into());
 }
 
 fn remove(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "ZREM").arg(draw.key_of(Kind::Geo));
+    let mut command = named(draw, "ZREM").arg(draw.geo_source());
     command.extend(draw.elements(3));
     steps.push(command.into());
 }
 
+/// What other families do to keys.
+fn as_a_key(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let (one, other) = (draw.geo_key(), draw.geo_key());
+    let command = match draw.between(0..=5) {
+        0 => Command::new("COPY").arg(one).arg(other).arg("REPLACE"),
+        1 => Command::new("RENAME").arg(one).arg(other),
+        2 => Command::new("EXPIRE").arg(one).arg(draw.ttl(1)),
+        3 => Command::new("PERSIST").arg(one),
+        4 => Command::of(&["OBJECT", "ENCODING"]).arg(one),
+        _ => Command::new("ZCARD").arg(one),
+    };
+    steps.push(command.into());
+}
+
 fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "DEL").arg(draw.key_of(Kind::Geo)).into());
+    steps.push(named(draw, "DEL").arg(draw.geo_source()).into());
 }

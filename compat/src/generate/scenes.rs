@@ -63,7 +63,12 @@ fn keys(draw: &mut Draw, most: usize) -> Vec<Vec<u8>> {
 }
 
 /// Several wait for lists or sorted sets, others push and pop.
+///
+/// Who waits for several keys is served from the one that was filled first in 7.0, and from the first of them that has
+/// something in 7.2, or refused if it has another type. So either each waits for one key, or only one key is filled at
+/// a time.
 pub(super) fn queue(draw: &mut Draw) -> Scene {
+    let single = draw.chance(60);
     let waiters = draw.count(1..=4);
     let mut moves = Vec::new();
     let mut waiting: Vec<usize> = Vec::new();
@@ -80,8 +85,12 @@ pub(super) fn queue(draw: &mut Draw) -> Scene {
                     draw.pick(&["0", "0", "100", "99.5"])
                 };
                 let timeout = timeout.as_bytes().to_vec();
-                let wanted = keys(draw, 3);
-                let command = if zsets != draw.chance(8) {
+                let wanted = if single {
+                    vec![key(draw)]
+                } else {
+                    keys(draw, 3)
+                };
+                let command = if zsets != (single && draw.chance(8)) {
                     blocking::on_zsets(draw, wanted, timeout)
                 } else {
                     blocking::on_lists(draw, wanted, timeout)
@@ -104,7 +113,11 @@ pub(super) fn queue(draw: &mut Draw) -> Scene {
             }
             _ => {
                 let who = draw.count(0..=1);
-                let said = say(draw, zsets);
+                let said = if single {
+                    say(draw, zsets)
+                } else {
+                    vec![fill_one(draw, zsets)]
+                };
                 moves.push(Move::Say(who, said));
             }
         }
@@ -127,6 +140,22 @@ fn say(draw: &mut Draw, zsets: bool) -> Vec<Command> {
     let end = draw.weighted(&[(9, "EXEC"), (1, "DISCARD")]);
     commands.push(named(draw, end));
     commands
+}
+
+/// A command that fills or empties one of the keys and gives none another type.
+fn fill_one(draw: &mut Draw, zsets: bool) -> Command {
+    loop {
+        let command = change(draw, zsets);
+        let wrong = match command.name().as_str() {
+            "SET" | "SWAPDB" | "FLUSHDB" | "SORT" => true,
+            "RPUSH" => zsets,
+            "ZADD" => !zsets,
+            _ => false,
+        };
+        if !wrong {
+            return command;
+        }
+    }
 }
 
 /// A command that makes, fills, empties or replaces one of the keys.

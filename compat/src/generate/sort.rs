@@ -128,7 +128,10 @@ fn sort(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(2) {
         command.push("NOSUCH");
     }
-    // Its coordinates clear what C has noted of a number that another command could not read.
+    // Makes a skiplist of a sorted set now; C may take note of a score that is nearly zero when it is done.
+    let converts = Command::new("SORT_RO").arg(&command.args()[1]).arg("ALPHA");
+    steps.push(converts.into());
+    // Its coordinates clear what C has noted of that, or of a number that another command could not read.
     let clears = ["GEORADIUS_RO", "no", "0", "0", "1", "m"];
     steps.push(Command::of(&clears).into());
     steps.push(command.into());

@@ -104,6 +104,7 @@ pub(super) fn may_be_queued(family: Family) -> bool {
         Family::Strings
             | Family::Lists
             | Family::Hashes
+            | Family::Fields
             | Family::Sets
             | Family::Zsets
             | Family::Bitmaps
