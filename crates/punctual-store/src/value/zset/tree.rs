@@ -140,7 +140,7 @@ impl Way for At {
     }
 }
 
-/// What became of the slot that [`take`] found.
+/// What became of the slot that [`Tree::take`] found.
 enum Taken {
     Removed(Slot),
     /// It got the new score where it was.
