@@ -23,6 +23,26 @@ pub(crate) const CPU_RATIO: [(u32, f64); 3] = [(64, 0.55), (16, 0.65), (1, 0.95)
 /// The commands that [`CPU_RATIO`] is meant for.
 pub(crate) const CPU_TESTS: [&str; 3] = ["set", "get", "incr"];
 
+/// The same for commands on collections, at pipeline depths of 16 and 64. Sorted sets have 100,000 members, and a range
+/// by scores has 100 of them; LINDEX looks in the middle of a list.
+pub(crate) const COLLECTION_CPU_RATIO: [(&str, f64); 9] = [
+    ("lpush", 0.7),
+    ("rpush", 0.7),
+    ("lpop", 0.7),
+    ("sadd", 0.7),
+    ("hset", 0.7),
+    ("zadd", 0.35),
+    ("zrank", 0.5),
+    ("zrange_100", 0.5),
+    ("lindex", 1.0),
+];
+
+/// The depths that [`COLLECTION_CPU_RATIO`] is meant for.
+pub(crate) const COLLECTION_PIPELINES: [u32; 2] = [16, 64];
+
+/// Resident bytes of collections, as a share of redis-server's.
+pub(crate) const COLLECTION_BYTES_RATIO: f64 = 1.0;
+
 /// Resident bytes per key of 16 bytes with a value of 16 bytes.
 pub(crate) const BYTES_PER_KEY_WITH_TTL: f64 = 95.0;
 /// The same without a deadline.
@@ -40,7 +60,10 @@ pub(crate) const IDLE_CPU_SHARE: f64 = 0.001;
 /// The bound on the CPU ratio of this test at this depth, if there is one.
 pub(crate) fn cpu_ratio(test: &str, pipeline: u32) -> Option<f64> {
     if !CPU_TESTS.contains(&test) {
-        return None;
+        return COLLECTION_CPU_RATIO
+            .iter()
+            .find(|(name, _)| *name == test && COLLECTION_PIPELINES.contains(&pipeline))
+            .map(|(_, bound)| *bound);
     }
     CPU_RATIO
         .iter()
@@ -56,6 +79,14 @@ mod tests {
     fn only_what_the_bar_names_is_judged() {
         assert_eq!(cpu_ratio("get", 64), Some(0.55));
         assert_eq!(cpu_ratio("get", 2), None);
-        assert_eq!(cpu_ratio("lpush", 64), None);
+        assert_eq!(cpu_ratio("lpush", 64), Some(0.7));
+        assert_eq!(cpu_ratio("lpush", 1), None);
+        assert_eq!(cpu_ratio("rpop", 64), None);
+        let known = |name: &str| {
+            crate::workload::WORKLOADS
+                .iter()
+                .any(|workload| workload.name == name)
+        };
+        assert!(COLLECTION_CPU_RATIO.iter().all(|(name, _)| known(name)));
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::memory::Type;
 use crate::workload;
 
 const EXAMPLES: &str = "\
@@ -244,7 +245,7 @@ impl BlockingOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerOptions {
-    /// Measure resident bytes per key, on a fresh server each time
+    /// Measure resident bytes per key and per member of collections, on a fresh server each time
     #[arg(long, group = "mode")]
     pub(crate) memory: bool,
     /// Measure these numbers of threads (redis: io-threads) under 200 connections
@@ -282,7 +283,16 @@ pub(crate) struct ServerOptions {
     /// One key for all commands, as redis-benchmark does without -r
     #[arg(long)]
     single_key: bool,
-    /// Keys to load with --memory [default: 1000000; quick: 200000]
+    /// What to load with --memory, separated by commas [default: all]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_enum,
+        value_delimiter = ',',
+        requires = "memory"
+    )]
+    types: Vec<Type>,
+    /// Keys, members or items to load with --memory [default: 1000000; quick: 200000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: Option<u64>,
     /// Threads of the load generator; the connections are dealt out among them
@@ -344,6 +354,11 @@ impl ServerOptions {
                 (true, true) => 1,
                 _ => 3,
             })
+    }
+
+    /// What `--memory` loads; empty for all.
+    pub(crate) fn types(&self) -> &[Type] {
+        &self.types
     }
 
     /// How many keys the random ones are drawn from; `None` for a single key.

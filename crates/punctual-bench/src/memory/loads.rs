@@ -1,0 +1,219 @@
+//! What `bench server --memory` loads: keys, or collections, and how each is written.
+
+use clap::ValueEnum;
+use punctual_resp::encode_command;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use crate::bars;
+use crate::workload::write_digits;
+
+/// Deadlines of keys with a TTL lie between one and two hours ahead: none comes during the run.
+const TTL_MS: std::ops::Range<u64> = 3_600_000..7_200_000;
+
+/// Which types `--types` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Type {
+    /// Strings, with and without a TTL.
+    Keys,
+    /// Hashes of five small fields.
+    Hashes,
+    /// One set.
+    Set,
+    /// One sorted set.
+    Zset,
+    /// One list.
+    List,
+}
+
+/// What a server may weigh at most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Bar {
+    /// Bytes each, with values of 16 bytes.
+    Bytes(f64),
+    /// A share of redis-server's.
+    Ratio(f64),
+}
+
+/// One thing to load a million of.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Load {
+    pub(crate) of: Type,
+    /// As the table names it.
+    pub(crate) name: &'static str,
+    /// The command that loads one.
+    pub(crate) command: &'static str,
+    /// The command that counts them.
+    pub(crate) count: &'static [&'static str],
+    pub(crate) bar: Bar,
+    /// Appends the command for the one with this number.
+    pub(crate) write: fn(&mut Writer, u64, &mut Vec<u8>),
+}
+
+/// Every load.
+pub(crate) const LOADS: &[Load] = &[
+    Load {
+        of: Type::Keys,
+        name: "keys with TTL",
+        command: "SET",
+        count: &["DBSIZE"],
+        bar: Bar::Bytes(bars::BYTES_PER_KEY_WITH_TTL),
+        write: Writer::key_with_ttl,
+    },
+    Load {
+        of: Type::Keys,
+        name: "keys without TTL",
+        command: "SET",
+        count: &["DBSIZE"],
+        bar: Bar::Bytes(bars::BYTES_PER_KEY_WITHOUT_TTL),
+        write: Writer::key,
+    },
+    Load {
+        of: Type::Hashes,
+        name: "hashes of 5 fields",
+        command: "HSET",
+        count: &["DBSIZE"],
+        bar: Bar::Ratio(bars::COLLECTION_BYTES_RATIO),
+        write: Writer::hash,
+    },
+    Load {
+        of: Type::Set,
+        name: "members of a set",
+        command: "SADD",
+        count: &["SCARD", "myset"],
+        bar: Bar::Ratio(bars::COLLECTION_BYTES_RATIO),
+        write: Writer::member,
+    },
+    Load {
+        of: Type::Zset,
+        name: "members of a sorted set",
+        command: "ZADD",
+        count: &["ZCARD", "myzset"],
+        bar: Bar::Ratio(bars::COLLECTION_BYTES_RATIO),
+        write: Writer::scored_member,
+    },
+    Load {
+        of: Type::List,
+        name: "items of a list",
+        command: "RPUSH",
+        count: &["LLEN", "mylist"],
+        bar: Bar::Ratio(bars::COLLECTION_BYTES_RATIO),
+        write: Writer::item,
+    },
+];
+
+/// Writes the commands of a load.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    rng: ChaCha8Rng,
+    value: Vec<u8>,
+}
+
+impl Writer {
+    /// Values have `size` bytes, 12 or more.
+    pub(crate) fn new(rng: ChaCha8Rng, size: usize) -> Self {
+        Self {
+            rng,
+            value: vec![b'v'; size],
+        }
+    }
+
+    /// The number in the value's last digits, a letter in front: no integer, no two alike.
+    fn number(&mut self, index: u64) {
+        let digits = self.value.len() - 11;
+        write_digits(&mut self.value[digits..], index);
+    }
+
+    fn key(&mut self, index: u64, out: &mut Vec<u8>) {
+        self.number(index);
+        encode_command(out, &[b"SET", &key_name(index)[..], &self.value]);
+    }
+
+    fn key_with_ttl(&mut self, index: u64, out: &mut Vec<u8>) {
+        self.number(index);
+        let millis = self.rng.random_range(TTL_MS).to_string();
+        encode_command(
+            out,
+            &[
+                b"SET",
+                &key_name(index)[..],
+                &self.value,
+                b"PX",
+                millis.as_bytes(),
+            ],
+        );
+    }
+
+    /// As a user's record has them: a number, words, a flag.
+    fn hash(&mut self, index: u64, out: &mut Vec<u8>) {
+        let (key, id, name) = (key_name(index), index.to_string(), format!("user {index}"));
+        let fields: [&[u8]; 10] = [
+            b"id",
+            id.as_bytes(),
+            b"name",
+            name.as_bytes(),
+            b"plan",
+            b"basic",
+            b"visits",
+            b"17",
+            b"active",
+            b"1",
+        ];
+        let words: Vec<&[u8]> = [&b"HSET"[..], &key].into_iter().chain(fields).collect();
+        encode_command(out, &words);
+    }
+
+    fn member(&mut self, index: u64, out: &mut Vec<u8>) {
+        encode_command(out, &[b"SADD", &b"myset"[..], &element(index)]);
+    }
+
+    /// Scores in no order of their own.
+    fn scored_member(&mut self, index: u64, out: &mut Vec<u8>) {
+        let score = self.rng.random_range(0..1_000_000_000_u64).to_string();
+        encode_command(
+            out,
+            &[b"ZADD", &b"myzset"[..], score.as_bytes(), &element(index)],
+        );
+    }
+
+    fn item(&mut self, index: u64, out: &mut Vec<u8>) {
+        encode_command(out, &[b"RPUSH", &b"mylist"[..], &element(index)]);
+    }
+}
+
+/// `element:` and eight digits: 16 bytes.
+fn element(index: u64) -> [u8; 16] {
+    let mut name = *b"element:00000000";
+    write_digits(&mut name[8..], index);
+    name
+}
+
+/// `key:` and twelve digits, as the workloads name keys.
+pub(super) fn key_name(index: u64) -> [u8; 16] {
+    let mut name = *b"key:000000000000";
+    write_digits(&mut name[4..], index);
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    #[test]
+    fn every_load_writes_its_own_command() {
+        for load in LOADS {
+            let mut writer = Writer::new(ChaCha8Rng::seed_from_u64(1), 16);
+            let (mut first, mut second) = (Vec::new(), Vec::new());
+            (load.write)(&mut writer, 1, &mut first);
+            (load.write)(&mut writer, 2, &mut second);
+            assert_ne!(first, second, "{}", load.name);
+            let name = format!("\r\n{}\r\n", load.command);
+            assert!(
+                String::from_utf8_lossy(&first).contains(&name),
+                "{}",
+                load.name
+            );
+        }
+    }
+}
