@@ -36,7 +36,7 @@ pub(crate) enum Bar {
 }
 
 /// One thing to load a million of.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) of: Type,
     /// As the table names it.
