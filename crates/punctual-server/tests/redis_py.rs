@@ -1,0 +1,45 @@
+//! redis-py, Python's client library, with its queues, pipelines and iterators: a script that must pass.
+//!
+//! Needs a Python with the module `redis`: `scripts/setup redis-py` makes one, and without it the test says that it
+//! was not run.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use punctual_server::Server;
+
+/// The Python that has the module: the one of `scripts/setup`, or the system's.
+fn python() -> Option<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/redis-py/bin/python");
+    [own, PathBuf::from("python3")].into_iter().find(|python| {
+        Command::new(python)
+            .args(["-c", "import redis"])
+            .output()
+            .is_ok_and(|output| output.status.success())
+    })
+}
+
+#[test]
+fn redis_py_finds_redis() {
+    let Some(python) = python() else {
+        eprintln!(
+            "NOT RUN: no Python has the module redis; scripts/setup redis-py makes one that has"
+        );
+        return;
+    };
+    for protocol in ["2", "3"] {
+        let server = Server::builder().port(0).spawn().unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/redis_py/everyday.py");
+        let output = Command::new(&python)
+            .arg(script)
+            .args([&server.port().to_string(), protocol])
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "protocol {protocol}:\n{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
