@@ -57,6 +57,11 @@ pub(crate) const BLOCKING_LATENESS: Duration = Duration::from_millis(2);
 /// without them. One part in a thousand is the one tick (10 ms) in ten seconds that `top` can see.
 pub(crate) const IDLE_CPU_SHARE: f64 = 0.001;
 
+/// The longest stall of any command while a snapshot of 5M keys is made under full write load.
+pub(crate) const SNAPSHOT_STALL: Duration = Duration::from_millis(5);
+/// A start with a snapshot of 5M keys, as a share of redis-server's.
+pub(crate) const SNAPSHOT_LOAD_RATIO: f64 = 0.6;
+
 /// The bound on the CPU ratio of this test at this depth, if there is one.
 pub(crate) fn cpu_ratio(test: &str, pipeline: u32) -> Option<f64> {
     if !CPU_TESTS.contains(&test) {

@@ -57,7 +57,7 @@ pub(crate) struct Server {
     password: Option<String>,
     // Dropped in this order: first the process goes, then its directory.
     _process: Option<Process>,
-    _directory: Option<TempDir>,
+    directory: Option<TempDir>,
 }
 
 /// A child process, killed when dropped or when a signal ends the run.
@@ -272,7 +272,7 @@ impl Server {
             started: false,
             password,
             _process: None,
-            _directory: None,
+            directory: None,
         })
     }
 
@@ -341,8 +341,13 @@ impl Server {
             server.label = "punctual".into();
         }
         server._process = Some(process);
-        server._directory = Some(directory);
+        server.directory = Some(directory);
         Ok(server)
+    }
+
+    /// Where it keeps its files, if we started it.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.directory.as_ref().map(TempDir::path)
     }
 
     /// A new connection.

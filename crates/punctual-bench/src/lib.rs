@@ -40,6 +40,7 @@ mod process;
 mod reader;
 mod report;
 mod sheet;
+mod snapshot;
 mod spread;
 mod storm;
 mod table;
@@ -111,6 +112,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Expiry(options) if options.storm => storm::run(options, &mut report)?,
         Bench::Expiry(options) => lateness::run(options, &mut report)?,
         Bench::Blocking(options) => blocking::run(options, &mut report)?,
+        Bench::Snapshot(options) => snapshot::run(options, &mut report)?,
         Bench::Server(options) if options.memory => memory::run(options, &mut report)?,
         Bench::Server(options) if options.idle.is_some() => idle::run(options, &mut report)?,
         Bench::Server(options) if !options.threads.is_empty() => {

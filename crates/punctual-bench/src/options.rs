@@ -18,6 +18,7 @@ Examples:
   punctual bench server --memory       bytes per key
   punctual bench server --threads 1,2,4
   punctual bench server --idle 10000
+  punctual bench snapshot              BGSAVE of 5M keys under writes, and loading it
 
 By default this program and, where it is installed, a redis-server are started for the run and
 measured one after the other. --quick makes each run short; `punctual bench expiry --help` and
@@ -75,6 +76,8 @@ pub(crate) enum Bench {
     /// What a command, a key, a thread and an idle connection cost the server
     #[command(after_help = SERVER_EXAMPLES)]
     Server(ServerOptions),
+    /// What a snapshot does to the commands beside it, and how long it takes to load
+    Snapshot(SnapshotOptions),
 }
 
 impl Bench {
@@ -83,6 +86,7 @@ impl Bench {
             Self::Expiry(options) => &options.output,
             Self::Blocking(options) => &options.output,
             Self::Server(options) => &options.output,
+            Self::Snapshot(options) => &options.output,
         }
     }
 }
@@ -372,6 +376,35 @@ impl ServerOptions {
         } else {
             1_000_000
         })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotOptions {
+    /// Keys in the snapshot [default: 5000000; quick: 500000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    keys: Option<u64>,
+    /// How often each server is started with the file [default: 3; quick: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+impl SnapshotOptions {
+    pub(crate) fn keys(&self) -> u64 {
+        let default = if self.output.quick {
+            500_000
+        } else {
+            5_000_000
+        };
+        self.keys.unwrap_or(default)
+    }
+
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.output.quick { 1 } else { 3 })
     }
 }
 
