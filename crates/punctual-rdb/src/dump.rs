@@ -69,6 +69,12 @@ pub fn open(payload: &[u8]) -> Result<&[u8], Refused> {
     Ok(body)
 }
 
+/// As [`open`], without a look at version and checksum: for tests of damaged payloads.
+pub fn body(payload: &[u8]) -> Option<&[u8]> {
+    let (body, _) = payload.split_last_chunk::<FOOTER_LEN>()?;
+    Some(body)
+}
+
 /// Reads the value of a payload, all checks included: what clients send may be made up.
 pub struct Restore<'p> {
     input: Input<&'p [u8]>,

@@ -160,6 +160,16 @@ impl<'a, 's> Batch<'a, 's> {
             let error = Error::fixed("ERR Command not allowed inside a transaction");
             return self.reject(session, entry, args, &error, out);
         }
+        if self.shared.gate_closed.load(Ordering::Relaxed) {
+            if self.shared.stopping.load(Ordering::Acquire) {
+                // What the last snapshot does not have must not be answered.
+                session.closing = true;
+                return Flow::Go;
+            }
+            if let Some(error) = self.kept_out(entry) {
+                return self.reject(session, entry, args, &error, out);
+            }
+        }
         if session.in_subscribed_mode() && !allowed_when_subscribed(entry) {
             return self.reject(session, entry, args, &subscribed_mode(entry), out);
         }
@@ -279,6 +289,27 @@ impl<'a, 's> Batch<'a, 's> {
         session.unsilenced = true;
         // EXEC itself takes as long as all of them.
         self.mark = began;
+    }
+
+    /// Why the command may not run while the server is as it is.
+    #[cold]
+    fn kept_out(&self, entry: &Entry) -> Option<Error> {
+        let state = &self.shared.persistence;
+        if state.is_loading() && !entry.row.flags.has(Flags::LOADING) {
+            return Some(Error::fixed(
+                "LOADING Redis is loading the dataset in memory",
+            ));
+        }
+        let writes = entry.row.flags.has(Flags::WRITE) || entry.name == "ping";
+        if writes && state.refuses_writes(&self.shared.settings()) {
+            return Some(Error::fixed(
+                "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
+                 Commands that may modify the data set are disabled, because this instance is configured to report \
+                 errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check \
+                 the Redis logs for details about the RDB error.",
+            ));
+        }
+        None
     }
 
     /// Whether CLIENT PAUSE holds this command back. If it does not, due keys stay unseen where they are, unless the

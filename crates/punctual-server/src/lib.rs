@@ -23,6 +23,7 @@ mod lookahead;
 mod mailbox;
 mod monitor;
 mod open_files;
+mod persist;
 mod process;
 mod pubsub;
 mod redact;
@@ -35,7 +36,7 @@ pub mod stats;
 mod table;
 mod transaction;
 
-pub use server::{Builder, Reclaim, Server, StartError, TooFewFiles};
+pub use server::{Builder, LoadError, Reclaim, Server, StartError, TooFewFiles};
 pub use shared::Shared;
 
 /// The Redis version whose behaviour this server has: clients switch features on by it.

@@ -108,7 +108,7 @@ fn serve(args: Vec<OsString>) -> Result<(), StartError> {
                     "SIGTERM"
                 };
                 log::warning!(shared.logger, "Received {name} scheduling shutdown...");
-                shared.stop();
+                shared.save_and_stop();
             }
         })?;
     if let Some(path) = &pidfile

@@ -17,6 +17,8 @@ use crate::log::{self, Logger, Role};
 use crate::mailbox::Mailbox;
 pub use crate::open_files::TooFewFiles;
 use crate::open_files::make_room_for;
+use crate::persist::load;
+pub use crate::persist::load::LoadError;
 use crate::process;
 use crate::shared::Shared;
 
@@ -36,6 +38,9 @@ pub enum StartError {
     /// Files for clients cannot be had.
     #[error(transparent)]
     OpenFiles(#[from] TooFewFiles),
+    /// The snapshot cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
     /// Event queues, timers or threads cannot be had.
     #[error("Can't start an event loop: {0}")]
     EventLoop(#[from] io::Error),
@@ -86,7 +91,9 @@ impl Builder {
         self
     }
 
-    /// A whole configuration, to which the other options are applied.
+    /// A whole configuration, to which the other options are applied. With it, or with one of the options `dir`,
+    /// `dbfilename` and `save`, the server loads the snapshot that is there; otherwise it neither loads nor makes any by
+    /// itself.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
@@ -112,15 +119,24 @@ impl Builder {
     /// # Errors
     /// A wrong option, an address in use, no threads.
     pub fn spawn(self) -> Result<Server, StartError> {
+        let names_files = |(name, _): &(String, String)| {
+            ["dir", "dbfilename", "save"].contains(&name.to_ascii_lowercase().as_str())
+        };
+        // A server inside a program leaves no files behind and finds none, unless it is asked to.
+        let keeps = self.config.is_some() || self.options.iter().any(names_files);
         let mut config = match self.config {
             Some(config) => config,
-            None => Config::new()?,
+            None => {
+                let mut config = Config::new()?;
+                config.load(b"save \"\"\n", "a server inside a program")?;
+                config
+            }
         };
         for (name, value) in &self.options {
             config.load(format!("{name} {value:?}\n").as_bytes(), "builder")?;
         }
         let logger = self.logger.unwrap_or_else(Logger::silent);
-        Server::start(config, self.free_port, logger, self.reclaim)
+        Server::start(config, self.free_port, keeps, logger, self.reclaim)
     }
 }
 
@@ -158,6 +174,7 @@ impl Server {
     fn start(
         mut config: Config,
         free_port: bool,
+        loads: bool,
         logger: Logger,
         reclaim: Option<Reclaim>,
     ) -> Result<Self, StartError> {
@@ -203,6 +220,18 @@ impl Server {
                     })?,
             );
         }
+        let mut server = Self {
+            shared,
+            threads,
+            addr,
+            unix,
+        };
+        let shared = &server.shared;
+        if loads && let Err(error) = load::at_start(shared) {
+            log::warning!(shared.logger, "{error}");
+            server.stop();
+            return Err(error.into());
+        }
         shared
             .startup_bytes
             .store(process::memory().0, Ordering::Relaxed);
@@ -210,19 +239,14 @@ impl Server {
         if addr.is_some() {
             log::notice!(logger, "Ready to accept connections tcp");
         }
-        if let Some(path) = &unix {
+        if let Some(path) = &server.unix {
             log::notice!(
                 logger,
                 "Ready to accept connections unix {}",
                 path.display()
             );
         }
-        Ok(Self {
-            shared,
-            threads,
-            addr,
-            unix,
-        })
+        Ok(server)
     }
 
     /// Where it listens on TCP.

@@ -19,6 +19,7 @@ use crate::log::Logger;
 use crate::mailbox::{Mailbox, Order};
 use crate::monitor::Monitors;
 use crate::open_files::make_room_for;
+use crate::persist::Persistence;
 use crate::pubsub::PubSub;
 use crate::server::Reclaim;
 use crate::slowlog::{Slow, SlowLog};
@@ -79,6 +80,10 @@ pub struct Shared {
     pub(crate) next_loop: AtomicUsize,
     /// How freed memory goes back to the system, if it must be asked for.
     pub(crate) reclaim: Option<Reclaim>,
+    /// Snapshots.
+    pub(crate) persistence: Persistence,
+    /// Something keeps commands out: a look at [`Shared::persistence`] tells what.
+    pub(crate) gate_closed: AtomicBool,
     /// Somebody asked for the end.
     pub stopping: AtomicBool,
 }
@@ -94,9 +99,10 @@ impl Shared {
     ) -> Self {
         let settings = config.settings();
         let clock = ServerClock::new(settings.clock);
+        let started_ms = clock.now().read_ms();
         let shared = Self {
             stats: mailboxes.iter().map(|_| LoopStats::default()).collect(),
-            started_ms: clock.now().read_ms(),
+            started_ms,
             clock,
             store,
             config: Mutex::new(config),
@@ -124,6 +130,8 @@ impl Shared {
             tcp_port: AtomicU32::new(0),
             next_loop: AtomicUsize::new(0),
             reclaim,
+            persistence: Persistence::new(started_ms),
+            gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         };
         shared.apply_settings();
@@ -207,6 +215,7 @@ impl Shared {
             .store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
         self.store.set_limits(settings.limits);
+        self.set_gate();
     }
 
     /// Which keyspace events are wanted.
@@ -225,6 +234,7 @@ impl Shared {
     /// Asks the server to stop. Returns at once.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.gate_closed.store(true, Ordering::Release);
         self.order_all(|| Order::Stop);
     }
 

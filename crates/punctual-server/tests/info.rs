@@ -45,16 +45,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
     // Progress of forks: there are none.
     (
         "Persistence",
-        &[
-            "current_cow_peak",
-            "current_cow_size",
-            "current_cow_size_age",
-            "current_fork_perc",
-            "current_save_keys_processed",
-            "current_save_keys_total",
-            "module_fork_in_progress",
-            "module_fork_last_cow_size",
-        ],
+        &["module_fork_in_progress", "module_fork_last_cow_size"],
     ),
     // Active defragmentation, restored dumps and input/output threads: there are none.
     (

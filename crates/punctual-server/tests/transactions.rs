@@ -5,7 +5,7 @@ mod wire;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_resp::Value;
-use punctual_server::Server;
+use punctual_server::{Builder, Server};
 use punctual_store::events::{Classes, Silent};
 use punctual_store::{Now, Turn};
 use wire::{Wire, eventually, field};
@@ -15,13 +15,15 @@ fn start() -> Server {
 }
 
 fn with_threads(threads: &str) -> Server {
+    builder(threads).spawn().unwrap()
+}
+
+fn builder(threads: &str) -> Builder {
     Server::builder()
         .port(0)
         .virtual_clock()
         .option("threads", threads)
         .option("enable-debug-command", "yes")
-        .spawn()
-        .unwrap()
 }
 
 /// How many watches the keyspace keeps.
@@ -249,7 +251,11 @@ fn databases_and_flushes() {
 #[test]
 fn everything_can_be_queued() {
     for threads in ["1", "4"] {
-        let server = with_threads(threads);
+        let folder = tempfile::tempdir().unwrap();
+        let server = builder(threads)
+            .option("dir", folder.path().to_str().unwrap())
+            .spawn()
+            .unwrap();
         let mut c = Wire::open(&server);
         c.expect(&["SET a 1", "SET b 2 PX 100"], "+OK|+OK|");
         let lines = [

@@ -77,7 +77,7 @@ impl<'s> Cx<'_, 's> {
     fn seek_in(&mut self, db: usize, key: &[u8], touch: bool) -> (Place, Option<Id>) {
         self.touch_other(db);
         let now = self.turn.now;
-        let access_s = self.access_s();
+        let uses = self.turn.limits.uses;
         let shard = self.turn.shard_of(key);
         let part = self.turn.shard_db(shard, db);
         let hash = part.hash(key);
@@ -90,7 +90,8 @@ impl<'s> Cx<'_, 's> {
             return (place, None);
         }
         if touch {
-            part.touch(id, access_s);
+            let used = uses.again(part.get(id).key.uses(), now);
+            part.touch(id, used);
         }
         (place, Some(id))
     }
@@ -333,18 +334,18 @@ impl<'s> Cx<'_, 's> {
 
     /// As [`Cx::add`], in database `db`.
     pub fn add_in(&mut self, db: usize, key: &[u8], value: Value) -> Id {
-        let access_s = self.access_s();
-        let id = self.db_of_in(db, key).insert(key, value, access_s);
+        let uses = self.turn.limits.uses.first(self.turn.now);
+        let id = self.db_of_in(db, key).insert(key, value, uses);
         self.turn.notify(db, Classes::NEW, "new", key);
         id
     }
 
     /// As [`Cx::add`], at the place of a look-up that found nothing: hashes nothing again.
     pub(crate) fn add_at(&mut self, place: Place, key: &[u8], value: Value) -> Id {
-        let access_s = self.access_s();
+        let uses = self.turn.limits.uses.first(self.turn.now);
         let id = self
             .db_at(place)
-            .insert_hashed(place.hash, key, value, access_s);
+            .insert_hashed(place.hash, key, value, uses);
         self.turn.notify(place.db, Classes::NEW, "new", key);
         id
     }
@@ -377,10 +378,5 @@ impl<'s> Cx<'_, 's> {
         if db != self.db {
             self.turn.touch(Touched::Any);
         }
-    }
-
-    /// Seconds of the clock, for a key's last use.
-    fn access_s(&self) -> u32 {
-        (self.turn.now.read_ms() / 1000) as u32
     }
 }

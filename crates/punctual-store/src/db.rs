@@ -18,6 +18,7 @@ use crate::field_timers::{Armed, FIELD_TIMER_BYTES, FieldTimers, OF_FIELD};
 use crate::index::{Hash, Index};
 use crate::key::Key;
 use crate::records::{NEVER, RECORD_BYTES, Record, Records};
+use crate::snapshot::{self, Format, Walk};
 use crate::time::Now;
 use crate::value::Value;
 
@@ -41,6 +42,8 @@ pub struct Db {
     /// Number of the last arm; stamps are never 0.
     stamp: u32,
     with_deadline: usize,
+    /// The snapshot that is being made has not got to the end of this database. It is told of every change before it.
+    walk: Option<Box<Walk>>,
 }
 
 /// What [`Db::next_due`] found.
@@ -66,6 +69,7 @@ impl Db {
             hasher,
             stamp: 0,
             with_deadline: 0,
+            walk: None,
         }
     }
 
@@ -163,9 +167,55 @@ impl Db {
     /// If the key was removed since `id` was found.
     #[inline]
     pub fn get_mut(&mut self, id: Id) -> &mut Record {
+        self.before_change(id);
         self.records
             .get_mut(id)
             .expect("the id was found under this lock")
+    }
+
+    /// Tells a snapshot that is being made that `id` is about to change or to go.
+    #[inline]
+    fn before_change(&mut self, id: Id) {
+        if let Some(walk) = &mut self.walk
+            && let Some(record) = self.records.get(id)
+        {
+            walk.before_change(id, record);
+        }
+    }
+
+    /// Begins a snapshot's way through this database, which has this number. O(records / 64).
+    pub(crate) fn begin_walk(&mut self, number: usize, format: Format) {
+        self.walk = Some(Box::new(Walk::new(number, format, &self.records)));
+    }
+
+    /// Whether a snapshot walks here that knows this database by `number`.
+    pub(crate) fn walks(&self, number: usize) -> bool {
+        self.walk.as_ref().is_some_and(|walk| walk.number == number)
+    }
+
+    /// Whether a snapshot has not got to the end of this database.
+    pub(crate) fn has_walk(&self) -> bool {
+        self.walk.is_some()
+    }
+
+    /// A step of the snapshot: appends records to `out`.
+    pub(crate) fn walk(&mut self, out: &mut Vec<u8>) -> snapshot::Step {
+        let Some(walk) = &mut self.walk else {
+            return snapshot::Step {
+                ended: true,
+                ..Default::default()
+            };
+        };
+        let step = walk.step(&self.records, out);
+        if step.ended {
+            self.walk = None;
+        }
+        step
+    }
+
+    /// No snapshot needs anything of this database any more.
+    pub(crate) fn end_walk(&mut self) {
+        self.walk = None;
     }
 
     /// Notes a use of `id`: no change of what it holds.
@@ -173,12 +223,12 @@ impl Db {
     /// # Panics
     /// If the key was removed since `id` was found.
     #[inline]
-    pub fn touch(&mut self, id: Id, access_s: u32) {
+    pub fn touch(&mut self, id: Id, uses: u32) {
         let record = self.records.get_mut(id);
         record
             .expect("the id was found under this lock")
             .key
-            .touch(access_s);
+            .touch(uses);
     }
 
     /// Gives `id` another value, of whatever type; the old one.
@@ -193,19 +243,22 @@ impl Db {
     }
 
     /// Adds a key that is not there. O(length of the name) amortised.
-    pub fn insert(&mut self, key: &[u8], value: Value, access_s: u32) -> Id {
-        self.insert_hashed(self.hash(key), key, value, access_s)
+    pub fn insert(&mut self, key: &[u8], value: Value, uses: u32) -> Id {
+        self.insert_hashed(self.hash(key), key, value, uses)
     }
 
     /// As [`Db::insert`], when the name's [`Db::hash`] is known. O(1) amortised besides the copy of the name.
-    pub fn insert_hashed(&mut self, hash: Hash, key: &[u8], value: Value, access_s: u32) -> Id {
+    pub fn insert_hashed(&mut self, hash: Hash, key: &[u8], value: Value, uses: u32) -> Id {
         let id = self.records.insert(Record {
             deadline: NEVER,
             stamp: 0,
             hash: hash.place,
-            key: Key::new(key, access_s),
+            key: Key::new(key, uses),
             value,
         });
+        if let Some(walk) = &mut self.walk {
+            walk.added(id);
+        }
         let records = &self.records;
         self.index.insert(hash, id, |i| place(records, i));
         self.adopt(id);
@@ -226,6 +279,7 @@ impl Db {
 
     /// Takes a record out of the table and the pages.
     fn unlink(&mut self, id: Id) -> Record {
+        self.before_change(id);
         let hash = self.get(id).hash;
         let records = &self.records;
         self.index.remove(hash, id, |i| place(records, i));
@@ -244,6 +298,7 @@ impl Db {
     /// Gives `id` a deadline or takes it away. O(1): a later deadline only rewrites the record, taking
     /// away only marks it.
     pub fn set_deadline(&mut self, id: Id, deadline: Option<u64>) {
+        self.before_change(id);
         // u64::MAX stands for "never"; no clock gets there.
         let new = deadline.map_or(NEVER, |d| d.min(NEVER - 1));
         let stamp = self.next_stamp().get();
@@ -288,23 +343,6 @@ impl Db {
             records: &self.records,
             fields: &self.fields,
         });
-    }
-
-    /// Makes records, table and wheel anew from what the records say, without those that are due at `now`; how many
-    /// those were. What a restart from a snapshot does. O(keys), and as much memory again meanwhile.
-    pub(crate) fn rebuild(&mut self, now: Now) -> usize {
-        let mut old = self.take();
-        let ids: Vec<Id> = old.iter().map(|(id, _)| id).collect();
-        let mut dropped = 0;
-        for record in ids.into_iter().filter_map(|id| old.records.remove(id)) {
-            if now.is_due(record.deadline) {
-                dropped += 1;
-                continue;
-            }
-            let id = self.insert(record.key.as_bytes(), record.value, record.key.access_s());
-            self.set_deadline(id, (record.deadline != NEVER).then_some(record.deadline));
-        }
-        dropped
     }
 
     /// When the wheel must be looked at next: a lower bound of the earliest deadline. O(1).
@@ -422,40 +460,4 @@ pub struct DbMemory {
 /// The hash place of a record that the table knows.
 fn place(records: &Records, id: Id) -> u32 {
     records.get(id).map_or(0, |r| r.hash)
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::command::testing::Bench;
-    use crate::events::{Classes, Silent};
-    use crate::turn::Turn;
-
-    #[test]
-    fn a_rebuilt_database_is_the_same_without_what_was_due() {
-        let mut bench = Bench::new();
-        for n in 0..3000 {
-            bench.run(&format!("SET {n} v PX {}", 1000 + n));
-        }
-        bench.run("SET forever 42");
-        bench.run("PEXPIRE 2999 50");
-        bench.run("PERSIST 2998");
-        bench.events();
-        bench.advance(2000);
-        let rebuilt = Turn::new(&bench.store, bench.now, &mut Silent, Classes::none()).rebuild();
-        assert_eq!(rebuilt, 1002, "those of 1000 ms to 2000 ms, and of 50 ms");
-        assert_eq!(bench.run("DBSIZE"), ":1999");
-        assert_eq!(bench.events(), "");
-        for n in 1001..2998 {
-            let at = 1_000_000 + 1000 + n;
-            assert_eq!(bench.run(&format!("PEXPIRETIME {n}")), format!(":{at}"));
-        }
-        assert_eq!(bench.run("TTL 2998"), ":-1");
-        assert_eq!(bench.run("GET forever"), "$2 42");
-        bench.advance(999);
-        bench.expire();
-        assert_eq!(bench.stats.expired, 999, "the new wheel lets keys go");
-        bench.advance(1000);
-        bench.expire();
-        assert_eq!(bench.run("DBSIZE"), ":2");
-    }
 }

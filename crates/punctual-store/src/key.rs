@@ -5,8 +5,8 @@ use std::fmt;
 /// Longest name that is kept in place.
 pub const INLINE_MAX: usize = 19;
 
-/// When a key was last used: seconds of the clock, 24 bits, as Redis's LRU clock. It lives in the bytes that
-/// alignment would waste, so a record stays one cache line.
+/// The key's [uses](crate::uses), 24 bits. They live in the bytes that alignment would waste, so a record stays one
+/// cache line.
 type Access = [u8; 3];
 
 enum Bytes {
@@ -28,8 +28,8 @@ const _: () = assert!(size_of::<Key>() == 24);
 
 impl Key {
     /// A key of this name. O(length).
-    pub fn new(name: &[u8], access_s: u32) -> Self {
-        let access = low_bytes(access_s);
+    pub fn new(name: &[u8], uses: u32) -> Self {
+        let access = low_bytes(uses);
         Self(if name.len() <= INLINE_MAX {
             let mut bytes = [0; INLINE_MAX];
             bytes[..name.len()].copy_from_slice(name);
@@ -64,17 +64,17 @@ impl Key {
         }
     }
 
-    /// Second of the clock (24 bits) at which the key was last used.
-    pub fn access_s(&self) -> u32 {
+    /// What it remembers of its uses (24 bits).
+    pub fn uses(&self) -> u32 {
         let (Bytes::Inline { access: a, .. } | Bytes::Boxed { access: a, .. }) = &self.0;
         u32::from_le_bytes([a[0], a[1], a[2], 0])
     }
 
     /// Notes a use.
     #[inline]
-    pub fn touch(&mut self, access_s: u32) {
+    pub fn touch(&mut self, uses: u32) {
         let (Bytes::Inline { access, .. } | Bytes::Boxed { access, .. }) = &mut self.0;
-        *access = low_bytes(access_s);
+        *access = low_bytes(uses);
     }
 
     /// Bytes outside of the record.
@@ -92,9 +92,9 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The 24 bits that are kept of a clock reading in seconds.
-fn low_bytes(access_s: u32) -> Access {
-    let b = access_s.to_le_bytes();
+/// The 24 bits that are kept.
+fn low_bytes(uses: u32) -> Access {
+    let b = uses.to_le_bytes();
     [b[0], b[1], b[2]]
 }
 
@@ -108,9 +108,9 @@ mod tests {
             let name: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x5a).collect();
             let mut key = Key::new(&name, 0x00ab_cdef);
             assert_eq!(key.as_bytes(), name);
-            assert_eq!(key.access_s(), 0x00ab_cdef);
+            assert_eq!(key.uses(), 0x00ab_cdef);
             key.touch(0x0112_3456);
-            assert_eq!(key.access_s(), 0x12_3456);
+            assert_eq!(key.uses(), 0x12_3456);
             assert_eq!(key.as_bytes(), name);
         }
     }

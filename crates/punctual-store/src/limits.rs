@@ -1,4 +1,6 @@
-//! Up to which size a collection is kept in its compact form: Redis's directives of those names.
+//! Up to which size a collection is kept in its compact form, and what keys remember: Redis's directives of those names.
+
+use crate::uses::Uses;
 
 /// The limits; see each directive in redis.conf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Limits {
     pub zset_value: usize,
     /// `hll-sparse-max-bytes`.
     pub hll_sparse_bytes: usize,
+    /// What keys remember of their uses.
+    pub uses: Uses,
 }
 
 impl Default for Limits {
@@ -35,6 +39,7 @@ impl Default for Limits {
             zset_entries: 128,
             zset_value: 64,
             hll_sparse_bytes: 3000,
+            uses: Uses::Last,
         }
     }
 }

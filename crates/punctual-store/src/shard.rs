@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::db::Db;
 use crate::limits::Limits;
+use crate::snapshot::Aside;
 use crate::waiters::Waiters;
 use crate::watch::Watched;
 
@@ -98,6 +99,8 @@ pub struct Store {
     databases: usize,
     /// Whether due keys go by themselves (DEBUG SET-ACTIVE-EXPIRE).
     active_expire: AtomicBool,
+    /// Whether RESTORE looks at checksums (DEBUG SET-SKIP-CHECKSUM-VALIDATION).
+    checks_payloads: AtomicBool,
     /// Longest string (`proto-max-bulk-len`).
     string_max: AtomicU64,
     limits: RwLock<Limits>,
@@ -105,6 +108,7 @@ pub struct Store {
     tickets: AtomicU64,
     /// Keys that somebody waits for.
     waiting_keys: AtomicU64,
+    pub(crate) aside: Aside,
 }
 
 /// The fixed shape of a [`Store`].
@@ -136,10 +140,12 @@ impl Store {
             locked,
             databases,
             active_expire: AtomicBool::new(true),
+            checks_payloads: AtomicBool::new(true),
             string_max: AtomicU64::new(512 << 20),
             limits: RwLock::default(),
             tickets: AtomicU64::new(0),
             waiting_keys: AtomicU64::new(0),
+            aside: Aside::default(),
         }
     }
 
@@ -203,6 +209,16 @@ impl Store {
     pub(crate) fn count_waiting_keys(&self, more: i64) {
         self.waiting_keys
             .fetch_add(more.cast_unsigned(), Ordering::Relaxed);
+    }
+
+    /// Whether RESTORE looks at the checksums of payloads.
+    pub fn checks_payloads(&self) -> bool {
+        self.checks_payloads.load(Ordering::Relaxed)
+    }
+
+    /// Lets RESTORE look at the checksums of payloads, or not: for tests of damaged ones.
+    pub fn set_checks_payloads(&self, on: bool) {
+        self.checks_payloads.store(on, Ordering::Relaxed);
     }
 
     /// Longest string in bytes.

@@ -38,6 +38,7 @@ flags! {
     FAST = 14, "fast", "O(1) or O(log N).";
     NO_AUTH = 15, "no_auth", "Allowed before AUTH.";
     MAY_REPLICATE = 16, "", "May produce replication traffic; Redis does not show it.";
+    NO_ASYNC_LOADING = 23, "no_async_loading", "Not while a replica loads its master's data beside its own.";
     NO_MULTI = 24, "no_multi", "Not inside MULTI.";
     MOVABLE_KEYS = 18, "movablekeys", "The key positions depend on the arguments.";
     ALLOW_BUSY = 26, "allow_busy", "Allowed while a script runs.";

@@ -300,21 +300,6 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Makes every database anew from its records, as a restart would: keys that are due go without an event. How many
-    /// keys went. Locks everything. O(keys).
-    pub fn rebuild(&mut self) -> usize {
-        self.lock_all();
-        self.touch(Touched::Any);
-        for db in 0..self.store.databases() {
-            self.database_replaced(db, None);
-        }
-        let now = self.now;
-        let dbs = self
-            .held_shards()
-            .flat_map(|(_, shard)| shard.dbs.iter_mut());
-        dbs.map(|db| db.rebuild(now)).sum()
-    }
-
     /// Locks shard `number` alone, unless it is held already.
     pub fn lock_one(&mut self, number: usize) {
         if !self.holds(number) {

@@ -71,6 +71,15 @@ impl<'a> Element<'a> {
         }
     }
 
+    /// Calls `look` with its text, without an allocation.
+    #[inline]
+    pub fn with_text<R>(self, look: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            Element::Bytes(text) => look(text),
+            Element::Int(value) => look(itoa::Buffer::new().format(value).as_bytes()),
+        }
+    }
+
     /// Appends its text to `out`.
     #[inline]
     pub fn write_text(self, out: &mut Vec<u8>) {

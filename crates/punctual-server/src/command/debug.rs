@@ -14,6 +14,7 @@ use punctual_store::{Error, command};
 use crate::call::Call;
 use crate::log;
 use crate::mailbox::Order;
+use crate::persist::{load, save};
 use crate::table::ServerCommand;
 
 /// The family's rows.
@@ -70,6 +71,11 @@ fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
             log::warning!(call.shared.logger, "DEBUG LOG: {}", args[2].escape_ascii());
             reply.ok();
         }
+        (b"set-skip-checksum-validation", 3) => {
+            let skip = parse_i64(&args[2]).is_some_and(|n| n != 0);
+            call.shared.store.set_checks_payloads(!skip);
+            reply.ok();
+        }
         (b"htstats", 3) => return table_stats(call, args, reply),
         (b"help", 2) => help(reply),
         _ => return Err(super::wrong_form("DEBUG", args)),
@@ -101,18 +107,30 @@ fn set_active_expire(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<
     reply.ok();
 }
 
-/// Rebuilds every database from its records, without the keys that are due. There is no snapshot format yet, so
-/// nothing is written and read back.
+/// Makes a snapshot, empties every database and loads it again; each of the three may be left out or changed.
 fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    if let Some(option) = args.get(2) {
-        let known: [&[u8]; 3] = [b"MERGE", b"NOFLUSH", b"NOSAVE"];
-        return Err(if known.iter().any(|k| option.eq_ignore_ascii_case(k)) {
-            Error::fixed("ERR DEBUG RELOAD takes no options here: there are no snapshot files yet")
-        } else {
-            Error::fixed("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
-        });
+    let (mut merge, mut flush, mut save) = (false, true, true);
+    for option in args.skip(2) {
+        match option.to_ascii_lowercase().as_slice() {
+            b"merge" => merge = true,
+            b"noflush" => flush = false,
+            b"nosave" => save = false,
+            _ => {
+                return Err(Error::fixed(
+                    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+                ));
+            }
+        }
     }
-    call.turn.rebuild();
+    let failed = |error: &dyn std::fmt::Display| Error::Text(format!("ERR {error}").into());
+    if save {
+        save::in_turn(call.shared, call.turn).map_err(|e| failed(&e))?;
+    }
+    if flush {
+        call.turn.clear();
+    }
+    let loaded = load::in_turn(call.shared, call.turn, merge);
+    loaded.map_err(|_| Error::fixed("ERR Error trying to load the RDB dump, check server logs"))?;
     log::warning!(call.shared.logger, "DB reloaded by DEBUG RELOAD");
     reply.ok();
     Ok(())
@@ -270,8 +288,12 @@ fn help(reply: &mut Reply<'_>) {
                 "Return a value of a type: string, integer, double, bignum, null, array, set, map, attrib, push, verbatim, true, false.",
             ),
             (
-                "RELOAD",
-                "Rebuild all databases from their records, without the keys that are due.",
+                "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
+                "Save, flush and load the snapshot; MERGE lets keys of the file replace those that are there.",
+            ),
+            (
+                "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
+                "Let RESTORE take payloads whose version or checksum are wrong.",
             ),
             (
                 "SET-ACTIVE-EXPIRE <0|1>",

@@ -5,7 +5,8 @@
 
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{self, Relaxed};
 
 use hdrhistogram::Histogram;
 use punctual_resp::{Args, Reply};
@@ -249,20 +250,47 @@ fn memory(page: &mut Page<'_, '_>) {
 }
 
 fn persistence(page: &mut Page<'_, '_>) {
-    let dirty = page.sum(|s| &s.dirty) + page.turn.stats.dirty;
-    let started_s = page.shared.started_ms / 1000;
-    page.line("loading", 0);
+    let state = &page.shared.persistence;
+    let loading = &state.loading;
+    let (now_ms, saving) = (page.turn.now.read_ms(), state.is_saving());
+    let seconds_since = |at: &AtomicU64| (now_ms.saturating_sub(at.load(Relaxed)) / 1000) as i64;
+    page.line("loading", u8::from(state.is_loading()));
     page.line("async_loading", 0);
-    page.line("rdb_changes_since_last_save", dirty);
-    page.line("rdb_bgsave_in_progress", 0);
-    page.line("rdb_last_save_time", started_s);
-    page.line("rdb_last_bgsave_status", "ok");
-    page.line("rdb_last_bgsave_time_sec", -1);
-    page.line("rdb_current_bgsave_time_sec", -1);
-    page.line("rdb_saves", 0);
-    page.line("rdb_last_cow_size", 0);
-    page.line("rdb_last_load_keys_expired", 0);
-    page.line("rdb_last_load_keys_loaded", 0);
+    page.line("current_cow_peak", 0);
+    page.line("current_cow_size", 0);
+    page.line("current_cow_size_age", 0);
+    let of_keys = |count: &AtomicU64| if saving { count.load(Relaxed) } else { 0 };
+    let (written, keys) = (of_keys(&state.keys_written), of_keys(&state.keys));
+    let percent = written as f64 * 100.0 / keys.max(1) as f64;
+    page.line("current_fork_perc", format_args!("{percent:.2}"));
+    page.line("current_save_keys_processed", written);
+    page.line("current_save_keys_total", keys);
+    let changes = page.shared.unsaved_changes(page.turn.stats.dirty);
+    page.line("rdb_changes_since_last_save", changes);
+    page.line("rdb_bgsave_in_progress", u8::from(saving));
+    page.line(
+        "rdb_last_save_time",
+        state.last_save_ms.load(Relaxed) / 1000,
+    );
+    let failed = state.failed.load(Relaxed);
+    page.line("rdb_last_bgsave_status", if failed { "err" } else { "ok" });
+    page.line("rdb_last_bgsave_time_sec", state.last_seconds.load(Relaxed));
+    let current = if saving {
+        seconds_since(&state.began_ms)
+    } else {
+        -1
+    };
+    page.line("rdb_current_bgsave_time_sec", current);
+    page.line("rdb_saves", state.saves.load(Relaxed));
+    page.line("rdb_last_cow_size", state.early_bytes.load(Relaxed));
+    page.line(
+        "rdb_last_load_keys_expired",
+        loading.keys_expired.load(Relaxed),
+    );
+    page.line(
+        "rdb_last_load_keys_loaded",
+        loading.keys_loaded.load(Relaxed),
+    );
     page.line("aof_enabled", 0);
     page.line("aof_rewrite_in_progress", 0);
     page.line("aof_rewrite_scheduled", 0);
@@ -273,6 +301,22 @@ fn persistence(page: &mut Page<'_, '_>) {
     page.line("aof_rewrites_consecutive_failures", 0);
     page.line("aof_last_write_status", "ok");
     page.line("aof_last_cow_size", 0);
+    if state.is_loading() {
+        let (loaded, total) = (
+            loading.loaded_bytes.load(Relaxed),
+            loading.total_bytes.load(Relaxed),
+        );
+        let elapsed_s = seconds_since(&loading.began_ms) as f64;
+        let rate = loaded as f64 / elapsed_s.max(1.0);
+        page.line("loading_start_time", loading.began_ms.load(Relaxed) / 1000);
+        page.line("loading_total_bytes", total);
+        page.line("loading_rdb_used_mem", 0);
+        page.line("loading_loaded_bytes", loaded);
+        let percent = loaded as f64 * 100.0 / total.max(1) as f64;
+        page.line("loading_loaded_perc", format_args!("{percent:.2}"));
+        let left = total.saturating_sub(loaded) as f64 / rate.max(1.0);
+        page.line("loading_eta_seconds", left as u64);
+    }
 }
 
 fn stats(page: &mut Page<'_, '_>) {

@@ -14,6 +14,7 @@ pub(crate) mod latency;
 pub(crate) mod lolwut;
 pub(crate) mod memory;
 pub(crate) mod monitor;
+pub(crate) mod persistence;
 pub(crate) mod pubsub;
 pub(crate) mod replication;
 pub(crate) mod scripting;
@@ -41,6 +42,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     lolwut::COMMANDS,
     memory::COMMANDS,
     monitor::COMMANDS,
+    persistence::COMMANDS,
     pubsub::COMMANDS,
     replication::COMMANDS,
     scripting::COMMANDS,

@@ -6,6 +6,7 @@ use punctual_store::spec::{Flags, Group};
 
 use crate::call::Call;
 use crate::log;
+use crate::persist::save;
 use crate::table::ServerCommand;
 
 /// The family's rows.
@@ -48,11 +49,11 @@ fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Resul
     }
     let logger = &call.shared.logger;
     log::warning!(logger, "User requested shutdown...");
-    if asks("save") {
-        log::warning!(
-            logger,
-            "Error trying to save the DB: snapshots are not implemented yet"
-        );
+    let asked = asks("save")
+        .then_some(true)
+        .or(asks("nosave").then_some(false));
+    if let Err(error) = save::before_exit(call.shared, call.turn, asked) {
+        log::warning!(logger, "Error trying to save the DB: {error}");
         if !asks("force") {
             log::warning!(
                 logger,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_store::events::Classes;
 use punctual_store::limits::Limits;
+use punctual_store::uses::Uses;
 
 use super::table;
 use super::value::{OutputLimit, SavePoint, Value};
@@ -68,6 +69,12 @@ pub struct Settings {
     pub limits: Limits,
     /// When to make snapshots.
     pub save: Vec<SavePoint>,
+    /// Compress strings in snapshots.
+    pub rdb_compression: bool,
+    /// End snapshots with a checksum, and check it.
+    pub rdb_checksum: bool,
+    /// Refuse writes after a snapshot has failed, if snapshots are made by themselves.
+    pub stop_writes_on_save_error: bool,
     /// Who may call DEBUG.
     pub debug_command: Permission,
     /// Event loops, one per thread.
@@ -188,12 +195,23 @@ impl Settings {
                 zset_entries: values.number("zset-max-listpack-entries"),
                 zset_value: values.bytes("zset-max-listpack-value"),
                 hll_sparse_bytes: values.bytes("hll-sparse-max-bytes"),
+                uses: if values.word("maxmemory-policy").ends_with("lfu") {
+                    Uses::Count {
+                        log_factor: values.number("lfu-log-factor"),
+                        decay_minutes: values.number("lfu-decay-time"),
+                    }
+                } else {
+                    Uses::Last
+                },
             },
             dbfilename: String::from_utf8_lossy(values.text("dbfilename")).into_owned(),
             save: match values.of("save") {
                 Value::Save(points) => points.clone(),
                 _ => Vec::new(),
             },
+            rdb_compression: values.yes("rdbcompression"),
+            rdb_checksum: values.yes("rdbchecksum"),
+            stop_writes_on_save_error: values.yes("stop-writes-on-bgsave-error"),
             debug_command: values.permission("enable-debug-command"),
             threads: values.number("threads"),
             shards: values.number("shards"),

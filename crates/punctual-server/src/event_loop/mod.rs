@@ -18,7 +18,7 @@ use mio::{Events, Interest, Poll, Token};
 use punctual::{DeadlineQueue, Wheel};
 use punctual_store::waiters::Waiter;
 use punctual_store::watch::WatchedKey;
-use punctual_store::{Now, Turn};
+use punctual_store::{Now, Stats, Turn};
 
 use crate::alarm::Alarm;
 use crate::clients::ClientInfo;
@@ -29,6 +29,7 @@ use crate::listener::Listener;
 use crate::log;
 use crate::lookahead::Lookahead;
 use crate::mailbox::{Mail, Order};
+use crate::persist;
 use crate::shared::Shared;
 use crate::sink::LoopSink;
 
@@ -186,8 +187,9 @@ impl EventLoop {
     /// When something must be done by this loop, in unix ms; `u64::MAX`: never.
     fn next_wakeup_ms(&self) -> u64 {
         let loops = self.shared.mailboxes.len();
-        let paused = self.shared.pause_until_ms.load(Ordering::Acquire) != 0
-            && self.expiry_is_paused(self.shared.clock.now());
+        let paused = self.shared.persistence.is_loading()
+            || self.shared.pause_until_ms.load(Ordering::Acquire) != 0
+                && self.expiry_is_paused(self.shared.clock.now());
         let keys = if paused {
             None
         } else {
@@ -200,7 +202,8 @@ impl EventLoop {
             0 => None,
             until => Some(until),
         };
-        [keys, self.timers.next_wakeup(), pause]
+        let save = persist::next_check_ms(&self.shared, &self.settings);
+        [keys, self.timers.next_wakeup(), pause, save]
             .into_iter()
             .flatten()
             .min()
@@ -283,9 +286,11 @@ impl EventLoop {
         self.expire(&mut turn);
         self.resume_paused(&mut turn);
         turn.release();
-        self.count(&turn);
+        let counted = self.count(&mut turn);
+        persist::save_if_due(&shared, &self.settings, &mut turn);
+        turn.release();
         // Some of what was written has freed something.
-        self.freed += turn.stats.expired + turn.stats.expired_fields + turn.stats.dirty / 8;
+        self.freed += counted.expired + counted.expired_fields + counted.dirty / 8;
         let discarded = std::mem::take(&mut turn.discarded);
         self.freed += discarded.iter().map(|db| db.len() as u64).sum::<u64>();
         drop(turn);
@@ -319,13 +324,16 @@ impl EventLoop {
     }
 
     /// Adds a turn's counts to the loop's.
-    fn count(&self, turn: &Turn<'_>) {
-        let (stats, counted) = (&self.shared.stats[self.number], turn.stats);
+    fn count(&self, turn: &mut Turn<'_>) -> Stats {
+        let stats = &self.shared.stats[self.number];
+        // Taken, so that nobody counts it again.
+        let counted = std::mem::take(&mut turn.stats);
         stats.hits.add(counted.hits);
         stats.misses.add(counted.misses);
         stats.expired.add(counted.expired);
         stats.expired_fields.add(counted.expired_fields);
         stats.dirty.add(counted.dirty);
+        counted
     }
 
     /// Expires one batch of what is due in the shards of this loop.
@@ -366,9 +374,10 @@ impl EventLoop {
         }
     }
 
-    /// CLIENT PAUSE also holds back expiry, so that a dataset stands still.
+    /// CLIENT PAUSE also holds back expiry, so that a dataset stands still; so does the loading of a snapshot.
     fn expiry_is_paused(&self, now: Now) -> bool {
-        now.read_ms() < self.shared.pause_until_ms.load(Ordering::Acquire)
+        self.shared.persistence.is_loading()
+            || now.read_ms() < self.shared.pause_until_ms.load(Ordering::Acquire)
     }
 
     fn connection(&mut self, slot: usize) -> Option<&mut Connection> {

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use tempfile::TempDir;
 
 /// Longer than any answer takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,6 +20,8 @@ pub struct Process {
     child: Child,
     pub port: u16,
     complaints: Option<JoinHandle<String>>,
+    /// Where it keeps its files, unless the options say otherwise.
+    folder: TempDir,
 }
 
 impl Process {
@@ -30,8 +33,11 @@ impl Process {
             .local_addr()
             .unwrap()
             .port();
+        let folder = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--dir"])
+            .arg(folder.path())
             .args(options)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -47,6 +53,7 @@ impl Process {
             child,
             port,
             complaints: Some(complaints),
+            folder,
         };
         let end = Instant::now() + PATIENCE;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {

@@ -83,24 +83,10 @@ fn flush_option(args: Args<'_>) -> Result<(), Error> {
     }
 }
 
-/// Replaces a database by an empty one, in every shard.
-fn flush(cx: &mut Cx<'_, '_>, db: usize) {
-    cx.turn.database_replaced(db, None);
-    let mut removed = 0;
-    let mut discarded = Vec::new();
-    for (_, part) in cx.turn.held_dbs(db) {
-        if !part.is_empty() || part.wheel_entries() > 0 {
-            removed += part.len();
-            discarded.push(part.take());
-        }
-    }
-    cx.turn.discarded.append(&mut discarded);
-    cx.changed(removed as u64);
-}
-
 fn flush_db(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     flush_option(args)?;
-    flush(cx, cx.db);
+    let removed = cx.turn.empty(cx.db);
+    cx.changed(removed as u64);
     reply.ok();
     Ok(())
 }
@@ -108,7 +94,8 @@ fn flush_db(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
 fn flush_all(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     flush_option(args)?;
     for db in 0..cx.store().databases() {
-        flush(cx, db);
+        let removed = cx.turn.empty(db);
+        cx.changed(removed as u64);
     }
     reply.ok();
     Ok(())

@@ -168,10 +168,10 @@ fn rename_key(cx: &mut Cx<'_, '_>, from: &[u8], to: &[u8], only_new: bool) -> Re
 
 /// Adds a record that was elsewhere under the free name `key`: value, deadline and last use stay.
 fn settle(cx: &mut Cx<'_, '_>, db: usize, key: &[u8], record: Record) {
-    let access_s = record.key.access_s();
+    let uses = record.key.uses();
     let id = cx.add_in(db, key, record.value);
     let part = cx.db_of_in(db, key);
-    part.touch(id, access_s);
+    part.touch(id, uses);
     if record.deadline != NEVER {
         part.set_deadline(id, Some(record.deadline));
     }

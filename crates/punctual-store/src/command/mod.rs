@@ -7,6 +7,7 @@ mod arguments;
 pub mod bitmap;
 pub mod blocking;
 pub mod database;
+pub mod dump;
 mod element_scan;
 pub mod expire;
 pub mod geo;
@@ -33,6 +34,7 @@ pub static FAMILIES: &[&[Command]] = &[
     bitmap::COMMANDS,
     blocking::COMMANDS,
     database::COMMANDS,
+    dump::COMMANDS,
     expire::COMMANDS,
     geo::COMMANDS,
     hashes::COMMANDS,

@@ -7,6 +7,7 @@ use crate::db::Id;
 use crate::error::Error;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
+use crate::uses::Uses;
 use crate::value::string::Str;
 
 /// The family's rows.
@@ -77,9 +78,6 @@ const fn row(name: &'static str, handler: Handler) -> Command {
 const SHARED_INTEGERS: i64 = 10_000;
 const SHARED_REFERENCES: i64 = i32::MAX as i64;
 
-/// Bits of a key's last use.
-const ACCESS_MASK: u64 = 0x00ff_ffff;
-
 /// Looks a key up as OBJECT does: counted, but neither a use nor a `keymiss`; answers null if it is not there.
 fn look_up(cx: &mut Cx<'_, '_>, key: &[u8], reply: &mut Reply<'_>) -> Option<Id> {
     let found = cx.find(key);
@@ -101,23 +99,31 @@ fn encoding(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
 }
 
 fn freq(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    // Nothing is ever evicted by frequency, so none is kept.
-    match look_up(cx, &args[2], reply) {
-        None => Ok(()),
-        Some(_) => Err(Error::fixed(
+    let Some(id) = look_up(cx, &args[2], reply) else {
+        return Ok(());
+    };
+    let counts = cx.limits().uses;
+    if counts == Uses::Last {
+        return Err(Error::fixed(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
              when switching between policies at runtime LRU and LFU data will take some time to adjust.",
-        )),
+        ));
     }
+    let uses = cx.db_of(&args[2]).get(id).key.uses();
+    reply.int(i64::from(counts.count(uses, cx.now())));
+    Ok(())
 }
 
 fn idle_time(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     if let Some(id) = look_up(cx, &args[2], reply) {
-        let used_s = u64::from(cx.db_of(&args[2]).get(id).key.access_s());
-        let now_s = cx.now().read_ms() / 1000;
-        // The clock of uses wraps after 194 days; a clock that was set back tells nothing.
-        let idle_s = now_s.wrapping_sub(used_s) & ACCESS_MASK;
-        reply.int(idle_s as i64);
+        if cx.limits().uses != Uses::Last {
+            return Err(Error::fixed(
+                "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching \
+                 between policies at runtime LRU and LFU data will take some time to adjust.",
+            ));
+        }
+        let uses = cx.db_of(&args[2]).get(id).key.uses();
+        reply.int(i64::from(Uses::idle_s(uses, cx.now())));
     }
     Ok(())
 }
@@ -183,18 +189,18 @@ fn memory_usage(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
 fn debug_object(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let key = &args[2];
     let id = cx.find(key).ok_or(Error::NoSuchKey)?;
-    let now_s = cx.now().read_ms() / 1000;
+    let now = cx.now();
     let record = cx.db_of(key).get(id);
-    let used_s = u64::from(record.key.access_s());
+    let uses = record.key.uses();
     let length = match record.value.as_str() {
         Some(string) => serialized_length(string),
         None => 0,
     };
     reply.simple(format!(
-        "Value at:{:p} refcount:1 encoding:{} serializedlength:{length} lru:{used_s} lru_seconds_idle:{}",
+        "Value at:{:p} refcount:1 encoding:{} serializedlength:{length} lru:{uses} lru_seconds_idle:{}",
         &raw const record.value,
         record.value.encoding(),
-        now_s.wrapping_sub(used_s) & ACCESS_MASK,
+        Uses::idle_s(uses, now),
     ));
     Ok(())
 }

@@ -2,10 +2,14 @@
 
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 
+use punctual_rdb::{Event, Reader, VERSION_FIELD_EXPIRY, Writer};
+
 use crate::command;
+use crate::db::Db;
 use crate::error::Error;
 use crate::events::{Classes, Sink};
 use crate::shard::{Store, StoreOptions};
+use crate::snapshot::{Format, Restored, Snapshot, read_value};
 use crate::time::Now;
 use crate::turn::{Command, Stats, Turn};
 
@@ -53,6 +57,23 @@ impl Sink for Told {
     }
 
     fn wake(&mut self, _: usize, _: u64) {}
+}
+
+/// A file of a snapshot's records, which `next` gives.
+pub(crate) fn written(
+    snapshot: &mut Snapshot,
+    mut next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
+) -> Vec<u8> {
+    let (mut file, mut records) = (Vec::new(), Vec::new());
+    let mut writer = Writer::new(&mut file, VERSION_FIELD_EXPIRY, true);
+    while let Some(db) = next(snapshot, &mut records) {
+        writer.select_db(&mut file, db as u64);
+        writer.feed(&records);
+        file.append(&mut records);
+    }
+    assert_eq!(snapshot.written(), snapshot.keys());
+    writer.finish(&mut file);
+    file
 }
 
 impl Bench {
@@ -147,6 +168,61 @@ impl Bench {
         drop(turn);
         self.add(counted);
         done
+    }
+
+    /// A snapshot of everything, as a file.
+    pub(crate) fn snapshot(&mut self) -> Vec<u8> {
+        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        let mut snapshot = Snapshot::begin(&mut turn, Format { compress: true });
+        let file = written(&mut snapshot, |snapshot, out| {
+            snapshot.next_held(&mut turn, out)
+        });
+        assert!(
+            turn.held_shards()
+                .all(|(_, shard)| !shard.dbs.iter().any(Db::has_walk))
+        );
+        file
+    }
+
+    /// Adds the keys of a file that are not due.
+    pub(crate) fn load(&mut self, file: &[u8]) {
+        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        let mut reader = Reader::new(file);
+        let mut db = 0;
+        loop {
+            match reader.next().expect("a whole file") {
+                Event::SelectDb(number) => db = number as usize,
+                Event::Key(record) => {
+                    let deadline = record.meta.expire_ms.map(|ms| ms as u64);
+                    if deadline.is_some_and(|at| turn.now.is_due(at)) {
+                        continue;
+                    }
+                    let contents = record.value.read().expect("a whole value");
+                    let value = read_value(contents, &turn.limits).expect("a good value");
+                    let restored = Restored {
+                        db,
+                        key: record.key,
+                        value: value.expect("no empty values"),
+                        deadline,
+                        idle_s: None,
+                        freq: None,
+                    };
+                    assert!(turn.restore(restored, false), "each key once");
+                }
+                Event::End { verified } => {
+                    assert!(verified);
+                    break;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Writes a snapshot, empties everything, and reads it again.
+    pub(crate) fn reload(&mut self) {
+        let file = self.snapshot();
+        Turn::new(&self.store, self.now, &mut self.told, self.classes).clear();
+        self.load(&file);
     }
 
     /// Goes to another instant; what is due stays until [`Bench::expire`] or a command meets it.

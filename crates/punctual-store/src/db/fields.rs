@@ -203,7 +203,7 @@ impl Db {
         let records = &self.records;
         self.index.remove(old, id, |i| super::place(records, i));
         let record = self.get_mut(id);
-        record.key = crate::key::Key::new(key, record.key.access_s());
+        record.key = crate::key::Key::new(key, record.key.uses());
         record.hash = hash.place;
         let records = &self.records;
         self.index.insert(hash, id, |i| super::place(records, i));

@@ -89,15 +89,6 @@ pub enum Gap {
     Hash(Hash),
 }
 
-/// Calls `with` with the text of an element.
-#[inline]
-fn with_text<R>(element: Element<'_>, with: impl FnOnce(&[u8]) -> R) -> R {
-    match element {
-        Element::Bytes(text) => with(text),
-        Element::Int(int) => with(itoa::Buffer::new().format(int).as_bytes()),
-    }
-}
-
 impl Default for Set {
     fn default() -> Self {
         Self::packed(Packed::new())
@@ -260,7 +251,7 @@ impl Set {
     pub fn contains_element(&self, member: Element<'_>) -> bool {
         match (self.view(), member) {
             (View::Ints(ints), Element::Int(int)) => ints.search(int).is_ok(),
-            _ => with_text(member, |text| self.contains(text)),
+            _ => member.with_text(|text| self.contains(text)),
         }
     }
 
@@ -331,7 +322,7 @@ impl Set {
 
     /// As [`Set::insert`], of another set's member.
     pub fn insert_element(&mut self, member: Element<'_>, limits: &Limits) -> bool {
-        with_text(member, |text| self.insert(text, limits))
+        member.with_text(|text| self.insert(text, limits))
     }
 
     /// Takes out the member at `spot`. O(1) amortised in a table, O(bytes) in compact forms.
@@ -361,7 +352,7 @@ impl Set {
 
     /// As [`Set::remove`], of another set's member.
     pub fn remove_element(&mut self, member: Element<'_>) -> bool {
-        with_text(member, |text| self.remove(text))
+        member.with_text(|text| self.remove(text))
     }
 
     /// Whether so many more members make a table of it, whichever they are.
@@ -379,7 +370,7 @@ impl Set {
         if !matches!(self.view(), View::Table(_)) {
             let mut table = Table::default();
             for member in self.iter() {
-                with_text(member, |text| table.insert(text));
+                member.with_text(|text| table.insert(text));
             }
             *self = Self::table(table);
         }

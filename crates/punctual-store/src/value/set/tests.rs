@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 const LIMITS: Limits = Limits {
+    uses: crate::uses::Uses::Last,
     list_piece: -2,
     hash_entries: 0,
     hash_value: 0,

@@ -344,7 +344,7 @@ fn hashes_take_their_deadlines_along() {
         assert_eq!(bench.run("MOVE copy 3"), ":1");
         assert_eq!(bench.run("SWAPDB 3 4"), "+OK");
         assert_eq!(timers(&bench), 4, "h, again, h in 2, copy in 4");
-        Turn::new(&bench.store, bench.now, &mut Silent, Classes::none()).rebuild();
+        bench.reload();
         assert_eq!(timers(&bench), 4);
         assert_eq!(bench.run("HPTTL again FIELDS 2 a b"), "*2 :100 :-1");
         bench.events();

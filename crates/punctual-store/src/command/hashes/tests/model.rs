@@ -256,7 +256,7 @@ proptest! {
                     bench.jump(model.now);
                 }
                 Step::Rebuild => {
-                    Turn::new(&bench.store, bench.now, &mut Silent, Classes::none()).rebuild();
+                    bench.reload();
                 }
                 ref step => {
                     // A key whose fields are all due is there until one is met: only commands on fields meet them.

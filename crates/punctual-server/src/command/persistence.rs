@@ -1,0 +1,90 @@
+//! SAVE, BGSAVE and LASTSAVE.
+
+use std::sync::atomic::Ordering;
+
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use crate::call::Call;
+use crate::persist::save::{self, SaveError};
+use crate::table::{ServerCommand, ServerHandler};
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[
+    row("bgsave", -1, ADMIN, bgsave)
+        .doc(
+            "1.0.0",
+            "O(1) for the caller; the snapshot takes O(N) on a thread of its own, N being the number of keys.",
+            "Makes a snapshot of this instant while writes go on.",
+        )
+        .history(&[("3.2.2", "Added the `SCHEDULE` option.")]),
+    row(
+        "lastsave",
+        1,
+        Flags::LOADING.or(Flags::STALE).or(Flags::FAST),
+        last_save,
+    )
+    .tips(&["nondeterministic_output"])
+    .categories(&["admin", "dangerous"])
+    .doc(
+        "1.0.0",
+        "O(1)",
+        "Tells the unix time in seconds of the last good snapshot.",
+    ),
+    row("save", 1, ADMIN.or(Flags::NO_MULTI), save).doc(
+        "1.0.0",
+        "O(N) where N is the number of keys; nothing else runs meanwhile.",
+        "Makes a snapshot and answers when it is on disk.",
+    ),
+];
+
+const ADMIN: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING);
+
+const IN_PROGRESS: Error = Error::fixed("ERR Background save already in progress");
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: Flags,
+    handler: ServerHandler,
+) -> ServerCommand {
+    ServerCommand::new(name, arity, flags, Group::Server, handler)
+}
+
+fn save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    match save::in_turn(call.shared, call.turn) {
+        Ok(()) => {
+            reply.ok();
+            Ok(())
+        }
+        Err(SaveError::Busy) => Err(IN_PROGRESS),
+        // What it was is in the log.
+        Err(_) => Err(Error::fixed("ERR")),
+    }
+}
+
+fn bgsave(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let schedule = match args.get(1) {
+        None => false,
+        Some(word) if args.len() == 2 && word.eq_ignore_ascii_case(b"schedule") => true,
+        Some(_) => return Err(Error::Syntax),
+    };
+    match save::begin_background(call.shared, call.turn) {
+        Ok(()) => reply.simple("Background saving started"),
+        Err(SaveError::Busy) if schedule => {
+            let scheduled = &call.shared.persistence.scheduled;
+            scheduled.store(true, Ordering::Release);
+            reply.simple("Background saving scheduled");
+        }
+        Err(SaveError::Busy) => return Err(IN_PROGRESS),
+        Err(_) => return Err(Error::fixed("ERR")),
+    }
+    Ok(())
+}
+
+fn last_save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let at_ms = call.shared.persistence.last_save_ms.load(Ordering::Acquire);
+    reply.int((at_ms / 1000) as i64);
+    Ok(())
+}

@@ -1,0 +1,310 @@
+//! Reading a snapshot: at the start, and for DEBUG RELOAD.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use punctual_rdb::{Blocks, Event, Failure, Reader, Skipped, Source};
+use punctual_store::Turn;
+use punctual_store::events::{Classes, Silent};
+use punctual_store::snapshot::{Restored, Unreadable, read_value};
+
+use super::save;
+use crate::log;
+use crate::shared::Shared;
+
+/// Bytes that are read from the file at a time.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Records between two moments in which others may look at the keyspace.
+const BATCH: u64 = 512;
+/// Loads of files up to this size do not tell how far they are.
+const LONG_BYTES: u64 = 64 << 20;
+/// Records that were passed over and are named one by one.
+const NAMED: u64 = 10;
+
+/// Why a snapshot was not loaded. The file stays as it is.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The file cannot be opened.
+    #[error("Fatal error: can't open the RDB file {} for reading: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file cannot be read on.
+    #[error("Reading the RDB file {} failed at byte {offset}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file does not hold together.
+    #[error(
+        "The RDB file {} is damaged at byte {offset}: {reason}. It is left as it is: mend it or move it away, or \
+         start with another `dbfilename`",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// It has more databases than the server.
+    #[error(
+        "The RDB file {} has database {db}, and this server has {databases}: start it with `databases {}` or more",
+        path.display(), db + 1
+    )]
+    Databases {
+        /// The file.
+        path: PathBuf,
+        /// The number that is too high.
+        db: u64,
+        /// How many there are.
+        databases: usize,
+    },
+    /// The server is stopping.
+    #[error("The load of the RDB file was given up")]
+    Stopped,
+}
+
+/// Loads the snapshot of the configured name, if there is one, while the loops answer that they are loading.
+pub(crate) fn at_start(shared: &Shared) -> Result<(), LoadError> {
+    let path = save::path(&shared.settings());
+    if !path.exists() {
+        return Ok(());
+    }
+    let mut sink = Silent;
+    let mut turn = Turn::new(
+        &shared.store,
+        shared.clock.now(),
+        &mut sink,
+        Classes::none(),
+    );
+    let loading = &shared.persistence.loading;
+    loading.active.store(true, Ordering::Release);
+    shared.set_gate();
+    let done = load(shared, &path, &mut turn, false, Turn::release);
+    turn.release();
+    drop(turn);
+    loading.active.store(false, Ordering::Release);
+    shared.set_gate();
+    shared.order_all(|| crate::mailbox::Order::Resume);
+    done
+}
+
+/// Loads the snapshot of the configured name into the keyspace, of which the turn keeps hold; keys that are there are
+/// replaced if `replace`, else one of the same name is an error.
+pub(crate) fn in_turn(
+    shared: &Shared,
+    turn: &mut Turn<'_>,
+    replace: bool,
+) -> Result<(), LoadError> {
+    load(
+        shared,
+        &save::path(&shared.settings()),
+        turn,
+        replace,
+        |_| {},
+    )
+}
+
+/// The place of a failure, and what it is.
+enum Stop {
+    At(u64, String),
+    Io(io::Error),
+    Other(LoadError),
+}
+
+impl From<Failure<io::Error>> for Stop {
+    fn from(failure: Failure<io::Error>) -> Self {
+        match failure {
+            Failure::Format(error) => Self::At(error.offset, error.reason.to_string()),
+            Failure::Source(error) => Self::Io(error),
+        }
+    }
+}
+
+fn load<'s>(
+    shared: &Shared,
+    path: &Path,
+    turn: &mut Turn<'s>,
+    replace: bool,
+    mut pause: impl FnMut(&mut Turn<'s>),
+) -> Result<(), LoadError> {
+    let settings = shared.settings();
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+    let (len, mut file) = opened.map_err(|source| LoadError::Open {
+        path: path.to_owned(),
+        source,
+    })?;
+    let loading = &shared.persistence.loading;
+    loading
+        .began_ms
+        .store(turn.now.read_ms(), Ordering::Relaxed);
+    loading.total_bytes.store(len, Ordering::Relaxed);
+    for count in [
+        &loading.loaded_bytes,
+        &loading.keys_loaded,
+        &loading.keys_expired,
+    ] {
+        count.store(0, Ordering::Relaxed);
+    }
+    let began = Instant::now();
+    let blocks = Blocks::new(BLOCK_BYTES, Some(len), |buffer: &mut [u8]| {
+        loop {
+            match file.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    });
+    let mut reader = Reader::new(blocks).verify_checksum(settings.rdb_checksum);
+    let done = read_all(shared, &mut reader, turn, replace, &mut pause);
+    let offset = reader.offset();
+    done.map_err(|stop| match stop {
+        Stop::At(offset, reason) => LoadError::Damaged {
+            path: path.to_owned(),
+            offset,
+            reason,
+        },
+        Stop::Io(source) => LoadError::Read {
+            path: path.to_owned(),
+            offset,
+            source,
+        },
+        Stop::Other(LoadError::Databases { db, databases, .. }) => LoadError::Databases {
+            path: path.to_owned(),
+            db,
+            databases,
+        },
+        Stop::Other(other) => other,
+    })?;
+    log::notice!(
+        shared.logger,
+        "Done loading RDB, keys loaded: {}, keys expired: {}.",
+        loading.keys_loaded.load(Ordering::Relaxed),
+        loading.keys_expired.load(Ordering::Relaxed)
+    );
+    log::notice!(
+        shared.logger,
+        "DB loaded from disk: {:.3} seconds",
+        began.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+fn read_all<'s, S: Source<Error = io::Error>>(
+    shared: &Shared,
+    reader: &mut Reader<S>,
+    turn: &mut Turn<'s>,
+    replace: bool,
+    pause: &mut impl FnMut(&mut Turn<'s>),
+) -> Result<(), Stop> {
+    let (loading, limits) = (&shared.persistence.loading, turn.limits);
+    let total = loading.total_bytes.load(Ordering::Relaxed);
+    let databases = shared.store.databases();
+    let (mut db, mut loaded, mut expired, mut skipped, mut told) = (0, 0, 0, 0, 0);
+    for number in 1.. {
+        if number % BATCH == 0 {
+            pause(turn);
+            let offset = reader.offset();
+            loading.loaded_bytes.store(offset, Ordering::Relaxed);
+            loading.keys_loaded.store(loaded, Ordering::Relaxed);
+            loading.keys_expired.store(expired, Ordering::Relaxed);
+            if total > LONG_BYTES && offset * 10 / total > told {
+                told = offset * 10 / total;
+                log::notice!(
+                    shared.logger,
+                    "Loading: {}% ({loaded} keys so far)",
+                    told * 10
+                );
+            }
+            if shared.stopping.load(Ordering::Acquire) {
+                return Err(Stop::Other(LoadError::Stopped));
+            }
+        }
+        match reader.next()? {
+            Event::SelectDb(number) => {
+                let known = usize::try_from(number).ok().filter(|n| *n < databases);
+                db = known.ok_or(Stop::Other(LoadError::Databases {
+                    path: PathBuf::new(),
+                    db: number,
+                    databases,
+                }))?;
+            }
+            Event::Key(record) => {
+                let deadline = record.meta.expire_ms.map(|ms| ms.max(0) as u64);
+                if deadline.is_some_and(|at| turn.now.is_due(at)) {
+                    expired += 1;
+                    continue;
+                }
+                let (key, meta, offset) = (record.key, record.meta, record.offset);
+                let value = match read_value(record.value.read()?, &limits) {
+                    Ok(Some(value)) => value,
+                    // Redis passes over collections without elements, too.
+                    Ok(None) => continue,
+                    Err(Unreadable::Failure(failure)) => return Err(failure.into()),
+                    Err(error) => {
+                        let key = key.escape_ascii();
+                        return Err(Stop::At(offset, format!("{error} (key \"{key}\")")));
+                    }
+                };
+                let restored = Restored {
+                    db,
+                    key,
+                    value,
+                    deadline,
+                    idle_s: meta.idle_s,
+                    freq: meta.freq,
+                };
+                if !turn.restore(restored, replace) {
+                    let key = key.escape_ascii();
+                    return Err(Stop::At(offset, format!("the key \"{key}\" comes twice")));
+                }
+                loaded += 1;
+            }
+            Event::Skipped(passed) => {
+                skipped += 1;
+                if skipped <= NAMED {
+                    tell_skipped(shared, &passed);
+                }
+            }
+            Event::End { .. } => break,
+            _ => {}
+        }
+    }
+    if skipped > NAMED {
+        log::warning!(
+            shared.logger,
+            "{skipped} records of the RDB file were passed over in all"
+        );
+    }
+    loading
+        .loaded_bytes
+        .store(reader.offset(), Ordering::Relaxed);
+    loading.keys_loaded.store(loaded, Ordering::Relaxed);
+    loading.keys_expired.store(expired, Ordering::Relaxed);
+    Ok(())
+}
+
+fn tell_skipped(shared: &Shared, passed: &Skipped<'_>) {
+    log::warning!(
+        shared.logger,
+        "Passed over {} \"{}\" (type {}) at byte {} of the RDB file: it cannot be kept here",
+        passed.what,
+        passed.name.escape_ascii(),
+        passed.type_byte,
+        passed.offset
+    );
+}

@@ -1,0 +1,337 @@
+//! Making a snapshot: in the background (BGSAVE, save points) or in a turn (SAVE, DEBUG RELOAD, a shutdown).
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use punctual_rdb::{VERSION, VERSION_FIELD_EXPIRY, Writer};
+use punctual_store::snapshot::{Format, Snapshot};
+use punctual_store::{Now, Turn};
+
+use crate::config::Settings;
+use crate::log;
+use crate::mailbox::Order;
+use crate::process;
+use crate::shared::Shared;
+
+/// Bytes that are gathered before they are written to the file.
+const BLOCK_BYTES: usize = 1 << 20;
+/// Bytes after which what was written is given to the disk, so that the last sync is short.
+const SYNC_BYTES: u64 = 32 << 20;
+/// Snapshots of fewer keys do not tell how far they are.
+const LONG: u64 = 500_000;
+
+/// Why there is no new snapshot. The old file is as it was.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SaveError {
+    /// One is being made.
+    #[error("a background save is in progress")]
+    Busy,
+    /// It was given up, since it was not wanted any more.
+    #[error("the save was given up")]
+    Aborted,
+    /// The file.
+    #[error("{what} {}: {source}", path.display())]
+    File {
+        what: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    /// The thread.
+    #[error("no thread to save in: {0}")]
+    Thread(#[source] io::Error),
+}
+
+/// The file of snapshots.
+pub(crate) fn path(settings: &Settings) -> PathBuf {
+    settings.dir.join(&settings.dbfilename)
+}
+
+fn format(settings: &Settings) -> Format {
+    Format {
+        compress: settings.rdb_compression,
+    }
+}
+
+/// A file in the making, under a temporary name; removed unless it is finished.
+struct NewFile {
+    file: File,
+    temporary: PathBuf,
+    path: PathBuf,
+    unsynced: u64,
+    finished: bool,
+}
+
+impl NewFile {
+    fn create(path: PathBuf) -> Result<Self, SaveError> {
+        let name = format!("temp-{}.rdb", std::process::id());
+        let temporary = path.with_file_name(name);
+        let file = File::create(&temporary).map_err(|source| SaveError::File {
+            what: "Failed opening the temp file",
+            path: temporary.clone(),
+            source,
+        })?;
+        Ok(Self {
+            file,
+            temporary,
+            path,
+            unsynced: 0,
+            finished: false,
+        })
+    }
+
+    fn failed(&self, what: &'static str) -> impl FnOnce(io::Error) -> SaveError + use<> {
+        let path = self.temporary.clone();
+        move |source| SaveError::File { what, path, source }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SaveError> {
+        let failed = self.failed("Write error saving DB on disk in");
+        self.file.write_all(bytes).map_err(failed)?;
+        self.unsynced += bytes.len() as u64;
+        if self.unsynced >= SYNC_BYTES {
+            self.unsynced = 0;
+            let failed = self.failed("Failed syncing");
+            self.file.sync_data().map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the file to the disk, then its name, then the folder: after a crash at any moment there is the old file or
+    /// this one.
+    fn finish(mut self) -> Result<(), SaveError> {
+        let failed = self.failed("Failed syncing");
+        self.file.sync_all().map_err(failed)?;
+        let failed = self.failed("Error moving the temp file to its final name from");
+        fs::rename(&self.temporary, &self.path).map_err(failed)?;
+        self.finished = true;
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(self.failed("Failed syncing the folder of"))
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.finished {
+            // What cannot be removed will be overwritten or stays for somebody to look at.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Writes a snapshot that has begun; `next` gives more records and their database.
+fn write(
+    shared: &Shared,
+    settings: &Settings,
+    now: Now,
+    snapshot: &mut Snapshot,
+    mut next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
+) -> Result<(), SaveError> {
+    let state = &shared.persistence;
+    let mut file = NewFile::create(path(settings))?;
+    let version = if snapshot.has_field_deadlines() {
+        VERSION_FIELD_EXPIRY
+    } else {
+        VERSION
+    };
+    let mut block = Vec::with_capacity(BLOCK_BYTES + BLOCK_BYTES / 4);
+    let mut writer = Writer::new(&mut block, version, settings.rdb_checksum);
+    let seconds = now.read_ms() / 1000;
+    let memory = process::memory().0;
+    for (name, text) in [
+        ("redis-ver", crate::REDIS_VERSION.to_owned()),
+        ("redis-bits", usize::BITS.to_string()),
+        ("ctime", seconds.to_string()),
+        ("used-mem", memory.to_string()),
+        ("aof-base", "0".to_owned()),
+    ] {
+        writer.aux(&mut block, name.as_bytes(), text.as_bytes());
+    }
+    let sizes: Vec<_> = snapshot.sizes().collect();
+    let keys = snapshot.keys() as u64;
+    state.keys.store(keys, Ordering::Relaxed);
+    let (mut current, mut told) = (None, 0);
+    let mut records = Vec::new();
+    while let Some(db) = next(snapshot, &mut records) {
+        if current != Some(db) {
+            current = Some(db);
+            writer.select_db(&mut block, db as u64);
+            if let Some((_, keys, deadlines)) = sizes.iter().find(|(number, ..)| *number == db) {
+                writer.resize_db(&mut block, *keys as u64, *deadlines as u64);
+            }
+        }
+        writer.feed(&records);
+        block.append(&mut records);
+        if block.len() >= BLOCK_BYTES {
+            file.write(&block)?;
+            block.clear();
+        }
+        let written = snapshot.written() as u64;
+        state.keys_written.store(written, Ordering::Relaxed);
+        if keys >= LONG && written * 10 / keys > told {
+            told = written * 10 / keys;
+            log::notice!(
+                shared.logger,
+                "Saving: {}% ({written} of {keys} keys)",
+                told * 10
+            );
+        }
+        if state.abort.load(Ordering::Acquire) {
+            return Err(SaveError::Aborted);
+        }
+    }
+    writer.finish(&mut block);
+    file.write(&block)?;
+    file.finish()
+}
+
+/// What is the same for every save: one at a time, and what is noted before and after it.
+struct Attempt<'s> {
+    shared: &'s Shared,
+    changes: u64,
+    began: Instant,
+    now: Now,
+}
+
+impl<'s> Attempt<'s> {
+    fn begin(shared: &'s Shared, turn: &Turn<'_>) -> Result<Self, SaveError> {
+        let state = &shared.persistence;
+        if state.saving.swap(true, Ordering::AcqRel) {
+            return Err(SaveError::Busy);
+        }
+        state.scheduled.store(false, Ordering::Release);
+        let now = turn.now;
+        state.began_ms.store(now.read_ms(), Ordering::Relaxed);
+        state.last_try_ms.store(now.read_ms(), Ordering::Release);
+        state.keys_written.store(0, Ordering::Relaxed);
+        Ok(Self {
+            shared,
+            changes: shared.changes() + turn.stats.dirty,
+            began: Instant::now(),
+            now,
+        })
+    }
+
+    fn end(self, background: bool, early_bytes: usize, done: &Result<(), SaveError>) {
+        let (shared, state) = (self.shared, &self.shared.persistence);
+        if background {
+            let seconds = self.began.elapsed().as_secs() as i64;
+            state.last_seconds.store(seconds, Ordering::Relaxed);
+        }
+        state
+            .early_bytes
+            .store(early_bytes as u64, Ordering::Relaxed);
+        match done {
+            Ok(()) => {
+                state.saved_changes.store(self.changes, Ordering::Release);
+                state
+                    .last_save_ms
+                    .store(self.now.read_ms(), Ordering::Release);
+                state.failed.store(false, Ordering::Release);
+                state.saves.fetch_add(1, Ordering::Relaxed);
+                log::notice!(
+                    shared.logger,
+                    "DB saved on disk: {} keys, {:.3} seconds, {} bytes of records kept as they were meanwhile",
+                    state.keys.load(Ordering::Relaxed),
+                    self.began.elapsed().as_secs_f64(),
+                    early_bytes
+                );
+            }
+            Err(SaveError::Aborted) => log::notice!(shared.logger, "Saving was given up"),
+            Err(error) => {
+                state.failed.store(true, Ordering::Release);
+                log::warning!(shared.logger, "{error}");
+            }
+        }
+        state.saving.store(false, Ordering::Release);
+        shared.set_gate();
+    }
+}
+
+/// Makes a snapshot of the keyspace as it is now, while the turn keeps every shard locked.
+pub(crate) fn in_turn(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), SaveError> {
+    let attempt = Attempt::begin(shared, turn)?;
+    let settings = shared.settings();
+    let mut snapshot = Snapshot::begin(turn, format(&settings));
+    let done = write(shared, &settings, attempt.now, &mut snapshot, |s, out| {
+        s.next_held(turn, out)
+    });
+    if done.is_err() {
+        Snapshot::abandon_all(turn);
+    }
+    attempt.end(false, 0, &done);
+    done
+}
+
+/// What a shutdown does: gives up a snapshot that is being made, and makes one if there are save points or `asked`
+/// says so. The caller's turn may hold locks: they are released first.
+///
+/// # Errors
+/// The snapshot could not be made; the server should go on.
+pub(crate) fn before_exit(
+    shared: &Shared,
+    turn: &mut Turn<'_>,
+    asked: Option<bool>,
+) -> Result<(), SaveError> {
+    turn.release();
+    shared.persistence.abort();
+    if !asked.unwrap_or(!shared.settings().save.is_empty()) || shared.persistence.is_loading() {
+        return Ok(());
+    }
+    log::notice!(
+        shared.logger,
+        "Saving the final RDB snapshot before exiting."
+    );
+    in_turn(shared, turn)
+}
+
+/// Begins a snapshot of the keyspace as it is now, and goes on with it on a thread of its own.
+pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), SaveError> {
+    let attempt = Attempt::begin(shared, turn)?;
+    let (changes, began, now) = (attempt.changes, attempt.began, attempt.now);
+    let settings = shared.settings();
+    let mut snapshot = Snapshot::begin(turn, format(&settings));
+    // The thread before this one has ended, or this one would not have begun.
+    shared.persistence.wait();
+    let mine = Arc::clone(shared);
+    let thread = std::thread::Builder::new()
+        .name("punctual-save".into())
+        .spawn(move || {
+            let shared = mine;
+            let store = &shared.store;
+            let done = write(&shared, &settings, now, &mut snapshot, |s, out| {
+                s.next(store, out)
+            });
+            let early_bytes = snapshot.early_bytes();
+            if done.is_err() {
+                snapshot.abandon(store);
+            }
+            let attempt = Attempt {
+                shared: &shared,
+                changes,
+                began,
+                now,
+            };
+            attempt.end(true, early_bytes, &done);
+            // One may be scheduled, or due.
+            shared.mailboxes[0].order(Order::Resume);
+        });
+    match thread {
+        Ok(thread) => {
+            log::notice!(shared.logger, "Background saving started");
+            *shared.persistence.thread.lock() = Some(thread);
+            Ok(())
+        }
+        Err(error) => {
+            // The snapshot went with the closure; its walks did not.
+            Snapshot::abandon_all(turn);
+            let done = Err(SaveError::Thread(error));
+            attempt.end(true, 0, &done);
+            done
+        }
+    }
+}

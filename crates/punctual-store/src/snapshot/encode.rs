@@ -1,0 +1,134 @@
+//! From records to the bytes of a snapshot.
+//!
+//! Types are those that redis-server 7.0 reads; only hashes whose fields have deadlines need one of 7.4's.
+
+use punctual_rdb::{Encoder, Kind, Meta, dump};
+
+use crate::records::{NEVER, Record};
+use crate::value::Value;
+use crate::value::hash::{Entry, Hash};
+use crate::value::list::{List, Piece};
+use crate::value::set::{Set, View};
+use crate::value::string::Str;
+use crate::value::zset::Zset;
+
+/// How records are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Format {
+    /// Compress long strings (`rdbcompression`).
+    pub compress: bool,
+}
+
+/// The type as which a value is written.
+fn kind(value: &Value) -> Kind {
+    match value {
+        Value::Str(_) => Kind::String,
+        Value::List(_) => Kind::ListListpacks,
+        Value::Set(set) => match set.view() {
+            View::Ints(_) => Kind::SetIntset,
+            // Redis 7.0 knows no sets as listpacks.
+            View::Packed(_) | View::Table(_) => Kind::Set,
+        },
+        Value::Hash(hash) if hash.with_deadline() > 0 => Kind::HashExpiry,
+        Value::Hash(hash) if hash.packed().is_some() => Kind::HashListpack,
+        Value::Hash(_) => Kind::Hash,
+        Value::Zset(zset) if zset.packed().is_some() => Kind::ZsetListpack,
+        Value::Zset(_) => Kind::Zset,
+    }
+}
+
+/// Appends a record. O(bytes).
+pub(crate) fn write_record(encoder: &mut Encoder, out: &mut Vec<u8>, record: &Record) {
+    let deadline = (record.deadline != NEVER).then_some(record.deadline);
+    let meta = Meta {
+        expire_ms: deadline.map(millis),
+        ..Meta::default()
+    };
+    encoder.record(out, kind(&record.value), record.key.as_bytes(), meta);
+    write_value(encoder, out, &record.value);
+}
+
+/// What DUMP answers: the value by itself, with version and checksum. O(bytes).
+pub(crate) fn dump(value: &Value) -> Vec<u8> {
+    let mut payload = vec![kind(value).byte()];
+    write_value(&mut Encoder::new(true), &mut payload, value);
+    dump::seal(&mut payload);
+    payload
+}
+
+/// Unix ms as the format has them; no clock comes to where it ends.
+fn millis(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+fn write_value(to: &mut Encoder, out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Str(Str::Int(int)) => to.int(out, *int),
+        Value::Str(string) => to.string(out, string.text(&mut itoa::Buffer::new())),
+        Value::List(list) => write_list(to, out, list),
+        Value::Set(set) => write_set(to, out, set),
+        Value::Hash(hash) => write_hash(to, out, hash),
+        Value::Zset(zset) => write_zset(to, out, zset),
+    }
+}
+
+fn write_list(to: &mut Encoder, out: &mut Vec<u8>, list: &List) {
+    to.len(out, list.pieces().count() as u64);
+    for piece in list.pieces() {
+        match piece {
+            Piece::Entries(entries, count) => to.node_packed(out, entries, count),
+            Piece::Plain(text) => to.node_plain(out, text),
+        }
+    }
+}
+
+fn write_set(to: &mut Encoder, out: &mut Vec<u8>, set: &Set) {
+    if let View::Ints(ints) = set.view() {
+        return to.string(out, ints.as_intset());
+    }
+    to.len(out, set.len() as u64);
+    for member in set.iter() {
+        to.element(out, member);
+    }
+}
+
+fn write_hash(to: &mut Encoder, out: &mut Vec<u8>, hash: &Hash) {
+    if hash.with_deadline() > 0 {
+        let deadline =
+            |entry: &Entry<'_>| (entry.deadline != NEVER).then(|| millis(entry.deadline));
+        let first = hash.iter().filter_map(|entry| deadline(&entry)).min();
+        let first = first.unwrap_or(0);
+        to.millis(out, first);
+        to.len(out, hash.len() as u64);
+        for entry in hash.iter() {
+            to.field_expiry(out, first, deadline(&entry));
+            to.element(out, entry.name);
+            to.element(out, entry.value);
+        }
+        return;
+    }
+    match hash.packed() {
+        Some(packed) => to.listpack(out, packed.entries(), packed.len()),
+        None => {
+            to.len(out, hash.len() as u64);
+            for entry in hash.iter() {
+                to.element(out, entry.name);
+                to.element(out, entry.value);
+            }
+        }
+    }
+}
+
+fn write_zset(to: &mut Encoder, out: &mut Vec<u8>, zset: &Zset) {
+    match zset.packed() {
+        Some(packed) => to.listpack(out, packed.entries(), packed.len()),
+        None => {
+            to.len(out, zset.len() as u64);
+            // From the highest, as Redis does, which then adds each at the front.
+            for (name, score) in zset.walk(0..zset.len(), true) {
+                to.element(out, name);
+                to.score(out, score);
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Snapshots of every type, and their point in time under random writes.
+
+use proptest::prelude::*;
+
+use super::{Format, Snapshot};
+use crate::command::testing::{Bench, written};
+use crate::events::{Classes, Silent};
+use crate::turn::Turn;
+
+/// Lines that make keys of every type and form.
+const DATASET: &[&str] = &[
+    "SET int 12345678901",
+    "SET text hello PX 5000",
+    "SET negative -1",
+    "RPUSH list a 1 -300 b",
+    "SADD ints 1 2 70000 -5",
+    "SADD words a b 3",
+    "HSET hash f v g 12",
+    "HSET timed f v g 12 h x",
+    "HPEXPIRE timed 300 FIELDS 1 f",
+    "HPEXPIRE timed 400 FIELDS 1 h",
+    "ZADD zset 1 a 2.5 b inf c -inf d",
+    "SETBIT bits 1000 1",
+    "PFADD hll a b c",
+    "GEOADD geo 13.361389 38.115556 Palermo",
+];
+
+/// What everything is, told by commands.
+fn state(bench: &mut Bench) -> Vec<String> {
+    let mut state = Vec::new();
+    for db in 0..3 {
+        bench.db = db;
+        let listed = bench.run("KEYS *");
+        let mut keys: Vec<&str> = listed.split(' ').skip(1).collect();
+        keys.retain(|word| !word.starts_with('$'));
+        keys.sort_unstable();
+        for key in keys {
+            let kind = bench.run(&format!("TYPE {key}"));
+            let content = match &kind[1..] {
+                "list" => bench.run(&format!("LRANGE {key} 0 -1")),
+                "hash" => {
+                    let mut pairs: Vec<String> = Vec::new();
+                    let names = bench.run(&format!("HKEYS {key}"));
+                    for name in names.split(' ').skip(1).filter(|w| !w.starts_with('$')) {
+                        let value = bench.run(&format!("HGET {key} {name}"));
+                        let ttl = bench.run(&format!("HPEXPIRETIME {key} FIELDS 1 {name}"));
+                        pairs.push(format!("{name}={value} {ttl}"));
+                    }
+                    pairs.sort_unstable();
+                    pairs.join(",")
+                }
+                "set" => {
+                    let members = bench.run(&format!("SMEMBERS {key}"));
+                    let mut members: Vec<&str> = members.split(' ').collect();
+                    members.sort_unstable();
+                    members.join(" ")
+                }
+                "zset" => bench.run(&format!("ZRANGE {key} 0 -1 WITHSCORES")),
+                _ => bench.run(&format!("GET {key}")),
+            };
+            let at = bench.run(&format!("PEXPIRETIME {key}"));
+            // Strings that were changed in place come back as if they had been set.
+            let encoding = match &kind[1..] {
+                "string" => String::new(),
+                _ => bench.run(&format!("OBJECT ENCODING {key}")),
+            };
+            state.push(format!("{db} {key} {kind} {at} {encoding} {content}"));
+        }
+    }
+    bench.db = 0;
+    state
+}
+
+fn filled(shards: usize) -> Bench {
+    let mut bench = Bench::sharded(shards);
+    for line in DATASET {
+        assert!(!bench.run(line).starts_with('-'), "{line}");
+    }
+    for n in 0..300 {
+        bench.run(&format!("RPUSH long element:{n} {n}"));
+        bench.run(&format!("HSET wide field:{n} {n}"));
+        bench.run(&format!("SADD many member:{n}"));
+        bench.run(&format!("ZADD ranks {n}.5 member:{n}"));
+    }
+    bench.run(&format!("RPUSH long {}", "x".repeat(20_000)));
+    bench.run(&format!("HSET wide long {}", "y".repeat(1000)));
+    bench.db = 2;
+    bench.run("SET elsewhere 1 PX 70");
+    bench.db = 0;
+    bench
+}
+
+#[test]
+fn every_type_comes_back_as_it_was() {
+    for shards in [1, 8] {
+        let mut bench = filled(shards);
+        let before = state(&mut bench);
+        assert_eq!(before.len(), DATASET.len() - 2 + 5);
+        bench.events();
+        bench.reload();
+        assert_eq!(bench.events(), "", "a load tells nothing");
+        assert!(state(&mut bench) == before, "{} shards", shards);
+        // Deadlines of keys and fields are armed.
+        bench.advance(400);
+        bench.expire();
+        let events = bench.events();
+        for event in ["hexpired timed", "expired elsewhere @2"] {
+            assert!(events.contains(event), "{event} in {events}");
+        }
+        bench.advance(5000);
+        bench.expire();
+        assert!(bench.events().contains("expired text"));
+    }
+}
+
+#[test]
+fn what_is_due_does_not_come_back() {
+    let mut bench = filled(1);
+    let file = bench.snapshot();
+    let mut later = Bench::new();
+    later.advance(5_001);
+    later.load(&file);
+    assert_eq!(later.run("EXISTS text int"), ":1");
+    later.expire();
+    assert!(later.events().contains("hexpired timed"));
+}
+
+#[test]
+fn a_given_up_snapshot_leaves_nothing_to_do() {
+    let mut bench = filled(4);
+    let mut sink = Silent;
+    let mut turn = Turn::new(&bench.store, bench.now, &mut sink, Classes::none());
+    let mut snapshot = Snapshot::begin(&mut turn, Format::default());
+    drop(turn);
+    assert!(snapshot.next(&bench.store, &mut Vec::new()).is_some());
+    snapshot.abandon(&bench.store);
+    bench.run("DEL int");
+    bench.run("FLUSHALL");
+    // The next one finds no walk of the old one: `snapshot` asserts it.
+    assert!(!bench.snapshot().is_empty());
+}
+
+/// One thing that happens between two steps of a snapshot.
+#[derive(Clone, Debug)]
+enum Happening {
+    Step,
+    Line(String),
+    Wait(u64),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let key = (0..60u32).prop_map(|n| format!("k{n}"));
+    let pair = (key.clone(), (0..60u32).prop_map(|n| format!("k{n}")));
+    prop_oneof![
+        3 => Just(Happening::Step),
+        6 => (key.clone(), 0..9usize, any::<u8>()).prop_map(|(key, kind, n)| Happening::Line(match kind {
+            0 => format!("SET {key} v{n}"),
+            1 => format!("SET {key} {n} PX {}", 1 + u32::from(n)),
+            2 => format!("DEL {key}"),
+            3 => format!("RPUSH {key} {n}"),
+            4 => format!("HSET {key} f{} {n}", n % 4),
+            5 => format!("HPEXPIRE {key} {} FIELDS 1 f{}", 1 + u32::from(n), n % 4),
+            6 => format!("ZADD {key} {n} m{}", n % 5),
+            7 => format!("PEXPIRE {key} {n}"),
+            _ => format!("SADD {key} {n}"),
+        })),
+        1 => pair.prop_map(|(a, b)| Happening::Line(format!("RENAME {a} {b}"))),
+        1 => (key, 1..3usize).prop_map(|(key, db)| Happening::Line(format!("MOVE {key} {db}"))),
+        1 => prop_oneof![Just("FLUSHALL"), Just("FLUSHDB"), Just("SWAPDB 0 1"), Just("SWAPDB 1 2")]
+            .prop_map(|line| Happening::Line(line.to_owned())),
+        1 => (1..40u64).prop_map(Happening::Wait),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever happens between its steps, a snapshot is the keyspace as it was when it began.
+    #[test]
+    fn a_snapshot_is_one_instant(
+        before in proptest::collection::vec(happening(), 0..250),
+        during in proptest::collection::vec(happening(), 0..250),
+        shards in prop_oneof![Just(1usize), Just(4)],
+    ) {
+        let mut bench = Bench::sharded(shards);
+        let happen = |bench: &mut Bench, what: &Happening| match what {
+            Happening::Line(line) => {
+                bench.run(line);
+            }
+            Happening::Wait(ms) => {
+                bench.advance(*ms);
+                bench.expire();
+            }
+            Happening::Step => {}
+        };
+        for what in &before {
+            happen(&mut bench, what);
+        }
+        let expected = state(&mut bench);
+        let instant = bench.now;
+        let mut sink = Silent;
+    let mut turn = Turn::new(&bench.store, bench.now, &mut sink, Classes::none());
+        let mut snapshot = Snapshot::begin(&mut turn, Format::default());
+        drop(turn);
+        let mut left = during.iter();
+        let file = written(&mut snapshot, |snapshot, out| {
+            for what in left.by_ref() {
+                if matches!(what, Happening::Step) {
+                    break;
+                }
+                happen(&mut bench, what);
+            }
+            snapshot.next(&bench.store, out)
+        });
+        let mut loaded = Bench::sharded(shards);
+        loaded.now = instant;
+        loaded.load(&file);
+        prop_assert_eq!(state(&mut loaded), expected);
+    }
+}
