@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
+use punctual_store::command::digest::{DEBUG_DIGEST, DEBUG_DIGEST_VALUE};
 use punctual_store::command::object::DEBUG_OBJECT;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, command};
@@ -55,6 +56,17 @@ fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
                 .turn
                 .run(&DEBUG_OBJECT, call.session.db, false, args, reply);
         }
+        (b"digest", 2) => {
+            return call
+                .turn
+                .run(&DEBUG_DIGEST, call.session.db, false, args, reply);
+        }
+        (b"digest-value", 2..) => {
+            let (row, db) = (&DEBUG_DIGEST_VALUE, call.session.db);
+            return call.turn.run(row, db, false, args, reply);
+        }
+        // Pieces of lists are split by `list-max-listpack-size` alone: there is no other threshold to be moved.
+        (b"quicklist-packed-threshold", 3) => reply.ok(),
         (b"reload", _) => return reload(call, args, reply),
         (b"populate", 3..=5) => return populate(call, args, reply),
         (b"protocol", 3) => return protocol(args, reply),
@@ -269,6 +281,14 @@ fn help(reply: &mut Reply<'_>) {
         reply,
         "DEBUG",
         &[
+            (
+                "DIGEST",
+                "Return a number that is the same for the same keys, values and expirations being there.",
+            ),
+            (
+                "DIGEST-VALUE <key> [<key> ...]",
+                "Return such a number for each key's value.",
+            ),
             ("ERROR <string>", "Return <string> as an error."),
             (
                 "HTSTATS <dbid>",
@@ -286,6 +306,10 @@ fn help(reply: &mut Reply<'_>) {
             (
                 "PROTOCOL <type>",
                 "Return a value of a type: string, integer, double, bignum, null, array, set, map, attrib, push, verbatim, true, false.",
+            ),
+            (
+                "QUICKLIST-PACKED-THRESHOLD <size>",
+                "Accepted for tests' sake: list-max-listpack-size alone splits lists here.",
             ),
             (
                 "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",

@@ -7,6 +7,7 @@ mod arguments;
 pub mod bitmap;
 pub mod blocking;
 pub mod database;
+pub mod digest;
 pub mod dump;
 mod element_scan;
 pub mod expire;

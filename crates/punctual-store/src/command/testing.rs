@@ -116,6 +116,19 @@ impl Bench {
         self.shown(words.as_args())
     }
 
+    /// Runs a line by this row, whose container is the server's.
+    pub(crate) fn run_row(&mut self, row: &Command, line: &str) -> String {
+        let words: OwnedArgs = line.split_whitespace().collect();
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, self.protocol);
+        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        turn.run(row, self.db, false, words.as_args(), &mut reply)
+            .expect("it answers");
+        String::from_utf8_lossy(&out)
+            .trim_end()
+            .replace("\r\n", " ")
+    }
+
     /// As [`Bench::run`], of words that may hold any bytes.
     pub(crate) fn run_words<W: AsRef<[u8]>>(&mut self, words: &[W]) -> String {
         let words: OwnedArgs = words.iter().collect();

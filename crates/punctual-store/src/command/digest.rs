@@ -1,0 +1,183 @@
+//! DEBUG DIGEST and DIGEST-VALUE: one number for what is in the keyspace, the same for the same content in any form.
+//!
+//! The number is Redis's own: SHA-1 over texts in the order of lists, exclusive or where there is no order. Two servers
+//! with the same keys answer the same.
+
+use punctual_resp::{Args, Reply};
+use sha1::{Digest as _, Sha1};
+
+use crate::error::Error;
+use crate::records::{NEVER, Record};
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Cx};
+use crate::value::Value;
+use crate::value::zset::write_plain_score;
+
+/// DEBUG DIGEST, whose container is the server's: of all keys of all databases.
+pub const DEBUG_DIGEST: Command = Command::new(
+    "digest",
+    2,
+    Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::WHOLE),
+    Group::Server,
+    digest,
+);
+
+/// DEBUG DIGEST-VALUE, whose container is the server's: of each key.
+pub const DEBUG_DIGEST_VALUE: Command = Command::new(
+    "digest-value",
+    -2,
+    Flags::ADMIN.or(Flags::NOSCRIPT),
+    Group::Server,
+    digest_value,
+)
+.keys(2, -1, 1);
+
+#[derive(Default)]
+struct Digest([u8; 20]);
+
+impl Digest {
+    /// Takes a text in, whatever the order.
+    fn add(&mut self, text: &[u8]) {
+        let hash = Sha1::digest(text);
+        for (byte, hashed) in self.0.iter_mut().zip(hash) {
+            *byte ^= hashed;
+        }
+    }
+
+    /// Takes a text in whose place counts.
+    fn chain(&mut self, text: &[u8]) {
+        self.add(text);
+        self.0 = Sha1::digest(self.0).into();
+    }
+
+    /// Takes a key's value and deadline in.
+    fn value(&mut self, record: &Record) {
+        let kind: u32 = match &record.value {
+            Value::Str(_) => 0,
+            Value::List(_) => 1,
+            Value::Set(_) => 2,
+            Value::Zset(_) => 3,
+            Value::Hash(_) => 4,
+        };
+        self.chain(&kind.to_be_bytes());
+        match &record.value {
+            Value::Str(string) => self.chain(&string.bytes()),
+            Value::List(list) => list
+                .iter()
+                .for_each(|element| element.with_text(|text| self.chain(text))),
+            Value::Set(set) => set
+                .iter()
+                .for_each(|member| member.with_text(|text| self.add(text))),
+            Value::Zset(zset) => {
+                let mut score_text = Vec::new();
+                for (name, score) in zset.iter() {
+                    score_text.clear();
+                    write_plain_score(&mut score_text, score);
+                    let mut entry = Self::default();
+                    name.with_text(|text| entry.chain(text));
+                    entry.chain(&score_text);
+                    self.add(&entry.0);
+                }
+            }
+            Value::Hash(hash) => {
+                for field in hash.iter() {
+                    let mut entry = Self::default();
+                    field.name.with_text(|text| entry.chain(text));
+                    field.value.with_text(|text| entry.chain(text));
+                    if field.deadline != NEVER {
+                        entry.add(b"!!hexpire!!");
+                    }
+                    self.add(&entry.0);
+                }
+            }
+        }
+        if record.deadline != NEVER {
+            self.add(b"!!expire!!");
+        }
+    }
+
+    fn hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+fn digest(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let (mut all, now) = (Digest::default(), cx.now());
+    for db in 0..cx.store().databases() {
+        let parts: Vec<_> = cx
+            .turn
+            .held_dbs(db)
+            .filter(|(_, part)| !part.is_empty())
+            .collect();
+        if parts.is_empty() {
+            continue;
+        }
+        all.chain(&(db as u32).to_be_bytes());
+        for (_, part) in parts {
+            let living = part.iter().filter(|(_, r)| !now.is_due(r.deadline));
+            for (_, record) in living {
+                let mut key = Digest::default();
+                key.chain(record.key.as_bytes());
+                key.value(record);
+                all.add(&key.0);
+            }
+        }
+    }
+    reply.simple(all.hex());
+    Ok(())
+}
+
+fn digest_value(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.array(args.len() - 2);
+    for key in args.skip(2) {
+        let mut digest = Digest::default();
+        if let Some(id) = cx.find(key) {
+            digest.value(cx.db_of(key).get(id));
+        }
+        reply.simple(digest.hex());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEBUG_DIGEST, DEBUG_DIGEST_VALUE};
+    use crate::command::testing::Bench;
+
+    #[test]
+    fn the_same_content_has_the_same_digest() {
+        let (mut one, mut other) = (Bench::new(), Bench::sharded(8));
+        for line in [
+            "SET a 1",
+            "SADD s 1 2 x",
+            "RPUSH l 1 2",
+            "HSET h f v g w",
+            "ZADD z 1.5 m 2 n",
+        ] {
+            one.run(line);
+        }
+        for line in [
+            "ZADD z 2 n 1.5 m",
+            "HSET h g w f v",
+            "RPUSH l 1 2",
+            "SADD s x 2 1",
+            "SET a 1",
+        ] {
+            other.run(line);
+        }
+        let all = |bench: &mut Bench| bench.run_row(&DEBUG_DIGEST, "DEBUG DIGEST");
+        let same = all(&mut one);
+        assert_eq!(all(&mut other), same);
+        // Told by redis-server 7.0 for these keys.
+        assert_eq!(same, "+056e78d8c4f7f4e5501f95703d221fe0b3e8bc2d");
+        for line in ["PEXPIRE a 100", "RPUSH l 3", "HSET h f w"] {
+            let before = all(&mut other);
+            other.run(line);
+            assert_ne!(all(&mut other), before, "{line}");
+        }
+        let of =
+            |bench: &mut Bench| bench.run_row(&DEBUG_DIGEST_VALUE, "DEBUG DIGEST-VALUE s nope");
+        assert_eq!(of(&mut one), of(&mut other));
+        assert!(of(&mut one).ends_with(" +0000000000000000000000000000000000000000"));
+    }
+}
