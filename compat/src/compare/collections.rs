@@ -30,14 +30,11 @@ pub(super) fn of_sort(command: &Command) -> Rule {
     let unsorted = by
         .and_then(|at| words.get(at + 1))
         .is_some_and(|pattern| !pattern.contains('*'));
-    if has("STORE") {
-        Rule::Exact
-    } else if !unsorted && !has("ALPHA") {
-        Rule::Exact
-    } else if has("LIMIT") {
-        Rule::Extent
-    } else {
-        Rule::AnyOrder
+    let sorted = !unsorted && !has("ALPHA");
+    match (sorted || has("STORE"), has("LIMIT")) {
+        (true, _) => Rule::Exact,
+        (false, true) => Rule::Extent,
+        (false, false) => Rule::AnyOrder,
     }
 }
 

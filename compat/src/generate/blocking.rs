@@ -71,11 +71,8 @@ fn push_count(draw: &mut Draw, command: &mut Command) {
 /// Appends one command that waits, mostly with something there.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     let timeout = timeout(draw);
-    let (kind, make): (Kind, fn(&mut Draw, Vec<Vec<u8>>, Vec<u8>) -> Command) = if draw.chance(60) {
-        (Kind::List, on_lists)
-    } else {
-        (Kind::Zset, on_zsets)
-    };
+    let lists = draw.chance(60);
+    let kind = if lists { Kind::List } else { Kind::Zset };
     let keys = draw.keys_of(kind, 3);
     if draw.chance(70) {
         let key = &keys[draw.count(0..=keys.len() - 1)];
@@ -85,7 +82,11 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
         };
         steps.push(fill.arg(draw.element()).into());
     }
-    let mut command = make(draw, keys, timeout);
+    let mut command = if lists {
+        on_lists(draw, keys, timeout)
+    } else {
+        on_zsets(draw, keys, timeout)
+    };
     if draw.chance(3) {
         // Without its last argument: a key is no timeout.
         command.args_mut().truncate(2);
