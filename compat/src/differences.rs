@@ -98,6 +98,11 @@ pub const KNOWN: &[Difference] = &[
         avoided: "0 and -0 in replies with scores count as equal",
     },
     Difference {
+        what: "SORT STORE, ZUNIONSTORE and the like over a value of another type that clients wait at",
+        how: "both leave the clients waiting although there is something for them; ours serves them",
+        avoided: "scenes either store or have values of other types",
+    },
+    Difference {
         what: "timeouts of more than 9223372036854775 s",
         how: "negative in 7.0, out of range in 7.2",
         avoided: "not drawn",

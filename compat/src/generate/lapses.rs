@@ -263,7 +263,8 @@ pub(super) fn lapse(draw: &mut Draw, number: u64, has: impl Fn(Family) -> bool) 
         let (ways, shortest_ms) = if survives {
             (SURVIVORS, 250)
         } else {
-            (ARMS, 1)
+            // Redis takes its time anew before it looks whether a deadline has passed already.
+            (ARMS, 10)
         };
         let ttl_ms = draw.between(shortest_ms..=longest_ms).to_string();
         if !survives && !collections.is_empty() && draw.chance(60) {

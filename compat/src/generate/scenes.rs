@@ -62,6 +62,25 @@ fn keys(draw: &mut Draw, most: usize) -> Vec<Vec<u8>> {
     (0..draw.count(1..=most)).map(|_| key(draw)).collect()
 }
 
+/// What is drawn in a scene, or in a part of one.
+#[derive(Clone, Copy)]
+struct Play {
+    /// Sorted sets; otherwise lists.
+    zsets: bool,
+    /// Whole collections are stored; otherwise keys have values of other types at times. Not both: Redis does not serve
+    /// those who wait when what is stored replaces a value of another type.
+    stores: bool,
+}
+
+impl Play {
+    fn draw(draw: &mut Draw) -> Self {
+        Self {
+            zsets: draw.chance(40),
+            stores: draw.chance(50),
+        }
+    }
+}
+
 /// Several wait for lists or sorted sets, others push and pop.
 ///
 /// Who waits for several keys is served from the one that was filled first in 7.0, and from the first of them that has
@@ -73,7 +92,7 @@ pub(super) fn queue(draw: &mut Draw) -> Scene {
     let mut moves = Vec::new();
     let mut waiting: Vec<usize> = Vec::new();
     let mut fresh = (2..2 + waiters).rev().collect::<Vec<_>>();
-    let zsets = draw.chance(40);
+    let play = Play::draw(draw);
     for _ in 0..draw.between(6..=16) {
         match draw.between(0..=99) {
             0..=34 if !fresh.is_empty() => {
@@ -90,7 +109,7 @@ pub(super) fn queue(draw: &mut Draw) -> Scene {
                 } else {
                     keys(draw, 3)
                 };
-                let command = if zsets != (single && draw.chance(8)) {
+                let command = if play.zsets != (single && draw.chance(8)) {
                     blocking::on_zsets(draw, wanted, timeout)
                 } else {
                     blocking::on_lists(draw, wanted, timeout)
@@ -114,9 +133,9 @@ pub(super) fn queue(draw: &mut Draw) -> Scene {
             _ => {
                 let who = draw.count(0..=1);
                 let said = if single {
-                    say(draw, zsets)
+                    say(draw, play)
                 } else {
-                    vec![fill_one(draw, zsets)]
+                    vec![fill_one(draw, play)]
                 };
                 moves.push(Move::Say(who, said));
             }
@@ -129,13 +148,13 @@ pub(super) fn queue(draw: &mut Draw) -> Scene {
 }
 
 /// What a connection says while others wait: one command, or a transaction.
-fn say(draw: &mut Draw, zsets: bool) -> Vec<Command> {
+fn say(draw: &mut Draw, play: Play) -> Vec<Command> {
     if !draw.chance(20) {
-        return vec![change(draw, zsets)];
+        return vec![change(draw, play)];
     }
     let mut commands = vec![named(draw, "MULTI")];
     for _ in 0..draw.between(1..=4) {
-        commands.push(change(draw, zsets));
+        commands.push(change(draw, play));
     }
     let end = draw.weighted(&[(9, "EXEC"), (1, "DISCARD")]);
     commands.push(named(draw, end));
@@ -143,13 +162,13 @@ fn say(draw: &mut Draw, zsets: bool) -> Vec<Command> {
 }
 
 /// A command that fills or empties one of the keys and gives none another type.
-fn fill_one(draw: &mut Draw, zsets: bool) -> Command {
+fn fill_one(draw: &mut Draw, play: Play) -> Command {
     loop {
-        let command = change(draw, zsets);
+        let command = change(draw, play);
         let wrong = match command.name().as_str() {
             "SET" | "SWAPDB" | "FLUSHDB" | "SORT" => true,
-            "RPUSH" => zsets,
-            "ZADD" => !zsets,
+            "RPUSH" => play.zsets,
+            "ZADD" => !play.zsets,
             _ => false,
         };
         if !wrong {
@@ -159,7 +178,8 @@ fn fill_one(draw: &mut Draw, zsets: bool) -> Command {
 }
 
 /// A command that makes, fills, empties or replaces one of the keys.
-fn change(draw: &mut Draw, zsets: bool) -> Command {
+fn change(draw: &mut Draw, play: Play) -> Command {
+    let Play { zsets, stores } = play;
     let (one, other) = (key(draw), key(draw));
     let few = |draw: &mut Draw| {
         (0..draw.between(1..=3))
@@ -183,13 +203,13 @@ fn change(draw: &mut Draw, zsets: bool) -> Command {
         }
         50..=53 => named(draw, "LLEN").arg(one),
         54..=57 => named(draw, "DEL").arg(one),
-        58..=60 => named(draw, "SET").arg(one).arg("a text"),
+        58..=60 if !stores => named(draw, "SET").arg(one).arg("a text"),
         61..=64 => named(draw, "RENAME").arg(one).arg(other),
         65..=67 => named(draw, "COPY").arg(one).arg(other).arg("REPLACE"),
         68..=70 if zsets => named(draw, "ZPOPMIN").arg(one),
         68..=70 => named(draw, "LPOP").arg(one),
-        71..=74 if zsets => named(draw, "ZUNIONSTORE").arg(one).arg("1").arg(other),
-        71..=74 => named(draw, "LMOVE")
+        71..=74 if zsets && stores => named(draw, "ZUNIONSTORE").arg(one).arg("1").arg(other),
+        71..=74 if !zsets => named(draw, "LMOVE")
             .arg(one)
             .arg(other)
             .arg("LEFT")
@@ -200,20 +220,20 @@ fn change(draw: &mut Draw, zsets: bool) -> Command {
         81..=83 => named(draw, "MOVE").arg(one).arg(OTHER_DATABASE),
         84..=86 => Command::of(&["SWAPDB", SCENE_DATABASE, OTHER_DATABASE]),
         87..=88 => named(draw, "FLUSHDB"),
-        89..=92 if zsets => named(draw, "ZRANGESTORE")
+        89..=92 if zsets && stores => named(draw, "ZRANGESTORE")
             .arg(one)
             .arg(other)
             .arg("0")
             .arg("-1"),
-        89..=92 => named(draw, "SORT")
+        89..=92 if !zsets && stores => named(draw, "SORT")
             .arg(one)
             .arg("ALPHA")
             .arg("STORE")
             .arg(other),
         93..=94 => named(draw, "EXPIRE").arg(one).arg("5000"),
         // The other kind of collection.
-        95..=97 if zsets => named(draw, "RPUSH").arg(one).arg("x"),
-        95..=97 => named(draw, "ZADD").arg(one).arg("1").arg("x"),
+        95..=97 if zsets && !stores => named(draw, "RPUSH").arg(one).arg("x"),
+        95..=97 if !stores => named(draw, "ZADD").arg(one).arg("1").arg("x"),
         _ => named(draw, "EXISTS").arg(one),
     }
 }
@@ -222,9 +242,9 @@ fn change(draw: &mut Draw, zsets: bool) -> Command {
 pub(super) fn watch(draw: &mut Draw) -> Scene {
     let mut moves = Vec::new();
     for _ in 0..draw.between(1..=4) {
-        let zsets = draw.chance(40);
+        let play = Play::draw(draw);
         for _ in 0..draw.between(0..=2) {
-            moves.push(Move::Say(1, say(draw, zsets)));
+            moves.push(Move::Say(1, say(draw, play)));
         }
         let mut watch = named(draw, "WATCH");
         watch.extend(keys(draw, 3));
@@ -236,7 +256,7 @@ pub(super) fn watch(draw: &mut Draw) -> Scene {
         moves.push(Move::Say(0, said));
         for _ in 0..draw.between(0..=2) {
             let who = draw.weighted(&[(4, 1), (1, 0)]);
-            moves.push(Move::Say(who, say(draw, zsets)));
+            moves.push(Move::Say(who, say(draw, play)));
         }
         if draw.chance(15) {
             let end = draw.pick(&["UNWATCH", "DISCARD", "RESET"]);
@@ -244,12 +264,12 @@ pub(super) fn watch(draw: &mut Draw) -> Scene {
         }
         let mut said = vec![named(draw, "MULTI")];
         for _ in 0..draw.between(0..=3) {
-            said.push(change(draw, zsets));
+            said.push(change(draw, play));
         }
         if draw.chance(30) {
             // Between MULTI and EXEC it counts too.
             moves.push(Move::Say(0, std::mem::take(&mut said)));
-            moves.push(Move::Say(1, say(draw, zsets)));
+            moves.push(Move::Say(1, say(draw, play)));
         }
         said.push(named(draw, "EXEC"));
         said.push(Command::of(&["SELECT", SCENE_DATABASE]));
