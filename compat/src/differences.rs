@@ -103,6 +103,11 @@ pub const KNOWN: &[Difference] = &[
         avoided: "scenes either store or have values of other types",
     },
     Difference {
+        what: "RESTORE with a TTL beyond all deadlines",
+        how: "both overflow, and the key is gone at once; ours refuses it as other commands do",
+        avoided: "not drawn",
+    },
+    Difference {
         what: "timeouts of more than 9223372036854775 s",
         how: "negative in 7.0, out of range in 7.2",
         avoided: "not drawn",

@@ -16,9 +16,6 @@ const SEEDS: [u64; 2] = [1, 2];
 /// Commands in all.
 const COMMANDS: u64 = 520_000;
 
-/// Families that Punctual has no commands of yet.
-const NOT_YET: &[Family] = &[Family::Dumps];
-
 fn from_environment<T: FromStr>(name: &str) -> Option<T> {
     let text = env::var(name).ok()?;
     match text.parse() {
@@ -80,8 +77,7 @@ fn replies_events_and_state_are_those_of_redis() {
     for seed in seeds {
         for threads in [1, 4] {
             for protocol in [Protocol::Resp2, Protocol::Resp3] {
-                let mut options = Options::new(seed, commands, protocol);
-                options.families.retain(|family| !NOT_YET.contains(family));
+                let options = Options::new(seed, commands, protocol);
                 for (family, count) in run(&options, threads) {
                     *sent.entry(family).or_default() += count;
                 }

@@ -162,7 +162,7 @@ fn is_text_of_7_2(a: &[u8], b: &[u8]) -> bool {
     };
     let mut text = Vec::new();
     decimal::write_f64(&mut text, theirs);
-    ours.to_bits() == theirs.to_bits() && a == text && (b.len() >= 17 || b.contains(&b'e'))
+    ours.to_bits() == theirs.to_bits() && a == text
 }
 
 /// Ours is `a`, of 7.2: small lists and small sets of texts are listpacks.

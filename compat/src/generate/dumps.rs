@@ -85,11 +85,15 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.any_key();
     let payload = PAYLOADS[draw.count(0..=PAYLOADS.len() - 1)];
     let absolute = draw.chance(15);
-    let ttl = match draw.between(0..=9) {
+    let mut ttl = match draw.between(0..=9) {
         0..=6 => b"0".to_vec(),
         _ if absolute => draw.deadline(1000),
         _ => draw.ttl(1000),
     };
+    if ttl == i64::MAX.to_string().as_bytes() {
+        // See `differences`.
+        ttl.pop();
+    }
     let mut command = named(draw, "RESTORE").arg(&key).arg(ttl).arg(payload);
     let mut options = Vec::new();
     if draw.chance(70) {

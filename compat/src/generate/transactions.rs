@@ -42,6 +42,7 @@ const REFUSED_INSIDE: &[&[&str]] = &[
     &["MULTI"],
     &["WATCH", "k0"],
     &["WATCH", "k0", "nosuch"],
+    &["SAVE"],
 ];
 
 fn wrong(draw: &mut Draw, steps: &mut Vec<Step>) {
