@@ -94,6 +94,35 @@ fn a_wrong_side_effect_is_caught_and_shown_by_few_commands() {
     assert!((1..=4).contains(&difference.repro.len()), "{difference}");
 }
 
+/// Two commands that differ only in the end they work at, one under the other's name: in pipelines, and where clients
+/// wait.
+#[test]
+fn a_wrong_end_is_caught() {
+    for (taken, by, family) in [
+        ("LPUSH", "RPUSH", Family::Lists),
+        ("ZPOPMIN", "ZPOPMAX", Family::Zsets),
+        ("BLPOP", "BRPOP", Family::Blocking),
+        ("SINTERSTORE", "SUNIONSTORE", Family::Sets),
+    ] {
+        let tampering = [
+            "--rename-command",
+            taken,
+            "TRUE",
+            "--rename-command",
+            by,
+            taken,
+        ];
+        let mut options = Options::new(5, 20_000, Protocol::Resp3);
+        options.families = [family].into();
+        // The other name is gone, and its absence is not what is to be caught.
+        options.without = [by.to_owned()].into();
+        options.shrink = false;
+        let difference = caught(&tampering, &options);
+        let text = difference.to_string();
+        assert!(!text.contains("unknown command"), "{text}");
+    }
+}
+
 /// Someone else changes A while the stream runs. Each change leaves nothing but the state, or a message, different.
 #[test]
 fn changes_behind_the_back_are_caught() {
