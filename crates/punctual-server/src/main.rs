@@ -16,7 +16,7 @@ const HELP: &str = "\
 Punctual: a Redis-compatible server whose keys expire on time.
 
 Usage: punctual [redis.conf] [--name value ...]
-       punctual bench <expiry|server> [options]
+       punctual bench <expiry|blocking|server|snapshot> [options]
        punctual -v | --version
        punctual -h | --help
 

@@ -315,8 +315,9 @@ impl<'s> Cx<'_, 's> {
             None => self.add_at(place, key, value),
             Some(id) => {
                 let db = self.db_at(place);
-                db.replace(id, value);
+                let old = db.replace(id, value);
                 db.set_deadline(id, None);
+                self.turn.discarded.value(old);
                 id
             }
         }

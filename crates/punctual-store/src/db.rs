@@ -150,6 +150,17 @@ impl Db {
         std::hint::black_box(sum);
     }
 
+    /// Makes room in an empty database for so many keys, which are about to come. O(keys).
+    pub(crate) fn expect(&mut self, keys: usize) {
+        self.index.expect(keys);
+    }
+
+    /// Touches what a look-up of `hash` will touch first, and waits for nothing. The value means nothing.
+    #[inline]
+    pub(crate) fn warm_hash(&self, hash: Hash) -> u8 {
+        self.index.warm(hash)
+    }
+
     /// The record of `id`.
     ///
     /// # Panics

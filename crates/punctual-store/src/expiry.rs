@@ -94,6 +94,7 @@ impl Turn<'_> {
                 Expiry::Due(id) => {
                     let record = self.shard_db(number, db).remove_due(id);
                     self.expired(db, &record);
+                    self.discarded.value(record.value);
                 }
                 Expiry::DueField(timer) => self.expire_due_field(number, db, timer, &mut told),
                 Expiry::Busy => return false,
@@ -120,6 +121,7 @@ impl Turn<'_> {
         let record = self.shard_db(number, db).remove(id);
         self.stats.expired_on_touch += 1;
         self.expired(db, &record);
+        self.discarded.value(record.value);
     }
 
     /// A field is due: it goes, with its event unless that was told, and its hash with it if it was the last.

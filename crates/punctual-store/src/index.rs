@@ -299,6 +299,19 @@ impl Index {
         self.len += 1;
     }
 
+    /// Makes room for so many keys in an empty table, as if they had come: none of them will be moved. O(keys).
+    pub(crate) fn expect(&mut self, keys: usize) {
+        if self.len > 0 || keys <= PART_MAX {
+            return;
+        }
+        // Parts differ by chance: three quarters of what they may hold leaves room for that.
+        let parts = (keys.div_ceil(PART_MAX / 4 * 3)).next_power_of_two();
+        self.depth = parts.trailing_zeros();
+        self.directory = (0..parts as u32).collect();
+        let blocks = blocks_for(keys / parts);
+        self.parts = (0..parts).map(|_| Part::new(blocks, self.depth)).collect();
+    }
+
     /// Takes an index out; whether it was there. O(1) amortised.
     pub fn remove(&mut self, place: u32, index: u32, place_of: impl Fn(u32) -> u32) -> bool {
         let number = self.part_of(place);
@@ -466,6 +479,33 @@ mod tests {
                 .all(|c| c.passed == 0)),
             "no key lives behind a chunk any more"
         );
+    }
+
+    /// Whatever was expected: more keys come, fewer, or none.
+    #[test]
+    fn what_was_expected_is_room_and_no_more() {
+        for expected in [0, 4_096, 4_097, 50_000, 100_000, 400_000] {
+            let mut index = Index::default();
+            index.expect(expected);
+            let parts = index.parts.len();
+            for n in 0..100_000 {
+                index.insert(Hash::new(mix(n)), n, place);
+                assert!(expected < 100_000 || index.parts.len() == parts);
+            }
+            for n in 0..100_000 {
+                assert_eq!(index.find(Hash::new(mix(n)), |i| i == n), Some(n));
+            }
+            let mut seen = HashSet::new();
+            let mut from = Some(0);
+            while let Some(at) = from {
+                from = index.scan(at, place, |n| assert!(seen.insert(n)));
+            }
+            assert_eq!(seen.len(), 100_000, "{expected} were expected");
+            for n in 0..100_000 {
+                assert!(index.remove(place(n), n, place));
+            }
+            assert!(index.memory() < 200_000, "{} bytes", index.memory());
+        }
     }
 
     #[test]

@@ -49,4 +49,4 @@ pub mod watch;
 pub use error::Error;
 pub use shard::{Shard, Store, StoreOptions, hash_slot};
 pub use time::Now;
-pub use turn::{Command, Cx, Handler, Stats, Turn};
+pub use turn::{Command, Cx, Discarded, Handler, Stats, Turn};

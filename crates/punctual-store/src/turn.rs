@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::shard::{Shard, Store, Touched};
 use crate::spec::{Flags, Row};
 use crate::time::Now;
+use crate::value::Value;
 use crate::waiters::{ReadyKey, Wait};
 
 /// What runs a command on the keyspace.
@@ -44,6 +45,32 @@ pub struct Stats {
     pub dirty: u64,
 }
 
+/// What is to be dropped after a turn.
+#[derive(Default)]
+pub struct Discarded {
+    /// Databases that were flushed.
+    pub(crate) dbs: Vec<Db>,
+    /// Large values.
+    values: Vec<Value>,
+}
+
+impl Discarded {
+    /// About how many things there are to be freed. O(databases and values).
+    pub fn things(&self) -> usize {
+        let keys = self.dbs.iter().map(Db::len).sum::<usize>();
+        let elements = self.values.iter().map(Value::elements).sum::<usize>();
+        keys + elements
+    }
+
+    /// Takes a value to be dropped: small ones go at once.
+    pub(crate) fn value(&mut self, value: Value) {
+        const LARGE: usize = 1_000;
+        if value.elements() > LARGE {
+            self.values.push(value);
+        }
+    }
+}
+
 type Held<'s> = SmallVec<[(usize, MutexGuard<'s, Shard>); 1]>;
 
 /// Some commands at one instant.
@@ -62,9 +89,9 @@ pub struct Turn<'s> {
     pub limits: Limits,
     /// What was counted so far.
     pub stats: Stats,
-    /// Databases that were flushed: dropping them takes time in proportion to their keys, so the caller does it
-    /// after the turn, on another thread if they are large.
-    pub discarded: Vec<Db>,
+    /// What was flushed, and large values that went: dropping them takes time in proportion to what is in them, so the
+    /// caller does it after the turn, on another thread if that is much.
+    pub discarded: Discarded,
     /// What the command that has just run wants to wait for: it has found nothing, and has not replied.
     pub wait: Option<Wait>,
     /// Commands may wait; in a transaction they answer that there was nothing.
@@ -94,7 +121,7 @@ impl<'s> Turn<'s> {
             frozen: false,
             limits: store.limits(),
             stats: Stats::default(),
-            discarded: Vec::new(),
+            discarded: Discarded::default(),
             wait: None,
             may_wait: true,
             ready: VecDeque::new(),

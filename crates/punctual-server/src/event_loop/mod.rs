@@ -292,7 +292,7 @@ impl EventLoop {
         // Some of what was written has freed something.
         self.freed += counted.expired + counted.expired_fields + counted.dirty / 8;
         let discarded = std::mem::take(&mut turn.discarded);
-        self.freed += discarded.iter().map(|db| db.len() as u64).sum::<u64>();
+        self.freed += discarded.things() as u64;
         drop(turn);
         dispatch::drop_aside(discarded);
         self.collect_mail();

@@ -9,7 +9,7 @@ use std::time::Instant;
 use punctual_rdb::{Blocks, Event, Failure, Reader, Skipped, Source};
 use punctual_store::Turn;
 use punctual_store::events::{Classes, Silent};
-use punctual_store::snapshot::{Restored, Unreadable, read_value};
+use punctual_store::snapshot::{Batch, Restored, Unreadable, read_value};
 
 use super::save;
 use crate::log;
@@ -21,6 +21,8 @@ const BLOCK_BYTES: usize = 256 << 10;
 const BATCH: u64 = 512;
 /// Loads of files up to this size do not tell how far they are.
 const LONG_BYTES: u64 = 64 << 20;
+/// A record has so many bytes at least: a type, a name and a value.
+const RECORD_MIN: u64 = 5;
 /// Records that were passed over and are named one by one.
 const NAMED: u64 = 10;
 
@@ -214,6 +216,7 @@ fn read_all<'s, S: Source<Error = io::Error>>(
     let (loading, limits) = (&shared.persistence.loading, turn.limits);
     let total = loading.total_bytes.load(Ordering::Relaxed);
     let databases = shared.store.databases();
+    let mut batch = Batch::default();
     let (mut db, mut loaded, mut expired, mut skipped, mut told) = (0, 0, 0, 0, 0);
     for number in 1.. {
         if number % BATCH == 0 {
@@ -268,10 +271,8 @@ fn read_all<'s, S: Source<Error = io::Error>>(
                     idle_s: meta.idle_s,
                     freq: meta.freq,
                 };
-                if !turn.restore(restored, replace) {
-                    let key = key.escape_ascii();
-                    return Err(Stop::At(offset, format!("the key \"{key}\" comes twice")));
-                }
+                turn.restore(&mut batch, restored, replace)
+                    .map_err(|taken| Stop::At(offset, taken.to_string()))?;
                 loaded += 1;
             }
             Event::Skipped(passed) => {
@@ -280,10 +281,17 @@ fn read_all<'s, S: Source<Error = io::Error>>(
                     tell_skipped(shared, &passed);
                 }
             }
+            Event::ResizeDb { keys, .. } => {
+                // A claim, which a file of this size must be able to keep.
+                let keys = keys.min(total / RECORD_MIN);
+                turn.expect(db, usize::try_from(keys).unwrap_or(0));
+            }
             Event::End { .. } => break,
             _ => {}
         }
     }
+    let last = turn.restore_all(&mut batch, replace);
+    last.map_err(|taken| Stop::At(reader.offset(), taken.to_string()))?;
     if skipped > NAMED {
         log::warning!(
             shared.logger,

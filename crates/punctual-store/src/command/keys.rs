@@ -88,7 +88,8 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 fn del(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let mut deleted = 0;
     for key in args.skip(1) {
-        if cx.remove(key).is_some() {
+        if let Some(record) = cx.remove(key) {
+            cx.turn.discarded.value(record.value);
             cx.notify(Classes::GENERIC, "del", key);
             deleted += 1;
         }

@@ -9,7 +9,7 @@ use crate::db::Db;
 use crate::error::Error;
 use crate::events::{Classes, Sink};
 use crate::shard::{Store, StoreOptions};
-use crate::snapshot::{Format, Restored, Snapshot, read_value};
+use crate::snapshot::{Batch, Format, Restored, Snapshot, read_value};
 use crate::time::Now;
 use crate::turn::{Command, Stats, Turn};
 
@@ -201,7 +201,7 @@ impl Bench {
     pub(crate) fn load(&mut self, file: &[u8]) {
         let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
         let mut reader = Reader::new(file);
-        let mut db = 0;
+        let (mut db, mut batch) = (0, Batch::default());
         loop {
             match reader.next().expect("a whole file") {
                 Event::SelectDb(number) => db = number as usize,
@@ -220,10 +220,12 @@ impl Bench {
                         idle_s: None,
                         freq: None,
                     };
-                    assert!(turn.restore(restored, false), "each key once");
+                    turn.restore(&mut batch, restored, false)
+                        .expect("each key once");
                 }
                 Event::End { verified } => {
                     assert!(verified);
+                    turn.restore_all(&mut batch, false).expect("each key once");
                     break;
                 }
                 _ => {}

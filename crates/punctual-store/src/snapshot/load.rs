@@ -1,5 +1,6 @@
 //! How keys that were read from a snapshot come into the keyspace.
 
+use crate::index::Hash;
 use crate::records::NEVER;
 use crate::shard::Touched;
 use crate::turn::Turn;
@@ -23,15 +24,49 @@ pub struct Restored<'k> {
     pub freq: Option<u8>,
 }
 
+/// Keys that wait to be added together: the memory that each needs is fetched side by side.
+#[derive(Debug, Default)]
+pub struct Batch {
+    keys: Vec<u8>,
+    /// The names stand in `keys`, one after the other.
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    db: usize,
+    key_end: usize,
+    value: Value,
+    deadline: Option<u64>,
+    uses: u32,
+    shard: usize,
+    hash: Hash,
+}
+
+/// Keys that are added together.
+const BATCH: usize = 32;
+
+/// A name that was taken already, where that must not be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the key \"{}\" is there already", .0.escape_ascii())]
+pub struct Taken(pub Box<[u8]>);
+
 impl Turn<'_> {
-    /// Adds a key, and tells nobody; a key of this name is replaced if `replace`. Whether it was added: it is not if the
-    /// name is taken. Holds every shard. O(length of the name), besides dropping what is replaced.
+    /// Adds a key, and tells nobody; a key of this name is replaced if `replace`. It waits in `batch` until there are
+    /// enough of them, or [`Turn::restore_all`]. Holds every shard. O(length of the name), besides dropping what is replaced.
+    ///
+    /// # Errors
+    /// [`Taken`], of a key of the batch, if it is not to be replaced. What waits behind it is lost.
     ///
     /// # Panics
     /// If there is no database of this number.
-    pub fn restore(&mut self, restored: Restored<'_>, replace: bool) -> bool {
+    pub fn restore(
+        &mut self,
+        batch: &mut Batch,
+        restored: Restored<'_>,
+        replace: bool,
+    ) -> Result<(), Taken> {
         self.lock_all();
-        self.touch(Touched::Any);
         let Restored { db, key, .. } = restored;
         let uses = match self.limits.uses {
             Uses::Last => {
@@ -46,20 +81,70 @@ impl Turn<'_> {
                     .map_or(first, |freq| first & !0xff | u32::from(freq))
             }
         };
+        batch.keys.extend_from_slice(key);
         let shard = self.store.shard_of(key);
-        let part = self.shard_db(shard, db);
-        let hash = part.hash(key);
-        if let Some(taken) = part.find_hashed(hash, key) {
-            if !replace {
-                return false;
+        batch.waiting.push(Waiting {
+            db,
+            key_end: batch.keys.len(),
+            value: restored.value,
+            deadline: restored.deadline,
+            uses,
+            shard,
+            hash: self.shard_db(shard, db).hash(key),
+        });
+        if batch.waiting.len() < BATCH {
+            return Ok(());
+        }
+        self.restore_all(batch, replace)
+    }
+
+    /// Adds what waits in `batch`, and leaves it empty. As [`Turn::restore`].
+    ///
+    /// # Errors
+    /// As [`Turn::restore`].
+    pub fn restore_all(&mut self, batch: &mut Batch, replace: bool) -> Result<(), Taken> {
+        self.lock_all();
+        self.touch(Touched::Any);
+        // These loads do not depend on one another, so they run at once; the sum keeps them alive.
+        let mut sum = 0;
+        for waiting in &batch.waiting {
+            sum ^= self
+                .shard_db(waiting.shard, waiting.db)
+                .warm_hash(waiting.hash);
+        }
+        std::hint::black_box(sum);
+        let mut start = 0;
+        for waiting in batch.waiting.drain(..) {
+            let key = &batch.keys[start..waiting.key_end];
+            start = waiting.key_end;
+            let part = self.shard_db(waiting.shard, waiting.db);
+            if let Some(taken) = part.find_hashed(waiting.hash, key) {
+                if !replace {
+                    return Err(Taken(key.into()));
+                }
+                part.remove(taken);
             }
-            part.remove(taken);
+            let id = part.insert_hashed(waiting.hash, key, waiting.value, waiting.uses);
+            if let Some(deadline) = waiting.deadline {
+                part.set_deadline(id, Some(deadline.min(NEVER - 1)));
+            }
         }
-        let id = part.insert_hashed(hash, key, restored.value, uses);
-        if let Some(deadline) = restored.deadline {
-            part.set_deadline(id, Some(deadline.min(NEVER - 1)));
+        batch.keys.clear();
+        Ok(())
+    }
+
+    /// Makes room for so many keys in database `db`, if it is empty. Holds every shard. O(keys).
+    ///
+    /// # Panics
+    /// If there is no database of this number.
+    pub fn expect(&mut self, db: usize, keys: usize) {
+        self.lock_all();
+        let shards = self.store.shards();
+        for (_, part) in self.held_dbs(db) {
+            if part.is_empty() {
+                part.expect(keys / shards);
+            }
         }
-        true
     }
 
     /// Empties database `db`, of which every shard is held: how many keys it had. Those who watch its keys are told, nobody
@@ -76,7 +161,7 @@ impl Turn<'_> {
         }
         let store = self.store;
         let unneeded = discarded.into_iter().filter_map(|db| store.set_aside(db));
-        self.discarded.extend(unneeded);
+        self.discarded.dbs.extend(unneeded);
         removed
     }
 

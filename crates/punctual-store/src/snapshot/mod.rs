@@ -27,7 +27,7 @@ use crate::turn::Turn;
 pub use decode::{Unreadable, read_value};
 pub use encode::Format;
 pub(crate) use encode::dump;
-pub use load::Restored;
+pub use load::{Batch, Restored, Taken};
 pub(crate) use walk::Walk;
 
 /// What all shards share of the snapshot that is being made.

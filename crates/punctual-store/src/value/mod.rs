@@ -132,6 +132,17 @@ impl Value {
         }
     }
 
+    /// How many elements a collection has; a string is one. O(1).
+    pub fn elements(&self) -> usize {
+        match self {
+            Self::Str(_) => 1,
+            Self::List(list) => list.len(),
+            Self::Hash(hash) => hash.len(),
+            Self::Set(set) => set.len(),
+            Self::Zset(zset) => zset.len(),
+        }
+    }
+
     /// Whether it is a collection without elements, whose key must go.
     pub fn is_empty_collection(&self) -> bool {
         match self {
