@@ -202,6 +202,7 @@ impl Server {
         let addr = listeners.iter().find_map(Listener::tcp_addr);
         let unix = settings.unixsocket.clone();
         let shared = Arc::new(Shared::new(config, store, mailboxes, logger, reclaim));
+        let wanted = loads && load::is_wanted(&shared);
         let port = addr.map_or(0, |a| a.port());
         shared.tcp_port.store(port.into(), Ordering::Relaxed);
         shared.logger.set_role(Role::Master);
@@ -227,7 +228,7 @@ impl Server {
             unix,
         };
         let shared = &server.shared;
-        if loads && let Err(error) = load::at_start(shared) {
+        if wanted && let Err(error) = load::at_start(shared) {
             log::warning!(shared.logger, "{error}");
             server.stop();
             return Err(error.into());

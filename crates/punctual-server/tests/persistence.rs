@@ -409,7 +409,7 @@ fn start(folder: &Path, port: u16) -> Child {
 /// last one that was reported as saved or a later one.
 #[test]
 fn a_kill_in_the_middle_of_a_save_loses_no_snapshot() {
-    const KEYS: usize = 20_000;
+    const KEYS: usize = 40_000;
     let folder = tempfile::tempdir().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -458,7 +458,7 @@ fn a_kill_in_the_middle_of_a_save_loses_no_snapshot() {
         assert!(!c.value().is_error());
         c.expect(&["BGSAVE"], "+Background saving started|");
         // From at once to well after the end.
-        std::thread::sleep(Duration::from_micros(round * round * 4 % 37_000));
+        std::thread::sleep(Duration::from_micros(round % 50 * 400));
         if c.text("INFO persistence").contains("rdb_saves:1") {
             least = round;
         } else {

@@ -80,12 +80,19 @@ pub enum LoadError {
     Stopped,
 }
 
-/// Loads the snapshot of the configured name, if there is one, while the loops answer that they are loading.
+/// Whether there is a snapshot of the configured name; if so, commands are kept out from now on, until
+/// [`at_start`] has loaded it. To be called before anybody serves.
+pub(crate) fn is_wanted(shared: &Shared) -> bool {
+    let wanted = save::path(&shared.settings()).exists();
+    let loading = &shared.persistence.loading;
+    loading.active.store(wanted, Ordering::Release);
+    shared.set_gate();
+    wanted
+}
+
+/// Loads the snapshot of the configured name, while the loops answer that they are loading.
 pub(crate) fn at_start(shared: &Shared) -> Result<(), LoadError> {
     let path = save::path(&shared.settings());
-    if !path.exists() {
-        return Ok(());
-    }
     let mut sink = Silent;
     let mut turn = Turn::new(
         &shared.store,
@@ -94,8 +101,6 @@ pub(crate) fn at_start(shared: &Shared) -> Result<(), LoadError> {
         Classes::none(),
     );
     let loading = &shared.persistence.loading;
-    loading.active.store(true, Ordering::Release);
-    shared.set_gate();
     let done = load(shared, &path, &mut turn, false, Turn::release);
     turn.release();
     drop(turn);
