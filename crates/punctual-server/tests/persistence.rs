@@ -458,7 +458,7 @@ fn a_kill_in_the_middle_of_a_save_loses_no_snapshot() {
         assert!(!c.value().is_error());
         c.expect(&["BGSAVE"], "+Background saving started|");
         // From at once to well after the end.
-        std::thread::sleep(Duration::from_micros(round % 50 * 400));
+        std::thread::sleep(Duration::from_micros(round % 50 * 80));
         if c.text("INFO persistence").contains("rdb_saves:1") {
             least = round;
         } else {
