@@ -25,7 +25,7 @@ pub(crate) const CPU_TESTS: [&str; 3] = ["set", "get", "incr"];
 
 /// The same for commands on collections, at pipeline depths of 16 and 64. Sorted sets have 100,000 members, and a range
 /// by scores has 100 of them; LINDEX looks in the middle of a list.
-pub(crate) const COLLECTION_CPU_RATIO: [(&str, f64); 9] = [
+pub(crate) const COLLECTION_CPU_RATIO: [(&str, f64); 10] = [
     ("lpush", 0.7),
     ("rpush", 0.7),
     ("lpop", 0.7),
@@ -35,6 +35,7 @@ pub(crate) const COLLECTION_CPU_RATIO: [(&str, f64); 9] = [
     ("zrank", 0.5),
     ("zrange_100", 0.5),
     ("lindex", 1.0),
+    ("lindex_10m", 1.0),
 ];
 
 /// The depths that [`COLLECTION_CPU_RATIO`] is meant for.

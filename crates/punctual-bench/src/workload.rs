@@ -81,6 +81,13 @@ pub(crate) const WORKLOADS: &[Workload] = &[
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(1000), without: &["mylist"] } },
     Workload { name: "lindex", command: &["LINDEX", "mylist", "50000"],
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(100_000), without: &["mylist"] } },
+    // Pushing and popping cost the same however long the list is; loading it takes some seconds each time.
+    Workload { name: "lpush_10m", command: &["LPUSH", "mylist", "{data}"],
+               before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(10_000_000), without: &["mylist"] } },
+    Workload { name: "lpop_10m", command: &["LPOP", "mylist"],
+               before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(10_000_000), without: &["mylist"] } },
+    Workload { name: "lindex_10m", command: &["LINDEX", "mylist", "5000000"],
+               before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(10_000_000), without: &["mylist"] } },
     Workload { name: "sadd",   command: &["SADD", "myset", "element:{n}"], before: Without(&["myset"]) },
     Workload { name: "spop",   command: &["SPOP", "myset"],
                before: Filled { with: &["SADD", "myset", "element:{n}"], each: Each::Request, without: &["myset"] } },
@@ -104,7 +111,7 @@ pub(crate) fn help() -> String {
     let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
     format!(
         "Which commands, separated by commas [default: set,get,incr; with --threads set,get]\n\n\
-         Known: {}; `all` for all of them. What a server does not know is skipped with a note.",
+         Known: {}; `all` for all of them but those of 10M, which take minutes. What a server does not know is skipped with a note.",
         names.join(", ")
     )
 }
@@ -112,7 +119,7 @@ pub(crate) fn help() -> String {
 /// The workloads of these names, in the given order; `Err` with the first name that is not known.
 pub(crate) fn find<'a>(names: &[&'a str]) -> Result<Vec<&'static Workload>, &'a str> {
     if names.iter().any(|name| name.eq_ignore_ascii_case("all")) {
-        return Ok(WORKLOADS.iter().collect());
+        return Ok(WORKLOADS.iter().filter(|w| !w.is_long()).collect());
     }
     let known = |name: &&'a str| {
         WORKLOADS
@@ -124,6 +131,11 @@ pub(crate) fn find<'a>(names: &[&'a str]) -> Result<Vec<&'static Workload>, &'a 
 }
 
 impl Workload {
+    /// Whether it takes minutes to load what it works on.
+    fn is_long(&self) -> bool {
+        self.name.ends_with("_10m")
+    }
+
     /// The bytes of its command, with values of `size` bytes.
     pub(crate) fn template(&self, size: usize) -> Template {
         Template::new(self.command, size)

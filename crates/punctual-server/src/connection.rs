@@ -49,7 +49,7 @@ impl Socket {
 }
 
 /// Output buffers up to this size are kept for the next client.
-pub(crate) const KEPT_OUTPUT: usize = 64 << 10;
+pub(crate) const KEPT_OUTPUT: usize = 256 << 10;
 
 /// One client's connection.
 pub(crate) struct Connection {

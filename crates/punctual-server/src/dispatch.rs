@@ -106,10 +106,10 @@ impl<'a, 's> Batch<'a, 's> {
         flow
     }
 
-    /// Fetches the first keys of these commands side by side. A guess that is wrong costs a look.
+    /// Fetches what these commands will need side by side. A guess that is wrong costs a look.
     pub(crate) fn warm(&mut self, session: &Session, ahead: &Ahead<'_>) {
-        let keys = ahead.iter().filter_map(|c| c.args.get(1));
-        self.turn.warm(session.db, keys);
+        let commands = ahead.iter().map(|command| command.args);
+        self.turn.warm(session.db, commands);
     }
 
     fn refuse(&self, session: &Session, error: &Error, out: &mut Vec<u8>) {
@@ -208,6 +208,9 @@ impl<'a, 's> Batch<'a, 's> {
                 if self.turn.wait.is_some() {
                     self.begin_waiting(session, entry, command, args);
                     return Flow::Block;
+                }
+                if flags.has(Flags::WHOLE) && entry.row.name == "flushall" && result.is_ok() {
+                    self.shared.flushed_all();
                 }
                 result
             }

@@ -290,7 +290,8 @@ fn serve(settings: &[&str]) -> Result<(String, Server), Box<dyn std::error::Erro
             _ => return Err(format!("make run takes no {setting}").into()),
         }
     }
-    arguments.extend(["--bind", "127.0.0.1"].map(str::to_owned));
+    // A test leaves no snapshots behind.
+    arguments.extend(["--bind", "127.0.0.1", "--save", ""].map(str::to_owned));
     let config = Config::from_args(arguments)?;
     Ok((port, Server::builder().config(config).port(0).spawn()?))
 }

@@ -195,11 +195,24 @@ impl<'s> Turn<'s> {
         };
     }
 
-    /// Brings what look-ups of `keys` in database `db` will need into the cache, where one lock is enough for that.
-    pub fn warm<'k>(&mut self, db: usize, keys: impl Iterator<Item = &'k [u8]>) {
+    /// Brings what these commands in database `db` will need into the cache, where one lock is enough for that: the
+    /// records of their first keys, or elements of the collection that all of them are about.
+    pub fn warm<'a>(&mut self, db: usize, commands: impl Iterator<Item = Args<'a>> + Clone) {
         if self.store.shards() == 1 {
             self.lock_one(0);
-            self.shard_db(0, db).warm(keys);
+            let part = self.shard_db(0, db);
+            let mut keys = commands.clone().filter_map(|args| args.get(1));
+            let Some(first) = keys.next() else {
+                return;
+            };
+            if keys.clone().next() == Some(first) {
+                let same = commands.filter(|args| args.get(1) == Some(first) && args.len() > 2);
+                if let Some(id) = part.find(first) {
+                    part.get(id).value.warm_elements(same);
+                }
+            } else {
+                part.warm(std::iter::once(first).chain(keys));
+            }
         }
     }
 

@@ -132,6 +132,16 @@ impl Shared {
         }
     }
 
+    /// FLUSHALL has run: a snapshot that is being made is of what was before, so it is given up; with save points, one of
+    /// what is now follows at once.
+    pub(crate) fn flushed_all(&self) {
+        let state = &self.persistence;
+        state.abort.store(true, Ordering::Release);
+        if !self.settings().save.is_empty() {
+            state.scheduled.store(true, Ordering::Release);
+        }
+    }
+
     /// Looks anew whether commands must be kept out.
     pub(crate) fn set_gate(&self) {
         let state = &self.persistence;

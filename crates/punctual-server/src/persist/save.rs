@@ -204,6 +204,7 @@ impl<'s> Attempt<'s> {
             return Err(SaveError::Busy);
         }
         state.scheduled.store(false, Ordering::Release);
+        state.abort.store(false, Ordering::Release);
         let now = turn.now;
         state.began_ms.store(now.read_ms(), Ordering::Relaxed);
         state.last_try_ms.store(now.read_ms(), Ordering::Release);

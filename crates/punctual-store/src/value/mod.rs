@@ -10,6 +10,10 @@ pub mod string;
 pub mod text;
 pub mod zset;
 
+use punctual_resp::Args;
+use smallvec::SmallVec;
+
+use crate::db::WARM_MAX;
 use hash::Hash;
 use list::List;
 use set::Set;
@@ -107,6 +111,37 @@ impl Value {
             Self::Str(string) => string.warm(),
             Self::List(list) => list.warm(),
             _ => 0,
+        }
+    }
+
+    /// Brings what these commands on a large collection will need of it into the cache. Guesses which argument names the
+    /// element. Changes nothing.
+    pub(crate) fn warm_elements<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
+        let mut hashes: SmallVec<[crate::index::Hash; WARM_MAX]> = SmallVec::new();
+        let gather = |at: fn(usize) -> usize| {
+            let names = commands.filter_map(|args| args.get(at(args.len())));
+            hashes.extend(names.map(keyed::hash_of));
+        };
+        match self {
+            Self::Zset(zset) => {
+                if let zset::Kept::Table(entries) = zset.kept() {
+                    gather(|len| len - 1);
+                    entries.warm(&hashes);
+                }
+            }
+            Self::Set(set) => {
+                if let set::View::Table(table) = set.view() {
+                    gather(|_| 2);
+                    table.members().warm(&hashes);
+                }
+            }
+            Self::Hash(hash) => {
+                if let Some(table) = hash.table() {
+                    gather(|_| 2);
+                    table.keyed().warm(&hashes);
+                }
+            }
+            Self::Str(_) | Self::List(_) => {}
         }
     }
 
