@@ -3,7 +3,7 @@
 //! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its stamp; that
 //! entry is filed at the deadline or earlier (a later deadline only rewrites the record). Every change
 //! of a deadline goes through [`Db::set_deadline`], every end of a record through [`Db::remove`]. Fields of hashes that
-//! have deadlines are armed on the same wheel: see [`fields`], which every value passes that comes or goes.
+//! have deadlines are armed on the same wheel: see `fields`, which every value passes that comes or goes.
 
 mod fields;
 
@@ -371,7 +371,7 @@ impl Db {
     }
 
     /// The next record or field that is due, in exact deadline order; it must be removed with [`Db::remove_due`] or
-    /// [`Db::remove_due_field`].
+    /// `Db::remove_due_field`.
     /// Does at most `budget` steps of work and counts them off.
     pub fn next_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
         let mut armed = Armed {

@@ -2,7 +2,7 @@
 //! of fields in `expire`.
 //!
 //! A field that is due is let go by the command that meets it, as a key is: commands that name fields begin with
-//! [`Cx::meet_fields`]; those that show all pass over what is due.
+//! `Cx::meet_fields`; those that show all pass over what is due.
 
 mod expire;
 mod random;

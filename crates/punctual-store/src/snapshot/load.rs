@@ -165,7 +165,7 @@ impl Turn<'_> {
         removed
     }
 
-    /// [Empties](Turn::empty) every database. Holds every shard.
+    /// Empties every database. Holds every shard.
     pub fn clear(&mut self) {
         self.lock_all();
         self.touch(Touched::Any);

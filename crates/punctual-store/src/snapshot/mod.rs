@@ -6,8 +6,8 @@
 //! are marked, so that the walk passes them over. So what is written is the instant's keyspace, a record is written
 //! once, and extra memory is one bit a record and the early records until they are fetched.
 //!
-//! Ground rules: every change of a record goes through [`Db`](crate::db::Db), which tells its walk *before* it. A
-//! database that is flushed is set aside with its walk ([`Store::set_aside`]), and goes on there without a lock.
+//! Ground rules: every change of a record goes through [`Db`], which tells its walk *before* it. A
+//! database that is flushed is set aside with its walk (`Store::set_aside`), and goes on there without a lock.
 
 mod decode;
 mod encode;
