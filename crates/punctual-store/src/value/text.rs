@@ -37,10 +37,7 @@ impl Text {
 
     /// The text of an element. O(length).
     pub fn of(element: Element<'_>) -> Self {
-        match element {
-            Element::Bytes(text) => Self::new(text),
-            Element::Int(int) => Self::new(itoa::Buffer::new().format(int).as_bytes()),
-        }
+        element.with_text(Self::new)
     }
 
     /// The bytes.

@@ -20,8 +20,8 @@ use crate::limits::Limits;
 use crate::value::keyed::Keyed;
 use crate::value::packed::Packed;
 use crate::value::text::Text;
+pub(crate) use packed::compare_names;
 use packed::{Pairs, PairsWalk};
-pub(crate) use packed::{compare_names, with_text as with_name};
 pub use range::{LexBound, LexRange, ScoreBound, ScoreRange};
 pub use score::parse as parse_score;
 pub(crate) use score::{parse_bound as parse_score_bound, write_plain as write_plain_score};
@@ -97,7 +97,7 @@ impl Zset {
         entries: impl Iterator<Item = (Element<'e>, f64)>,
         limits: Limits,
     ) -> Self {
-        let pairs = entries.map(|(name, score)| (packed::with_text(name, Text::new), score));
+        let pairs = entries.map(|(name, score)| (name.with_text(Text::new), score));
         Self::from_pairs(pairs.collect(), limits).expect("names differ and scores are numbers")
     }
 
@@ -118,7 +118,7 @@ impl Zset {
         let mut pairs = Vec::with_capacity(packed.len() / 2);
         let mut elements = packed.iter();
         while let Some(name) = elements.next() {
-            let name = packed::with_text(name, Text::new);
+            let name = name.with_text(Text::new);
             pairs.push((name, packed::score_of(elements.next()?)?));
         }
         Self::from_pairs(pairs, limits)
@@ -236,7 +236,7 @@ impl Zset {
     fn unpack(&mut self) -> &mut Table {
         if let Form::Packed(pairs) = &self.0 {
             let all = pairs.walk(0..pairs.len(), false);
-            let all = all.map(|(name, score)| (packed::with_text(name, Text::new), score));
+            let all = all.map(|(name, score)| (name.with_text(Text::new), score));
             let table = Table::from_pairs(all.collect()).unwrap_or_default();
             debug_assert_eq!(table.len(), pairs.len());
             self.0 = Form::Table(Box::new(table));

@@ -14,7 +14,7 @@ use crate::command::arguments::{int, is};
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::set::{self, Set};
-use crate::value::zset::{self, Zset, compare_names, with_name};
+use crate::value::zset::{self, Zset, compare_names};
 use crate::value::{Kind, Value};
 
 const NEGATIVE_LIMIT: Error = Error::fixed("ERR LIMIT can't be negative");
@@ -90,7 +90,7 @@ impl<'a> Members<'a> {
 
     fn score(self, name: Element<'_>) -> Option<f64> {
         match self {
-            Self::Zset(zset) => with_name(name, |name| zset.score(name)),
+            Self::Zset(zset) => name.with_text(|name| zset.score(name)),
             Self::Set(set) => set.contains_element(name).then_some(1.0),
             Self::None => None,
         }

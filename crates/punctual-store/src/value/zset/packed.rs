@@ -24,18 +24,9 @@ struct Pair<'a> {
     end: usize,
 }
 
-/// Calls `look` with the text of a name.
-#[inline]
-pub(crate) fn with_text<R>(name: Element<'_>, look: impl FnOnce(&[u8]) -> R) -> R {
-    match name {
-        Element::Bytes(text) => look(text),
-        Element::Int(int) => look(itoa::Buffer::new().format(int).as_bytes()),
-    }
-}
-
 /// Compares the texts of two names, byte by byte.
 pub(crate) fn compare_names(a: Element<'_>, b: Element<'_>) -> Ordering {
-    with_text(a, |a| with_text(b, |b| a.cmp(b)))
+    a.with_text(|a| b.with_text(|b| a.cmp(b)))
 }
 
 /// The score that an entry holds; `None` if it holds something else.
@@ -152,9 +143,9 @@ impl Pairs {
         let (start, middle, end) = (pair.start, pair.middle, pair.end);
         let fits = |other: Option<Pair<'_>>, way: Ordering| {
             other.is_none_or(|other| {
-                with_text(other.name, |text| {
-                    order((other.score, text), (score, name)) == way
-                })
+                other
+                    .name
+                    .with_text(|text| order((other.score, text), (score, name)) == way)
             })
         };
         if fits(self.prev(start), Ordering::Less) && fits(self.next(end), Ordering::Greater) {
@@ -169,9 +160,8 @@ impl Pairs {
     /// Adds a name that is not there.
     fn insert(&mut self, name: &[u8], score: f64) {
         let behind = |pair: &Pair<'_>| {
-            with_text(pair.name, |text| {
-                order((pair.score, text), (score, name)).is_gt()
-            })
+            pair.name
+                .with_text(|text| order((pair.score, text), (score, name)).is_gt())
         };
         let at = self.pairs().find(behind).map(|pair| pair.start);
         let at = at.unwrap_or(self.0.entries().len());
@@ -203,8 +193,8 @@ impl Pairs {
     /// As if names alone gave the order. Where scores differ Redis promises nothing; this is what it does.
     pub(super) fn ranks_by_lex(&self, range: &LexRange<'_>, backwards: bool) -> Range<usize> {
         let len = self.len();
-        let after_min = |pair: &Pair<'_>| with_text(pair.name, |name| range.is_after_min(name));
-        let before_max = |pair: &Pair<'_>| with_text(pair.name, |name| range.is_before_max(name));
+        let after_min = |pair: &Pair<'_>| pair.name.with_text(|name| range.is_after_min(name));
+        let before_max = |pair: &Pair<'_>| pair.name.with_text(|name| range.is_before_max(name));
         let last = self.prev(self.0.entries().len());
         if !last.is_some_and(|pair| after_min(&pair))
             || !self.next(0).is_some_and(|pair| before_max(&pair))

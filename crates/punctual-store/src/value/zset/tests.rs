@@ -31,7 +31,7 @@ enum Step {
 type Model = Vec<(f64, String)>;
 
 fn text(name: Element<'_>) -> String {
-    packed::with_text(name, |text| String::from_utf8_lossy(text).into_owned())
+    name.with_text(|text| String::from_utf8_lossy(text).into_owned())
 }
 
 fn listed(walk: Walk<'_>) -> Model {
