@@ -33,6 +33,7 @@ const FUNCTIONS: &[ServerCommand] = &[
     )
     .tips(EVERYWHERE)
     .doc("7.0.0", "O(1)", "Deletes all functions: there are none."),
+    row("help", 2, HELP, function_help).doc("7.0.0", "O(1)", "Lists the subcommands."),
     row("list", -2, Flags::NOSCRIPT, function_list)
         .tips(&["nondeterministic_output_order"])
         .doc(
@@ -72,7 +73,10 @@ const SCRIPTS: &[ServerCommand] = &[
             "6.2.0",
             "Added the `ASYNC` and `SYNC` flushing mode modifiers.",
         )]),
+    row("help", 2, HELP, script_help).doc("5.0.0", "O(1)", "Lists the subcommands."),
 ];
+
+const HELP: Flags = Flags::LOADING.or(Flags::STALE);
 
 const EVERYWHERE: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
@@ -148,5 +152,39 @@ fn script_exists(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     for _ in 2..args.len() {
         reply.int(0);
     }
+    Ok(())
+}
+
+fn function_help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "FUNCTION",
+        &[
+            (
+                "FLUSH [ASYNC|SYNC]",
+                "Delete all functions: there are none.",
+            ),
+            (
+                "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
+                "Return the libraries of functions: there are none.",
+            ),
+            ("STATS", "Return which function runs: none does."),
+        ],
+    );
+    Ok(())
+}
+
+fn script_help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "SCRIPT",
+        &[
+            (
+                "EXISTS <sha1> [<sha1> ...]",
+                "Return which scripts are kept: none is.",
+            ),
+            ("FLUSH [ASYNC|SYNC]", "Forget all scripts: there are none."),
+        ],
+    );
     Ok(())
 }

@@ -123,12 +123,14 @@ impl<'a> Filter<'a> {
         Ok(filter)
     }
 
-    fn shows(&self, record: &Record) -> bool {
+    fn is_named(&self, record: &Record) -> bool {
         self.pattern
             .is_none_or(|pattern| glob::matches(pattern, record.key.as_bytes()))
-            && self
-                .type_name
-                .is_none_or(|name| is(name, record.value.type_name()))
+    }
+
+    fn is_of_type(&self, record: &Record) -> bool {
+        self.type_name
+            .is_none_or(|name| is(name, record.value.type_name()))
     }
 }
 
@@ -161,11 +163,15 @@ fn scan(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         looked_at += ids.len() as i64;
         for &id in &ids {
             let record = cx.turn.shard_db(number, db).get(id);
-            if !filter.shows(record) {
+            if !filter.is_named(record) {
                 continue;
             }
+            // As in Redis, a due key goes when its name is right, whatever its type.
             if now.is_due(record.deadline) {
                 cx.turn.expire_met(number, db, id);
+                continue;
+            }
+            if !filter.is_of_type(record) {
                 continue;
             }
             shown += 1;
