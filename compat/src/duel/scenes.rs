@@ -126,8 +126,13 @@ impl Duel<'_> {
         let ids = player.ids;
         let name = command.name().to_lowercase();
         let begun = |line: &str| {
+            // That it is the last command is told before it waits; that it is blocked, only then.
+            let blocked = line
+                .split(' ')
+                .filter_map(|field| field.strip_prefix("flags="))
+                .any(|flags| flags.contains('b'));
             // Answered already: then it is the command behind that it has begun last.
-            line.contains(&format!(" cmd={name} ")) || line.contains(" cmd=ping ")
+            blocked && line.contains(&format!(" cmd={name} ")) || line.contains(" cmd=ping ")
         };
         let witness = witness(stage)?;
         until(&mut witness.pair.a, ids.0, begun)?;
