@@ -43,6 +43,18 @@ impl Uses {
         }
     }
 
+    /// Of a key that comes from elsewhere, with what is told of it: seconds since its last use, its counter. What is not told,
+    /// or not kept, is as a new key's.
+    pub fn told(self, idle_s: Option<u64>, count: Option<u8>, now: Now) -> u32 {
+        match self {
+            Self::Last => {
+                let idle_ms = idle_s.unwrap_or(0).saturating_mul(1000);
+                seconds(Now::from_ms(now.read_ms().saturating_sub(idle_ms)))
+            }
+            Self::Count { .. } => minutes(now) << 8 | count.map_or(NEW, u32::from),
+        }
+    }
+
     /// After one more use of a key that had `before`.
     #[inline]
     pub fn again(self, before: u32, now: Now) -> u32 {

@@ -9,7 +9,6 @@ use crate::events::Classes;
 use crate::snapshot;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx};
-use crate::uses::Uses;
 use crate::value::Value;
 
 /// The family's rows.
@@ -60,8 +59,8 @@ fn dump(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
 struct Options {
     replace: bool,
     absolute: bool,
-    idle_s: Option<i64>,
-    freq: Option<i64>,
+    idle_s: Option<u64>,
+    freq: Option<u8>,
 }
 
 impl Options {
@@ -78,23 +77,17 @@ impl Options {
                 && options.freq.is_none()
                 && let Some(seconds) = next
             {
-                let seconds = int(seconds)?;
-                if seconds < 0 {
-                    return Err(Error::fixed("ERR Invalid IDLETIME value, must be >= 0"));
-                }
-                options.idle_s = Some(seconds);
+                let seconds = u64::try_from(int(seconds)?);
+                let refusal = Error::fixed("ERR Invalid IDLETIME value, must be >= 0");
+                options.idle_s = Some(seconds.map_err(|_| refusal)?);
                 at += 1;
             } else if is(word, "FREQ")
                 && options.idle_s.is_none()
                 && let Some(count) = next
             {
-                let count = int(count)?;
-                if !(0..=255).contains(&count) {
-                    return Err(Error::fixed(
-                        "ERR Invalid FREQ value, must be >= 0 and <= 255",
-                    ));
-                }
-                options.freq = Some(count);
+                let count = u8::try_from(int(count)?);
+                let refusal = Error::fixed("ERR Invalid FREQ value, must be >= 0 and <= 255");
+                options.freq = Some(count.map_err(|_| refusal)?);
                 at += 1;
             } else {
                 return Err(Error::Syntax);
@@ -102,20 +95,6 @@ impl Options {
             at += 1;
         }
         Ok(options)
-    }
-
-    /// What the restored key remembers of its uses; `None`: as a new one.
-    fn uses(&self, cx: &Cx<'_, '_>) -> Option<u32> {
-        match cx.limits().uses {
-            Uses::Last => self.idle_s.map(|seconds| {
-                let used_ms = (cx.now().read_ms()).saturating_sub(seconds as u64 * 1000);
-                Uses::Last.first(crate::Now::from_ms(used_ms))
-            }),
-            counts => {
-                let count = u32::try_from(self.freq?).ok()?;
-                Some(counts.first(cx.now()) & !0xff | count)
-            }
-        }
     }
 }
 
@@ -150,9 +129,9 @@ fn restore(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         return Ok(());
     }
     let id = cx.add(key, value);
-    if let Some(uses) = options.uses(cx) {
-        cx.db_of(key).touch(id, uses);
-    }
+    let (uses, now) = (cx.limits().uses, cx.now());
+    cx.db_of(key)
+        .touch(id, uses.told(options.idle_s, options.freq, now));
     cx.set_deadline(key, id, deadline);
     cx.changed(1);
     cx.notify(Classes::GENERIC, "restore", key);
@@ -179,4 +158,28 @@ fn read(cx: &Cx<'_, '_>, payload: &[u8]) -> Result<Value, Error> {
         .ok()
         .flatten()
         .ok_or(Error::fixed("ERR Bad data format"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::testing::Bench;
+
+    #[test]
+    fn no_idle_time_is_too_long() {
+        let mut bench = Bench::new();
+        bench.run("SET k v");
+        let payload = crate::snapshot::dump(&crate::value::Value::string(b"v"));
+        let longest = i64::MAX.to_string();
+        let words: [&[u8]; 6] = [
+            b"RESTORE",
+            b"r",
+            b"0",
+            &payload,
+            b"IDLETIME",
+            longest.as_bytes(),
+        ];
+        assert_eq!(bench.run_words(&words), "+OK");
+        // The clock of the test began a thousand seconds ago: no key has been idle for longer.
+        assert_eq!(bench.run("OBJECT IDLETIME r"), ":1000");
+    }
 }

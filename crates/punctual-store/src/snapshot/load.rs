@@ -4,7 +4,6 @@ use crate::index::Hash;
 use crate::records::NEVER;
 use crate::shard::Touched;
 use crate::turn::Turn;
-use crate::uses::Uses;
 use crate::value::Value;
 
 /// A key as it was read.
@@ -68,19 +67,8 @@ impl Turn<'_> {
     ) -> Result<(), Taken> {
         self.lock_all();
         let Restored { db, key, .. } = restored;
-        let uses = match self.limits.uses {
-            Uses::Last => {
-                let idle_ms = restored.idle_s.unwrap_or(0).saturating_mul(1000);
-                let used_ms = self.now.read_ms().saturating_sub(idle_ms);
-                Uses::Last.first(crate::Now::from_ms(used_ms))
-            }
-            counts => {
-                let first = counts.first(self.now);
-                restored
-                    .freq
-                    .map_or(first, |freq| first & !0xff | u32::from(freq))
-            }
-        };
+        let uses = self.limits.uses;
+        let uses = uses.told(restored.idle_s, restored.freq, self.now);
         batch.keys.extend_from_slice(key);
         let shard = self.store.shard_of(key);
         batch.waiting.push(Waiting {
