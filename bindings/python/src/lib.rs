@@ -1,0 +1,29 @@
+//! `punctual._punctual`: one flat native module. The package's Python files say where each name is found, and the
+//! stubs (`python/punctual/_punctual.pyi`) carry the types.
+
+#![deny(unsafe_code)]
+
+mod aio;
+mod chan;
+mod queue;
+mod server;
+mod time;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _punctual {
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
+        m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        crate::queue::register(m)?;
+        crate::chan::register(m)?;
+        crate::time::register(m)?;
+        crate::aio::register(m)?;
+        crate::server::register(m)?;
+        // Nobody imports all of a private module, and the stubs need no second list of its names.
+        m.delattr("__all__")
+    }
+}
