@@ -18,10 +18,13 @@
 //!   [`RawWheel`](queue::wheel::RawWheel) the same for timers that live elsewhere.
 //! - [`tick`]: times and ticks. Everything that rounds is there, so that nothing fires early.
 //! - [`clock`]: the monotonic clock, and a virtual one for tests.
+//! - [`driver`]: one thread that sleeps exactly until the next deadline.
 //!
 //! # Features
 //!
-//! - `std` (on by default): the monotonic clock and `Instant`s. Without it the crate needs `alloc` only.
+//! - `std` (on by default): the monotonic clock and `Instant`s, the driver, the time API. Without it the crate needs
+//!   `alloc` only.
+//! - `async`: futures and streams on the driver.
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
 #![deny(missing_docs)]
@@ -36,6 +39,8 @@ extern crate std;
 extern crate self as punctual;
 
 pub mod clock;
+#[cfg(feature = "std")]
+pub mod driver;
 pub mod queue;
 pub mod tick;
 

@@ -1,0 +1,121 @@
+//! Models for loom, which tries every order of the threads: `scripts/loom` runs them.
+//!
+//! Time does not pass in a model: deadline 1 has come, and a sleep never ends by itself. So a wake-up that gets
+//! lost is a deadlock.
+
+use std::boxed::Box;
+use std::sync::Arc;
+use std::vec::Vec;
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+use super::drive::Shared;
+use super::{Alarm, Fired, Handle, Runner};
+
+const DUE: u64 = 1;
+const NEVER: u64 = u64::MAX - 1;
+
+/// Counts how often it fired, and whether that was complete.
+struct Count(Arc<AtomicUsize>);
+
+impl Alarm for Count {
+    type Job = ();
+
+    fn fire(&mut self, _due: u64, _now: u64) -> Fired<()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Fired::Done
+    }
+}
+
+struct Nothing;
+
+impl Runner<()> for Nothing {
+    fn run(&mut self, _jobs: &mut Vec<()>) {}
+}
+
+type Driver = Arc<Shared<Count>>;
+
+fn check(shards: usize, body: impl Fn(&Driver) + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    // Every order in which at most this many switches are forced: more changes nothing but the time it takes.
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let driver = Arc::new(Shared::of_shards(Box::new(Nothing), shards));
+        let thread = thread::spawn({
+            let driver = driver.clone();
+            move || driver.drive()
+        });
+        body(&driver);
+        driver.stop();
+        thread.join().unwrap();
+    });
+}
+
+/// Waits until it has fired: a yield lets the driver's thread go on, and if that sleeps for ever, loom sees it.
+fn until_fired(count: &AtomicUsize, times: usize) {
+    while count.load(Ordering::Relaxed) < times {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_deadline_armed_while_the_thread_falls_asleep_is_not_missed() {
+    check(1, |driver| {
+        let fired = Arc::new(AtomicUsize::new(0));
+        driver.arm(DUE, Count(fired.clone()));
+        until_fired(&fired, 1);
+    });
+}
+
+#[test]
+fn an_earlier_deadline_cuts_a_sleep_short() {
+    check(1, |driver| {
+        let fired = Arc::new(AtomicUsize::new(0));
+        driver.arm(NEVER, Count(fired.clone()));
+        driver.arm(DUE, Count(fired.clone()));
+        until_fired(&fired, 1);
+    });
+}
+
+#[test]
+fn two_threads_arm_and_both_are_heard() {
+    check(2, |driver| {
+        let fired = Arc::new(AtomicUsize::new(0));
+        let other = thread::spawn({
+            let (driver, fired) = (driver.clone(), fired.clone());
+            move || {
+                driver.arm_in(1, DUE, Count(fired));
+            }
+        });
+        driver.arm_in(0, DUE, Count(fired.clone()));
+        other.join().unwrap();
+        until_fired(&fired, 2);
+    });
+}
+
+#[test]
+fn a_timer_put_forward_by_another_thread_is_heard() {
+    check(1, |driver| {
+        let fired = Arc::new(AtomicUsize::new(0));
+        let handle = driver.arm(NEVER, Count(fired.clone()));
+        let other = thread::spawn({
+            let driver = driver.clone();
+            move || driver.rearm(handle, DUE)
+        });
+        assert!(other.join().unwrap());
+        until_fired(&fired, 1);
+    });
+}
+
+#[test]
+fn a_timer_is_disarmed_or_has_fired() {
+    check(1, |driver| {
+        let fired = Arc::new(AtomicUsize::new(0));
+        let handle: Handle = driver.arm(DUE, Count(fired.clone()));
+        match driver.shard(handle).unwrap().disarm(handle.key) {
+            Some(_) => assert_eq!(fired.load(Ordering::Relaxed), 0),
+            None => assert_eq!(fired.load(Ordering::Relaxed), 1),
+        }
+    });
+}

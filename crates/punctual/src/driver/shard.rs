@@ -1,0 +1,153 @@
+//! A shard: a queue of alarms under a lock of its own, and the earliest deadline for all to see.
+//!
+//! A thread arms in the shard it was given, so two threads hardly ever want the same lock; the driver takes it only
+//! when something of the shard is due. `next` is written under the lock and read without.
+
+use core::cell::Cell;
+use std::sync::atomic::AtomicU32;
+use std::vec::Vec;
+
+use super::sync::{AtomicU64, Mutex, Ordering, lock};
+use super::{Alarm, Fired, Handle};
+use crate::queue::{Adaptive, DeadlineQueue, Polled, TimerKey};
+
+/// How many entries are popped or moved while the lock is held.
+const BATCH: usize = 64;
+
+/// Two cache lines: processors fetch them in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(super) struct Shard<A> {
+    /// No later than the earliest deadline of the queue; `u64::MAX` if it is known to be empty. It may be too early
+    /// after a timer was disarmed: the driver then looks once for nothing.
+    next: AtomicU64,
+    queue: Mutex<Adaptive<A>>,
+}
+
+impl<A: Alarm> Shard<A> {
+    pub(super) fn new() -> Self {
+        Shard {
+            next: AtomicU64::new(u64::MAX),
+            queue: Mutex::new(Adaptive::new()),
+        }
+    }
+
+    /// When the driver must look here.
+    pub(super) fn next(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// Arms an alarm; `true` beside its handle if it is the earliest, so that the driver may have to be woken.
+    #[inline]
+    pub(super) fn arm(&self, shard: u32, deadline: u64, alarm: A) -> (Handle, bool) {
+        let mut queue = lock(&self.queue);
+        let handle = insert(&mut queue, shard, deadline, alarm);
+        (handle, self.publish(deadline))
+    }
+
+    pub(super) fn disarm(&self, key: TimerKey) -> Option<A> {
+        lock(&self.queue).remove(key)
+    }
+
+    /// Arms anew; `None` if the key is stale, else whether it is the earliest now.
+    pub(super) fn rearm(&self, key: TimerKey, deadline: u64) -> Option<bool> {
+        let mut queue = lock(&self.queue);
+        queue.reset(key, deadline).then(|| self.publish(deadline))
+    }
+
+    pub(super) fn with<R>(&self, key: TimerKey, f: impl FnOnce(&mut A) -> R) -> Option<R> {
+        lock(&self.queue).get_mut(key).map(f)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        lock(&self.queue).len()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<u64> {
+        lock(&self.queue).next_deadline()
+    }
+
+    /// Fires what is due at `now`, at most a batch. `false` if something may be left.
+    pub(super) fn fire(&self, shard: u32, now: u64, jobs: &mut Vec<A::Job>) -> bool {
+        let mut queue = lock(&self.queue);
+        let mut budget = BATCH;
+        loop {
+            match queue.poll_due(now, &mut budget) {
+                Polled::Due(expired) => {
+                    let (due, alarm) = (expired.deadline, expired.value);
+                    fire(&mut queue, shard, due, now, alarm, jobs);
+                }
+                Polled::Busy => return false,
+                Polled::Idle => {
+                    let next = queue.next_deadline().unwrap_or(u64::MAX);
+                    self.next.store(next, Ordering::Relaxed);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Fires the first that is due at `now`; `false` if none is.
+    pub(super) fn fire_one(&self, shard: u32, now: u64, jobs: &mut Vec<A::Job>) -> bool {
+        let mut queue = lock(&self.queue);
+        let Some(expired) = queue.pop_due(now) else {
+            return false;
+        };
+        let (due, alarm) = (expired.deadline, expired.value);
+        fire(&mut queue, shard, due, now, alarm, jobs);
+        true
+    }
+
+    /// Under the lock. A deadline of "never" needs no look.
+    fn publish(&self, deadline: u64) -> bool {
+        let earliest = deadline < self.next.load(Ordering::Relaxed);
+        if earliest {
+            self.next.store(deadline, Ordering::Relaxed);
+        }
+        earliest
+    }
+}
+
+fn insert<A: Alarm>(queue: &mut Adaptive<A>, shard: u32, deadline: u64, alarm: A) -> Handle {
+    let key = queue.insert(deadline, alarm);
+    let handle = Handle { key, shard };
+    if let Some(alarm) = queue.get_mut(key) {
+        alarm.armed(handle);
+    }
+    handle
+}
+
+fn fire<A: Alarm>(
+    queue: &mut Adaptive<A>,
+    shard: u32,
+    due: u64,
+    now: u64,
+    mut alarm: A,
+    jobs: &mut Vec<A::Job>,
+) {
+    match alarm.fire(due, now) {
+        Fired::Done => {}
+        Fired::Do(job) => jobs.push(job),
+        // Not `now` or before, or the batch would never end.
+        Fired::Again(deadline) => {
+            insert(queue, shard, deadline.max(now.saturating_add(1)), alarm);
+        }
+    }
+}
+
+/// The number of the calling thread, given out in turn: shards are chosen by it.
+#[inline]
+pub(super) fn thread_number() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const NONE: u32 = u32::MAX;
+    std::thread_local! {
+        static NUMBER: Cell<u32> = const { Cell::new(NONE) };
+    }
+    NUMBER.with(|number| {
+        if number.get() == NONE {
+            // It may wrap after four billion threads: then two share a shard sooner.
+            number.set(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % NONE);
+        }
+        number.get()
+    })
+}
