@@ -1,13 +1,46 @@
 //! The server's clock: the machine's, or one that stands still until it is moved.
 //!
-//! Only the event loops read it; everything else is told the instant.
+//! Only the event loops read it; everything else is told the instant. Whoever moves it holds every shard meanwhile, so
+//! that movers come one after the other and nobody meets keys of the old time at the new one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use punctual_store::Now;
+use punctual_store::{Now, Turn};
 
 use crate::config::ClockKind;
+use crate::mailbox::Order;
+use crate::shared::Shared;
+
+/// The last instant whose microseconds can be counted, in unix milliseconds.
+pub(crate) const LAST_MS: u64 = i64::MAX as u64 / 1000;
+
+/// Why a clock was not moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// It is the machine's.
+    #[error("the clock is real and cannot be moved; start the server with --clock virtual")]
+    Real,
+    /// It is past that time already.
+    #[error("the clock cannot go back")]
+    Backwards,
+    /// The time is later than can be counted.
+    #[error("value is out of range")]
+    OutOfRange,
+    /// Nobody serves any more.
+    #[error("the server has stopped")]
+    Stopped,
+}
+
+/// Where a clock is moved.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Move {
+    /// Microseconds on.
+    By(u64),
+    /// To a time in microseconds of unix time.
+    To(u64),
+}
 
 /// Where the server's instants come from.
 #[derive(Debug)]
@@ -40,10 +73,43 @@ impl ServerClock {
         })
     }
 
-    /// Moves a virtual clock. Has no effect on a real one.
-    pub fn set(&self, now: Now) {
-        self.micros.store(now.micros(), Ordering::Release);
+    /// Where `to` leads from here.
+    fn destination(&self, to: Move) -> Result<Now, MoveError> {
+        if !self.is_virtual() {
+            return Err(MoveError::Real);
+        }
+        let now = self.now().micros();
+        let micros = match to {
+            Move::By(micros) => now.checked_add(micros).ok_or(MoveError::OutOfRange)?,
+            Move::To(micros) if micros < now => return Err(MoveError::Backwards),
+            Move::To(micros) => micros,
+        };
+        if micros > LAST_MS * 1000 {
+            return Err(MoveError::OutOfRange);
+        }
+        Ok(Now::from_micros(micros))
     }
+}
+
+/// Moves the clock of a server, and `turn` with it: what falls due by then has expired in the order of deadlines, and
+/// its events lie in the mailboxes, when this returns. Locks every shard. O(n log shards) for n keys that fall due.
+pub(crate) fn move_clock(shared: &Shared, turn: &mut Turn<'_>, to: Move) -> Result<Now, MoveError> {
+    if shared.clock.is_virtual() {
+        turn.lock_all();
+    }
+    let to = shared.clock.destination(to)?;
+    // While clients are paused nothing expires; what fell due meanwhile goes when the pause ends.
+    let paused_until = shared.pause_until_ms.load(Ordering::Acquire);
+    if to.read_ms() < paused_until {
+        turn.now = to;
+    } else {
+        turn.now = shared.clock.now().max(Now::from_ms(paused_until));
+        turn.advance(to);
+    }
+    shared.clock.micros.store(to.micros(), Ordering::Release);
+    // Idle timeouts live on the loops' own wheels.
+    shared.order_all(|| Order::ClockMoved);
+    Ok(to)
 }
 
 /// Microseconds of unix time on the machine's clock; 0 before 1970.

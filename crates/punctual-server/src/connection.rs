@@ -33,6 +33,12 @@ impl Socket {
         Ok(net::send(self.fd(), bytes, SendFlags::NOSIGNAL)?)
     }
 
+    /// Ends the connection for both sides, whoever else has the socket open. What was written still arrives.
+    pub(crate) fn shutdown(&self) {
+        // Fails only if the peer has ended it already.
+        let _ = net::shutdown(self.fd(), net::Shutdown::Both);
+    }
+
     fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(s) => s.as_fd(),

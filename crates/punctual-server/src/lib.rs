@@ -25,6 +25,7 @@ mod monitor;
 mod open_files;
 mod persist;
 mod process;
+pub mod program;
 mod pubsub;
 mod redact;
 mod server;
@@ -36,7 +37,7 @@ pub mod stats;
 mod table;
 mod transaction;
 
-pub use server::{Builder, LoadError, Reclaim, Server, StartError, TooFewFiles};
+pub use server::{Builder, LoadError, MoveError, Reclaim, Server, StartError, TooFewFiles};
 pub use shared::Shared;
 
 /// The Redis version whose behaviour this server has: clients switch features on by it.

@@ -96,6 +96,16 @@ impl Listener {
         }
     }
 
+    /// Stops listening, whoever else has the socket open.
+    pub(crate) fn shutdown(&self) {
+        let socket = match self {
+            Self::Tcp(l) => SockRef::from(l),
+            Self::Unix(l, _) => SockRef::from(l),
+        };
+        // Some systems refuse this for a socket that listens; closing it does there.
+        let _ = socket.shutdown(std::net::Shutdown::Both);
+    }
+
     /// Where it listens, if on TCP.
     pub(crate) fn tcp_addr(&self) -> Option<SocketAddr> {
         match self {

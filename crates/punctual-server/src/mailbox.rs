@@ -7,9 +7,13 @@
 //! put it between that client's replies, where it belongs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 
 use mio::Waker;
 use parking_lot::Mutex;
+use punctual_store::Now;
+
+use crate::clock::{Move, MoveError};
 
 use crate::listener::{Arrival, Listener};
 
@@ -39,6 +43,15 @@ pub(crate) enum Order {
     Resume,
     /// The virtual clock has moved.
     ClockMoved,
+    /// Move the virtual clock, and tell where it is.
+    MoveClock {
+        /// Where to.
+        to: Move,
+        /// Who asks.
+        whom: Sender<Result<Now, MoveError>>,
+    },
+    /// Tell when all that was left here before has been done and written.
+    Tell(Sender<()>),
     /// Stop.
     Stop,
 }

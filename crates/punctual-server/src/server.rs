@@ -5,16 +5,20 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mio::{Poll, Waker};
-use punctual_store::{Store, StoreOptions};
+use punctual_store::{Now, Store, StoreOptions};
 
+use crate::clock::Move;
+pub use crate::clock::MoveError;
 use crate::config::{Config, ConfigError, Settings};
 use crate::event_loop::{EventLoop, WAKER_TOKEN};
 use crate::listener::{ListenError, Listener};
 use crate::log::{self, Logger, Role};
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Mailbox, Order};
 pub use crate::open_files::TooFewFiles;
 use crate::open_files::make_room_for;
 use crate::persist::load;
@@ -56,6 +60,7 @@ pub struct Reclaim {
 }
 
 /// Makes a server; see [`Server::builder`].
+#[derive(Clone)]
 pub struct Builder {
     options: Vec<(String, String)>,
     config: Option<Config>,
@@ -84,7 +89,7 @@ impl Builder {
         self.option("clock", "virtual")
     }
 
-    /// Any directive of redis.conf.
+    /// Any directive of redis.conf; several values stand in one text, between spaces. What is said last wins.
     #[must_use]
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.push((name.to_owned(), value.to_owned()));
@@ -100,7 +105,8 @@ impl Builder {
         self
     }
 
-    /// Where log lines go; an embedded server is silent otherwise.
+    /// Where log lines go. Otherwise they go where the option `logfile` says, and an embedded server without that option
+    /// is silent.
     #[must_use]
     pub fn logger(mut self, logger: Logger) -> Self {
         self.logger = Some(logger);
@@ -119,24 +125,43 @@ impl Builder {
     /// # Errors
     /// A wrong option, an address in use, no threads.
     pub fn spawn(self) -> Result<Server, StartError> {
-        let names_files = |(name, _): &(String, String)| {
-            ["dir", "dbfilename", "save"].contains(&name.to_ascii_lowercase().as_str())
-        };
         // A server inside a program leaves no files behind and finds none, unless it is asked to.
-        let keeps = self.config.is_some() || self.options.iter().any(names_files);
-        let mut config = match self.config {
-            Some(config) => config,
+        let keeps = self.config.is_some() || self.names(&["dir", "dbfilename", "save"]);
+        let config = self.configuration()?;
+        let logger = match &self.logger {
+            Some(logger) => logger.clone(),
+            None if self.names(&["logfile"]) => {
+                Logger::from_settings(&config.settings()).map_err(StartError::Log)?
+            }
+            None => Logger::silent(),
+        };
+        Server::start(config, self.free_port, keeps, logger, self.reclaim)
+    }
+
+    /// What the server would be started with.
+    ///
+    /// # Errors
+    /// A wrong option.
+    pub fn configuration(&self) -> Result<Config, ConfigError> {
+        let mut config = match &self.config {
+            Some(config) => config.clone(),
             None => {
                 let mut config = Config::new()?;
-                config.load(b"save \"\"\n", "a server inside a program")?;
+                config.option("save", "")?;
                 config
             }
         };
         for (name, value) in &self.options {
-            config.load(format!("{name} {value:?}\n").as_bytes(), "builder")?;
+            config.option(name, value)?;
         }
-        let logger = self.logger.unwrap_or_else(Logger::silent);
-        Server::start(config, self.free_port, keeps, logger, self.reclaim)
+        Ok(config)
+    }
+
+    /// Whether one of these options was given.
+    fn names(&self, names: &[&str]) -> bool {
+        self.options
+            .iter()
+            .any(|(name, _)| names.iter().any(|n| name.eq_ignore_ascii_case(n)))
     }
 }
 
@@ -270,6 +295,78 @@ impl Server {
         &self.shared
     }
 
+    /// Whether it serves: nobody has stopped it, nor asked it to (SHUTDOWN).
+    pub fn is_running(&self) -> bool {
+        !self.shared.stopping.load(Ordering::Acquire)
+    }
+
+    /// The time on the server's clock.
+    pub fn now(&self) -> SystemTime {
+        instant(self.shared.clock.now())
+    }
+
+    /// Moves a virtual clock forward, by whole microseconds; where it is then.
+    ///
+    /// Does what CLOCK ADVANCE does, without a connection: what falls due by then has expired in the order of deadlines
+    /// when this returns. Besides, all that came of it has been written to the clients' sockets: events of expiry, and
+    /// the replies of commands that have waited for long enough. O(n log shards) for n keys that fall due; a few dozen
+    /// microseconds if there are none.
+    ///
+    /// # Errors
+    /// The clock is real, the time is later than can be counted, or the server has stopped.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let server = punctual_server::Server::builder().port(0).virtual_clock().spawn()?;
+    /// let before = server.now();
+    /// server.advance(Duration::from_secs(30 * 86_400))?;
+    /// assert_eq!(server.now().duration_since(before)?.as_secs(), 30 * 86_400);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn advance(&self, by: Duration) -> Result<SystemTime, MoveError> {
+        let micros = u64::try_from(by.as_micros()).map_err(|_| MoveError::OutOfRange)?;
+        self.move_clock(Move::By(micros))
+    }
+
+    /// Sets a virtual clock to a time that is not before its own, in whole microseconds. As [`Server::advance`].
+    ///
+    /// # Errors
+    /// As [`Server::advance`]; the time is before the clock's own.
+    pub fn set_time(&self, to: SystemTime) -> Result<SystemTime, MoveError> {
+        let since = to.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let micros = u64::try_from(since.as_micros()).map_err(|_| MoveError::OutOfRange)?;
+        self.move_clock(Move::To(micros))
+    }
+
+    fn move_clock(&self, to: Move) -> Result<SystemTime, MoveError> {
+        if !self.shared.clock.is_virtual() {
+            return Err(MoveError::Real);
+        }
+        let (whom, answer) = mpsc::channel();
+        self.shared.mailboxes[0].order(Order::MoveClock { to, whom });
+        let moved = self.hear(&answer)??;
+        let (whom, answers) = mpsc::channel();
+        self.shared.order_all(|| Order::Tell(whom.clone()));
+        for _ in &self.shared.mailboxes {
+            self.hear(&answers)?;
+        }
+        Ok(instant(moved))
+    }
+
+    /// Waits for a loop's answer.
+    fn hear<T>(&self, answers: &Receiver<T>) -> Result<T, MoveError> {
+        /// Loops answer at once, but one that has ended keeps the question.
+        const LOOK_AGAIN: Duration = Duration::from_millis(50);
+        loop {
+            match answers.recv_timeout(LOOK_AGAIN) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Timeout)
+                    if !self.threads.iter().any(JoinHandle::is_finished) => {}
+                Err(_) => return Err(MoveError::Stopped),
+            }
+        }
+    }
+
     /// Asks the server to stop and waits until it has.
     pub fn shutdown(mut self) {
         self.stop();
@@ -295,6 +392,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+fn instant(now: Now) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(now.micros())
 }
 
 /// Stops the other event loops when one ends, even if it panics: connections go to all of them in turn, so a server

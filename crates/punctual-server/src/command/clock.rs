@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
+use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
-use punctual_store::{Error, Now};
 
 use crate::call::Call;
-use crate::mailbox::Order;
+use crate::clock::{LAST_MS, Move, MoveError, move_clock};
 use crate::table::{ServerCommand, ServerHandler};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
@@ -70,25 +70,15 @@ fn now(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<()
 
 fn advance(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let by_ms = milliseconds(&args[2])?;
-    let to_ms = call.shared.clock.now().read_ms().checked_add(by_ms);
-    move_to(
-        call,
-        to_ms.filter(|t| *t <= LAST_MS).ok_or(Error::OutOfRange)?,
-        reply,
-    )
+    go(call, Move::By(by_ms * 1000), reply)
 }
 
 fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let to_ms = milliseconds(&args[2])?;
-    if call.shared.clock.is_virtual() && to_ms < call.shared.clock.now().read_ms() {
-        return Err(Error::fixed("ERR the clock cannot go back"));
-    }
-    move_to(call, to_ms, reply)
+    go(call, Move::To(to_ms * 1000), reply)
 }
 
-/// The last instant whose microseconds can be counted.
-const LAST_MS: u64 = i64::MAX as u64 / 1000;
-
+/// So many that their microseconds can be counted.
 fn milliseconds(arg: &[u8]) -> Result<u64, Error> {
     let ms = parse_i64(arg).ok_or(Error::NotInteger)?;
     u64::try_from(ms)
@@ -97,30 +87,15 @@ fn milliseconds(arg: &[u8]) -> Result<u64, Error> {
         .ok_or(Error::OutOfRange)
 }
 
-fn move_to(call: &mut Call<'_, '_>, to_ms: u64, reply: &mut Reply<'_>) -> Result<(), Error> {
-    if !call.shared.clock.is_virtual() {
-        return Err(Error::fixed(
-            "ERR the clock is real and cannot be moved; start the server with --clock virtual",
-        ));
-    }
-    let to = Now::from_ms(to_ms);
-    // While clients are paused nothing expires; what fell due meanwhile goes when the pause ends.
-    let paused_until = call.shared.pause_until_ms.load(Ordering::Acquire);
-    if to_ms < paused_until {
-        call.turn.now = to;
-    } else {
-        call.turn.now = call.turn.now.max(Now::from_ms(paused_until));
-        call.turn.advance(to);
-    }
-    call.shared.clock.set(to);
+fn go(call: &mut Call<'_, '_>, to: Move, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let to = move_clock(call.shared, call.turn, to).map_err(|error| match error {
+        MoveError::OutOfRange => Error::OutOfRange,
+        other => Error::Text(format!("ERR {other}").into()),
+    })?;
     // Whoever moves the clock is there at the new time.
-    call.session
-        .info
-        .seen_ms
-        .store(to_ms, std::sync::atomic::Ordering::Relaxed);
-    // Idle timeouts live on the loops' own wheels.
-    call.shared.order_all(|| Order::ClockMoved);
-    reply.int(to_ms as i64);
+    let seen_ms = &call.session.info.seen_ms;
+    seen_ms.store(to.read_ms(), Ordering::Relaxed);
+    reply.int(to.read_ms() as i64);
     Ok(())
 }
 

@@ -47,6 +47,8 @@ pub enum Place {
     },
     /// An option of the command line, with its dashes.
     Argument(String),
+    /// An option that a program gives to the server inside it.
+    Program(String),
 }
 
 impl std::fmt::Display for Place {
@@ -56,6 +58,7 @@ impl std::fmt::Display for Place {
                 write!(f, "the configuration file, at line {line} of {origin}")
             }
             Self::Argument(name) => write!(f, "the command line, at {name}"),
+            Self::Program(name) => write!(f, "the program's options, at {name}"),
         }
     }
 }

@@ -155,6 +155,32 @@ impl Config {
         Reader::new(self).text(text, origin)
     }
 
+    /// Sets one directive, as a program does that has a server inside it; several values stand in one text, between
+    /// spaces.
+    ///
+    /// # Errors
+    /// As [`Config::from_args`].
+    pub fn option(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+        let option = Override {
+            argument: name.to_owned(),
+            words: vec![name.into(), value.into()],
+        };
+        Reader::new(self)
+            .option(&option)
+            .map_err(|error| match error {
+                ConfigError::Line {
+                    place: Place::Argument(name),
+                    line,
+                    reason,
+                } => ConfigError::Line {
+                    place: Place::Program(name),
+                    line,
+                    reason,
+                },
+                other => other,
+            })
+    }
+
     /// The implemented directives as plain fields. Cheap: shares one picture until the next change.
     #[must_use]
     pub fn settings(&self) -> Arc<Settings> {

@@ -5,6 +5,7 @@
 //! expiries starve the other: while more is due, the loop looks at its sockets between batches without sleeping.
 
 mod arrivals;
+mod errands;
 mod intake;
 mod waiting;
 
@@ -12,13 +13,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
 use punctual::{DeadlineQueue, Wheel};
 use punctual_store::waiters::Waiter;
 use punctual_store::watch::WatchedKey;
-use punctual_store::{Now, Stats, Turn};
+use punctual_store::{Now, Turn};
 
 use crate::alarm::Alarm;
 use crate::clients::ClientInfo;
@@ -106,6 +108,8 @@ pub(crate) struct EventLoop {
     left_watched: Vec<(BTreeSet<WatchedKey>, Arc<ClientInfo>)>,
     /// What has ended and may still be in the queues of its keys.
     left_waiters: Vec<Arc<Waiter>>,
+    /// To be told at the end of the next turn.
+    listening: Vec<Sender<()>>,
 }
 
 impl EventLoop {
@@ -154,6 +158,7 @@ impl EventLoop {
             unblocked: Vec::new(),
             left_watched: Vec::new(),
             left_waiters: Vec::new(),
+            listening: Vec::new(),
         })
     }
 
@@ -178,10 +183,7 @@ impl EventLoop {
                 .store(0, Ordering::SeqCst);
             self.turn(&events);
         }
-        for slot in 0..self.connections.len() {
-            self.flush(slot);
-            self.close(slot);
-        }
+        self.end_all();
     }
 
     /// When something must be done by this loop, in unix ms; `u64::MAX`: never.
@@ -255,6 +257,7 @@ impl EventLoop {
 
     fn turn(&mut self, events: &Events) {
         let shared = Arc::clone(&self.shared);
+        let listening = std::mem::take(&mut self.listening);
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
@@ -286,15 +289,9 @@ impl EventLoop {
         self.expire(&mut turn);
         self.resume_paused(&mut turn);
         turn.release();
-        let counted = self.count(&mut turn);
+        self.count(&mut turn);
         persist::save_if_due(&shared, &self.settings, &mut turn);
-        turn.release();
-        // Some of what was written has freed something.
-        self.freed += counted.expired + counted.expired_fields + counted.dirty / 8;
-        let discarded = std::mem::take(&mut turn.discarded);
-        self.freed += discarded.things() as u64;
-        drop(turn);
-        dispatch::drop_aside(discarded);
+        self.discard(turn);
         self.collect_mail();
         self.run_timers();
         for slot in std::mem::take(&mut self.dirty) {
@@ -302,6 +299,10 @@ impl EventLoop {
         }
         self.clear_left();
         self.shared.stats[self.number].turns.add(1);
+        for whom in listening {
+            // Whoever has asked may have given up.
+            let _ = whom.send(());
+        }
     }
 
     /// Takes out of the keyspace what clients have left there.
@@ -324,7 +325,7 @@ impl EventLoop {
     }
 
     /// Adds a turn's counts to the loop's.
-    fn count(&self, turn: &mut Turn<'_>) -> Stats {
+    fn count(&mut self, turn: &mut Turn<'_>) {
         let stats = &self.shared.stats[self.number];
         // Taken, so that nobody counts it again.
         let counted = std::mem::take(&mut turn.stats);
@@ -333,7 +334,17 @@ impl EventLoop {
         stats.expired.add(counted.expired);
         stats.expired_fields.add(counted.expired_fields);
         stats.dirty.add(counted.dirty);
-        counted
+        // Some of what was written has freed something.
+        self.freed += counted.expired + counted.expired_fields + counted.dirty / 8;
+    }
+
+    /// Ends a turn, and frees what it has taken out of the keyspace.
+    fn discard(&mut self, mut turn: Turn<'_>) {
+        turn.release();
+        let discarded = std::mem::take(&mut turn.discarded);
+        self.freed += discarded.things() as u64;
+        drop(turn);
+        dispatch::drop_aside(discarded);
     }
 
     /// Expires one batch of what is due in the shards of this loop.
@@ -444,6 +455,11 @@ impl EventLoop {
                 Order::Reconfigure => self.reconfigure(),
                 // The next turn looks at the pause, or at the clock.
                 Order::Resume | Order::ClockMoved => self.more_due = true,
+                Order::MoveClock { to, whom } => {
+                    // Whoever has asked may have given up.
+                    let _ = whom.send(self.move_clock(to));
+                }
+                Order::Tell(whom) => self.tell_after_next_turn(whom),
                 Order::Stop => self.stopping = true,
             }
         }

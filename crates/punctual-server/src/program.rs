@@ -1,0 +1,98 @@
+//! The server as a program: a command line, a log, signals, a pid file. The binary `punctual` is this, and so is
+//! `python -m punctual serve`.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::REDIS_VERSION;
+use crate::config::Config;
+use crate::log::{self, Logger};
+use crate::server::{Reclaim, Server, StartError};
+use crate::shared::Shared;
+
+/// What a command line may have, for those who ask for help.
+pub const OPTIONS: &str = "\
+Every directive of redis.conf may be given as an option. Some of Punctual's own:
+  --threads N                   event loops, one per thread
+  --clock virtual               time stands still until CLOCK ADVANCE or CLOCK SET
+  --notify-expired-values yes   expired strings also publish their last value
+";
+
+/// Serves until SHUTDOWN, SIGTERM or SIGINT; `args` are those that follow the program's name. It is meant to be the last
+/// thing a process does: the two signals do not get their default action back.
+///
+/// # Errors
+/// As [`Builder::spawn`](crate::Builder::spawn); the log file cannot be written; signals cannot be had.
+pub fn serve(args: Vec<OsString>, reclaim: Option<Reclaim>) -> Result<(), StartError> {
+    let configured = !args.is_empty();
+    let config = Config::from_args(args)?;
+    let logger = Logger::from_settings(&config.settings()).map_err(StartError::Log)?;
+    log::notice!(logger, "oO0OoO0OoO0Oo Punctual is starting oO0OoO0OoO0Oo");
+    log::notice!(
+        logger,
+        "Punctual version={}, speaks as Redis version={REDIS_VERSION}, bits={}, pid={}, just started",
+        env!("CARGO_PKG_VERSION"),
+        usize::BITS,
+        std::process::id()
+    );
+    if configured {
+        log::notice!(logger, "Configuration loaded");
+    } else {
+        log::warning!(
+            logger,
+            "Warning: no config file specified, using the default config. In order to specify a config file use punctual \
+             /path/to/redis.conf"
+        );
+    }
+    let ignored = config.without_effect();
+    let pidfile = config.settings().pidfile.clone();
+    let mut builder = Server::builder().config(config).logger(logger.clone());
+    if let Some(reclaim) = reclaim {
+        builder = builder.reclaim(reclaim);
+    }
+    let server = builder.spawn()?;
+    if !ignored.is_empty() {
+        log::warning!(
+            logger,
+            "These directives are known but have no effect here yet: {}",
+            ignored.join(", ")
+        );
+    }
+    let signals = Signals::new([SIGTERM, SIGINT])?;
+    let no_more_signals = signals.handle();
+    let shared = Arc::clone(server.shared());
+    let listener = std::thread::Builder::new()
+        .name("punctual-signals".into())
+        .spawn(move || stop_at(signals, &shared))?;
+    if let Some(path) = &pidfile
+        && let Err(e) = std::fs::write(path, format!("{}\n", std::process::id()))
+    {
+        log::warning!(logger, "Failed to write PID file: {e}");
+    }
+    server.join();
+    no_more_signals.close();
+    // It cannot panic, and there would be nobody to tell.
+    let _ = listener.join();
+    if let Some(path) = &pidfile
+        && std::fs::remove_file(path).is_ok()
+    {
+        log::notice!(logger, "Removing the pid file.");
+    }
+    log::warning!(logger, "Punctual is now ready to exit, bye bye...");
+    Ok(())
+}
+
+fn stop_at(mut signals: Signals, shared: &Shared) {
+    for signal in &mut signals {
+        let name = if signal == SIGINT {
+            "SIGINT"
+        } else {
+            "SIGTERM"
+        };
+        log::warning!(shared.logger, "Received {name} scheduling shutdown...");
+        shared.save_and_stop();
+    }
+}
