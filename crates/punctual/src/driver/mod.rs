@@ -54,6 +54,7 @@ mod sleeper;
 mod sync;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod workers;
 
 use std::boxed::Box;
 use std::sync::Arc;
@@ -63,6 +64,8 @@ use std::vec::Vec;
 use crate::queue::TimerKey;
 use crate::tick::TickScale;
 use drive::Shared;
+
+pub use workers::{Jobs, Workers};
 
 /// What a timer does when it falls due.
 ///

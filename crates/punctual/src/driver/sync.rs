@@ -5,7 +5,7 @@
 #[cfg(all(test, loom))]
 pub(super) use loom::{
     sync::{
-        Mutex, MutexGuard,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering, fence},
     },
     thread::{Thread, current},
@@ -13,12 +13,13 @@ pub(super) use loom::{
 #[cfg(not(all(test, loom)))]
 pub(super) use std::{
     sync::{
-        Mutex, MutexGuard,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering, fence},
     },
     thread::{Thread, current},
 };
 
+use std::io;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -38,4 +39,13 @@ pub(super) fn park(timeout: Duration) {
     }
     #[cfg(not(all(test, loom)))]
     std::thread::park_timeout(timeout);
+}
+
+/// Starts a thread that nobody waits for.
+pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    #[cfg(all(test, loom))]
+    use loom::thread::Builder;
+    #[cfg(not(all(test, loom)))]
+    use std::thread::Builder;
+    Builder::new().name(name.into()).spawn(body).map(drop)
 }

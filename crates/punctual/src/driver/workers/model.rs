@@ -1,0 +1,99 @@
+//! Models of the pool for loom: `scripts/loom` runs them. Idle workers do not leave in a model, so a call
+//! that gets lost is a deadlock.
+
+use std::sync::Arc;
+use std::vec::Vec;
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+use super::pool::{Pool, Seat, Wanted};
+use super::{Jobs, PATIENCE};
+
+fn check(body: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(body);
+}
+
+/// A worker that counts what it does, until the pool is closed.
+fn worker(pool: &Arc<Pool<u32>>, done: &Arc<AtomicUsize>) -> thread::JoinHandle<()> {
+    let (pool, done) = (pool.clone(), done.clone());
+    thread::spawn(move || {
+        let seat = Arc::new(Seat::new());
+        pool.enter();
+        loop {
+            let jobs = Jobs {
+                pool: &pool,
+                seat: &seat,
+            };
+            for _ in jobs {
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            if !pool.wait(&seat) {
+                return;
+            }
+        }
+    })
+}
+
+fn until_done(done: &AtomicUsize, jobs: usize) {
+    while done.load(Ordering::Relaxed) < jobs {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_job_handed_over_while_the_worker_falls_idle_is_done() {
+    check(|| {
+        let pool = Arc::new(Pool::new(1, PATIENCE));
+        let done = Arc::new(AtomicUsize::new(0));
+        assert_eq!(pool.add(&mut vec![1]), (true, true));
+        let thread = worker(&pool, &done);
+        let (_, start) = pool.add(&mut vec![2]);
+        assert!(!start);
+        until_done(&done, 2);
+        pool.close();
+        thread.join().unwrap();
+        assert_eq!(pool.workers(), 0);
+    });
+}
+
+#[test]
+fn two_workers_do_each_job_once() {
+    check(|| {
+        let pool = Arc::new(Pool::new(2, PATIENCE));
+        let done = Arc::new(AtomicUsize::new(0));
+        assert_eq!(pool.add(&mut vec![1]), (true, true));
+        let first = worker(&pool, &done);
+        let second = (pool.look() == Wanted::Start).then(|| worker(&pool, &done));
+        pool.add(&mut vec![2, 3]);
+        until_done(&done, 3);
+        pool.close();
+        first.join().unwrap();
+        if let Some(second) = second {
+            second.join().unwrap();
+        }
+        assert_eq!((pool.workers(), done.load(Ordering::Relaxed)), (0, 3));
+    });
+}
+
+#[test]
+fn a_hand_taken_back_loses_and_doubles_nothing() {
+    check(|| {
+        let pool = Arc::new(Pool::new(1, PATIENCE));
+        let done = Arc::new(AtomicUsize::new(0));
+        // It takes one and has two in hand, which the look may take back at any moment.
+        assert_eq!(pool.add(&mut vec![1, 2, 3, 4, 5]), (true, true));
+        let thread = worker(&pool, &done);
+        let mut others = Vec::new();
+        if pool.look() == Wanted::Start {
+            others.push(worker(&pool, &done));
+        }
+        until_done(&done, 5);
+        pool.close();
+        thread.join().unwrap();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(done.load(Ordering::Relaxed), 5);
+    });
+}
