@@ -43,6 +43,8 @@ pub mod clock;
 pub mod driver;
 pub mod queue;
 pub mod tick;
+#[cfg(feature = "std")]
+pub mod time;
 
 pub use clock::Clock;
 #[cfg(feature = "std")]

@@ -1,0 +1,181 @@
+//! What the timers of this crate do when they fall due.
+//!
+//! Sending into a channel is done at once, under the shard's lock. All that may run foreign code is a [`Job`], done
+//! with no lock held: calling, waking, and dropping either. A waker in particular may be the last owner of a task, and
+//! the task of a timer of the same shard.
+
+use core::fmt;
+use core::mem;
+use core::task::Waker;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crossbeam_channel::{Sender, TrySendError};
+
+use super::timeline;
+use crate::driver::{self, Fired, Handle};
+
+/// A callback of [`after_func`](super::after_func).
+pub(crate) type Callback = Arc<dyn Fn() + Send + Sync>;
+
+pub(crate) enum Alarm {
+    /// Sends the instant it was due at.
+    Send(Sender<Instant>),
+    /// The same, and leaves the sender to be kept, so that the channel stays connected.
+    SendAndKeep(Sender<Instant>),
+    /// Sends at every period, if there is room.
+    Tick(Tick),
+    Call(Callback),
+    #[cfg_attr(not(feature = "async"), allow(dead_code))]
+    Wake(Waker),
+    /// It has fired, and its contents are in the job.
+    Spent,
+}
+
+/// What is left to do when the shard is unlocked.
+pub(crate) enum Job {
+    Call(Callback),
+    Wake(Waker),
+    Keep(Sender<Instant>),
+}
+
+pub(crate) struct Tick {
+    pub(crate) sender: Sender<Instant>,
+    /// In ticks, and more than none.
+    pub(crate) period: u64,
+    /// Where a ticker finds the handle of this alarm, which changes with every tick.
+    pub(crate) place: Option<Arc<Place>>,
+}
+
+/// The handle of an alarm that is armed again and again. Its lock is a leaf: held for a copy, taken under a shard's.
+#[derive(Default)]
+pub(crate) struct Place(Mutex<Option<Handle>>);
+
+impl Place {
+    pub(crate) fn get(&self) -> Option<Handle> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set(&self, handle: Option<Handle>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = handle;
+    }
+}
+
+impl Alarm {
+    #[cfg_attr(not(feature = "async"), allow(dead_code))]
+    /// Has a [`Wake`](Alarm::Wake) wake another task; gives the old waker, to be dropped outside of the lock.
+    pub(crate) fn replace_waker(&mut self, waker: Waker) -> Option<Waker> {
+        match self {
+            Alarm::Wake(old) => Some(mem::replace(old, waker)),
+            _ => None,
+        }
+    }
+}
+
+impl driver::Alarm for Alarm {
+    type Job = Job;
+
+    fn fire(&mut self, due: u64, now: u64) -> Fired<Job> {
+        match mem::replace(self, Alarm::Spent) {
+            Alarm::Send(sender) => {
+                // There is room, or nobody listens.
+                let _ = sender.try_send(timeline::instant(due));
+                Fired::Done
+            }
+            Alarm::SendAndKeep(sender) => {
+                let _ = sender.try_send(timeline::instant(due));
+                Fired::Do(Job::Keep(sender))
+            }
+            Alarm::Tick(tick) => {
+                let sent = tick.sender.try_send(timeline::instant(due));
+                if let Err(TrySendError::Disconnected(_)) = sent {
+                    return Fired::Done; // nobody can ever receive
+                }
+                // Of the ticks from the first one on, the next that is not over yet.
+                let skipped = now.saturating_sub(due) / tick.period;
+                let next = tick.period.saturating_mul(skipped + 1);
+                *self = Alarm::Tick(tick);
+                Fired::Again(due.saturating_add(next))
+            }
+            Alarm::Call(callback) => Fired::Do(Job::Call(callback)),
+            Alarm::Wake(waker) => Fired::Do(Job::Wake(waker)),
+            Alarm::Spent => Fired::Done,
+        }
+    }
+
+    fn armed(&mut self, handle: Handle) {
+        if let Alarm::Tick(Tick {
+            place: Some(place), ..
+        }) = self
+        {
+            place.set(Some(handle));
+        }
+    }
+}
+
+impl fmt::Debug for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Alarm::Send(_) | Alarm::SendAndKeep(_) => "Send",
+            Alarm::Tick(_) => "Tick",
+            Alarm::Call(_) => "Call",
+            Alarm::Wake(_) => "Wake",
+            Alarm::Spent => "Spent",
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::driver::Alarm as _;
+    use crossbeam_channel::bounded;
+
+    fn ticker(period: u64) -> (Alarm, crossbeam_channel::Receiver<Instant>) {
+        let (sender, receiver) = bounded(1);
+        let tick = Tick {
+            sender,
+            period,
+            place: None,
+        };
+        (Alarm::Tick(tick), receiver)
+    }
+
+    #[test]
+    fn a_late_tick_skips_and_keeps_to_its_multiples() {
+        let (mut alarm, receiver) = ticker(10);
+        for (due, now, next) in [
+            (10, 10, 20),
+            (20, 29, 30),
+            (30, 40, 50),
+            (50, 85, 90),
+            (90, 80, 100), // a clock that stepped back
+        ] {
+            assert!(
+                matches!(alarm.fire(due, now), Fired::Again(again) if again == next),
+                "due {due}, fired at {now}"
+            );
+        }
+        // Nobody received: the first tick is there, the others were skipped.
+        assert_eq!(receiver.try_recv(), Ok(timeline::instant(10)));
+        assert!(receiver.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_tick_too_far_away_never_comes() {
+        let (mut alarm, _receiver) = ticker(u64::MAX - 1);
+        assert!(matches!(alarm.fire(5, 5), Fired::Again(u64::MAX)));
+    }
+
+    #[test]
+    fn a_tick_that_nobody_can_receive_is_the_last() {
+        let (mut alarm, receiver) = ticker(10);
+        drop(receiver);
+        assert!(matches!(alarm.fire(10, 10), Fired::Done));
+    }
+
+    #[test]
+    fn an_alarm_is_small() {
+        assert!(size_of::<Alarm>() <= 40, "{}", size_of::<Alarm>());
+    }
+}
