@@ -1,0 +1,45 @@
+/* What a call of the C library costs: timers armed and cancelled, one after another, among `live` others.
+ *
+ *   cc -O2 boundary.c $(pkg-config --cflags --libs punctual) -o boundary && ./boundary
+ *
+ * `cargo run --release -p punctual --example small_queues` prints the same for Rust ("arm and cancel"). */
+
+#define _POSIX_C_SOURCE 199309L
+
+#include <punctual.h>
+#include <stdio.h>
+#include <time.h>
+
+enum { ROUNDS = 9, OPERATIONS = 2000000 };
+
+static double cpu_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+static double arm_and_cancel(int live) {
+  punctual_wheel *wheel = punctual_wheel_new();
+  double best = 1e18;
+  int round, n;
+  for (n = 0; n < live; ++n) punctual_wheel_insert(wheel, 1000000 + (uint64_t)n * 977, NULL);
+  for (round = 0; round < ROUNDS; ++round) {
+    double begun = cpu_ns(), took;
+    for (n = 0; n < OPERATIONS; ++n) {
+      punctual_key key = punctual_wheel_insert(wheel, 30000 + (uint64_t)n % 1000, NULL);
+      punctual_wheel_remove(wheel, key, NULL);
+    }
+    took = (cpu_ns() - begun) / OPERATIONS;
+    if (took < best) best = took;
+  }
+  punctual_wheel_free(wheel);
+  return best;
+}
+
+int main(void) {
+  static const int live[] = {0, 10, 1000, 1000000};
+  size_t n;
+  for (n = 0; n < sizeof live / sizeof *live; ++n)
+    printf("C: arm and cancel with %7d live: %5.1f ns\n", live[n], arm_and_cancel(live[n]));
+  return 0;
+}

@@ -1,0 +1,29 @@
+//! The name by which programs that were linked with the shared library look for it.
+
+use std::env::var;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let part = |name: &str| var(name).unwrap_or_default();
+    // Before 1.0 every minor version may break the ABI, so it is part of the name.
+    let (major, minor) = (
+        part("CARGO_PKG_VERSION_MAJOR"),
+        part("CARGO_PKG_VERSION_MINOR"),
+    );
+    let abi = if major == "0" {
+        format!("0.{minor}")
+    } else {
+        major
+    };
+    match part("CARGO_CFG_TARGET_OS").as_str() {
+        "linux" | "android" | "freebsd" | "netbsd" | "openbsd" | "dragonfly" | "illumos" => {
+            println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libpunctual.so.{abi}");
+        }
+        "macos" | "ios" => {
+            println!(
+                "cargo::rustc-cdylib-link-arg=-Wl,-install_name,@rpath/libpunctual.{abi}.dylib"
+            );
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,314 @@
+// punctual::wheel<T>: the timing wheel of punctual.h with values of any type that can be moved.
+//
+// Small trivial values live in the engine's own records, as its void *. Others live here, in a slot that the key's
+// index names: segments of slots that never move.
+#ifndef PUNCTUAL_WHEEL_HPP
+#define PUNCTUAL_WHEEL_HPP
+
+#include "error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace punctual {
+
+/// A hierarchical timing wheel that owns its values: timers are armed, cancelled and re-armed in O(1) and popped in exact order,
+/// equal deadlines in the order in which they were armed. A deadline is a number of ticks of any length; the wheel reads no clock.
+///
+/// T must be movable without throwing. A timer takes 40 bytes, and sizeof(T) more unless T is trivially copyable and
+/// fits into a pointer.
+///
+/// Threads: as for a std::vector. Calls of const members may overlap with each other, nothing else with anything.
+template <class T>
+class wheel {
+  static_assert(std::is_nothrow_move_constructible_v<T>, "a timer's value is moved out when it fires, which must not throw");
+  static_assert(!std::is_reference_v<T> && !std::is_const_v<T>, "a wheel owns its values");
+
+public:
+  /// Names a timer of a wheel<T>. Once the timer has fired or was removed its handle is refused for good. A default one names none.
+  class handle {
+  public:
+    constexpr handle() noexcept = default;
+    /// Whether it was ever a timer's.
+    constexpr explicit operator bool() const noexcept { return bits_ != PUNCTUAL_NO_KEY; }
+    /// The key of punctual.h.
+    constexpr punctual_key bits() const noexcept { return bits_; }
+    friend constexpr bool operator==(handle a, handle b) noexcept { return a.bits_ == b.bits_; }
+    friend constexpr bool operator!=(handle a, handle b) noexcept { return a.bits_ != b.bits_; }
+    friend constexpr bool operator<(handle a, handle b) noexcept { return a.bits_ < b.bits_; }
+
+  private:
+    friend class wheel;
+    constexpr explicit handle(punctual_key bits) noexcept : bits_(bits) {}
+    punctual_key bits_ = PUNCTUAL_NO_KEY;
+  };
+
+  /// A timer that fell due and left its wheel.
+  struct expired {
+    /// The handle it had.
+    wheel::handle handle;
+    /// The tick it was due at.
+    std::uint64_t deadline;
+    T value;
+  };
+
+  /// An empty wheel.
+  wheel() : queue_(punctual_wheel_new()) {}
+  wheel(wheel &&) noexcept = default;
+  wheel &operator=(wheel &&other) noexcept {
+    if (this != &other) {
+      destroy_values();
+      queue_ = std::move(other.queue_);
+      slots_ = std::move(other.slots_);
+    }
+    return *this;
+  }
+  /// Destroys the values of the timers that are still armed.
+  ~wheel() { destroy_values(); }
+
+  /// Arms a timer. O(1).
+  ///
+  /// Throws punctual::error if there would be more than 2^32 - 1, std::bad_alloc.
+  handle insert(std::uint64_t deadline, T value) { return emplace(deadline, std::move(value)); }
+
+  /// Arms a timer whose value is made of `arguments`. O(1). Throws what its constructor throws, too; then nothing is armed.
+  template <class... Arguments>
+  handle emplace(std::uint64_t deadline, Arguments &&...arguments) {
+    if constexpr (in_place) {
+      T value(std::forward<Arguments>(arguments)...);
+      return armed(punctual_wheel_insert(owner(), deadline, pack(value)));
+    } else {
+      const handle made = armed(punctual_wheel_insert(owner(), deadline, nullptr));
+      try {
+        ::new (grow_to(made)) T(std::forward<Arguments>(arguments)...);
+      } catch (...) {
+        punctual_wheel_remove(queue_.get(), made.bits_, nullptr);
+        throw;
+      }
+      return made;
+    }
+  }
+
+  /// Cancels a timer and gives its value; nothing if the handle is stale. O(1).
+  std::optional<T> remove(handle timer) noexcept {
+    void *packed = nullptr;
+    if (punctual_wheel_remove(queue_.get(), timer.bits_, &packed) != PUNCTUAL_OK) return std::nullopt;
+    std::optional<T> value(take(timer, packed));
+    release();
+    return value;
+  }
+
+  /// Cancels a timer and destroys its value; false if the handle is stale. O(1).
+  bool erase(handle timer) noexcept { return remove(timer).has_value(); }
+
+  /// Arms a timer anew, earlier or later; its handle stays good. False if the handle is stale. O(1).
+  bool reset(handle timer, std::uint64_t deadline) noexcept {
+    return punctual_wheel_reset(queue_.get(), timer.bits_, deadline) == PUNCTUAL_OK;
+  }
+
+  /// Whether a timer is armed. O(1).
+  bool contains(handle timer) const noexcept { return punctual_wheel_get(queue_.get(), timer.bits_, nullptr) == PUNCTUAL_OK; }
+
+  /// A timer's value, to be read or changed until the wheel is next changed; nullptr if the handle is stale. O(1).
+  T *get(handle timer) noexcept {
+    if constexpr (in_place) {
+      return reinterpret_cast<T *>(punctual_wheel_at(queue_.get(), timer.bits_));
+    } else {
+      return contains(timer) ? slot(timer) : nullptr;
+    }
+  }
+
+  /// The same of a const wheel, for values that do not live in the engine; value() copies any. O(1).
+  template <class U = T, std::enable_if_t<!wheel<U>::in_place, int> = 0>
+  const U *get(handle timer) const noexcept {
+    return contains(timer) ? slot(timer) : nullptr;
+  }
+
+  /// A copy of a timer's value; nothing if the handle is stale. O(1).
+  template <class U = T, std::enable_if_t<std::is_copy_constructible_v<U>, int> = 0>
+  std::optional<U> value(handle timer) const {
+    void *packed = nullptr;
+    if (punctual_wheel_get(queue_.get(), timer.bits_, &packed) != PUNCTUAL_OK) return std::nullopt;
+    if constexpr (in_place) {
+      return unpack(packed);
+    } else {
+      return *slot(timer);
+    }
+  }
+
+  /// The tick a timer is due at; nothing if the handle is stale. O(1).
+  std::optional<std::uint64_t> deadline(handle timer) const noexcept {
+    std::uint64_t tick = 0;
+    if (punctual_wheel_deadline(queue_.get(), timer.bits_, &tick) != PUNCTUAL_OK) return std::nullopt;
+    return tick;
+  }
+
+  /// Takes out the first timer due at `now`; nothing if none is. O(1) amortised.
+  std::optional<expired> pop_due(std::uint64_t now) {
+    punctual_wheel_timer timer;
+    const punctual_status status = punctual_wheel_pop_due(queue_.get(), now, &timer);
+    if (status != PUNCTUAL_OK) {
+      refuse_defect(status);
+      return std::nullopt;
+    }
+    return std::optional<expired>(unwrap(timer));
+  }
+
+  /// Hands every timer due at `now` to `fire(expired &&)`, in order, with bounded work: each takes 1 from `budget`, and so does each entry that
+  /// the wheel moves meanwhile. True if nothing more is due, false if the budget was used up first. `fire` may arm and cancel
+  /// timers of this wheel. What it throws goes to the caller, after its timer was taken out. O(budget).
+  template <class Fire>
+  bool poll(std::uint64_t now, std::size_t budget, Fire &&fire) {
+    for (;;) {
+      punctual_wheel_timer timer;
+      const punctual_status status = punctual_wheel_poll(queue_.get(), now, &budget, &timer);
+      if (status != PUNCTUAL_OK) {
+        refuse_defect(status);
+        return status != PUNCTUAL_BUSY;
+      }
+      fire(unwrap(timer));
+    }
+  }
+
+  /// The earliest deadline; nothing if no timer is armed. O(1) amortised.
+  std::optional<std::uint64_t> next_deadline() {
+    std::uint64_t tick = 0;
+    const punctual_status status = punctual_wheel_next_deadline(queue_.get(), &tick);
+    refuse_defect(status);
+    return status == PUNCTUAL_OK ? std::optional<std::uint64_t>(tick) : std::nullopt;
+  }
+
+  /// A lower bound of all deadlines, to sleep until; nothing if no timer is armed. O(1).
+  std::optional<std::uint64_t> next_wakeup() const noexcept {
+    std::uint64_t tick = 0;
+    return punctual_wheel_next_wakeup(queue_.get(), &tick) == PUNCTUAL_OK ? std::optional<std::uint64_t>(tick) : std::nullopt;
+  }
+
+  /// How many timers are armed. O(1).
+  std::size_t size() const noexcept { return punctual_wheel_len(queue_.get()); }
+  /// Whether no timer is armed. O(1).
+  bool empty() const noexcept { return size() == 0; }
+
+  /// Cancels all timers and destroys their values; their handles are stale from now on. O(n).
+  void clear() {
+    destroy_values();
+    if (queue_) check(punctual_wheel_clear(queue_.get()));
+    release();
+  }
+
+  /// Gives back what memory can be given back without touching armed timers. O(n).
+  void shrink_to_fit() {
+    if (queue_) check(punctual_wheel_shrink(queue_.get()));
+    release();
+  }
+
+  /// Bytes taken, without what the values own. O(1), or nearly so.
+  std::size_t memory() const noexcept {
+    return sizeof(*this) + punctual_wheel_memory(queue_.get()) + slots_.capacity() * sizeof(slots_[0]) +
+           slots_.size() * sizeof(segment);
+  }
+
+private:
+  template <class>
+  friend class wheel;
+
+  static constexpr bool in_place = std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(void *);
+  static constexpr std::size_t segment_slots = 256;
+  /// What is kept when the wheel empties: as much as the engine keeps.
+  static constexpr std::size_t kept_segments = 4;
+
+  struct freer {
+    void operator()(punctual_wheel *queue) const noexcept { punctual_wheel_free(queue); }
+  };
+  struct segment {
+    alignas(T) unsigned char bytes[segment_slots * sizeof(T)];
+  };
+
+  /// The engine's wheel, anew after this one was moved from.
+  punctual_wheel *owner() {
+    if (!queue_) queue_.reset(punctual_wheel_new());
+    return queue_.get();
+  }
+
+  static handle armed(punctual_key bits) {
+    if (bits == PUNCTUAL_NO_KEY) throw error(PUNCTUAL_PANICKED);
+    return handle(bits);
+  }
+
+  static void refuse_defect(punctual_status status) {
+    if (status == PUNCTUAL_PANICKED) throw error(status);
+  }
+
+  static void *pack(const T &value) noexcept {
+    void *packed = nullptr;
+    std::memcpy(&packed, &value, sizeof(T));
+    return packed;
+  }
+
+  static T unpack(void *packed) noexcept {
+    alignas(T) unsigned char bytes[sizeof(T)];
+    std::memcpy(bytes, &packed, sizeof(T));
+    return *std::launder(reinterpret_cast<T *>(bytes));
+  }
+
+  /// Where this timer's value lives.
+  T *slot(handle timer) const noexcept {
+    const std::size_t index = PUNCTUAL_KEY_INDEX(timer.bits_);
+    unsigned char *bytes = slots_[index / segment_slots]->bytes + index % segment_slots * sizeof(T);
+    return std::launder(reinterpret_cast<T *>(bytes));
+  }
+
+  void *grow_to(handle timer) {
+    const std::size_t index = PUNCTUAL_KEY_INDEX(timer.bits_);
+    while (slots_.size() <= index / segment_slots) slots_.emplace_back(new segment);
+    return slots_[index / segment_slots]->bytes + index % segment_slots * sizeof(T);
+  }
+
+  /// Moves out the value of a timer that has just left the engine.
+  T take(handle timer, void *packed) noexcept {
+    if constexpr (in_place) {
+      return unpack(packed);
+    } else {
+      T *value = slot(timer);
+      T moved(std::move(*value));
+      value->~T();
+      return moved;
+    }
+  }
+
+  expired unwrap(const punctual_wheel_timer &timer) noexcept {
+    const handle of(timer.key);
+    expired due{of, timer.deadline, take(of, timer.value)};
+    release();
+    return due;
+  }
+
+  /// A timer went: gives slots back if that was the last of many.
+  void release() noexcept {
+    if (slots_.size() > kept_segments && empty()) slots_.resize(kept_segments);
+  }
+
+  void destroy_values() noexcept {
+    if constexpr (!std::is_trivially_destructible_v<T>) {
+      punctual_wheel_timer timers[64];
+      while (const std::size_t count = punctual_wheel_pop_due_many(queue_.get(), UINT64_MAX, timers, 64)) {
+        for (std::size_t n = 0; n < count; ++n) slot(handle(timers[n].key))->~T();
+      }
+    }
+  }
+
+  std::unique_ptr<punctual_wheel, freer> queue_;
+  std::vector<std::unique_ptr<segment>> slots_;
+};
+
+}  // namespace punctual
+
+#endif

@@ -1,0 +1,22 @@
+//! No panic crosses into C.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What `body` answers, or `refusal` if it panics. The panic's message has been printed by then.
+///
+/// What a panic leaves behind may be wrong but is sound: the queues are safe Rust.
+#[inline]
+pub(crate) fn guarded<R>(refusal: R, body: impl FnOnce() -> R) -> R {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(refusal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::guarded;
+
+    #[test]
+    fn a_panic_becomes_the_refusal() {
+        assert_eq!(guarded(7, || panic!("not across the boundary")), 7);
+        assert_eq!(guarded(7, || 8), 8);
+    }
+}

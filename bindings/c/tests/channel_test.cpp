@@ -1,0 +1,165 @@
+// punctual::channel<T> and select. Threads are waited for by joining them, never by sleeping.
+
+#include <punctual/channel.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+
+namespace {
+
+using punctual::channel;
+using punctual::on_recv;
+using punctual::on_send;
+
+TEST(Channel, IsFirstInFirstOutAndBounded) {
+  channel<std::string> names(2);
+  EXPECT_EQ(names.capacity(), 2u);
+  EXPECT_TRUE(names.try_send("a"));
+  names.send("b");
+  EXPECT_FALSE(names.try_send("c"));
+  EXPECT_EQ(names.size(), 2u);
+  EXPECT_EQ(names.recv(), "a");
+  EXPECT_TRUE(names.try_send("c"));
+  EXPECT_EQ(names.try_recv(), "b");
+  EXPECT_EQ(names.try_recv(), "c");
+  EXPECT_EQ(names.try_recv(), std::nullopt);
+  EXPECT_TRUE(names.empty());
+  EXPECT_THROW(channel<int>(0), std::invalid_argument);
+}
+
+TEST(Channel, CarriesWhatCanOnlyBeMoved) {
+  channel<std::unique_ptr<int>> owners(1);
+  owners.send(std::make_unique<int>(7));
+  EXPECT_EQ(**owners.recv(), 7);
+}
+
+TEST(Channel, IsDrainedAfterItIsClosed) {
+  channel<int> numbers(3);
+  numbers.send(1);
+  numbers.close();
+  numbers.close();
+  EXPECT_TRUE(numbers.closed());
+  EXPECT_THROW(numbers.send(2), punctual::closed_channel);
+  EXPECT_THROW(numbers.try_send(2), punctual::closed_channel);
+  EXPECT_EQ(numbers.recv(), 1);
+  EXPECT_EQ(numbers.recv(), std::nullopt);
+  EXPECT_EQ(numbers.try_recv(), std::nullopt);
+}
+
+TEST(Channel, NilIsNeverReady) {
+  channel<int> nil;
+  EXPECT_TRUE(nil.is_nil());
+  EXPECT_FALSE(nil.try_send(1));
+  EXPECT_EQ(nil.try_recv(), std::nullopt);
+  nil.close();
+  EXPECT_FALSE(nil.closed());
+  EXPECT_EQ(nil.capacity(), 0u);
+  EXPECT_EQ(nil, channel<int>());
+  EXPECT_NE(nil, channel<int>(1));
+  EXPECT_EQ(punctual::try_select(on_recv(nil, [](auto) {}), on_send(nil, 1, [] {})), std::nullopt);
+}
+
+TEST(Channel, ManyThreadsLoseNothing) {
+  channel<int> numbers(3);
+  channel<long> sums(4);
+  std::vector<std::thread> threads;
+  for (int sender = 0; sender < 4; ++sender) {
+    threads.emplace_back([=] {
+      for (int n = 0; n < 1000; ++n) numbers.send(n);
+    });
+    threads.emplace_back([=] {
+      long sum = 0;
+      while (const auto n = numbers.recv()) sum += *n;
+      sums.send(sum);
+    });
+  }
+  for (std::size_t n = 0; n < threads.size(); n += 2) threads[n].join();
+  numbers.close();
+  for (std::size_t n = 1; n < threads.size(); n += 2) threads[n].join();
+  long sum = 0;
+  while (const auto part = sums.try_recv()) sum += *part;
+  EXPECT_EQ(sum, 4 * 999 * 1000 / 2);
+}
+
+TEST(Channel, ClosingWakesWhoWaits) {
+  channel<int> empty(1);
+  channel<int> full(1);
+  full.send(1);
+  std::thread receiver([=] { EXPECT_EQ(empty.recv(), std::nullopt); });
+  std::thread sender([=] { EXPECT_THROW(full.send(2), punctual::closed_channel); });
+  std::thread selecting([=] {
+    channel<int> nil;
+    EXPECT_EQ(punctual::select(on_recv(nil, [](auto) {}), on_recv(empty, [](auto n) { EXPECT_FALSE(n); })), 1u);
+  });
+  empty.close();
+  full.close();
+  receiver.join();
+  sender.join();
+  selecting.join();
+}
+
+TEST(Select, TakesWhatIsReady) {
+  channel<int> numbers(1);
+  channel<std::string> names(1);
+  std::string seen;
+  const auto once = [&] {
+    return punctual::try_select(on_recv(numbers, [&](auto n) { seen = "got " + std::to_string(*n); }),
+                                on_send(names, std::string("name"), [&] { seen = "sent"; }));
+  };
+  EXPECT_EQ(once(), 1u);
+  EXPECT_EQ(seen, "sent");
+  EXPECT_EQ(once(), std::nullopt);
+  numbers.send(5);
+  EXPECT_EQ(once(), 0u);
+  EXPECT_EQ(seen, "got 5");
+  EXPECT_EQ(names.recv(), "name");
+  names.close();
+  EXPECT_THROW(once(), punctual::closed_channel);
+}
+
+TEST(Select, StarvesNoCase) {
+  channel<int> left(1), right(1);
+  int taken[2] = {0, 0};
+  for (int n = 0; n < 1000; ++n) {
+    left.try_send(n);
+    right.try_send(n);
+    ++taken[punctual::select(on_recv(left, [](auto) {}), on_recv(right, [](auto) {}))];
+  }
+  EXPECT_GT(taken[0], 300);
+  EXPECT_GT(taken[1], 300);
+}
+
+TEST(Select, WaitsForOtherThreadsAndLosesNothing) {
+  channel<int> left(1), right(1), out(1);
+  std::thread sender_left([=] {
+    for (int n = 0; n < 2000; ++n) left.send(1);
+    left.close();
+  });
+  std::thread sender_right([=] {
+    for (int n = 0; n < 2000; ++n) right.send(1);
+    right.close();
+  });
+  std::thread receiver([=] {
+    int total = 0;
+    while (const auto n = out.recv()) total += *n;
+    EXPECT_EQ(total, 500);
+  });
+  int received = 0, sent = 0;
+  channel<int> from_left = left, from_right = right, to = out;
+  while (!from_left.is_nil() || !from_right.is_nil() || sent < 500) {
+    punctual::select(on_recv(from_left, [&](auto n) { n ? void(received += *n) : void(from_left = {}); }),
+                     on_recv(from_right, [&](auto n) { n ? void(received += *n) : void(from_right = {}); }),
+                     on_send(sent < 500 ? to : channel<int>(), 1, [&] { ++sent; }));
+  }
+  out.close();
+  sender_left.join();
+  sender_right.join();
+  receiver.join();
+  EXPECT_EQ(received, 4000);
+}
+
+}  // namespace

@@ -1,0 +1,23 @@
+/* CHECK(condition): says where it failed, and stops. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(condition)                                                            \
+  do {                                                                              \
+    if (!(condition)) {                                                             \
+      fprintf(stderr, "%s:%d: %s: not true: %s\n", __FILE__, __LINE__, __func__, #condition); \
+      abort();                                                                      \
+    }                                                                               \
+  } while (0)
+
+/* Runs a test and names it. */
+#define RUN(test)          \
+  do {                     \
+    test();                \
+    printf("ok %s\n", #test); \
+  } while (0)
+
+#endif
