@@ -1,6 +1,6 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench instructions soak bench-timers fuzz docs fmt miri
+.PHONY: help run test lint bench instructions soak bench-timers fuzz docs fmt miri test-c install-c
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -10,6 +10,12 @@ run: ## build and serve on 127.0.0.1:6379 (PORT=7000, ARGS="my.conf --loglevel v
 
 test: ## every test, with a real redis-server to compare with
 	@scripts/test
+
+test-c: ## the C and C++ bindings alone, under sanitizers and Valgrind
+	@scripts/test-c
+
+install-c: ## the C library, its headers, pkg-config and CMake files (PREFIX=/usr/local)
+	@scripts/install-c "$(or $(PREFIX),/usr/local)"
 
 lint: ## formatting, clippy, docs, dependencies, layout
 	@scripts/lint

@@ -164,7 +164,7 @@ static void random_operations_agree_with_a_model(void) {
   unsigned order = 0, step;
   punctual_wheel *wheel = punctual_wheel_new();
   memset(model, 0, sizeof model);
-  for (step = 0; step < 60000; ++step) {
+  for (step = 0; step < 30000; ++step) {
     size_t at = chance(&seed) % MODEL;
     uint64_t deadline = now + (chance(&seed) >> chance(&seed) % 31);
     struct armed *timer = &model[at];

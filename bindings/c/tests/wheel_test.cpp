@@ -175,7 +175,7 @@ TEST(Wheel, AgreesWithAModel) {
   std::multimap<std::uint64_t, handle> model;  // equal deadlines stay in the order in which they were inserted
   std::mt19937_64 chance(20240501);
   std::uint64_t now = 0;
-  for (int step = 0; step < 50000; ++step) {
+  for (int step = 0; step < 20000; ++step) {
     const std::uint64_t deadline = now + (chance() >> (34 + chance() % 30));
     switch (chance() % 4) {
       case 0: {
