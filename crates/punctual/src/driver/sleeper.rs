@@ -8,7 +8,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::sync::{AtomicU64, Mutex, Ordering, Thread, current, fence, lock, park};
+use super::sync::{AtomicU64, Condvar, Mutex, Ordering, fence, lock, wait};
 
 /// Nobody need wake the thread: no deadline is earlier than 0.
 const AWAKE: u64 = 0;
@@ -17,37 +17,45 @@ const AWAKE: u64 = 0;
 pub(super) struct Sleeper {
     /// The tick until which the thread sleeps; [`AWAKE`] while it does not. At first "for ever": the first to arm
     /// finds the thread asleep, and starts it.
+    ///
+    /// Both sides change it by `swap`: each sees what the other did last, so of an announcement and its taking it
+    /// is never in doubt which came first.
     until: AtomicU64,
-    /// The thread, once it runs. Taken on the slow path only.
-    thread: Mutex<Option<Thread>>,
+    /// Somebody took the announcement: the thread shall not sleep. Set and cleared on the slow path only.
+    woken: Mutex<bool>,
+    wake: Condvar,
 }
 
 impl Sleeper {
     pub(super) fn new() -> Self {
         Sleeper {
             until: AtomicU64::new(u64::MAX),
-            thread: Mutex::new(None),
+            woken: Mutex::new(false),
+            wake: Condvar::new(),
         }
     }
 
     /// On the driver's thread, before anything else.
     pub(super) fn enter(&self) {
-        *lock(&self.thread) = Some(current());
-        self.until.store(AWAKE, Ordering::Relaxed);
+        self.until.swap(AWAKE, Ordering::AcqRel);
     }
 
     /// Sleeps until `until`, `timeout` from now, unless `look` finds something to do after the announcement.
     pub(super) fn sleep(&self, until: u64, timeout: Duration, look: impl FnOnce() -> bool) {
-        self.until.store(until, Ordering::Relaxed);
+        self.until.swap(until, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         if !look() {
-            park(timeout);
+            let mut woken = lock(&self.woken);
+            if !*woken {
+                woken = wait(&self.wake, woken, timeout);
+            }
+            *woken = false;
         }
-        self.until.store(AWAKE, Ordering::Relaxed);
+        self.until.swap(AWAKE, Ordering::AcqRel);
     }
 
     /// The caller has published that there is something to do at `tick`: wakes the thread if it would sleep longer.
-    /// `start` is called if there is no thread yet.
+    /// `start` sees to it that there is a thread.
     ///
     /// # Panics
     ///
@@ -63,17 +71,16 @@ impl Sleeper {
     #[cold]
     #[inline(never)]
     fn wake(&self, start: impl FnOnce() -> io::Result<()>) {
-        let until = self.until.swap(AWAKE, Ordering::Relaxed);
+        let until = self.until.swap(AWAKE, Ordering::AcqRel);
         if until == AWAKE {
             return; // another took the announcement, and wakes the thread
         }
-        let thread = lock(&self.thread).clone();
-        if let Some(thread) = thread {
-            thread.unpark();
-        } else if let Err(error) = start() {
+        if let Err(error) = start() {
             // The next to arm tries again.
-            self.until.store(until, Ordering::Relaxed);
+            self.until.swap(until, Ordering::AcqRel);
             panic!("the thread of the timer driver cannot be started: {error}");
         }
+        *lock(&self.woken) = true;
+        self.wake.notify_one();
     }
 }

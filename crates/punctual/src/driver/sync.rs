@@ -1,22 +1,16 @@
 //! The primitives under the driver: std's, or loom's when its models are checked (`--cfg loom`).
 //!
-//! Nothing else in the driver may name a lock, an atomic or a thread of `std`.
+//! Nothing else in the driver may name a lock or an atomic of `std`.
 
 #[cfg(all(test, loom))]
-pub(super) use loom::{
-    sync::{
-        Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, Ordering, fence},
-    },
-    thread::{Thread, current},
+pub(super) use loom::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, Ordering, fence},
 };
 #[cfg(not(all(test, loom)))]
-pub(super) use std::{
-    sync::{
-        Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, Ordering, fence},
-    },
-    thread::{Thread, current},
+pub(super) use std::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, Ordering, fence},
 };
 
 use std::io;
@@ -29,16 +23,17 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sleeps until unparked or `timeout` is over, or for no reason. Under loom time does not pass: a lost wake-up
-/// is a deadlock, which loom finds.
-pub(super) fn park(timeout: Duration) {
-    #[cfg(all(test, loom))]
-    {
-        let _ = timeout;
-        loom::thread::park();
-    }
-    #[cfg(not(all(test, loom)))]
-    std::thread::park_timeout(timeout);
+/// Waits until notified or `timeout` is over, or for no reason. Under loom time does not pass: a lost wake-up is a
+/// deadlock, which loom finds.
+pub(super) fn wait<'a, T>(
+    condvar: &Condvar,
+    guard: MutexGuard<'a, T>,
+    timeout: Duration,
+) -> MutexGuard<'a, T> {
+    condvar
+        .wait_timeout(guard, timeout)
+        .unwrap_or_else(PoisonError::into_inner)
+        .0
 }
 
 /// Starts a thread that nobody waits for.
