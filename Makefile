@@ -1,6 +1,6 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench instructions soak bench-timers fuzz docs fmt miri test-c install-c
+.PHONY: help run test lint bench instructions soak bench-timers fuzz docs fmt miri test-c install-c loom
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -37,6 +37,9 @@ fmt: ## format all code
 
 miri: ## the library's tests under Miri, which finds undefined behaviour
 	@scripts/miri
+
+loom: ## the driver's sleep and wake-up in every order of its threads
+	@scripts/loom
 
 instructions: ## instructions of the hot operations against the table (scripts/instructions --renew writes it)
 	@scripts/instructions
