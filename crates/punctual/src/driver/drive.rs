@@ -38,25 +38,25 @@ pub(super) struct Shared<A: Alarm> {
 
 impl<A: Alarm> Shared<A> {
     pub(super) fn real(runner: Box<dyn Runner<A::Job>>) -> Self {
-        Self::new(Time::Real, runner, shards_wanted())
+        Self::new(Time::Real, long_ago(), runner, shards_wanted())
     }
 
     /// A real clock and this many shards, a power of two.
     #[cfg(all(test, loom))]
     pub(super) fn of_shards(runner: Box<dyn Runner<A::Job>>, shards: usize) -> Self {
-        Self::new(Time::Real, runner, shards)
+        Self::new(Time::Real, long_ago(), runner, shards)
     }
 
     /// One shard: alarms due at one tick go off in the order of arming, whoever armed them.
     pub(super) fn simulated(runner: Box<dyn Runner<A::Job>>) -> Self {
-        Self::new(Time::Virtual(AtomicU64::new(0)), runner, 1)
+        Self::new(Time::Virtual(AtomicU64::new(0)), Instant::now(), runner, 1)
     }
 
-    fn new(time: Time, runner: Box<dyn Runner<A::Job>>, shards: usize) -> Self {
+    fn new(time: Time, origin: Instant, runner: Box<dyn Runner<A::Job>>, shards: usize) -> Self {
         Shared {
             shards: (0..shards).map(|_| Shard::new()).collect(),
             sleeper: Sleeper::new(),
-            origin: Instant::now(),
+            origin,
             time,
             stopped: AtomicBool::new(false),
             runner: Mutex::new(Some(runner)),
@@ -268,6 +268,14 @@ impl<A: Alarm> fmt::Debug for Shared<A> {
             .field("virtual", &self.is_virtual())
             .finish_non_exhaustive()
     }
+}
+
+/// An origin that lies before the instants a program may have taken when it makes a driver, so that they have ticks.
+fn long_ago() -> Instant {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let now = Instant::now();
+    // Some systems count from their start, and know nothing before it.
+    now.checked_sub(DAY).unwrap_or(now)
 }
 
 /// Enough for threads hardly ever to share one, few enough to be looked through at each wake-up.

@@ -177,7 +177,9 @@ impl<A: Alarm> Driver<A> {
         self.shared.now()
     }
 
-    /// The instant of tick 0. A virtual driver's is when it was made, though its clock stands still since. O(1).
+    /// The instant of tick 0: a day before the driver was made, if the system can tell such an instant, so that those
+    /// taken a while ago have ticks as well. A virtual driver's is when it was made, though its clock stands still
+    /// since. O(1).
     pub fn origin(&self) -> Instant {
         self.shared.origin()
     }
