@@ -19,6 +19,7 @@
 //! - [`tick`]: times and ticks. Everything that rounds is there, so that nothing fires early.
 //! - [`clock`]: the monotonic clock, and a virtual one for tests.
 //! - [`driver`]: one thread that sleeps exactly until the next deadline.
+//! - `future` (feature `async`): `sleep`, `timeout`, `interval` and a `DelayQueue` for any executor.
 //!
 //! # Features
 //!
@@ -41,6 +42,8 @@ extern crate self as punctual;
 pub mod clock;
 #[cfg(feature = "std")]
 pub mod driver;
+#[cfg(feature = "async")]
+pub mod future;
 pub mod queue;
 pub mod tick;
 #[cfg(feature = "std")]

@@ -1,0 +1,374 @@
+//! [`DelayQueue`]: values that come out when their time has come.
+//!
+//! The values are in a queue of their own; one [`Sleep`] waits for the earliest of them. It may wait for an earlier deadline than
+//! that, after a removal: the task is then woken once for nothing. It never waits for a later one.
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::time::Instant;
+
+use futures_core::Stream;
+
+use super::sleep::Sleep;
+use crate::queue::{Adaptive, DeadlineQueue, TimerKey};
+use crate::time::timeline::{self, Timeline};
+
+/// Values with deadlines, as a stream of those whose time has come.
+///
+/// One task waits for all of them on one alarm, so a million values cost what they take in the queue: O(1) for every operation,
+/// and no lock. They come out in the order of their deadlines, equal ones in the order in which they were
+/// inserted or reset.
+///
+/// The stream ends (`None`) whenever the queue is empty, and goes on when something has been inserted. In a `select!`
+/// together with what inserts, give its branch the condition that the queue is not empty.
+///
+/// ```
+/// use std::time::Duration;
+/// use punctual::future::DelayQueue;
+///
+/// # smol::block_on(async {
+/// let mut sessions = DelayQueue::new();
+/// let anna = sessions.insert("anna", Duration::from_millis(2));
+/// sessions.insert("bert", Duration::from_millis(1));
+/// let carl = sessions.insert("carl", Duration::from_secs(60));
+///
+/// sessions.reset(anna, Duration::from_millis(3)); // anna did something
+/// assert_eq!(sessions.remove(carl), Some("carl")); // carl has left
+///
+/// assert_eq!(sessions.next().await.unwrap().value, "bert");
+/// assert_eq!(sessions.next().await.unwrap().value, "anna");
+/// assert!(sessions.next().await.is_none());
+/// # });
+/// ```
+pub struct DelayQueue<T> {
+    /// In ticks of the timeline's driver.
+    queue: Adaptive<T>,
+    /// For the task that waits, until the earliest deadline or before it.
+    sleep: Sleep,
+    /// What the clock showed when it was last read: what was due then needs no other reading.
+    now: u64,
+}
+
+/// A value whose time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired<T> {
+    /// The handle it had.
+    pub key: TimerKey,
+    /// When it was due.
+    pub deadline: Instant,
+    /// The value.
+    pub value: T,
+}
+
+impl<T> DelayQueue<T> {
+    /// An empty queue. It allocates nothing. O(1).
+    ///
+    /// ```
+    /// assert!(punctual::future::DelayQueue::<u32>::new().is_empty());
+    /// ```
+    pub fn new() -> Self {
+        DelayQueue {
+            queue: Adaptive::new(),
+            sleep: Sleep::new(Timeline::current(), u64::MAX),
+            now: 0,
+        }
+    }
+
+    /// Inserts a value that comes out `delay` from now. O(1), and a clock reading.
+    ///
+    /// A task that waits for the queue is woken in time for it, even if it waited for a later one.
+    ///
+    /// # Panics
+    ///
+    /// If there would be more than 2^32 - 1 values.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// let key = queue.insert("tea", Duration::from_secs(180));
+    /// assert_eq!(queue.get(key), Some(&"tea"));
+    /// ```
+    pub fn insert(&mut self, value: T, delay: Duration) -> TimerKey {
+        let deadline = self.sleep.timeline().deadline_after(delay);
+        self.insert_tick(value, deadline)
+    }
+
+    /// Inserts a value that comes out at an instant. O(1).
+    ///
+    /// # Panics
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// let deadline = Instant::now() + Duration::from_secs(180);
+    /// let key = queue.insert_at("tea", deadline);
+    /// assert_eq!(queue.deadline(key), Some(deadline));
+    /// ```
+    pub fn insert_at(&mut self, value: T, deadline: Instant) -> TimerKey {
+        let deadline = timeline::tick(deadline);
+        self.insert_tick(value, deadline)
+    }
+
+    fn insert_tick(&mut self, value: T, deadline: u64) -> TimerKey {
+        let key = self.queue.insert(deadline, value);
+        self.hurry(deadline);
+        key
+    }
+
+    /// Takes a value out before its time; `None` if its handle is stale. O(1).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// let key = queue.insert("tea", Duration::from_secs(180));
+    /// assert_eq!(queue.remove(key), Some("tea"));
+    /// assert_eq!(queue.remove(key), None);
+    /// ```
+    pub fn remove(&mut self, key: TimerKey) -> Option<T> {
+        let value = self.queue.remove(key);
+        self.wake_if_empty();
+        value
+    }
+
+    /// Has a value come out `delay` from now instead; `false` if its handle is stale. O(1), and a clock reading.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// let key = queue.insert("tea", Duration::from_secs(180));
+    /// assert!(queue.reset(key, Duration::from_secs(240)));
+    /// ```
+    pub fn reset(&mut self, key: TimerKey, delay: Duration) -> bool {
+        let deadline = self.sleep.timeline().deadline_after(delay);
+        self.reset_tick(key, deadline)
+    }
+
+    /// Has a value come out at an instant instead; `false` if its handle is stale. O(1).
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// let key = queue.insert("tea", Duration::from_secs(180));
+    /// assert!(queue.reset_at(key, Instant::now()));
+    /// ```
+    pub fn reset_at(&mut self, key: TimerKey, deadline: Instant) -> bool {
+        let deadline = timeline::tick(deadline);
+        self.reset_tick(key, deadline)
+    }
+
+    fn reset_tick(&mut self, key: TimerKey, deadline: u64) -> bool {
+        let known = self.queue.reset(key, deadline);
+        if known {
+            self.hurry(deadline);
+        }
+        known
+    }
+
+    /// A value. O(1).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// let key = queue.insert("tea", Duration::from_secs(180));
+    /// assert_eq!(queue.get(key), Some(&"tea"));
+    /// ```
+    pub fn get(&self, key: TimerKey) -> Option<&T> {
+        self.queue.get(key)
+    }
+
+    /// A value, to be changed. O(1).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// let key = queue.insert(1, Duration::from_secs(180));
+    /// *queue.get_mut(key).unwrap() += 1;
+    /// assert_eq!(queue.remove(key), Some(2));
+    /// ```
+    pub fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
+        self.queue.get_mut(key)
+    }
+
+    /// When a value comes out; `None` if its handle is stale. O(1).
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// let key = queue.insert("tea", Duration::from_secs(180));
+    /// assert!(queue.deadline(key).unwrap() > Instant::now());
+    /// ```
+    pub fn deadline(&self, key: TimerKey) -> Option<Instant> {
+        let deadline = self.queue.deadline(key)?;
+        Some(timeline::instant(deadline))
+    }
+
+    /// When the next value comes out; `None` if there is none. O(1) amortised.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// let now = Instant::now();
+    /// queue.insert_at("tea", now);
+    /// assert_eq!(queue.next_deadline(), Some(now));
+    /// ```
+    pub fn next_deadline(&mut self) -> Option<Instant> {
+        let deadline = self.queue.next_deadline()?;
+        Some(timeline::instant(deadline))
+    }
+
+    /// How many values there are. O(1).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// queue.insert("tea", Duration::from_secs(180));
+    /// assert_eq!(queue.len(), 1);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether there is none. O(1).
+    ///
+    /// ```
+    /// assert!(punctual::future::DelayQueue::<u32>::new().is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Drops all values; their handles are stale from now on. O(n).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// queue.insert("tea", Duration::from_secs(180));
+    /// queue.clear();
+    /// assert!(queue.is_empty());
+    /// ```
+    pub fn clear(&mut self) {
+        self.queue.clear();
+        self.wake_if_empty();
+    }
+
+    /// Waits for the next value whose time has come; `None` if there is none to wait for. O(1) amortised.
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # smol::block_on(async {
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// queue.insert("tea", Duration::from_millis(1));
+    /// assert_eq!(queue.next().await.map(|expired| expired.value), Some("tea"));
+    /// # });
+    /// ```
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "as `StreamExt::next` is called"
+    )]
+    pub fn next(&mut self) -> Next<'_, T> {
+        Next(self)
+    }
+
+    /// What [`next`](Self::next) waits with. O(1) amortised; many values due at once take one clock reading.
+    ///
+    /// ```
+    /// use std::task::{Context, Poll, Waker};
+    /// use std::time::Duration;
+    ///
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let mut queue = punctual::future::DelayQueue::new();
+    /// assert_eq!(queue.poll_expired(&mut cx), Poll::Ready(None));
+    /// queue.insert("tea", Duration::from_secs(180));
+    /// assert!(queue.poll_expired(&mut cx).is_pending());
+    /// ```
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        loop {
+            if let Some(expired) = self.queue.pop_due(self.now) {
+                return Poll::Ready(Some(Expired {
+                    key: expired.key,
+                    deadline: timeline::instant(expired.deadline),
+                    value: expired.value,
+                }));
+            }
+            let Some(next) = self.queue.next_deadline() else {
+                drop(self.sleep.leave());
+                return Poll::Ready(None);
+            };
+            if self.sleep.is_waiting() && self.sleep.poll_elapsed(cx).is_pending() {
+                debug_assert!(self.sleep.tick() <= next);
+                return Poll::Pending;
+            }
+            self.now = self.sleep.timeline().now();
+            if next > self.now {
+                self.sleep.put(next);
+                self.sleep.wait(cx.waker());
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// A task that waits for a later deadline is to wait for this one.
+    fn hurry(&mut self, deadline: u64) {
+        if self.sleep.is_waiting() && deadline < self.sleep.tick() {
+            self.sleep.put(deadline);
+        }
+    }
+
+    /// A task that waits is to see that there is nothing to wait for.
+    fn wake_if_empty(&mut self) {
+        if self.queue.is_empty()
+            && let Some(waker) = self.sleep.leave()
+        {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Default for DelayQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// Values are never pinned.
+impl<T> Unpin for DelayQueue<T> {}
+
+impl<T> Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.get_mut().poll_expired(cx)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.len(), None)
+    }
+}
+
+impl<T> fmt::Debug for DelayQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayQueue")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The future of [`DelayQueue::next`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Next<'a, T>(&'a mut DelayQueue<T>);
+
+impl<T> Future for Next<'_, T> {
+    type Output = Option<Expired<T>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().0.poll_expired(cx)
+    }
+}

@@ -1,0 +1,207 @@
+//! [`Interval`]: ready again and again.
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+use std::time::Instant;
+
+use futures_core::Stream;
+
+use super::sleep::Sleep;
+use crate::tick::TickScale;
+use crate::time::timeline::{self, Timeline};
+
+/// Ticks once a period, for the first time a period from now. O(1).
+///
+/// # Errors
+///
+/// [`ZeroPeriod`] if the period is zero.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use punctual::future::interval;
+///
+/// # smol::block_on(async {
+/// let start = Instant::now();
+/// let mut ticks = interval(Duration::from_millis(2))?;
+/// ticks.tick().await;
+/// ticks.tick().await;
+/// assert!(start.elapsed() >= Duration::from_millis(4));
+/// # Ok::<(), punctual::future::ZeroPeriod>(())
+/// # }).unwrap();
+/// ```
+pub fn interval(period: Duration) -> Result<Interval, ZeroPeriod> {
+    let timeline = Timeline::current();
+    let first = timeline.deadline_after(period);
+    Interval::new(Sleep::new(timeline, first), period)
+}
+
+/// Ticks once a period, for the first time at `start`, which may be now. O(1).
+///
+/// # Errors
+///
+/// [`ZeroPeriod`] if the period is zero.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use punctual::future::interval_at;
+///
+/// # smol::block_on(async {
+/// let start = Instant::now();
+/// let mut ticks = interval_at(start, Duration::from_secs(60))?;
+/// assert_eq!(ticks.tick().await, start);
+/// # Ok::<(), punctual::future::ZeroPeriod>(())
+/// # }).unwrap();
+/// ```
+pub fn interval_at(start: Instant, period: Duration) -> Result<Interval, ZeroPeriod> {
+    let first = Sleep::new(Timeline::current(), timeline::tick(start));
+    Interval::new(first, period)
+}
+
+/// A period of no length: give at least 1 ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ZeroPeriod;
+
+impl fmt::Display for ZeroPeriod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a period cannot have zero length: give at least 1 ns")
+    }
+}
+
+impl core::error::Error for ZeroPeriod {}
+
+/// The ticks of [`interval`] and [`interval_at`]: a stream of the instants they were due at. It does not end.
+///
+/// The n-th tick is due at the first one plus n periods, so it never drifts. Whoever comes late gets one tick, the
+/// last that was due; those before it are skipped, and the next comes when it is due.
+#[derive(Debug)]
+#[must_use = "an interval does nothing unless its ticks are awaited"]
+pub struct Interval {
+    /// Until the next tick.
+    sleep: Sleep,
+    /// In ticks of the driver; not 0.
+    period: u64,
+}
+
+impl Interval {
+    fn new(sleep: Sleep, period: Duration) -> Result<Self, ZeroPeriod> {
+        if period.is_zero() {
+            return Err(ZeroPeriod);
+        }
+        let period = TickScale::NANOSECOND.deadline(period);
+        Ok(Interval { sleep, period })
+    }
+
+    /// Waits for the next tick: the instant it was due at. O(1).
+    ///
+    /// Dropping the future loses no tick.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use punctual::future::{interval, sleep};
+    ///
+    /// # smol::block_on(async {
+    /// let period = Duration::from_millis(2);
+    /// let mut ticks = interval(period)?;
+    /// let first = ticks.tick().await;
+    /// sleep(3 * period).await;
+    /// let late = ticks.tick().await; // one for all that were missed
+    /// assert!(late >= first + 2 * period);
+    /// assert_eq!((late - first).as_nanos() % period.as_nanos(), 0); // on the beat
+    /// # Ok::<(), punctual::future::ZeroPeriod>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn tick(&mut self) -> Tick<'_> {
+        Tick(self)
+    }
+
+    /// What [`tick`](Self::tick) waits with. O(1).
+    ///
+    /// ```
+    /// use std::task::{Context, Waker};
+    /// use std::time::Duration;
+    /// use punctual::future::interval;
+    ///
+    /// let mut ticks = interval(Duration::from_secs(60))?;
+    /// assert!(ticks.poll_tick(&mut Context::from_waker(Waker::noop())).is_pending());
+    /// # Ok::<(), punctual::future::ZeroPeriod>(())
+    /// ```
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        ready!(self.sleep.poll_elapsed(cx));
+        let behind = self
+            .sleep
+            .timeline()
+            .now()
+            .saturating_sub(self.sleep.tick());
+        let due = self.sleep.tick() + behind / self.period * self.period;
+        let instant = timeline::instant(due);
+        self.sleep.put(due.saturating_add(self.period));
+        Poll::Ready(instant)
+    }
+
+    /// The time between two ticks. O(1).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let ticks = punctual::future::interval(Duration::from_secs(60))?;
+    /// assert_eq!(ticks.period(), Duration::from_secs(60));
+    /// # Ok::<(), punctual::future::ZeroPeriod>(())
+    /// ```
+    pub fn period(&self) -> Duration {
+        TickScale::NANOSECOND.time(self.period)
+    }
+
+    /// When the next tick is due. O(1).
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// let start = Instant::now();
+    /// let ticks = punctual::future::interval_at(start, Duration::from_secs(60))?;
+    /// assert_eq!(ticks.deadline(), start);
+    /// # Ok::<(), punctual::future::ZeroPeriod>(())
+    /// ```
+    pub fn deadline(&self) -> Instant {
+        self.sleep.deadline()
+    }
+
+    /// Starts anew: the next tick is due a period from now. O(1).
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// let mut ticks = punctual::future::interval_at(Instant::now(), Duration::from_secs(60))?;
+    /// ticks.reset();
+    /// assert!(ticks.deadline() >= Instant::now() + Duration::from_secs(59));
+    /// # Ok::<(), punctual::future::ZeroPeriod>(())
+    /// ```
+    pub fn reset(&mut self) {
+        let now = self.sleep.timeline().now();
+        self.sleep.put(now.saturating_add(self.period));
+    }
+}
+
+impl Stream for Interval {
+    type Item = Instant;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        self.get_mut().poll_tick(cx).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
+    }
+}
+
+/// The future of [`Interval::tick`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Tick<'a>(&'a mut Interval);
+
+impl Future for Tick<'_> {
+    type Output = Instant;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Instant> {
+        self.get_mut().0.poll_tick(cx)
+    }
+}

@@ -1,0 +1,249 @@
+//! The futures on the real clock, with threads that poll, wake and drop them.
+
+use core::future::Future;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::Wake;
+use std::thread::{self, Thread};
+use std::time::Instant;
+
+use super::*;
+
+/// Runs one future on this thread.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// The smallest executor: a list of tasks that want to be polled, for as many threads as like.
+struct Executor {
+    ready: Mutex<VecDeque<Arc<Task>>>,
+    changed: Condvar,
+    left: AtomicUsize,
+}
+
+type Spawned = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+struct Task {
+    future: Mutex<Option<Spawned>>,
+    executor: Arc<Executor>,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        let executor = self.executor.clone();
+        executor.ready.lock().unwrap().push_back(self);
+        executor.changed.notify_one();
+    }
+}
+
+impl Executor {
+    /// Polls until no task is left.
+    fn work(&self) {
+        loop {
+            let mut ready = self.ready.lock().unwrap();
+            let task = loop {
+                if self.left.load(Ordering::SeqCst) == 0 {
+                    return;
+                }
+                match ready.pop_front() {
+                    Some(task) => break task,
+                    None => ready = self.changed.wait(ready).unwrap(),
+                }
+            };
+            drop(ready);
+            let waker = Waker::from(task.clone());
+            let mut future = task.future.lock().unwrap();
+            let Some(running) = future.as_mut() else {
+                continue; // woken once more after its end
+            };
+            if running
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_ready()
+            {
+                *future = None;
+                // Under the lock, or a thread that is about to wait would miss it.
+                let ready = self.ready.lock().unwrap();
+                self.left.fetch_sub(1, Ordering::SeqCst);
+                drop(ready);
+                self.changed.notify_all();
+            }
+        }
+    }
+}
+
+fn run_all(threads: usize, futures: impl Iterator<Item = Spawned>) {
+    let executor = Arc::new(Executor {
+        ready: Mutex::default(),
+        changed: Condvar::new(),
+        left: AtomicUsize::new(0),
+    });
+    for future in futures {
+        executor.left.fetch_add(1, Ordering::SeqCst);
+        Arc::new(Task {
+            future: Mutex::new(Some(future)),
+            executor: executor.clone(),
+        })
+        .wake();
+    }
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| executor.work());
+        }
+    });
+    assert!(
+        executor
+            .ready
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|task| task.future.lock().unwrap().is_none())
+    );
+}
+
+/// Gives other tasks a turn.
+struct Yield(bool);
+
+impl Future for Yield {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if core::mem::replace(&mut self.0, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Every task awaits futures with timeouts: some are in time, some are not, some are dropped while they wait.
+#[test]
+fn many_tasks_with_timeouts_on_two_threads() {
+    let tasks = if cfg!(miri) { 4 } else { 400 };
+    let rounds = if cfg!(miri) { 3 } else { 100 };
+    let done = Arc::new(AtomicUsize::new(0));
+    let (in_time, late) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let task = |number: u64| {
+        let (done, in_time, late) = (done.clone(), in_time.clone(), late.clone());
+        Box::pin(async move {
+            for round in 0..rounds {
+                let micros = Duration::from_micros((number * 7 + round * 13) % 50);
+                match (number + round) % 4 {
+                    0 => timeout(Duration::from_secs(600), Yield(false))
+                        .await
+                        .expect("ten minutes"),
+                    // Which is first? Both outcomes are right; neither may be lost.
+                    1 => match timeout(micros, sleep(Duration::from_micros(25))).await {
+                        Ok(()) => drop(in_time.fetch_add(1, Ordering::Relaxed)),
+                        Err(Elapsed) => drop(late.fetch_add(1, Ordering::Relaxed)),
+                    },
+                    2 => {
+                        let start = Instant::now();
+                        sleep(micros).await;
+                        assert!(start.elapsed() >= micros, "early");
+                    }
+                    _ => {
+                        let mut dropped = sleep(micros);
+                        let _ = timeout(Duration::ZERO, &mut dropped).await;
+                        Yield(false).await;
+                    }
+                }
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        }) as Spawned
+    };
+    run_all(2, (0..tasks).map(task));
+    assert_eq!(done.load(Ordering::Relaxed), tasks as usize);
+    let outcomes = in_time.load(Ordering::Relaxed) + late.load(Ordering::Relaxed);
+    assert_eq!(outcomes as u64, tasks * rounds / 4);
+}
+
+/// One thread owns the queue's task, another inserts earlier and earlier values under a lock.
+#[test]
+fn a_queue_is_heard_when_another_thread_inserts() {
+    let values = if cfg!(miri) { 5 } else { 200 };
+    let queue = Mutex::new(DelayQueue::new());
+    let hour = Duration::from_secs(3600);
+    let last = queue.lock().unwrap().insert(u32::MAX, hour);
+    thread::scope(|scope| {
+        let queue = &queue;
+        scope.spawn(move || {
+            for value in 0..values {
+                queue
+                    .lock()
+                    .unwrap()
+                    .insert(value, Duration::from_micros(100));
+                if value % 3 == 0 {
+                    thread::yield_now();
+                }
+            }
+        });
+        let mut seen = 0;
+        while seen < values {
+            let expired = block_on(core::future::poll_fn(|cx| {
+                queue.lock().unwrap().poll_expired(cx)
+            }));
+            assert_eq!(expired.unwrap().value, seen);
+            seen += 1;
+        }
+        // Whoever waits for the last one hears that it was taken out.
+        scope.spawn(move || {
+            block_on(sleep(Duration::from_millis(1)));
+            queue.lock().unwrap().remove(last);
+        });
+        let end = block_on(core::future::poll_fn(|cx| {
+            queue.lock().unwrap().poll_expired(cx)
+        }));
+        assert_eq!(end, None);
+    });
+}
+
+/// The driver's thread goes on.
+#[test]
+fn a_waker_that_panics_does_not_stop_the_driver() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that panics, as this test wants it");
+        }
+    }
+    let waker = Waker::from(Arc::new(Panics));
+    let mut sleep_of_panics = sleep(Duration::from_micros(100));
+    let _ = Pin::new(&mut sleep_of_panics).poll(&mut Context::from_waker(&waker));
+    for _ in 0..3 {
+        block_on(sleep(Duration::from_millis(1)));
+    }
+    assert!(sleep_of_panics.is_elapsed());
+    block_on(sleep_of_panics);
+}
+
+#[test]
+fn a_sleep_may_move_between_threads() {
+    let mut moved = sleep(Duration::from_millis(2));
+    let waker = Waker::noop();
+    assert!(
+        Pin::new(&mut moved)
+            .poll(&mut Context::from_waker(waker))
+            .is_pending()
+    );
+    let deadline = moved.deadline();
+    thread::spawn(move || block_on(moved)).join().unwrap();
+    assert!(Instant::now() >= deadline);
+}

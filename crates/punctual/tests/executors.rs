@@ -1,0 +1,113 @@
+//! The futures on other people's executors: end to end, on the real clock, a few milliseconds each.
+//!
+//! What they promise in detail is tested on a virtual clock, in `src/future/tests.rs`.
+
+use std::future::pending;
+use std::time::{Duration, Instant};
+
+use futures_core::Stream;
+use punctual::future::{DelayQueue, Elapsed, interval, sleep, sleep_until, timeout, timeout_at};
+
+const MS: Duration = Duration::from_millis(1);
+
+async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+    use std::pin::Pin;
+    std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
+}
+
+/// All of them once. Nothing here knows the executor.
+async fn all() {
+    let start = Instant::now();
+    sleep(2 * MS).await;
+    sleep_until(start + 4 * MS).await;
+    assert!(start.elapsed() >= 4 * MS);
+
+    assert_eq!(timeout(Duration::from_secs(60), sleep(MS)).await, Ok(()));
+    assert_eq!(timeout(MS, pending::<()>()).await, Err(Elapsed));
+    assert_eq!(timeout_at(start, pending::<()>()).await, Err(Elapsed));
+
+    let mut ticks = interval(MS).unwrap();
+    let first = ticks.tick().await;
+    let second = next(&mut ticks).await.unwrap();
+    assert!(second >= first + MS && Instant::now() >= second);
+
+    let mut queue = DelayQueue::new();
+    queue.insert('b', 2 * MS);
+    queue.insert('a', MS);
+    let late = queue.insert('c', Duration::from_secs(60));
+    assert_eq!(next(&mut queue).await.unwrap().value, 'a');
+    assert_eq!(queue.next().await.unwrap().value, 'b');
+    assert_eq!(timeout(MS, queue.next()).await, Err(Elapsed));
+    assert_eq!(queue.remove(late), Some('c'));
+    assert_eq!(queue.next().await, None);
+}
+
+#[test]
+fn on_tokio_without_its_timers() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.build().unwrap().block_on(all());
+}
+
+#[test]
+fn on_tokios_threads() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).build().unwrap();
+    let tasks: Vec<_> = (0..50).map(|_| runtime.spawn(all())).collect();
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+}
+
+#[test]
+fn on_smol() {
+    let tasks: Vec<_> = (0..10).map(|_| smol::spawn(all())).collect();
+    smol::block_on(async {
+        all().await;
+        for task in tasks {
+            task.await;
+        }
+    });
+}
+
+#[test]
+fn on_futures() {
+    futures::executor::block_on(all());
+    let mut pool = futures::executor::LocalPool::new();
+    let spawner = pool.spawner();
+    for _ in 0..10 {
+        use futures::task::LocalSpawnExt;
+        spawner.spawn_local(all()).unwrap();
+    }
+    pool.run();
+}
+
+/// In `select!`, in a loop: what is dropped there loses nothing.
+#[test]
+fn in_select() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.build().unwrap().block_on(async {
+        let (mut ticks, mut end) = (interval(MS).unwrap(), sleep(20 * MS));
+        let mut queue = DelayQueue::new();
+        for n in 0..5 {
+            queue.insert(n, MS * n);
+        }
+        let (mut ticked, mut expired) = (Vec::new(), Vec::new());
+        loop {
+            tokio::select! {
+                instant = ticks.tick() => ticked.push(instant),
+                Some(one) = queue.next(), if !queue.is_empty() => expired.push(one.value),
+                () = &mut end => break,
+            }
+        }
+        assert_eq!(expired, [0, 1, 2, 3, 4]);
+        assert!((1..=20).contains(&ticked.len()));
+        for pair in ticked.windows(2) {
+            let apart = pair[1] - pair[0];
+            assert_eq!(
+                apart.as_nanos() % MS.as_nanos(),
+                0,
+                "{apart:?}: off the beat"
+            );
+        }
+    });
+}
