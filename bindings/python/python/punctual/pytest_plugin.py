@@ -1,1 +1,110 @@
-"""Fixtures for pytest; installed with the package."""
+"""Fixtures for pytest: a real server for each test instead of a mock of one.
+
+Installed with the package. `punctual_server` is a `punctual.Server`, new and empty for each test.
+`punctual_clock` makes that server's clock virtual, and moves it:
+
+    def test_sessions_end(punctual_server, punctual_clock):
+        sessions = Sessions(redis.Redis(port=punctual_server.port))
+        token = sessions.begin("alice")
+        punctual_clock.advance(1800)
+        assert sessions.user(token) is None
+
+Options of the server come from the mark `punctual` of a test, a class or a module, and for all
+tests from `punctual_options` in the configuration of pytest, where each line is one of redis.conf:
+
+    @pytest.mark.punctual(notify_keyspace_events="Ex", threads=2)
+    def test_events(punctual_server): ...
+
+    [tool.pytest.ini_options]
+    punctual_options = ["notify-keyspace-events Ex"]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from punctual.server import Server
+
+__all__ = ["Clock", "punctual_clock", "punctual_server"]
+
+_MARK = "punctual(port=0, *, threads=1, clock='real', **options): makes `punctual_server` so"
+_INI = "lines of redis.conf for every server of `punctual_server`"
+
+_VIRTUAL = pytest.StashKey[bool]()
+
+
+class Clock:
+    """The virtual clock of a test's server."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        """The server, which is that of the fixture `punctual_server`."""
+
+    def advance(self, seconds: float) -> float:
+        """Move the clock forward, and tell the time; see `punctual.Server.advance`."""
+        return self.server.advance(seconds)
+
+    def set_time(self, unix: float) -> None:
+        """Move the clock to a time that is not before its own; see `punctual.Server.set_time`."""
+        self.server.set_time(unix)
+
+    def now(self) -> float:
+        """Tell the time, in seconds of unix time."""
+        return self.server.now()
+
+    def __repr__(self) -> str:
+        return f"<the clock of {self.server!r}>"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Tell pytest of `punctual_options`."""
+    parser.addini("punctual_options", _INI, type="linelist", default=[])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell pytest of the mark."""
+    config.addinivalue_line("markers", _MARK)
+
+
+@pytest.fixture
+def punctual_server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Make a `punctual.Server` for this test alone: new, empty, and stopped at the end."""
+    # Whoever has the package installed loads this plugin, and should load little else with it.
+    from punctual.server import Server
+
+    arguments: dict[str, Any] = {}
+    for line in request.config.getini("punctual_options"):
+        name, _, value = line.partition(" ")
+        name, value = name.replace("-", "_").lower(), value.strip()
+        arguments[name] = int(value) if name in {"port", "threads"} and value.isdigit() else value
+    for mark in reversed(list(request.node.iter_markers("punctual"))):
+        arguments.update(zip(("port",), mark.args))
+        arguments.update(mark.kwargs)
+    if "punctual_clock" in request.fixturenames or request.node.stash.get(_VIRTUAL, False):
+        arguments["clock"] = "virtual"
+    try:
+        server = Server(**arguments)
+    except (TypeError, ValueError) as error:
+        raise pytest.UsageError(f"punctual_server: {error}") from error
+    with server:
+        yield server
+
+
+@pytest.fixture
+def punctual_clock(request: pytest.FixtureRequest) -> Clock:
+    """Give the test's server a virtual clock, which stands still until this moves it."""
+    # For those who ask for it as the test runs, by `getfixturevalue`.
+    request.node.stash[_VIRTUAL] = True
+    punctual_server: Server = request.getfixturevalue("punctual_server")
+    if punctual_server.clock != "virtual":
+        raise pytest.UsageError(
+            "punctual_clock: the server of this test has started on the machine's clock; "
+            "let the test take punctual_clock as an argument, or mark it with "
+            '@pytest.mark.punctual(clock="virtual")'
+        )
+    return Clock(punctual_server)

@@ -1,5 +1,245 @@
+//! The server inside the process, as `python/punctual/server.py` needs it.
+//!
+//! Ground rules: the server's threads never touch Python. Whatever waits for them lets go of the GIL first, and takes the
+//! lock on the server only after that. A fork has the memory of a server but none of its threads: whoever asks looks at
+//! the process's number before the lock, which another thread may have held when the process forked.
+
+mod errors;
+mod program;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use punctual_server::{Builder, Server};
 use pyo3::prelude::*;
 
-pub(crate) fn register(_m: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+use self::errors::{ForkedError, config_error, move_error, not_running, start_error};
+
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<NativeServer>()?;
+    m.add("SERVE_OPTIONS", punctual_server::program::OPTIONS)?;
+    m.add_function(wrap_pyfunction!(program::serve, m)?)
+}
+
+/// A server that can be started and stopped any number of times.
+#[pyclass(frozen, module = "punctual._punctual")]
+struct NativeServer {
+    builder: Builder,
+    without_effect: Vec<&'static str>,
+    threads: usize,
+    is_virtual: bool,
+    password: Option<Vec<u8>>,
+    unix_socket: Option<PathBuf>,
+    /// The process that started it; 0: nobody has.
+    pid: AtomicU32,
+    state: Mutex<State>,
+}
+
+/// What starting and stopping change.
+struct State {
+    server: Option<Server>,
+    /// Where to connect to.
+    host: String,
+    /// 0: it does not listen on TCP, or takes any free port when it starts.
+    port: u16,
+}
+
+#[pymethods]
+impl NativeServer {
+    /// `port`: None: no TCP; 0: any free one.
+    #[new]
+    fn new(port: Option<u16>, options: Vec<(String, String)>) -> PyResult<Self> {
+        let mut builder = match port {
+            Some(port) => Server::builder().port(port),
+            None => Server::builder().option("port", "0"),
+        };
+        for (name, value) in &options {
+            builder = builder.option(name, value);
+        }
+        let config = builder.configuration().map_err(config_error)?;
+        let settings = config.settings();
+        let host = settings
+            .bind
+            .first()
+            .map_or_else(String::new, |bind| reachable(&bind.host));
+        Ok(Self {
+            without_effect: config.without_effect(),
+            threads: settings.threads,
+            is_virtual: settings.clock == punctual_server::config::ClockKind::Virtual,
+            password: settings.requirepass.clone(),
+            unix_socket: settings.unixsocket.clone(),
+            pid: AtomicU32::new(0),
+            state: Mutex::new(State {
+                server: None,
+                host,
+                port: port.unwrap_or(0),
+            }),
+            builder,
+        })
+    }
+
+    /// Names of options that were given and do nothing.
+    #[getter]
+    fn without_effect(&self) -> Vec<&'static str> {
+        self.without_effect.clone()
+    }
+
+    #[getter]
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    #[getter]
+    fn is_virtual(&self) -> bool {
+        self.is_virtual
+    }
+
+    #[getter]
+    fn password(&self) -> Option<&[u8]> {
+        self.password.as_deref()
+    }
+
+    #[getter]
+    fn unix_socket(&self) -> Option<PathBuf> {
+        self.unix_socket.clone()
+    }
+
+    /// Whether this process is a fork of the one that started it.
+    #[getter]
+    fn is_inherited(&self) -> bool {
+        self.own().is_err()
+    }
+
+    /// Host and port.
+    fn address(&self, py: Python<'_>) -> (String, u16) {
+        if self.is_inherited() {
+            // Nobody here changes it, and nobody here may ever unlock it.
+            return self
+                .state
+                .try_lock()
+                .map_or_else(Default::default, |s| (s.host.clone(), s.port));
+        }
+        py.detach(|| {
+            let state = self.state.lock();
+            (state.host.clone(), state.port)
+        })
+    }
+
+    fn is_running(&self, py: Python<'_>) -> bool {
+        !self.is_inherited()
+            && py.detach(|| {
+                let state = self.state.lock();
+                state.server.as_ref().is_some_and(Server::is_running)
+            })
+    }
+
+    /// Does nothing if it runs.
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        self.own()?;
+        py.detach(|| self.start_now()).map_err(start_error)
+    }
+
+    /// Does nothing if it does not run, or not in this process.
+    fn stop(&self, py: Python<'_>) {
+        if !self.is_inherited() {
+            py.detach(|| drop(self.state.lock().server.take()));
+        }
+    }
+
+    /// Seconds of unix time.
+    fn now(&self, py: Python<'_>) -> PyResult<f64> {
+        self.ask(py, |server| Ok(unix_seconds(server.now())))
+    }
+
+    /// By so many microseconds; seconds of unix time then.
+    fn advance(&self, py: Python<'_>, micros: u64) -> PyResult<f64> {
+        self.ask(py, |server| {
+            let to = server.advance(Duration::from_micros(micros));
+            to.map(unix_seconds).map_err(move_error)
+        })
+    }
+
+    /// To so many microseconds of unix time.
+    fn set_time(&self, py: Python<'_>, micros: u64) -> PyResult<()> {
+        self.ask(py, |server| {
+            let to = server.set_time(UNIX_EPOCH + Duration::from_micros(micros));
+            to.map(drop).map_err(move_error)
+        })
+    }
+}
+
+impl NativeServer {
+    fn start_now(&self) -> Result<(), punctual_server::StartError> {
+        let mut state = self.state.lock();
+        if state.server.as_ref().is_some_and(Server::is_running) {
+            return Ok(());
+        }
+        // A client may have shut it down: its threads are joined before the port is taken again.
+        state.server = None;
+        let mut builder = self.builder.clone();
+        if state.port != 0 {
+            // Where clients know it to be.
+            builder = builder.port(state.port);
+        }
+        self.pid.store(std::process::id(), Ordering::Release);
+        let server = builder.spawn()?;
+        if let Some(addr) = server.addr() {
+            state.host = reachable(&addr.ip().to_string());
+            state.port = addr.port();
+        }
+        state.server = Some(server);
+        Ok(())
+    }
+
+    /// Asks a running server something.
+    fn ask<R: Send>(
+        &self,
+        py: Python<'_>,
+        question: impl FnOnce(&Server) -> PyResult<R> + Send,
+    ) -> PyResult<R> {
+        self.own()?;
+        py.detach(move || match &self.state.lock().server {
+            Some(server) if server.is_running() => question(server),
+            _ => Err(not_running()),
+        })
+    }
+
+    /// Whether this process may do anything with it.
+    fn own(&self) -> Result<(), ForkedError> {
+        match self.pid.load(Ordering::Acquire) {
+            0 => Ok(()),
+            pid if pid == std::process::id() => Ok(()),
+            parent => Err(ForkedError { parent }),
+        }
+    }
+}
+
+impl Drop for NativeServer {
+    fn drop(&mut self) {
+        if self.is_inherited() {
+            // To end it would be to wait for threads that are not here, and to wake those of the parent.
+            std::mem::forget(self.state.get_mut().server.take());
+        }
+    }
+}
+
+/// Where to connect to what listens here.
+fn reachable(host: &str) -> String {
+    match host.parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) if ip.is_unspecified() => "127.0.0.1".to_owned(),
+        Ok(IpAddr::V6(ip)) if ip.is_unspecified() => "::1".to_owned(),
+        _ => host.to_owned(),
+    }
+}
+
+fn unix_seconds(time: SystemTime) -> f64 {
+    // Whole microseconds are exact as floats until the year 2255.
+    let micros = time
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_micros();
+    micros as f64 / 1e6
 }

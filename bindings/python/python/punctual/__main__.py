@@ -1,0 +1,64 @@
+"""`python -m punctual`: the server, and the benchmarks."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+
+from punctual._punctual import SERVE_OPTIONS, __version__, serve
+
+_SERVE = f"""\
+usage: python -m punctual serve [redis.conf] [--name value ...]
+
+Serves until SHUTDOWN, Ctrl-C or SIGTERM.
+
+{SERVE_OPTIONS}
+Examples:
+  python -m punctual serve --port 7777 --notify-keyspace-events Ex
+  python -m punctual serve /etc/redis/redis.conf --loglevel verbose
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code. `argv` are the arguments, those of the program by default."""
+    parser = argparse.ArgumentParser(
+        prog="python -m punctual",
+        description="Deadlines, exact and nearly free: a Redis-compatible server, and benchmarks.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="commands:\n"
+        "  serve    a Redis-compatible server whose keys expire on time\n"
+        "  bench    what timers and the server cost here, beside their peers\n\n"
+        "`python -m punctual COMMAND --help` tells more.",
+    )
+    parser.add_argument("--version", action="version", version=f"punctual {__version__}")
+    parser.add_argument("command", choices=("serve", "bench"), metavar="COMMAND", help="see below")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="those of the command"
+    )
+    arguments = parser.parse_args(argv)
+    if arguments.command == "serve":
+        return _serve(arguments.arguments)
+    from punctual import bench
+
+    return bench.main(arguments.arguments)
+
+
+def _serve(arguments: list[str]) -> int:
+    if any(argument in {"-h", "--help"} for argument in arguments[:1]):
+        print(_SERVE, end="")
+        return 0
+    # The server listens to both signals itself. Python's own handler would still run beside that,
+    # and leave a KeyboardInterrupt behind.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        serve(arguments)
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

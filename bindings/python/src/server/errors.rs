@@ -1,0 +1,87 @@
+//! What can go wrong with a server, as Python's exceptions.
+
+use std::error::Error;
+use std::io;
+
+use punctual_server::config::ConfigError;
+use punctual_server::{MoveError, StartError};
+use pyo3::PyErr;
+use pyo3::exceptions::{PyOSError, PyOverflowError, PyRuntimeError, PyValueError};
+
+/// This process is a fork of the one that the server runs in.
+pub(super) struct ForkedError {
+    pub(super) parent: u32,
+}
+
+impl From<ForkedError> for PyErr {
+    fn from(error: ForkedError) -> Self {
+        let parent = error.parent;
+        PyRuntimeError::new_err(format!(
+            "this server belongs to process {parent}, and this is a fork of it: clients may connect to it from here, but \
+             only process {parent} can start, stop or ask it; make another Server here"
+        ))
+    }
+}
+
+/// `ValueError: maxclients: argument couldn't be parsed into an integer`.
+pub(super) fn config_error(error: ConfigError) -> PyErr {
+    match error {
+        ConfigError::Line { line, reason, .. } => {
+            let name = line.split_whitespace().next().unwrap_or_default();
+            PyValueError::new_err(format!("{name}: {reason}"))
+        }
+        ConfigError::Open { path, source } => {
+            os_error(&source, &format!("can't open {}", path.display()))
+        }
+        other => PyRuntimeError::new_err(other.to_string()),
+    }
+}
+
+pub(super) fn start_error(error: StartError) -> PyErr {
+    match error {
+        StartError::Config(error) => config_error(error),
+        other => {
+            let text = other.to_string();
+            let mut cause: Option<&(dyn Error + 'static)> = Some(&other);
+            while let Some(error) = cause {
+                if let Some(error) = error.downcast_ref::<io::Error>() {
+                    return os_error(error, &text);
+                }
+                cause = error.source();
+            }
+            PyRuntimeError::new_err(text)
+        }
+    }
+}
+
+/// With the system's number, so that Python finds the subclass: `PermissionError` and the like.
+fn os_error(error: &io::Error, text: &str) -> PyErr {
+    match error.raw_os_error() {
+        // Python shows the number itself.
+        Some(errno) => {
+            let text = text.replace(&format!(" (os error {errno})"), "");
+            PyOSError::new_err((errno, text))
+        }
+        None => PyOSError::new_err(text.to_owned()),
+    }
+}
+
+pub(super) fn move_error(error: MoveError) -> PyErr {
+    match error {
+        MoveError::Real => PyRuntimeError::new_err(
+            "the clock of this server is real and cannot be moved: make it with clock=\"virtual\"",
+        ),
+        MoveError::Backwards => PyValueError::new_err("the clock cannot go back"),
+        MoveError::OutOfRange => {
+            PyOverflowError::new_err("the time is later than the server can count")
+        }
+        MoveError::Stopped => not_running(),
+        other => PyRuntimeError::new_err(other.to_string()),
+    }
+}
+
+pub(super) fn not_running() -> PyErr {
+    PyRuntimeError::new_err(
+        "the server is not running: use it in a `with` statement, or start() it",
+    )
+}

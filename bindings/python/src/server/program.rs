@@ -1,0 +1,13 @@
+//! `python -m punctual serve`.
+
+use std::ffi::OsString;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+/// Serves until SHUTDOWN, SIGTERM or SIGINT.
+#[pyfunction]
+pub(super) fn serve(py: Python<'_>, args: Vec<OsString>) -> PyResult<()> {
+    py.detach(|| punctual_server::program::serve(args, None))
+        .map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}

@@ -1,0 +1,106 @@
+"""`python -m punctual`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import punctual
+import pytest
+import redis
+from punctual.__main__ import main
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=30).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def serve(folder: Path, *arguments: str) -> tuple[subprocess.Popen[str], redis.Redis]:
+    """The process, once it serves, and a client of it."""
+    port = free_port()
+    command = [sys.executable, "-m", "punctual", "serve", "--port", str(port)]
+    process = subprocess.Popen(
+        [*command, "--bind", "127.0.0.1", "--dir", str(folder), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    end = time.monotonic() + 30
+    while not listens(port):
+        assert process.poll() is None, process.stdout and process.stdout.read()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return process, redis.Redis(port=port, decode_responses=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    process, client = serve(tmp_path, "--save", "900 1", "--clock", "virtual")
+    client.set("key", "value")
+    assert client.config_get("clock") == {"clock": "virtual"}
+    client.close()
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 0, output
+    assert f"Received {number.name} scheduling shutdown..." in output
+    assert "Traceback" not in output
+    assert output.rstrip().endswith("Punctual is now ready to exit, bye bye...")
+    # What there was is saved, as save points ask for.
+    assert (tmp_path / "dump.rdb").stat().st_size > 0
+
+
+def test_shutdown_ends_it(tmp_path: Path) -> None:
+    process, client = serve(tmp_path)
+    client.shutdown(nosave=True)
+    client.close()
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 0, output
+
+
+def test_wrong_options(capfd: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert main(["serve", "--prot", "1"]) == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
+    told = capfd.readouterr().err
+    assert "*** FATAL CONFIG FILE ERROR" in told
+    assert "did you mean 'port'?" in told
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, pattern in [
+        (["--version"], re.escape(f"punctual {punctual.__version__}\n")),
+        (["--help"], r"(?s)usage: python -m punctual .*serve .*bench "),
+        (["bench", "--help"], r"(?s)usage: python -m punctual bench .*server "),
+        (["bench", "server", "--help"], r"usage: python -m punctual bench server "),
+    ]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 0
+        assert re.match(pattern, capsys.readouterr().out)
+    assert main(["serve", "--help"]) == 0
+    assert "--clock virtual" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["bench"], ["bench", "nonsense"]])
+def test_wrong_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "usage: python -m punctual" in capsys.readouterr().err

@@ -1,0 +1,358 @@
+"""`punctual.Server`: starting, stopping, options, addresses, and what goes wrong."""
+
+from __future__ import annotations
+
+import copy
+import errno
+import gc
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import punctual
+import pytest
+import redis
+from punctual import Server
+
+
+def connect(server: Server, **options: Any) -> redis.Redis:
+    return redis.Redis.from_url(server.url, decode_responses=True, **options)
+
+
+def connects(server: Server) -> bool:
+    try:
+        socket.create_connection(server.address, timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def threads() -> int:
+    """How many threads this process has, those included that Python does not know."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_serves_redis_clients() -> None:
+    with Server() as server, connect(server) as client:
+        assert client.ping()
+        client.set("greeting", "hello", ex=100)
+        assert client.get("greeting") == "hello"
+        assert client.ttl("greeting") == 100
+        client.rpush("queue", "a", "b")
+        assert client.blpop(["queue"]) == ("queue", "a")
+        assert client.info("server")["redis_version"].startswith("7.")
+
+
+def test_starts_and_stops_any_number_of_times() -> None:
+    server = Server()
+    assert (server.port, server.running) == (0, False)
+    before = threads()
+    ports = set()
+    for _ in range(3):
+        assert server.start() is server
+        server.start()
+        assert server.running
+        assert threads() == before + 1
+        with connect(server) as client:
+            assert client.dbsize() == 0
+            client.set("key", "value")
+        ports.add(server.port)
+        server.stop()
+        server.stop()
+        assert not server.running
+        # The system takes a thread off its list a moment after it was joined.
+        wait_until(lambda: threads() == before)
+        assert not connects(server)
+    # A client that connects again finds it where it was.
+    assert len(ports) == 1
+    assert server.port in ports
+
+
+def test_port_is_free_afterwards() -> None:
+    with Server() as server, connect(server) as client:
+        client.ping()
+        port = server.port
+    with Server(port) as other:
+        assert other.port == port
+        assert connects(other)
+
+
+def test_port_in_use() -> None:
+    with Server() as server:
+        other = Server(server.port)
+        with pytest.raises(OSError, match="Address already in use") as failure:
+            other.start()
+        assert failure.value.errno == errno.EADDRINUSE
+        assert not other.running
+        other.stop()
+
+
+def test_listens_on_this_machine_alone_unless_told_otherwise() -> None:
+    with Server() as server, connect(server) as client:
+        assert client.config_get("bind") == {"bind": "127.0.0.1"}
+        assert server.address == ("127.0.0.1", server.port)
+        assert server.url == f"redis://127.0.0.1:{server.port}/0"
+    with Server(bind=["0.0.0.0"]) as server:
+        assert server.host == "127.0.0.1"
+        assert connects(server)
+
+
+def test_several_servers_are_strangers() -> None:
+    with Server() as one, Server() as two, connect(one) as first, connect(two) as second:
+        first.set("key", "1")
+        assert second.get("key") is None
+        second.flushall()
+        assert first.get("key") == "1"
+        assert one.port != two.port
+
+
+def test_several_threads() -> None:
+    with Server(threads=4) as server:
+        assert server.threads == 4
+
+        def count() -> None:
+            with connect(server) as client:
+                for _ in range(100):
+                    client.incr("count")
+
+        counters = [threading.Thread(target=count) for _ in range(8)]
+        for counter in counters:
+            counter.start()
+        for counter in counters:
+            counter.join()
+        with connect(server) as client:
+            assert client.get("count") == "800"
+
+
+def test_unix_socket(tmp_path: Path) -> None:
+    path = tmp_path / "server.sock"
+    with Server(None, unixsocket=path) as server:
+        assert (server.port, server.unix_socket) == (0, str(path))
+        assert server.url == f"unix://{path}?db=0"
+        assert repr(server).startswith(f"<punctual.Server on unix://{path}, ")
+        with connect(server) as client:
+            assert client.ping()
+    assert not path.exists()
+
+
+def test_options_are_those_of_the_server(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    with (
+        Server(
+            maxclients=50,
+            notify_keyspace_events="Ex",
+            notify_expired_values=True,
+            databases=3,
+            proto_max_bulk_len="2mb",
+            client_output_buffer_limit=["pubsub", "8mb", "4mb", 30],
+            logfile=log,
+        ) as server,
+        connect(server) as client,
+    ):
+        assert client.config_get("maxclients", "notify-*", "databases", "proto-max-bulk-len") == {
+            "maxclients": "50",
+            "notify-keyspace-events": "xE",
+            "notify-expired-values": "yes",
+            "databases": "3",
+            "proto-max-bulk-len": str(2 << 20),
+        }
+        limits = client.config_get("client-output-buffer-limit")
+        assert "pubsub 8388608 4194304 30" in str(limits)
+    assert "Ready to accept connections tcp" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"maxclients": "many"}, "maxclients: argument couldn't be parsed into an integer"),
+        ({"maxclients": 0}, "maxclients: argument must be between 1 and"),
+        ({"maxclient": 5}, r"maxclient: Bad directive.*did you mean 'maxclients'\?"),
+        ({"nonsense": 5}, "nonsense: Bad directive"),
+        ({"notify_keyspace_events": "?"}, "notify-keyspace-events: Invalid event class"),
+        ({"notify_expired_values": 1}, "notify-expired-values: argument must be 'yes' or 'no'"),
+        ({"threads": 0}, "threads: argument must be between 1 and 128"),
+        ({"clock": "virtul"}, "clock: argument.*must be one of"),
+        ({"port": 70_000}, "port: 70000 is not between"),
+        ({"appendonly": True}, "appendonly: the append-only file is not implemented"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Server(**options)
+
+
+@pytest.mark.parametrize("value", [None, 1.5, b"bytes", object(), {"a": 1}])
+def test_wrong_types_of_options(value: Any) -> None:
+    with pytest.raises(TypeError, match=f"maxclients: {type(value).__name__}"):
+        Server(maxclients=value)
+
+
+def test_each_option_is_given_once() -> None:
+    options: dict[str, Any] = {"PORT": 7000}
+    with pytest.raises(TypeError, match="write port"):
+        Server(**options)
+
+
+def test_options_without_effect_are_told() -> None:
+    with pytest.warns(UserWarning, match="no effect in punctual.Server: maxmemory"):
+        Server(maxmemory="100mb")
+
+
+def test_password() -> None:
+    word = "p@ss/word \u00e9"
+    with Server(requirepass=word) as server:
+        with redis.Redis(port=server.port) as stranger, pytest.raises(redis.AuthenticationError):
+            stranger.ping()
+        with connect(server) as client:
+            assert client.ping()
+        assert "word" not in repr(server)
+
+
+def test_snapshots_only_where_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Server() as server, connect(server) as client:
+        client.set("key", "value")
+    assert list(tmp_path.iterdir()) == []
+    kept = Server(dir=tmp_path, save="")
+    with kept, connect(kept) as client:
+        client.set("key", "value")
+        client.save()
+    with kept, connect(kept) as client:
+        assert client.get("key") == "value"
+
+
+def test_stop_ends_clients_that_wait() -> None:
+    with Server(threads=2) as server:
+        ends: list[str] = []
+
+        def wait() -> None:
+            with connect(server) as client:
+                try:
+                    client.blpop(["nothing"], timeout=0)
+                except redis.ConnectionError as error:
+                    ends.append(type(error).__name__)
+
+        def listen() -> None:
+            with connect(server) as client, client.pubsub() as listener:
+                listener.subscribe("channel")
+                try:
+                    for _ in listener.listen():
+                        pass
+                except redis.ConnectionError as error:
+                    ends.append(type(error).__name__)
+
+        clients = [threading.Thread(target=target) for target in (wait, wait, listen, listen)]
+        for client in clients:
+            client.start()
+        with connect(server) as observer:
+            wait_until(lambda: observer.info("clients")["blocked_clients"] == 2)
+            wait_until(lambda: observer.pubsub_numsub("channel") == [("channel", 2)])
+        server.stop()
+        for client in clients:
+            client.join()
+    # A client that tries once more before it gives up is refused.
+    assert ends == ["ConnectionError"] * 4
+
+
+def test_stop_from_several_threads() -> None:
+    for _ in range(10):
+        server = Server(threads=2).start()
+        stoppers = [threading.Thread(target=server.stop) for _ in range(4)]
+        for stopper in stoppers:
+            stopper.start()
+        for stopper in stoppers:
+            stopper.join()
+        assert not server.running
+
+
+def test_client_may_shut_it_down() -> None:
+    server = Server().start()
+    with connect(server) as client:
+        client.shutdown(nosave=True)
+    wait_until(lambda: not server.running)
+    with pytest.raises(RuntimeError, match="not running"):
+        server.now()
+    server.start()
+    assert server.running
+    server.stop()
+
+
+def test_dropped_without_stop() -> None:
+    before = threads()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        server = Server().start()
+        port = server.port
+        del server
+        gc.collect()
+    assert [warning.category for warning in told] == [ResourceWarning]
+    assert f":{port}," in str(told[0].message)
+    wait_until(lambda: threads() == before)
+
+
+def test_left_when_the_program_ends(tmp_path: Path) -> None:
+    path = tmp_path / "server.sock"
+    program = f"""
+import punctual
+server = punctual.Server(unixsocket={str(path)!r}).start()
+"""
+    ended = subprocess.run(
+        [sys.executable, "-W", "always", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "ResourceWarning: not stopped: <punctual.Server on redis://" in ended.stderr
+    assert not path.exists()
+
+
+def test_repr() -> None:
+    server = Server(threads=2, clock="virtual")
+    shown = "<punctual.Server on redis://127.0.0.1:{}, virtual clock, 2 threads, {}>"
+    assert repr(server) == shown.format(0, "stopped")
+    with server:
+        assert repr(server) == shown.format(server.port, "running")
+    assert repr(server) == shown.format(server.port, "stopped")
+
+
+def test_cannot_be_pickled_or_copied() -> None:
+    with Server() as server:
+        for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="pass its url on"):
+                attempt(server)
+
+
+def test_is_found_in_the_package() -> None:
+    assert punctual.Server is Server
+    assert Server.__module__ == "punctual.server"
+
+
+def test_many_come_and_go_without_leaving_files_open() -> None:
+    def open_files() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    with Server(threads=2):
+        pass
+    before = open_files()
+    for _ in range(50):
+        with Server(threads=2) as server, socket.create_connection(server.address):
+            pass
+    assert open_files() == before

@@ -1,0 +1,134 @@
+"""A fork of a process with a server: the child can connect to it, and can do it no harm."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+from punctual import Server
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+
+def in_a_child(run: Callable[[], None]) -> int:
+    """The exit code of a fork that runs this and then ends as programs do, finalizers included."""
+    with warnings.catch_warnings():
+        # Python rightly warns of forks of processes that have threads; that is what is tried here.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            run()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(threads=2, clock="virtual") as server:
+        yield server
+
+
+def test_child_is_a_client(server: Server) -> None:
+    with redis.Redis(port=server.port) as client:
+        client.set("from", "parent")
+
+        def child() -> None:
+            with redis.Redis.from_url(server.url) as mine:
+                assert mine.get("from") == b"parent"
+                mine.set("from", "child")
+
+        assert in_a_child(child) == 0
+        assert client.get("from") == b"child"
+
+
+def test_child_can_neither_stop_nor_move_it(server: Server) -> None:
+    parent = os.getpid()
+
+    def child() -> None:
+        assert not server.running
+        assert repr(server).endswith(", of another process>")
+        for attempt in (server.start, server.now, lambda: server.advance(1)):
+            with pytest.raises(RuntimeError, match=f"belongs to process {parent}"):
+                attempt()
+        server.stop()
+        server.__exit__(None, None, None)
+
+    before = server.now()
+    assert in_a_child(child) == 0
+    assert server.running
+    assert server.advance(1) == before + 1
+    with redis.Redis(port=server.port) as client:
+        assert client.ping()
+
+
+def test_child_may_drop_it() -> None:
+    servers = [Server().start()]
+
+    def child() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            servers.clear()
+
+    assert in_a_child(child) == 0
+    with redis.Redis(port=servers[0].port) as client:
+        assert client.ping()
+    servers[0].stop()
+
+
+def test_child_has_servers_of_its_own(server: Server) -> None:
+    def child() -> None:
+        with Server(clock="virtual") as mine, redis.Redis(port=mine.port) as client:
+            client.set("key", "value", ex=5)
+            mine.advance(5)
+            assert client.get("key") is None
+
+    assert in_a_child(child) == 0
+
+
+def test_not_yet_started_it_is_the_childs_too() -> None:
+    server = Server()
+
+    def child() -> None:
+        with server, redis.Redis(port=server.port) as client:
+            assert client.ping()
+
+    assert in_a_child(child) == 0
+    child()
+
+
+def test_stopped_it_lets_go_of_what_a_child_has_inherited() -> None:
+    """The child has the sockets open too: closing them in the parent alone would end nothing."""
+    release, wait = os.pipe()
+    with Server() as server:
+        client = socket.create_connection(server.address)
+        client.sendall(b"PING\r\n")
+        assert client.recv(100) == b"+PONG\r\n"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            os.close(wait)
+            os.read(release, 1)
+            os._exit(0)
+        os.close(release)
+        port = server.port
+    client.settimeout(30)
+    assert client.recv(100) == b""
+    client.close()
+    with Server(port) as other, redis.Redis(port=other.port) as again:
+        assert again.ping()
+    os.close(wait)
+    assert os.waitpid(child, 0)[1] == 0
