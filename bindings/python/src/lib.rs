@@ -5,6 +5,7 @@
 
 mod aio;
 mod chan;
+mod gil;
 mod queue;
 mod server;
 mod time;

@@ -1,5 +1,7 @@
 """Deadlines, exact and nearly free: timers, channels, an asyncio loop, a Redis-compatible server.
 
+- `punctual.time`: Go's timers: `now`, `sleep`, `Timer`, `Ticker`, `after`, `after_func`, `tick`.
+- `punctual.chan`, `punctual.select`: Go's channels, which timers send into.
 - `punctual.queue`: `Wheel`, `Heap` and `PriorityQueue` for any Python objects.
 - `punctual.Server`: the Redis-compatible server inside the process, with a clock that tests can
   move; `punctual_server` and `punctual_clock` for pytest.
@@ -7,7 +9,7 @@
 Times are floats of seconds everywhere.
 """
 
-from punctual._punctual import __version__
+from punctual._punctual import PanicError, __version__, chan, default, nilchan, select
 from punctual.server import Server
 
-__all__ = ["Server", "__version__"]
+__all__ = ["PanicError", "Server", "__version__", "chan", "default", "nilchan", "select"]

@@ -1,5 +1,41 @@
+//! Channels: `chan`, `select`, `default`, `nilchan`.
+//!
+//! - `channel` is a channel's state and `waiter` an operation that waits; neither knows of Python.
+//! - `item` is what channels carry.
+//! - `block` waits, without the interpreter's lock, until a signal comes.
+//! - `object` and `select` are what Python sees, `view` is how a timer finds its channel's object.
+
+mod block;
+mod channel;
+mod item;
+mod object;
+mod select;
+mod view;
+mod waiter;
+
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-pub(crate) fn register(_m: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+pub(crate) use block::Signals;
+pub(crate) use channel::Channel;
+pub(crate) use item::{Dtype, Item};
+pub(crate) use object::Chan;
+pub(crate) use view::View;
+pub(crate) use waiter::{forked, forks};
+
+pyo3::create_exception!(
+    punctual,
+    PanicError,
+    PyRuntimeError,
+    "What would be a panic in Go: a send on a closed channel, a second close, a reset of an armed timer."
+);
+
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = m.py();
+    m.add_class::<Chan>()?;
+    m.add_function(wrap_pyfunction!(select::select, m)?)?;
+    m.add_function(wrap_pyfunction!(object::_waiting, m)?)?;
+    m.add("default", Py::new(py, select::Default)?)?;
+    m.add("nilchan", Chan::nil_of(py, Dtype::Object)?)?;
+    m.add("PanicError", py.get_type::<PanicError>())
 }

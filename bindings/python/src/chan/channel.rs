@@ -1,0 +1,321 @@
+//! A channel after Go's: its state, and what can be done without waiting. It knows nothing of Python.
+//!
+//! # Ground rules
+//!
+//! - All state is under one mutex, held for a few instructions: never while anything waits, wakes up or is dropped.
+//!   Items that are left over are handed out, so that the caller drops them.
+//! - Who waits has an entry with a [`Waiter`] in the queue of each channel it waits on. Whoever completes the waiter
+//!   takes the entry that won; the waiting thread takes the others out itself. Entries whose waiter has ended are
+//!   skipped and left to their thread, since an item may be in them.
+//! - Receivers wait only while nothing is buffered and the channel is open; senders only while the buffer is full and
+//!   the channel is open. Registering looks first, under the same lock, so no wake-up is lost.
+//! - An empty channel without waiters has no allocation of its own.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::waiter::{Outcome, Waiter};
+
+pub(crate) struct Channel<T> {
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    buffer: Buffer<T>,
+    waiting: Option<Box<Waiting<T>>>,
+    capacity: u32,
+    closed: bool,
+}
+
+/// Timers have one place, and most other channels none or one. The box keeps those small.
+#[allow(clippy::box_collection)]
+enum Buffer<T> {
+    One(Option<T>),
+    Many(Box<VecDeque<T>>),
+}
+
+struct Waiting<T> {
+    receivers: VecDeque<Receiver<T>>,
+    senders: VecDeque<Sender<T>>,
+}
+
+struct Receiver<T> {
+    waiter: Arc<Waiter<T>>,
+    case: u32,
+}
+
+struct Sender<T> {
+    waiter: Arc<Waiter<T>>,
+    case: u32,
+    item: T,
+}
+
+/// Why nothing was sent; the item comes back.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Refused<T> {
+    Full(T),
+    Closed(T),
+}
+
+/// The channel was closed before.
+#[derive(Debug, PartialEq)]
+pub(crate) struct AlreadyClosed;
+
+impl<T> Channel<T> {
+    pub(crate) const fn new(capacity: u32) -> Self {
+        Channel {
+            state: Mutex::new(State {
+                buffer: Buffer::One(None),
+                waiting: None,
+                capacity,
+                closed: false,
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Receives if that needs no waiting: an item, or that the channel is closed and empty.
+    #[inline]
+    pub(crate) fn try_receive(&self) -> Option<Outcome<T>> {
+        self.lock().try_receive()
+    }
+
+    /// Sends if that needs no waiting.
+    #[inline]
+    pub(crate) fn try_send(&self, item: T) -> Result<(), Refused<T>> {
+        self.lock().try_send(item)
+    }
+
+    /// Queues a receiver, unless it need not wait.
+    pub(crate) fn wait_to_receive(&self, waiter: &Arc<Waiter<T>>, case: u32) -> bool {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let ready = state.closed
+            || state.buffer.len() > 0
+            || state.waiting.as_ref().is_some_and(|waiting| {
+                let mut senders = waiting.senders.iter();
+                senders.any(|sender| is_other(&sender.waiter, waiter))
+            });
+        if !ready {
+            state.waiting().receivers.push_back(Receiver {
+                waiter: Arc::clone(waiter),
+                case,
+            });
+        }
+        !ready
+    }
+
+    /// Queues a sender with its item, unless it need not wait: then the item comes back.
+    pub(crate) fn wait_to_send(
+        &self,
+        waiter: &Arc<Waiter<T>>,
+        case: u32,
+        item: T,
+    ) -> Result<(), T> {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let ready = state.closed
+            || state.buffer.len() < state.capacity as usize
+            || state.waiting.as_ref().is_some_and(|waiting| {
+                let mut receivers = waiting.receivers.iter();
+                receivers.any(|receiver| is_other(&receiver.waiter, waiter))
+            });
+        if ready {
+            return Err(item);
+        }
+        state.waiting().senders.push_back(Sender {
+            waiter: Arc::clone(waiter),
+            case,
+            item,
+        });
+        Ok(())
+    }
+
+    /// Takes a waiter out of the queues. The items it did not send go to `unsent`, each with its case.
+    pub(crate) fn leave(&self, waiter: &Arc<Waiter<T>>, unsent: &mut Vec<(usize, T)>) {
+        let mut state = self.lock();
+        let Some(waiting) = &mut state.waiting else {
+            return;
+        };
+        waiting
+            .receivers
+            .retain(|receiver| !Arc::ptr_eq(&receiver.waiter, waiter));
+        let mut at = 0;
+        while let Some(sender) = waiting.senders.get(at) {
+            if !Arc::ptr_eq(&sender.waiter, waiter) {
+                at += 1;
+            } else if let Some(sender) = waiting.senders.remove(at) {
+                unsent.push((sender.case as usize, sender.item));
+            }
+        }
+        if waiting.receivers.is_empty() && waiting.senders.is_empty() {
+            state.waiting = None;
+        }
+    }
+
+    /// Closes it, and ends whatever waits on it.
+    pub(crate) fn close(&self) -> Result<(), AlreadyClosed> {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.closed, true) {
+            return Err(AlreadyClosed);
+        }
+        if let Some(waiting) = &state.waiting {
+            for receiver in &waiting.receivers {
+                let _ = receiver.waiter.complete(receiver.case, Outcome::Closed);
+            }
+            for sender in &waiting.senders {
+                let _ = sender.waiter.complete(sender.case, Outcome::Closed);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many items are buffered.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().buffer.len()
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.lock().capacity as usize
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// How many receivers and senders wait.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        match &self.lock().waiting {
+            Some(waiting) => (waiting.receivers.len(), waiting.senders.len()),
+            None => (0, 0),
+        }
+    }
+
+    /// Takes the buffered items out, and those of senders that wait for room.
+    pub(crate) fn drain(&self) -> Vec<T> {
+        let mut items = Vec::new();
+        let mut state = self.lock();
+        while let Some(Outcome::Received(item)) = state.try_receive() {
+            items.push(item);
+        }
+        items
+    }
+
+    /// Shows every item to `visit`; nothing if somebody is at work on the channel.
+    pub(crate) fn visit<E>(&self, mut visit: impl FnMut(&T) -> Result<(), E>) -> Result<(), E> {
+        let Ok(state) = self.state.try_lock() else {
+            return Ok(());
+        };
+        match &state.buffer {
+            Buffer::One(item) => item.iter().try_for_each(&mut visit)?,
+            Buffer::Many(items) => items.iter().try_for_each(&mut visit)?,
+        }
+        match &state.waiting {
+            Some(waiting) => waiting
+                .senders
+                .iter()
+                .try_for_each(|sender| visit(&sender.item)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T> State<T> {
+    #[inline]
+    fn try_receive(&mut self) -> Option<Outcome<T>> {
+        if let Some(item) = self.buffer.pop() {
+            if let Some(next) = self.next_sent() {
+                self.buffer.push(next, self.capacity);
+            }
+            return Some(Outcome::Received(item));
+        }
+        match self.next_sent() {
+            Some(item) => Some(Outcome::Received(item)),
+            None => self.closed.then_some(Outcome::Closed),
+        }
+    }
+
+    #[inline]
+    fn try_send(&mut self, mut item: T) -> Result<(), Refused<T>> {
+        if self.closed {
+            return Err(Refused::Closed(item));
+        }
+        if let Some(waiting) = &mut self.waiting {
+            for at in 0..waiting.receivers.len() {
+                let receiver = &waiting.receivers[at];
+                match receiver
+                    .waiter
+                    .complete(receiver.case, Outcome::Received(item))
+                {
+                    Ok(()) => {
+                        waiting.receivers.remove(at);
+                        return Ok(());
+                    }
+                    Err(Outcome::Received(back)) => item = back,
+                    Err(_) => unreachable!("a refused outcome comes back as it was"),
+                }
+            }
+        }
+        if self.buffer.len() >= self.capacity as usize {
+            return Err(Refused::Full(item));
+        }
+        self.buffer.push(item, self.capacity);
+        Ok(())
+    }
+
+    /// The item of the first sender that still waits; that sender is done.
+    fn next_sent(&mut self) -> Option<T> {
+        let senders = &mut self.waiting.as_mut()?.senders;
+        let first = senders
+            .iter()
+            .position(|sender| sender.waiter.complete(sender.case, Outcome::Sent).is_ok())?;
+        senders.remove(first).map(|sender| sender.item)
+    }
+
+    fn waiting(&mut self) -> &mut Waiting<T> {
+        self.waiting.get_or_insert_with(|| {
+            Box::new(Waiting {
+                receivers: VecDeque::new(),
+                senders: VecDeque::new(),
+            })
+        })
+    }
+}
+
+impl<T> Buffer<T> {
+    fn len(&self) -> usize {
+        match self {
+            Buffer::One(item) => usize::from(item.is_some()),
+            Buffer::Many(items) => items.len(),
+        }
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        match self {
+            Buffer::One(item) => item.take(),
+            Buffer::Many(items) => items.pop_front(),
+        }
+    }
+
+    /// There is room.
+    fn push(&mut self, item: T, capacity: u32) {
+        match self {
+            Buffer::One(place) if capacity <= 1 => *place = Some(item),
+            Buffer::One(place) => {
+                let mut items = VecDeque::with_capacity((capacity as usize).min(4));
+                items.extend(place.take());
+                items.push_back(item);
+                *self = Buffer::Many(Box::new(items));
+            }
+            Buffer::Many(items) => items.push_back(item),
+        }
+    }
+}
+
+/// Whether `other` can be served by `own`: it waits, and is not a case of the same operation.
+fn is_other<T>(other: &Arc<Waiter<T>>, own: &Arc<Waiter<T>>) -> bool {
+    !Arc::ptr_eq(other, own) && other.is_waiting()
+}

@@ -1,0 +1,142 @@
+//! What channels carry: objects, or plain values, which the timers' thread sends without the interpreter's lock.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyType};
+use pyo3::{IntoPyObjectExt, intern};
+
+/// One value on its way.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Object(Py<PyAny>),
+    Double(f64),
+    Int(i32),
+    Bool(bool),
+    Nothing,
+}
+
+impl Item {
+    pub(crate) fn into_object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self {
+            Item::Object(object) => Ok(object),
+            Item::Double(value) => value.into_py_any(py),
+            Item::Int(value) => value.into_py_any(py),
+            Item::Bool(value) => value.into_py_any(py),
+            Item::Nothing => Ok(py.None()),
+        }
+    }
+}
+
+/// What a channel takes; pygolang's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dtype {
+    Object,
+    Double,
+    Int,
+    Bool,
+    StructZ,
+}
+
+impl Dtype {
+    pub(crate) const ALL: [Dtype; 5] = [
+        Dtype::Object,
+        Dtype::Double,
+        Dtype::Int,
+        Dtype::Bool,
+        Dtype::StructZ,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Dtype::Object => "object",
+            Dtype::Double => "C.double",
+            Dtype::Int => "C.int",
+            Dtype::Bool => "C.bool",
+            Dtype::StructZ => "C.structZ",
+        }
+    }
+
+    /// By its name, by the type it stands for, or by what has a `dtype`.
+    pub(crate) fn of(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = spec.py();
+        if spec.is(py.get_type::<PyAny>()) {
+            return Ok(Dtype::Object);
+        }
+        if spec.is(py.get_type::<PyFloat>()) {
+            return Ok(Dtype::Double);
+        }
+        let named = |name: &Bound<'_, PyAny>| {
+            let name = name.extract::<String>().ok()?;
+            Dtype::ALL.into_iter().find(|dtype| dtype.name() == name)
+        };
+        let found = named(spec).or_else(|| {
+            let name = spec.getattr(intern!(py, "dtype")).ok()?;
+            named(&name)
+        });
+        match found {
+            Some(dtype) => Ok(dtype),
+            None => Err(PyTypeError::new_err(format!(
+                "chan: invalid dtype: {}",
+                spec.repr()?
+            ))),
+        }
+    }
+
+    /// The item for `object`, or a `TypeError`.
+    #[inline]
+    pub(crate) fn item(self, object: &Bound<'_, PyAny>) -> PyResult<Item> {
+        match self {
+            Dtype::Object => Ok(Item::Object(object.clone().unbind())),
+            Dtype::Double if !object.is_instance_of::<PyBool>() => object
+                .extract()
+                .map(Item::Double)
+                .map_err(|error| mismatch("float", object, error)),
+            Dtype::Int
+                if object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>() =>
+            {
+                object.extract().map(Item::Int)
+            }
+            // 4.0 is 4.
+            Dtype::Int if object.is_instance_of::<PyFloat>() => {
+                let value: f64 = object.extract()?;
+                if f64::from(value as i32) == value {
+                    Ok(Item::Int(value as i32))
+                } else {
+                    Err(expected("int", object))
+                }
+            }
+            Dtype::Bool if object.is_instance_of::<PyBool>() => object.extract().map(Item::Bool),
+            Dtype::StructZ if object.is_none() => Ok(Item::Nothing),
+            Dtype::Double => Err(expected("float", object)),
+            Dtype::Int => Err(expected("int", object)),
+            Dtype::Bool => Err(expected("bool", object)),
+            Dtype::StructZ => Err(expected("None", object)),
+        }
+    }
+
+    /// What is received from a closed channel.
+    pub(crate) fn zero(self) -> Option<Item> {
+        match self {
+            Dtype::Object => None,
+            Dtype::Double => Some(Item::Double(0.0)),
+            Dtype::Int => Some(Item::Int(0)),
+            Dtype::Bool => Some(Item::Bool(false)),
+            Dtype::StructZ => Some(Item::Nothing),
+        }
+    }
+}
+
+fn expected(what: &str, object: &Bound<'_, PyAny>) -> PyErr {
+    let name = |kind: Bound<'_, PyType>| kind.name().map(|name| name.to_string());
+    let found = name(object.get_type()).unwrap_or_default();
+    PyTypeError::new_err(format!("type mismatch: expect {what}, got {found}"))
+}
+
+/// Only a `TypeError` says that it is not a number; others are the object's own.
+fn mismatch(what: &str, object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    if error.is_instance_of::<PyTypeError>(object.py()) {
+        expected(what, object)
+    } else {
+        error
+    }
+}

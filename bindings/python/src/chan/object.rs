@@ -1,0 +1,293 @@
+//! The class `chan`: a channel of its own, the channel of a timer, or the nil channel.
+
+use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use pyo3::{PyTraverseError, PyVisit};
+
+use super::PanicError;
+use super::block::{self, Case};
+use super::channel::{AlreadyClosed, Channel};
+use super::item::{Dtype, Item};
+use super::waiter::Outcome;
+use crate::time::{Ticker, Timer};
+
+/// A channel after Go's: what one thread sends, another receives.
+///
+/// `chan(size)` holds up to `size` items that nobody has received yet. With the default of 0 a sender
+/// waits for its receiver. Threads that wait take turns: first come, first served. All waits release
+/// the interpreter's lock, and Ctrl-C ends them.
+///
+/// `dtype` says what the channel takes, by pygolang's names: `object` (the default), `"C.double"` (or
+/// `float`), `"C.int"`, `"C.bool"`, `"C.structZ"`. Sending anything else raises `TypeError`.
+///
+/// Iterating over a channel receives until it is closed. `len` is the number of items that are
+/// buffered.
+///
+/// Threads of the parent process that wait on a channel do not exist after a fork; in the child nothing
+/// is sent to them and nothing received from them.
+#[pyclass(frozen, name = "chan", module = "punctual")]
+pub(crate) struct Chan {
+    link: Link,
+}
+
+/// Where the channel is. The timers' have it in the timer, which lives as long as its channel.
+enum Link {
+    Own(Box<Channel<Item>>, Dtype),
+    Timer(Py<Timer>),
+    Ticker(Py<Ticker>),
+    Nil(Dtype),
+}
+
+/// The nil channels, one for each type.
+static NIL: PyOnceLock<[Py<Chan>; 5]> = PyOnceLock::new();
+
+impl Chan {
+    pub(crate) fn of_timer(timer: Py<Timer>) -> Self {
+        Chan {
+            link: Link::Timer(timer),
+        }
+    }
+
+    pub(crate) fn of_ticker(ticker: Py<Ticker>) -> Self {
+        Chan {
+            link: Link::Ticker(ticker),
+        }
+    }
+
+    /// The nil channel of this type; always the same.
+    pub(crate) fn nil_of(py: Python<'_>, dtype: Dtype) -> PyResult<Py<Chan>> {
+        let all = NIL.get_or_try_init(py, || {
+            let make = |dtype| {
+                let link = Link::Nil(dtype);
+                Py::new(py, Chan { link })
+            };
+            let [a, b, c, d, e] = Dtype::ALL;
+            PyResult::Ok([make(a)?, make(b)?, make(c)?, make(d)?, make(e)?])
+        })?;
+        let at = Dtype::ALL.iter().position(|other| *other == dtype);
+        Ok(all[at.unwrap_or(0)].clone_ref(py))
+    }
+
+    /// `None` for the nil channel.
+    pub(super) fn channel(&self) -> Option<&Channel<Item>> {
+        match &self.link {
+            Link::Own(channel, _) => Some(channel),
+            Link::Timer(timer) => timer.get().channel(),
+            Link::Ticker(ticker) => Some(ticker.get().channel()),
+            Link::Nil(_) => None,
+        }
+    }
+
+    pub(super) fn dtype(&self) -> Dtype {
+        match &self.link {
+            Link::Own(_, dtype) | Link::Nil(dtype) => *dtype,
+            Link::Timer(_) | Link::Ticker(_) => Dtype::Double,
+        }
+    }
+
+    /// What is received if nothing is sent any more.
+    pub(super) fn zero(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self.dtype().zero() {
+            Some(item) => item.into_object(py),
+            None => Ok(py.None()),
+        }
+    }
+
+    /// `None` if the channel is closed and empty.
+    fn receive(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let mut case = match self.channel() {
+            Some(channel) => match channel.try_receive() {
+                Some(Outcome::Received(item)) => return item.into_object(py).map(Some),
+                Some(_) => return Ok(None),
+                None => Case::Receive(channel),
+            },
+            None => Case::Never,
+        };
+        match block::wait(py, std::slice::from_mut(&mut case))?.1 {
+            Outcome::Received(item) => item.into_object(py).map(Some),
+            Outcome::Closed | Outcome::Sent => Ok(None),
+        }
+    }
+}
+
+pub(super) fn sent_on_closed() -> PyErr {
+    PanicError::new_err("send on closed channel")
+}
+
+/// How many receivers and senders wait on a channel, for tests: a select counts once for each of its
+/// cases.
+#[pyfunction]
+#[pyo3(signature = (channel, /))]
+pub(super) fn _waiting(channel: &Bound<'_, Chan>) -> (usize, usize) {
+    channel.get().channel().map_or((0, 0), Channel::waiting)
+}
+
+#[pymethods]
+impl Chan {
+    #[new]
+    #[pyo3(signature = (size=0, dtype=None))]
+    fn new(size: i64, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        if size < 0 {
+            return Err(PyValueError::new_err(format!(
+                "chan: size {size} is negative"
+            )));
+        }
+        let size = u32::try_from(size)
+            .map_err(|_| PyOverflowError::new_err("chan: size must be below 2**32"))?;
+        let dtype = dtype.map_or(Ok(Dtype::Object), Dtype::of)?;
+        Ok(Chan {
+            link: Link::Own(Box::new(Channel::new(size)), dtype),
+        })
+    }
+
+    /// The nil channel of a type, on which sends and receives wait for ever; closing it raises
+    /// `PanicError`.
+    #[staticmethod]
+    #[pyo3(signature = (dtype, /))]
+    fn nil(dtype: &Bound<'_, PyAny>) -> PyResult<Py<Chan>> {
+        Chan::nil_of(dtype.py(), Dtype::of(dtype)?)
+    }
+
+    /// Sends an item; waits while nobody receives it and the buffer is full.
+    ///
+    /// Raises `PanicError` if the channel is closed, or gets closed during the wait, and `TypeError` if
+    /// the item is not of the channel's type.
+    #[pyo3(signature = (item, /))]
+    fn send(&self, item: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = item.py();
+        let item = self.dtype().item(item)?;
+        let mut case = match self.channel() {
+            Some(channel) => Case::Send(channel, Some(item)),
+            None => Case::Never,
+        };
+        let cases = std::slice::from_mut(&mut case);
+        let (_, outcome) = match block::poll(cases) {
+            Some(done) => done,
+            None => block::wait(py, cases)?,
+        };
+        match outcome {
+            Outcome::Closed => Err(sent_on_closed()),
+            Outcome::Sent | Outcome::Received(_) => Ok(()),
+        }
+    }
+
+    /// Receives an item; waits until there is one.
+    ///
+    /// If the channel is closed and empty, gives its type's zero at once: `None`, 0.0, 0 or False.
+    pub(crate) fn recv(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self.receive(py)? {
+            Some(item) => Ok(item),
+            None => self.zero(py),
+        }
+    }
+
+    /// Receives as `recv` does, and tells whether it is an item that was sent: `(item, ok)`.
+    ///
+    /// `ok` is False if the channel is closed and empty.
+    fn recv_(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, bool)> {
+        match self.receive(py)? {
+            Some(item) => Ok((item, true)),
+            None => Ok((self.zero(py)?, false)),
+        }
+    }
+
+    /// Closes the channel: what is buffered can still be received, nothing more can be sent.
+    ///
+    /// Raises `PanicError` if it is closed already or is the nil channel. Senders that wait get a
+    /// `PanicError`.
+    fn close(&self) -> PyResult<()> {
+        match self.channel().map(Channel::close) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(AlreadyClosed)) => Err(PanicError::new_err("close of closed channel")),
+            None => Err(PanicError::new_err("close of nil channel")),
+        }
+    }
+
+    fn __len__(&self) -> usize {
+        self.channel().map_or(0, Channel::len)
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.receive(py)
+    }
+
+    /// Channels are equal if they are the same; an untyped nil channel equals every nil channel.
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        let Ok(other) = other.cast::<Chan>() else {
+            return false;
+        };
+        let other = other.get();
+        match (self.channel(), other.channel()) {
+            (Some(own), Some(other)) => std::ptr::eq(own, other),
+            (None, None) => {
+                let (own, other) = (self.dtype(), other.dtype());
+                own == other || own == Dtype::Object || other == Dtype::Object
+            }
+            _ => false,
+        }
+    }
+
+    fn __hash__(&self) -> isize {
+        // Where it is, without the bits that are the same for all.
+        self.channel().map_or(0, |channel| {
+            (std::ptr::from_ref(channel) as usize >> 4) as isize
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        let Some(channel) = self.channel() else {
+            return match self.dtype() {
+                Dtype::Object => "nilchan".into(),
+                dtype => format!("chan.nil({:?})", dtype.name()).replace('"', "'"),
+            };
+        };
+        let closed = if channel.is_closed() { ", closed" } else { "" };
+        let (len, capacity) = (channel.len(), channel.capacity());
+        let dtype = self.dtype().name();
+        format!("<chan of {dtype}: {len} of {capacity} buffered{closed}>")
+    }
+
+    /// For annotations: `chan[float]`.
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        cls: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let alias = cls.py().import("types")?.getattr("GenericAlias")?;
+        alias.call1((cls, item))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match &self.link {
+            Link::Own(channel, _) => channel.visit(|item| match item {
+                Item::Object(object) => visit.call(object),
+                _ => Ok(()),
+            }),
+            Link::Timer(timer) => visit.call(timer),
+            Link::Ticker(ticker) => visit.call(ticker),
+            Link::Nil(_) => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        if let Link::Own(channel, _) = &self.link {
+            drop(channel.drain());
+        }
+    }
+}
+
+impl Drop for Chan {
+    fn drop(&mut self) {
+        match &self.link {
+            Link::Timer(timer) => Python::attach(|py| timer.get().view().forget(py)),
+            Link::Ticker(ticker) => Python::attach(|py| ticker.get().view().forget(py)),
+            Link::Own(..) | Link::Nil(_) => {}
+        }
+    }
+}

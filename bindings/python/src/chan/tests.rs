@@ -1,0 +1,298 @@
+//! Channels with plain threads in the place of Python's, which try every order that the interpreter's lock excludes
+//! too.
+
+#![allow(dead_code)] // the class needs more than these tests
+
+#[path = "channel.rs"]
+mod channel;
+#[path = "waiter.rs"]
+mod waiter;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use channel::{AlreadyClosed, Channel, Refused};
+use waiter::{Outcome, Waiter, Woken};
+
+type Chan = Channel<Box<u32>>;
+
+/// What an operation does until it has ended, as `block.rs` does it.
+enum Case<'a> {
+    Receive(&'a Chan),
+    Send(&'a Chan, Option<Box<u32>>),
+}
+
+fn poll(case: &mut Case<'_>) -> Option<Outcome<Box<u32>>> {
+    match case {
+        Case::Receive(chan) => chan.try_receive(),
+        Case::Send(chan, item) => match chan.try_send(item.take()?) {
+            Ok(()) => Some(Outcome::Sent),
+            Err(Refused::Full(back)) => {
+                *item = Some(back);
+                None
+            }
+            Err(Refused::Closed(_)) => Some(Outcome::Closed),
+        },
+    }
+}
+
+fn select(cases: &mut [Case<'_>], first: usize) -> (usize, Outcome<Box<u32>>) {
+    loop {
+        for at in 0..cases.len() {
+            let at = (at + first) % cases.len();
+            if let Some(outcome) = poll(&mut cases[at]) {
+                return (at, outcome);
+            }
+        }
+        let waiter = Arc::new(Waiter::new());
+        let joined = (0..)
+            .zip(cases.iter_mut())
+            .all(|(number, case)| match case {
+                Case::Receive(chan) => chan.wait_to_receive(&waiter, number),
+                Case::Send(chan, item) => {
+                    match chan.wait_to_send(&waiter, number, item.take().unwrap()) {
+                        Ok(()) => true,
+                        Err(back) => {
+                            *item = Some(back);
+                            false
+                        }
+                    }
+                }
+            });
+        if joined {
+            while waiter.sleep(None) == Woken::Early {}
+        }
+        let done = waiter.withdraw();
+        let mut unsent = Vec::new();
+        for case in cases.iter() {
+            let (Case::Receive(chan) | Case::Send(chan, _)) = case;
+            chan.leave(&waiter, &mut unsent);
+        }
+        for (number, back) in unsent {
+            let Case::Send(_, item) = &mut cases[number] else {
+                panic!("an item out of a receiver");
+            };
+            *item = Some(back);
+        }
+        if let Some(done) = done {
+            return done;
+        }
+    }
+}
+
+fn receive(chan: &Chan) -> Option<u32> {
+    match select(&mut [Case::Receive(chan)], 0).1 {
+        Outcome::Received(item) => Some(*item),
+        Outcome::Closed => None,
+        Outcome::Sent => panic!("sent by a receiver"),
+    }
+}
+
+fn send(chan: &Chan, item: u32) -> bool {
+    select(&mut [Case::Send(chan, Some(Box::new(item)))], 0).1 == Outcome::Sent
+}
+
+#[test]
+fn what_is_buffered_comes_in_order_and_survives_the_close() {
+    for capacity in [1, 2, 5] {
+        let chan = Chan::new(capacity);
+        for round in 0..3 {
+            for n in 0..capacity {
+                assert_eq!(chan.try_send(Box::new(n + round)), Ok(()));
+                assert_eq!(chan.len(), n as usize + 1);
+            }
+            assert_eq!(
+                chan.try_send(Box::new(99)),
+                Err(Refused::Full(Box::new(99)))
+            );
+            if round == 2 {
+                assert_eq!(chan.close(), Ok(()));
+                assert_eq!(
+                    chan.try_send(Box::new(99)),
+                    Err(Refused::Closed(Box::new(99)))
+                );
+            }
+            for n in 0..capacity {
+                assert_eq!(
+                    chan.try_receive(),
+                    Some(Outcome::Received(Box::new(n + round)))
+                );
+            }
+        }
+        assert_eq!(chan.try_receive(), Some(Outcome::Closed));
+        assert_eq!(chan.close(), Err(AlreadyClosed));
+    }
+}
+
+#[test]
+fn without_a_buffer_a_sender_waits_for_its_receiver() {
+    let chan = Chan::new(0);
+    assert_eq!(chan.try_send(Box::new(1)), Err(Refused::Full(Box::new(1))));
+    assert_eq!(chan.try_receive(), None);
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(send(&chan, 7)));
+        assert_eq!(receive(&chan), Some(7));
+    });
+    assert_eq!(chan.len(), 0);
+}
+
+#[test]
+fn who_waits_longest_is_served_first() {
+    let chan = Chan::new(0);
+    let waiters: Vec<_> = (0..3).map(|_| Arc::new(Waiter::new())).collect();
+    for (number, waiter) in (0..).zip(&waiters) {
+        assert!(chan.wait_to_receive(waiter, number));
+    }
+    // The second has given up.
+    assert_eq!(waiters[1].withdraw(), None);
+    assert_eq!(chan.try_send(Box::new(10)), Ok(()));
+    assert_eq!(chan.try_send(Box::new(12)), Ok(()));
+    assert_eq!(
+        chan.try_send(Box::new(13)),
+        Err(Refused::Full(Box::new(13)))
+    );
+    assert_eq!(
+        waiters[0].withdraw(),
+        Some((0, Outcome::Received(Box::new(10))))
+    );
+    assert_eq!(
+        waiters[2].withdraw(),
+        Some((2, Outcome::Received(Box::new(12))))
+    );
+}
+
+#[test]
+fn room_goes_to_the_sender_that_waits() {
+    let chan = Chan::new(1);
+    let waiter = Arc::new(Waiter::new());
+    assert_eq!(
+        chan.wait_to_send(&waiter, 4, Box::new(1)),
+        Err(Box::new(1)),
+        "there is room"
+    );
+    assert_eq!(chan.try_send(Box::new(1)), Ok(()));
+    assert_eq!(chan.wait_to_send(&waiter, 4, Box::new(2)), Ok(()));
+    assert_eq!(chan.try_receive(), Some(Outcome::Received(Box::new(1))));
+    assert_eq!(
+        (waiter.withdraw(), chan.len()),
+        (Some((4, Outcome::Sent)), 1)
+    );
+    assert_eq!(chan.try_receive(), Some(Outcome::Received(Box::new(2))));
+}
+
+#[test]
+fn an_operation_is_not_served_by_itself() {
+    let chan = Chan::new(0);
+    let waiter = Arc::new(Waiter::new());
+    assert_eq!(chan.wait_to_send(&waiter, 0, Box::new(1)), Ok(()));
+    assert!(chan.wait_to_receive(&waiter, 1));
+    let mut unsent = Vec::new();
+    chan.leave(&waiter, &mut unsent);
+    assert_eq!(unsent, [(0, Box::new(1))]);
+}
+
+#[test]
+fn whoever_waits_learns_of_the_close() {
+    let (full, empty) = (Chan::new(1), Chan::new(1));
+    assert!(send(&full, 1));
+    std::thread::scope(|scope| {
+        let receivers = [(); 3].map(|()| scope.spawn(|| receive(&empty)));
+        let sender = scope.spawn(|| send(&full, 2));
+        std::thread::sleep(Duration::from_millis(20));
+        full.close().unwrap();
+        empty.close().unwrap();
+        assert!(
+            receivers
+                .into_iter()
+                .all(|receiver| receiver.join().unwrap().is_none())
+        );
+        assert!(!sender.join().unwrap());
+    });
+    assert_eq!(receive(&full), Some(1));
+    assert_eq!(receive(&full), None);
+}
+
+#[test]
+fn a_select_that_has_ended_leaves_its_items_with_it() {
+    let (left, right) = (Chan::new(0), Chan::new(0));
+    let waiter = Arc::new(Waiter::new());
+    assert_eq!(left.wait_to_send(&waiter, 0, Box::new(1)), Ok(()));
+    assert_eq!(right.wait_to_send(&waiter, 1, Box::new(2)), Ok(()));
+    assert_eq!(right.try_receive(), Some(Outcome::Received(Box::new(2))));
+    // Its entry in the other queue is nobody's to take.
+    assert_eq!(left.try_receive(), None);
+    let other = Arc::new(Waiter::new());
+    assert!(left.wait_to_receive(&other, 0), "nobody is there to send");
+    let mut unsent = Vec::new();
+    left.leave(&waiter, &mut unsent);
+    right.leave(&waiter, &mut unsent);
+    assert_eq!(unsent, [(0, Box::new(1))]);
+}
+
+#[test]
+fn after_a_fork_nobody_waits() {
+    // What it compares with is the whole process's, and other tests wait: so this one pretends to be the child.
+    let parent = Arc::new(Waiter::of_process(waiter::forks().wrapping_sub(1)));
+    let other = Chan::new(0);
+    assert!(other.wait_to_receive(&parent, 0));
+    assert!(!parent.is_waiting());
+    assert_eq!(other.try_send(Box::new(1)), Err(Refused::Full(Box::new(1))));
+    assert_eq!(other.close(), Ok(()));
+}
+
+/// Every item arrives once, whether threads send and receive plainly or by select on both channels in both
+/// directions.
+#[test]
+fn nothing_is_lost_or_doubled_in_a_crowd() {
+    const THREADS: usize = 4;
+    const EACH: usize = 2_000;
+    for capacity in [0, 1, 3] {
+        let (left, right) = (Chan::new(capacity), Chan::new(capacity));
+        let got = Mutex::new(vec![0_u32; THREADS * EACH]);
+        let received = AtomicUsize::new(0);
+        let note = |item: u32| {
+            got.lock().unwrap()[item as usize] += 1;
+            if received.fetch_add(1, Ordering::Relaxed) + 1 == THREADS * EACH {
+                left.close().unwrap();
+                right.close().unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (left, right, note) = (&left, &right, &note);
+                scope.spawn(move || {
+                    for n in 0..EACH {
+                        let item = (thread * EACH + n) as u32;
+                        let (here, there) = if n % 3 == 0 {
+                            (left, right)
+                        } else {
+                            (right, left)
+                        };
+                        if thread % 2 == 0 {
+                            assert!(send(here, item));
+                            continue;
+                        }
+                        // Sends one way or receives the other way, until it has sent.
+                        let mut cases =
+                            [Case::Send(here, Some(Box::new(item))), Case::Receive(there)];
+                        loop {
+                            match select(&mut cases, n % 2) {
+                                (0, Outcome::Sent) => break,
+                                (1, Outcome::Received(item)) => note(*item),
+                                other => panic!("{other:?}"),
+                            }
+                        }
+                    }
+                });
+                scope.spawn(move || {
+                    let mut cases = [Case::Receive(left), Case::Receive(right)];
+                    while let (_, Outcome::Received(item)) = select(&mut cases, thread % 2) {
+                        note(*item);
+                    }
+                });
+            }
+        });
+        assert!(got.lock().unwrap().iter().all(|&times| times == 1));
+    }
+}

@@ -1,0 +1,98 @@
+//! Which clock a timer goes by: the system's, or the virtual one that is in force.
+
+use std::time::{Duration, SystemTime};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::alarm::TimeDriver;
+use super::virtual_time::VirtualTime;
+use super::{callback, fork};
+use crate::chan::forks;
+use crate::gil::GilCell;
+
+/// The clock of a timer; it stays the one under which the timer was made.
+pub(super) struct Clock(Option<Py<VirtualTime>>);
+
+impl Clock {
+    #[inline]
+    pub(super) fn current(py: Python<'_>) -> Self {
+        Clock(VirtualTime::current(py))
+    }
+
+    /// The virtual clock, for the garbage collector.
+    pub(super) fn object(&self) -> &Option<Py<VirtualTime>> {
+        &self.0
+    }
+
+    #[inline]
+    pub(super) fn driver(&self, py: Python<'_>) -> &TimeDriver {
+        match &self.0 {
+            None => system_driver(py),
+            Some(clock) => clock.get().driver(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn now(&self, py: Python<'_>) -> f64 {
+        match &self.0 {
+            None => wall(),
+            Some(_) => self.seconds(self.driver(py).now()),
+        }
+    }
+
+    /// Seconds since 1970, or since the virtual clock's start: what this clock shows at a tick of its driver. Without
+    /// the interpreter's lock.
+    #[inline]
+    pub(super) fn seconds(&self, tick: u64) -> f64 {
+        match &self.0 {
+            None => wall(),
+            Some(clock) => clock.get().seconds(tick),
+        }
+    }
+}
+
+/// The driver on the system's clock, made when it is first wanted, in each process anew. That of a parent process is
+/// left alone: its threads do not exist here.
+#[inline]
+fn system_driver(py: Python<'_>) -> &'static TimeDriver {
+    static DRIVER: GilCell<Option<(u32, &'static TimeDriver)>> = GilCell::new(None);
+
+    #[cold]
+    fn make(py: Python<'_>) -> &'static TimeDriver {
+        fork::watch();
+        let driver = Box::leak(Box::new(TimeDriver::new(callback::workers())));
+        DRIVER.replace(py, Some((forks(), driver)));
+        driver
+    }
+
+    match DRIVER.get(py) {
+        Some((made, driver)) if made == forks() => driver,
+        _ => make(py),
+    }
+}
+
+/// Seconds since 1970, as `time.time()` has them.
+#[inline]
+pub(super) fn wall() -> f64 {
+    match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => since.as_secs_f64(),
+        Err(before) => -before.duration().as_secs_f64(),
+    }
+}
+
+/// What `dt` seconds are in ticks: the nearest nanosecond; 0 for what is past, at least 1 for what is not.
+#[inline]
+pub(super) fn ticks(dt: f64) -> PyResult<u64> {
+    if dt.is_nan() {
+        return Err(PyValueError::new_err("dt is NaN, which is no time"));
+    }
+    // Ends at `u64::MAX`, which never comes.
+    let ticks = (dt * 1e9).round_ties_even() as u64;
+    Ok(if ticks == 0 && dt > 0.0 { 1 } else { ticks })
+}
+
+/// The same as a duration.
+pub(super) fn duration(dt: f64) -> PyResult<Duration> {
+    ticks(dt).map(Duration::from_nanos)
+}

@@ -1,0 +1,144 @@
+//! `Ticker`, `tick`.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::alarm::{Armed, PyAlarm};
+use super::clock::{Clock, ticks};
+use crate::chan::{Chan, Channel, Dtype, Item, View};
+
+/// Sends the time into its channel `c` every `dt` seconds, until it is stopped.
+///
+/// If the receiver is slow, ticks are skipped: at most one waits in the channel. Ticks do not drift:
+/// each is due at a multiple of `dt` after the start. A ticker that nobody has a reference to, nor to
+/// its channel, is stopped; so are the parent's in the child of a fork.
+///
+/// Raises `ValueError` if `dt` is 0 or less, or NaN.
+#[pyclass(frozen, name = "Ticker", module = "punctual.time")]
+pub(crate) struct Ticker {
+    channel: Channel<Item>,
+    period: u64,
+    clock: Clock,
+    /// Written under the shard's lock at each tick. `None` once it was stopped.
+    armed: Mutex<Option<Armed>>,
+    view: View,
+}
+
+impl Ticker {
+    pub(crate) fn channel(&self) -> &Channel<Item> {
+        &self.channel
+    }
+
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Armed>> {
+        self.armed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(py: Python<'_>, dt: f64) -> PyResult<Bound<'_, Ticker>> {
+        let period = ticks(dt)?;
+        if period == 0 {
+            return Err(PyValueError::new_err("ticker: dt <= 0"));
+        }
+        let ticker = Bound::new(
+            py,
+            Ticker {
+                channel: Channel::new(1),
+                period,
+                clock: Clock::current(py),
+                armed: Mutex::new(None),
+                view: View::new(),
+            },
+        )?;
+        let driver = ticker.get().clock.driver(py);
+        driver.arm(
+            driver.now().saturating_add(period),
+            PyAlarm::tick(ticker.get()),
+        );
+        Ok(ticker)
+    }
+
+    /// The timers' thread: sends the time, unless the last one is still there, and tells when the next
+    /// is due.
+    pub(super) fn tick(&self, due: u64, now: u64) -> u64 {
+        let _ = self.channel.try_send(Item::Double(self.clock.seconds(now)));
+        // Ticks that have passed are skipped.
+        let passed = now.saturating_sub(due) / self.period;
+        due.saturating_add(self.period.saturating_mul(passed + 1))
+    }
+
+    pub(super) fn armed(&self, armed: Armed) {
+        *self.lock() = Some(armed);
+    }
+
+    fn disarm(&self, py: Python<'_>) {
+        let driver = self.clock.driver(py);
+        loop {
+            // Not held while the driver is called, which calls `armed` under its own lock.
+            let armed = *self.lock();
+            let Some(handle) = armed.and_then(|armed| armed.handle(driver)) else {
+                return;
+            };
+            if driver.disarm(handle).is_some() {
+                *self.lock() = None;
+                return;
+            }
+            // It has ticked meanwhile, and has another handle; or was stopped before.
+            if *self.lock() == armed {
+                return;
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Ticker {
+    #[new]
+    fn new(py: Python<'_>, dt: f64) -> PyResult<Bound<'_, Ticker>> {
+        Ticker::start(py, dt)
+    }
+
+    /// The channel that the times are sent into.
+    #[getter]
+    fn c<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Chan>> {
+        let make = || Chan::of_ticker(slf.clone().unbind());
+        slf.get().view.object(slf.py(), make)
+    }
+
+    /// Stops the ticks. Afterwards the channel is empty. Stopping again does nothing.
+    fn stop(&self, py: Python<'_>) {
+        self.disarm(py);
+        drop(self.channel.drain());
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.lock().is_some() {
+            ""
+        } else {
+            ", stopped"
+        };
+        format!("<Ticker: every {} s{state}>", self.period as f64 / 1e9)
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        Python::attach(|py| self.disarm(py));
+    }
+}
+
+/// A channel into which the time is sent every `dt` seconds: `Ticker(dt).c`.
+///
+/// It cannot be stopped, but by letting go of the channel. If `dt` is 0 or less, this is the nil
+/// channel, and nothing is ever sent. Raises `ValueError` if `dt` is NaN.
+#[pyfunction]
+pub(super) fn tick(py: Python<'_>, dt: f64) -> PyResult<Bound<'_, Chan>> {
+    if ticks(dt)? == 0 {
+        return Ok(Chan::nil_of(py, Dtype::Double)?.into_bound(py));
+    }
+    Ticker::c(&Ticker::start(py, dt)?)
+}

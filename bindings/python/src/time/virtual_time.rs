@@ -1,0 +1,172 @@
+//! `VirtualTime`: a clock that is moved by hand, under the whole of `punctual.time`.
+
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use super::alarm::TimeDriver;
+use super::callback::Inline;
+use super::clock::duration;
+use crate::gil::GilCell;
+
+/// A clock that stands still until it is advanced; for tests, which then jump instead of sleeping.
+///
+/// As a context manager it replaces the system's clock for all of `punctual.time`, in all threads:
+/// `now`, `sleep`, and the timers that are made meanwhile, which stay on it for good. `start` is what
+/// `now()` gives at first, in seconds.
+///
+///     with VirtualTime() as clock:
+///         timer = Timer(3600)
+///         clock.advance(3600)
+///         assert timer.c.recv() == 3600.0
+///
+/// Raises `ValueError` if `start` is not finite.
+#[pyclass(frozen, name = "VirtualTime", module = "punctual.time")]
+pub(crate) struct VirtualTime {
+    driver: TimeDriver,
+    start: f64,
+    interrupt: Interrupt,
+    /// A thread is in `advance`.
+    advancing: GilCell<bool>,
+}
+
+/// The clocks in force, the last on top.
+static STACK: GilCell<Vec<Py<VirtualTime>>> = GilCell::new(Vec::new());
+static CURRENT: GilCell<Option<Py<VirtualTime>>> = GilCell::new(None);
+
+/// A KeyboardInterrupt out of a function that the clock has called.
+#[derive(Clone, Default)]
+pub(super) struct Interrupt(Arc<Mutex<Option<PyErr>>>);
+
+impl Interrupt {
+    pub(super) fn raise(&self, error: PyErr) {
+        let before = self.swap(Some(error));
+        drop(before);
+    }
+
+    fn take(&self) -> Option<PyErr> {
+        self.swap(None)
+    }
+
+    fn swap(&self, error: Option<PyErr>) -> Option<PyErr> {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *place, error)
+    }
+}
+
+impl VirtualTime {
+    /// The clock in force; `None` for the system's.
+    #[inline]
+    pub(super) fn current(py: Python<'_>) -> Option<Py<VirtualTime>> {
+        CURRENT.share(py)
+    }
+
+    pub(super) fn driver(&self) -> &TimeDriver {
+        &self.driver
+    }
+
+    /// What it shows at a tick.
+    pub(super) fn seconds(&self, tick: u64) -> f64 {
+        self.start + tick as f64 / 1e9
+    }
+
+    /// Changes the stack, and has its top be in force.
+    fn change(py: Python<'_>, change: impl FnOnce(&mut Vec<Py<VirtualTime>>)) {
+        let mut stack = STACK.replace(py, Vec::new());
+        change(&mut stack);
+        let top = stack.last().map(|clock| clock.clone_ref(py));
+        STACK.replace(py, stack);
+        drop(CURRENT.replace(py, top));
+    }
+}
+
+#[pymethods]
+impl VirtualTime {
+    #[new]
+    #[pyo3(signature = (start=0.0))]
+    fn new(start: f64) -> PyResult<Self> {
+        if !start.is_finite() {
+            return Err(PyValueError::new_err(
+                "start must be a finite number of seconds",
+            ));
+        }
+        let interrupt = Interrupt::default();
+        Ok(VirtualTime {
+            driver: TimeDriver::virtual_clock(Inline(interrupt.clone())),
+            start,
+            interrupt,
+            advancing: GilCell::new(false),
+        })
+    }
+
+    /// Puts the clock in force.
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        let clock = slf.clone().unbind();
+        VirtualTime::change(slf.py(), |stack| stack.push(clock));
+        slf
+    }
+
+    /// Puts the clock in force that was before. Timers that are armed on this one stay, and fire if it
+    /// is advanced.
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(slf: &Bound<'_, Self>, _exception: &Bound<'_, pyo3::types::PyTuple>) {
+        let gone = Cell::new(None);
+        VirtualTime::change(slf.py(), |stack| {
+            // Not always the top: another thread may have put one above.
+            if let Some(place) = stack.iter().rposition(|clock| clock.is(slf)) {
+                gone.set(Some(stack.remove(place)));
+            }
+        });
+    }
+
+    /// Moves the clock by so many seconds, from deadline to deadline: each timer fires at its own time,
+    /// in order, and functions are called at once, in this thread, before the next timer fires. Timers
+    /// that they arm fire as well, if they fall due by then.
+    ///
+    /// What a function raises goes to `threading.excepthook`, except KeyboardInterrupt, which is raised
+    /// here in the end.
+    ///
+    /// Raises `ValueError` for a negative number or NaN, and `RuntimeError` if the clock is being
+    /// advanced already: by a function that it has called, or by another thread.
+    fn advance(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        if seconds < 0.0 {
+            return Err(PyValueError::new_err("a clock does not go back"));
+        }
+        let by = duration(seconds)?;
+        if self.advancing.replace(py, true) {
+            return Err(PyRuntimeError::new_err(
+                "this clock is being advanced already, by a function that it has called or by another thread",
+            ));
+        }
+        self.driver.advance(by);
+        self.advancing.replace(py, false);
+        match self.interrupt.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// What the clock shows, in seconds.
+    fn now(&self) -> f64 {
+        self.seconds(self.driver.now())
+    }
+
+    /// When the next timer fires, in seconds; None if none is armed.
+    #[getter]
+    fn next_deadline(&self) -> Option<f64> {
+        let next = self.driver.next_deadline().filter(|&next| next != u64::MAX);
+        next.map(|next| self.seconds(next))
+    }
+
+    /// How many timers are armed; a thread in `sleep` has one.
+    #[getter]
+    fn armed(&self) -> usize {
+        self.driver.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<VirtualTime: {} s, {} armed>", self.now(), self.armed())
+    }
+}
