@@ -1,0 +1,34 @@
+"""asyncio on a timing wheel: an event loop whose timeouts cost nothing to arm and cancel.
+
+    import asyncio, punctual.aio
+
+    punctual.aio.run(main())                                     # as asyncio.run(main())
+    asyncio.Runner(loop_factory=punctual.aio.EventLoop)          # the same step by step, Python 3.11+
+
+`EventLoop` is `asyncio.SelectorEventLoop` but for its timers: `call_later`, `call_at`, and so `asyncio.sleep`,
+`asyncio.timeout` and `asyncio.wait_for`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from punctual.aio._loop import EventLoop, new_event_loop
+from punctual.aio._run import run
+
+if TYPE_CHECKING:
+    from punctual.aio._policy import EventLoopPolicy, install
+
+__all__ = ["EventLoop", "EventLoopPolicy", "install", "new_event_loop", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    """Finds what is about policies: asyncio has none from Python 3.16 on, and 3.14 warns of them."""
+    if name not in ("EventLoopPolicy", "install"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from punctual.aio import _policy
+    except AttributeError:
+        message = "this Python has no event loop policies: pass punctual.aio.EventLoop as loop_factory"
+        raise AttributeError(message) from None
+    return getattr(_policy, name)

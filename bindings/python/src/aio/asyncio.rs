@@ -1,0 +1,97 @@
+//! What is asked of asyncio and contextvars, imported once.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyType};
+
+pub(super) struct Asyncio {
+    /// `contextvars.copy_context`: the stable ABI has no function for it.
+    copy_context: Py<PyAny>,
+    /// `contextvars.Context`, and its `run` as a function of a context.
+    context: Py<PyType>,
+    run: Py<PyAny>,
+    /// `asyncio.TimerHandle`, which ours passes for.
+    pub(super) timer_handle: Py<PyType>,
+    /// `punctual.aio._handles.report`: tells the loop of a callback's exception.
+    pub(super) report: Py<PyAny>,
+    /// `sys._getframe` and `asyncio.format_helpers.extract_stack`.
+    getframe: Py<PyAny>,
+    extract_stack: Py<PyAny>,
+}
+
+impl Asyncio {
+    pub(super) fn get(py: Python<'_>) -> PyResult<&Self> {
+        static ASYNCIO: PyOnceLock<Asyncio> = PyOnceLock::new();
+        ASYNCIO.get_or_try_init(py, || {
+            let contextvars = py.import("contextvars")?;
+            let context = contextvars.getattr("Context")?;
+            let timer_handle = py.import("asyncio")?.getattr("TimerHandle")?;
+            Ok(Asyncio {
+                copy_context: contextvars.getattr("copy_context")?.unbind(),
+                run: context.getattr("run")?.unbind(),
+                context: context.cast_into::<PyType>()?.unbind(),
+                timer_handle: timer_handle.cast_into::<PyType>()?.unbind(),
+                report: py
+                    .import("punctual.aio._handles")?
+                    .getattr("report")?
+                    .unbind(),
+                getframe: py.import("sys")?.getattr("_getframe")?.unbind(),
+                extract_stack: py
+                    .import("asyncio.format_helpers")?
+                    .getattr("extract_stack")?
+                    .unbind(),
+            })
+        })
+    }
+
+    /// The context to run a callback in that was given none: a copy of the current one.
+    #[inline]
+    pub(super) fn current_context<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.copy_context.bind(py).call0()
+    }
+
+    /// `context.run(callback, *args)` of a call, which is those three as one tuple.
+    #[inline]
+    pub(super) fn run<'py>(&self, call: &Bound<'py, pyo3::types::PyTuple>) -> PyResult<()> {
+        let py = call.py();
+        let context = call.get_item(0)?;
+        if context.get_type().is(self.context.bind(py)) {
+            self.run.bind(py).call1(call)?;
+        } else {
+            // Whatever else has a `run`: asyncio takes it, too.
+            context
+                .getattr("run")?
+                .call1(call.get_slice(1, call.len()))?;
+        }
+        Ok(())
+    }
+
+    /// Where the Python code stands that called us: debug mode remembers it.
+    pub(super) fn stack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let frame = self.getframe.bind(py).call1((0,))?;
+        self.extract_stack.bind(py).call1((frame,))
+    }
+
+    /// `asyncio.TimerHandle`'s function of this name, to be called on one of ours: it only uses attributes.
+    pub(super) fn function<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, pyo3::types::PyString>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.timer_handle.bind(py).getattr(name)
+    }
+
+    /// `loop.<name>(*args, context=context)`.
+    pub(super) fn with_context<'py>(
+        py: Python<'py>,
+        context: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        context
+            .map(|context| {
+                let keywords = PyDict::new(py);
+                keywords.set_item("context", context)?;
+                Ok(keywords)
+            })
+            .transpose()
+    }
+}

@@ -1,0 +1,205 @@
+//! `LoopTimers`: what comes before asyncio's loop in the bases of ours, and arms timers in its place.
+
+use super::arguments::Arguments;
+use super::asyncio::Asyncio;
+use super::attributes::{self, Attributes};
+use super::clock;
+use super::handle::TimerHandle;
+use super::timers::Timers;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyTuple};
+use pyo3::{PyTraverseError, gc::PyVisit, intern, prelude::*};
+
+/// `call_later` and `call_at` on a timing wheel: the native base of `punctual.aio.EventLoop`.
+#[pyclass(subclass, frozen, module = "punctual.aio")]
+pub(crate) struct LoopTimers {
+    pub(super) timers: Py<Timers>,
+    pub(super) attributes: Attributes,
+}
+
+impl LoopTimers {
+    /// What the loop's clock shows, as the tick up to which timers are due.
+    #[inline]
+    pub(super) fn reading(slf: &Bound<'_, Self>) -> PyResult<u64> {
+        let (py, this) = (slf.py(), slf.get());
+        if !this.attributes.replaced(slf)?.time() {
+            return Ok(this.timers.get().now(py));
+        }
+        let now: f64 = slf.call_method0(intern!(py, "time"))?.extract()?;
+        let resolution: f64 = slf.getattr(intern!(py, "_clock_resolution"))?.extract()?;
+        Ok(clock::reading_of_floats(now, resolution))
+    }
+
+    /// Arms a handle for `when`, which is `given` if that is not the same float.
+    #[inline]
+    fn arm<'py>(
+        slf: &Bound<'py, Self>,
+        when: f64,
+        given: Option<Py<PyAny>>,
+        arguments: &Arguments<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        if this.attributes.is_closed() {
+            return Err(PyRuntimeError::new_err("Event loop is closed"));
+        }
+        if when.is_nan() {
+            return Err(PyValueError::new_err("a timer cannot be due at NaN"));
+        }
+        let is_debug = this.attributes.is_debug();
+        if is_debug {
+            slf.call_method0(intern!(py, "_check_thread"))?;
+            slf.call_method1(
+                intern!(py, "_check_callback"),
+                (arguments.callback()?, intern!(py, "call_at")),
+            )?;
+        }
+        let asyncio = Asyncio::get(py)?;
+        let context = match &arguments.context {
+            Some(context) => context.clone(),
+            None => asyncio.current_context(py)?,
+        };
+        let call = arguments.call(context)?;
+        let deadline = if this.attributes.replaced(slf)?.time() {
+            clock::deadline_of_floats(when)
+        } else {
+            clock::deadline(when)
+        };
+        let handle = TimerHandle::new(slf.clone().unbind(), when, call.unbind());
+        let handle = Bound::new(py, handle)?;
+        if is_debug || given.is_some() {
+            let stack = is_debug.then(|| asyncio.stack(py)).transpose()?;
+            handle.get().annotate(py, given, stack.map(Bound::unbind));
+        }
+        let key = this
+            .timers
+            .get()
+            .insert(py, deadline, handle.clone().unbind());
+        handle.get().armed(py, key);
+        Ok(handle.into_any())
+    }
+}
+
+/// A delay that adds up with a clock as in Python: not what merely converts to a float, such as a `Decimal`.
+#[inline]
+fn plain_seconds(delay: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+    if let Ok(delay) = delay.cast_exact::<PyFloat>() {
+        return Ok(Some(delay.value()));
+    }
+    if delay.is_instance_of::<PyInt>() {
+        return delay.extract().map(Some);
+    }
+    Ok(None)
+}
+
+#[pymethods]
+impl LoopTimers {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(
+        py: Python<'_>,
+        _args: &Bound<'_, PyTuple>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        Ok(LoopTimers {
+            timers: Py::new(py, Timers::new())?,
+            attributes: Attributes::default(),
+        })
+    }
+
+    /// The time of the loop's clock in seconds: `time.monotonic()`, or the virtual clock's.
+    fn time(&self, py: Python<'_>) -> f64 {
+        clock::seconds(self.timers.get().now(py))
+    }
+
+    /// Calls `callback(*args)` in `delay` seconds; returns a handle that can be cancelled. O(1).
+    ///
+    /// It is never called early. Callbacks with equal times are called in the order in which they were armed.
+    ///
+    /// Raises `RuntimeError` if the loop is closed, `TypeError` for a delay of None, `ValueError` for NaN.
+    #[pyo3(signature = (*args, **kwargs), text_signature = "($self, delay, callback, *args, context=None)")]
+    fn call_later<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        let arguments = Arguments::new("call_later", "delay", args, kwargs)?;
+        let delay = arguments.time()?;
+        if !this.attributes.replaced(slf)?.call_later()
+            && let Some(delay) = plain_seconds(&delay)?
+        {
+            let when = clock::seconds(this.timers.get().now(py)) + delay;
+            return Self::arm(slf, when, None, &arguments);
+        }
+        if delay.is_none() {
+            return Err(PyTypeError::new_err("delay must not be None"));
+        }
+        let when = slf.call_method0(intern!(py, "time"))?.add(delay)?;
+        let keywords = Asyncio::with_context(py, arguments.context.as_ref())?;
+        slf.call_method(
+            intern!(py, "call_at"),
+            arguments.at(when)?,
+            keywords.as_ref(),
+        )
+    }
+
+    /// Calls `callback(*args)` at `when`, a time of `loop.time()`; returns a handle that can be cancelled. O(1).
+    ///
+    /// It is never called early. Callbacks with equal times are called in the order in which they were armed.
+    ///
+    /// Raises `RuntimeError` if the loop is closed, `TypeError` for a time of None, `ValueError` for NaN.
+    #[pyo3(signature = (*args, **kwargs), text_signature = "($self, when, callback, *args, context=None)")]
+    fn call_at<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let arguments = Arguments::new("call_at", "when", args, kwargs)?;
+        let given = arguments.time()?;
+        if given.is_none() {
+            return Err(PyTypeError::new_err("when cannot be None"));
+        }
+        let when = given.extract()?;
+        let given = (!given.is_exact_instance_of::<PyFloat>()).then(|| given.unbind());
+        Self::arm(slf, when, given, &arguments)
+    }
+
+    /// asyncio counts the dead in its heap. Here are none: a cancelled handle has left the wheel.
+    fn _timer_handle_cancelled(&self, _handle: &Bound<'_, PyAny>) {}
+
+    /// Moves the handles that are due to `_ready`: at most one turn's share, in the order of their deadlines.
+    fn _move_due(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let (py, timers) = (slf.py(), slf.get().timers.get());
+        let now = Self::reading(slf)?;
+        if !timers.may_be_due(py, now) {
+            return Ok(());
+        }
+        let due = timers.take_due(py, now);
+        if !due.is_empty() {
+            slf.getattr(intern!(py, "_ready"))?
+                .call_method1(intern!(py, "extend"), (PyList::new(py, due)?,))?;
+        }
+        Ok(())
+    }
+
+    /// Has the loop run on a virtual clock that shows `now` seconds, or moves it forward to that time.
+    fn _set_clock(&self, py: Python<'_>, now: f64) {
+        self.timers.get().set_virtual(py, clock::deadline(now));
+    }
+
+    fn __setattr__<'py>(
+        slf: &Bound<'py, Self>,
+        name: &Bound<'py, PyAny>,
+        value: Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        attributes::assign(slf, name, value)
+    }
+
+    fn __delattr__<'py>(slf: &Bound<'py, Self>, name: &Bound<'py, PyAny>) -> PyResult<()> {
+        attributes::delete(slf, name)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.timers)
+    }
+}

@@ -1,0 +1,131 @@
+//! `Sleep`: what a loop calls in the place of its selector's `select`. asyncio sees no timers, so it would wait for events
+//! only; here it waits for the next deadline, too.
+//!
+//! A long sleep has two parts. `select` is for the first: it wakes at once when there is an event, but its end is only
+//! good to a millisecond, and the kernel may put it off by a thousandth. The rest is a nap, which ends on time.
+
+use super::base::LoopTimers;
+use super::clock::{self, monotonic};
+use super::nap::nap;
+use super::timers::Timers;
+use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
+use pyo3::{PyTraverseError, gc::PyVisit, intern, prelude::*};
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// As long as asyncio lets a selector wait at most: 24 hours.
+const LONGEST: u64 = 24 * 3600 * 1_000_000_000;
+
+/// Sleeps no longer than this are one nap. Every longer one that ends with a timer takes one more system call.
+const NAP: u64 = 4_000_000;
+
+const MILLISECOND: u64 = 1_000_000;
+
+/// The selector's `select`, which wakes for timers, too.
+#[pyclass(frozen, module = "punctual.aio")]
+pub(crate) struct Sleep {
+    /// The loop, which has the selector, which has this.
+    timers: Py<PyWeakrefReference>,
+    wheel: Py<Timers>,
+    /// The selector's own.
+    select: Py<PyAny>,
+    /// The selector's descriptor, if `ppoll` on it is more exact than `select`.
+    fd: Option<RawFd>,
+}
+
+impl Sleep {
+    fn select<'py>(&self, py: Python<'py>, seconds: f64) -> PyResult<Bound<'py, PyAny>> {
+        self.select.bind(py).call1((seconds,))
+    }
+
+    /// Waits for events until `deadline`.
+    fn until<'py>(&self, py: Python<'py>, deadline: u64) -> PyResult<Bound<'py, PyAny>> {
+        let Some(left) = deadline.checked_sub(monotonic()).filter(|left| *left > 0) else {
+            return self.select(py, 0.0);
+        };
+        let Some(fd) = self.fd else {
+            return self.select(py, clock::seconds(left));
+        };
+        if left > NAP {
+            let milliseconds = (left - left / 512 - MILLISECOND) / MILLISECOND;
+            // Python rounds up: the half is for what a float of seconds may be too large.
+            let events = self.select(py, (milliseconds as f64 - 0.5) / 1e3)?;
+            if events.is_truthy()? {
+                return Ok(events);
+            }
+        }
+        if let Some(left) = deadline.checked_sub(monotonic()).filter(|left| *left > 0) {
+            nap(py, fd, Duration::from_nanos(left))?;
+        }
+        self.select(py, 0.0)
+    }
+
+    /// Waits for events on a virtual clock, which goes to `deadline` at once when there are none.
+    fn jump<'py>(
+        &self,
+        timers: &Bound<'py, LoopTimers>,
+        deadline: u64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = timers.py();
+        if timers
+            .call_method0(intern!(py, "_is_waiting"))?
+            .is_truthy()?
+        {
+            // Work that goes on in real time, and whose end is an event.
+            return self.select.bind(py).call1((py.None(),));
+        }
+        let events = self.select(py, 0.0)?;
+        if !events.is_truthy()? {
+            self.wheel.get().set_virtual(py, deadline);
+        }
+        Ok(events)
+    }
+}
+
+#[pymethods]
+impl Sleep {
+    #[new]
+    fn new(timers: &Bound<'_, LoopTimers>, select: Py<PyAny>, fd: Option<RawFd>) -> PyResult<Self> {
+        Ok(Sleep {
+            timers: PyWeakrefReference::new(timers)?.unbind(),
+            wheel: timers.get().timers.clone_ref(timers.py()),
+            select,
+            fd,
+        })
+    }
+
+    #[pyo3(signature = (timeout=None))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let asked: Option<f64> = timeout.as_ref().map(|asked| asked.extract()).transpose()?;
+        let timers = self.timers.bind(py).upgrade();
+        let next = self.wheel.get().next_deadline(py);
+        let (Some(timers), Some(next)) = (timers, next) else {
+            return self.select.bind(py).call1((timeout,));
+        };
+        if asked.is_some_and(|seconds| seconds <= 0.0) {
+            return self.select(py, 0.0);
+        }
+        let timers = timers.cast_into::<LoopTimers>()?;
+        let replaced = timers.get().attributes.replaced(&timers)?;
+        if replaced.time() {
+            let now = timers.call_method0(intern!(py, "time"))?.extract::<f64>()?;
+            let left = (clock::seconds(next) - now).clamp(0.0, clock::seconds(LONGEST));
+            return self.select(py, asked.map_or(left, |asked| asked.min(left)));
+        }
+        if self.wheel.get().is_virtual(py) {
+            return self.jump(&timers, next);
+        }
+        let longest = asked.map_or(LONGEST, |asked| clock::deadline(asked).min(LONGEST));
+        self.until(py, next.min(monotonic().saturating_add(longest)))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.timers)?;
+        visit.call(&self.wheel)?;
+        visit.call(&self.select)
+    }
+}
