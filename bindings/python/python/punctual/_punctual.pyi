@@ -1,11 +1,13 @@
 # The native module. Import its names from the modules of the package that document them.
 
+import asyncio
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from pathlib import Path
 from types import GenericAlias
 from typing import Any, Final, Generic, TypeVar, final
 
-from typing_extensions import Self
+from typing_extensions import Self, TypeVarTuple, Unpack, disjoint_base
 
 __version__: Final[str]
 
@@ -82,6 +84,37 @@ class VirtualTime:
     def armed(self) -> int: ...
 
 # --- punctual.aio ------------------------------------------------------------
+
+_Args = TypeVarTuple("_Args")
+
+@disjoint_base
+class LoopTimers:
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> Self: ...
+    def time(self) -> float: ...
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[_Args]], object],
+        *args: Unpack[_Args],
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle: ...
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[_Args]], object],
+        *args: Unpack[_Args],
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle: ...
+    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None: ...
+    def _move_due(self) -> None: ...
+    def _set_clock(self, now: float) -> None: ...
+    def __setattr__(self, name: str, value: Any, /) -> None: ...
+    def __delattr__(self, name: str, /) -> None: ...
+
+@final
+class Sleep:
+    def __new__(cls, timers: LoopTimers, select: Callable[..., Any], fd: int | None) -> Self: ...
+    def __call__(self, timeout: float | None = None) -> Any: ...
 
 # --- punctual.server ------------------------------------------------------------
 

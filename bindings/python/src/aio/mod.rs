@@ -35,7 +35,5 @@ use pyo3::prelude::*;
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<base::LoopTimers>()?;
-    m.add_class::<timers::Timers>()?;
-    m.add_class::<sleep::Sleep>()?;
-    m.add_class::<handle::TimerHandle>()
+    m.add_class::<sleep::Sleep>()
 }

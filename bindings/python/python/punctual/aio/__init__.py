@@ -1,12 +1,12 @@
-"""asyncio on a timing wheel: an event loop whose timeouts cost nothing to arm and cancel.
+"""asyncio on a timing wheel: an event loop whose timeouts cost next to nothing.
 
     import asyncio, punctual.aio
 
-    punctual.aio.run(main())                                     # as asyncio.run(main())
-    asyncio.Runner(loop_factory=punctual.aio.EventLoop)          # the same step by step, Python 3.11+
+    punctual.aio.run(main())                               # as asyncio.run(main())
+    asyncio.Runner(loop_factory=punctual.aio.EventLoop)    # step by step, from Python 3.11 on
 
-`EventLoop` is `asyncio.SelectorEventLoop` but for its timers: `call_later`, `call_at`, and so `asyncio.sleep`,
-`asyncio.timeout` and `asyncio.wait_for`.
+`EventLoop` is `asyncio.SelectorEventLoop` except for its timers: `call_later`, `call_at`, and so
+`asyncio.sleep`, `asyncio.timeout` and `asyncio.wait_for`. It has a virtual clock for tests.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ __all__ = ["EventLoop", "EventLoopPolicy", "install", "new_event_loop", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    """Finds what is about policies: asyncio has none from Python 3.16 on, and 3.14 warns of them."""
+    # What is about policies: Python 3.14 warns of them, 3.16 has none.
     if name not in ("EventLoopPolicy", "install"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         from punctual.aio import _policy
     except AttributeError:
-        message = "this Python has no event loop policies: pass punctual.aio.EventLoop as loop_factory"
-        raise AttributeError(message) from None
+        raise AttributeError(
+            "this Python has no event loop policies: pass punctual.aio.EventLoop as loop_factory"
+        ) from None
     return getattr(_policy, name)

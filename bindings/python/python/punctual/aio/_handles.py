@@ -1,4 +1,4 @@
-"""What a native timer handle leaves to Python: telling the loop of a callback's exception, as asyncio does."""
+"""What a native handle leaves to Python: telling the loop of an exception, as asyncio does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HIDES_ARGUMENTS = "debug" in inspect.signature(_describe).parameters
 
 
 def report(handle: TimerHandle, exception: BaseException) -> None:
-    """Calls the loop's exception handler for the callback of `handle`."""
+    """Call the loop's exception handler for the callback of `handle`."""
     timer: Any = handle
     loop: AbstractEventLoop = timer._loop
     options = {"debug": loop.get_debug()} if _HIDES_ARGUMENTS else {}

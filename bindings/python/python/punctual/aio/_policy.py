@@ -1,4 +1,4 @@
-"""An event loop policy, for programs whose loops are made by asyncio: before Python 3.16, which has no policies."""
+"""An event loop policy, for programs whose loops asyncio makes: not from Python 3.16 on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     _Base = asyncio.DefaultEventLoopPolicy
 else:
     with warnings.catch_warnings():
-        # Deprecated since Python 3.14, which warns of the name, and once more of every use below.
+        # Python 3.14 warns of the name; who uses a policy hears of it in `install`.
         warnings.simplefilter("ignore", DeprecationWarning)
         _Base = asyncio.DefaultEventLoopPolicy
 
@@ -20,17 +20,18 @@ else:
 class EventLoopPolicy(_Base):
     """asyncio's own policy, except that new event loops are `punctual.aio.EventLoop`s.
 
-    Deprecated by asyncio since Python 3.14 and gone in 3.16: there, pass `punctual.aio.EventLoop` as `loop_factory`.
+    asyncio has deprecated policies since Python 3.14 and has none from 3.16 on: pass
+    `punctual.aio.EventLoop` as `loop_factory` there.
     """
 
     def new_event_loop(self) -> EventLoop:
-        """A new event loop, which the caller closes."""
+        """Make a new event loop, which the caller closes."""
         return EventLoop()
 
 
 def install() -> None:
-    """Makes `punctual.aio.EventLoop` the loop of every `asyncio.run` and `asyncio.new_event_loop` to come.
+    """Make `EventLoop` the loop of every `asyncio.run` and `asyncio.new_event_loop` to come.
 
-    For programs that cannot pass a `loop_factory`. Warns on Python 3.14 and later, where policies are deprecated.
+    It is for programs that cannot pass a `loop_factory`. Python 3.14 and later warn of it.
     """
     asyncio.set_event_loop_policy(EventLoopPolicy())

@@ -20,25 +20,24 @@ def run(
     debug: bool | None = None,
     loop_factory: Callable[[], asyncio.AbstractEventLoop] = EventLoop,
 ) -> _T:
-    """Runs a coroutine on a new `EventLoop` and returns its result: `asyncio.run` with another loop.
+    """Run a coroutine on a new `EventLoop` and return its result: `asyncio.run` on another loop.
 
     Afterwards the tasks that are left are cancelled and waited for, and the loop is closed.
 
-    Args:
-        main: the coroutine.
-        debug: whether the loop is in debug mode; None leaves that to `PYTHONASYNCIODEBUG`.
-        loop_factory: makes the loop; `lambda: EventLoop(clock="virtual")` for tests.
+    `debug` turns debug mode on or off; None leaves it to `PYTHONASYNCIODEBUG`. `loop_factory` makes
+    the loop: in a test perhaps `lambda: EventLoop(clock="virtual")`.
 
-    Raises:
-        RuntimeError: a loop is running in this thread.
-        ValueError: `main` is not a coroutine.
+    Raises `RuntimeError` if a loop is running in this thread, `ValueError` if `main` is not a
+    coroutine, and what `main` raises.
     """
+    if asyncio._get_running_loop() is not None:
+        raise RuntimeError("punctual.aio.run() cannot be called from a running event loop")
     if sys.version_info >= (3, 11):
-        if asyncio._get_running_loop() is not None:
-            raise RuntimeError("punctual.aio.run() cannot be called from a running event loop")
         with asyncio.Runner(debug=debug, loop_factory=loop_factory) as runner:
             return runner.run(main)
-    return _run(main, debug, loop_factory)
+    else:
+        # There `asyncio.run` takes the policy's loops only.
+        return _run(main, debug, loop_factory)
 
 
 def _run(
@@ -46,9 +45,6 @@ def _run(
     debug: bool | None,
     loop_factory: Callable[[], asyncio.AbstractEventLoop],
 ) -> _T:
-    """Python 3.9 and 3.10 have `asyncio.run` for loops of the policy only."""
-    if asyncio._get_running_loop() is not None:
-        raise RuntimeError("punctual.aio.run() cannot be called from a running event loop")
     if not asyncio.iscoroutine(main):
         raise ValueError(f"a coroutine was expected, got {main!r}")
     loop = loop_factory()
@@ -68,7 +64,7 @@ def _run(
 
 
 def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancels what `main` left behind, and lets it come to its end."""
+    """Cancel what `main` left behind, and let it come to its end."""
     tasks = asyncio.all_tasks(loop)
     if not tasks:
         return
@@ -82,10 +78,9 @@ def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
     for task in tasks:
         exception = None if task.cancelled() else task.exception()
         if exception is not None:
-            loop.call_exception_handler(
-                {
-                    "message": "unhandled exception while punctual.aio.run() shut down",
-                    "exception": exception,
-                    "task": task,
-                }
-            )
+            context = {
+                "message": "unhandled exception during punctual.aio.run() shutdown",
+                "exception": exception,
+                "task": task,
+            }
+            loop.call_exception_handler(context)
