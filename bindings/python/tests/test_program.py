@@ -14,6 +14,8 @@ import punctual
 import pytest
 import redis
 from punctual.__main__ import main
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 
 def free_port() -> int:
@@ -45,7 +47,9 @@ def serve(folder: Path, *arguments: str) -> tuple[subprocess.Popen[str], redis.R
         assert process.poll() is None, process.stdout and process.stdout.read()
         assert time.monotonic() < end
         time.sleep(0.01)
-    return process, redis.Redis(port=port, decode_responses=True)
+    # A client that tries again by itself would wait for seconds in between.
+    retry = Retry(NoBackoff(), 0)
+    return process, redis.Redis(port=port, decode_responses=True, retry=retry)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

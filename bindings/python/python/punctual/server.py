@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["OptionValue", "Server"]
+__all__ = ["Server"]
 
 OptionValue = Union[str, int, "os.PathLike[str]", Sequence[Union[str, int]]]
 """What an option may be: `True` and `False` are `yes` and `no`; of several values, a sequence."""
@@ -59,6 +59,9 @@ class Server:
             `notify_keyspace_events="Ex"`, `notify_expired_values=True`, `unixsocket=path`,
             `bind=["127.0.0.1", "::1"]`, `logfile=path` (`""`: standard output). It listens on
             127.0.0.1 alone unless `bind` says otherwise.
+
+    Starting it raises the process's limit of open files to `maxclients` and 32, if that is more,
+    as far as the system allows.
 
     Raises:
         ValueError: An option that is not known, or has a wrong value.
