@@ -12,6 +12,7 @@ mod time;
 
 use pyo3::prelude::*;
 
+/// The native part of the package `punctual`, whose modules document and export its names.
 #[pymodule]
 mod _punctual {
     use pyo3::prelude::*;

@@ -1,0 +1,48 @@
+//! The iterator over what is due: it pops as it goes.
+
+use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
+
+use super::timers::{Heap, Wheel};
+
+/// The queue that is popped from.
+pub(crate) enum Source {
+    Wheel(Py<Wheel>),
+    Heap(Py<Heap>),
+}
+
+/// What `due` gives.
+#[pyclass(frozen, module = "punctual.queue", name = "_Due")]
+pub(crate) struct Due {
+    source: Source,
+    /// The reading of the clock.
+    now: u64,
+}
+
+impl Due {
+    pub(crate) fn new(source: Source, now: u64) -> Self {
+        Due { source, now }
+    }
+}
+
+#[pymethods]
+impl Due {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self) -> Option<Py<PyAny>> {
+        match &self.source {
+            Source::Wheel(wheel) => wheel.get().take_due(self.now),
+            Source::Heap(heap) => heap.get().take_due(self.now),
+        }
+        .map(|timer| timer.value)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match &self.source {
+            Source::Wheel(wheel) => visit.call(wheel),
+            Source::Heap(heap) => visit.call(heap),
+        }
+    }
+}

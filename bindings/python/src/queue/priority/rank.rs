@@ -1,0 +1,66 @@
+//! Priorities: Python objects, of which plain numbers are compared without Python.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt};
+
+/// Up to here every integer is a float.
+const EXACT: i64 = 1 << 53;
+
+/// A priority.
+pub(super) struct Priority {
+    /// The number that `object` is; NaN if it is none or no float says it exactly, and Python must compare.
+    number: f64,
+    object: Py<PyAny>,
+}
+
+impl Priority {
+    /// # Errors
+    /// `ValueError`, if it is NaN: it has no place in any order.
+    #[inline]
+    pub(super) fn new(object: Bound<'_, PyAny>) -> PyResult<Self> {
+        let number = if let Ok(float) = object.cast_exact::<PyFloat>() {
+            let number = float.value();
+            if number.is_nan() {
+                return Err(PyValueError::new_err(
+                    "a priority cannot be NaN: it has no place in any order",
+                ));
+            }
+            number
+        } else if let Ok(int) = object.cast_exact::<PyInt>()
+            && let Ok(int) = int.extract::<i64>()
+            && (-EXACT..=EXACT).contains(&int)
+        {
+            int as f64
+        } else {
+            f64::NAN
+        };
+        Ok(Priority {
+            number,
+            object: object.unbind(),
+        })
+    }
+
+    #[inline]
+    pub(super) fn object(&self) -> &Py<PyAny> {
+        &self.object
+    }
+
+    #[inline]
+    pub(super) fn into_object(self) -> Py<PyAny> {
+        self.object
+    }
+
+    /// Whether `self < other`.
+    ///
+    /// # Errors
+    /// What Python's `<` raises.
+    #[inline]
+    pub(super) fn is_less(&self, py: Python<'_>, other: &Priority) -> PyResult<bool> {
+        if self.number.is_nan() || other.number.is_nan() {
+            self.object.bind(py).lt(&other.object)
+        } else {
+            Ok(self.number < other.number)
+        }
+    }
+}

@@ -1,0 +1,89 @@
+"""The examples of the documentation: those of the README, and those in docstrings."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import punctual
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def examples() -> list[tuple[str, str]]:
+    """The blocks of Python in the README: a name that tells the line, and the code."""
+    text = README.read_text()
+    blocks = re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [
+        (f"README.md:{text.count(chr(10), 0, block.start()) + 1}", block[1]) for block in blocks
+    ]
+
+
+def run_as_doctest(name: str, text: str) -> None:
+    test = doctest.DocTestParser().get_doctest(text, {"__name__": "__main__"}, name, None, 0)
+    # Each example says by itself what was expected and what came.
+    runner = doctest.DebugRunner(verbose=False, optionflags=FLAGS)
+    try:
+        runner.run(test)
+    except doctest.DocTestFailure as failure:
+        pytest.fail(
+            f"{name}: {failure.example.source}expected {failure.example.want}got {failure.got}"
+        )
+    except doctest.UnexpectedException as failure:
+        raise failure.exc_info[1] from None
+
+
+@pytest.mark.parametrize(("name", "code"), examples())
+def test_readme(name: str, code: str, tmp_path: Path) -> None:
+    """With prompts it is a session; with tests, a file for pytest; otherwise a program."""
+    if ">>> " in code:
+        run_as_doctest(name, code)
+        return
+    file = tmp_path / "test_example.py"
+    file.write_text(code)
+    how = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if "def test_" in code else []
+    done = subprocess.run(
+        [sys.executable, *how, str(file)], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
+
+
+def modules() -> Iterator[ModuleType]:
+    yield punctual
+    for found in pkgutil.walk_packages(punctual.__path__, "punctual."):
+        if not found.name.endswith("__main__"):
+            yield importlib.import_module(found.name)
+
+
+def documented() -> Iterator[tuple[str, object]]:
+    """Modules, what they export, and the members of classes."""
+    for module in modules():
+        yield module.__name__, module
+        for name in getattr(module, "__all__", []):
+            item = getattr(module, name)
+            yield f"{module.__name__}.{name}", item
+            if isinstance(item, type):
+                for member, value in vars(item).items():
+                    if not member.startswith("_"):
+                        yield f"{module.__name__}.{name}.{member}", value
+
+
+@pytest.mark.parametrize(
+    ("name", "item"), [pytest.param(*pair, id=pair[0]) for pair in documented()]
+)
+def test_docstrings(name: str, item: object) -> None:
+    text = getattr(item, "__doc__", None)
+    if inspect.isclass(item) or inspect.isroutine(item) or inspect.ismodule(item):
+        assert text, f"{name} has no documentation"
+    if isinstance(text, str) and ">>> " in text:
+        run_as_doctest(name, text)
