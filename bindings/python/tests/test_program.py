@@ -102,6 +102,13 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--clock virtual" in capsys.readouterr().out
 
 
+def test_benchmark_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "server", "--rounds", "2", "--keys", "100"]) == 0
+    told = capsys.readouterr().out
+    assert len(re.findall(r"^  punctual.Server +[\d.,]+ us ", told, re.MULTILINE)) == 3
+    assert re.search(r"^  100 keys due +[\d.,]+ us ", told, re.MULTILINE)
+
+
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["bench"], ["bench", "nonsense"]])
 def test_wrong_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
