@@ -18,6 +18,7 @@
 //!   [`RawWheel`](queue::wheel::RawWheel) the same for timers that live elsewhere.
 //! - [`tick`]: times and ticks. Everything that rounds is there, so that nothing fires early.
 //! - [`clock`]: the monotonic clock, and a virtual one for tests.
+//! - [`time`]: timers, tickers and timeouts as Go has them, on one thread; and a virtual clock under all of them.
 //! - [`driver`]: one thread that sleeps exactly until the next deadline.
 //! - `future` (feature `async`): `sleep`, `timeout`, `interval` and a `DelayQueue` for any executor.
 //!

@@ -61,17 +61,6 @@ impl Place {
     }
 }
 
-impl Alarm {
-    #[cfg_attr(not(feature = "async"), allow(dead_code))]
-    /// Has a [`Wake`](Alarm::Wake) wake another task; gives the old waker, to be dropped outside of the lock.
-    pub(crate) fn replace_waker(&mut self, waker: Waker) -> Option<Waker> {
-        match self {
-            Alarm::Wake(old) => Some(mem::replace(old, waker)),
-            _ => None,
-        }
-    }
-}
-
 impl driver::Alarm for Alarm {
     type Job = Job;
 

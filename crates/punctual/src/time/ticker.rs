@@ -1,0 +1,236 @@
+//! `Ticker` and `tick`: again and again, at multiples of a period.
+
+use core::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, never};
+
+use super::alarm::{Alarm, Place, Tick};
+use super::timeline::Timeline;
+use crate::tick::TickScale;
+
+/// Sends at every multiple of a period from its start on: the instant at which the tick was due.
+///
+/// Its channel has room for one tick. While that one has not been received, others are skipped; the next one comes at
+/// a multiple of the period again, however late anything was. Dropping it disarms it.
+///
+/// ```
+/// use std::time::Duration;
+/// use punctual::time::{Ticker, VirtualTime, now};
+///
+/// const SECOND: Duration = Duration::from_secs(1);
+/// let time = VirtualTime::new();
+/// let _entered = time.enter();
+/// let start = now();
+/// let ticker = Ticker::new(10 * SECOND)?;
+///
+/// time.advance(35 * SECOND); // ticks at 10; nobody looks at 20 and at 30
+/// assert_eq!(ticker.c().try_recv(), Ok(start + 10 * SECOND));
+/// assert!(ticker.c().is_empty());
+///
+/// time.advance(5 * SECOND);
+/// assert_eq!(ticker.c().try_recv(), Ok(start + 40 * SECOND));
+/// # Ok::<(), punctual::time::PeriodError>(())
+/// ```
+#[must_use = "a ticker that is dropped is disarmed"]
+pub struct Ticker {
+    timeline: Timeline,
+    sender: Sender<Instant>,
+    receiver: Receiver<Instant>,
+    /// Where the alarm leaves its handle at each tick.
+    place: Arc<Place>,
+    /// Makes stops and resets one at a time; ticking does not take it.
+    turn: Mutex<()>,
+}
+
+/// Why a [`Ticker`] cannot be made or reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PeriodError {
+    /// A period of no length.
+    Zero,
+}
+
+impl fmt::Display for PeriodError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PeriodError::Zero => "a ticker's period cannot be zero: give at least 1 ns",
+        })
+    }
+}
+
+impl core::error::Error for PeriodError {}
+
+fn ticks(period: Duration) -> Result<u64, PeriodError> {
+    match TickScale::NANOSECOND.deadline(period) {
+        0 => Err(PeriodError::Zero),
+        ticks => Ok(ticks),
+    }
+}
+
+impl Ticker {
+    /// A ticker whose first tick comes a period from now. O(1).
+    ///
+    /// # Errors
+    ///
+    /// [`PeriodError::Zero`].
+    ///
+    /// # Panics
+    ///
+    /// If it is the first timer of the process, and the timer thread cannot be started.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use punctual::time::{PeriodError, Ticker};
+    ///
+    /// let ticker = Ticker::new(Duration::from_millis(1))?;
+    /// let ticks: Vec<_> = ticker.c().iter().take(2).collect();
+    /// assert!(ticks[1] > ticks[0]);
+    /// assert!(matches!(Ticker::new(Duration::ZERO), Err(PeriodError::Zero)));
+    /// # Ok::<(), PeriodError>(())
+    /// ```
+    pub fn new(period: Duration) -> Result<Ticker, PeriodError> {
+        let period = ticks(period)?;
+        let (sender, receiver) = bounded(1);
+        let ticker = Ticker {
+            timeline: Timeline::current(),
+            sender,
+            receiver,
+            place: Arc::default(),
+            turn: Mutex::new(()),
+        };
+        ticker.arm(period);
+        Ok(ticker)
+    }
+
+    /// The channel. It stays connected as long as the ticker lives, also while that is stopped.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use punctual::time::Ticker;
+    /// let ticker = Ticker::new(Duration::from_secs(3600))?;
+    /// assert!(ticker.c().is_empty());
+    /// # Ok::<(), punctual::time::PeriodError>(())
+    /// ```
+    pub fn c(&self) -> &Receiver<Instant> {
+        &self.receiver
+    }
+
+    /// Stops it; the channel is empty afterwards. [`reset`](Self::reset) starts it again. O(1).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use punctual::time::{Ticker, VirtualTime};
+    ///
+    /// let time = VirtualTime::new();
+    /// let _entered = time.enter();
+    /// let ticker = Ticker::new(Duration::from_secs(1))?;
+    /// time.advance(Duration::from_secs(1));
+    /// ticker.stop();
+    /// assert!(ticker.c().is_empty());
+    /// assert_eq!(time.pending(), 0);
+    /// # Ok::<(), punctual::time::PeriodError>(())
+    /// ```
+    pub fn stop(&self) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.halt();
+    }
+
+    /// Gives it another period, and a new start now, whether it was stopped or not. A tick that nobody has received is
+    /// gone. O(1).
+    ///
+    /// # Errors
+    ///
+    /// [`PeriodError::Zero`]; then it goes on as it was.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use punctual::time::{Ticker, VirtualTime, now};
+    ///
+    /// let time = VirtualTime::new();
+    /// let _entered = time.enter();
+    /// let ticker = Ticker::new(Duration::from_secs(3600))?;
+    /// ticker.reset(Duration::from_secs(1))?;
+    /// time.advance(Duration::from_secs(1));
+    /// assert_eq!(ticker.c().try_recv(), Ok(now()));
+    /// # Ok::<(), punctual::time::PeriodError>(())
+    /// ```
+    pub fn reset(&self, period: Duration) -> Result<(), PeriodError> {
+        let period = ticks(period)?;
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.halt();
+        self.arm(period);
+        Ok(())
+    }
+
+    fn arm(&self, period: u64) {
+        let tick = Tick {
+            sender: self.sender.clone(),
+            period,
+            place: Some(self.place.clone()),
+        };
+        let first = self.timeline.now().saturating_add(period);
+        self.timeline.arm(first, Alarm::Tick(tick));
+    }
+
+    /// Disarms it and empties the channel.
+    fn halt(&self) {
+        // A handle that is refused is that of a tick that fired meanwhile; its alarm has left a new one.
+        while let Some(handle) = self.place.get() {
+            if self.timeline.disarm(handle).is_some() {
+                self.place.set(None);
+            }
+        }
+        let _ = self.receiver.try_recv();
+    }
+}
+
+/// A channel that ticks as that of a [`Ticker`] does, for as long as somebody can receive from it: the timer goes at the
+/// first tick after the last receiver was dropped. A period of zero never ticks. O(1).
+///
+/// # Panics
+///
+/// As [`Ticker::new`].
+///
+/// ```
+/// use std::time::Duration;
+/// use punctual::time::{select, tick};
+///
+/// let heartbeat = tick(Duration::from_millis(1));
+/// let mut beats = 0;
+/// while beats < 3 {
+///     select! {
+///         recv(heartbeat) -> _ => beats += 1,
+///     }
+/// }
+/// ```
+pub fn tick(period: Duration) -> Receiver<Instant> {
+    let Ok(period) = ticks(period) else {
+        return never();
+    };
+    let timeline = Timeline::current();
+    let (sender, receiver) = bounded(1);
+    let first = timeline.now().saturating_add(period);
+    let tick = Tick {
+        sender,
+        period,
+        place: None,
+    };
+    timeline.arm(first, Alarm::Tick(tick));
+    receiver
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+impl fmt::Debug for Ticker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticker")
+            .field("ticks", &self.place.get().is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,276 @@
+//! `Timer`: fires once, unless it is stopped before.
+
+use core::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, never};
+
+use super::alarm::{Alarm, Callback};
+use super::timeline::Timeline;
+use crate::driver::Handle;
+
+/// Fires once: sends into a channel, or calls a function.
+///
+/// Any thread may stop it or reset it. Dropping it disarms it; [`detach`](Self::detach) lets it run on.
+///
+/// ```
+/// use std::time::Duration;
+/// use punctual::time::{Timer, now};
+///
+/// let timer = Timer::new(Duration::from_millis(1));
+/// let due = timer.c().recv().unwrap();
+/// assert!(now() >= due);
+///
+/// timer.reset(Duration::from_secs(3600)).unwrap(); // it has fired, so it may be used again
+/// assert!(timer.stop()); // it had not fired
+/// ```
+#[must_use = "a timer that is dropped is disarmed; `detach` lets it run on"]
+pub struct Timer {
+    timeline: Timeline,
+    action: Action,
+    /// Of the sending kind: it has room for one value, and holds one only while the timer is not armed.
+    receiver: Receiver<Instant>,
+    /// The latest arming. The lock makes stops and resets one at a time; firing does not take it.
+    handle: Mutex<Option<Handle>>,
+}
+
+enum Action {
+    Send(Sender<Instant>),
+    Call(Callback),
+}
+
+/// Why [`Timer::reset`] did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResetError {
+    /// It is armed: it would be unclear which of the two firings is meant.
+    Armed,
+}
+
+impl fmt::Display for ResetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ResetError::Armed => "Timer.reset: the timer is armed; must be stopped or expired",
+        })
+    }
+}
+
+impl core::error::Error for ResetError {}
+
+impl Timer {
+    /// A timer that sends the instant it was due at into its [channel](Self::c), `delay` from now. O(1).
+    ///
+    /// # Panics
+    ///
+    /// If it is the first of the process, and the timer thread cannot be started.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use punctual::time::{Timer, select};
+    ///
+    /// let (sender, jobs) = crossbeam_channel::unbounded();
+    /// (1..=3).for_each(|job| sender.send(job).unwrap());
+    ///
+    /// let closing_time = Timer::new(Duration::from_millis(5));
+    /// let mut done = 0;
+    /// loop {
+    ///     select! {
+    ///         recv(jobs) -> job => done += job.unwrap(),
+    ///         recv(closing_time.c()) -> _ => break,
+    ///     }
+    /// }
+    /// assert_eq!(done, 6);
+    /// ```
+    pub fn new(delay: Duration) -> Timer {
+        let (sender, receiver) = bounded(1);
+        Self::armed(delay, Action::Send(sender), receiver)
+    }
+
+    fn armed(delay: Duration, action: Action, receiver: Receiver<Instant>) -> Timer {
+        let timer = Timer {
+            timeline: Timeline::current(),
+            action,
+            receiver,
+            handle: Mutex::new(None),
+        };
+        timer.arm(&mut timer.lock(), delay);
+        timer
+    }
+
+    /// The channel. That of a timer with a function never gets anything. It stays connected as long as the timer lives.
+    ///
+    /// Clones of it may wait on other threads; each value goes to one of them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use punctual::time::Timer;
+    /// let timer = Timer::new(Duration::from_secs(3600));
+    /// assert!(timer.c().try_recv().is_err());
+    /// ```
+    pub fn c(&self) -> &Receiver<Instant> {
+        &self.receiver
+    }
+
+    /// Disarms it. `true` if it was armed; `false` if it has fired or was stopped before.
+    ///
+    /// In either case the channel is empty afterwards: a value that nobody has received is gone. A function that
+    /// has been called goes on; this does not wait for it. O(1).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use punctual::time::{Timer, VirtualTime};
+    ///
+    /// let time = VirtualTime::new();
+    /// let _entered = time.enter();
+    /// let timer = Timer::new(Duration::from_secs(1));
+    /// time.advance(Duration::from_secs(1)); // it fires, and nobody receives
+    /// assert!(!timer.stop());
+    /// assert!(timer.c().is_empty());
+    /// ```
+    pub fn stop(&self) -> bool {
+        let mut handle = self.lock();
+        let disarmed = handle
+            .take()
+            .and_then(|handle| self.timeline.disarm(handle));
+        if disarmed.is_none() {
+            self.drain();
+        }
+        disarmed.is_some()
+    }
+
+    /// Arms it anew, `delay` from now, on the clock on which it was made. A value of the last firing that nobody has
+    /// received is gone. O(1).
+    ///
+    /// # Errors
+    ///
+    /// [`ResetError::Armed`] if it is armed: [`stop`](Self::stop) it first.
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Self::new).
+    ///
+    /// A function may reset its own timer:
+    ///
+    /// ```
+    /// use std::sync::{Arc, Weak};
+    /// use std::time::Duration;
+    /// use punctual::time::{Timer, VirtualTime, after_func};
+    ///
+    /// let time = VirtualTime::new();
+    /// let _entered = time.enter();
+    /// let (sender, attempts) = crossbeam_channel::unbounded();
+    /// // It must not own itself, or it would live for ever: hence the weak reference.
+    /// let retry = Arc::new_cyclic(|retry: &Weak<Timer>| {
+    ///     let retry = retry.clone();
+    ///     after_func(Duration::from_secs(1), move || {
+    ///         sender.send("another attempt").unwrap();
+    ///         if let Some(retry) = retry.upgrade() {
+    ///             let _ = retry.reset(Duration::from_secs(2));
+    ///         }
+    ///     })
+    /// });
+    /// time.advance(Duration::from_secs(6)); // fires at 1, 3 and 5
+    /// assert_eq!(attempts.len(), 3);
+    /// assert!(retry.stop());
+    /// ```
+    pub fn reset(&self, delay: Duration) -> Result<(), ResetError> {
+        let mut handle = self.lock();
+        if self.stands(*handle) {
+            return Err(ResetError::Armed);
+        }
+        self.drain();
+        self.arm(&mut handle, delay);
+        Ok(())
+    }
+
+    /// Whether it has neither fired nor been stopped. O(1).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use punctual::time::Timer;
+    /// let timer = Timer::new(Duration::from_secs(3600));
+    /// assert!(timer.is_armed());
+    /// timer.stop();
+    /// assert!(!timer.is_armed());
+    /// ```
+    pub fn is_armed(&self) -> bool {
+        self.stands(*self.lock())
+    }
+
+    /// Drops the timer and lets it run on: it cannot be stopped any more. Its channel becomes disconnected after
+    /// the value. O(1).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use punctual::time::after_func;
+    ///
+    /// let (sender, receiver) = crossbeam_channel::bounded(1);
+    /// after_func(Duration::from_millis(1), move || sender.send("done").unwrap()).detach();
+    /// assert_eq!(receiver.recv(), Ok("done"));
+    /// ```
+    pub fn detach(self) {
+        self.lock().take();
+    }
+
+    fn stands(&self, handle: Option<Handle>) -> bool {
+        handle.is_some_and(|handle| self.timeline.with(handle, |_| ()).is_some())
+    }
+
+    fn arm(&self, handle: &mut Option<Handle>, delay: Duration) {
+        let alarm = match &self.action {
+            Action::Send(sender) => Alarm::Send(sender.clone()),
+            Action::Call(callback) => Alarm::Call(callback.clone()),
+        };
+        let deadline = self.timeline.deadline_after(delay);
+        *handle = Some(self.timeline.arm(deadline, alarm));
+    }
+
+    /// It is known not to be armed, so what it has sent is in the channel or received, and nothing more comes.
+    fn drain(&self) {
+        let _ = self.receiver.try_recv();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Handle>> {
+        self.handle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Calls `callback`, `delay` from now, on a thread for callbacks; on a virtual clock, on the thread that advances it.
+/// The timer can be reset, so it may be called again, even before the last call has returned.
+///
+/// Callbacks that are due at the same time may run at the same time. O(1).
+///
+/// # Panics
+///
+/// As [`Timer::new`].
+///
+/// ```
+/// use std::time::Duration;
+/// use punctual::time::after_func;
+///
+/// let (sender, receiver) = crossbeam_channel::bounded(1);
+/// let timer = after_func(Duration::from_millis(1), move || sender.send("called").unwrap());
+/// assert_eq!(receiver.recv(), Ok("called"));
+/// assert!(!timer.stop()); // it has fired
+/// ```
+pub fn after_func(delay: Duration, callback: impl Fn() + Send + Sync + 'static) -> Timer {
+    Timer::armed(delay, Action::Call(Arc::new(callback)), never())
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if let Some(handle) = self.lock().take() {
+            self.timeline.disarm(handle);
+        }
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer")
+            .field("armed", &self.is_armed())
+            .field("calls", &matches!(self.action, Action::Call(_)))
+            .finish_non_exhaustive()
+    }
+}
