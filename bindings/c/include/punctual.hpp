@@ -13,7 +13,7 @@
 #endif
 
 #include "punctual/channel.hpp"
-// #include "punctual/time.hpp"
+#include "punctual/time.hpp"
 #include "punctual/wheel.hpp"
 
 #endif

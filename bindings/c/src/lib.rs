@@ -13,9 +13,13 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod boundary;
+mod callback;
 pub mod raw_wheel;
 pub mod status;
+pub mod ticker;
+pub mod time;
 pub mod version;
+pub mod virtual_time;
 pub mod wheel;
 
 pub use status::Status;

@@ -42,4 +42,13 @@ fn the_header_is_current() {
 }
 
 /// In the order of the header.
-const MODULES: [&str; 4] = ["version", "status", "wheel", "raw_wheel"];
+const MODULES: [&str; 8] = [
+    "version",
+    "status",
+    "wheel",
+    "raw_wheel",
+    "callback",
+    "time",
+    "ticker",
+    "virtual_time",
+];

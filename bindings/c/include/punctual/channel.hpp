@@ -220,7 +220,8 @@ public:
   }
 
   /// Receives, waiting no longer than `timeout` of punctual::time's clock, virtual or not; nothing if it has passed, or if the
-  /// channel is closed and drained.
+  /// channel is closed and drained. (Not in a callback of a virtual clock, which would wait for itself.)
+  /// Needs punctual/time.hpp.
   template <class Rep, class Period>
   std::optional<T> recv_for(std::chrono::duration<Rep, Period> timeout) const;
 

@@ -1,0 +1,181 @@
+//! `punctual_virtual_time`: a clock that stands still until it is advanced.
+
+use crate::Status;
+use crate::boundary::guarded;
+use crate::time::{duration, origin, since_origin};
+use punctual::time::{Entered, VirtualTime};
+use std::cell::{Cell, RefCell};
+use std::ptr;
+
+/// A clock for tests: it stands still until punctual_virtual_time_advance moves it, and what falls due meanwhile goes off
+/// at its own time, in order. Nothing sleeps. It is in force for the threads that have entered it; a timer belongs to
+/// the clock that was in force when it was made.
+pub struct VirtualClock {
+    time: VirtualTime,
+}
+
+thread_local! {
+    /// The clocks that this thread has entered and not left, the latest last. The addresses only tell them apart.
+    static ENTERED: RefCell<Vec<(*const VirtualClock, Entered)>> = const { RefCell::new(Vec::new()) };
+    /// This thread is inside of `punctual_virtual_time_advance`, which calls callbacks.
+    static ADVANCING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a callback of a virtual clock is running on this thread.
+pub(crate) fn is_advancing() -> bool {
+    ADVANCING.get()
+}
+
+/// Moves a clock, unless a callback of one asks for it.
+fn advancing(clock: Option<&VirtualClock>, advance: impl FnOnce(&VirtualTime) -> Status) -> Status {
+    let Some(clock) = clock else {
+        return Status::Null;
+    };
+    if ADVANCING.replace(true) {
+        return Status::Reentered;
+    }
+    let status = guarded(Status::Panicked, || advance(&clock.time));
+    ADVANCING.set(false);
+    status
+}
+
+/// A new virtual clock, which shows the time that the real one shows now; give it back with
+/// punctual_virtual_time_free. NULL if it cannot be made, which is a defect.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_virtual_time_new() -> Option<Box<VirtualClock>> {
+    guarded(None, || {
+        origin(); // no later than the clock
+        Some(Box::new(VirtualClock {
+            time: VirtualTime::new(),
+        }))
+    })
+}
+
+/// Frees a virtual clock. Threads that have entered it keep to it until they leave, or end; it is gone when they
+/// and the timers on it are. NULL is allowed.
+///
+/// Threads: any; nobody uses it afterwards, but to leave it.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_virtual_time_free(clock: Option<Box<VirtualClock>>) {
+    guarded((), || drop(clock));
+}
+
+/// From now on this thread keeps to the virtual clock: what it asks for, sleeps and arms is told and done by that. What it
+/// entered before is in force again when it leaves this one.
+///
+/// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_virtual_time_enter(clock: Option<&VirtualClock>) -> Status {
+    let Some(clock) = clock else {
+        return Status::Null;
+    };
+    guarded(Status::Panicked, || {
+        let entered = clock.time.enter();
+        ENTERED.with_borrow_mut(|entries| entries.push((ptr::from_ref(clock), entered)));
+        Status::Ok
+    })
+}
+
+/// Ends what this thread's latest punctual_virtual_time_enter of the clock began. `clock` may have been freed since.
+///
+/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE if the thread has not entered it, PUNCTUAL_NULL.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_virtual_time_leave(clock: *const VirtualClock) -> Status {
+    if clock.is_null() {
+        return Status::Null;
+    }
+    guarded(Status::Panicked, || {
+        let left = ENTERED.with_borrow_mut(|entries| {
+            let place = entries.iter().rposition(|&(entered, _)| entered == clock);
+            place.map(|place| entries.remove(place))
+        });
+        // Dropped here, outside of the borrow: the last to leave drops the clock's timers and destroys their arguments.
+        match left {
+            Some(_) => Status::Ok,
+            None => Status::Stale,
+        }
+    })
+}
+
+/// Whether the calling thread keeps to a virtual clock, as it does in a callback of one.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_time_is_virtual() -> bool {
+    is_advancing() || ENTERED.with_borrow(|entries| !entries.is_empty())
+}
+
+/// The time a virtual clock shows, as punctual_now_ns tells it; 0 if `clock` is NULL.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_virtual_time_now_ns(clock: Option<&VirtualClock>) -> i64 {
+    guarded(0, || {
+        clock.map_or(0, |clock| since_origin(clock.time.now()))
+    })
+}
+
+/// Moves a virtual clock forward by `ns` nanoseconds, 0 if that is negative. It goes from one deadline to the next: each timer fires at its own
+/// time, on the calling thread, and what its function arms is among them.
+///
+/// Returns PUNCTUAL_OK, PUNCTUAL_NULL, or PUNCTUAL_REENTERED if a callback of a virtual clock asks for it.
+///
+/// Threads: any; if two do it at once, one does it after the other.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_virtual_time_advance(clock: Option<&VirtualClock>, ns: i64) -> Status {
+    advancing(clock, |time| {
+        time.advance(duration(ns));
+        Status::Ok
+    })
+}
+
+/// Moves a virtual clock forward to the earliest deadline on it, and fires what is due then.
+///
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if nothing is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED if a callback of a virtual
+/// clock asks for it.
+///
+/// Threads: any; if two do it at once, one does it after the other.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_virtual_time_advance_to_next(clock: Option<&VirtualClock>) -> Status {
+    advancing(clock, |time| {
+        if time.advance_to_next() {
+            Status::Ok
+        } else {
+            Status::Idle
+        }
+    })
+}
+
+/// How many timers and sleepers wait for a virtual clock; 0 if `clock` is NULL.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_virtual_time_pending(clock: Option<&VirtualClock>) -> usize {
+    guarded(0, || clock.map_or(0, |clock| clock.time.pending()))
+}
+
+/// Waits until at least `count` timers and sleepers wait for a virtual clock: before advancing it, until another thread has gone
+/// to sleep.
+///
+/// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_virtual_time_wait_for_pending(
+    clock: Option<&VirtualClock>,
+    count: usize,
+) -> Status {
+    let Some(clock) = clock else {
+        return Status::Null;
+    };
+    guarded(Status::Panicked, || {
+        clock.time.wait_for_pending(count);
+        Status::Ok
+    })
+}

@@ -1,0 +1,103 @@
+// The real clock and the library's threads: the one test that waits.
+
+#include <punctual.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace {
+
+namespace time = punctual::time;
+using namespace std::chrono_literals;
+using punctual::channel;
+
+/// For what must come; how late it comes depends on how busy the machine is.
+constexpr auto patience = 60s;
+
+TEST(EndToEnd, NothingIsEarly) {
+  const auto start = time::now();
+  const auto steady = std::chrono::steady_clock::now();
+  time::sleep(5ms);
+  EXPECT_GE(time::now() - start, 5ms);
+  EXPECT_GE(std::chrono::steady_clock::now() - steady, 5ms);
+
+  time::timer timer(10ms);
+  const auto sent = timer.c().recv_for(patience);
+  ASSERT_TRUE(sent);
+  EXPECT_GE(*sent - start, 15ms);
+  EXPECT_EQ(timer.c().recv_for(5ms), std::nullopt);
+}
+
+TEST(EndToEnd, ACallbackThatBlocksDelaysNoOther) {
+  channel<int> gate(1), out(4);
+  const auto blocked = time::after_func(1ms, [=] {
+    gate.recv();
+    out.send(1);
+  });
+  const auto free = time::after_func(2ms, [=] { out.send(2); });
+  EXPECT_EQ(out.recv_for(patience), 2);
+  gate.send(0);
+  EXPECT_EQ(out.recv_for(patience), 1);
+}
+
+TEST(EndToEnd, ATickerTicksUntilItIsStopped) {
+  time::ticker ticker(2ms);
+  const auto start = time::now();
+  for (int n = 1; n <= 5; ++n) {
+    const auto ticked = ticker.c().recv_for(patience);
+    ASSERT_TRUE(ticked);
+    EXPECT_GE(*ticked - start, 1ms * n);
+  }
+  ticker.stop();
+  EXPECT_EQ(ticker.c().recv_for(10ms), std::nullopt);
+  auto endless = time::tick(1ms);
+  EXPECT_TRUE(endless.recv_for(patience));
+}
+
+/// Stops race with firing: what a stop answers must be true, and no value may come after it.
+TEST(EndToEnd, AStopTellsTheTruthWhateverTheMoment) {
+  std::vector<std::thread> threads;
+  std::atomic<int> stopped{0}, fired{0};
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      time::timer timer(1h);
+      EXPECT_TRUE(timer.stop());
+      for (int n = 0; n < 300; ++n) {
+        timer.reset(std::chrono::microseconds((n * 7 + thread) % 120));
+        if (n % 3 == 0) std::this_thread::yield();
+        if (n % 2 == 0) {
+          ++(timer.stop() ? stopped : fired);
+          EXPECT_TRUE(timer.c().empty());
+        } else if (timer.c().recv_for(std::chrono::microseconds(n % 100))) {
+          ++fired;
+          EXPECT_FALSE(timer.stop());
+        } else {
+          ++(timer.stop() ? stopped : fired);
+        }
+        EXPECT_TRUE(timer.c().empty());
+      }
+    });
+  }
+  for (auto &thread : threads) thread.join();
+  EXPECT_EQ(stopped + fired, 1200);
+}
+
+TEST(EndToEnd, ManyCallbacksAreAllCalledAndTheirStateDestroyed) {
+  const auto counted = std::make_shared<std::atomic<int>>(0);
+  {
+    std::vector<time::timer> timers;
+    for (int n = 0; n < 2000; ++n) timers.push_back(time::after_func(std::chrono::microseconds(n), [counted] { ++*counted; }));
+    channel<int> none;
+    for (int n = 0; n < 60000 && *counted < 2000; ++n) none.recv_for(1ms);
+    EXPECT_EQ(*counted, 2000);
+  }
+  // The last calls may just be returning.
+  for (int n = 0; n < 60000 && counted.use_count() > 1; ++n) time::sleep(1ms);
+  EXPECT_EQ(counted.use_count(), 1);
+}
+
+}  // namespace

@@ -1,0 +1,266 @@
+// punctual::time on a virtual clock: nothing here sleeps.
+
+#include <punctual.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+namespace time = punctual::time;
+using namespace std::chrono_literals;
+using punctual::channel;
+using punctual::on_recv;
+
+static_assert(time::clock::is_steady);
+static_assert(std::is_same_v<time::time_point::duration, std::chrono::nanoseconds>);
+
+class Time : public testing::Test {
+protected:
+  time::virtual_time clock;
+  time::virtual_time::entered entered{clock};
+  time::time_point start = time::now();
+};
+
+TEST_F(Time, StandsStillUntilItIsAdvanced) {
+  EXPECT_EQ(time::now(), start);
+  EXPECT_EQ(time::clock::now(), clock.now());
+  clock.advance(90min);
+  EXPECT_EQ(time::now() - start, 90min);
+  {
+    time::virtual_time other;
+    const auto within = other.enter();
+    EXPECT_NE(time::now(), clock.now());
+  }
+  EXPECT_EQ(time::now(), clock.now());
+  EXPECT_FALSE(clock.advance_to_next());
+}
+
+TEST_F(Time, ATimerSendsTheTimeAndCanBeUsedAgain) {
+  time::timer timer(2s);
+  EXPECT_EQ(clock.pending(), 1u);
+  clock.advance(1999ms);
+  EXPECT_TRUE(timer.c().empty());
+  EXPECT_TRUE(clock.advance_to_next());
+  EXPECT_EQ(timer.c().try_recv(), start + 2s);
+  EXPECT_FALSE(timer.stop());
+
+  timer.reset(1s);
+  clock.advance(1h);
+  EXPECT_EQ(timer.c().recv(), start + 3s);
+}
+
+TEST_F(Time, StopSaysWhetherItDisarmedAndLeavesTheChannelEmpty) {
+  time::timer timer(1s);
+  EXPECT_TRUE(timer.stop());
+  EXPECT_FALSE(timer.stop());
+  clock.advance(2s);
+  EXPECT_TRUE(timer.c().empty());
+
+  timer.reset(1s);
+  clock.advance(1s);
+  EXPECT_EQ(timer.c().size(), 1u);
+  EXPECT_FALSE(timer.stop());
+  EXPECT_TRUE(timer.c().empty()) << "no draining";
+}
+
+TEST_F(Time, ResetOfAnArmedTimerIsAnErrorThatSaysSo) {
+  time::timer timer(1s);
+  try {
+    timer.reset(2s);
+    FAIL();
+  } catch (const std::logic_error &error) {
+    EXPECT_STREQ(error.what(), "timer::reset: the timer is armed; must be stopped or expired");
+  }
+  clock.advance(1s);
+  EXPECT_EQ(timer.c().try_recv(), start + 1s) << "it stayed as it was";
+}
+
+TEST_F(Time, DestroyingATimerDisarmsIt) {
+  channel<time::time_point> c;
+  {
+    time::timer timer(1s);
+    c = timer.c();
+    time::timer moved = std::move(timer);
+    EXPECT_EQ(clock.pending(), 1u);
+    EXPECT_EQ(moved.c(), c);
+  }
+  EXPECT_EQ(clock.pending(), 0u);
+  clock.advance(2s);
+  EXPECT_TRUE(c.empty());
+}
+
+TEST_F(Time, AFuncTimerCallsAndItsChannelIsNil) {
+  int calls = 0;
+  time::timer timer = time::after_func(1s, [&] { ++calls; });
+  EXPECT_TRUE(timer.c().is_nil());
+  clock.advance(1s);
+  EXPECT_EQ(calls, 1);
+  timer.reset(1s);
+  EXPECT_TRUE(timer.stop());
+  clock.advance(2s);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(Time, ACallbackResetsItsOwnTimerAndMayDestroyIt) {
+  std::vector<time::duration> calls;
+  auto timer = std::make_shared<std::optional<time::timer>>();
+  const std::weak_ptr<std::optional<time::timer>> self = timer;
+  timer->emplace(time::after_func(1s, [&calls, self, start = start, kept = std::make_shared<int>(7)] {
+    calls.push_back(time::now() - start);
+    const auto timer = self.lock();
+    if (calls.size() < 3) {
+      (*timer)->reset(1s);
+    } else {
+      timer->reset();
+      EXPECT_EQ(*kept, 7) << "the function outlives its timer";
+    }
+  }));
+  clock.advance(1h);
+  EXPECT_EQ(calls, (std::vector<time::duration>{1s, 2s, 3s}));
+  EXPECT_FALSE(timer->has_value());
+}
+
+std::vector<std::string> reported;
+
+void report(std::exception_ptr thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception &exception) {
+    reported.push_back(exception.what());
+  } catch (...) {
+    reported.push_back("something else");
+  }
+}
+
+TEST_F(Time, WhatACallbackThrowsIsReportedAndHarmsNothing) {
+  const auto before = time::set_exception_handler(report);
+  int calls = 0;
+  const auto bad = time::after_func(1s, [] { throw std::runtime_error("on purpose"); });
+  const auto worse = time::after_func(1s, [] { throw 7; });
+  const auto good = time::after_func(1s, [&] { ++calls; });
+  clock.advance(1s);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(reported, (std::vector<std::string>{"on purpose", "something else"}));
+  time::set_exception_handler(before);
+
+  testing::internal::CaptureStderr();
+  const auto printed = time::after_func(1s, [] { throw std::runtime_error("to stderr"); });
+  clock.advance(1s);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "punctual: a callback threw: to stderr\n");
+}
+
+TEST_F(Time, ATickerSkipsNeverQueuesAndNeverDrifts) {
+  time::ticker ticker(100ms);
+  clock.advance(1s);
+  EXPECT_EQ(ticker.c().try_recv(), start + 100ms);
+  EXPECT_EQ(ticker.c().try_recv(), std::nullopt);
+  clock.advance(50ms);
+  EXPECT_TRUE(ticker.c().empty());
+  clock.advance(50ms);
+  EXPECT_EQ(ticker.c().try_recv(), start + 1100ms);
+  clock.advance(100ms);
+  ticker.stop();
+  EXPECT_TRUE(ticker.c().empty());
+  clock.advance(1s);
+  EXPECT_TRUE(ticker.c().empty());
+  EXPECT_EQ(clock.pending(), 0u);
+  EXPECT_THROW(time::ticker(0s), std::invalid_argument);
+  EXPECT_THROW(time::ticker(-1s), std::invalid_argument);
+}
+
+TEST_F(Time, AfterAndTickNeedNoKeeping) {
+  const auto once = time::after(1s);
+  auto again = time::tick(1s);
+  clock.advance(1s);
+  EXPECT_EQ(once.recv(), start + 1s);
+  EXPECT_EQ(again.recv(), start + 1s);
+  clock.advance(1s);
+  EXPECT_TRUE(once.empty());
+  EXPECT_EQ(again.recv(), start + 2s);
+
+  EXPECT_EQ(clock.pending(), 1u);
+  again = {};
+  clock.advance(1s);
+  EXPECT_EQ(clock.pending(), 0u) << "nobody could receive";
+  EXPECT_TRUE(time::tick(0s).is_nil());
+  EXPECT_TRUE(time::tick(-1s).is_nil());
+}
+
+TEST_F(Time, AnyDurationWillDo) {
+  const auto at_once = time::after(-1h);
+  const auto never = time::after(std::chrono::hours::max());
+  const auto rounded_up = time::after(std::chrono::duration<double, std::nano>(1.5));
+  clock.advance(0s);
+  EXPECT_EQ(at_once.size(), 1u);
+  clock.advance(1ns);
+  EXPECT_TRUE(rounded_up.empty());
+  clock.advance(1ns);
+  EXPECT_EQ(rounded_up.size(), 1u);
+  clock.advance(24h * 365 * 100);
+  EXPECT_TRUE(never.empty());
+  time::sleep(-1s);
+  time::sleep(std::chrono::hours::min());
+}
+
+TEST_F(Time, OtherThreadsSleepAndReceiveOnTheClock) {
+  std::thread sleeper([this] {
+    const auto here = clock.enter();
+    time::sleep(1h);
+    EXPECT_EQ(time::now(), start + 1h);
+  });
+  channel<int> quiet(1), later(1);
+  std::thread patient([&] {
+    const auto here = clock.enter();
+    EXPECT_EQ(quiet.recv_for(2h), std::nullopt);
+    EXPECT_EQ(time::now(), start + 2h);
+    EXPECT_EQ(later.recv_for(10h), 7);
+    EXPECT_EQ(later.recv_for(0s), std::nullopt);
+    EXPECT_EQ(channel<int>().recv_for(-1s), std::nullopt);
+  });
+  clock.wait_for_pending(2);
+  clock.advance(1h);
+  sleeper.join();
+  clock.advance(1h);
+  later.send(7);
+  patient.join();
+}
+
+TEST_F(Time, SelectTakesWhicheverComesFirst) {
+  time::timer slow(3s);
+  const auto fast = time::after(2s);
+  channel<std::string> never;
+  std::thread waiting([&] {
+    std::optional<time::time_point> got;
+    EXPECT_EQ(punctual::select(on_recv(slow.c(), [](auto) { ADD_FAILURE(); }),
+                               on_recv(fast, [&](auto time) { got = time; }), on_recv(never, [](auto) {})),
+              1u);
+    EXPECT_EQ(got, start + 2s);
+  });
+  clock.advance(2s);
+  waiting.join();
+}
+
+TEST_F(Time, ACallbackCannotWaitForItself) {
+  int refused = 0;
+  const auto timer = time::after_func(1s, [&] {
+    try {
+      time::sleep(1s);
+    } catch (const punctual::error &error) {
+      refused += error.status() == PUNCTUAL_REENTERED;
+    }
+    try {
+      clock.advance(1s);
+    } catch (const punctual::error &error) {
+      refused += error.status() == PUNCTUAL_REENTERED;
+    }
+  });
+  clock.advance(1s);
+  EXPECT_EQ(refused, 2);
+}
+
+}  // namespace
