@@ -7,6 +7,8 @@
  *   punctual_wheel        a timing wheel that keeps its timers; a timer carries a void * and is named by a key.
  *                         Take this one.
  *   punctual_raw_wheel    the same for timers that already live in records of yours, with an index each.
+ *   punctual_after_func   calls a function later; punctual_ticker_new calls one at every period. One thread sleeps until exactly the
+ *                         next deadline; functions run on others. punctual_virtual_time is a clock for tests.
  *
  * Threads, as each function says:
  *
@@ -97,6 +99,16 @@ typedef enum {
 } punctual_status;
 
 /**
+ * A function that is called at every period: what punctual_ticker_new gives.
+ */
+typedef struct punctual_ticker punctual_ticker;
+
+/**
+ * A function that is called once, when its time has come: what punctual_after_func gives.
+ */
+typedef struct punctual_timer punctual_timer;
+
+/**
  * A hierarchical timing wheel that leaves the timers where they are: in an array of sessions, in the slots of a
  * cache. It files 12 bytes for each (part of the deadline, index, generation) and asks the owner whether
  * an entry still stands, and for when.
@@ -119,6 +131,13 @@ typedef struct punctual_raw_wheel punctual_raw_wheel;
  * A timer takes 40 bytes. An empty wheel takes three quarters of a kilobyte; memory is given back when timers go.
  */
 typedef struct punctual_wheel punctual_wheel;
+
+/**
+ * A clock for tests: it stands still until punctual_virtual_time_advance moves it, and what falls due meanwhile goes off
+ * at its own time, in order. Nothing sleeps. It is in force for the threads that have entered it; a timer belongs to
+ * the clock that was in force when it was made.
+ */
+typedef struct punctual_virtual_time punctual_virtual_time;
 
 /**
  * A timer of a wheel, for as long as it is armed. Once it has fired or was removed its key is refused
@@ -189,6 +208,11 @@ typedef struct {
    */
   uint32_t generation;
 } punctual_raw_due;
+
+/**
+ * A function that gets the argument it was given with.
+ */
+typedef void (*punctual_function)(void *argument);
 
 #ifdef __cplusplus
 extern "C" {
@@ -521,6 +545,203 @@ punctual_status punctual_raw_wheel_clear(punctual_raw_wheel *wheel);
  * Threads: one at a time.
  */
 size_t punctual_raw_wheel_memory(punctual_raw_wheel *wheel);
+
+/**
+ * The time, in nanoseconds since some moment early in the life of the process: of the monotonic clock, or of the
+ * virtual one that the calling thread has entered (punctual_virtual_time_enter).
+ *
+ * Threads: any.
+ */
+int64_t punctual_now_ns(void);
+
+/**
+ * Sleeps for so many nanoseconds, never less; not at all if `ns` is not positive. On a virtual clock it waits until another thread has
+ * advanced that.
+ *
+ * Returns PUNCTUAL_OK, or PUNCTUAL_REENTERED in a callback of a virtual clock, which would wait for itself.
+ *
+ * Threads: any.
+ */
+punctual_status punctual_sleep_ns(int64_t ns);
+
+/**
+ * Arms a timer that calls `function(argument)` in `delay_ns` nanoseconds, never earlier, on a thread of the library, so that a function
+ * that takes long delays no other timer. (On a virtual clock: within punctual_virtual_time_advance.) The
+ * function may use the timer: reset it, stop it, free it. It must not throw or jump out.
+ *
+ * `argument` is the library's from now on, whatever is returned: `destroy`, if not NULL, is called with it, by any
+ * thread, when the timer is freed and no call is going on or to come.
+ *
+ * Returns the timer, to be given back with punctual_timer_free or punctual_timer_detach. NULL if `function`
+ * is NULL, or the library's thread cannot be started.
+ *
+ * Threads: any.
+ *
+ * `function` and `destroy` can be called by any thread with `argument`. If the timer is reset before the function has
+ * returned, two calls may overlap.
+ */
+punctual_timer *punctual_after_func(int64_t delay_ns,
+                                    punctual_function function,
+                                    void *argument,
+                                    punctual_function destroy);
+
+/**
+ * Stops a timer. Afterwards it is not armed and can be reset.
+ *
+ * Returns true if this disarmed it: the function will not be called. False if it was not armed: the function was called, is
+ * just being called, or will be in a moment. False if `timer` is NULL.
+ *
+ * Threads: any.
+ */
+bool punctual_timer_stop(const punctual_timer *timer);
+
+/**
+ * Arms a timer again that has fired or was stopped; its own function may do that.
+ *
+ * Returns PUNCTUAL_OK, PUNCTUAL_NULL, or PUNCTUAL_ARMED if it is armed: then it stays as it is. Stop it first.
+ *
+ * Threads: any.
+ */
+punctual_status punctual_timer_reset(const punctual_timer *timer,
+                                     int64_t delay_ns);
+
+/**
+ * Disarms a timer and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is allowed.
+ *
+ * Threads: any, the function included; nobody uses the timer afterwards.
+ */
+void punctual_timer_free(punctual_timer *timer);
+
+/**
+ * Frees a timer but leaves it armed: it will call, and then destroy the argument. NULL is allowed.
+ *
+ * Threads: any, the function included; nobody uses the timer afterwards.
+ */
+void punctual_timer_detach(punctual_timer *timer);
+
+/**
+ * Calls `function(argument)` at every period from now, on a thread of the library. Calls never overlap: what comes while one is
+ * going on is skipped, not made up for, and the ticks stay at multiples of the period. (On a virtual
+ * clock: within punctual_virtual_time_advance.) The function may stop and free the ticker. It must not throw or jump out.
+ *
+ * `argument` is the library's from now on, whatever is returned: `destroy`, if not NULL, is called with it, by any
+ * thread, when the ticker was freed and no call is going on.
+ *
+ * Returns the ticker, to be given back with punctual_ticker_free. NULL if `period_ns` is not positive, `function` is NULL, or the
+ * library's thread cannot be started.
+ *
+ * Threads: any.
+ *
+ * `function` and `destroy` can be called by any thread with `argument`.
+ */
+punctual_ticker *punctual_ticker_new(int64_t period_ns,
+                                     punctual_function function,
+                                     void *argument,
+                                     punctual_function destroy);
+
+/**
+ * Stops a ticker for good. A call that has begun goes on; no other begins.
+ *
+ * Returns true if this stopped it, false if it was stopped before or `ticker` is NULL.
+ *
+ * Threads: any.
+ */
+bool punctual_ticker_stop(const punctual_ticker *ticker);
+
+/**
+ * Stops a ticker and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is allowed.
+ *
+ * Threads: any, the function included; nobody uses the ticker afterwards.
+ */
+void punctual_ticker_free(punctual_ticker *ticker);
+
+/**
+ * A new virtual clock, which shows the time that the real one shows now; give it back with
+ * punctual_virtual_time_free. NULL if it cannot be made, which is a defect.
+ *
+ * Threads: any.
+ */
+punctual_virtual_time *punctual_virtual_time_new(void);
+
+/**
+ * Frees a virtual clock. Threads that have entered it keep to it until they leave, or end; it is gone when they
+ * and the timers on it are. NULL is allowed.
+ *
+ * Threads: any; nobody uses it afterwards, but to leave it.
+ */
+void punctual_virtual_time_free(punctual_virtual_time *clock);
+
+/**
+ * From now on this thread keeps to the virtual clock: what it asks for, sleeps and arms is told and done by that. What it
+ * entered before is in force again when it leaves this one.
+ *
+ * Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
+ *
+ * Threads: any.
+ */
+punctual_status punctual_virtual_time_enter(const punctual_virtual_time *clock);
+
+/**
+ * Ends what this thread's latest punctual_virtual_time_enter of the clock began. `clock` may have been freed since.
+ *
+ * Returns PUNCTUAL_OK, or PUNCTUAL_STALE if the thread has not entered it, PUNCTUAL_NULL.
+ *
+ * Threads: any.
+ */
+punctual_status punctual_virtual_time_leave(const punctual_virtual_time *clock);
+
+/**
+ * Whether the calling thread keeps to a virtual clock, as it does in a callback of one.
+ *
+ * Threads: any.
+ */
+bool punctual_time_is_virtual(void);
+
+/**
+ * The time a virtual clock shows, as punctual_now_ns tells it; 0 if `clock` is NULL.
+ *
+ * Threads: any.
+ */
+int64_t punctual_virtual_time_now_ns(const punctual_virtual_time *clock);
+
+/**
+ * Moves a virtual clock forward by `ns` nanoseconds, 0 if that is negative. It goes from one deadline to the next: each timer fires at its own
+ * time, on the calling thread, and what its function arms is among them.
+ *
+ * Returns PUNCTUAL_OK, PUNCTUAL_NULL, or PUNCTUAL_REENTERED if a callback of a virtual clock asks for it.
+ *
+ * Threads: any; if two do it at once, one does it after the other.
+ */
+punctual_status punctual_virtual_time_advance(const punctual_virtual_time *clock,
+                                              int64_t ns);
+
+/**
+ * Moves a virtual clock forward to the earliest deadline on it, and fires what is due then.
+ *
+ * Returns PUNCTUAL_OK, PUNCTUAL_IDLE if nothing is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED if a callback of a virtual
+ * clock asks for it.
+ *
+ * Threads: any; if two do it at once, one does it after the other.
+ */
+punctual_status punctual_virtual_time_advance_to_next(const punctual_virtual_time *clock);
+
+/**
+ * How many timers and sleepers wait for a virtual clock; 0 if `clock` is NULL.
+ *
+ * Threads: any.
+ */
+size_t punctual_virtual_time_pending(const punctual_virtual_time *clock);
+
+/**
+ * Waits until at least `count` timers and sleepers wait for a virtual clock: before advancing it, until another thread has gone
+ * to sleep.
+ *
+ * Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
+ *
+ * Threads: any.
+ */
+punctual_status punctual_virtual_time_wait_for_pending(const punctual_virtual_time *clock,
+                                                       size_t count);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -179,3 +179,114 @@ pub extern "C" fn punctual_virtual_time_wait_for_pending(
         Status::Ok
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ticker::{punctual_ticker_free, punctual_ticker_new};
+    use crate::time::{
+        FuncTimer, punctual_after_func, punctual_sleep_ns, punctual_timer_detach,
+        punctual_timer_free, punctual_timer_reset, punctual_timer_stop,
+    };
+    use std::ffi::c_void;
+    use std::ptr::NonNull;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// What callbacks have seen, shared with them as C does: by address.
+    #[derive(Default)]
+    struct Seen {
+        calls: Cell<u32>,
+        destroyed: Cell<u32>,
+        timer: Cell<Option<NonNull<FuncTimer>>>,
+    }
+
+    impl Seen {
+        fn argument(&self) -> *mut c_void {
+            ptr::from_ref(self).cast_mut().cast()
+        }
+    }
+
+    fn seen<'a>(argument: *mut c_void) -> &'a Seen {
+        // SAFETY: the tests pass the address of one that outlives its timers.
+        unsafe { &*argument.cast::<Seen>() }
+    }
+
+    unsafe extern "C" fn call(argument: *mut c_void) {
+        let seen = seen(argument);
+        seen.calls.set(seen.calls.get() + 1);
+    }
+
+    unsafe extern "C" fn destroy(argument: *mut c_void) {
+        let seen = seen(argument);
+        seen.destroyed.set(seen.destroyed.get() + 1);
+    }
+
+    unsafe extern "C" fn free_timer(argument: *mut c_void) {
+        // SAFETY: as the function asks.
+        unsafe { call(argument) };
+        let seen = seen(argument);
+        // SAFETY: the test gave it up.
+        let timer = seen
+            .timer
+            .take()
+            .map(|timer| unsafe { Box::from_raw(timer.as_ptr()) });
+        punctual_timer_free(timer);
+        assert_eq!(
+            seen.destroyed.get(),
+            0,
+            "not while its function uses the argument"
+        );
+    }
+
+    unsafe extern "C" fn wait_for_itself(argument: *mut c_void) {
+        // SAFETY: as the function asks.
+        unsafe { call(argument) };
+        assert!(punctual_time_is_virtual());
+        assert_eq!(punctual_sleep_ns(1), Status::Reentered);
+    }
+
+    #[test]
+    fn callbacks_are_called_and_their_arguments_destroyed_once() {
+        let clock = punctual_virtual_time_new();
+        let clock = clock.as_deref();
+        let [once, stopped, detached, freed, ticks] = [(); 5].map(|()| Seen::default());
+        assert_eq!(punctual_virtual_time_enter(clock), Status::Ok);
+        let arm = |seen: &Seen, function| {
+            // SAFETY: what was seen outlives the timers, and this thread does all.
+            unsafe { punctual_after_func(SECOND, Some(function), seen.argument(), Some(destroy)) }
+        };
+        let once_timer = arm(&once, wait_for_itself);
+        let stopped_timer = arm(&stopped, call);
+        punctual_timer_detach(arm(&detached, call));
+        freed
+            .timer
+            .set(arm(&freed, free_timer).map(|timer| NonNull::from(Box::leak(timer))));
+        // SAFETY: as for timers.
+        let ticker =
+            unsafe { punctual_ticker_new(SECOND / 3, Some(call), ticks.argument(), Some(destroy)) };
+        assert!(punctual_timer_stop(stopped_timer.as_deref()));
+        assert_eq!(
+            punctual_timer_reset(once_timer.as_deref(), SECOND),
+            Status::Armed
+        );
+
+        assert_eq!(punctual_virtual_time_advance(clock, SECOND), Status::Ok);
+        let calls = [&once, &stopped, &detached, &freed, &ticks].map(|seen| seen.calls.get());
+        assert_eq!(calls, [1, 0, 1, 1, 3]);
+        let destroyed =
+            [&once, &stopped, &detached, &freed, &ticks].map(|seen| seen.destroyed.get());
+        assert_eq!(destroyed, [0, 0, 1, 1, 0]);
+
+        punctual_timer_free(once_timer);
+        punctual_timer_free(stopped_timer);
+        punctual_ticker_free(ticker);
+        assert_eq!(punctual_virtual_time_pending(clock), 0);
+        let destroyed =
+            [&once, &stopped, &detached, &freed, &ticks].map(|seen| seen.destroyed.get());
+        assert_eq!(destroyed, [1; 5]);
+        let address = clock.map_or(ptr::null(), ptr::from_ref);
+        assert_eq!(punctual_virtual_time_leave(address), Status::Ok);
+        assert_eq!(punctual_virtual_time_leave(address), Status::Stale);
+    }
+}

@@ -159,13 +159,13 @@ TEST(Wheel, PollsWithABudget) {
 
 TEST(Wheel, GivesMemoryBack) {
   wheel<std::string> wheel;
-  for (std::uint64_t n = 0; n < 100000; ++n) wheel.insert(n, "x");
+  for (std::uint64_t n = 0; n < 30000; ++n) wheel.insert(n, "x");
   const std::size_t full = wheel.memory();
-  EXPECT_GT(full, 100000 * sizeof(std::string));
-  while (wheel.pop_due(100000)) {
+  EXPECT_GT(full, 30000 * sizeof(std::string));
+  while (wheel.pop_due(30000)) {
   }
   wheel.shrink_to_fit();
-  EXPECT_LT(wheel.memory(), full / 20);
+  EXPECT_LT(wheel.memory(), full / 10);
 }
 
 /// A type that does not fit into a pointer, against std::multimap.
