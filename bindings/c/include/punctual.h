@@ -7,8 +7,8 @@
  *   punctual_wheel        a timing wheel that keeps its timers; a timer carries a void * and is named by a key.
  *                         Take this one.
  *   punctual_raw_wheel    the same for timers that already live in records of yours, with an index each.
- *   punctual_after_func   calls a function later; punctual_ticker_new calls one at every period. One thread sleeps until exactly the
- *                         next deadline; functions run on others. punctual_virtual_time is a clock for tests.
+ *   punctual_after_func   calls a function later, punctual_ticker_new calls one at every period. One thread sleeps until
+ *                         exactly the next deadline; functions run on others. punctual_virtual_time is a clock for tests.
  *
  * Threads, as each function says:
  *
@@ -32,8 +32,8 @@
 #define PUNCTUAL_VERSION \
   (PUNCTUAL_VERSION_MAJOR * 1000000 + PUNCTUAL_VERSION_MINOR * 1000 + PUNCTUAL_VERSION_PATCH)
 
-/* A number that no other armed timer of the key's wheel has, for arrays beside the wheel. The smallest are used first and again:
- * with at most n timers armed at a time they stay below n, but for one in each 268 million armings. */
+/* A number that no other armed timer of the key's wheel has, for arrays beside the wheel. Those of timers that went are used
+ * again before a new one is: with at most n timers armed at a time they stay below n, plus 1 for each 268 million armings. */
 #define PUNCTUAL_KEY_INDEX(key) ((uint32_t)(key) - 1u)
 
 /**
@@ -81,21 +81,17 @@ typedef enum {
    */
   PUNCTUAL_NULL = 4,
   /**
-   * An argument is out of range: what is allowed stands with the function.
-   */
-  PUNCTUAL_INVALID = 5,
-  /**
    * The timer is armed; it must be stopped or expired.
    */
-  PUNCTUAL_ARMED = 6,
+  PUNCTUAL_ARMED = 5,
   /**
    * The object was used by one of its own callbacks, which must not.
    */
-  PUNCTUAL_REENTERED = 7,
+  PUNCTUAL_REENTERED = 6,
   /**
    * A defect of the library, whose message went to stderr. Free the object and do nothing else with it.
    */
-  PUNCTUAL_PANICKED = 8,
+  PUNCTUAL_PANICKED = 7,
 } punctual_status;
 
 /**
@@ -109,9 +105,9 @@ typedef struct punctual_ticker punctual_ticker;
 typedef struct punctual_timer punctual_timer;
 
 /**
- * A hierarchical timing wheel that leaves the timers where they are: in an array of sessions, in the slots of a
- * cache. It files 12 bytes for each (part of the deadline, index, generation) and asks the owner whether
- * an entry still stands, and for when.
+ * A hierarchical timing wheel that leaves the timers where they are: in an array of sessions, in the slots of
+ * a cache. It files 12 bytes for each (part of the deadline, index, generation) and asks the owner whether an
+ * entry still stands, and for when.
  *
  * - To arm: set the deadline in your record, then punctual_raw_wheel_insert.
  * - To cancel: change the generation in your record, then punctual_raw_wheel_forget.
@@ -128,14 +124,15 @@ typedef struct punctual_raw_wheel punctual_raw_wheel;
  * order, equal deadlines in the order in which they were armed. A deadline is a number of ticks of any
  * length, over all of uint64_t; the wheel reads no clock.
  *
- * A timer takes 40 bytes. An empty wheel takes three quarters of a kilobyte; memory is given back when timers go.
+ * A timer takes 40 bytes. An empty wheel takes three quarters of a kilobyte; memory is given back when timers
+ * go.
  */
 typedef struct punctual_wheel punctual_wheel;
 
 /**
- * A clock for tests: it stands still until punctual_virtual_time_advance moves it, and what falls due meanwhile goes off
- * at its own time, in order. Nothing sleeps. It is in force for the threads that have entered it; a timer belongs to
- * the clock that was in force when it was made.
+ * A clock for tests: it stands still until punctual_virtual_time_advance moves it, and what falls due
+ * meanwhile goes off at its own time, in order. Nothing sleeps. It is in force for the threads that have
+ * entered it; a timer belongs to the clock that was in force when it was made.
  */
 typedef struct punctual_virtual_time punctual_virtual_time;
 
@@ -165,8 +162,8 @@ typedef struct {
 } punctual_wheel_timer;
 
 /**
- * What a punctual_raw_wheel asks the owner of the timers. The functions should be a few instructions: they are called
- * once or twice in a timer's life. They must not use the wheel that calls them (it answers
+ * What a punctual_raw_wheel asks the owner of the timers. The functions should be a few instructions: they are
+ * called once or twice in a timer's life. They must not use the wheel that calls them (it answers
  * PUNCTUAL_REENTERED), throw, or jump out.
  */
 typedef struct {
@@ -175,8 +172,8 @@ typedef struct {
    */
   void *owner;
   /**
-   * Required. If an entry of this generation still stands for the timer `index`: sets `*deadline` to the deadline
-   * the timer has now and returns true. False if that entry is dead. Indices are those that were
+   * Required. If an entry of this generation still stands for the timer `index`: sets `*deadline` to the
+   * deadline the timer has now and returns true. False if that entry is dead. Indices are those that were
    * given to punctual_raw_wheel_insert.
    *
    * Between two calls of the wheel's functions a deadline may only grow while the generation stays the same.
@@ -325,8 +322,8 @@ punctual_status punctual_wheel_deadline(const punctual_wheel *wheel,
                                         uint64_t *deadline);
 
 /**
- * Takes out the first timer that is due at `now`, which is one with a deadline at or before it. `now` may stand still or
- * step back. `*expired` becomes the timer; `expired` may be NULL. O(1) amortised.
+ * Takes out the first timer that is due at `now`, which is one with a deadline at or before it. `now` may
+ * stand still or step back. `*expired` becomes the timer; `expired` may be NULL. O(1) amortised.
  *
  * Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (then `*expired` stays), PUNCTUAL_NULL.
  *
@@ -378,8 +375,8 @@ punctual_status punctual_wheel_next_deadline(punctual_wheel *wheel,
                                              uint64_t *deadline);
 
 /**
- * `*tick` becomes a lower bound of all deadlines; it may be NULL. After punctual_wheel_pop_due(wheel, now) has answered
- * PUNCTUAL_IDLE it lies after `now`, so a loop that sleeps until then and pops makes progress. O(1).
+ * `*tick` becomes a lower bound of all deadlines; it may be NULL. After punctual_wheel_pop_due(wheel, now) has
+ * answered PUNCTUAL_IDLE it lies after `now`, so a loop that sleeps until then and pops makes progress. O(1).
  *
  * Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (then `*tick` stays), PUNCTUAL_NULL.
  *
@@ -436,8 +433,8 @@ punctual_status punctual_wheel_shrink(punctual_wheel *wheel);
 size_t punctual_wheel_memory(const punctual_wheel *wheel);
 
 /**
- * A new empty wheel for the timers that `timers` tells of; give it back with punctual_raw_wheel_free. The table is
- * copied; what its `owner` points to must live as long as the wheel. O(1).
+ * A new empty wheel for the timers that `timers` tells of; give it back with punctual_raw_wheel_free. The
+ * table is copied; what its `owner` points to must live as long as the wheel. O(1).
  *
  * Returns NULL if `timers` or its `deadline` is NULL.
  *
@@ -487,11 +484,11 @@ punctual_status punctual_raw_wheel_pop_due(punctual_raw_wheel *wheel,
                                            punctual_raw_due *due);
 
 /**
- * punctual_raw_wheel_pop_due with bounded work: every entry moved, dropped or looked at takes 1 from `*budget`;
- * the last piece of work may overdraw it by less than 512 entries. O(*budget).
+ * punctual_raw_wheel_pop_due with bounded work: every entry moved, dropped or looked at takes 1 from
+ * `*budget`; the last piece of work may overdraw it by less than 512 entries. O(*budget).
  *
- * Returns PUNCTUAL_OK (an entry: `*due`, if not NULL), PUNCTUAL_IDLE (nothing is due), PUNCTUAL_BUSY (the budget is used
- * up; there may be more), or PUNCTUAL_NULL if `wheel` or `budget` is, PUNCTUAL_REENTERED.
+ * Returns PUNCTUAL_OK (an entry: `*due`, if not NULL), PUNCTUAL_IDLE (nothing is due), PUNCTUAL_BUSY (the
+ * budget is used up; there may be more), or PUNCTUAL_NULL if `wheel` or `budget` is, PUNCTUAL_REENTERED.
  *
  * Threads: one at a time.
  */
@@ -547,16 +544,16 @@ punctual_status punctual_raw_wheel_clear(punctual_raw_wheel *wheel);
 size_t punctual_raw_wheel_memory(punctual_raw_wheel *wheel);
 
 /**
- * The time, in nanoseconds since some moment early in the life of the process: of the monotonic clock, or of the
- * virtual one that the calling thread has entered (punctual_virtual_time_enter).
+ * The time, in nanoseconds since some moment early in the life of the process: of the monotonic clock, or of
+ * the virtual one that the calling thread has entered (punctual_virtual_time_enter).
  *
  * Threads: any.
  */
 int64_t punctual_now_ns(void);
 
 /**
- * Sleeps for so many nanoseconds, never less; not at all if `ns` is not positive. On a virtual clock it waits until another thread has
- * advanced that.
+ * Sleeps for so many nanoseconds, never less; not at all if `ns` is not positive. On a virtual clock it waits
+ * until another thread has advanced that.
  *
  * Returns PUNCTUAL_OK, or PUNCTUAL_REENTERED in a callback of a virtual clock, which would wait for itself.
  *
@@ -565,20 +562,21 @@ int64_t punctual_now_ns(void);
 punctual_status punctual_sleep_ns(int64_t ns);
 
 /**
- * Arms a timer that calls `function(argument)` in `delay_ns` nanoseconds, never earlier, on a thread of the library, so that a function
- * that takes long delays no other timer. (On a virtual clock: within punctual_virtual_time_advance.) The
- * function may use the timer: reset it, stop it, free it. It must not throw or jump out.
+ * Arms a timer that calls `function(argument)` in `delay_ns` nanoseconds, never earlier, on a thread of the
+ * library, so that a function that takes long delays no other timer. (On a virtual clock: within
+ * punctual_virtual_time_advance.) The function may use the timer: reset it, stop it, free it. It must not
+ * throw or jump out.
  *
- * `argument` is the library's from now on, whatever is returned: `destroy`, if not NULL, is called with it, by any
- * thread, when the timer is freed and no call is going on or to come.
+ * `argument` is the library's from now on, whatever is returned: `destroy`, if not NULL, is called with it, by
+ * any thread, when the timer is freed and no call is going on or to come.
  *
  * Returns the timer, to be given back with punctual_timer_free or punctual_timer_detach. NULL if `function`
  * is NULL, or the library's thread cannot be started.
  *
  * Threads: any.
  *
- * `function` and `destroy` can be called by any thread with `argument`. If the timer is reset before the function has
- * returned, two calls may overlap.
+ * `function` and `destroy` can be called by any thread with `argument`. If the timer is reset before the
+ * function has returned, two calls may overlap.
  */
 punctual_timer *punctual_after_func(int64_t delay_ns,
                                     punctual_function function,
@@ -588,8 +586,8 @@ punctual_timer *punctual_after_func(int64_t delay_ns,
 /**
  * Stops a timer. Afterwards it is not armed and can be reset.
  *
- * Returns true if this disarmed it: the function will not be called. False if it was not armed: the function was called, is
- * just being called, or will be in a moment. False if `timer` is NULL.
+ * Returns true if this disarmed it: the function will not be called. False if it was not armed: the function
+ * was called, is just being called, or will be in a moment. False if `timer` is NULL.
  *
  * Threads: any.
  */
@@ -606,7 +604,8 @@ punctual_status punctual_timer_reset(const punctual_timer *timer,
                                      int64_t delay_ns);
 
 /**
- * Disarms a timer and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is allowed.
+ * Disarms a timer and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is
+ * allowed.
  *
  * Threads: any, the function included; nobody uses the timer afterwards.
  */
@@ -620,15 +619,16 @@ void punctual_timer_free(punctual_timer *timer);
 void punctual_timer_detach(punctual_timer *timer);
 
 /**
- * Calls `function(argument)` at every period from now, on a thread of the library. Calls never overlap: what comes while one is
- * going on is skipped, not made up for, and the ticks stay at multiples of the period. (On a virtual
- * clock: within punctual_virtual_time_advance.) The function may stop and free the ticker. It must not throw or jump out.
+ * Calls `function(argument)` at every period from now, on a thread of the library. Calls never overlap: what
+ * comes while one is going on is skipped, not made up for, and the ticks stay at multiples of the period. (On
+ * a virtual clock: within punctual_virtual_time_advance.) The function may stop and free the ticker. It must
+ * not throw or jump out.
  *
- * `argument` is the library's from now on, whatever is returned: `destroy`, if not NULL, is called with it, by any
- * thread, when the ticker was freed and no call is going on.
+ * `argument` is the library's from now on, whatever is returned: `destroy`, if not NULL, is called with it, by
+ * any thread, when the ticker was freed and no call is going on.
  *
- * Returns the ticker, to be given back with punctual_ticker_free. NULL if `period_ns` is not positive, `function` is NULL, or the
- * library's thread cannot be started.
+ * Returns the ticker, to be given back with punctual_ticker_free. NULL if `period_ns` is not positive,
+ * `function` is NULL, or the library's thread cannot be started.
  *
  * Threads: any.
  *
@@ -649,7 +649,8 @@ punctual_ticker *punctual_ticker_new(int64_t period_ns,
 bool punctual_ticker_stop(const punctual_ticker *ticker);
 
 /**
- * Stops a ticker and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is allowed.
+ * Stops a ticker and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is
+ * allowed.
  *
  * Threads: any, the function included; nobody uses the ticker afterwards.
  */
@@ -664,16 +665,16 @@ void punctual_ticker_free(punctual_ticker *ticker);
 punctual_virtual_time *punctual_virtual_time_new(void);
 
 /**
- * Frees a virtual clock. Threads that have entered it keep to it until they leave, or end; it is gone when they
- * and the timers on it are. NULL is allowed.
+ * Frees a virtual clock. Threads that have entered it keep to it until they leave, or end; it is gone when
+ * they and the timers on it are. NULL is allowed.
  *
  * Threads: any; nobody uses it afterwards, but to leave it.
  */
 void punctual_virtual_time_free(punctual_virtual_time *clock);
 
 /**
- * From now on this thread keeps to the virtual clock: what it asks for, sleeps and arms is told and done by that. What it
- * entered before is in force again when it leaves this one.
+ * From now on this thread keeps to the virtual clock: what it asks for, sleeps and arms is told and done by
+ * that. What it entered before is in force again when it leaves this one.
  *
  * Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
  *
@@ -682,7 +683,8 @@ void punctual_virtual_time_free(punctual_virtual_time *clock);
 punctual_status punctual_virtual_time_enter(const punctual_virtual_time *clock);
 
 /**
- * Ends what this thread's latest punctual_virtual_time_enter of the clock began. `clock` may have been freed since.
+ * Ends what this thread's latest punctual_virtual_time_enter of the clock began. `clock` may have been freed
+ * since.
  *
  * Returns PUNCTUAL_OK, or PUNCTUAL_STALE if the thread has not entered it, PUNCTUAL_NULL.
  *
@@ -705,8 +707,8 @@ bool punctual_time_is_virtual(void);
 int64_t punctual_virtual_time_now_ns(const punctual_virtual_time *clock);
 
 /**
- * Moves a virtual clock forward by `ns` nanoseconds, 0 if that is negative. It goes from one deadline to the next: each timer fires at its own
- * time, on the calling thread, and what its function arms is among them.
+ * Moves a virtual clock forward by `ns` nanoseconds, 0 if that is negative. It goes from one deadline to the
+ * next: each timer fires at its own time, on the calling thread, and what its function arms is among them.
  *
  * Returns PUNCTUAL_OK, PUNCTUAL_NULL, or PUNCTUAL_REENTERED if a callback of a virtual clock asks for it.
  *
@@ -718,8 +720,8 @@ punctual_status punctual_virtual_time_advance(const punctual_virtual_time *clock
 /**
  * Moves a virtual clock forward to the earliest deadline on it, and fires what is due then.
  *
- * Returns PUNCTUAL_OK, PUNCTUAL_IDLE if nothing is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED if a callback of a virtual
- * clock asks for it.
+ * Returns PUNCTUAL_OK, PUNCTUAL_IDLE if nothing is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED if a callback
+ * of a virtual clock asks for it.
  *
  * Threads: any; if two do it at once, one does it after the other.
  */
@@ -733,8 +735,8 @@ punctual_status punctual_virtual_time_advance_to_next(const punctual_virtual_tim
 size_t punctual_virtual_time_pending(const punctual_virtual_time *clock);
 
 /**
- * Waits until at least `count` timers and sleepers wait for a virtual clock: before advancing it, until another thread has gone
- * to sleep.
+ * Waits until at least `count` timers and sleepers wait for a virtual clock: before advancing it, until
+ * another thread has gone to sleep.
  *
  * Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
  *

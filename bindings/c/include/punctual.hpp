@@ -4,7 +4,8 @@
 //   punctual::channel<T>    a bounded channel between threads, and select over several
 //   punctual::time          now, sleep, timer, ticker, after, after_func, tick; a virtual clock for tests
 //
-// Everything that fails throws; nothing throws across the C boundary. Every class says which threads may use it.
+// Everything that fails throws; nothing throws across the C boundary. Every class says which threads may use
+// it.
 #ifndef PUNCTUAL_HPP
 #define PUNCTUAL_HPP
 

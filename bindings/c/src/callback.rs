@@ -12,8 +12,8 @@ pub(crate) struct Callback {
     destroy: Function,
 }
 
-// SAFETY: whoever made it promised that the function and `destroy` may be called by any thread, and the argument is
-// only handed to them.
+// SAFETY: whoever made it promised that the function and `destroy` may be called by any thread, and the
+// argument is only handed to them.
 unsafe impl Send for Callback {}
 // SAFETY: as above; the functions that take a callback say whether calls of it may overlap.
 unsafe impl Sync for Callback {}
@@ -23,8 +23,8 @@ impl Callback {
     ///
     /// # Safety
     ///
-    /// Until `destroy` is called, `function` may be called with `argument` by any thread; `destroy` may be called
-    /// with it by any thread, once.
+    /// Until `destroy` is called, `function` may be called with `argument` by any thread; `destroy` may be
+    /// called with it by any thread, once.
     pub(crate) unsafe fn new(
         function: Function,
         argument: *mut c_void,

@@ -11,16 +11,16 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// What a punctual_raw_wheel asks the owner of the timers. The functions should be a few instructions: they are called
-/// once or twice in a timer's life. They must not use the wheel that calls them (it answers
+/// What a punctual_raw_wheel asks the owner of the timers. The functions should be a few instructions: they are
+/// called once or twice in a timer's life. They must not use the wheel that calls them (it answers
 /// PUNCTUAL_REENTERED), throw, or jump out.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TimerTable {
     /// Handed to the functions; may be NULL.
     pub owner: *mut c_void,
-    /// Required. If an entry of this generation still stands for the timer `index`: sets `*deadline` to the deadline
-    /// the timer has now and returns true. False if that entry is dead. Indices are those that were
+    /// Required. If an entry of this generation still stands for the timer `index`: sets `*deadline` to the
+    /// deadline the timer has now and returns true. False if that entry is dead. Indices are those that were
     /// given to punctual_raw_wheel_insert.
     ///
     /// Between two calls of the wheel's functions a deadline may only grow while the generation stays the same.
@@ -51,9 +51,9 @@ pub struct RawDue {
     pub generation: u32,
 }
 
-/// A hierarchical timing wheel that leaves the timers where they are: in an array of sessions, in the slots of a
-/// cache. It files 12 bytes for each (part of the deadline, index, generation) and asks the owner whether
-/// an entry still stands, and for when.
+/// A hierarchical timing wheel that leaves the timers where they are: in an array of sessions, in the slots of
+/// a cache. It files 12 bytes for each (part of the deadline, index, generation) and asks the owner whether an
+/// entry still stands, and for when.
 ///
 /// - To arm: set the deadline in your record, then punctual_raw_wheel_insert.
 /// - To cancel: change the generation in your record, then punctual_raw_wheel_forget.
@@ -142,8 +142,8 @@ impl From<Due> for RawDue {
     }
 }
 
-/// A new empty wheel for the timers that `timers` tells of; give it back with punctual_raw_wheel_free. The table is
-/// copied; what its `owner` points to must live as long as the wheel. O(1).
+/// A new empty wheel for the timers that `timers` tells of; give it back with punctual_raw_wheel_free. The
+/// table is copied; what its `owner` points to must live as long as the wheel. O(1).
 ///
 /// Returns NULL if `timers` or its `deadline` is NULL.
 ///
@@ -235,11 +235,11 @@ pub extern "C" fn punctual_raw_wheel_pop_due(
     })
 }
 
-/// punctual_raw_wheel_pop_due with bounded work: every entry moved, dropped or looked at takes 1 from `*budget`;
-/// the last piece of work may overdraw it by less than 512 entries. O(*budget).
+/// punctual_raw_wheel_pop_due with bounded work: every entry moved, dropped or looked at takes 1 from
+/// `*budget`; the last piece of work may overdraw it by less than 512 entries. O(*budget).
 ///
-/// Returns PUNCTUAL_OK (an entry: `*due`, if not NULL), PUNCTUAL_IDLE (nothing is due), PUNCTUAL_BUSY (the budget is used
-/// up; there may be more), or PUNCTUAL_NULL if `wheel` or `budget` is, PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK (an entry: `*due`, if not NULL), PUNCTUAL_IDLE (nothing is due), PUNCTUAL_BUSY (the
+/// budget is used up; there may be more), or PUNCTUAL_NULL if `wheel` or `budget` is, PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]

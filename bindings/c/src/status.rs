@@ -16,18 +16,16 @@ pub enum Status {
     Stale = 3,
     /// A pointer that must not be NULL was.
     Null = 4,
-    /// An argument is out of range: what is allowed stands with the function.
-    Invalid = 5,
     /// The timer is armed; it must be stopped or expired.
-    Armed = 6,
+    Armed = 5,
     /// The object was used by one of its own callbacks, which must not.
-    Reentered = 7,
+    Reentered = 6,
     /// A defect of the library, whose message went to stderr. Free the object and do nothing else with it.
-    Panicked = 8,
+    Panicked = 7,
 }
 
 impl Status {
-    const ALL: [(Status, &'static CStr); 9] = [
+    const ALL: [(Status, &'static CStr); 8] = [
         (Status::Ok, c"done"),
         (Status::Idle, c"nothing is due"),
         (Status::Busy, c"the budget is used up; call again"),
@@ -36,7 +34,6 @@ impl Status {
             c"the key is stale: its timer has fired or was removed",
         ),
         (Status::Null, c"a pointer that must not be NULL is NULL"),
-        (Status::Invalid, c"an argument is out of range"),
         (
             Status::Armed,
             c"the timer is armed; must be stopped or expired",

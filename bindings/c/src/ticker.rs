@@ -69,15 +69,16 @@ fn next_tick(due: Instant, period: Duration, now: Instant) -> Option<Instant> {
     due.checked_add(Duration::from_nanos(ahead))
 }
 
-/// Calls `function(argument)` at every period from now, on a thread of the library. Calls never overlap: what comes while one is
-/// going on is skipped, not made up for, and the ticks stay at multiples of the period. (On a virtual
-/// clock: within punctual_virtual_time_advance.) The function may stop and free the ticker. It must not throw or jump out.
+/// Calls `function(argument)` at every period from now, on a thread of the library. Calls never overlap: what
+/// comes while one is going on is skipped, not made up for, and the ticks stay at multiples of the period. (On
+/// a virtual clock: within punctual_virtual_time_advance.) The function may stop and free the ticker. It must
+/// not throw or jump out.
 ///
-/// `argument` is the library's from now on, whatever is returned: `destroy`, if not NULL, is called with it, by any
-/// thread, when the ticker was freed and no call is going on.
+/// `argument` is the library's from now on, whatever is returned: `destroy`, if not NULL, is called with it, by
+/// any thread, when the ticker was freed and no call is going on.
 ///
-/// Returns the ticker, to be given back with punctual_ticker_free. NULL if `period_ns` is not positive, `function` is NULL, or the
-/// library's thread cannot be started.
+/// Returns the ticker, to be given back with punctual_ticker_free. NULL if `period_ns` is not positive,
+/// `function` is NULL, or the library's thread cannot be started.
 ///
 /// Threads: any.
 ///
@@ -126,7 +127,8 @@ pub extern "C" fn punctual_ticker_stop(ticker: Option<&FuncTicker>) -> bool {
     guarded(false, || ticker.is_some_and(|ticker| ticker.shared.stop()))
 }
 
-/// Stops a ticker and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is allowed.
+/// Stops a ticker and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is
+/// allowed.
 ///
 /// Threads: any, the function included; nobody uses the ticker afterwards.
 #[unsafe(no_mangle)]

@@ -32,8 +32,8 @@ pub(crate) fn duration(ns: i64) -> Duration {
     Duration::from_nanos(ns.max(0).unsigned_abs())
 }
 
-/// The time, in nanoseconds since some moment early in the life of the process: of the monotonic clock, or of the
-/// virtual one that the calling thread has entered (punctual_virtual_time_enter).
+/// The time, in nanoseconds since some moment early in the life of the process: of the monotonic clock, or of
+/// the virtual one that the calling thread has entered (punctual_virtual_time_enter).
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -44,8 +44,8 @@ pub extern "C" fn punctual_now_ns() -> i64 {
     })
 }
 
-/// Sleeps for so many nanoseconds, never less; not at all if `ns` is not positive. On a virtual clock it waits until another thread has
-/// advanced that.
+/// Sleeps for so many nanoseconds, never less; not at all if `ns` is not positive. On a virtual clock it waits
+/// until another thread has advanced that.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_REENTERED in a callback of a virtual clock, which would wait for itself.
 ///
@@ -61,12 +61,13 @@ pub extern "C" fn punctual_sleep_ns(ns: i64) -> Status {
     })
 }
 
-/// Arms a timer that calls `function(argument)` in `delay_ns` nanoseconds, never earlier, on a thread of the library, so that a function
-/// that takes long delays no other timer. (On a virtual clock: within punctual_virtual_time_advance.) The
-/// function may use the timer: reset it, stop it, free it. It must not throw or jump out.
+/// Arms a timer that calls `function(argument)` in `delay_ns` nanoseconds, never earlier, on a thread of the
+/// library, so that a function that takes long delays no other timer. (On a virtual clock: within
+/// punctual_virtual_time_advance.) The function may use the timer: reset it, stop it, free it. It must not
+/// throw or jump out.
 ///
-/// `argument` is the library's from now on, whatever is returned: `destroy`, if not NULL, is called with it, by any
-/// thread, when the timer is freed and no call is going on or to come.
+/// `argument` is the library's from now on, whatever is returned: `destroy`, if not NULL, is called with it, by
+/// any thread, when the timer is freed and no call is going on or to come.
 ///
 /// Returns the timer, to be given back with punctual_timer_free or punctual_timer_detach. NULL if `function`
 /// is NULL, or the library's thread cannot be started.
@@ -75,8 +76,8 @@ pub extern "C" fn punctual_sleep_ns(ns: i64) -> Status {
 ///
 /// # Safety
 ///
-/// `function` and `destroy` can be called by any thread with `argument`. If the timer is reset before the function has
-/// returned, two calls may overlap.
+/// `function` and `destroy` can be called by any thread with `argument`. If the timer is reset before the
+/// function has returned, two calls may overlap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_after_func(
     delay_ns: i64,
@@ -94,8 +95,8 @@ pub unsafe extern "C" fn punctual_after_func(
 
 /// Stops a timer. Afterwards it is not armed and can be reset.
 ///
-/// Returns true if this disarmed it: the function will not be called. False if it was not armed: the function was called, is
-/// just being called, or will be in a moment. False if `timer` is NULL.
+/// Returns true if this disarmed it: the function will not be called. False if it was not armed: the function
+/// was called, is just being called, or will be in a moment. False if `timer` is NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -121,7 +122,8 @@ pub extern "C" fn punctual_timer_reset(timer: Option<&FuncTimer>, delay_ns: i64)
     })
 }
 
-/// Disarms a timer and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is allowed.
+/// Disarms a timer and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is
+/// allowed.
 ///
 /// Threads: any, the function included; nobody uses the timer afterwards.
 #[unsafe(no_mangle)]

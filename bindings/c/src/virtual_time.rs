@@ -7,15 +7,16 @@ use punctual::time::{Entered, VirtualTime};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
-/// A clock for tests: it stands still until punctual_virtual_time_advance moves it, and what falls due meanwhile goes off
-/// at its own time, in order. Nothing sleeps. It is in force for the threads that have entered it; a timer belongs to
-/// the clock that was in force when it was made.
+/// A clock for tests: it stands still until punctual_virtual_time_advance moves it, and what falls due
+/// meanwhile goes off at its own time, in order. Nothing sleeps. It is in force for the threads that have
+/// entered it; a timer belongs to the clock that was in force when it was made.
 pub struct VirtualClock {
     time: VirtualTime,
 }
 
 thread_local! {
-    /// The clocks that this thread has entered and not left, the latest last. The addresses only tell them apart.
+    /// The clocks that this thread has entered and not left, the latest last. The addresses only tell them
+    /// apart.
     static ENTERED: RefCell<Vec<(*const VirtualClock, Entered)>> = const { RefCell::new(Vec::new()) };
     /// This thread is inside of `punctual_virtual_time_advance`, which calls callbacks.
     static ADVANCING: Cell<bool> = const { Cell::new(false) };
@@ -53,8 +54,8 @@ pub extern "C" fn punctual_virtual_time_new() -> Option<Box<VirtualClock>> {
     })
 }
 
-/// Frees a virtual clock. Threads that have entered it keep to it until they leave, or end; it is gone when they
-/// and the timers on it are. NULL is allowed.
+/// Frees a virtual clock. Threads that have entered it keep to it until they leave, or end; it is gone when
+/// they and the timers on it are. NULL is allowed.
 ///
 /// Threads: any; nobody uses it afterwards, but to leave it.
 #[unsafe(no_mangle)]
@@ -62,8 +63,8 @@ pub extern "C" fn punctual_virtual_time_free(clock: Option<Box<VirtualClock>>) {
     guarded((), || drop(clock));
 }
 
-/// From now on this thread keeps to the virtual clock: what it asks for, sleeps and arms is told and done by that. What it
-/// entered before is in force again when it leaves this one.
+/// From now on this thread keeps to the virtual clock: what it asks for, sleeps and arms is told and done by
+/// that. What it entered before is in force again when it leaves this one.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///
@@ -80,7 +81,8 @@ pub extern "C" fn punctual_virtual_time_enter(clock: Option<&VirtualClock>) -> S
     })
 }
 
-/// Ends what this thread's latest punctual_virtual_time_enter of the clock began. `clock` may have been freed since.
+/// Ends what this thread's latest punctual_virtual_time_enter of the clock began. `clock` may have been freed
+/// since.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_STALE if the thread has not entered it, PUNCTUAL_NULL.
 ///
@@ -95,7 +97,8 @@ pub extern "C" fn punctual_virtual_time_leave(clock: *const VirtualClock) -> Sta
             let place = entries.iter().rposition(|&(entered, _)| entered == clock);
             place.map(|place| entries.remove(place))
         });
-        // Dropped here, outside of the borrow: the last to leave drops the clock's timers and destroys their arguments.
+        // Dropped here, outside of the borrow: the last to leave drops the clock's timers and destroys their
+        // arguments.
         match left {
             Some(_) => Status::Ok,
             None => Status::Stale,
@@ -121,8 +124,8 @@ pub extern "C" fn punctual_virtual_time_now_ns(clock: Option<&VirtualClock>) -> 
     })
 }
 
-/// Moves a virtual clock forward by `ns` nanoseconds, 0 if that is negative. It goes from one deadline to the next: each timer fires at its own
-/// time, on the calling thread, and what its function arms is among them.
+/// Moves a virtual clock forward by `ns` nanoseconds, 0 if that is negative. It goes from one deadline to the
+/// next: each timer fires at its own time, on the calling thread, and what its function arms is among them.
 ///
 /// Returns PUNCTUAL_OK, PUNCTUAL_NULL, or PUNCTUAL_REENTERED if a callback of a virtual clock asks for it.
 ///
@@ -137,8 +140,8 @@ pub extern "C" fn punctual_virtual_time_advance(clock: Option<&VirtualClock>, ns
 
 /// Moves a virtual clock forward to the earliest deadline on it, and fires what is due then.
 ///
-/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if nothing is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED if a callback of a virtual
-/// clock asks for it.
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if nothing is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED if a callback
+/// of a virtual clock asks for it.
 ///
 /// Threads: any; if two do it at once, one does it after the other.
 #[unsafe(no_mangle)]
@@ -160,8 +163,8 @@ pub extern "C" fn punctual_virtual_time_pending(clock: Option<&VirtualClock>) ->
     guarded(0, || clock.map_or(0, |clock| clock.time.pending()))
 }
 
-/// Waits until at least `count` timers and sleepers wait for a virtual clock: before advancing it, until another thread has gone
-/// to sleep.
+/// Waits until at least `count` timers and sleepers wait for a virtual clock: before advancing it, until
+/// another thread has gone to sleep.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///

@@ -18,7 +18,8 @@ pub const NO_KEY: u64 = 0;
 /// order, equal deadlines in the order in which they were armed. A deadline is a number of ticks of any
 /// length, over all of uint64_t; the wheel reads no clock.
 ///
-/// A timer takes 40 bytes. An empty wheel takes three quarters of a kilobyte; memory is given back when timers go.
+/// A timer takes 40 bytes. An empty wheel takes three quarters of a kilobyte; memory is given back when timers
+/// go.
 pub struct TimerWheel {
     queue: Wheel<*mut c_void>,
 }
@@ -229,8 +230,8 @@ pub extern "C" fn punctual_wheel_deadline(
     })
 }
 
-/// Takes out the first timer that is due at `now`, which is one with a deadline at or before it. `now` may stand still or
-/// step back. `*expired` becomes the timer; `expired` may be NULL. O(1) amortised.
+/// Takes out the first timer that is due at `now`, which is one with a deadline at or before it. `now` may
+/// stand still or step back. `*expired` becomes the timer; `expired` may be NULL. O(1) amortised.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (then `*expired` stays), PUNCTUAL_NULL.
 ///
@@ -336,8 +337,8 @@ pub extern "C" fn punctual_wheel_next_deadline(
     })
 }
 
-/// `*tick` becomes a lower bound of all deadlines; it may be NULL. After punctual_wheel_pop_due(wheel, now) has answered
-/// PUNCTUAL_IDLE it lies after `now`, so a loop that sleeps until then and pops makes progress. O(1).
+/// `*tick` becomes a lower bound of all deadlines; it may be NULL. After punctual_wheel_pop_due(wheel, now) has
+/// answered PUNCTUAL_IDLE it lies after `now`, so a loop that sleeps until then and pops makes progress. O(1).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (then `*tick` stays), PUNCTUAL_NULL.
 ///

@@ -1,8 +1,8 @@
 // punctual::channel<T> and select: values from thread to thread.
 //
-// A channel's state is shared by its copies and guarded by one mutex. Who waits for one channel waits on its condition
-// variables; who selects over several registers a `waiter` with each, which every change of theirs wakes. Locks are
-// taken in this order: a channel's, then a waiter's. No callback runs under either.
+// A channel's state is shared by its copies and guarded by one mutex. Who waits for one channel waits on its
+// condition variables; who selects over several registers a `waiter` with each, which every change of theirs
+// wakes. Locks are taken in this order: a channel's, then a waiter's. No callback runs under either.
 #ifndef PUNCTUAL_CHANNEL_HPP
 #define PUNCTUAL_CHANNEL_HPP
 
@@ -180,7 +180,8 @@ private:
 
 }  // namespace detail
 
-/// A channel that holds up to `capacity` values, first in, first out. A copy is the same channel. A default one is nil: never ready.
+/// A channel that holds up to `capacity` values, first in, first out. A copy is the same channel. A default one
+/// is nil: never ready.
 ///
 /// Threads: any may use the same channel, or copies of it, at the same time.
 template <class T>
@@ -219,13 +220,14 @@ public:
     return value;
   }
 
-  /// Receives, waiting no longer than `timeout` of punctual::time's clock, virtual or not; nothing if it has passed, or if the
-  /// channel is closed and drained. (Not in a callback of a virtual clock, which would wait for itself.)
-  /// Needs punctual/time.hpp.
+  /// Receives, waiting no longer than `timeout` of punctual::time's clock, virtual or not; nothing if it has
+  /// passed, or if the channel is closed and drained. (Not in a callback of a virtual clock, which would wait
+  /// for itself.) Needs punctual/time.hpp.
   template <class Rep, class Period>
   std::optional<T> recv_for(std::chrono::duration<Rep, Period> timeout) const;
 
-  /// No more can be sent; what was sent can still be received. Closing twice is allowed; closing the nil channel does nothing.
+  /// No more can be sent; what was sent can still be received. Closing twice is allowed; closing the nil
+  /// channel does nothing.
   void close() const {
     if (state_) state_->close();
   }
@@ -339,7 +341,8 @@ std::optional<std::size_t> attempt_any(select_case *(&cases)[N]) {
 
 }  // namespace detail
 
-/// For select: receive from `from`, then call `then(std::optional<T>)`, which gets nothing if the channel is closed and drained.
+/// For select: receive from `from`, then call `then(std::optional<T>)`, which gets nothing if the channel is
+/// closed and drained.
 template <class T, class Then>
 detail::recv_case<T, Then> on_recv(channel<T> from, Then then) {
   return {std::move(from), std::move(then)};
@@ -360,7 +363,8 @@ std::optional<std::size_t> try_select(Cases &&...cases) {
   return which;
 }
 
-/// Waits until one of the cases can be done, does it, and calls back; tells which: 0 is the first. Among several, chance picks.
+/// Waits until one of the cases can be done, does it, and calls back; tells which: 0 is the first. Among
+/// several, chance picks.
 template <class... Cases>
 std::size_t select(Cases &&...cases) {
   detail::select_case *all[] = {&cases...};

@@ -1,10 +1,12 @@
 // punctual::time: timers, tickers and callbacks over punctual.h, with channels and std::chrono.
 //
-// Everything is on the clock that is in force on the calling thread: the monotonic one, or a virtual_time it has entered.
+// Everything is on the clock that is in force on the calling thread: the monotonic one, or a virtual_time it
+// has entered.
 //
-// A timer's state is shared with the library, which calls `fire` for each arming that was not stopped, on a thread of its own,
-// maybe a little after the timer was found fired. `due` counts those calls to come, `refused` those of them that a stop has made void, so
-// that a channel stays empty after stop() has returned. Locks: a timer's, then its channel's.
+// A timer's state is shared with the library, which calls `fire` for each arming that was not stopped, on a
+// thread of its own, maybe a little after the timer was found fired. `due` counts those calls to come,
+// `refused` those of them that a stop has made void, so that a channel stays empty after stop() has returned.
+// Locks: a timer's, then its channel's.
 #ifndef PUNCTUAL_TIME_HPP
 #define PUNCTUAL_TIME_HPP
 
@@ -48,7 +50,8 @@ using time_point = clock::time_point;
 /// Threads: any.
 inline time_point now() noexcept { return clock::now(); }
 
-/// What to do with an exception that a callback has thrown. Called on the thread of that callback; it must not throw.
+/// What to do with an exception that a callback has thrown. Called on the thread of that callback; it must not
+/// throw.
 using exception_handler = void (*)(std::exception_ptr);
 
 namespace detail {
@@ -155,15 +158,16 @@ struct ticker_freer {
 
 }  // namespace detail
 
-/// Has exceptions that callbacks throw handled by `handler`; nullptr: printed to stderr, as from the start. Gives the one before.
+/// Has exceptions that callbacks throw handled by `handler`; nullptr: printed to stderr, as from the start.
+/// Gives the one before.
 ///
 /// Threads: any.
 inline exception_handler set_exception_handler(exception_handler handler) noexcept {
   return detail::on_exception.exchange(handler ? handler : detail::print_exception);
 }
 
-/// Sleeps for so long, never less. On a virtual clock: until another thread has advanced that. Throws punctual::error in a
-/// callback of a virtual clock, which would wait for itself.
+/// Sleeps for so long, never less. On a virtual clock: until another thread has advanced that. Throws
+/// punctual::error in a callback of a virtual clock, which would wait for itself.
 ///
 /// Threads: any.
 template <class Rep, class Period>
@@ -171,10 +175,11 @@ void sleep(std::chrono::duration<Rep, Period> time) {
   check(punctual_sleep_ns(detail::to_ns(time)));
 }
 
-/// Fires once, unless it is stopped before: sends the time into its channel, or calls a function (after_func). Destroying it
-/// disarms it.
+/// Fires once, unless it is stopped before: sends the time into its channel, or calls a function (after_func).
+/// Destroying it disarms it.
 ///
-/// Threads: any, also several at once; moving and destroying it, as usual, by one that knows that no other uses it.
+/// Threads: any, also several at once; moving and destroying it, as usual, by one that knows that no other uses
+/// it.
 class timer {
 public:
   /// A timer that sends in so long. Throws punctual::error if the library's thread cannot be started.
@@ -184,8 +189,8 @@ public:
   /// Where it sends; of a timer that calls a function the nil channel.
   channel<time_point> c() const { return deed_->c; }
 
-  /// Stops it: true if it was armed, and this disarmed it. The channel is empty afterwards, and stays so until a reset. A function that
-  /// was not disarmed has been called, or will be in a moment.
+  /// Stops it: true if it was armed, and this disarmed it. The channel is empty afterwards, and stays so until
+  /// a reset. A function that was not disarmed has been called, or will be in a moment.
   bool stop() {
     const std::lock_guard<std::mutex> lock(deed_->mutex);
     const bool disarmed = punctual_timer_stop(timer_.get());
@@ -197,7 +202,8 @@ public:
     return disarmed;
   }
 
-  /// Arms it again after it has fired or was stopped; its own function may do that. Throws std::logic_error if it is armed.
+  /// Arms it again after it has fired or was stopped; its own function may do that. Throws std::logic_error if
+  /// it is armed.
   template <class Rep, class Period>
   void reset(std::chrono::duration<Rep, Period> delay) {
     const std::lock_guard<std::mutex> lock(deed_->mutex);
@@ -226,8 +232,9 @@ private:
   std::unique_ptr<punctual_timer, detail::timer_freer> timer_;
 };
 
-/// Calls `function()` in so long, on a thread of the library: one that takes long delays no other timer. What it throws is reported
-/// (set_exception_handler) and harms nothing. Its timer disarms it when it is destroyed, so keep that.
+/// Calls `function()` in so long, on a thread of the library: one that takes long delays no other timer. What
+/// it throws is reported (set_exception_handler) and harms nothing. Its timer disarms it when it is destroyed,
+/// so keep that.
 ///
 /// `function` must be copyable. Throws punctual::error if the library's thread cannot be started.
 ///
@@ -252,13 +259,15 @@ channel<time_point> after(std::chrono::duration<Rep, Period> delay) {
   return deed->c;
 }
 
-/// Sends the time at every period into a channel with room for one: ticks that nobody has received in time are skipped, not
-/// queued, and the others stay at multiples of the period. Destroying it stops it.
+/// Sends the time at every period into a channel with room for one: ticks that nobody has received in time are
+/// skipped, not queued, and the others stay at multiples of the period. Destroying it stops it.
 ///
-/// Threads: any, also several at once; moving and destroying it, as usual, by one that knows that no other uses it.
+/// Threads: any, also several at once; moving and destroying it, as usual, by one that knows that no other uses
+/// it.
 class ticker {
 public:
-  /// Throws std::invalid_argument if the period is not positive, punctual::error if the library's thread cannot be started.
+  /// Throws std::invalid_argument if the period is not positive, punctual::error if the library's thread cannot
+  /// be started.
   template <class Rep, class Period>
   explicit ticker(std::chrono::duration<Rep, Period> period) : deed_(std::make_shared<detail::shared_deed>()) {
     const std::int64_t ns = detail::to_ns(period);
@@ -305,8 +314,8 @@ inline void send_endless_tick(void *argument) noexcept {
 
 }  // namespace detail
 
-/// A channel that gets the time at every period, as a ticker's does, for as long as somebody has it. The nil channel if the period
-/// is not positive: it never ticks.
+/// A channel that gets the time at every period, as a ticker's does, for as long as somebody has it. The nil
+/// channel if the period is not positive: it never ticks.
 ///
 /// Threads: any.
 template <class Rep, class Period>
@@ -323,8 +332,8 @@ channel<time_point> tick(std::chrono::duration<Rep, Period> period) {
   return c;
 }
 
-/// A clock for tests: it stands still until advance() moves it, and what falls due meanwhile goes off at its own time, in
-/// order. Nothing sleeps. It is in force on threads that have entered it.
+/// A clock for tests: it stands still until advance() moves it, and what falls due meanwhile goes off at its
+/// own time, in order. Nothing sleeps. It is in force on threads that have entered it.
 ///
 /// Threads: any, also several at once.
 class virtual_time {
@@ -352,7 +361,8 @@ public:
   /// The time it shows.
   time_point now() const noexcept { return time_point(duration(punctual_virtual_time_now_ns(clock_.get()))); }
 
-  /// Moves it forward, firing what falls due, here and in order. Throws punctual::error in a callback of a virtual clock.
+  /// Moves it forward, firing what falls due, here and in order. Throws punctual::error in a callback of a
+  /// virtual clock.
   template <class Rep, class Period>
   void advance(std::chrono::duration<Rep, Period> by) {
     check(punctual_virtual_time_advance(clock_.get(), detail::to_ns(by)));

@@ -1,7 +1,7 @@
 // punctual::wheel<T>: the timing wheel of punctual.h with values of any type that can be moved.
 //
-// Small trivial values live in the engine's own records, as its void *. Others live here, in a slot that the key's
-// index names: segments of slots that never move.
+// Small trivial values live in the engine's own records, as its void *. Others live here, in a slot that the
+// key's index names: segments of slots that never move.
 #ifndef PUNCTUAL_WHEEL_HPP
 #define PUNCTUAL_WHEEL_HPP
 
@@ -20,20 +20,23 @@
 
 namespace punctual {
 
-/// A hierarchical timing wheel that owns its values: timers are armed, cancelled and re-armed in O(1) and popped in exact order,
-/// equal deadlines in the order in which they were armed. A deadline is a number of ticks of any length; the wheel reads no clock.
+/// A hierarchical timing wheel that owns its values: timers are armed, cancelled and re-armed in O(1) and
+/// popped in exact order, equal deadlines in the order in which they were armed. A deadline is a number of
+/// ticks of any length; the wheel reads no clock.
 ///
-/// T must be movable without throwing. A timer takes 40 bytes, and sizeof(T) more unless T is trivially copyable and
-/// fits into a pointer.
+/// T must be movable without throwing. A timer takes 40 bytes, and sizeof(T) more unless T is trivially
+/// copyable and fits into a pointer.
 ///
-/// Threads: as for a std::vector. Calls of const members may overlap with each other, nothing else with anything.
+/// Threads: as for a std::vector. Calls of const members may overlap with each other, nothing else with
+/// anything.
 template <class T>
 class wheel {
   static_assert(std::is_nothrow_move_constructible_v<T>, "a timer's value is moved out when it fires, which must not throw");
   static_assert(!std::is_reference_v<T> && !std::is_const_v<T>, "a wheel owns its values");
 
 public:
-  /// Names a timer of a wheel<T>. Once the timer has fired or was removed its handle is refused for good. A default one names none.
+  /// Names a timer of a wheel<T>. Once the timer has fired or was removed its handle is refused for good. A
+  /// default one names none.
   class handle {
   public:
     constexpr handle() noexcept = default;
@@ -79,7 +82,8 @@ public:
   /// Throws punctual::error if there would be more than 2^32 - 1, std::bad_alloc.
   handle insert(std::uint64_t deadline, T value) { return emplace(deadline, std::move(value)); }
 
-  /// Arms a timer whose value is made of `arguments`. O(1). Throws what its constructor throws, too; then nothing is armed.
+  /// Arms a timer whose value is made of `arguments`. O(1). Throws what its constructor throws, too; then
+  /// nothing is armed.
   template <class... Arguments>
   handle emplace(std::uint64_t deadline, Arguments &&...arguments) {
     if constexpr (in_place) {
@@ -117,7 +121,8 @@ public:
   /// Whether a timer is armed. O(1).
   bool contains(handle timer) const noexcept { return punctual_wheel_get(queue_.get(), timer.bits_, nullptr) == PUNCTUAL_OK; }
 
-  /// A timer's value, to be read or changed until the wheel is next changed; nullptr if the handle is stale. O(1).
+  /// A timer's value, to be read or changed until the wheel is next changed; nullptr if the handle is stale.
+  /// O(1).
   T *get(handle timer) noexcept {
     if constexpr (in_place) {
       return reinterpret_cast<T *>(punctual_wheel_at(queue_.get(), timer.bits_));
@@ -162,9 +167,10 @@ public:
     return std::optional<expired>(unwrap(timer));
   }
 
-  /// Hands every timer due at `now` to `fire(expired &&)`, in order, with bounded work: each takes 1 from `budget`, and so does each entry that
-  /// the wheel moves meanwhile. True if nothing more is due, false if the budget was used up first. `fire` may arm and cancel
-  /// timers of this wheel. What it throws goes to the caller, after its timer was taken out. O(budget).
+  /// Hands every timer due at `now` to `fire(expired &&)`, in order, with bounded work: each takes 1 from
+  /// `budget`, and so does each entry that the wheel moves meanwhile. True if nothing more is due, false if the
+  /// budget was used up first. `fire` may arm and cancel timers of this wheel. What it throws goes to the
+  /// caller, after its timer was taken out. O(budget).
   template <class Fire>
   bool poll(std::uint64_t now, std::size_t budget, Fire &&fire) {
     for (;;) {
