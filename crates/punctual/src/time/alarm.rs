@@ -7,6 +7,7 @@
 use core::fmt;
 use core::mem;
 use core::task::Waker;
+use std::boxed::Box;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -24,7 +25,7 @@ pub(crate) enum Alarm {
     /// The same, and leaves the sender to be kept, so that the channel stays connected.
     SendAndKeep(Sender<Instant>),
     /// Sends at every period, if there is room.
-    Tick(Tick),
+    Tick(Box<Tick>),
     Call(Callback),
     #[cfg_attr(not(feature = "async"), allow(dead_code))]
     Wake(Waker),
@@ -93,9 +94,8 @@ impl driver::Alarm for Alarm {
     }
 
     fn armed(&mut self, handle: Handle) {
-        if let Alarm::Tick(Tick {
-            place: Some(place), ..
-        }) = self
+        if let Alarm::Tick(tick) = self
+            && let Some(place) = &tick.place
         {
             place.set(Some(handle));
         }
@@ -127,7 +127,7 @@ mod tests {
             period,
             place: None,
         };
-        (Alarm::Tick(tick), receiver)
+        (Alarm::Tick(Box::new(tick)), receiver)
     }
 
     #[test]
@@ -165,6 +165,6 @@ mod tests {
 
     #[test]
     fn an_alarm_is_small() {
-        assert!(size_of::<Alarm>() <= 40, "{}", size_of::<Alarm>());
+        assert!(size_of::<Alarm>() <= 24, "{}", size_of::<Alarm>());
     }
 }

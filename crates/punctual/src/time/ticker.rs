@@ -1,6 +1,7 @@
 //! `Ticker` and `tick`: again and again, at multiples of a period.
 
 use core::fmt;
+use std::boxed::Box;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -171,7 +172,7 @@ impl Ticker {
             place: Some(self.place.clone()),
         };
         let first = self.timeline.now().saturating_add(period);
-        self.timeline.arm(first, Alarm::Tick(tick));
+        self.timeline.arm(first, Alarm::Tick(Box::new(tick)));
     }
 
     /// Disarms it and empties the channel.
@@ -217,7 +218,7 @@ pub fn tick(period: Duration) -> Receiver<Instant> {
         period,
         place: None,
     };
-    timeline.arm(first, Alarm::Tick(tick));
+    timeline.arm(first, Alarm::Tick(Box::new(tick)));
     receiver
 }
 
