@@ -1,6 +1,5 @@
 //! [`Interval`]: ready again and again.
 
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -11,13 +10,14 @@ use futures_core::Stream;
 
 use super::sleep::Sleep;
 use crate::tick::TickScale;
+use crate::time::PeriodError;
 use crate::time::timeline::{self, Timeline};
 
 /// Ticks once a period, for the first time a period from now. O(1).
 ///
 /// # Errors
 ///
-/// [`ZeroPeriod`] if the period is zero.
+/// [`PeriodError::Zero`].
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -29,10 +29,10 @@ use crate::time::timeline::{self, Timeline};
 /// ticks.tick().await;
 /// ticks.tick().await;
 /// assert!(start.elapsed() >= Duration::from_millis(4));
-/// # Ok::<(), punctual::future::ZeroPeriod>(())
+/// # Ok::<(), punctual::time::PeriodError>(())
 /// # }).unwrap();
 /// ```
-pub fn interval(period: Duration) -> Result<Interval, ZeroPeriod> {
+pub fn interval(period: Duration) -> Result<Interval, PeriodError> {
     let timeline = Timeline::current();
     let first = timeline.deadline_after(period);
     Interval::new(Sleep::new(timeline, first), period)
@@ -42,7 +42,7 @@ pub fn interval(period: Duration) -> Result<Interval, ZeroPeriod> {
 ///
 /// # Errors
 ///
-/// [`ZeroPeriod`] if the period is zero.
+/// [`PeriodError::Zero`].
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -52,25 +52,13 @@ pub fn interval(period: Duration) -> Result<Interval, ZeroPeriod> {
 /// let start = Instant::now();
 /// let mut ticks = interval_at(start, Duration::from_secs(60))?;
 /// assert_eq!(ticks.tick().await, start);
-/// # Ok::<(), punctual::future::ZeroPeriod>(())
+/// # Ok::<(), punctual::time::PeriodError>(())
 /// # }).unwrap();
 /// ```
-pub fn interval_at(start: Instant, period: Duration) -> Result<Interval, ZeroPeriod> {
+pub fn interval_at(start: Instant, period: Duration) -> Result<Interval, PeriodError> {
     let first = Sleep::new(Timeline::current(), timeline::tick(start));
     Interval::new(first, period)
 }
-
-/// A period of no length: give at least 1 ns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ZeroPeriod;
-
-impl fmt::Display for ZeroPeriod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a period cannot have zero length: give at least 1 ns")
-    }
-}
-
-impl core::error::Error for ZeroPeriod {}
 
 /// The ticks of [`interval`] and [`interval_at`]: a stream of the instants they were due at. It does not end.
 ///
@@ -86,9 +74,9 @@ pub struct Interval {
 }
 
 impl Interval {
-    fn new(sleep: Sleep, period: Duration) -> Result<Self, ZeroPeriod> {
+    fn new(sleep: Sleep, period: Duration) -> Result<Self, PeriodError> {
         if period.is_zero() {
-            return Err(ZeroPeriod);
+            return Err(PeriodError::Zero);
         }
         let period = TickScale::NANOSECOND.deadline(period);
         Ok(Interval { sleep, period })
@@ -110,7 +98,7 @@ impl Interval {
     /// let late = ticks.tick().await; // one for all that were missed
     /// assert!(late >= first + 2 * period);
     /// assert_eq!((late - first).as_nanos() % period.as_nanos(), 0); // on the beat
-    /// # Ok::<(), punctual::future::ZeroPeriod>(())
+    /// # Ok::<(), punctual::time::PeriodError>(())
     /// # }).unwrap();
     /// ```
     pub fn tick(&mut self) -> Tick<'_> {
@@ -126,7 +114,7 @@ impl Interval {
     ///
     /// let mut ticks = interval(Duration::from_secs(60))?;
     /// assert!(ticks.poll_tick(&mut Context::from_waker(Waker::noop())).is_pending());
-    /// # Ok::<(), punctual::future::ZeroPeriod>(())
+    /// # Ok::<(), punctual::time::PeriodError>(())
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(self.sleep.poll_elapsed(cx));
@@ -147,7 +135,7 @@ impl Interval {
     /// use std::time::Duration;
     /// let ticks = punctual::future::interval(Duration::from_secs(60))?;
     /// assert_eq!(ticks.period(), Duration::from_secs(60));
-    /// # Ok::<(), punctual::future::ZeroPeriod>(())
+    /// # Ok::<(), punctual::time::PeriodError>(())
     /// ```
     pub fn period(&self) -> Duration {
         TickScale::NANOSECOND.time(self.period)
@@ -160,7 +148,7 @@ impl Interval {
     /// let start = Instant::now();
     /// let ticks = punctual::future::interval_at(start, Duration::from_secs(60))?;
     /// assert_eq!(ticks.deadline(), start);
-    /// # Ok::<(), punctual::future::ZeroPeriod>(())
+    /// # Ok::<(), punctual::time::PeriodError>(())
     /// ```
     pub fn deadline(&self) -> Instant {
         self.sleep.deadline()
@@ -173,7 +161,7 @@ impl Interval {
     /// let mut ticks = punctual::future::interval_at(Instant::now(), Duration::from_secs(60))?;
     /// ticks.reset();
     /// assert!(ticks.deadline() >= Instant::now() + Duration::from_secs(59));
-    /// # Ok::<(), punctual::future::ZeroPeriod>(())
+    /// # Ok::<(), punctual::time::PeriodError>(())
     /// ```
     pub fn reset(&mut self) {
         let now = self.sleep.timeline().now();

@@ -36,6 +36,28 @@
 //! leaves nothing behind. [`Interval::tick`] and [`DelayQueue::next`] lose nothing when they are dropped, and so can be branches of a
 //! `select!` in a loop. Forgetting a future (`mem::forget`) costs a spurious wake-up, no more.
 //!
+//! # Tests
+//!
+//! On a thread that has entered a [`VirtualTime`](crate::time::VirtualTime), all of this runs on that clock, which
+//! moves only when it is told to:
+//!
+//! ```
+//! use std::future::Future;
+//! use std::pin::pin;
+//! use std::task::{Context, Waker};
+//! use std::time::Duration;
+//! use punctual::future::sleep;
+//! use punctual::time::VirtualTime;
+//!
+//! let time = VirtualTime::new();
+//! let _entered = time.enter();
+//! let mut year = pin!(sleep(Duration::from_secs(365 * 86_400)));
+//! let mut cx = Context::from_waker(Waker::noop());
+//! assert!(year.as_mut().poll(&mut cx).is_pending());
+//! time.advance(Duration::from_secs(365 * 86_400));
+//! assert!(year.as_mut().poll(&mut cx).is_ready());
+//! ```
+//!
 //! # Ground rules
 //!
 //! - A future owns at most one alarm of its timeline's driver: a waker. It is armed when a poll first has to wait,
@@ -55,6 +77,6 @@ mod timeout;
 mod waiting;
 
 pub use delay_queue::{DelayQueue, Expired, Next};
-pub use interval::{Interval, Tick, ZeroPeriod, interval, interval_at};
+pub use interval::{Interval, Tick, interval, interval_at};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Elapsed, Timeout, timeout, timeout_at};

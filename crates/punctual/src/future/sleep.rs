@@ -171,6 +171,17 @@ impl Sleep {
         self.deadline
     }
 
+    /// One that waits already. The deadline may have passed: then the driver wakes the task at once.
+    #[inline]
+    pub(super) fn waiting(timeline: Timeline, deadline: u64, waker: &Waker) -> Self {
+        let waiting = Waiting::begin(&timeline, deadline, waker);
+        Sleep {
+            timeline,
+            deadline,
+            state: State::Waiting(waiting),
+        }
+    }
+
     /// Whether a task waits, as far as is known here.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting(_))

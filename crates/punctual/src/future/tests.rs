@@ -15,7 +15,8 @@ use futures_core::Stream;
 use proptest::prelude::*;
 
 use super::*;
-use crate::time::timeline::{Simulation, Timeline, instant};
+use crate::time::timeline::Timeline;
+use crate::time::{VirtualTime, now};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -61,11 +62,6 @@ impl Task {
     }
 }
 
-/// The instant this thread's clock shows.
-fn now() -> Instant {
-    instant(Timeline::current().now())
-}
-
 /// How many alarms are armed on this thread's clock.
 fn armed() -> usize {
     match Timeline::current() {
@@ -76,7 +72,7 @@ fn armed() -> usize {
 
 #[test]
 fn a_sleep_is_armed_by_a_poll_and_disarmed_by_a_drop() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let mut one = sleep(10 * MS);
@@ -96,7 +92,7 @@ fn a_sleep_is_armed_by_a_poll_and_disarmed_by_a_drop() {
 
 #[test]
 fn a_sleep_counts_from_its_call() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let mut late = sleep(10 * MS);
@@ -113,7 +109,7 @@ fn a_sleep_counts_from_its_call() {
 
 #[test]
 fn what_has_passed_needs_no_driver() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let mut created = sleep(10 * MS);
@@ -127,7 +123,7 @@ fn what_has_passed_needs_no_driver() {
 
 #[test]
 fn never_is_far_off() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let mut never = sleep(Duration::MAX);
@@ -139,7 +135,7 @@ fn never_is_far_off() {
 
 #[test]
 fn the_last_waker_is_woken_and_a_known_one_is_not_cloned() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let (first, second) = (Task::new(), Task::new());
     let mut moved = sleep(10 * MS);
@@ -155,7 +151,7 @@ fn the_last_waker_is_woken_and_a_known_one_is_not_cloned() {
 
 #[test]
 fn a_reset_moves_the_deadline_of_a_waiting_task() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let start = now();
@@ -208,7 +204,7 @@ impl Future for After {
 
 #[test]
 fn a_ready_future_costs_no_timer() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let mut bounded = timeout(10 * MS, ready(7));
@@ -219,7 +215,7 @@ fn a_ready_future_costs_no_timer() {
 
 #[test]
 fn a_timeout_counts_from_its_first_poll() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let mut bounded = timeout(10 * MS, pending::<()>());
@@ -235,7 +231,7 @@ fn a_timeout_counts_from_its_first_poll() {
 
 #[test]
 fn a_future_that_is_ready_when_its_time_is_up_is_in_time() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let mut bounded = timeout(10 * MS, After(1));
@@ -262,7 +258,7 @@ fn a_future_that_is_ready_when_its_time_is_up_is_in_time() {
 
 #[test]
 fn a_timeout_disarms_when_it_is_done_and_when_it_is_dropped() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let mut bounded = timeout(10 * MS, After(2));
@@ -290,7 +286,7 @@ fn an_elapsed_timeout_is_an_io_error() {
 
 #[test]
 fn an_interval_skips_and_does_not_drift() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let start = now();
@@ -316,7 +312,7 @@ fn an_interval_skips_and_does_not_drift() {
 
 #[test]
 fn an_interval_may_start_at_once_or_never_tick() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let start = now();
@@ -334,7 +330,7 @@ fn an_interval_may_start_at_once_or_never_tick() {
 
 #[test]
 fn a_delay_queue_wakes_its_task_for_the_earliest() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let mut queue = DelayQueue::new();
@@ -363,7 +359,7 @@ fn a_delay_queue_wakes_its_task_for_the_earliest() {
 
 #[test]
 fn a_delay_queue_that_is_emptied_tells_its_task() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let mut queue = DelayQueue::new();
@@ -402,7 +398,7 @@ fn wakers_are_woken_and_dropped_with_no_lock_held() {
             self.0.lock().unwrap().clear();
         }
     }
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
     let sleeping = || {
@@ -449,7 +445,7 @@ fn a_waker_that_panics_harms_nothing() {
             panic!("a waker that panics, as this test wants it");
         }
     }
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let (waker, task) = (Waker::from(Arc::new(Panics)), Task::new());
     let mut first = sleep(MS);
@@ -466,7 +462,7 @@ fn a_waker_that_panics_harms_nothing() {
 }
 
 /// As an executor does: polls when woken, and has the clock moved when there is nothing to poll.
-fn run<F: Future>(time: &Arc<Simulation>, future: F) -> F::Output {
+fn run<F: Future>(time: &VirtualTime, future: F) -> F::Output {
     let task = Task::new();
     let mut future = pin!(future);
     loop {
@@ -481,7 +477,7 @@ fn run<F: Future>(time: &Arc<Simulation>, future: F) -> F::Output {
 
 #[test]
 fn they_await_one_another() {
-    let time = Simulation::new();
+    let time = VirtualTime::new();
     let _entered = time.enter();
     let start = now();
     let hour = Duration::from_secs(3600);
@@ -541,7 +537,7 @@ proptest! {
     /// The order is that of a sorted map, and whoever waits is woken when something falls due, or nothing is left.
     #[test]
     fn a_delay_queue_does_as_a_sorted_map(steps in prop::collection::vec(step(), 1..200)) {
-        let time = Simulation::new();
+        let time = VirtualTime::new();
         let _entered = time.enter();
         let task = Task::new();
         let mut queue = DelayQueue::new();

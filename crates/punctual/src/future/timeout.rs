@@ -109,19 +109,13 @@ impl Limit {
     #[inline]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Elapsed> {
         match self {
+            Limit::After(Duration::ZERO) => Poll::Ready(Elapsed),
             Limit::After(duration) => {
-                let mut sleep = begin(*duration);
-                // It lies ahead: the clock was read just now.
-                let waits = !duration.is_zero();
-                if waits {
-                    sleep.wait(cx.waker());
-                }
-                *self = Limit::Until(sleep);
-                if waits {
-                    Poll::Pending
-                } else {
-                    Poll::Ready(Elapsed)
-                }
+                let timeline = Timeline::current();
+                // It lies ahead: the clock is read now.
+                let deadline = timeline.deadline_after(*duration);
+                *self = Limit::Until(Sleep::waiting(timeline, deadline, cx.waker()));
+                Poll::Pending
             }
             Limit::Until(sleep) => sleep.poll_elapsed(cx).map(|()| Elapsed),
         }
@@ -134,13 +128,6 @@ impl Limit {
             drop(sleep.leave());
         }
     }
-}
-
-#[inline]
-fn begin(duration: Duration) -> Sleep {
-    let timeline = Timeline::current();
-    let deadline = timeline.deadline_after(duration);
-    Sleep::new(timeline, deadline)
 }
 
 impl<F> Timeout<F> {
