@@ -69,6 +69,8 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
         clock: Literal["monotonic", "virtual"] = "monotonic",
     ) -> None:
         if clock not in ("monotonic", "virtual"):
+            # There is nothing to close: `__del__` asks.
+            self._closed = True
             raise ValueError(f'the clock is "monotonic" or "virtual", not {clock!r}')
         # Calls on executors that go on, for which a virtual clock has to wait.
         self._in_executors = 0

@@ -1,0 +1,126 @@
+"""Run modules of CPython's own `test.test_asyncio` on `punctual.aio`.
+
+    python cpython_asyncio.py test_events test_waitfor
+
+Every loop that they make is one of ours: asyncio's names are set to ours before they are imported.
+The exit code is 0 if all tests pass, 1 if not, and 77 if this Python has no such module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.base_events
+import asyncio.selector_events
+import asyncio.unix_events
+import importlib
+import sys
+import unittest
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import punctual.aio
+from punctual.aio._loop import WheelTimers
+
+NO_SUCH_MODULE = 77
+
+_HEAP = "it puts handles into asyncio's private heap itself"
+_DEAD = "it counts the dead handles in asyncio's private heap"
+
+# The only tests that are left out, each with its reason.
+SKIPPED = {
+    "BaseEventLoopTests.test__run_once": _HEAP,
+    "BaseEventLoopTests.test__run_once_schedule_handle": _HEAP,
+    "BaseEventLoopTests.test__run_once_cancelled_event_cleanup": _DEAD,
+}
+
+made = 0
+
+
+class Loop(punctual.aio.EventLoop):
+    """The loop that tests get for a selector event loop."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        global made
+        made += 1
+        super().__init__(*args, **kwargs)
+
+
+class BaseLoop(WheelTimers, asyncio.base_events.BaseEventLoop):
+    """The loop that tests get for the abstract one, which has no selector yet."""
+
+    def __init__(self) -> None:
+        global made
+        made += 1
+        super().__init__()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Timers move after the events of the selector; many tests have no events and say so.
+        if name == "_process_events":
+            if isinstance(value, mock.Mock):
+                value.side_effect = lambda _events: self._move_due()
+            else:
+                process = value
+
+                def value(events: Any) -> None:
+                    process(events)
+                    self._move_due()
+
+        super().__setattr__(name, value)
+
+
+def install() -> None:
+    """Have asyncio and its tests make loops of ours."""
+    for module in (asyncio, asyncio.unix_events):
+        for name in ("SelectorEventLoop", "EventLoop"):
+            if hasattr(module, name):
+                setattr(module, name, Loop)
+    for module in (asyncio, asyncio.base_events):
+        setattr(module, "BaseEventLoop", BaseLoop)  # noqa: B010
+    # Whatever name the default policy has in this version.
+    policy: Any = asyncio.get_event_loop_policy()
+    type(policy)._loop_factory = Loop
+    asyncio.set_event_loop_policy(None)
+
+    utils: Any = importlib.import_module("test.test_asyncio.utils")
+    utils.TestLoop._process_events = lambda loop, _events: loop._move_due()
+
+
+def each(suite: Any) -> Iterator[unittest.TestCase]:
+    """Yield the tests of a suite."""
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from each(test)
+        else:
+            yield test
+
+
+def chosen(names: list[str]) -> unittest.TestSuite:
+    """Load modules and leave out the tests that are to be skipped."""
+    tests = unittest.TestSuite()
+    for name in names:
+        module = importlib.import_module(f"test.test_asyncio.{name}")
+        for test in each(unittest.defaultTestLoader.loadTestsFromModule(module)):
+            reason = SKIPPED.get(".".join(test.id().split(".")[-2:]))
+            if reason is None:
+                tests.addTest(test)
+            else:
+                print(f"left out: {test.id()}: {reason}")
+    return tests
+
+
+def main(names: list[str]) -> int:
+    """Run modules; the exit code."""
+    try:
+        install()
+        tests = chosen(names)
+    except ModuleNotFoundError as error:
+        print(error)
+        return NO_SUCH_MODULE
+    result = unittest.TextTestRunner(verbosity=1).run(tests)
+    print(f"{result.testsRun} tests, {made} loops on the wheel")
+    return 0 if result.wasSuccessful() and made else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,75 @@
+"""CPython's own tests of asyncio, on `punctual.aio`: see `cpython_asyncio.py`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+RUNNER = Path(__file__).with_name("cpython_asyncio.py")
+NO_SUCH_MODULE = 77
+
+MODULES = [
+    "test_events",
+    "test_base_events",
+    "test_timeouts",
+    "test_waitfor",
+    "test_locks",
+    "test_queues",
+    "test_runners",
+    "test_streams",
+    "test_taskgroups",
+    "test_unix_events",
+]
+# These take as long as all the others; CI runs them, and who asks for them.
+LONG = ["test_tasks", "test_futures", "test_subprocess", "test_sock_lowlevel"]
+ALL = bool(os.environ.get("CI") or os.environ.get("PUNCTUAL_TESTS_LONG"))
+
+Results = dict[str, "Future[subprocess.CompletedProcess[str]]"]
+
+
+def run(module: str) -> subprocess.CompletedProcess[str]:
+    # They patch modules, signals and warnings: each in a process of its own.
+    return subprocess.run(
+        [sys.executable, str(RUNNER), module],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def results(request: pytest.FixtureRequest) -> Iterator[Results]:
+    chosen = {
+        item.callspec.params["module"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.originalname == "test_of_cpython"
+    }
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        yield {module: pool.submit(run, module) for module in MODULES + LONG if module in chosen}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *MODULES,
+        *(
+            pytest.param(
+                module, marks=pytest.mark.skipif(not ALL, reason="long: set PUNCTUAL_TESTS_LONG=1")
+            )
+            for module in LONG
+        ),
+    ],
+)
+def test_of_cpython(module: str, results: Results) -> None:
+    result = results[module].result()
+    if result.returncode == NO_SUCH_MODULE:
+        pytest.skip(f"this Python has no test.test_asyncio.{module}")
+    assert result.returncode == 0, result.stdout
