@@ -12,6 +12,8 @@
 
 #![allow(unsafe_code)]
 
+use std::time::Duration;
+
 use punctual::driver::{Jobs, Runner, Workers};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::ffi;
@@ -37,6 +39,14 @@ pub(super) fn workers() -> Workers<Job> {
             jobs.for_each(std::mem::forget);
         }
     })
+    .with_stall(stall)
+}
+
+/// A worker that waits for the interpreter's lock in the middle of a function looks stuck. Python hands the lock on every
+/// 5 ms, so beyond some eight workers only what takes longer counts.
+fn stall(workers: usize) -> Duration {
+    const USUAL: Duration = Duration::from_micros(100);
+    USUAL * (1 << workers.saturating_sub(2).min(8))
 }
 
 /// For a virtual clock. A KeyboardInterrupt is kept for `advance` to raise.

@@ -8,7 +8,8 @@
 //!   ([`pool`] tells how many); should it then be stuck, they are taken from it again.
 //! - The pool grows by what it sees, not by a number set beforehand: while jobs wait, the driver looks every
 //!   [`STALL`]. If no worker has taken a job since the last look, those there are may all be stuck, and one more is
-//!   woken or started. Up to the number of cores it is enough that something still waits. One starts at a time.
+//!   woken or started. Up to the number of cores it is enough that something still waits. One comes at a time, and
+//!   has come when it asks for a job.
 //! - A worker without a job for [`PATIENCE`] ends. Idle ones are called last in, first out, so that surplus ones get to that.
 //! - What panics ends the call of the function that does the jobs, not the worker, and loses no job but itself.
 
@@ -74,6 +75,8 @@ pub struct Workers<J: Send + 'static> {
     /// The last thread could not be started.
     refused: bool,
     reported: bool,
+    /// How long to wait for a stuck worker, given how many there are.
+    stall: fn(usize) -> Duration,
 }
 
 /// The jobs that wait, for a worker to take them one by one; `None` when none is left.
@@ -82,6 +85,32 @@ pub struct Workers<J: Send + 'static> {
 pub struct Jobs<'a, J> {
     pool: &'a Pool<J>,
     seat: &'a Arc<Seat<J>>,
+    /// The worker counts as coming until it asks for its first job.
+    arrived: bool,
+}
+
+impl<'a, J> Jobs<'a, J> {
+    fn new(pool: &'a Pool<J>, seat: &'a Arc<Seat<J>>) -> Self {
+        Jobs {
+            pool,
+            seat,
+            arrived: false,
+        }
+    }
+
+    fn arrive(&mut self) {
+        if !self.arrived {
+            self.arrived = true;
+            self.pool.arrive();
+        }
+    }
+}
+
+impl<J> Drop for Jobs<'_, J> {
+    /// Even if it never asked.
+    fn drop(&mut self) {
+        self.arrive();
+    }
 }
 
 impl<J: Send + 'static> Workers<J> {
@@ -103,7 +132,27 @@ impl<J: Send + 'static> Workers<J> {
             looked: None,
             refused: false,
             reported: false,
+            stall: |_| STALL,
         }
+    }
+
+    /// The same workers with another idea of being stuck: `stall` tells, for as many as there are, how long none has
+    /// to take a job before one more is put to work. Usually that is 100 µs, always.
+    ///
+    /// If jobs need something that only one of them can have at a time, an interpreter's lock for one, they look stuck
+    /// while they wait for it. Let the time grow with the number then, or so will the number.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use punctual::driver::Workers;
+    ///
+    /// let workers: Workers<fn()> = Workers::new(|jobs| jobs.for_each(|job| job()))
+    ///     .with_stall(|workers| Duration::from_micros(100) * workers as u32);
+    /// # let _ = workers;
+    /// ```
+    pub fn with_stall(mut self, stall: fn(workers: usize) -> Duration) -> Self {
+        self.stall = stall;
+        self
     }
 
     /// How many threads there are, idle ones and one that starts included. O(1).
@@ -135,7 +184,11 @@ impl<J: Send + 'static> Workers<J> {
     }
 
     fn interval(&self) -> Duration {
-        if self.refused { RETRY } else { STALL }
+        if self.refused {
+            RETRY
+        } else {
+            (self.stall)(self.count())
+        }
     }
 
     /// The pool counts the worker already.
@@ -163,13 +216,13 @@ impl<J: Send + 'static> Workers<J> {
 /// A worker's life.
 fn attend<J>(pool: &Pool<J>, work: &Work<J>) {
     let seat = Arc::new(Seat::new());
-    pool.enter();
     loop {
-        let mut jobs = Jobs { pool, seat: &seat };
+        let mut jobs = Jobs::new(pool, &seat);
         // The jobs that are left are in the pool and in the hand, whole whatever `work` was in the middle of.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(&mut jobs))) {
             dispose(payload);
         }
+        drop(jobs);
         if !pool.wait(&seat) {
             return;
         }
@@ -200,6 +253,7 @@ impl<J> Iterator for Jobs<'_, J> {
     /// Takes the next job. O(1).
     #[inline]
     fn next(&mut self) -> Option<J> {
+        self.arrive();
         self.seat.next().or_else(|| self.pool.take(self.seat))
     }
 }

@@ -21,13 +21,8 @@ fn worker(pool: &Arc<Pool<u32>>, done: &Arc<AtomicUsize>) -> thread::JoinHandle<
     let (pool, done) = (pool.clone(), done.clone());
     thread::spawn(move || {
         let seat = Arc::new(Seat::new());
-        pool.enter();
         loop {
-            let jobs = Jobs {
-                pool: &pool,
-                seat: &seat,
-            };
-            for _ in jobs {
+            for _ in Jobs::new(&pool, &seat) {
                 done.fetch_add(1, Ordering::Relaxed);
             }
             if !pool.wait(&seat) {

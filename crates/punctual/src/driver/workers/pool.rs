@@ -29,7 +29,8 @@ struct State<J> {
     hands: Vec<Arc<Seat<J>>>,
     /// All workers, with those that are idle and those that are coming.
     workers: usize,
-    /// Those that were called or started and have not come yet.
+    /// Those that were called or started and have not come for a job yet: they wait for a processor, or for
+    /// something that the function wants first, such as an interpreter's lock.
     coming: usize,
     /// How often workers have taken from the queue, and that number at the last look.
     taken: u64,
@@ -211,8 +212,8 @@ impl<J> Pool<J> {
         state.coming -= 1;
     }
 
-    /// A worker that was started has come.
-    pub(super) fn enter(&self) {
+    /// A worker that was started, or whose [`wait`](Self::wait) is over, has come for a job.
+    pub(super) fn arrive(&self) {
         lock(&self.state).coming -= 1;
     }
 
@@ -242,16 +243,22 @@ impl<J> Pool<J> {
         Some(first)
     }
 
-    /// Waits until there may be a job. `false` if the worker is to end, which is then no longer counted.
+    /// Waits until there may be a job; the worker counts as coming then. `false` if it is to end, and is no longer
+    /// counted.
     pub(super) fn wait(&self, seat: &Arc<Seat<J>>) -> bool {
         let mut state = lock(&self.state);
+        let mut called = false;
         loop {
+            if !state.closed && (!state.queue.is_empty() || !lock(&seat.hand).jobs.is_empty()) {
+                state.coming += usize::from(!called);
+                return true;
+            }
+            // For nothing, if it was called.
+            state.coming -= usize::from(called);
+            called = false;
             if state.closed {
                 state.workers -= 1;
                 return false;
-            }
-            if !state.queue.is_empty() || !lock(&seat.hand).jobs.is_empty() {
-                return true;
             }
             state.idle.push(seat.clone());
             loop {
@@ -259,7 +266,7 @@ impl<J> Pool<J> {
                 (state, timed_out) = self.doze(seat, state);
                 let Some(place) = state.idle.iter().rposition(|idle| Arc::ptr_eq(idle, seat))
                 else {
-                    state.coming -= 1; // it was called
+                    called = true;
                     break;
                 };
                 if timed_out {

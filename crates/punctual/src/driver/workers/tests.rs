@@ -143,6 +143,52 @@ fn a_stall_adds_one_worker_and_progress_none() {
 }
 
 #[test]
+fn a_worker_that_waits_for_a_lock_first_is_coming() {
+    let lock = Arc::new(std::sync::Mutex::new(()));
+    let held = lock.lock().unwrap();
+    let (sender, receiver) = channel();
+    let mut workers = Workers::of_pool(Pool::new(4, PATIENCE), {
+        let lock = lock.clone();
+        move |jobs: &mut Jobs<'_, Job>| {
+            let _held = lock.lock().unwrap();
+            jobs.for_each(|job| job());
+        }
+    });
+    let jobs = (0..10).map(|number| {
+        let sender = sender.clone();
+        Box::new(move || sender.send(number).unwrap()) as Job
+    });
+    let mut now = Instant::now();
+    workers.run_at(&mut jobs.collect(), || now);
+    for _ in 0..1_000 {
+        now += STALL;
+        workers.run_at(&mut Vec::new(), || now);
+        assert_eq!(workers.count(), 1);
+    }
+    drop(held);
+    assert!(receiver.iter().take(10).eq(0..10));
+}
+
+#[test]
+fn patience_may_grow_with_the_number() {
+    let (begun_sender, begun) = channel();
+    let mut workers = workers(1).with_stall(|workers| STALL * workers as u32);
+    let (jobs, _let_go): (Vec<_>, Vec<_>) = (0..3).map(|n| blocking(&begun_sender, n)).unzip();
+    let mut now = Instant::now();
+    workers.run_at(&mut { jobs }, || now);
+    for (number, looks) in [(1, 2), (2, 4)] {
+        assert_eq!(begun.recv(), Ok(number - 1));
+        for _ in 0..looks {
+            assert_eq!(workers.count(), number);
+            now += STALL;
+            workers.run_at(&mut Vec::new(), || now);
+        }
+        assert_eq!(workers.count(), number + 1);
+    }
+    assert_eq!(begun.recv(), Ok(2));
+}
+
+#[test]
 fn what_a_stuck_worker_has_in_hand_is_taken_back() {
     let (begun_sender, begun) = channel();
     let mut workers = workers(1);
@@ -289,7 +335,7 @@ fn workers_that_cannot_be_started_are_not_counted() {
     // The next look asks again.
     assert_eq!(pool.look(), Wanted::Start);
     assert_eq!((pool.workers(), pool.look()), (1, Wanted::Nothing));
-    pool.enter();
+    pool.arrive();
     let seat = Arc::new(Seat::new());
     assert_eq!((pool.take(&seat), pool.take(&seat)), (Some(1), Some(2)));
 }
