@@ -63,6 +63,13 @@ pub(crate) const SNAPSHOT_STALL: Duration = Duration::from_millis(5);
 /// A start with a snapshot of 5M keys, as a share of redis-server's.
 pub(crate) const SNAPSHOT_LOAD_RATIO: f64 = 0.6;
 
+/// Lateness of a program's sleeps and ticks: the percentile and its bound.
+pub(crate) const WAIT_PERCENTILE: f64 = 99.0;
+/// See [`WAIT_PERCENTILE`].
+pub(crate) const WAIT_LATENESS: Duration = Duration::from_micros(300);
+/// CPU of a poller that arms and stops a timeout at each of its thousand turns a second, as a share of its CPU without.
+pub(crate) const POLLER_RATIO: f64 = 1.2;
+
 /// The bound on the CPU ratio of this test at this depth, if there is one.
 pub(crate) fn cpu_ratio(test: &str, pipeline: u32) -> Option<f64> {
     if !CPU_TESTS.contains(&test) {

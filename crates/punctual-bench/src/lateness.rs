@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use punctual_resp::encode_command;
 
 use crate::clock::{sleep_until, unix_micros};
@@ -349,7 +350,7 @@ fn draw(
         .zip(runs)
         .map(|(server, runs)| Curve {
             label: server.product.clone(),
-            points: distribution(&runs[0].received, keys),
+            points: distribution(&runs[0].received.lateness, keys),
         })
         .collect();
     let title = format!(
@@ -359,19 +360,24 @@ fn draw(
         what(options),
         spread.as_secs_f64()
     );
-    plot::lateness(&path, &title, &report.provenance(), &curves)
+    plot::lateness(
+        &path,
+        &title,
+        &report.provenance(),
+        "events received by then, % of all keys",
+        &curves,
+    )
 }
 
-/// Milliseconds of lateness and the percentage of all keys whose event had come by then.
-fn distribution(received: &Received, keys: u64) -> Vec<(f64, f64)> {
+/// Milliseconds of lateness, and the percentage of `all` that had come by then.
+pub(crate) fn distribution(lateness: &Histogram<u64>, all: u64) -> Vec<plot::Point> {
     let mut come = 0;
-    received
-        .lateness
+    lateness
         .iter_recorded()
         .map(|step| {
             come += step.count_since_last_iteration();
             let late = step.value_iterated_to() as f64 / 1000.0;
-            (late, 100.0 * come as f64 / keys as f64)
+            (late, 100.0 * come as f64 / all as f64)
         })
         .collect()
 }

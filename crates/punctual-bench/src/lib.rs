@@ -1,5 +1,5 @@
 //! Benchmarks of Redis-compatible servers: how late keys expire and timeouts come, what a command costs the server,
-//! what a key and a connection weigh.
+//! what a key and a connection weigh. And of the timers of a program.
 //!
 //! Behind `punctual bench`. Ground rules:
 //!
@@ -37,6 +37,7 @@ mod memory;
 mod options;
 mod plot;
 mod process;
+mod programs;
 mod reader;
 mod report;
 mod sheet;
@@ -112,6 +113,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Expiry(options) if options.storm => storm::run(options, &mut report)?,
         Bench::Expiry(options) => lateness::run(options, &mut report)?,
         Bench::Blocking(options) => blocking::run(options, &mut report)?,
+        Bench::Time(options) => programs::run(options, &mut report)?,
         Bench::Snapshot(options) => snapshot::run(options, &mut report)?,
         Bench::Server(options) if options.memory => memory::run(options, &mut report)?,
         Bench::Server(options) if options.idle.is_some() => idle::run(options, &mut report)?,

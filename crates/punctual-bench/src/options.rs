@@ -18,6 +18,7 @@ Examples:
   punctual bench server --memory       bytes per key
   punctual bench server --threads 1,2,4
   punctual bench server --idle 10000
+  punctual bench time                  how late a program's sleeps and tickers are, and a poller's CPU
   punctual bench snapshot              BGSAVE of 5M keys under writes, and loading it
 
 By default this program and, where it is installed, a redis-server are started for the run and
@@ -76,6 +77,8 @@ pub(crate) enum Bench {
     /// What a command, a key, a thread and an idle connection cost the server
     #[command(after_help = SERVER_EXAMPLES)]
     Server(ServerOptions),
+    /// How late the sleeps and tickers of a program are, and what the timeouts of a poller cost
+    Time(TimeOptions),
     /// What a snapshot does to the commands beside it, and how long it takes to load
     Snapshot(SnapshotOptions),
 }
@@ -86,6 +89,7 @@ impl Bench {
             Self::Expiry(options) => &options.output,
             Self::Blocking(options) => &options.output,
             Self::Server(options) => &options.output,
+            Self::Time(options) => &options.output,
             Self::Snapshot(options) => &options.output,
         }
     }
@@ -244,6 +248,30 @@ impl BlockingOptions {
 
     pub(crate) fn rounds(&self) -> u32 {
         self.rounds
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TimeOptions {
+    /// How long lateness is measured [default: 60; quick: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    lateness: Option<Duration>,
+    /// How long the poller polls, alone and with timeouts each [default: 30; quick: 4]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    poller: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+impl TimeOptions {
+    pub(crate) fn lateness(&self) -> Duration {
+        let usual = if self.output.quick { 5 } else { 60 };
+        self.lateness.unwrap_or(Duration::from_secs(usual))
+    }
+
+    pub(crate) fn poller(&self) -> Duration {
+        let usual = if self.output.quick { 4 } else { 30 };
+        self.poller.unwrap_or(Duration::from_secs(usual))
     }
 }
 

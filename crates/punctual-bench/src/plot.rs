@@ -88,8 +88,16 @@ fn page(
     })
 }
 
-/// Cumulative distribution of lateness: milliseconds on a logarithmic axis, per cent of all keys.
-pub(crate) fn lateness(path: &Path, title: &str, foot: &str, curves: &[Curve]) -> Result<()> {
+/// Cumulative distribution of lateness: milliseconds on a logarithmic axis, per cent of all.
+///
+/// `counted` says of what the per cent are.
+pub(crate) fn lateness(
+    path: &Path,
+    title: &str,
+    foot: &str,
+    counted: &str,
+    curves: &[Curve],
+) -> Result<()> {
     let latest = curves
         .iter()
         .flat_map(|curve| &curve.points)
@@ -106,7 +114,7 @@ pub(crate) fn lateness(path: &Path, title: &str, foot: &str, curves: &[Curve]) -
         chart
             .configure_mesh()
             .x_desc("lateness: reception - deadline, ms (logarithmic)")
-            .y_desc("events received by then, % of all keys")
+            .y_desc(counted)
             .x_label_formatter(&|late| tick(*late))
             .y_label_formatter(&|share| format!("{share:.0} %"))
             .light_line_style(RGBColor(240, 240, 240))

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use rustix::process::Pid;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// User plus system CPU time that a process has used so far.
 #[derive(Debug, Clone)]
@@ -95,7 +95,15 @@ pub(crate) fn thread_count(pid: Pid) -> Option<usize> {
 
 /// CPU time of the calling thread.
 pub(crate) fn own_thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+    duration(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+/// CPU time of this process.
+pub(crate) fn own_cpu() -> Duration {
+    duration(clock_gettime(ClockId::ProcessCPUTime))
+}
+
+fn duration(time: Timespec) -> Duration {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
     Duration::new(seconds, nanos)

@@ -13,7 +13,7 @@ const USAGE: &str = "\
 Punctual: a Redis-compatible server whose keys expire on time.
 
 Usage: punctual [redis.conf] [--name value ...]
-       punctual bench <expiry|blocking|server|snapshot> [options]
+       punctual bench <expiry|blocking|server|snapshot|time> [options]
        punctual -v | --version
        punctual -h | --help
 ";
