@@ -1,4 +1,5 @@
-/* What a call of the C library costs: timers armed and cancelled, one after another, among `live` others.
+/* What the C library costs: timers armed and cancelled, one after another, among `live` others; then timers with a
+ * function, made and freed, and stopped and reset.
  *
  *   cc -O2 boundary.c $(pkg-config --cflags --libs punctual) -o boundary && ./boundary
  *
@@ -36,10 +37,43 @@ static double arm_and_cancel(int live) {
   return best;
 }
 
+static void nothing(void *argument) { (void)argument; }
+
+static double made_and_freed(void) {
+  double best = 1e18;
+  int round, n;
+  for (round = 0; round < ROUNDS; ++round) {
+    double begun = cpu_ns(), took;
+    for (n = 0; n < OPERATIONS / 10; ++n) punctual_timer_free(punctual_after_func(10000000000, nothing, NULL, NULL));
+    took = (cpu_ns() - begun) / (OPERATIONS / 10);
+    if (took < best) best = took;
+  }
+  return best;
+}
+
+static double stopped_and_reset(void) {
+  punctual_timer *timer = punctual_after_func(10000000000, nothing, NULL, NULL);
+  double best = 1e18;
+  int round, n;
+  for (round = 0; round < ROUNDS; ++round) {
+    double begun = cpu_ns(), took;
+    for (n = 0; n < OPERATIONS / 10; ++n) {
+      punctual_timer_stop(timer);
+      punctual_timer_reset(timer, 10000000000);
+    }
+    took = (cpu_ns() - begun) / (OPERATIONS / 10);
+    if (took < best) best = took;
+  }
+  punctual_timer_free(timer);
+  return best;
+}
+
 int main(void) {
   static const int live[] = {0, 10, 1000, 1000000};
   size_t n;
   for (n = 0; n < sizeof live / sizeof *live; ++n)
     printf("C: arm and cancel with %7d live: %5.1f ns\n", live[n], arm_and_cancel(live[n]));
+  printf("C: punctual_after_func and free:      %5.1f ns\n", made_and_freed());
+  printf("C: punctual_timer_stop and reset:     %5.1f ns\n", stopped_and_reset());
   return 0;
 }
