@@ -14,6 +14,8 @@
 
 use std::time::Duration;
 
+use std::time::Duration;
+
 use punctual::driver::{Jobs, Runner, Workers};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::ffi;
