@@ -14,8 +14,6 @@
 
 use std::time::Duration;
 
-use std::time::Duration;
-
 use punctual::driver::{Jobs, Runner, Workers};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::ffi;
