@@ -98,12 +98,12 @@ impl<A: Alarm> Shared<A> {
         thread_number() & (self.shards.len() as u32 - 1)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn arm(self: &Arc<Self>, deadline: u64, alarm: A) -> Handle {
         self.arm_in(self.mine(), deadline, alarm)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn arm_in(self: &Arc<Self>, number: u32, deadline: u64, alarm: A) -> Handle {
         let shard = &self.shards[number as usize];
         let (handle, earliest) = shard.arm(number, deadline, alarm);
@@ -117,7 +117,7 @@ impl<A: Alarm> Shared<A> {
     pub(super) fn rearm(self: &Arc<Self>, handle: Handle, deadline: u64) -> bool {
         let Some(earliest) = self
             .shard(handle)
-            .and_then(|shard| shard.rearm(handle.key, deadline))
+            .and_then(|shard| shard.rearm(handle.key(), deadline))
         else {
             return false;
         };

@@ -119,8 +119,24 @@ pub trait Runner<J>: Send + 'static {
 /// After the alarm has fired, was disarmed, or was armed again by [`Fired::Again`] it is stale and refused for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
-    key: TimerKey,
+    /// A [`TimerKey`] as one number: so a handle is two, and goes from function to function in registers.
+    key: u64,
     shard: u32,
+}
+
+impl Handle {
+    #[inline]
+    fn new(key: TimerKey, shard: u32) -> Self {
+        Handle {
+            key: key.to_bits(),
+            shard,
+        }
+    }
+
+    #[inline]
+    fn key(self) -> TimerKey {
+        TimerKey::from_bits(self.key)
+    }
 }
 
 /// Alarms, and a thread that has them go off. The [module](self) tells its rules and shows it.
@@ -202,7 +218,7 @@ impl<A: Alarm> Driver<A> {
     /// # Panics
     ///
     /// If the driver's thread cannot be started, or more than 2^32 - 1 alarms are armed in one shard.
-    #[inline]
+    #[inline(always)] // the alarm goes from registers into the queue
     pub fn arm(&self, deadline: u64, alarm: A) -> Handle {
         self.shared.arm(deadline, alarm)
     }
@@ -211,7 +227,7 @@ impl<A: Alarm> Driver<A> {
     /// was disarmed before. O(1).
     #[inline]
     pub fn disarm(&self, handle: Handle) -> Option<A> {
-        self.shared.shard(handle)?.disarm(handle.key)
+        self.shared.shard(handle)?.disarm(handle.key())
     }
 
     /// Arms an armed alarm for another tick, keeping its handle; `false` if the handle is stale. O(1).
@@ -224,7 +240,7 @@ impl<A: Alarm> Driver<A> {
     /// it must not block or call the driver. O(1).
     #[inline]
     pub fn with<R>(&self, handle: Handle, f: impl FnOnce(&mut A) -> R) -> Option<R> {
-        self.shared.shard(handle)?.with(handle.key, f)
+        self.shared.shard(handle)?.with(handle.key(), f)
     }
 
     /// How many alarms are armed. O(cores).
@@ -253,6 +269,18 @@ impl<A: Alarm> Driver<A> {
     /// If the clock is real, or if a job of this very driver calls it.
     pub fn advance(&self, by: Duration) {
         self.shared.advance(by);
+    }
+}
+
+#[cfg(all(test, loom))]
+impl<A: Alarm> Driver<A> {
+    /// A driver with a real clock and one shard, and what its thread does, for a model to run on one of loom's.
+    pub(crate) fn modelled(runner: impl Runner<A::Job>) -> (Self, impl FnOnce() + 'static) {
+        let shared = Arc::new(Shared::of_shards(Box::new(runner), 1));
+        let driver = Driver {
+            shared: shared.clone(),
+        };
+        (driver, move || shared.drive())
     }
 }
 

@@ -113,7 +113,7 @@ fn a_timer_is_disarmed_or_has_fired() {
     check(1, |driver| {
         let fired = Arc::new(AtomicUsize::new(0));
         let handle: Handle = driver.arm(DUE, Count(fired.clone()));
-        match driver.shard(handle).unwrap().disarm(handle.key) {
+        match driver.shard(handle).unwrap().disarm(handle.key()) {
             Some(_) => assert_eq!(fired.load(Ordering::Relaxed), 0),
             None => assert_eq!(fired.load(Ordering::Relaxed), 1),
         }

@@ -38,23 +38,26 @@ impl<A: Alarm> Shard<A> {
     }
 
     /// Arms an alarm; `true` beside its handle if it is the earliest, so that the driver may have to be woken.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arm(&self, shard: u32, deadline: u64, alarm: A) -> (Handle, bool) {
         let mut queue = lock(&self.queue);
         let handle = insert(&mut queue, shard, deadline, alarm);
         (handle, self.publish(deadline))
     }
 
+    #[inline]
     pub(super) fn disarm(&self, key: TimerKey) -> Option<A> {
         lock(&self.queue).remove(key)
     }
 
     /// Arms anew; `None` if the key is stale, else whether it is the earliest now.
+    #[inline]
     pub(super) fn rearm(&self, key: TimerKey, deadline: u64) -> Option<bool> {
         let mut queue = lock(&self.queue);
         queue.reset(key, deadline).then(|| self.publish(deadline))
     }
 
+    #[inline]
     pub(super) fn with<R>(&self, key: TimerKey, f: impl FnOnce(&mut A) -> R) -> Option<R> {
         lock(&self.queue).get_mut(key).map(f)
     }
@@ -108,9 +111,10 @@ impl<A: Alarm> Shard<A> {
     }
 }
 
+#[inline(always)]
 fn insert<A: Alarm>(queue: &mut Adaptive<A>, shard: u32, deadline: u64, alarm: A) -> Handle {
     let key = queue.insert(deadline, alarm);
-    let handle = Handle { key, shard };
+    let handle = Handle::new(key, shard);
     if let Some(alarm) = queue.get_mut(key) {
         alarm.armed(handle);
     }

@@ -172,7 +172,7 @@ impl Sleep {
     }
 
     /// One that waits already. The deadline may have passed: then the driver wakes the task at once.
-    #[inline]
+    #[inline(always)]
     pub(super) fn waiting(timeline: Timeline, deadline: u64, waker: &Waker) -> Self {
         let waiting = Waiting::begin(&timeline, deadline, waker);
         Sleep {

@@ -504,7 +504,7 @@ fn futures_may_go_to_other_threads() {
     // Values of any kind, and futures that want to be pinned.
     fn stays<T: Unpin>(_: &T) {}
     stays(&DelayQueue::<core::marker::PhantomPinned>::new());
-    assert_eq!(size_of::<Sleep>(), 32);
+    assert!(size_of::<Sleep>() <= 40);
     assert!(size_of::<Timeout<core::future::Ready<()>>>() <= 48);
 }
 

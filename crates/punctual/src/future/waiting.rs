@@ -16,7 +16,7 @@ use crate::time::timeline::Timeline;
 pub(super) struct Waiting(Handle);
 
 impl Waiting {
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin(timeline: &Timeline, deadline: u64, waker: &Waker) -> Self {
         Waiting(timeline.arm(deadline, Alarm::Wake(waker.clone())))
     }

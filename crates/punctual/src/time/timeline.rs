@@ -81,7 +81,7 @@ impl Timeline {
         self.driver().deadline_after(delay)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arm(&self, deadline: u64, alarm: Alarm) -> Handle {
         match self {
             Timeline::Real => real().arm(deadline, alarm),
@@ -215,6 +215,19 @@ impl Simulation {
             watch: Mutex::new(()),
             armed: Condvar::new(),
         })
+    }
+
+    /// One that goes on by itself, and what its thread does, for a model to run on one of loom's.
+    #[cfg(all(test, loom))]
+    pub(crate) fn modelled() -> (Arc<Self>, impl FnOnce() + 'static) {
+        let (driver, thread) = Driver::modelled(InTurn::default());
+        let simulation = Simulation {
+            driver,
+            watchers: AtomicUsize::new(0),
+            watch: Mutex::new(()),
+            armed: Condvar::new(),
+        };
+        (Arc::new(simulation), thread)
     }
 
     pub(crate) fn now(&self) -> u64 {
