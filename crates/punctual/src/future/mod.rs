@@ -68,6 +68,8 @@
 
 mod delay_queue;
 mod interval;
+#[cfg(all(test, loom))]
+mod model;
 mod sleep;
 #[cfg(all(test, not(loom)))]
 mod stress;
