@@ -1,6 +1,6 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench instructions soak bench-timers fuzz docs fmt miri test-c install-c loom
+.PHONY: help run test lint bench instructions soak bench-timers fuzz docs fmt miri wheels test-c install-c loom
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -28,6 +28,9 @@ bench-timers: ## the timers beside those of the field (QUICK=1 for a short run, 
 
 fuzz: ## each fuzz target for a minute (FUZZ_TIME=1h, TARGETS="resp_parse", JOBS=2)
 	@scripts/fuzz
+
+wheels: ## the Python package's wheels, in target/wheels (ARGS=--test: tested with every Python that is here)
+	@scripts/wheels $(ARGS)
 
 docs: ## the API documentation, in target/doc
 	cargo doc --workspace --no-deps
