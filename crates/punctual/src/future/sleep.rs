@@ -12,8 +12,8 @@ use crate::time::timeline::{self, Timeline};
 
 /// Waits until `duration` from now has passed. O(1).
 ///
-/// The time counts from this call, not from the first poll. A duration that ends more than 584 years from the start of the
-/// process never does.
+/// The time counts from this call, not from the first poll. Should it have passed by then, the task is woken at once. A
+/// duration of more than 584 years never ends.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -48,7 +48,13 @@ use crate::time::timeline::{self, Timeline};
 pub fn sleep(duration: Duration) -> Sleep {
     let timeline = Timeline::current();
     let deadline = timeline.deadline_after(duration);
-    Sleep::new(timeline, deadline)
+    // A virtual clock may be moved before the first poll, and fires nothing by itself.
+    let ahead = matches!(timeline, Timeline::Real) && !duration.is_zero();
+    Sleep {
+        timeline,
+        deadline,
+        state: if ahead { State::Ahead } else { State::Idle },
+    }
 }
 
 /// Waits until an instant. One in the past is ready at the first poll. O(1).
@@ -83,6 +89,9 @@ pub struct Sleep {
 enum State {
     /// Nobody waits.
     Idle,
+    /// Nobody waits, and the deadline lay ahead when it was set: the first poll saves itself a look at the clock. Should
+    /// the deadline have passed since then, the driver wakes the task at once.
+    Ahead,
     /// A task waits, or has been woken since it was last here.
     Waiting(Waiting),
     /// It was found that the deadline has passed.
@@ -200,7 +209,7 @@ impl Sleep {
     pub(super) fn leave(&mut self) -> Option<Waker> {
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Waiting(waiting) => waiting.end(&self.timeline),
-            State::Idle | State::Elapsed => None,
+            State::Idle | State::Ahead | State::Elapsed => None,
         }
     }
 
@@ -218,6 +227,10 @@ impl Sleep {
                     self.wait(cx.waker());
                     return Poll::Pending;
                 }
+            }
+            State::Ahead => {
+                self.wait(cx.waker());
+                return Poll::Pending;
             }
         }
         self.state = State::Elapsed;
