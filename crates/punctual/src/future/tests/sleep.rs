@@ -1,0 +1,122 @@
+//! When a sleep is armed, when it is ready, and what a reset does.
+
+use std::time::Instant;
+
+use super::*;
+
+#[test]
+fn a_sleep_is_armed_by_a_poll_and_disarmed_by_a_drop() {
+    let time = VirtualTime::new();
+    let _entered = time.enter();
+    let task = Task::new();
+    let mut one = sleep(10 * MS);
+    assert_eq!(armed(), 0);
+    assert!(task.poll(&mut one).is_pending());
+    let mut two = sleep(20 * MS);
+    assert!(task.poll(&mut two).is_pending());
+    assert_eq!((armed(), task.held()), (2, 2));
+    drop(two);
+    assert_eq!((armed(), task.held()), (1, 1));
+    time.advance(10 * MS);
+    assert_eq!((armed(), task.held(), task.woken()), (0, 0, 1));
+    assert_eq!(task.poll(&mut one), Poll::Ready(()));
+    assert_eq!(task.poll(&mut one), Poll::Ready(()), "it stays ready");
+    assert!(one.is_elapsed());
+}
+
+#[test]
+fn a_sleep_counts_from_its_call() {
+    let time = VirtualTime::new();
+    let _entered = time.enter();
+    let task = Task::new();
+    let mut late = sleep(10 * MS);
+    time.advance(4 * MS);
+    let mut sooner = sleep(5 * MS);
+    assert_eq!(late.deadline() - sooner.deadline(), MS);
+    assert!(task.poll(&mut late).is_pending() && task.poll(&mut sooner).is_pending());
+    time.advance(5 * MS);
+    assert!(task.poll(&mut late).is_pending() && task.poll(&mut sooner).is_ready());
+    time.advance(MS);
+    assert!(task.poll(&mut late).is_ready());
+    assert_eq!(task.woken(), 2);
+}
+
+#[test]
+fn what_has_passed_needs_no_driver() {
+    let time = VirtualTime::new();
+    let _entered = time.enter();
+    let task = Task::new();
+    let mut created = sleep(10 * MS);
+    time.advance(10 * MS);
+    assert!(task.poll(&mut created).is_ready());
+    assert!(task.poll(&mut sleep(Duration::ZERO)).is_ready());
+    let past = now() - MS;
+    assert!(task.poll(&mut sleep_until(past)).is_ready());
+    assert_eq!((armed(), task.woken()), (0, 0));
+}
+
+#[test]
+fn never_is_far_off() {
+    let time = VirtualTime::new();
+    let _entered = time.enter();
+    let task = Task::new();
+    let mut never = sleep(Duration::MAX);
+    assert!(task.poll(&mut never).is_pending());
+    time.advance(Duration::from_secs(500 * 365 * 86_400));
+    assert!(task.poll(&mut never).is_pending() && task.woken() == 0);
+    assert!(never.deadline() > Instant::now());
+}
+
+#[test]
+fn the_last_waker_is_woken_and_a_known_one_is_not_cloned() {
+    let time = VirtualTime::new();
+    let _entered = time.enter();
+    let (first, second) = (Task::new(), Task::new());
+    let mut moved = sleep(10 * MS);
+    for _ in 0..3 {
+        assert!(first.poll(&mut moved).is_pending());
+        assert_eq!(first.held(), 1);
+    }
+    assert!(second.poll(&mut moved).is_pending());
+    assert_eq!((first.held(), second.held(), armed()), (0, 1, 1));
+    time.advance(10 * MS);
+    assert_eq!((first.woken(), second.woken()), (0, 1));
+}
+
+#[test]
+fn a_reset_moves_the_deadline_of_a_waiting_task() {
+    let time = VirtualTime::new();
+    let _entered = time.enter();
+    let task = Task::new();
+    let start = now();
+    let mut idle = sleep(10 * MS);
+    idle.reset(start + 5 * MS);
+    assert_eq!(armed(), 0, "nobody waits");
+    assert!(task.poll(&mut idle).is_pending());
+    idle.reset(start + 20 * MS);
+    time.advance(19 * MS);
+    assert_eq!(task.woken(), 0);
+    idle.reset(start + 30 * MS);
+    idle.reset(start + 21 * MS);
+    time.advance(2 * MS);
+    assert_eq!(task.woken(), 1);
+    // It fired, and no poll has seen it yet.
+    idle.reset(start + 40 * MS);
+    assert_eq!(armed(), 0);
+    assert!(task.poll(&mut idle).is_pending() && armed() == 1);
+    time.advance(19 * MS);
+    assert!(task.poll(&mut idle).is_ready());
+    // It is ready, and used again.
+    idle.reset(start + 50 * MS);
+    assert!(!idle.is_elapsed());
+    assert!(task.poll(&mut idle).is_pending());
+    time.advance(10 * MS);
+    assert!(task.poll(&mut idle).is_ready());
+    // To a time that has passed.
+    idle.reset(start + 90 * MS);
+    assert!(task.poll(&mut idle).is_pending());
+    task.woken();
+    idle.reset(start + 10 * MS);
+    assert_eq!((task.woken(), armed()), (1, 0));
+    assert!(task.poll(&mut idle).is_ready());
+}
