@@ -307,6 +307,32 @@ def test_memory_does_not_grow(loop: EventLoop) -> None:
         assert armed(loop) == 0
 
 
+def test_tides(loop: EventLoop) -> None:
+    # So many that the wheel is exchanged for a new one when they have gone, fired or cancelled.
+    many = 1 << 17
+    stays = loop.call_later(1e6, print)
+    for tide in range(2):
+        calls: list[int] = []
+        handles = [loop.call_later(1 + number % 7, calls.append, 0) for number in range(many)]
+        assert armed(loop) == many + 1
+        if tide == 0:
+            stays.cancel()
+            settle(loop, loop.time() + 8)
+            assert len(calls) == many
+        else:
+            for handle in handles:
+                handle.cancel()
+        assert armed(loop) == 0
+        assert list(loop._scheduled) == []  # type: ignore[attr-defined]
+        stays = loop.call_later(1e6, print)
+        handles[0].cancel()
+        assert armed(loop) == 1
+    calls = []
+    loop.call_later(1, calls.append, 1)
+    settle(loop, loop.time() + 2)
+    assert calls == [1]
+
+
 def test_cancelling_what_is_due_in_the_same_turn(loop: EventLoop) -> None:
     second: list[asyncio.TimerHandle] = []
     loop.call_at(1, lambda: second[0].cancel())

@@ -91,30 +91,17 @@ impl<'a, 'py> Arguments<'a, 'py> {
         self.positional.get_item(1)
     }
 
-    /// The same with another time, as positional arguments.
+    /// The arguments of the callback, if there are any.
+    #[inline]
+    pub(super) fn rest(&self) -> Option<Bound<'py, PyTuple>> {
+        let count = self.positional.len();
+        (count > 2).then(|| self.positional.get_slice(2, count))
+    }
+
+    /// All of them, with another time.
     pub(super) fn at(&self, when: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
-        self.after(when)
-    }
-
-    /// `(context, callback, *args)`, which is all there is to run.
-    #[inline]
-    pub(super) fn call(&self, context: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
-        self.after(context)
-    }
-
-    /// `(first, callback, *args)`.
-    #[inline]
-    fn after(&self, first: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
-        let mut first = Some(first);
-        PyTuple::new(
-            self.positional.py(),
-            (0..self.positional.len()).map(|place| {
-                first.take().unwrap_or_else(|| {
-                    self.positional
-                        .get_item(place)
-                        .expect("the tuple is this long")
-                })
-            }),
-        )
+        let mut arguments = self.positional.iter().collect::<Vec<_>>();
+        arguments[0] = when;
+        PyTuple::new(self.positional.py(), arguments)
     }
 }

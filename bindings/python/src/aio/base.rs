@@ -58,13 +58,18 @@ impl LoopTimers {
             Some(context) => context.clone(),
             None => asyncio.current_context(py)?,
         };
-        let call = arguments.call(context)?;
         let deadline = if this.attributes.replaced(slf)?.time() {
             clock::deadline_of_floats(when)
         } else {
             clock::deadline(when)
         };
-        let handle = TimerHandle::new(slf.clone().unbind(), when, call.unbind());
+        let handle = TimerHandle::new(
+            slf.clone().unbind(),
+            when,
+            context.unbind(),
+            arguments.callback()?.unbind(),
+            arguments.rest().map(Bound::unbind),
+        );
         let handle = Bound::new(py, handle)?;
         if is_debug || given.is_some() {
             let stack = is_debug.then(|| asyncio.stack(py)).transpose()?;
@@ -170,8 +175,11 @@ impl LoopTimers {
     /// Moves the handles that are due to `_ready`: at most one turn's share, in the order of their deadlines.
     fn _move_due(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, timers) = (slf.py(), slf.get().timers.get());
+        let Some(wakeup) = timers.next_wakeup(py) else {
+            return Ok(());
+        };
         let now = Self::reading(slf)?;
-        if !timers.may_be_due(py, now) {
+        if wakeup > now {
             return Ok(());
         }
         let due = timers.take_due(py, now);

@@ -1,5 +1,5 @@
-//! `TimerHandle`: what `call_later` returns. It passes for asyncio's: `isinstance` says so, and attributes, `repr` and
-//! comparison are asyncio's own functions at work on it.
+//! `TimerHandle`: what `call_later` returns. It passes for asyncio's: `isinstance` says so, and `repr` and comparison are
+//! asyncio's own functions at work on its attributes.
 
 use super::asyncio::Asyncio;
 use super::base::LoopTimers;
@@ -22,38 +22,20 @@ pub(crate) struct TimerHandle {
     body: GilLock<Body>,
 }
 
+/// There may be millions: the flags are in the fields, and what few handles have is elsewhere.
 struct Body {
-    /// Its place in the wheel while it is armed.
-    key: Option<TimerKey>,
-    cancelled: bool,
-    call: Call,
+    /// Its place in the wheel; `NOWHERE` unless it is armed.
+    key: TimerKey,
+    context: Option<Py<PyAny>>,
+    /// None once it was cancelled.
+    callback: Option<Py<PyAny>>,
+    /// None if there are none.
+    args: Option<Py<PyTuple>>,
     rare: Option<Box<Rare>>,
 }
 
-/// A callback, its arguments and its context, as one object: it is made once and called as it is.
-enum Call {
-    /// `(context, callback, *args)`.
-    Whole(Py<PyTuple>),
-    /// Cancelled; the context can still be asked for.
-    Context(Py<PyAny>),
-    /// The garbage collector took it.
-    Nothing,
-}
-
-impl Call {
-    /// Leaves the context only; what was there goes to the caller, to be dropped outside the cell.
-    #[inline]
-    fn strip(&mut self, py: Python<'_>) -> Self {
-        let Call::Whole(call) = self else {
-            return Call::Nothing;
-        };
-        let context = match call.bind_borrowed(py).get_item(0) {
-            Ok(context) => Call::Context(context.unbind()),
-            Err(_) => Call::Nothing,
-        };
-        std::mem::replace(self, context)
-    }
-}
+/// The key of no timer: there are no 2^32 of them.
+const NOWHERE: TimerKey = TimerKey::from_bits(u64::MAX);
 
 /// What few handles have.
 #[derive(Default)]
@@ -62,20 +44,41 @@ struct Rare {
     when: Option<Py<PyAny>>,
     /// In debug mode: where it was made.
     stack: Option<Py<PyAny>>,
-    /// In debug mode: what it was before it was cancelled.
+    /// In debug mode: it was cancelled, and what it was before.
+    cancelled: bool,
     repr: Option<Py<PyAny>>,
+}
+
+impl Body {
+    #[inline]
+    fn is_cancelled(&self) -> bool {
+        self.callback.is_none() || self.rare.as_ref().is_some_and(|rare| rare.cancelled)
+    }
+}
+
+/// Another reference, if there is something.
+#[inline]
+fn share<T>(py: Python<'_>, object: &Option<Py<T>>) -> Option<Py<T>> {
+    object.as_ref().map(|object| object.clone_ref(py))
 }
 
 impl TimerHandle {
     #[inline]
-    pub(super) fn new(timers: Py<LoopTimers>, when: f64, call: Py<PyTuple>) -> Self {
+    pub(super) fn new(
+        timers: Py<LoopTimers>,
+        when: f64,
+        context: Py<PyAny>,
+        callback: Py<PyAny>,
+        args: Option<Py<PyTuple>>,
+    ) -> Self {
         TimerHandle {
             timers,
             when,
             body: GilLock::new(Body {
-                key: None,
-                cancelled: false,
-                call: Call::Whole(call),
+                key: NOWHERE,
+                context: Some(context),
+                callback: Some(callback),
+                args,
                 rare: None,
             }),
         }
@@ -93,7 +96,7 @@ impl TimerHandle {
             body.rare = Some(Box::new(Rare {
                 when,
                 stack,
-                repr: None,
+                ..Rare::default()
             }));
         });
     }
@@ -101,35 +104,67 @@ impl TimerHandle {
     /// It is in the wheel from now on.
     #[inline]
     pub(super) fn armed(&self, py: Python<'_>, key: TimerKey) {
-        self.body.with(py, |body| body.key = Some(key));
+        self.body.with(py, |body| body.key = key);
     }
 
     /// It has left the wheel: it is due, or the loop was closed.
     #[inline]
     pub(super) fn disarmed(&self, py: Python<'_>) {
-        self.body.with(py, |body| body.key = None);
+        self.body.with(py, |body| body.key = NOWHERE);
     }
 
-    /// Its place in the wheel of `timers`, while it is there.
-    pub(super) fn key_in(&self, py: Python<'_>, wheel: &Bound<'_, Timers>) -> Option<TimerKey> {
-        if !self.timers.get().timers.is(wheel) {
-            return None;
-        }
-        self.body.with(py, |body| body.key)
+    /// Whether it is in this wheel.
+    pub(super) fn is_armed_in(&self, wheel: &Bound<'_, Timers>) -> bool {
+        self.timers.get().timers.is(wheel) && self._scheduled(wheel.py())
     }
 
-    fn call(&self, py: Python<'_>) -> Option<Py<PyTuple>> {
-        self.body.with(py, |body| match &body.call {
-            Call::Whole(call) => Some(call.clone_ref(py)),
-            Call::Context(_) | Call::Nothing => None,
-        })
+    /// `(context, callback, *args)`, which is all there is to run; `None` once it was cancelled.
+    #[inline]
+    fn call<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let (context, callback, args) = self.body.with(py, |body| {
+            (
+                share(py, &body.context),
+                share(py, &body.callback),
+                share(py, &body.args),
+            )
+        });
+        let (Some(context), Some(callback)) = (context, callback) else {
+            return Ok(None);
+        };
+        let Some(args) = args else {
+            return PyTuple::new(py, [context, callback]).map(Some);
+        };
+        let mut first = [Some(context), Some(callback)];
+        let args = args.bind(py);
+        let call = (0..args.len() + 2).map(|place| match first.get_mut(place) {
+            Some(first) => first.take().expect("each comes once").into_bound(py),
+            None => args.get_item(place - 2).expect("there are so many"),
+        });
+        PyTuple::new(py, call).map(Some)
     }
 
-    fn rare<T>(&self, py: Python<'_>, look: impl FnOnce(&Rare) -> Option<&Py<T>>) -> Option<Py<T>> {
+    /// In debug mode a cancelled handle still shows what it was to call.
+    #[cold]
+    fn keep_repr(&self, handle: &Bound<'_, Self>) -> PyResult<()> {
+        let py = handle.py();
         self.body.with(py, |body| {
-            let rare = body.rare.as_deref()?;
-            look(rare).map(|found| found.clone_ref(py))
-        })
+            body.rare.get_or_insert_default().cancelled = true;
+        });
+        let repr = Self::__repr__(handle)?.unbind();
+        self.body.with(py, |body| {
+            body.rare.get_or_insert_default().repr = Some(repr);
+        });
+        Ok(())
+    }
+
+    #[inline]
+    fn rare(
+        &self,
+        py: Python<'_>,
+        look: impl FnOnce(&Rare) -> &Option<Py<PyAny>>,
+    ) -> Option<Py<PyAny>> {
+        self.body
+            .with(py, |body| share(py, look(body.rare.as_deref()?)))
     }
 }
 
@@ -137,7 +172,7 @@ impl TimerHandle {
 impl TimerHandle {
     /// Disarms it: the callback will not be called, and the loop forgets the handle at once. O(1).
     ///
-    /// Does nothing to a handle that was called or cancelled.
+    /// Does nothing to a handle that was cancelled before.
     fn cancel(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         if this.cancelled(py) {
@@ -148,50 +183,43 @@ impl TimerHandle {
         if attributes.replaced(timers)?.cancelled() {
             timers.call_method1(intern!(py, "_timer_handle_cancelled"), (slf,))?;
         }
-        let key = this.body.with(py, |body| {
-            body.cancelled = true;
-            body.key.take()
+        if attributes.is_debug() {
+            this.keep_repr(slf)?;
+        }
+        let (key, call) = this.body.with(py, |body| {
+            let call = (body.callback.take(), body.args.take());
+            (std::mem::replace(&mut body.key, NOWHERE), call)
         });
-        if let Some(key) = key {
+        if key != NOWHERE {
             drop(timers.get().timers.get().remove(py, key));
         }
-        if attributes.is_debug() {
-            let repr = Self::__repr__(slf)?.unbind();
-            this.body.with(py, |body| {
-                body.rare.get_or_insert_default().repr = Some(repr)
-            });
-        }
-        drop(this.body.with(py, |body| body.call.strip(py)));
+        drop(call);
         Ok(())
     }
 
     /// Whether it was cancelled. O(1).
     fn cancelled(&self, py: Python<'_>) -> bool {
-        self.body.with(py, |body| body.cancelled)
+        self.body.with(py, |body| body.is_cancelled())
     }
 
     /// When the callback is to be called, in seconds of the loop's clock (`loop.time()`). O(1).
     fn when(&self, py: Python<'_>) -> Py<PyAny> {
-        self.rare(py, |rare| rare.when.as_ref())
+        self.rare(py, |rare| &rare.when)
             .unwrap_or_else(|| PyFloat::new(py, self.when).into_any().unbind())
     }
 
     /// The `contextvars.Context` that the callback is called in. O(1).
     fn get_context(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.body.with(py, |body| match &body.call {
-            Call::Whole(call) => call.bind_borrowed(py).get_item(0).ok().map(Bound::unbind),
-            Call::Context(context) => Some(context.clone_ref(py)),
-            Call::Nothing => None,
-        })
+        self.body.with(py, |body| share(py, &body.context))
     }
 
     fn _run(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
-        let Some(call) = slf.get().call(py) else {
+        let Some(call) = slf.get().call(py)? else {
             return Ok(());
         };
         let asyncio = Asyncio::get(py)?;
-        let Err(error) = asyncio.run(call.bind(py)) else {
+        let Err(error) = asyncio.run(&call) else {
             return Ok(());
         };
         if error.is_instance_of::<PySystemExit>(py)
@@ -215,20 +243,20 @@ impl TimerHandle {
 
     #[getter]
     fn _scheduled(&self, py: Python<'_>) -> bool {
-        self.body.with(py, |body| body.key.is_some())
+        self.body.with(py, |body| body.key != NOWHERE)
     }
 
     #[getter]
-    fn _callback<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.call(py)
-            .map(|call| call.bind(py).get_item(1))
-            .transpose()
+    fn _callback(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.body.with(py, |body| share(py, &body.callback))
     }
 
     #[getter]
     fn _args<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyTuple>> {
-        let call = self.call(py)?.into_bound(py);
-        Some(call.get_slice(2, call.len()))
+        let (has_callback, args) = self
+            .body
+            .with(py, |body| (body.callback.is_some(), share(py, &body.args)));
+        has_callback.then(|| args.map_or_else(|| PyTuple::empty(py), |args| args.into_bound(py)))
     }
 
     #[getter]
@@ -243,12 +271,12 @@ impl TimerHandle {
 
     #[getter]
     fn _source_traceback(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.rare(py, |rare| rare.stack.as_ref())
+        self.rare(py, |rare| &rare.stack)
     }
 
     #[getter]
     fn _repr(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.rare(py, |rare| rare.repr.as_ref())
+        self.rare(py, |rare| &rare.repr)
     }
 
     /// So that it is an instance of asyncio's class, which is of another layout.
@@ -302,11 +330,9 @@ impl TimerHandle {
         visit.call(&self.timers)?;
         self.body
             .visit(visit, |body| {
-                match &body.call {
-                    Call::Whole(call) => visit.call(call)?,
-                    Call::Context(context) => visit.call(context)?,
-                    Call::Nothing => {}
-                }
+                visit.call(&body.context)?;
+                visit.call(&body.callback)?;
+                visit.call(&body.args)?;
                 let Some(rare) = &body.rare else {
                     return Ok(());
                 };
@@ -318,12 +344,9 @@ impl TimerHandle {
     }
 
     fn __clear__(&self, py: Python<'_>) {
-        let gone = self.body.with(py, |body| {
-            (
-                std::mem::replace(&mut body.call, Call::Nothing),
-                body.rare.take(),
-            )
-        });
-        drop(gone);
+        drop(self.body.with(py, |body| {
+            let call = (body.context.take(), body.callback.take(), body.args.take());
+            (call, body.rare.take())
+        }));
     }
 }

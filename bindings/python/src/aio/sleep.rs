@@ -100,15 +100,16 @@ impl Sleep {
         py: Python<'py>,
         timeout: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let asked: Option<f64> = timeout.as_ref().map(|asked| asked.extract()).transpose()?;
-        let timers = self.timers.bind(py).upgrade();
-        let next = self.wheel.get().next_deadline(py);
-        let (Some(timers), Some(next)) = (timers, next) else {
+        let asked = timeout.as_ref().map(|asked| asked.extract()).transpose()?;
+        if asked.is_some_and(|seconds: f64| seconds <= 0.0) {
+            return self.select.bind(py).call1((timeout,));
+        }
+        let Some(next) = self.wheel.get().next_deadline(py) else {
             return self.select.bind(py).call1((timeout,));
         };
-        if asked.is_some_and(|seconds| seconds <= 0.0) {
-            return self.select(py, 0.0);
-        }
+        let Some(timers) = self.timers.bind(py).upgrade() else {
+            return self.select.bind(py).call1((timeout,));
+        };
         let timers = timers.cast_into::<LoopTimers>()?;
         let replaced = timers.get().attributes.replaced(&timers)?;
         if replaced.time() {

@@ -18,6 +18,12 @@ pub(super) const BATCH: usize = 256;
 /// The most work in the wheel for one turn: handles that fall due and entries that move down a level, some 10 ns each.
 const BUDGET: usize = 4096;
 
+/// With so many timers the wheel is large: giving its memory back takes some milliseconds.
+const MANY: usize = 1 << 16;
+
+/// The deadline of what never falls due.
+const NEVER: u64 = u64::MAX;
+
 /// The timers that a loop has armed: `loop._scheduled` of `punctual.aio.EventLoop`.
 ///
 /// For looking at: it has a length and yields the handles, in no particular order. It is false even when it has some,
@@ -28,19 +34,55 @@ pub(crate) struct Timers {
 }
 
 struct State {
-    queue: Adaptive<Py<TimerHandle>>,
+    queue: Queue,
+    /// Once there have been many: a timer that never falls due and is nobody's. An empty wheel would give its memory back
+    /// in the middle of a turn; one that has come down to this is exchanged for a new one.
+    last: Option<TimerKey>,
     /// A virtual clock's time; the system's clock without.
     virtual_now: Option<u64>,
 }
 
+type Queue = Adaptive<Option<Py<TimerHandle>>>;
+
+/// An empty queue that knows what time it is, and files the first timers near where they come out.
+fn queue_at(now: u64) -> Queue {
+    let mut queue = Queue::new();
+    queue.pop_due(now);
+    queue
+}
+
+impl State {
+    #[inline]
+    fn len(&self) -> usize {
+        self.queue.len() - usize::from(self.last.is_some())
+    }
+
+    /// Exchanges a large queue that has become empty; a thread of its own frees it.
+    #[inline]
+    fn keep_turns_short(&mut self, now: impl FnOnce(&Self) -> u64) {
+        if self.last.is_some() && self.queue.len() == 1 {
+            let now = now(self);
+            self.retire(now);
+        }
+    }
+
+    #[cold]
+    fn retire(&mut self, now: u64) {
+        self.last = None;
+        let large = std::mem::replace(&mut self.queue, queue_at(now));
+        // No objects are in it, so it needs no interpreter. Without a thread it is freed here.
+        let _ = std::thread::Builder::new()
+            .name("punctual-free".into())
+            .spawn(move || drop(large));
+    }
+}
+
 impl Timers {
     pub(super) fn new() -> Self {
-        let mut queue = Adaptive::new();
-        // It now knows what time it is, and files the first timers near where they come out.
-        queue.pop_due(monotonic());
         Timers {
             state: GilLock::new(State {
-                queue,
+                queue: queue_at(monotonic()),
+                last: None,
                 virtual_now: None,
             }),
         }
@@ -72,27 +114,36 @@ impl Timers {
         deadline: u64,
         handle: Py<TimerHandle>,
     ) -> TimerKey {
-        self.state
-            .with(py, |state| state.queue.insert(deadline, handle))
+        self.state.with(py, |state| {
+            if state.queue.len() == MANY && state.last.is_none() {
+                state.last = Some(state.queue.insert(NEVER, None));
+            }
+            state.queue.insert(deadline, Some(handle))
+        })
     }
 
     /// The caller drops what it gets.
     #[inline]
     pub(super) fn remove(&self, py: Python<'_>, key: TimerKey) -> Option<Py<TimerHandle>> {
-        self.state.with(py, |state| state.queue.remove(key))
+        self.state.with(py, |state| {
+            let handle = state.queue.remove(key);
+            state.keep_turns_short(|state| state.virtual_now.unwrap_or_else(monotonic));
+            handle.flatten()
+        })
     }
 
+    /// The next deadline that ever comes.
     #[inline]
     pub(super) fn next_deadline(&self, py: Python<'_>) -> Option<u64> {
-        self.state.with(py, |state| state.queue.next_deadline())
+        self.state
+            .with(py, |state| state.queue.next_deadline())
+            .filter(|deadline| *deadline != NEVER)
     }
 
-    /// Whether something may be due at `now`, at a glance.
+    /// A lower bound of the deadlines, at a glance.
     #[inline]
-    pub(super) fn may_be_due(&self, py: Python<'_>, now: u64) -> bool {
-        self.state
-            .with(py, |state| state.queue.next_wakeup())
-            .is_some_and(|tick| tick <= now)
+    pub(super) fn next_wakeup(&self, py: Python<'_>) -> Option<u64> {
+        self.state.with(py, |state| state.queue.next_wakeup())
     }
 
     /// Takes out handles due at `now`: one turn's share, in the order of their deadlines.
@@ -103,8 +154,9 @@ impl Timers {
             while due.len() < BATCH
                 && let Polled::Due(expired) = state.queue.poll_due(now, &mut budget)
             {
-                due.push(expired.value);
+                due.extend(expired.value);
             }
+            state.keep_turns_short(|_| now);
         });
         due.iter().for_each(|handle| handle.get().disarmed(py));
         due
@@ -113,7 +165,9 @@ impl Timers {
     fn handles(&self, py: Python<'_>) -> Vec<Py<TimerHandle>> {
         self.state.with(py, |state| {
             let handles = state.queue.iter();
-            handles.map(|(_, _, handle)| handle.clone_ref(py)).collect()
+            handles
+                .filter_map(|(_, _, handle)| Some(handle.as_ref()?.clone_ref(py)))
+                .collect()
         })
     }
 }
@@ -121,7 +175,7 @@ impl Timers {
 #[pymethods]
 impl Timers {
     fn __len__(&self, py: Python<'_>) -> usize {
-        self.state.with(py, |state| state.queue.len())
+        self.state.with(py, |state| state.len())
     }
 
     fn __bool__(&self) -> bool {
@@ -135,17 +189,19 @@ impl Timers {
     fn __contains__(slf: &Bound<'_, Self>, handle: &Bound<'_, PyAny>) -> bool {
         handle
             .cast::<TimerHandle>()
-            .is_ok_and(|handle| handle.get().key_in(slf.py(), slf).is_some())
+            .is_ok_and(|handle| handle.get().is_armed_in(slf))
     }
 
     /// Forgets all timers: what asyncio does to its heap when the loop is closed.
     fn clear(&self, py: Python<'_>) {
-        let queue = self
-            .state
-            .with(py, |state| std::mem::take(&mut state.queue));
+        let queue = self.state.with(py, |state| {
+            state.last = None;
+            std::mem::take(&mut state.queue)
+        });
         queue
             .iter()
-            .for_each(|(_, _, handle)| handle.get().disarmed(py));
+            .filter_map(|(_, _, handle)| handle.as_ref())
+            .for_each(|handle| handle.get().disarmed(py));
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

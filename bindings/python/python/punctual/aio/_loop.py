@@ -80,6 +80,13 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
         super().__init__(selector)
         self._sleep_on_wheel()
 
+    def _process_events(self, event_list: list[tuple[selectors.SelectorKey, int]]) -> None:
+        # As in the mixin, for turns in which nothing happened.
+        if event_list:
+            super()._process_events(event_list)
+        else:
+            self._move_due()
+
     def close(self) -> None:
         """Close the loop and forget its timers; do nothing to a closed loop.
 

@@ -176,12 +176,15 @@ async def _churn(timers: int) -> float:
 
 
 async def _gaps(work: Awaitable[object]) -> float:
-    """Tell the longest time between two turns, in milliseconds, while something is done."""
+    """Tell the longest turn while something is done, in milliseconds.
+
+    In time of the processor, so that other programs do not lengthen it: no turn sleeps.
+    """
     task = asyncio.ensure_future(work)
-    longest, before = 0.0, time.perf_counter()
+    longest, before = 0.0, time.thread_time()
     while not task.done():
         await asyncio.sleep(0)
-        now = time.perf_counter()
+        now = time.thread_time()
         longest, before = max(longest, now - before), now
     return longest * 1e3
 
