@@ -15,6 +15,7 @@ import asyncio.unix_events
 import importlib
 import sys
 import unittest
+import warnings
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -77,10 +78,13 @@ def install() -> None:
                 setattr(module, name, Loop)
     for module in (asyncio, asyncio.base_events):
         setattr(module, "BaseEventLoop", BaseLoop)  # noqa: B010
-    # Whatever name the default policy has in this version.
-    policy: Any = asyncio.get_event_loop_policy()
-    type(policy)._loop_factory = Loop
-    asyncio.set_event_loop_policy(None)
+    if sys.version_info < (3, 16):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            # Whatever name the default policy has in this version.
+            policy: Any = asyncio.get_event_loop_policy()
+            type(policy)._loop_factory = Loop
+            asyncio.set_event_loop_policy(None)
 
     utils: Any = importlib.import_module("test.test_asyncio.utils")
     utils.TestLoop._process_events = lambda loop, _events: loop._move_due()

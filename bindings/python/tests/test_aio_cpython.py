@@ -30,6 +30,8 @@ MODULES = [
 LONG = ["test_tasks", "test_futures", "test_subprocess", "test_sock_lowlevel"]
 ALL = bool(os.environ.get("CI") or os.environ.get("PUNCTUAL_TESTS_LONG"))
 
+RUN = MODULES + (LONG if ALL else [])
+
 Results = dict[str, "Future[subprocess.CompletedProcess[str]]"]
 
 
@@ -53,7 +55,7 @@ def results(request: pytest.FixtureRequest) -> Iterator[Results]:
         if isinstance(item, pytest.Function) and item.originalname == "test_of_cpython"
     }
     with ThreadPoolExecutor(max_workers=2) as pool:
-        yield {module: pool.submit(run, module) for module in MODULES + LONG if module in chosen}
+        yield {module: pool.submit(run, module) for module in RUN if module in chosen}
 
 
 @pytest.mark.parametrize(

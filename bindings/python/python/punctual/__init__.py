@@ -3,6 +3,7 @@
 - `punctual.time`: Go's timers: `now`, `sleep`, `Timer`, `Ticker`, `after`, `after_func`, `tick`.
 - `punctual.chan`, `punctual.select`: Go's channels, which timers send into.
 - `punctual.queue`: `Wheel`, `Heap` and `PriorityQueue` for any Python objects.
+- `punctual.aio`: an asyncio event loop with its timers on a wheel, and a virtual clock for tests.
 - `punctual.Server`: the Redis-compatible server inside the process, with a clock that tests can
   move; `punctual_server` and `punctual_clock` for pytest.
 
