@@ -172,8 +172,7 @@ fn ticks(
     let mut waits = Waits::new(name, ours);
     let slack = Instant::now() - started;
     let mut ticks = 0;
-    loop {
-        let Ok(_) = receiver.recv() else { break };
+    while receiver.recv().is_ok() {
         let now = Instant::now();
         ticks += 1;
         waits.record(started + PERIOD * ticks, now);
