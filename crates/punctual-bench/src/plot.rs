@@ -355,7 +355,7 @@ mod tests {
     fn plots_of_nothing_are_still_plots() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.svg");
-        lateness(&path, "t", "f", &[]).unwrap();
+        lateness(&path, "t", "f", "all", &[]).unwrap();
         storm(&path, "t", "f", &[]).unwrap();
         let empty = Bars {
             y_axis: "y".into(),
