@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyString, PyTuple, PyType};
 
 pub(super) struct Asyncio {
     /// `contextvars.copy_context`: the stable ABI has no function for it.
@@ -52,7 +52,7 @@ impl Asyncio {
 
     /// `context.run(callback, *args)` of a call, which is those three as one tuple.
     #[inline]
-    pub(super) fn run<'py>(&self, call: &Bound<'py, pyo3::types::PyTuple>) -> PyResult<()> {
+    pub(super) fn run<'py>(&self, call: &Bound<'py, PyTuple>) -> PyResult<()> {
         let py = call.py();
         let context = call.get_item(0)?;
         if context.get_type().is(self.context.bind(py)) {
@@ -76,22 +76,8 @@ impl Asyncio {
     pub(super) fn function<'py>(
         &self,
         py: Python<'py>,
-        name: &Bound<'py, pyo3::types::PyString>,
+        name: &Bound<'py, PyString>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.timer_handle.bind(py).getattr(name)
-    }
-
-    /// `loop.<name>(*args, context=context)`.
-    pub(super) fn with_context<'py>(
-        py: Python<'py>,
-        context: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Option<Bound<'py, PyDict>>> {
-        context
-            .map(|context| {
-                let keywords = PyDict::new(py);
-                keywords.set_item("context", context)?;
-                Ok(keywords)
-            })
-            .transpose()
     }
 }

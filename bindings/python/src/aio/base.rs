@@ -1,6 +1,5 @@
 //! `LoopTimers`: what comes before asyncio's loop in the bases of ours, and arms timers in its place.
 
-use super::arguments::Arguments;
 use super::asyncio::Asyncio;
 use super::attributes::{self, Attributes};
 use super::clock;
@@ -15,6 +14,14 @@ use pyo3::{PyTraverseError, gc::PyVisit, intern, prelude::*};
 pub(crate) struct LoopTimers {
     pub(super) timers: Py<Timers>,
     pub(super) attributes: Attributes,
+}
+
+/// What is to be called: `context.run(callback, *args)`.
+struct Call<'a, 'py> {
+    callback: &'a Bound<'py, PyAny>,
+    args: &'a Bound<'py, PyTuple>,
+    /// None for a copy of the current one.
+    context: Option<Bound<'py, PyAny>>,
 }
 
 impl LoopTimers {
@@ -36,7 +43,7 @@ impl LoopTimers {
         slf: &Bound<'py, Self>,
         when: f64,
         given: Option<Py<PyAny>>,
-        arguments: &Arguments<'_, 'py>,
+        call: Call<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
         if this.attributes.is_closed() {
@@ -50,12 +57,12 @@ impl LoopTimers {
             slf.call_method0(intern!(py, "_check_thread"))?;
             slf.call_method1(
                 intern!(py, "_check_callback"),
-                (arguments.callback()?, intern!(py, "call_at")),
+                (call.callback, intern!(py, "call_at")),
             )?;
         }
         let asyncio = Asyncio::get(py)?;
-        let context = match &arguments.context {
-            Some(context) => context.clone(),
+        let context = match call.context {
+            Some(context) => context,
             None => asyncio.current_context(py)?,
         };
         let deadline = if this.attributes.replaced(slf)?.time() {
@@ -67,8 +74,8 @@ impl LoopTimers {
             slf.clone().unbind(),
             when,
             context.unbind(),
-            arguments.callback()?.unbind(),
-            arguments.rest().map(Bound::unbind),
+            call.callback.clone().unbind(),
+            (!call.args.is_empty()).then(|| call.args.clone().unbind()),
         );
         let handle = Bound::new(py, handle)?;
         if is_debug || given.is_some() {
@@ -121,31 +128,37 @@ impl LoopTimers {
     /// It is never called early. Callbacks with equal times are called in the order in which they were armed.
     ///
     /// Raises `RuntimeError` if the loop is closed, `TypeError` for a delay of None, `ValueError` for NaN.
-    #[pyo3(signature = (*args, **kwargs), text_signature = "($self, delay, callback, *args, context=None)")]
+    #[pyo3(signature = (delay, callback, *args, context=None))]
     fn call_later<'py>(
         slf: &Bound<'py, Self>,
+        delay: &Bound<'py, PyAny>,
+        callback: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
-        kwargs: Option<&Bound<'py, PyDict>>,
+        context: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
-        let arguments = Arguments::new("call_later", "delay", args, kwargs)?;
-        let delay = arguments.time()?;
+        let call = Call {
+            callback,
+            args,
+            context,
+        };
         if !this.attributes.replaced(slf)?.call_later()
-            && let Some(delay) = plain_seconds(&delay)?
+            && let Some(delay) = plain_seconds(delay)?
         {
             let when = clock::seconds(this.timers.get().now(py)) + delay;
-            return Self::arm(slf, when, None, &arguments);
+            return Self::arm(slf, when, None, call);
         }
         if delay.is_none() {
             return Err(PyTypeError::new_err("delay must not be None"));
         }
         let when = slf.call_method0(intern!(py, "time"))?.add(delay)?;
-        let keywords = Asyncio::with_context(py, arguments.context.as_ref())?;
-        slf.call_method(
-            intern!(py, "call_at"),
-            arguments.at(when)?,
-            keywords.as_ref(),
-        )
+        let positional = [&when, callback].into_iter().cloned().chain(args.iter());
+        let positional = PyTuple::new(py, positional.collect::<Vec<_>>())?;
+        let keywords = PyDict::new(py);
+        if let Some(context) = call.context {
+            keywords.set_item(intern!(py, "context"), context)?;
+        }
+        slf.call_method(intern!(py, "call_at"), positional, Some(&keywords))
     }
 
     /// Calls `callback(*args)` at `when`, a time of `loop.time()`; returns a handle that can be cancelled. O(1).
@@ -153,20 +166,24 @@ impl LoopTimers {
     /// It is never called early. Callbacks with equal times are called in the order in which they were armed.
     ///
     /// Raises `RuntimeError` if the loop is closed, `TypeError` for a time of None, `ValueError` for NaN.
-    #[pyo3(signature = (*args, **kwargs), text_signature = "($self, when, callback, *args, context=None)")]
+    #[pyo3(signature = (when, callback, *args, context=None))]
     fn call_at<'py>(
         slf: &Bound<'py, Self>,
+        when: &Bound<'py, PyAny>,
+        callback: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
-        kwargs: Option<&Bound<'py, PyDict>>,
+        context: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let arguments = Arguments::new("call_at", "when", args, kwargs)?;
-        let given = arguments.time()?;
-        if given.is_none() {
+        if when.is_none() {
             return Err(PyTypeError::new_err("when cannot be None"));
         }
-        let when = given.extract()?;
-        let given = (!given.is_exact_instance_of::<PyFloat>()).then(|| given.unbind());
-        Self::arm(slf, when, given, &arguments)
+        let given = (!when.is_exact_instance_of::<PyFloat>()).then(|| when.clone().unbind());
+        let call = Call {
+            callback,
+            args,
+            context,
+        };
+        Self::arm(slf, when.extract()?, given, call)
     }
 
     /// asyncio counts the dead in its heap. Here are none: a cancelled handle has left the wheel.

@@ -3,7 +3,6 @@
 //! | file | what it is |
 //! |---|---|
 //! | `base` | `LoopTimers`, the base class with `call_later` and `call_at` that comes before asyncio's loop |
-//! | `arguments` | what a call of those two came with |
 //! | `handle` | `TimerHandle`, what they return |
 //! | `timers` | `Timers`, the wheel of one loop; in the place of asyncio's heap |
 //! | `sleep` | `Sleep`, in the place of the selector's `select`: sleeps no longer than until the next deadline |
@@ -21,7 +20,6 @@
 //!   that no turn takes long however many are due. The others come in the turns that follow, in order.
 //! - Nothing fires before the loop's own clock shows its deadline.
 
-mod arguments;
 mod asyncio;
 mod attributes;
 mod base;
