@@ -14,7 +14,7 @@ use pyo3::{Py, PyTraverseError, PyVisit, Python};
 pub(crate) struct GilCell<T>(UnsafeCell<T>);
 
 // SAFETY: the content is reached only by methods that take a `Python<'_>` or a `PyVisit`, each of which proves that the
-// calling thread holds the interpreter's lock.
+// calling thread holds the interpreter's lock, or by `&mut self`.
 unsafe impl<T: Send> Sync for GilCell<T> {}
 
 impl<T> GilCell<T> {
@@ -29,6 +29,11 @@ impl<T> GilCell<T> {
     {
         // SAFETY: see the impl of `Sync`; copying runs no other code.
         unsafe { *self.0.get() }
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
     }
 
     /// Puts `value` in and hands out what was there, to be dropped where that is allowed.

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from punctual import chan, nilchan, select
+from punctual import PanicError, chan, nilchan, select
 from punctual.time import Ticker, Timer, after, after_func, now, sleep, tick
 
 
@@ -45,6 +45,31 @@ def test_what_is_sent_is_the_time_of_firing() -> None:
     sleep(0.05)
     fired = timer.c.recv()
     assert begin + 0.02 <= fired <= now()
+
+
+def test_timer_whose_channel_nobody_has_seen() -> None:
+    """The driver does not know of it: it must not be seen to be different."""
+    begin = now()
+    fired, stopped, armed, never = Timer(0.01), Timer(0.01), Timer(100), Timer(float("inf"))
+    with pytest.raises(PanicError, match="the timer is armed"):
+        fired.reset(5)
+    assert repr(fired) == repr(armed) == "<Timer: armed>"
+    sleep(0.03)
+    assert repr(fired) == "<Timer: stopped or expired>"
+    assert len(fired.c) == 1
+    late = fired.c.recv() - begin - 0.01
+    assert 0 <= late < 0.01, "it is the time it was due at"
+    assert stopped.stop() is False
+    assert len(stopped.c) == 0
+    stopped.reset(0.01)
+    assert stopped.c.recv() >= begin + 0.04
+    assert (armed.stop(), armed.stop(), never.stop()) == (True, False, True)
+    armed.reset(0.001)
+    sleep(0.002)
+    armed.reset(0.001)
+    assert armed.c.recv() >= begin + 0.034
+    past = Timer(0)
+    assert len(past.c) == 1
 
 
 def test_ticker_keeps_to_its_times() -> None:

@@ -10,6 +10,7 @@
 
 #![allow(unsafe_code)]
 
+use std::num::NonZeroU32;
 use std::ptr::NonNull;
 
 use punctual::driver::{Alarm, Driver, Fired, Handle};
@@ -77,29 +78,51 @@ impl Alarm for PyAlarm {
     fn armed(&mut self, handle: Handle) {
         if let PyAlarm::Tick(ticker) = self {
             let _here = NoFork::enter();
-            ticker.get().armed(Armed::now(handle));
+            ticker.get().armed(Armed::new(handle));
         }
     }
 }
 
-/// A timer's handle, in the process that armed it. 16 bytes.
+/// What means something only in the process that it is of.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) struct Armed {
-    handle: Handle,
-    forks: u32,
+pub(super) struct Ours<T> {
+    value: T,
+    process: NonZeroU32,
 }
+
+/// Tells a child from its parent.
+#[inline]
+fn process() -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(forks())
+}
+
+impl<T> Ours<T> {
+    #[inline]
+    pub(super) fn new(value: T) -> Self {
+        Ours {
+            value,
+            process: process(),
+        }
+    }
+
+    /// `None` in a child.
+    #[inline]
+    pub(super) fn get(self) -> Option<T> {
+        (self.process == process()).then_some(self.value)
+    }
+}
+
+/// The handle of an armed timer.
+pub(super) type Armed = Ours<Handle>;
 
 impl Armed {
-    pub(super) fn now(handle: Handle) -> Self {
-        Armed {
-            handle,
-            forks: forks(),
-        }
-    }
-
     /// `None` if it is of a parent process, whose driver is not this one's. A virtual clock is the child's as well.
     #[inline]
     pub(super) fn handle(self, driver: &TimeDriver) -> Option<Handle> {
-        (self.forks == forks() || driver.is_virtual()).then_some(self.handle)
+        if driver.is_virtual() {
+            Some(self.value)
+        } else {
+            self.get()
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
 use super::alarm::TimeDriver;
 use super::virtual_time::VirtualTime;
@@ -18,6 +19,11 @@ impl Clock {
     #[inline]
     pub(super) fn current(py: Python<'_>) -> Self {
         Clock(VirtualTime::current(py))
+    }
+
+    #[inline]
+    pub(super) fn is_virtual(&self) -> bool {
+        self.0.is_some()
     }
 
     /// The virtual clock, for the garbage collector.
@@ -81,18 +87,45 @@ pub(super) fn wall() -> f64 {
     }
 }
 
+/// What the system's clock showed so many nanoseconds ago; rounded up, so that it is not before what it had shown then.
+pub(super) fn wall_before(late: u64) -> f64 {
+    let then = SystemTime::now() - Duration::from_nanos(late);
+    match then.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => since.as_secs_f64().next_up(),
+        Err(before) => -before.duration().as_secs_f64(),
+    }
+}
+
+/// A number of seconds, as an argument.
+pub(super) struct Seconds(pub(super) f64);
+
+impl<'py> FromPyObject<'_, 'py> for Seconds {
+    type Error = PyErr;
+
+    #[inline]
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        // An `f64` would be extracted from an int by making a float of it first.
+        if let Ok(whole) = object.cast_exact::<PyInt>()
+            && let Ok(whole) = whole.extract::<i64>()
+        {
+            return Ok(Seconds(whole as f64));
+        }
+        object.extract().map(Seconds)
+    }
+}
+
 /// What `dt` seconds are in ticks: the nearest nanosecond; 0 for what is past, at least 1 for what is not.
 #[inline]
-pub(super) fn ticks(dt: f64) -> PyResult<u64> {
+pub(super) fn ticks(Seconds(dt): Seconds) -> PyResult<u64> {
     if dt.is_nan() {
         return Err(PyValueError::new_err("dt is NaN, which is no time"));
     }
     // Ends at `u64::MAX`, which never comes.
-    let ticks = (dt * 1e9).round_ties_even() as u64;
+    let ticks = (dt * 1e9 + 0.5) as u64;
     Ok(if ticks == 0 && dt > 0.0 { 1 } else { ticks })
 }
 
 /// The same as a duration.
-pub(super) fn duration(dt: f64) -> PyResult<Duration> {
+pub(super) fn duration(dt: Seconds) -> PyResult<Duration> {
     ticks(dt).map(Duration::from_nanos)
 }

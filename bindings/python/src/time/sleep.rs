@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::clock::{Clock, ticks};
+use super::clock::{Clock, Seconds, ticks};
 use super::timer::Timer;
 use crate::chan::Signals;
 
@@ -14,16 +14,16 @@ use crate::chan::Signals;
 ///
 /// Raises `ValueError` if `dt` is NaN.
 #[pyfunction]
-pub(super) fn sleep(py: Python<'_>, dt: f64) -> PyResult<()> {
-    let dt_ticks = ticks(dt)?;
-    if dt_ticks == 0 {
+pub(super) fn sleep(py: Python<'_>, dt: Seconds) -> PyResult<()> {
+    let ticks = ticks(dt)?;
+    if ticks == 0 {
         py.detach(std::thread::yield_now);
-        return Ok(());
+        Ok(())
+    } else if Clock::current(py).is_virtual() {
+        Timer::wait(py, ticks)
+    } else {
+        rest(py, ticks)
     }
-    if Clock::current(py).object().is_some() {
-        return Timer::wait(py, dt);
-    }
-    rest(py, dt_ticks)
 }
 
 /// Until a time on the monotonic clock, so that signals make it no longer. The kernel ends it when one

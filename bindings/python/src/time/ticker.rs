@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::alarm::{Armed, PyAlarm};
-use super::clock::{Clock, ticks};
+use super::clock::{Clock, Seconds, ticks};
 use crate::chan::{Chan, Channel, Dtype, Item, View};
 
 /// Sends the time into its channel `c` every `dt` seconds, until it is stopped.
@@ -39,11 +39,7 @@ impl Ticker {
         self.armed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(py: Python<'_>, dt: f64) -> PyResult<Bound<'_, Ticker>> {
-        let period = ticks(dt)?;
-        if period == 0 {
-            return Err(PyValueError::new_err("ticker: dt <= 0"));
-        }
+    fn start(py: Python<'_>, period: u64) -> PyResult<Bound<'_, Ticker>> {
         let ticker = Bound::new(
             py,
             Ticker {
@@ -98,8 +94,11 @@ impl Ticker {
 #[pymethods]
 impl Ticker {
     #[new]
-    fn new(py: Python<'_>, dt: f64) -> PyResult<Bound<'_, Ticker>> {
-        Ticker::start(py, dt)
+    fn new(py: Python<'_>, dt: Seconds) -> PyResult<Bound<'_, Ticker>> {
+        match ticks(dt)? {
+            0 => Err(PyValueError::new_err("ticker: dt <= 0")),
+            period => Ticker::start(py, period),
+        }
     }
 
     /// The channel that the times are sent into.
@@ -136,9 +135,9 @@ impl Drop for Ticker {
 /// It cannot be stopped, but by letting go of the channel. If `dt` is 0 or less, this is the nil
 /// channel, and nothing is ever sent. Raises `ValueError` if `dt` is NaN.
 #[pyfunction]
-pub(super) fn tick(py: Python<'_>, dt: f64) -> PyResult<Bound<'_, Chan>> {
-    if ticks(dt)? == 0 {
-        return Ok(Chan::nil_of(py, Dtype::Double)?.into_bound(py));
+pub(super) fn tick(py: Python<'_>, dt: Seconds) -> PyResult<Bound<'_, Chan>> {
+    match ticks(dt)? {
+        0 => Ok(Chan::nil_of(py, Dtype::Double)?.into_bound(py)),
+        period => Ticker::c(&Ticker::start(py, period)?),
     }
-    Ticker::c(&Ticker::start(py, dt)?)
 }

@@ -1,12 +1,11 @@
 //! `Timer`, `after`, `after_func`.
 
-use punctual::driver::Handle;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
-use super::alarm::{Armed, PyAlarm};
-use super::clock::{Clock, ticks};
+use super::alarm::{Armed, Ours, PyAlarm, TimeDriver};
+use super::clock::{Clock, Seconds, ticks, wall_before};
 use crate::chan::{Chan, Channel, Dtype, Item, PanicError, View};
 use crate::gil::GilCell;
 
@@ -28,8 +27,21 @@ use crate::gil::GilCell;
 pub(crate) struct Timer {
     action: Action,
     clock: Clock,
-    armed: GilCell<Option<Armed>>,
+    standing: GilCell<Standing>,
     view: View,
+}
+
+/// What will become of it.
+#[derive(Clone, Copy)]
+enum Standing {
+    /// Nothing: it was stopped or never armed. Or it has fired, and nobody has looked since.
+    Off,
+    /// It falls due at this tick, but nobody has seen its channel yet. So nothing need happen then, and the driver does
+    /// not know of it: what is stopped before anybody looks costs two readings of the clock. (Go has been doing
+    /// so since 1.23.) Not on a virtual clock, which tells how many timers are armed.
+    Unseen(Ours<u64>),
+    /// The driver has it.
+    Armed(Armed),
 }
 
 enum Action {
@@ -55,10 +67,9 @@ impl Timer {
     #[inline]
     fn start<'py>(
         py: Python<'py>,
-        dt: f64,
+        dt: u64,
         f: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Timer>> {
-        let dt = ticks(dt)?;
         let action = match f {
             None => Action::Send(Channel::new(1)),
             Some(f) if f.is_callable() => Action::Call(GilCell::new(Some(f.clone().unbind()))),
@@ -74,7 +85,7 @@ impl Timer {
             Timer {
                 action,
                 clock: Clock::current(py),
-                armed: GilCell::new(None),
+                standing: GilCell::new(Standing::Off),
                 view: View::new(),
             },
         )?;
@@ -84,47 +95,100 @@ impl Timer {
 
     #[inline]
     fn arm(&self, py: Python<'_>, dt: u64) {
+        let driver = self.clock.driver(py);
+        let deadline = driver.now().saturating_add(dt);
+        let unseen = matches!(self.action, Action::Send(_)) && self.view.is_new(py);
+        let standing = if unseen && !self.clock.is_virtual() {
+            Standing::Unseen(Ours::new(deadline))
+        } else {
+            self.hand_over(py, driver, deadline)
+        };
+        self.standing.replace(py, standing);
+    }
+
+    #[inline]
+    fn hand_over(&self, py: Python<'_>, driver: &TimeDriver, deadline: u64) -> Standing {
         let alarm = match &self.action {
             Action::Send(_) => PyAlarm::send(self),
             Action::Call(f) => PyAlarm::Call(f.share(py)),
         };
-        let driver = self.clock.driver(py);
-        let handle = driver.arm(driver.now().saturating_add(dt), alarm);
-        self.armed.replace(py, Some(Armed::now(handle)));
+        Standing::Armed(Armed::new(driver.arm(deadline, alarm)))
     }
 
-    /// Waits for `dt` seconds of the clock in force.
-    pub(super) fn wait(py: Python<'_>, dt: f64) -> PyResult<()> {
+    /// Somebody is about to see its channel.
+    fn show(&self, py: Python<'_>) {
+        let Standing::Unseen(deadline) = self.standing.get(py) else {
+            return;
+        };
+        let standing = match deadline.get() {
+            None => Standing::Off,
+            Some(deadline) => {
+                let driver = self.clock.driver(py);
+                let now = driver.now();
+                if now < deadline {
+                    self.hand_over(py, driver, deadline)
+                } else {
+                    self.send(wall_before(now - deadline));
+                    Standing::Off
+                }
+            }
+        };
+        self.standing.replace(py, standing);
+    }
+
+    /// Waits for so many ticks of the clock in force.
+    pub(super) fn wait(py: Python<'_>, dt: u64) -> PyResult<()> {
         let timer = Timer::start(py, dt, None)?;
         Timer::c(&timer)?.get().recv(py).map(drop)
     }
 
-    fn handle(&self, py: Python<'_>) -> Option<Handle> {
-        self.armed.get(py)?.handle(self.clock.driver(py))
-    }
-
     fn is_armed(&self, py: Python<'_>) -> bool {
-        let handle = self.handle(py);
-        handle.is_some_and(|handle| self.clock.driver(py).with(handle, |_| ()).is_some())
+        let driver = self.clock.driver(py);
+        match self.standing.get(py) {
+            Standing::Off => false,
+            Standing::Unseen(deadline) => deadline.get().is_some_and(|due| driver.now() < due),
+            Standing::Armed(armed) => {
+                let handle = armed.handle(driver);
+                handle.is_some_and(|handle| driver.with(handle, |_| ()).is_some())
+            }
+        }
     }
 
     #[inline]
     fn disarm(&self, py: Python<'_>) -> bool {
-        let Some(armed) = self.armed.replace(py, None) else {
-            return false;
-        };
         let driver = self.clock.driver(py);
-        // The alarm's reference to `f` goes here, with the interpreter's lock and outside the shard's.
-        let alarm = armed
-            .handle(driver)
-            .and_then(|handle| driver.disarm(handle));
-        alarm.is_some()
+        match self.standing.replace(py, Standing::Off) {
+            Standing::Off => false,
+            Standing::Unseen(deadline) => deadline.get().is_some_and(|due| driver.now() < due),
+            Standing::Armed(armed) => {
+                // The alarm's reference to `f` goes here, with the interpreter's lock and outside the shard's.
+                let alarm = armed
+                    .handle(driver)
+                    .and_then(|handle| driver.disarm(handle));
+                alarm.is_some()
+            }
+        }
     }
 
-    /// The timers' thread: sends the time, unless the last one is still there.
+    /// Takes out a time that nobody has received.
+    #[inline]
+    fn clean(&self, py: Python<'_>) {
+        if let Action::Send(channel) = &self.action
+            && (self.clock.is_virtual() || !self.view.is_new(py))
+        {
+            drop(channel.drain());
+        }
+    }
+
+    /// On the timers' thread.
     pub(super) fn expire(&self, now: u64) {
+        self.send(self.clock.seconds(now));
+    }
+
+    /// Sends a time, unless the last one is still there.
+    fn send(&self, time: f64) {
         if let Action::Send(channel) = &self.action {
-            let _ = channel.try_send(Item::Double(self.clock.seconds(now)));
+            let _ = channel.try_send(Item::Double(time));
         }
     }
 }
@@ -135,10 +199,10 @@ impl Timer {
     #[pyo3(signature = (dt, f=None))]
     fn new<'py>(
         py: Python<'py>,
-        dt: f64,
+        dt: Seconds,
         f: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Timer>> {
-        Timer::start(py, dt, f)
+        Timer::start(py, ticks(dt)?, f)
     }
 
     /// The channel that the time is sent into; of a timer with a function the nil channel, which is
@@ -149,6 +213,7 @@ impl Timer {
         let timer = slf.get();
         match timer.action {
             Action::Send(_) => {
+                timer.show(py);
                 let make = || Chan::of_timer(slf.clone().unbind());
                 timer.view.object(py, make)
             }
@@ -162,9 +227,7 @@ impl Timer {
     /// function that was called already is not waited for.
     fn stop(&self, py: Python<'_>) -> bool {
         let disarmed = self.disarm(py);
-        if let Action::Send(channel) = &self.action {
-            drop(channel.drain());
-        }
+        self.clean(py);
         disarmed
     }
 
@@ -173,16 +236,14 @@ impl Timer {
     /// It must have fired or been stopped: else this raises `PanicError` and changes nothing. A time
     /// that nobody has received since it fired is taken out of the channel first. Raises `ValueError`
     /// if `dt` is NaN.
-    fn reset(&self, py: Python<'_>, dt: f64) -> PyResult<()> {
+    fn reset(&self, py: Python<'_>, dt: Seconds) -> PyResult<()> {
         let dt = ticks(dt)?;
         if self.is_armed(py) {
             return Err(PanicError::new_err(
                 "Timer.reset: the timer is armed; must be stopped or expired",
             ));
         }
-        if let Action::Send(channel) = &self.action {
-            drop(channel.drain());
-        }
+        self.clean(py);
         self.arm(py, dt);
         Ok(())
     }
@@ -215,7 +276,7 @@ impl Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         // One with a function fires without its timer.
-        if let Action::Send(_) = self.action {
+        if let (Action::Send(_), Standing::Armed(_)) = (&self.action, *self.standing.get_mut()) {
             Python::attach(|py| self.disarm(py));
         }
     }
@@ -226,8 +287,8 @@ impl Drop for Timer {
 /// If nobody has a reference to the channel, the timer behind it is disarmed. Raises `ValueError` if
 /// `dt` is NaN.
 #[pyfunction]
-pub(super) fn after<'py>(py: Python<'py>, dt: f64) -> PyResult<Bound<'py, Chan>> {
-    Timer::c(&Timer::start(py, dt, None)?)
+pub(super) fn after<'py>(py: Python<'py>, dt: Seconds) -> PyResult<Bound<'py, Chan>> {
+    Timer::c(&Timer::start(py, ticks(dt)?, None)?)
 }
 
 /// Calls `f` without arguments `dt` seconds from now: `Timer(dt, f)`.
@@ -237,8 +298,8 @@ pub(super) fn after<'py>(py: Python<'py>, dt: f64) -> PyResult<Bound<'py, Chan>>
 #[pyfunction]
 pub(super) fn after_func<'py>(
     py: Python<'py>,
-    dt: f64,
+    dt: Seconds,
     f: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, Timer>> {
-    Timer::start(py, dt, Some(f))
+    Timer::start(py, ticks(dt)?, Some(f))
 }

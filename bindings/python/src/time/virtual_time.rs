@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use super::alarm::TimeDriver;
 use super::callback::Inline;
-use super::clock::duration;
+use super::clock::{Seconds, duration};
 use crate::gil::GilCell;
 
 /// A clock that stands still until it is advanced; for tests, which then jump instead of sleeping.
@@ -17,10 +17,12 @@ use crate::gil::GilCell;
 /// `now`, `sleep`, and the timers that are made meanwhile, which stay on it for good. `start` is what
 /// `now()` gives at first, in seconds.
 ///
-///     with VirtualTime() as clock:
-///         timer = Timer(3600)
-///         clock.advance(3600)
-///         assert timer.c.recv() == 3600.0
+/// >>> from punctual.time import Timer, VirtualTime
+/// >>> with VirtualTime() as clock:
+/// ...     timer = Timer(3600)
+/// ...     clock.advance(3600)
+/// ...     timer.c.recv()
+/// 3600.0
 ///
 /// Raises `ValueError` if `start` is not finite.
 #[pyclass(frozen, name = "VirtualTime", module = "punctual.time")]
@@ -130,8 +132,8 @@ impl VirtualTime {
     ///
     /// Raises `ValueError` for a negative number or NaN, and `RuntimeError` if the clock is being
     /// advanced already: by a function that it has called, or by another thread.
-    fn advance(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
-        if seconds < 0.0 {
+    fn advance(&self, py: Python<'_>, seconds: Seconds) -> PyResult<()> {
+        if seconds.0 < 0.0 {
             return Err(PyValueError::new_err("a clock does not go back"));
         }
         let by = duration(seconds)?;
