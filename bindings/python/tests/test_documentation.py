@@ -1,4 +1,4 @@
-"""The examples of the documentation: those of the README, and those in docstrings."""
+"""The examples of the documentation: those of the READMEs, and those in docstrings."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from types import ModuleType
 import punctual
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
+PACKAGE = Path(__file__).parents[1]
+# That of the whole project is there in a checkout only.
+READMES = [PACKAGE / "README.md", PACKAGE.parents[1] / "README.md"]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def examples() -> list[tuple[str, str]]:
-    """The blocks of Python in the README: a name that tells the line, and the code."""
-    text = README.read_text()
-    blocks = re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [
-        (f"README.md:{text.count(chr(10), 0, block.start()) + 1}", block[1]) for block in blocks
-    ]
+def examples() -> Iterator[tuple[str, str]]:
+    """The blocks of Python in the READMEs: a name that tells the line, and the code."""
+    for readme in filter(Path.exists, READMES):
+        text = readme.read_text()
+        for block in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            line = text.count("\n", 0, block.start()) + 1
+            yield f"{readme.parent.name}/{readme.name}:{line}", block[1]
 
 
 def run_as_doctest(name: str, text: str) -> None:
