@@ -25,6 +25,7 @@ mod results;
 mod run;
 mod spread;
 mod table;
+mod timeouts;
 mod workload;
 
 use std::path::Path;
@@ -62,9 +63,13 @@ fn main() -> ExitCode {
 
 /// Whether ours are without fault.
 fn go(options: &Options) -> Result<bool> {
-    let entries = chosen(field::all(), &options.field.contenders)?;
     let plan = plan(&options.field);
-    match options.what {
+    // Timeouts have contenders of their own.
+    let entries = match options.what {
+        Some(What::Timeouts { .. }) => Vec::new(),
+        _ => chosen(field::all(), &options.field.contenders)?,
+    };
+    match &options.what {
         Some(What::List) => {
             list(&entries);
             Ok(true)
@@ -82,6 +87,15 @@ fn go(options: &Options) -> Result<bool> {
             }
             header(&plan);
             choose::choose(&plan, out)?;
+            Ok(true)
+        }
+        Some(What::Timeouts { only }) => {
+            let out = options.field.out.as_deref();
+            if let Some(folder) = out {
+                make(folder)?;
+            }
+            header(&plan);
+            timeouts::compare(&plan, &options.field.contenders, only, out)?;
             Ok(true)
         }
         None => compare(entries, &plan, options.field.out.as_deref()),

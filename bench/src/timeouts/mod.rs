@@ -1,0 +1,469 @@
+//! Timeouts in async programs, side by side: `timeout` and `sleep` of Punctual, tokio, pingora and futures-timer.
+//!
+//! `contenders` says what each is asked for; `workload` asks it; this file makes the rounds and shows them.
+
+mod contenders;
+mod workload;
+
+use std::path::Path;
+use std::thread::available_parallelism;
+
+use tokio::runtime::{Builder, Runtime};
+
+use self::contenders::{Contender, FuturesTimer, Nothing, Pingora, Punctual, Tokio};
+use self::workload::{Took, Workload, round};
+use crate::contender::Role;
+use crate::error;
+use crate::machine;
+use crate::plot::{Curve, Plot};
+use crate::run::{Plan, bar};
+use crate::spread::Spread;
+use crate::table::{Table, number};
+
+/// One contender, with its rounds compiled for it.
+struct Entry {
+    name: &'static str,
+    role: Role,
+    round: fn(Workload, &Runtime, usize, usize, u64) -> Took,
+}
+
+fn entry<C: Contender>() -> Entry {
+    Entry {
+        name: C::NAME,
+        role: C::ROLE,
+        round: round::<C>,
+    }
+}
+
+fn entries() -> Vec<Entry> {
+    vec![
+        entry::<Punctual>(),
+        entry::<Tokio>(),
+        entry::<Pingora>(),
+        entry::<FuturesTimer>(),
+        entry::<Nothing>(),
+    ]
+}
+
+/// Where the tasks run.
+struct Setup {
+    name: String,
+    threads: usize,
+    runtime: Runtime,
+}
+
+/// What is shown of a round.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    /// CPU nanoseconds an operation.
+    Nanos,
+    /// Processors in use.
+    Processors,
+}
+
+/// Of whom a figure may be at most so many times.
+#[derive(Clone, Copy)]
+struct Bar {
+    most: f64,
+    of: &'static str,
+    /// In this setup.
+    threads: usize,
+}
+
+struct Study {
+    title: &'static str,
+    file: &'static str,
+    workload: Workload,
+    unit: Unit,
+    operations: usize,
+    bar: Option<Bar>,
+}
+
+fn studies(quick: bool) -> Vec<Study> {
+    // Some 50 ms a round of ours, 10 ms of a quick run: far more than it takes to start a task.
+    let operations = if quick { 64 * 1_500 } else { 64 * 8_000 };
+    let millis = if quick { 1_000 } else { 2_000 };
+    let half_of_tokio = Some(Bar {
+        most: 0.5,
+        of: Tokio::NAME,
+        threads: 2,
+    });
+    vec![
+        Study {
+            title: "timeout around a future that is ready",
+            file: "ready",
+            workload: Workload::Ready,
+            unit: Unit::Nanos,
+            operations: 8 * operations,
+            bar: half_of_tokio,
+        },
+        Study {
+            title: "timeout around a future that is pending once",
+            file: "pending-once",
+            workload: Workload::PendingOnce,
+            unit: Unit::Nanos,
+            operations,
+            bar: half_of_tokio,
+        },
+        Study {
+            title: "arm and drop a sleep, 1M others waiting",
+            file: "sleep-1m",
+            workload: Workload::ArmAndDrop {
+                live: if quick { 100_000 } else { 1_000_000 },
+            },
+            unit: Unit::Nanos,
+            operations,
+            bar: None,
+        },
+        Study {
+            title: "1M timeouts armed and dropped a second",
+            file: "rate-1m",
+            workload: Workload::Rate {
+                per_second: 1_000_000,
+                millis,
+            },
+            unit: Unit::Processors,
+            operations: 0,
+            bar: None,
+        },
+        Study {
+            title: "1,000 timeouts armed and dropped a second",
+            file: "rate-1k",
+            workload: Workload::Rate {
+                per_second: 1_000,
+                millis,
+            },
+            unit: Unit::Processors,
+            operations: 0,
+            bar: Some(Bar {
+                most: 1.2,
+                of: Nothing::NAME,
+                threads: 1,
+            }),
+        },
+    ]
+}
+
+fn setups() -> Vec<Setup> {
+    let many = |threads: usize| Setup {
+        name: format!("{threads} thread{}", if threads == 1 { "" } else { "s" }),
+        threads,
+        runtime: built(Builder::new_multi_thread().worker_threads(threads)),
+    };
+    let mut setups = vec![
+        Setup {
+            name: "current thread".into(),
+            threads: 1,
+            runtime: built(&mut Builder::new_current_thread()),
+        },
+        many(1),
+        many(2),
+    ];
+    let cores = available_parallelism().map_or(1, usize::from);
+    if cores > 2 {
+        setups.push(many(cores));
+    }
+    setups
+}
+
+fn built(builder: &mut Builder) -> Runtime {
+    let built = builder.enable_all().build();
+    built.unwrap_or_else(|error| panic!("tokio's runtime cannot be built: {error}"))
+}
+
+/// Rounds, by study, entry and setup.
+type Measured = Vec<Vec<Vec<Vec<Took>>>>;
+
+/// Measures, prints and plots. Whether the bars are met does not matter to the exit status: machines differ.
+pub fn compare(
+    plan: &Plan,
+    wanted: &[String],
+    only: &[String],
+    out: Option<&Path>,
+) -> error::Result<()> {
+    let chosen = |name: &str, parts: &[String]| {
+        parts.is_empty() || parts.iter().any(|part| name.contains(part.as_str()))
+    };
+    let mut entries = entries();
+    entries.retain(|entry| chosen(entry.name, wanted));
+    let mut studies = studies(plan.quick);
+    studies.retain(|study| chosen(study.file, only));
+    let setups = setups();
+    let rounds = plan.rounds.unwrap_or(if plan.quick { 3 } else { 7 });
+    let measured = run(&studies, &entries, &setups, rounds, plan.seed);
+    for (study, rows) in studies.iter().zip(&measured) {
+        println!("{}", written(study, &entries, &setups, rows));
+        if let Some(folder) = out {
+            draw(study, &entries, &setups, rows, folder)?;
+        }
+    }
+    println!("{}", bars(&studies, &entries, &setups, &measured));
+    Ok(())
+}
+
+fn run(
+    studies: &[Study],
+    entries: &[Entry],
+    setups: &[Setup],
+    rounds: usize,
+    seed: u64,
+) -> Measured {
+    let cells = entries.len() * setups.len();
+    let progress = bar((studies.len() * cells * (rounds + 1)) as u64);
+    let mut measured = Vec::new();
+    for study in studies {
+        let mut rows = vec![vec![Vec::new(); setups.len()]; entries.len()];
+        // Round 0 warms up.
+        for number in 0..=rounds {
+            for turn in 0..cells {
+                // One setup after the other, so that rivals stand side by side; who begins changes.
+                let (at, setup) = ((turn + number) % entries.len(), turn / entries.len());
+                let Setup {
+                    name,
+                    threads,
+                    runtime,
+                } = &setups[setup];
+                progress.set_message(format!("{}, {name}: {}", study.file, entries[at].name));
+                progress.inc(1);
+                let seed = seed ^ (number as u64) << 32;
+                let took =
+                    (entries[at].round)(study.workload, runtime, *threads, study.operations, seed);
+                if number > 0 {
+                    rows[at][setup].push(took);
+                }
+            }
+        }
+        measured.push(rows);
+    }
+    progress.finish_and_clear();
+    measured
+}
+
+impl Unit {
+    fn of(self, took: &Took) -> f64 {
+        match self {
+            Unit::Nanos => took.nanos(),
+            Unit::Processors => took.processors(),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Unit::Nanos => "ns of CPU time an operation, all threads of the process",
+            Unit::Processors => "processors in use",
+        }
+    }
+
+    /// What stands under "wall".
+    fn wall(self) -> &'static str {
+        match self {
+            Unit::Nanos => "ns of a thread an operation, waits for locks and processors included",
+            Unit::Processors => "done a second",
+        }
+    }
+
+    fn written(self, value: f64) -> String {
+        match self {
+            Unit::Nanos => number(value),
+            Unit::Processors => format!("{value:.3}"),
+        }
+    }
+}
+
+fn spread(study: &Study, rounds: &[Took]) -> Option<Spread> {
+    Spread::of(rounds.iter().map(|took| study.unit.of(took)))
+}
+
+fn named(entries: &[Entry], name: &str) -> Option<usize> {
+    entries.iter().position(|entry| entry.name == name)
+}
+
+fn written(study: &Study, entries: &[Entry], setups: &[Setup], rows: &[Vec<Vec<Took>>]) -> String {
+    let mut head = vec![String::new()];
+    for setup in setups {
+        head.extend([
+            setup.name.clone(),
+            String::new(),
+            "wall".into(),
+            "ratio".into(),
+        ]);
+    }
+    let tokio = named(entries, Tokio::NAME);
+    let mut table = Table::new(1, head);
+    for (entry, cells) in entries.iter().zip(rows) {
+        let mut row = vec![entry.name.to_owned()];
+        for (setup, rounds) in cells.iter().enumerate() {
+            let Some(shown) = spread(study, rounds) else {
+                row.extend(std::iter::repeat_n("-".to_owned(), 4));
+                continue;
+            };
+            let unit = study.unit;
+            row.push(unit.written(shown.median));
+            row.push(format!(
+                "{}-{}",
+                unit.written(shown.low),
+                unit.written(shown.high)
+            ));
+            row.push(wall(study, &setups[setup], rounds));
+            let peer = tokio.and_then(|tokio| spread(study, &rows[tokio][setup]));
+            row.push(peer.map_or_else(String::new, |peer| number(shown.median / peer.median)));
+        }
+        table.row(row);
+    }
+    format!(
+        "{} ({}; beside it the middle half; wall: {}; ratio to {})\n\n{table}",
+        study.title,
+        study.unit.name(),
+        study.unit.wall(),
+        Tokio::NAME,
+    )
+}
+
+fn wall(study: &Study, setup: &Setup, rounds: &[Took]) -> String {
+    let wall = |took: &Took| {
+        let (wall, operations) = (took.wall.as_secs_f64(), took.operations as f64);
+        match study.unit {
+            Unit::Nanos => wall * 1e9 * setup.threads as f64 / operations,
+            Unit::Processors => operations / wall,
+        }
+    };
+    let spread = Spread::of(rounds.iter().map(wall));
+    spread.map_or_else(String::new, |spread| number(spread.median))
+}
+
+fn bars(studies: &[Study], entries: &[Entry], setups: &[Setup], measured: &Measured) -> String {
+    let mut table = Table::new(2, ["bar", "where", "bound", "against", "ours", "ratio", ""]);
+    let Some(ours) = named(entries, Punctual::NAME) else {
+        return String::new();
+    };
+    for (study, rows) in studies.iter().zip(measured) {
+        let Some(bar) = study.bar else { continue };
+        let setup = setups
+            .iter()
+            .rposition(|setup| setup.threads == bar.threads);
+        let (Some(setup), Some(peer)) = (setup, named(entries, bar.of)) else {
+            continue;
+        };
+        let median = |at: usize| Some(spread(study, &rows[at][setup])?.median);
+        let (Some(ours), Some(peer)) = (median(ours), median(peer)) else {
+            continue;
+        };
+        let ratio = ours / peer;
+        table.row([
+            study.title.to_owned(),
+            setups[setup].name.clone(),
+            format!("<= {} x {}", bar.most, bar.of),
+            study.unit.written(peer),
+            study.unit.written(ours),
+            format!("{ratio:.2}"),
+            if ratio <= bar.most { "PASS" } else { "MISS" }.to_owned(),
+        ]);
+    }
+    table.to_string()
+}
+
+fn draw(
+    study: &Study,
+    entries: &[Entry],
+    setups: &[Setup],
+    rows: &[Vec<Vec<Took>>],
+    folder: &Path,
+) -> error::Result<()> {
+    let curve = |(entry, cells): (&Entry, &Vec<Vec<Took>>)| Curve {
+        name: entry.name.to_owned(),
+        role: entry.role,
+        points: (0..)
+            .zip(cells)
+            .filter_map(|(at, rounds)| Some((f64::from(at), spread(study, rounds)?.median)))
+            .collect(),
+    };
+    let plot = Plot {
+        title: study.title.to_owned(),
+        x_axis: "runtime".into(),
+        y_axis: format!("{} (logarithmic)", study.unit.name()),
+        foot: machine::here(),
+        log_x: false,
+        names: setups.iter().map(|setup| setup.name.clone()).collect(),
+        curves: entries.iter().zip(rows).map(curve).collect(),
+    };
+    let path = folder.join(format!("timeouts-{}.svg", study.file));
+    if plot.write(&path)? {
+        println!("wrote {}", path.display());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn tiny(file: &'static str, workload: Workload) -> Study {
+        Study {
+            title: "t",
+            file,
+            workload,
+            unit: Unit::Nanos,
+            operations: 128,
+            bar: None,
+        }
+    }
+
+    #[test]
+    fn every_contender_does_every_workload() {
+        let studies = [
+            tiny("ready", Workload::Ready),
+            tiny("pending-once", Workload::PendingOnce),
+            tiny("live", Workload::ArmAndDrop { live: 128 }),
+            tiny(
+                "rate",
+                Workload::Rate {
+                    per_second: 10_000,
+                    millis: 3,
+                },
+            ),
+        ];
+        let (entries, setups) = (entries(), setups());
+        let measured = run(&studies, &entries, &setups, 1, 1);
+        for (study, rows) in studies.iter().zip(&measured) {
+            for cells in rows {
+                for (rounds, setup) in cells.iter().zip(&setups) {
+                    let each = if study.file == "rate" {
+                        (10 / setup.threads).max(1) * 3
+                    } else {
+                        128
+                    };
+                    assert_eq!(rounds.len(), 1);
+                    assert_eq!(rounds[0].operations, each * setup.threads, "{}", study.file);
+                }
+            }
+            let text = written(study, &entries, &setups, rows);
+            assert!(entries.iter().all(|entry| text.contains(entry.name)));
+        }
+    }
+
+    #[test]
+    fn bars_are_held_against_the_one_that_is_meant() {
+        let took = |nanos| Took {
+            cpu: Duration::from_nanos(nanos),
+            wall: Duration::from_nanos(nanos),
+            operations: 1,
+        };
+        let studies = &studies(true)[..2];
+        let (entries, setups) = (entries(), setups());
+        let judged = |ours: u64| {
+            let nanos = |name| match name {
+                Punctual::NAME => ours,
+                Tokio::NAME => 100,
+                _ => 1,
+            };
+            let row = |entry: &Entry| vec![vec![took(nanos(entry.name))]; setups.len()];
+            let rows: Vec<_> = entries.iter().map(row).collect();
+            bars(studies, &entries, &setups, &vec![rows.clone(), rows])
+        };
+        assert_eq!(judged(50).matches("PASS").count(), 2);
+        assert_eq!(judged(51).matches("MISS").count(), 2);
+        assert!(judged(51).contains("0.51"));
+    }
+}
