@@ -85,7 +85,7 @@ proptest! {
 
     /// The order is that of a sorted map, and whoever waits is woken when something falls due, or nothing is left.
     #[test]
-    fn a_delay_queue_does_as_a_sorted_map(steps in prop::collection::vec(step(), 1..200)) {
+    fn a_delay_queue_does_as_a_sorted_map(steps in prop::collection::vec(step(), 1..if cfg!(miri) { 40 } else { 200 })) {
         let time = VirtualTime::new();
         let _entered = time.enter();
         let task = Task::new();
