@@ -114,6 +114,31 @@ fn an_earlier_deadline_wakes_the_thread() {
     assert!(driver.is_empty());
 }
 
+/// Far more than an array holds, and more than the earliest of is known exactly.
+#[test]
+fn the_thread_fires_in_time_what_is_due_amid_a_crowd() {
+    let (sender, receiver) = channel();
+    let driver = Driver::new(Collect(Done::default()));
+    let (crowd, due) = if cfg!(miri) {
+        (1_200, 10)
+    } else {
+        (50_000, 2_000)
+    };
+    for name in 0..crowd {
+        let hour = 3_600_000 + u64::from(name) * 10;
+        driver.arm(driver.now() + hour * MS, tell(&sender, name));
+    }
+    for name in crowd..crowd + due {
+        let delay = u64::from(name) % 30;
+        driver.arm(driver.now() + delay * MS, tell(&sender, name));
+    }
+    let mut names: Vec<u32> = (0..due).map(|_| receiver.recv().unwrap().0).collect();
+    names.sort_unstable();
+    assert!(names.into_iter().eq(crowd..crowd + due));
+    assert_eq!(driver.len(), crowd as usize);
+    assert!(receiver.try_recv().is_err());
+}
+
 #[test]
 fn a_timer_is_disarmed_or_fires_but_never_both() {
     let fired = Arc::new(AtomicUsize::new(0));
