@@ -144,7 +144,7 @@ def test_ctrl_c_is_heard_at_once() -> None:
             sent.append(stdtime.monotonic())
             os.kill(os.getpid(), signal.SIGINT)
 
-        # Later than the first looks, so that the next one would come after a second.
+        # Later than the first looks, so that the next one would come after another second.
         after_func(0.15, send)
         with pytest.raises(KeyboardInterrupt):
             chan().recv()

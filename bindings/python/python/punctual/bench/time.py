@@ -428,16 +428,22 @@ def _ticker_lateness(report: Report, seconds: float) -> None:
         return
     period = 0.01
     ticks: list[float] = []
+    slept: list[float] = []
+    Ticker(period).stop()  # the timers' thread is not started in between
     begin = stdtime.perf_counter()
+    peer = threading.Thread(target=_sleep_to_multiples, args=(begin, period, seconds, slept))
     ticker = Ticker(period)
+    peer.start()
     receive = ticker.c.recv
     while not ticks or ticks[-1] < seconds:
         receive()
         ticks.append(stdtime.perf_counter() - begin)
     ticker.stop()
+    peer.join()
     # A tick is late by what it is after the last multiple of the period.
     late = [tick % period for tick in ticks]
     p99 = _late_line(report, _OURS, late)
+    _late_line(report, "time.sleep to the next", slept)
     tenth = max(1, len(late) // 10)
     drift = median(late[-tenth:]) - median(late[:tenth])
     skipped = round(ticks[-1] / period) - len(ticks)
@@ -446,3 +452,13 @@ def _ticker_lateness(report: Report, seconds: float) -> None:
     )
     report.bar(title, f"p99 {p99 * 1e3:.3f} ms", p99 <= 0.3e-3, "<= 0.3 ms")
     report.bar(title, f"drift {drift * 1e6:+.1f} us", abs(drift) <= 0.1e-3, "within 100 us")
+
+
+def _sleep_to_multiples(begin: float, period: float, seconds: float, late: list[float]) -> None:
+    """Do by hand what a ticker does, between its ticks: sleep until the next multiple."""
+    elapsed = 0.0
+    while elapsed < seconds:
+        due = (elapsed // period + 1.5) * period
+        stdtime.sleep(max(0.0, begin + due - stdtime.perf_counter()))
+        elapsed = stdtime.perf_counter() - begin
+        late.append(elapsed - due)
