@@ -146,7 +146,7 @@ impl<J: Send + 'static> Workers<J> {
     /// use std::time::Duration;
     /// use punctual::driver::Workers;
     ///
-    /// let workers: Workers<fn()> = Workers::new(|jobs| jobs.for_each(|job| job()))
+    /// let workers: Workers<fn()> = Workers::new(|jobs| jobs.for_each(|job: fn()| job()))
     ///     .with_stall(|workers| Duration::from_micros(100) * workers as u32);
     /// # let _ = workers;
     /// ```
