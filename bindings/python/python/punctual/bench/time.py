@@ -189,7 +189,7 @@ def _ours_stopped(count: int) -> float:
 
 
 def _ours_seen_stopped(count: int) -> float:
-    """Also ask for the channel, as whoever selects does: only then the driver hears of the timer."""
+    """Ask for the channel too, as a select does: only then the driver hears of the timer."""
     begin = stdtime.perf_counter_ns()
     for _ in range(count):
         timer = Timer(10)
