@@ -45,7 +45,7 @@ def run_as_doctest(name: str, text: str) -> None:
         raise failure.exc_info[1] from None
 
 
-@pytest.mark.parametrize(("name", "code"), examples())
+@pytest.mark.parametrize(("name", "code"), list(examples()))
 def test_readme(name: str, code: str, tmp_path: Path) -> None:
     """With prompts it is a session; with tests, a file for pytest; otherwise a program."""
     if ">>> " in code:
