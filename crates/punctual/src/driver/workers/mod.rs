@@ -97,19 +97,13 @@ impl<'a, J> Jobs<'a, J> {
             arrived: false,
         }
     }
-
-    fn arrive(&mut self) {
-        if !self.arrived {
-            self.arrived = true;
-            self.pool.arrive();
-        }
-    }
 }
 
 impl<J> Drop for Jobs<'_, J> {
-    /// Even if it never asked.
     fn drop(&mut self) {
-        self.arrive();
+        if !self.arrived {
+            self.pool.arrive(); // without ever having asked
+        }
     }
 }
 
@@ -253,7 +247,10 @@ impl<J> Iterator for Jobs<'_, J> {
     /// Takes the next job. O(1).
     #[inline]
     fn next(&mut self) -> Option<J> {
-        self.arrive();
+        if !self.arrived {
+            self.arrived = true;
+            return self.pool.arrive_and_take(self.seat);
+        }
         self.seat.next().or_else(|| self.pool.take(self.seat))
     }
 }

@@ -217,9 +217,23 @@ impl<J> Pool<J> {
         lock(&self.state).coming -= 1;
     }
 
+    /// [`arrive`](Self::arrive) and take a job at once: nobody sees the worker come and its job wait.
+    pub(super) fn arrive_and_take(&self, seat: &Arc<Seat<J>>) -> Option<J> {
+        let mut state = lock(&self.state);
+        state.coming -= 1;
+        let in_hand = seat.next();
+        match in_hand {
+            Some(job) => Some(job),
+            None => self.take_locked(seat, state),
+        }
+    }
+
     /// Takes the job that has waited longest, and perhaps more into the hand, which is empty.
     pub(super) fn take(&self, seat: &Arc<Seat<J>>) -> Option<J> {
-        let mut guard = lock(&self.state);
+        self.take_locked(seat, lock(&self.state))
+    }
+
+    fn take_locked(&self, seat: &Arc<Seat<J>>, mut guard: MutexGuard<'_, State<J>>) -> Option<J> {
         let state = &mut *guard;
         let first = state.queue.pop_front()?;
         state.taken += 1;
