@@ -158,6 +158,7 @@ impl<A: Alarm> Shared<A> {
             return;
         };
         self.sleeper.enter();
+        be_woken_on_time();
         let mut jobs = Vec::new();
         let mut recheck = u64::MAX;
         while !self.stopped.load(Ordering::Acquire) {
@@ -282,4 +283,11 @@ fn long_ago() -> Instant {
 fn shards_wanted() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     (4 * cores).next_power_of_two().clamp(4, 64)
+}
+
+/// Linux lets a thread sleep 50 µs longer than it asked for, to wake several at once. Not this one: whoever waits
+/// for its timers would wait for that too. If the system refuses, timers are as late as usual there.
+fn be_woken_on_time() {
+    #[cfg(all(target_os = "linux", not(miri), not(loom)))]
+    let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
 }
