@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -57,3 +58,9 @@ def until_receivers_wait(c: chan[Any], count: int = 1) -> None:
 def until_senders_wait(c: chan[Any], count: int = 1) -> None:
     """Until that many sends wait on the channel."""
     until(lambda: _waiting(c)[1] == count)
+
+
+# A shell without job control has what it starts in the background ignore SIGINT. All tests of
+# Ctrl-C, CPython's own among them, would do so too, and wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

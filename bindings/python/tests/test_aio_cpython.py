@@ -42,7 +42,7 @@ def run(module: str) -> subprocess.CompletedProcess[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=900,
+        timeout=300,
         check=False,
     )
 
