@@ -65,6 +65,7 @@ use crate::queue::TimerKey;
 use crate::tick::TickScale;
 use drive::Shared;
 
+pub(crate) use workers::unharmed;
 pub use workers::{Jobs, Workers};
 
 /// What a timer does when it falls due.

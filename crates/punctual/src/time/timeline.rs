@@ -6,8 +6,6 @@
 
 use core::cell::{Cell, RefCell};
 use core::marker::PhantomData;
-use core::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +14,7 @@ use std::vec::Vec;
 use crossbeam_channel::Sender;
 
 use super::alarm::{Alarm, Callback, Job};
-use crate::driver::{Driver, Handle, Jobs, Runner, Workers};
+use crate::driver::{Driver, Handle, Jobs, Runner, Workers, unharmed};
 use crate::tick::TickScale;
 
 /// The driver that a timer belongs to. Cloning the real one costs nothing.
@@ -190,16 +188,6 @@ impl Runner<Job> for InTurn {
                 Job::Wake(waker) => unharmed(move || waker.wake()),
                 Job::Keep(sender) => self.kept.push(sender),
             }
-        }
-    }
-}
-
-/// Does something that may panic. The panic hook has reported it then.
-fn unharmed(job: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
-        // Dropping it may panic as well; then so be it.
-        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            mem::forget(another);
         }
     }
 }

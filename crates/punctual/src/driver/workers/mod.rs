@@ -20,7 +20,6 @@ mod pool;
 mod tests;
 
 use core::fmt;
-use std::boxed::Box;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -213,9 +212,7 @@ fn attend<J>(pool: &Pool<J>, work: &Work<J>) {
     loop {
         let mut jobs = Jobs::new(pool, &seat);
         // The jobs that are left are in the pool and in the hand, whole whatever `work` was in the middle of.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(&mut jobs))) {
-            dispose(payload);
-        }
+        unharmed(|| work(&mut jobs));
         drop(jobs);
         if !pool.wait(&seat) {
             return;
@@ -223,10 +220,13 @@ fn attend<J>(pool: &Pool<J>, work: &Work<J>) {
     }
 }
 
-/// Drops what a panic carried, which may panic in turn; then it is left alone.
-fn dispose(payload: Box<dyn core::any::Any + Send>) {
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        core::mem::forget(another);
+/// Does something that may panic. The panic hook has reported it then.
+pub(crate) fn unharmed(job: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
+        // Dropping what it carried may panic as well; then that is left alone.
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            core::mem::forget(another);
+        }
     }
 }
 
