@@ -214,8 +214,7 @@ fn quit_and_protocol_errors_come_after_the_answers_before_them() {
 
 /// Clients that never rest: each sends pipelines until its connection ends; how often they were answered.
 fn busy_clients(port: u16, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<()>> {
-    let busy = move |number: usize, answered: Arc<AtomicU64>| {
-        let mut stream = connect(port);
+    let busy = move |number: usize, mut stream: TcpStream, answered: Arc<AtomicU64>| {
         let pipeline = format!("SET busy:{number} 1 PX 1\r\nECHO {number:04}\r\n").repeat(100);
         let answers = format!("+OK\r\n$4\r\n{number:04}\r\n").repeat(100);
         let mut got = vec![0; answers.len()];
@@ -240,8 +239,9 @@ fn busy_clients(port: u16, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<
     };
     (0..20)
         .map(|number| {
-            let answered = Arc::clone(answered);
-            thread::spawn(move || busy(number, answered))
+            // Connected here: the server may be gone before the last of the threads first runs.
+            let (stream, answered) = (connect(port), Arc::clone(answered));
+            thread::spawn(move || busy(number, stream, answered))
         })
         .collect()
 }
