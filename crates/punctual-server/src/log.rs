@@ -73,6 +73,7 @@ enum Output {
     Nowhere,
     Stdout,
     File(PathBuf),
+    Lines(Box<dyn Fn(Level, &str) + Send + Sync>),
     #[cfg(test)]
     Memory(parking_lot::Mutex<Vec<u8>>),
 }
@@ -110,6 +111,25 @@ impl Logger {
         Ok(Self::new(level, Output::File(path.to_owned())))
     }
 
+    /// Calls `take` with each message, without process id, role and time: for programs with a log of their own. Threads
+    /// of the server wait for it; of several, each calls it for itself.
+    ///
+    /// ```
+    /// use punctual_server::log::{self, Level, Logger};
+    ///
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let logger = Logger::lines(Level::Notice, move |level, message| {
+    ///     let _ = tell.send((level, message.to_owned()));
+    /// });
+    /// log::notice!(logger, "Ready to accept connections {}", "tcp");
+    /// assert_eq!(told.recv()?, (Level::Notice, "Ready to accept connections tcp".to_owned()));
+    /// # Ok::<(), std::sync::mpsc::RecvError>(())
+    /// ```
+    #[must_use]
+    pub fn lines(level: Level, take: impl Fn(Level, &str) + Send + Sync + 'static) -> Self {
+        Self::new(level, Output::Lines(Box::new(take)))
+    }
+
     /// As configured by `loglevel` and `logfile`.
     ///
     /// # Errors
@@ -143,6 +163,9 @@ impl Logger {
         if !self.enabled(level) {
             return;
         }
+        if let Output::Lines(take) = &self.shared.output {
+            return take(level, &message.to_string());
+        }
         let line = format!(
             "{}:{} {} {} {message}\n",
             std::process::id(),
@@ -158,7 +181,7 @@ impl Logger {
 impl Output {
     fn append(&self, line: &[u8]) -> io::Result<()> {
         match self {
-            Self::Nowhere => Ok(()),
+            Self::Nowhere | Self::Lines(_) => Ok(()),
             Self::Stdout => io::stdout().lock().write_all(line),
             Self::File(path) => open(path)?.write_all(line),
             #[cfg(test)]
