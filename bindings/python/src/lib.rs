@@ -6,6 +6,7 @@
 mod aio;
 mod chan;
 mod gil;
+mod interpreter;
 mod queue;
 mod server;
 mod time;
@@ -19,6 +20,7 @@ mod _punctual {
 
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::interpreter::claim(m.py())?;
         m.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::queue::register(m)?;
         crate::chan::register(m)?;

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib.resources import files
 
 import punctual
+import pytest
 
 
 def test_version_is_that_of_the_native_module() -> None:
@@ -14,3 +17,29 @@ def test_version_is_that_of_the_native_module() -> None:
 
 def test_package_is_typed() -> None:
     assert files("punctual").joinpath("py.typed").is_file()
+
+
+SUBINTERPRETER = """
+import punctual
+from _testcapi import run_in_subinterp
+run_in_subinterp('''
+try:
+    import punctual
+except ImportError as error:
+    print("refused:", error)
+''')
+assert punctual.Server().url
+"""
+
+
+def test_subinterpreters_are_refused() -> None:
+    pytest.importorskip("_testcapi")
+    shown = subprocess.run(
+        [sys.executable, "-c", SUBINTERPRETER],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert shown.stdout.startswith("refused: ")
+    assert "subinterpreter" in shown.stdout
