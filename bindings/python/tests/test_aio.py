@@ -14,6 +14,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -171,6 +172,27 @@ def test_not_a_number_is_refused_and_infinity_never_comes(loop: EventLoop) -> No
     loop.call_later(1e300, pytest.fail, "eternity has come")
     settle(loop, 1e9)
     assert armed(loop) == 2
+
+
+def test_infinity_does_not_come_at_the_end_of_time(loop: EventLoop) -> None:
+    calls: list[str] = []
+    for never in (math.inf, 1e10):
+        loop.call_later(never, calls.append, "the end has come")
+    # So many that the wheel has a timer of its own, which never falls due either.
+    for handle in [loop.call_later(1, print) for _ in range(1 << 16)]:
+        handle.cancel()
+    loop.call_later(5, calls.append, "in time")
+    loop.advance(9.2e9)
+    settle(loop, loop.time())
+    # A clock of the program's own, at the end of its time.
+    with mock.patch.object(loop, "time", return_value=math.inf):
+        loop.call_later(1, calls.append, "after the end")
+        for _ in range(10):
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+    settle(loop, loop.time())
+    assert calls == ["in time"]
+    assert armed(loop) == 3
 
 
 def test_none_is_refused(loop: EventLoop) -> None:
@@ -562,6 +584,10 @@ def test_advancing(loop: EventLoop, real: EventLoop) -> None:
     for wrong in (-1, math.nan):
         with pytest.raises(ValueError, match="the clock goes forward"):
             loop.advance(wrong)
+    for wrong in (1e10, 1e300, math.inf):
+        with pytest.raises(OverflowError, match="later than the loop can count"):
+            loop.advance(wrong)
+    assert loop.time() == 12.5
     with pytest.raises(RuntimeError, match="virtual"):
         real.advance(1)
     no_clock: Any = "sundial"
@@ -580,6 +606,34 @@ def test_a_virtual_clock_waits_for_executors(loop: EventLoop) -> None:
 
     assert loop.run_until_complete(main()) == (True, 0.0)
     loop.run_until_complete(loop.shutdown_default_executor())
+
+
+def test_what_is_due_does_not_wait_for_executors(loop: EventLoop) -> None:
+    release = threading.Event()
+
+    async def main() -> bool:
+        waiting = loop.run_in_executor(None, release.wait, 10)
+        # What it waits for: a timer that is due without the clock moving.
+        loop.call_soon(loop.call_later, 0, release.set)
+        return await waiting
+
+    assert loop.run_until_complete(main())
+    loop.run_until_complete(loop.shutdown_default_executor())
+
+
+def test_a_virtual_clock_waits_for_the_end_of_executors(loop: EventLoop) -> None:
+    release = threading.Event()
+    executor = ThreadPoolExecutor(1)
+    loop.set_default_executor(executor)
+    # Not by the loop, which would wait for it anyway.
+    executor.submit(release.wait, 60)
+
+    async def main() -> float:
+        loop.call_soon(release.set)
+        await asyncio.wait_for(loop.shutdown_default_executor(), 300)
+        return loop.time()
+
+    assert loop.run_until_complete(main()) == 0.0
 
 
 def test_a_clock_of_the_programs_own() -> None:

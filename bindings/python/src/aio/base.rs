@@ -4,8 +4,8 @@ use super::asyncio::Asyncio;
 use super::attributes::{self, Attributes};
 use super::clock;
 use super::handle::TimerHandle;
-use super::timers::Timers;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use super::timers::{END, Timers};
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyTuple};
 use pyo3::{PyTraverseError, gc::PyVisit, intern, prelude::*};
 
@@ -208,8 +208,17 @@ impl LoopTimers {
     }
 
     /// Has the loop run on a virtual clock that shows `now` seconds, or moves it forward to that time.
-    fn _set_clock(&self, py: Python<'_>, now: f64) {
-        self.timers.get().set_virtual(py, clock::deadline(now));
+    ///
+    /// Raises `OverflowError` if that is later than can be counted.
+    fn _set_clock(&self, py: Python<'_>, now: f64) -> PyResult<()> {
+        let tick = clock::deadline(now);
+        if tick >= END {
+            return Err(PyOverflowError::new_err(
+                "the time is later than the loop can count",
+            ));
+        }
+        self.timers.get().set_virtual(py, tick);
+        Ok(())
     }
 
     fn __setattr__<'py>(

@@ -67,6 +67,9 @@ impl Sleep {
         deadline: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = timers.py();
+        if deadline <= self.wheel.get().now(py) {
+            return self.select(py, 0.0);
+        }
         if timers
             .call_method0(intern!(py, "_is_waiting"))?
             .is_truthy()?

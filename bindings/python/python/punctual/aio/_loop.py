@@ -102,7 +102,7 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
         To let every timer on the way fire at its own time, sleep: `await asyncio.sleep(seconds)`.
 
         Raises `RuntimeError` if the clock is not virtual, `ValueError` unless `seconds` is from 0
-        on.
+        on, `OverflowError` if the clock would show more than 292 years.
         """
         if not self._is_virtual:
             raise RuntimeError('only the clock of an EventLoop(clock="virtual") can be advanced')
@@ -120,6 +120,17 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
             self._in_executors += 1
             call.add_done_callback(self._came_back)
         return call
+
+    async def shutdown_default_executor(self, *args: Any, **kwargs: Any) -> None:
+        """Wait for the threads of the default executor: asyncio's, for which a virtual clock waits.
+
+        Its timeout, from Python 3.12 on, is none on a virtual clock.
+        """
+        self._in_executors += 1
+        try:
+            await super().shutdown_default_executor(*args, **kwargs)
+        finally:
+            self._in_executors -= 1
 
     def _came_back(self, _call: asyncio.Future[Any]) -> None:
         self._in_executors -= 1
