@@ -153,6 +153,9 @@ def test_unix_socket(tmp_path: Path) -> None:
         with connect(server) as client:
             assert client.ping()
     assert not path.exists()
+    with Server(bind="", unixsocket=path) as server, connect(server) as client:
+        assert server.url == f"unix://{path}?db=0"
+        assert client.ping()
 
 
 def test_options_are_those_of_the_server(tmp_path: Path) -> None:
@@ -193,6 +196,9 @@ def test_options_are_those_of_the_server(tmp_path: Path) -> None:
         ({"threads": 0}, "threads: argument must be between 1 and 128"),
         ({"clock": "virtul"}, "clock: argument.*must be one of"),
         ({"port": 70_000}, "port: 70000 is not between"),
+        ({"port": None}, "it would listen nowhere"),
+        ({"bind": ""}, "it would listen nowhere"),
+        ({"bind": []}, "it would listen nowhere"),
         ({"appendonly": True}, "appendonly: the append-only file is not implemented"),
     ],
 )
@@ -205,6 +211,20 @@ def test_wrong_options(options: dict[str, Any], reason: str) -> None:
 def test_wrong_types_of_options(value: Any) -> None:
     with pytest.raises(TypeError, match=f"maxclients: {type(value).__name__}"):
         Server(maxclients=value)
+
+
+@pytest.mark.parametrize("port", ["7000", 7000.0, True])
+def test_wrong_types_of_ports(port: Any) -> None:
+    with pytest.raises(TypeError, match="is not a number"):
+        Server(port)
+
+
+def test_words_of_options_in_any_case() -> None:
+    clock: Any = "VIRTUAL"
+    with Server(clock=clock) as server:
+        assert server.clock == "virtual"
+        assert "virtual clock" in repr(server)
+        server.advance(1)
 
 
 def test_each_option_is_given_once() -> None:

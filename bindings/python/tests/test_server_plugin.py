@@ -165,4 +165,28 @@ def test_the_mark_is_known(pytester: pytest.Pytester) -> None:
     )
     pytester.runpytest("--strict-markers").assert_outcomes(passed=1)
     pytester.runpytest("--markers").stdout.fnmatch_lines(["@pytest.mark.punctual(*"])
-    pytester.runpytest("--fixtures").stdout.fnmatch_lines(["punctual_server*", "punctual_clock*"])
+    shown = pytester.runpytest("--fixtures").stdout
+    shown.fnmatch_lines_random(["punctual_server*", "punctual_clock*"])
+
+
+def test_the_log(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nlog_level = INFO\npunctual_options =\n    logger punctual.server\n")
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def messages(caplog):
+            records = caplog.get_records("setup") + caplog.get_records("call")
+            return [record.getMessage() for record in records]
+
+        def test_of_all(punctual_server, caplog):
+            punctual_server.stop()
+            assert "Ready to accept connections tcp" in messages(caplog)
+
+        @pytest.mark.punctual(logger=None)
+        def test_of_none(punctual_server, caplog):
+            punctual_server.stop()
+            assert messages(caplog) == []
+        """
+    )
+    pytester.runpytest("-W", "error").assert_outcomes(passed=2)

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Clock", "punctual_clock", "punctual_server"]
 
-_MARK = "punctual(port=0, *, threads=1, clock='real', **options): makes `punctual_server` so"
+_MARK = (
+    "punctual(port=0, *, threads=1, clock='real', logger=None, **options): "
+    "makes `punctual_server` so"
+)
 _INI = "lines of redis.conf for every server of `punctual_server`"
 
 _VIRTUAL = pytest.StashKey[bool]()

@@ -16,25 +16,30 @@ None
 
 It runs on threads of its own, which never touch Python: a busy interpreter does not slow it down,
 and a client in this process may wait for it without a deadlock. It makes and loads no snapshot
-unless it is given `dir`, `dbfilename` or `save`, and writes no log unless it is given `logfile`.
+unless it is given `dir`, `dbfilename` or `save`, and writes no log unless it is given `logger` or
+`logfile`.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import os
+import threading
 import warnings
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NoReturn, Union
 from urllib.parse import quote
 
-from punctual._punctual import NativeServer
+from punctual._punctual import LogLines, NativeServer
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
+
+    _Stopper = weakref.finalize[[NativeServer, Union[threading.Thread, None], str], "Server"]
 
 __all__ = ["Server"]
 
@@ -55,6 +60,10 @@ class Server:
         threads: Event loops, one per thread.
         clock: `"virtual"` is a clock that stands still until `advance` or `set_time` moves it; it
             begins at the machine's time.
+        logger: Where its log goes, from a daemon thread: a logger of `logging`, or the name of one,
+            such as `"punctual.server"`. Warnings are `WARNING`, notices `INFO`, the rest, which
+            comes with `loglevel="debug"` or `"verbose"`, is `DEBUG`. All has been logged when
+            `stop` returns.
         options: Any directive of redis.conf, with underscores for dashes: `maxclients=100`,
             `notify_keyspace_events="Ex"`, `notify_expired_values=True`, `unixsocket=path`,
             `bind=["127.0.0.1", "::1"]`, `logfile=path` (`""`: standard output). It listens on
@@ -64,7 +73,7 @@ class Server:
     as far as the system allows.
 
     Raises:
-        ValueError: An option that is not known, or has a wrong value.
+        ValueError: An option that is not known, or has a wrong value; nothing to listen on.
         TypeError: A value that no option can have.
 
     Warns:
@@ -81,8 +90,11 @@ class Server:
         *,
         threads: int = 1,
         clock: Literal["real", "virtual"] = "real",
+        logger: logging.Logger | str | None = None,
         **options: OptionValue,
     ) -> None:
+        if port is not None and (isinstance(port, bool) or not isinstance(port, int)):
+            raise TypeError(f"port: {type(port).__name__} is not a number")
         if port is not None and not 0 <= port <= 65535:
             raise ValueError(f"port: {port} is not between 0 and 65535")
         words = {"bind": "127.0.0.1", "threads": str(threads), "clock": str(clock)}
@@ -91,14 +103,29 @@ class Server:
             if directive in {"port", "threads", "clock"}:
                 raise TypeError(f"{name}: write {directive}, which is an argument of its own")
             words[directive] = _text(name, value)
+        if isinstance(logger, str):
+            logger = logging.getLogger(logger)
+        elif not (logger is None or callable(getattr(logger, "log", None))):
+            raise TypeError(f"logger: {type(logger).__name__} is no logger")
+        if logger is not None and "logfile" in words:
+            raise ValueError("logger and logfile: the log goes to one of them")
         native = NativeServer(port, list(words.items()))
         idle = [*native.without_effect, *(["pidfile"] if "pidfile" in words else [])]
         if idle:
             warnings.warn(f"no effect in punctual.Server: {', '.join(idle)}", stacklevel=2)
         self._native = native
-        self._tcp = port is not None
-        self._clock = clock
-        self._stopper: weakref.finalize[[NativeServer, str], Server] | None = None
+        # As in redis.conf, an empty `bind` is no address at all.
+        self._tcp = port is not None and bool(words["bind"].strip())
+        if not self._tcp and native.unix_socket is None:
+            raise ValueError(
+                "it would listen nowhere: it needs a port and an address, or unixsocket"
+            )
+        self._clock: Literal["real", "virtual"] = "virtual" if native.is_virtual else "real"
+        self._logger = logger
+        self._log_thread: threading.Thread | None = None
+        self._stopper: (
+            weakref.finalize[[NativeServer, threading.Thread | None, str], Server] | None
+        ) = None
 
     def start(self) -> Self:
         """Start the server, if it does not run; it serves when this returns.
@@ -113,10 +140,13 @@ class Server:
             OSError: An address that is in use, or may not be listened on.
             RuntimeError: In a fork of the process that has started it.
         """
-        self._native.start()
-        if self._stopper is None:
+        if self._start():
+            if self._stopper is not None:
+                self._stopper.detach()
             # Not `__del__`: this also runs when the interpreter ends.
-            self._stopper = weakref.finalize(self, _abandoned, self._native, repr(self))
+            self._stopper = weakref.finalize(
+                self, _abandoned, self._native, self._log_thread, repr(self)
+            )
         return self
 
     def stop(self) -> None:
@@ -130,6 +160,9 @@ class Server:
         if stopper is not None:
             stopper.detach()
         self._native.stop()
+        thread, self._log_thread = self._log_thread, None
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -204,6 +237,8 @@ class Server:
         When this returns, keys that are due by then have expired, each at its own deadline and in
         that order, and all that came of it has been sent: keyspace events, and the replies of
         blocking commands whose timeouts have passed. A client that looks finds it without waiting.
+        A subscriber that could not keep up has been disconnected, as by Redis: see the directive
+        `client-output-buffer-limit`.
 
         Args:
             seconds: How far, to the nearest microsecond. Not negative.
@@ -246,6 +281,24 @@ class Server:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a server cannot be pickled or copied; pass its url on, and connect to it")
 
+    def _start(self) -> bool:
+        """Start the server, and a thread for its log; tell whether it did not run."""
+        if self._logger is None:
+            return self._native.start()
+        lines = LogLines()
+        try:
+            started = self._native.start(lines)
+        except BaseException:
+            # What the log has to say of it.
+            _log(lines, self._logger)
+            raise
+        if started:
+            self._log_thread = threading.Thread(
+                target=_log, args=(lines, self._logger), name="punctual-log", daemon=True
+            )
+            self._log_thread.start()
+        return started
+
     def _shown_address(self) -> str:
         host, port = self.address
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -274,9 +327,19 @@ def _micros(seconds: float) -> int:
     return micros
 
 
-def _abandoned(native: NativeServer, shown: str) -> None:
+def _log(lines: LogLines, logger: logging.Logger) -> None:
+    """Pass on a server's log until it ends."""
+    for level, message in lines:
+        logger.log(level, "%s", message)
+
+
+def _abandoned(native: NativeServer, log_thread: threading.Thread | None, shown: str) -> None:
     """Stop a server that nobody has stopped."""
     # It has no reference to the `Server`, which may so be dropped.
     if native.is_running():
         native.stop()
+        if log_thread is not None:
+            # A thread that writes as the interpreter ends may end it badly. Not for ever: whoever
+            # runs this, perhaps the garbage collector, may hold what the thread waits for.
+            log_thread.join(1)
         warnings.warn(f"not stopped: {shown}", ResourceWarning, stacklevel=2)

@@ -5,6 +5,7 @@
 //! the process's number before the lock, which another thread may have held when the process forked.
 
 mod errors;
+mod log;
 mod program;
 
 use std::net::IpAddr;
@@ -13,13 +14,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use punctual_server::log::Level;
 use punctual_server::{Builder, Server};
 use pyo3::prelude::*;
 
 use self::errors::{ForkedError, config_error, move_error, not_running, start_error};
+use self::log::{EndsLog, LogLines};
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<NativeServer>()?;
+    m.add_class::<LogLines>()?;
     m.add("SERVE_OPTIONS", punctual_server::program::OPTIONS)?;
     m.add_function(wrap_pyfunction!(program::serve, m)?)
 }
@@ -31,6 +35,7 @@ struct NativeServer {
     without_effect: Vec<&'static str>,
     threads: usize,
     is_virtual: bool,
+    log_level: Level,
     password: Option<Vec<u8>>,
     unix_socket: Option<PathBuf>,
     /// The process that started it; 0: nobody has.
@@ -41,10 +46,20 @@ struct NativeServer {
 /// What starting and stopping change.
 struct State {
     server: Option<Server>,
+    /// Where its log goes. It ends after the server that writes it.
+    log: Option<EndsLog>,
     /// Where to connect to.
     host: String,
     /// 0: it does not listen on TCP, or takes any free port when it starts.
     port: u16,
+}
+
+impl State {
+    /// Stops the server, if there is one; the last that its log is told comes of that.
+    fn end(&mut self) {
+        drop(self.server.take());
+        drop(self.log.take());
+    }
 }
 
 #[pymethods]
@@ -69,11 +84,13 @@ impl NativeServer {
             without_effect: config.without_effect(),
             threads: settings.threads,
             is_virtual: settings.clock == punctual_server::config::ClockKind::Virtual,
+            log_level: settings.log_level,
             password: settings.requirepass.clone(),
             unix_socket: settings.unixsocket.clone(),
             pid: AtomicU32::new(0),
             state: Mutex::new(State {
                 server: None,
+                log: None,
                 host,
                 port: port.unwrap_or(0),
             }),
@@ -136,16 +153,19 @@ impl NativeServer {
             })
     }
 
-    /// Does nothing if it runs.
-    fn start(&self, py: Python<'_>) -> PyResult<()> {
+    /// Whether it has started now; it does nothing if it runs. Its log goes to `log` until it has stopped.
+    #[pyo3(signature = (log=None))]
+    fn start(&self, py: Python<'_>, log: Option<Bound<'_, LogLines>>) -> PyResult<bool> {
+        // Before anything can go wrong: whoever reads the log is told of its end.
+        let log = log.map(|log| EndsLog::of(&log));
         self.own()?;
-        py.detach(|| self.start_now()).map_err(start_error)
+        py.detach(|| self.start_now(log)).map_err(start_error)
     }
 
     /// Does nothing if it does not run, or not in this process.
     fn stop(&self, py: Python<'_>) {
         if !self.is_inherited() {
-            py.detach(|| drop(self.state.lock().server.take()));
+            py.detach(|| self.state.lock().end());
         }
     }
 
@@ -172,14 +192,17 @@ impl NativeServer {
 }
 
 impl NativeServer {
-    fn start_now(&self) -> Result<(), punctual_server::StartError> {
+    fn start_now(&self, log: Option<EndsLog>) -> Result<bool, punctual_server::StartError> {
         let mut state = self.state.lock();
         if state.server.as_ref().is_some_and(Server::is_running) {
-            return Ok(());
+            return Ok(false);
         }
         // A client may have shut it down: its threads are joined before the port is taken again.
-        state.server = None;
+        state.end();
         let mut builder = self.builder.clone();
+        if let Some(log) = &log {
+            builder = builder.logger(log.logger(self.log_level));
+        }
         if state.port != 0 {
             // Where clients know it to be.
             builder = builder.port(state.port);
@@ -191,7 +214,8 @@ impl NativeServer {
             state.port = addr.port();
         }
         state.server = Some(server);
-        Ok(())
+        state.log = log;
+        Ok(true)
     }
 
     /// Asks a running server something.
@@ -221,7 +245,8 @@ impl Drop for NativeServer {
     fn drop(&mut self) {
         if self.is_inherited() {
             // To end it would be to wait for threads that are not here, and to wake those of the parent.
-            std::mem::forget(self.state.get_mut().server.take());
+            let state = self.state.get_mut();
+            std::mem::forget((state.server.take(), state.log.take()));
         }
     }
 }
