@@ -42,10 +42,12 @@ fn the_header_is_current() {
 }
 
 /// In the order of the header.
-const MODULES: [&str; 8] = [
+const MODULES: [&str; 10] = [
     "version",
     "status",
     "wheel",
+    "wheel/due",
+    "wheel/whole",
     "raw_wheel",
     "callback",
     "time",

@@ -1,0 +1,90 @@
+//! All timers of a wheel at once, and the memory they take.
+
+use super::{TimerWheel, WheelTimer, to_key};
+use crate::Status;
+use crate::boundary::guarded;
+use punctual::DeadlineQueue;
+
+/// How many timers are armed; 0 if `wheel` is NULL. O(1).
+///
+/// Threads: readers may overlap.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_wheel_len(wheel: Option<&TimerWheel>) -> usize {
+    wheel.map_or(0, |wheel| wheel.queue.len())
+}
+
+/// Copies armed timers, in no particular order, to the array `timers`: all of them if `capacity` is at
+/// least punctual_wheel_len(wheel). O(n).
+///
+/// Returns how many were copied; 0 if `wheel` or `timers` is NULL.
+///
+/// Threads: readers may overlap.
+///
+/// # Safety
+///
+/// `timers` is NULL or has room for `capacity` timers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_wheel_list(
+    wheel: Option<&TimerWheel>,
+    timers: *mut WheelTimer,
+    capacity: usize,
+) -> usize {
+    let (Some(wheel), false) = (wheel, timers.is_null()) else {
+        return 0;
+    };
+    let mut count = 0;
+    guarded((), || {
+        for (key, deadline, &value) in wheel.queue.iter().take(capacity) {
+            let timer = WheelTimer {
+                key: to_key(key),
+                deadline,
+                value,
+            };
+            // SAFETY: the array is not NULL, has room for `capacity` timers, and `count` is less.
+            unsafe { timers.add(count).write(timer) };
+            count += 1;
+        }
+    });
+    count
+}
+
+/// Cancels all timers; their keys are stale from now on. O(n).
+///
+/// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
+///
+/// Threads: one at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_wheel_clear(wheel: Option<&mut TimerWheel>) -> Status {
+    let Some(wheel) = wheel else {
+        return Status::Null;
+    };
+    guarded(Status::Panicked, || {
+        wheel.queue.clear();
+        Status::Ok
+    })
+}
+
+/// Gives back what memory can be given back without touching armed timers. The wheel does this by itself
+/// when it empties after being large. O(n).
+///
+/// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
+///
+/// Threads: one at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_wheel_shrink(wheel: Option<&mut TimerWheel>) -> Status {
+    let Some(wheel) = wheel else {
+        return Status::Null;
+    };
+    guarded(Status::Panicked, || {
+        wheel.queue.shrink_to_fit();
+        Status::Ok
+    })
+}
+
+/// Bytes that the wheel and its timers take; 0 if `wheel` is NULL. O(1), or nearly so.
+///
+/// Threads: readers may overlap.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_wheel_memory(wheel: Option<&TimerWheel>) -> usize {
+    guarded(0, || wheel.map_or(0, |wheel| wheel.queue.memory()))
+}
