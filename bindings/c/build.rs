@@ -1,4 +1,5 @@
-//! The name by which programs that were linked with the shared library look for it.
+//! The name by which programs that were linked with the shared library look for it, and that it stays once it is
+//! loaded.
 
 use std::env::var;
 
@@ -18,6 +19,8 @@ fn main() {
     match part("CARGO_CFG_TARGET_OS").as_str() {
         "linux" | "android" | "freebsd" | "netbsd" | "openbsd" | "dragonfly" | "illumos" => {
             println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libpunctual.so.{abi}");
+            // Its threads run its code until the process ends: dlclose must not take that away.
+            println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
         }
         "macos" | "ios" => {
             println!(

@@ -34,7 +34,7 @@
 
 /* A number that no other armed timer of the key's wheel has, for arrays beside the wheel. Those of timers that went are used
  * again before a new one is: with at most n timers armed at a time they stay below n, plus 1 for each 268 million armings. */
-#define PUNCTUAL_KEY_INDEX(key) ((uint32_t)(key) - 1u)
+#define PUNCTUAL_KEY_INDEX(key) (((key) - 1u) & 0xffffffffu)
 
 /**
  * The version of this header: major.
@@ -92,6 +92,10 @@ typedef enum {
    * A defect of the library, whose message went to stderr. Free the object and do nothing else with it.
    */
   PUNCTUAL_PANICKED = 7,
+  /**
+   * The timer is that of the process that this one is a fork of.
+   */
+  PUNCTUAL_FORKED = 8,
 } punctual_status;
 
 /**
@@ -138,8 +142,8 @@ typedef struct punctual_virtual_time punctual_virtual_time;
 
 /**
  * A timer of a wheel, for as long as it is armed. Once it has fired or was removed its key is refused
- * for good, even when another timer has taken its place. PUNCTUAL_NO_KEY is no timer's.
- * PUNCTUAL_KEY_INDEX makes a small number of it.
+ * for good, even when another timer has taken its place. Give it to its own wheel only: others may have a timer by the
+ * same key. PUNCTUAL_NO_KEY is no timer's. PUNCTUAL_KEY_INDEX makes a small number of it.
  */
 typedef uint64_t punctual_key;
 
@@ -571,7 +575,7 @@ punctual_status punctual_sleep_ns(int64_t ns);
  * any thread, when the timer is freed and no call is going on or to come.
  *
  * Returns the timer, to be given back with punctual_timer_free or punctual_timer_detach. NULL if `function`
- * is NULL, or the library's thread cannot be started.
+ * is NULL, the library's thread cannot be started, or this process is a fork (punctual_time_is_forked).
  *
  * Threads: any.
  *
@@ -596,7 +600,8 @@ bool punctual_timer_stop(const punctual_timer *timer);
 /**
  * Arms a timer again that has fired or was stopped; its own function may do that.
  *
- * Returns PUNCTUAL_OK, PUNCTUAL_NULL, or PUNCTUAL_ARMED if it is armed: then it stays as it is. Stop it first.
+ * Returns PUNCTUAL_OK, PUNCTUAL_NULL, PUNCTUAL_FORKED, or PUNCTUAL_ARMED if it is armed: then it stays as it is. Stop it
+ * first.
  *
  * Threads: any.
  */
@@ -628,7 +633,7 @@ void punctual_timer_detach(punctual_timer *timer);
  * any thread, when the ticker was freed and no call is going on.
  *
  * Returns the ticker, to be given back with punctual_ticker_free. NULL if `period_ns` is not positive,
- * `function` is NULL, or the library's thread cannot be started.
+ * `function` is NULL, the library's thread cannot be started, or this process is a fork (punctual_time_is_forked).
  *
  * Threads: any.
  *
@@ -700,6 +705,14 @@ punctual_status punctual_virtual_time_leave(const punctual_virtual_time *clock);
 bool punctual_time_is_virtual(void);
 
 /**
+ * Whether the calling thread runs a callback of a virtual clock: it must not wait for that clock, which stands until the
+ * callback has returned.
+ *
+ * Threads: any.
+ */
+bool punctual_time_is_advancing(void);
+
+/**
  * The time a virtual clock shows, as punctual_now_ns tells it; 0 if `clock` is NULL.
  *
  * Threads: any.
@@ -744,6 +757,15 @@ size_t punctual_virtual_time_pending(const punctual_virtual_time *clock);
  */
 punctual_status punctual_virtual_time_wait_for_pending(const punctual_virtual_time *clock,
                                                        size_t count);
+
+/**
+ * Whether this process is the child of a fork whose parent has had timers on the real clock. It has none, and cannot make
+ * any: punctual_after_func and punctual_ticker_new answer NULL, the parent's timers are not armed and freeing them does
+ * nothing. Virtual clocks, sleeping and the wheels work as ever.
+ *
+ * Threads: any.
+ */
+bool punctual_time_is_forked(void);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,13 +1,16 @@
 //! A function of the caller's with its argument, called by threads of the library.
+//!
+//! `"C-unwind"`: an exception that comes out of one ends the process with a message, where it meets `catch_unwind`. Through
+//! `"C"` its way would be undefined.
 
 use std::ffi::c_void;
 
 /// A function that gets the argument it was given with.
-pub type Function = Option<unsafe extern "C" fn(argument: *mut c_void)>;
+pub type Function = Option<unsafe extern "C-unwind" fn(argument: *mut c_void)>;
 
 /// A function, its argument, and what destroys the argument when nobody will call any more.
 pub(crate) struct Callback {
-    function: unsafe extern "C" fn(*mut c_void),
+    function: unsafe extern "C-unwind" fn(*mut c_void),
     argument: *mut c_void,
     destroy: Function,
 }

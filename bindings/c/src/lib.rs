@@ -14,6 +14,7 @@
 
 mod boundary;
 mod callback;
+pub mod fork;
 pub mod raw_wheel;
 pub mod status;
 pub mod ticker;

@@ -27,7 +27,7 @@ pub struct TimerTable {
     /// To re-arm a timer earlier, give it a new generation, insert that one and forget the old one. With
     /// `order`, the same goes for re-arming it to the same tick.
     pub deadline: Option<
-        unsafe extern "C" fn(
+        unsafe extern "C-unwind" fn(
             owner: *mut c_void,
             index: u32,
             generation: u32,
@@ -36,7 +36,7 @@ pub struct TimerTable {
     >,
     /// The place of the timer's last arming among all armings, compared modulo 2^32: equal deadlines
     /// are then popped in that order. NULL: in no particular order, and the wheel never sorts them.
-    pub order: Option<unsafe extern "C" fn(owner: *mut c_void, index: u32) -> u32>,
+    pub order: Option<unsafe extern "C-unwind" fn(owner: *mut c_void, index: u32) -> u32>,
 }
 
 /// An entry that fell due and is out of the wheel.

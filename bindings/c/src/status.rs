@@ -22,10 +22,12 @@ pub enum Status {
     Reentered = 6,
     /// A defect of the library, whose message went to stderr. Free the object and do nothing else with it.
     Panicked = 7,
+    /// The timer is that of the process that this one is a fork of.
+    Forked = 8,
 }
 
 impl Status {
-    const ALL: [(Status, &'static CStr); 8] = [
+    const ALL: [(Status, &'static CStr); 9] = [
         (Status::Ok, c"done"),
         (Status::Idle, c"nothing is due"),
         (Status::Busy, c"the budget is used up; call again"),
@@ -45,6 +47,10 @@ impl Status {
         (
             Status::Panicked,
             c"a defect of the library, described on stderr; only free the object",
+        ),
+        (
+            Status::Forked,
+            c"this process is a fork, and has no timers on the real clock",
         ),
     ];
 }

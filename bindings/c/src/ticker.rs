@@ -8,15 +8,18 @@
 
 use crate::boundary::guarded;
 use crate::callback::{Callback, Function};
+use crate::fork::Home;
 use crate::time::duration;
 use punctual::time::{self, Timer};
 use std::ffi::c_void;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A function that is called at every period: what punctual_ticker_new gives.
 pub struct FuncTicker {
     shared: Arc<Shared>,
+    home: Home,
 }
 
 struct Shared {
@@ -78,7 +81,7 @@ fn next_tick(due: Instant, period: Duration, now: Instant) -> Option<Instant> {
 /// any thread, when the ticker was freed and no call is going on.
 ///
 /// Returns the ticker, to be given back with punctual_ticker_free. NULL if `period_ns` is not positive,
-/// `function` is NULL, or the library's thread cannot be started.
+/// `function` is NULL, the library's thread cannot be started, or this process is a fork (punctual_time_is_forked).
 ///
 /// Threads: any.
 ///
@@ -99,6 +102,7 @@ pub unsafe extern "C" fn punctual_ticker_new(
         if period.is_zero() {
             return None;
         }
+        let home = Home::here()?;
         let shared = Arc::new(Shared {
             callback,
             period,
@@ -113,7 +117,7 @@ pub unsafe extern "C" fn punctual_ticker_new(
         state.due = state.due.checked_add(period)?;
         state.timer = Some(time::after_func(period, move || falls_due.fall_due()));
         drop(state);
-        Some(Box::new(FuncTicker { shared }))
+        Some(Box::new(FuncTicker { shared, home }))
     })
 }
 
@@ -124,7 +128,9 @@ pub unsafe extern "C" fn punctual_ticker_new(
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_ticker_stop(ticker: Option<&FuncTicker>) -> bool {
-    guarded(false, || ticker.is_some_and(|ticker| ticker.shared.stop()))
+    guarded(false, || {
+        ticker.is_some_and(|ticker| !ticker.home.is_lost() && ticker.shared.stop())
+    })
 }
 
 /// Stops a ticker and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is
@@ -133,10 +139,12 @@ pub extern "C" fn punctual_ticker_stop(ticker: Option<&FuncTicker>) -> bool {
 /// Threads: any, the function included; nobody uses the ticker afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_ticker_free(ticker: Option<Box<FuncTicker>>) {
-    guarded((), || {
-        if let Some(ticker) = ticker {
+    guarded((), || match ticker {
+        Some(lost) if lost.home.is_lost() => mem::forget(lost),
+        Some(ticker) => {
             ticker.shared.stop();
         }
+        None => {}
     });
 }
 

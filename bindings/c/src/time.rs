@@ -3,15 +3,18 @@
 use crate::Status;
 use crate::boundary::guarded;
 use crate::callback::{Callback, Function};
+use crate::fork::Home;
 use crate::virtual_time;
 use punctual::time::{self, Timer};
 use std::ffi::c_void;
+use std::mem;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// A function that is called once, when its time has come: what punctual_after_func gives.
 pub struct FuncTimer {
     timer: Timer,
+    home: Home,
 }
 
 /// What times are told from: a moment before anything was asked for.
@@ -70,7 +73,7 @@ pub extern "C" fn punctual_sleep_ns(ns: i64) -> Status {
 /// any thread, when the timer is freed and no call is going on or to come.
 ///
 /// Returns the timer, to be given back with punctual_timer_free or punctual_timer_detach. NULL if `function`
-/// is NULL, or the library's thread cannot be started.
+/// is NULL, the library's thread cannot be started, or this process is a fork (punctual_time_is_forked).
 ///
 /// Threads: any.
 ///
@@ -88,8 +91,9 @@ pub unsafe extern "C" fn punctual_after_func(
     // SAFETY: the caller promises the same here.
     let callback = unsafe { Callback::new(function, argument, destroy) }?;
     guarded(None, || {
+        let home = Home::here()?;
         let timer = time::after_func(duration(delay_ns), move || callback.call());
-        Some(Box::new(FuncTimer { timer }))
+        Some(Box::new(FuncTimer { timer, home }))
     })
 }
 
@@ -101,12 +105,15 @@ pub unsafe extern "C" fn punctual_after_func(
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_timer_stop(timer: Option<&FuncTimer>) -> bool {
-    guarded(false, || timer.is_some_and(|timer| timer.timer.stop()))
+    guarded(false, || {
+        timer.is_some_and(|timer| !timer.home.is_lost() && timer.timer.stop())
+    })
 }
 
 /// Arms a timer again that has fired or was stopped; its own function may do that.
 ///
-/// Returns PUNCTUAL_OK, PUNCTUAL_NULL, or PUNCTUAL_ARMED if it is armed: then it stays as it is. Stop it first.
+/// Returns PUNCTUAL_OK, PUNCTUAL_NULL, PUNCTUAL_FORKED, or PUNCTUAL_ARMED if it is armed: then it stays as it is. Stop it
+/// first.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -114,6 +121,9 @@ pub extern "C" fn punctual_timer_reset(timer: Option<&FuncTimer>, delay_ns: i64)
     let Some(timer) = timer else {
         return Status::Null;
     };
+    if timer.home.is_lost() {
+        return Status::Forked;
+    }
     guarded(Status::Panicked, || {
         match timer.timer.reset(duration(delay_ns)) {
             Ok(()) => Status::Ok,
@@ -128,7 +138,10 @@ pub extern "C" fn punctual_timer_reset(timer: Option<&FuncTimer>, delay_ns: i64)
 /// Threads: any, the function included; nobody uses the timer afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_timer_free(timer: Option<Box<FuncTimer>>) {
-    guarded((), || drop(timer));
+    guarded((), || match timer {
+        Some(lost) if lost.home.is_lost() => mem::forget(lost),
+        timer => drop(timer),
+    });
 }
 
 /// Frees a timer but leaves it armed: it will call, and then destroy the argument. NULL is allowed.
@@ -136,9 +149,9 @@ pub extern "C" fn punctual_timer_free(timer: Option<Box<FuncTimer>>) {
 /// Threads: any, the function included; nobody uses the timer afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_timer_detach(timer: Option<Box<FuncTimer>>) {
-    guarded((), || {
-        if let Some(timer) = timer {
-            timer.timer.detach();
-        }
+    guarded((), || match timer {
+        Some(lost) if lost.home.is_lost() => mem::forget(lost),
+        Some(timer) => timer.timer.detach(),
+        None => {}
     });
 }

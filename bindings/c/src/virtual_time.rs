@@ -27,6 +27,14 @@ pub(crate) fn is_advancing() -> bool {
     ADVANCING.get()
 }
 
+/// Whether this thread keeps to a virtual clock. While a thread ends it may have left them all already.
+pub(crate) fn is_in_force() -> bool {
+    is_advancing()
+        || ENTERED
+            .try_with(|entries| !entries.borrow().is_empty())
+            .unwrap_or(false)
+}
+
 /// Moves a clock, unless a callback of one asks for it.
 fn advancing(clock: Option<&VirtualClock>, advance: impl FnOnce(&VirtualTime) -> Status) -> Status {
     let Some(clock) = clock else {
@@ -93,15 +101,17 @@ pub extern "C" fn punctual_virtual_time_leave(clock: *const VirtualClock) -> Sta
         return Status::Null;
     }
     guarded(Status::Panicked, || {
-        let left = ENTERED.with_borrow_mut(|entries| {
+        let left = ENTERED.try_with(|entries| {
+            let mut entries = entries.borrow_mut();
             let place = entries.iter().rposition(|&(entered, _)| entered == clock);
             place.map(|place| entries.remove(place))
         });
         // Dropped here, outside of the borrow: the last to leave drops the clock's timers and destroys their
         // arguments.
         match left {
-            Some(_) => Status::Ok,
-            None => Status::Stale,
+            Ok(Some(_)) => Status::Ok,
+            // A thread that ends leaves its clocks by itself.
+            Ok(None) | Err(_) => Status::Stale,
         }
     })
 }
@@ -111,7 +121,16 @@ pub extern "C" fn punctual_virtual_time_leave(clock: *const VirtualClock) -> Sta
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_time_is_virtual() -> bool {
-    is_advancing() || ENTERED.with_borrow(|entries| !entries.is_empty())
+    is_in_force()
+}
+
+/// Whether the calling thread runs a callback of a virtual clock: it must not wait for that clock, which stands until the
+/// callback has returned.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_time_is_advancing() -> bool {
+    is_advancing()
 }
 
 /// The time a virtual clock shows, as punctual_now_ns tells it; 0 if `clock` is NULL.
@@ -215,17 +234,17 @@ mod tests {
         unsafe { &*argument.cast::<Seen>() }
     }
 
-    unsafe extern "C" fn call(argument: *mut c_void) {
+    unsafe extern "C-unwind" fn call(argument: *mut c_void) {
         let seen = seen(argument);
         seen.calls.set(seen.calls.get() + 1);
     }
 
-    unsafe extern "C" fn destroy(argument: *mut c_void) {
+    unsafe extern "C-unwind" fn destroy(argument: *mut c_void) {
         let seen = seen(argument);
         seen.destroyed.set(seen.destroyed.get() + 1);
     }
 
-    unsafe extern "C" fn free_timer(argument: *mut c_void) {
+    unsafe extern "C-unwind" fn free_timer(argument: *mut c_void) {
         // SAFETY: as the function asks.
         unsafe { call(argument) };
         let seen = seen(argument);
@@ -242,7 +261,7 @@ mod tests {
         );
     }
 
-    unsafe extern "C" fn wait_for_itself(argument: *mut c_void) {
+    unsafe extern "C-unwind" fn wait_for_itself(argument: *mut c_void) {
         // SAFETY: as the function asks.
         unsafe { call(argument) };
         assert!(punctual_time_is_virtual());

@@ -15,8 +15,8 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 /// A timer of a wheel, for as long as it is armed. Once it has fired or was removed its key is refused
-/// for good, even when another timer has taken its place. PUNCTUAL_NO_KEY is no timer's.
-/// PUNCTUAL_KEY_INDEX makes a small number of it.
+/// for good, even when another timer has taken its place. Give it to its own wheel only: others may have a timer by the
+/// same key. PUNCTUAL_NO_KEY is no timer's. PUNCTUAL_KEY_INDEX makes a small number of it.
 pub type Key = u64;
 
 /// The key of no timer.

@@ -42,7 +42,7 @@ fn the_header_is_current() {
 }
 
 /// In the order of the header.
-const MODULES: [&str; 10] = [
+const MODULES: [&str; 11] = [
     "version",
     "status",
     "wheel",
@@ -53,4 +53,5 @@ const MODULES: [&str; 10] = [
     "time",
     "ticker",
     "virtual_time",
+    "fork",
 ];

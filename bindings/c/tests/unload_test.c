@@ -1,0 +1,50 @@
+/* dlclose with timers armed: the library stays, and so does what its threads run. Its path is the argument. */
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "check.h"
+
+#include <dlfcn.h>
+#include <punctual.h>
+#include <string.h>
+#include <unistd.h>
+
+static int to;
+
+static void tell(void *argument) {
+  (void)argument;
+  CHECK(write(to, "!", 1) == 1);
+}
+
+/* ISO C has no cast for this. */
+static void find(void *library, const char *name, void *function) {
+  void *address = dlsym(library, name);
+  CHECK(address != NULL);
+  memcpy(function, &address, sizeof address);
+}
+
+int main(int count, char **arguments) {
+  punctual_timer *(*after_func)(int64_t, punctual_function, void *, punctual_function);
+  void (*timer_free)(punctual_timer *);
+  uint32_t (*version)(void);
+  punctual_timer *timer;
+  void *library;
+  int pipes[2];
+  char byte;
+  CHECK(count == 2);
+  library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
+  CHECK(library != NULL);
+  find(library, "punctual_after_func", &after_func);
+  find(library, "punctual_timer_free", &timer_free);
+  find(library, "punctual_version", &version);
+  CHECK(version() == PUNCTUAL_VERSION);
+  CHECK(pipe(pipes) == 0);
+  to = pipes[1];
+  timer = after_func(20000000, tell, NULL, NULL);
+  CHECK(timer != NULL);
+  CHECK(dlclose(library) == 0);
+  CHECK(read(pipes[0], &byte, 1) == 1 && byte == '!');
+  timer_free(timer); /* its code is there, too */
+  printf("ok dlclose_leaves_armed_timers_alone\n");
+  return 0;
+}
