@@ -9,10 +9,6 @@
 #ifndef PUNCTUAL_HPP
 #define PUNCTUAL_HPP
 
-#if defined(_MSVC_LANG) ? _MSVC_LANG < 201703L : __cplusplus < 201703L
-#error "punctual.hpp needs C++17"
-#endif
-
 #include "punctual/channel.hpp"
 #include "punctual/time.hpp"
 #include "punctual/wheel.hpp"

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/select.h>
+
 #include <memory>
 #include <numeric>
 #include <string>
@@ -48,6 +50,21 @@ TEST(Channel, IsDrainedAfterItIsClosed) {
   EXPECT_EQ(numbers.recv(), 1);
   EXPECT_EQ(numbers.recv(), std::nullopt);
   EXPECT_EQ(numbers.try_recv(), std::nullopt);
+}
+
+TEST(Channel, IsReadByARangeBasedForUntilItIsClosed) {
+  channel<std::unique_ptr<int>> owners(3);
+  for (int n = 1; n <= 3; ++n) owners.send(std::make_unique<int>(n));
+  owners.close();
+  int sum = 0;
+  for (std::unique_ptr<int> owner : owners) sum += *owner;
+  EXPECT_EQ(sum, 6);
+  EXPECT_EQ(owners.begin(), owners.end());
+
+  channel<int> numbers(4);
+  for (int n = 0; n < 4; ++n) numbers.send(n);
+  numbers.close();
+  EXPECT_EQ(std::accumulate(numbers.begin(), numbers.end(), 0), 6);
 }
 
 TEST(Channel, NilIsNeverReady) {
@@ -119,6 +136,27 @@ TEST(Select, TakesWhatIsReady) {
   EXPECT_EQ(names.recv(), "name");
   names.close();
   EXPECT_THROW(once(), punctual::closed_channel);
+}
+
+// Beside select(2), and whatever else has the name.
+using namespace punctual;
+
+TEST(Select, TakesCasesOnly) {
+  fd_set none;
+  FD_ZERO(&none);
+  timeval at_once{0, 0};
+  EXPECT_EQ(select(0, &none, nullptr, nullptr, &at_once), 0);
+  EXPECT_EQ(try_select(), std::nullopt);
+  EXPECT_EQ(try_select(on_recv(channel<int>())), std::nullopt);
+}
+
+TEST(Select, CasesNeedNotSayWhatToDo) {
+  const channel<int> numbers(1);
+  EXPECT_EQ(punctual::select(on_send(numbers, 1)), 0u);
+  bool done = false;
+  EXPECT_EQ(punctual::select(on_recv(numbers, [&] { done = true; }), on_recv(channel<int>())), 0u);
+  EXPECT_TRUE(done);
+  EXPECT_TRUE(numbers.empty());
 }
 
 TEST(Select, StarvesNoCase) {

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -68,6 +71,16 @@ TEST_F(Time, StopSaysWhetherItDisarmedAndLeavesTheChannelEmpty) {
   EXPECT_TRUE(timer.c().empty()) << "no draining";
 }
 
+TEST_F(Time, AResetForgetsWhatWasSentBefore) {
+  time::timer timer(1s);
+  clock.advance(1s);
+  EXPECT_EQ(timer.c().size(), 1u);
+  timer.reset(5s);
+  EXPECT_TRUE(timer.c().empty()) << "the time of the first arming";
+  clock.advance(5s);
+  EXPECT_EQ(timer.c().try_recv(), start + 6s);
+}
+
 TEST_F(Time, ResetOfAnArmedTimerIsAnErrorThatSaysSo) {
   time::timer timer(1s);
   try {
@@ -92,6 +105,48 @@ TEST_F(Time, DestroyingATimerDisarmsIt) {
   EXPECT_EQ(clock.pending(), 0u);
   clock.advance(2s);
   EXPECT_TRUE(c.empty());
+}
+
+TEST_F(Time, OneThatWasMovedFromIsNotArmedAndCanBeAssignedTo) {
+  time::timer timer(1s);
+  time::timer moved = std::move(timer);
+  EXPECT_FALSE(timer.stop());
+  EXPECT_TRUE(timer.c().is_nil());
+  EXPECT_THROW(timer.reset(1s), punctual::error);
+  timer = time::timer(2s);
+  moved = std::move(timer);
+  EXPECT_EQ(clock.pending(), 1u) << "the first is disarmed";
+  auto &itself = moved;
+  moved = std::move(itself);
+  clock.advance(2s);
+  EXPECT_EQ(moved.c().try_recv(), start + 2s);
+
+  time::ticker ticker(1s);
+  time::ticker taken = std::move(ticker);
+  ticker.stop();
+  EXPECT_TRUE(ticker.c().is_nil());
+  clock.advance(1s);
+  EXPECT_EQ(taken.c().size(), 1u);
+
+  time::virtual_time other;
+  const time::virtual_time taken_clock = std::move(other);
+  EXPECT_THROW(other.advance(1s), punctual::error);
+  EXPECT_THROW(other.enter(), punctual::error);
+  EXPECT_EQ(other.pending(), 0u);
+}
+
+TEST_F(Time, AnythingThatCanBeCalledWillDo) {
+  int calls = 0;
+  const auto move_only = time::after_func(1s, [&, one = std::make_unique<int>(1)]() mutable { calls += *one; });
+  static int functions = 0;
+  const auto pointer = time::after_func(1s, +[] { ++functions; });
+  clock.advance(1s);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(functions, 1);
+  void (*nothing)() = nullptr;
+  EXPECT_THROW((void)time::after_func(1s, nothing), std::invalid_argument);
+  EXPECT_THROW((void)time::after_func(1s, std::function<void()>()), std::invalid_argument);
+  EXPECT_EQ(clock.pending(), 0u);
 }
 
 TEST_F(Time, AFuncTimerCallsAndItsChannelIsNil) {
@@ -185,8 +240,9 @@ TEST_F(Time, AfterAndTickNeedNoKeeping) {
 
   EXPECT_EQ(clock.pending(), 1u);
   again = {};
-  clock.advance(1s);
   EXPECT_EQ(clock.pending(), 0u) << "nobody could receive";
+  for (int n = 0; n < 10; ++n) punctual::try_select(on_recv(time::after(1h)));
+  EXPECT_EQ(clock.pending(), 0u) << "a timeout that nobody waits for is no timer";
   EXPECT_TRUE(time::tick(0s).is_nil());
   EXPECT_TRUE(time::tick(-1s).is_nil());
 }
@@ -205,6 +261,39 @@ TEST_F(Time, AnyDurationWillDo) {
   EXPECT_TRUE(never.empty());
   time::sleep(-1s);
   time::sleep(std::chrono::hours::min());
+}
+
+TEST(Duration, IsRoundedUpAndSaturates) {
+  using time::detail::to_ns;
+  using double_seconds = std::chrono::duration<double>;
+  constexpr std::int64_t longest = INT64_MAX;
+  EXPECT_EQ(to_ns(0s), 0);
+  EXPECT_EQ(to_ns(-1ns), 0);
+  EXPECT_EQ(to_ns(std::chrono::duration<std::int64_t, std::pico>(1)), 1);
+  EXPECT_EQ(to_ns(std::chrono::duration<std::int64_t, std::pico>(2001)), 3);
+  EXPECT_EQ(to_ns(std::chrono::duration<int, std::ratio<1, 30>>(1)), 33333334);
+  EXPECT_EQ(to_ns(std::chrono::duration<std::uint8_t>(255)), 255000000000);
+  EXPECT_EQ(to_ns(std::chrono::nanoseconds::max()), longest);
+  EXPECT_EQ(to_ns(std::chrono::nanoseconds(longest - 1)), longest - 1);
+  EXPECT_EQ(to_ns(std::chrono::hours::max()), longest);
+  EXPECT_EQ(to_ns(std::chrono::hours::min()), 0);
+  EXPECT_EQ(to_ns(2562047h), 2562047 * 3600000000000);
+  EXPECT_EQ(to_ns(2562048h), longest);
+  EXPECT_EQ(to_ns(std::chrono::duration<std::uint64_t>(UINT64_MAX)), longest);
+  EXPECT_EQ(to_ns(std::chrono::duration<std::uint64_t, std::nano>(UINT64_MAX)), longest);
+  using frames = std::chrono::duration<std::int64_t, std::ratio<1, 30>>;
+  EXPECT_EQ(to_ns(frames::max()), longest);
+  EXPECT_NEAR(static_cast<double>(to_ns(frames(200000000000))), 200e9 / 30 * 1e9, 1e4) << "200 years of frames";
+  EXPECT_EQ(to_ns(double_seconds(1e-10)), 1);
+  EXPECT_EQ(to_ns(double_seconds(1.5)), 1500000000);
+  EXPECT_EQ(to_ns(double_seconds(-0.0)), 0);
+  EXPECT_EQ(to_ns(double_seconds(std::numeric_limits<double>::quiet_NaN())), 0);
+  EXPECT_EQ(to_ns(double_seconds(std::numeric_limits<double>::infinity())), longest);
+  EXPECT_EQ(to_ns(double_seconds(-std::numeric_limits<double>::infinity())), 0);
+  EXPECT_EQ(to_ns(double_seconds::max()), longest);
+  // Where a double of nanoseconds would already be 2^63.
+  double edge = 9223372036.8547758;
+  for (int n = 0; n < 2000; ++n, edge = std::nextafter(edge, 0)) EXPECT_GT(to_ns(double_seconds(edge)), longest - 10000000);
 }
 
 TEST_F(Time, OtherThreadsSleepAndReceiveOnTheClock) {
@@ -258,9 +347,14 @@ TEST_F(Time, ACallbackCannotWaitForItself) {
     } catch (const punctual::error &error) {
       refused += error.status() == PUNCTUAL_REENTERED;
     }
+    try {
+      channel<int>(1).recv_for(1s);
+    } catch (const punctual::error &error) {
+      refused += error.status() == PUNCTUAL_REENTERED;
+    }
   });
   clock.advance(1s);
-  EXPECT_EQ(refused, 2);
+  EXPECT_EQ(refused, 3);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -138,6 +140,98 @@ TEST(Wheel, AConstructorThatThrowsArmsNothing) {
   EXPECT_TRUE(wheel.empty());
   wheel.emplace(1, false);
   EXPECT_EQ(wheel.pop_due(1)->value.name, "grumpy");
+}
+
+TEST(Wheel, TakesTrivialTypesThatCanOnlyBeMoved) {
+  struct token {
+    explicit token(int n) : number(n) {}
+    token(token &&) = default;
+    token &operator=(token &&) = default;
+    int number;
+  };
+  static_assert(std::is_trivially_copyable_v<token> && !std::is_copy_constructible_v<token>);
+  wheel<token> tokens;
+  const auto first = tokens.emplace(1, 5);
+  tokens.emplace(2, 6);
+  EXPECT_EQ(tokens.get(first)->number, 5);
+  EXPECT_EQ(tokens.remove(first)->number, 5);
+  EXPECT_EQ(tokens.pop_due(2)->value.number, 6);
+}
+
+TEST(Wheel, ShowsEveryTimerAndGivesEveryTimerUp) {
+  wheel<std::string> names;
+  wheel<int> numbers;
+  for (int n = 0; n < 100; ++n) {
+    names.insert(static_cast<std::uint64_t>(1000 - n), std::to_string(n));
+    numbers.insert(static_cast<std::uint64_t>(1000 - n), n);
+  }
+  int sum = 0;
+  std::as_const(numbers).for_each([&](auto, std::uint64_t deadline, const int &n) { sum += n + static_cast<int>(deadline); });
+  EXPECT_EQ(sum, 100 * 1000);
+  std::as_const(names).for_each([&](auto, std::uint64_t, const std::string &n) { sum -= std::stoi(n); });
+  EXPECT_EQ(sum, 100 * 1000 - 99 * 50);
+
+  // They may be changed meanwhile: what the first call cancels or arms is not seen.
+  int seen = 0;
+  names.for_each([&](auto timer, std::uint64_t deadline, std::string &name) {
+    ++seen;
+    EXPECT_EQ(std::to_string(1000 - deadline), name);
+    name += "!";
+    EXPECT_TRUE(names.reset(timer, deadline + 1));
+    names.for_each([&](auto other, std::uint64_t, std::string &) {
+      if (other != timer) names.erase(other);
+    });
+    names.insert(1, "more");
+  });
+  EXPECT_EQ(seen, 1);
+  EXPECT_EQ(names.size(), 2u);
+
+  std::vector<int> drained;
+  numbers.drain([&](auto &&due) { drained.push_back(due.value); });
+  EXPECT_TRUE(numbers.empty());
+  for (int n = 0; n < 100; ++n) EXPECT_EQ(drained[static_cast<std::size_t>(n)], 99 - n);
+  names.drain([](auto &&due) { EXPECT_TRUE(due.value == "more" || due.value.back() == '!'); });
+  EXPECT_TRUE(names.empty());
+
+  // What was drained is as good as new.
+  numbers.insert(7, 7);
+  EXPECT_FALSE(numbers.pop_due(6));
+  EXPECT_EQ(numbers.pop_due(7)->value, 7);
+}
+
+/// A session that disarms its neighbour's timer when it goes, and arms one of its own.
+struct session {
+  session(wheel<session> &of, wheel<session>::handle &neighbour_of) : sessions(&of), neighbour(&neighbour_of) { ++counted::living; }
+  session(session &&other) noexcept : sessions(std::exchange(other.sessions, nullptr)), neighbour(other.neighbour) {
+    ++counted::living;
+  }
+  ~session() {
+    --counted::living;
+    if (sessions == nullptr) return;
+    if (*neighbour) sessions->erase(std::exchange(*neighbour, {}));
+    if (last_words-- > 0) sessions->emplace(1, *sessions, *neighbour);
+  }
+  wheel<session> *sessions;
+  wheel<session>::handle *neighbour;
+  static inline int last_words = 0;
+};
+
+TEST(Wheel, DestructorsMayUseTheWheel) {
+  for (const bool cleared : {true, false}) {
+    constexpr std::size_t many = 3000;
+    std::vector<wheel<session>::handle> handles(many + 1);
+    session::last_words = 500;
+    {
+      wheel<session> sessions;
+      for (std::size_t n = 0; n < many; ++n) handles[n] = sessions.emplace(n, sessions, handles[(n * 7 + 1) % many]);
+      EXPECT_EQ(counted::living, static_cast<int>(many));
+      if (cleared) {
+        sessions.clear();
+        EXPECT_TRUE(sessions.empty());
+      }
+    }
+    EXPECT_EQ(counted::living, 0);
+  }
 }
 
 TEST(Wheel, PollsWithABudget) {

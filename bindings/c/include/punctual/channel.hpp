@@ -6,15 +6,19 @@
 #ifndef PUNCTUAL_CHANNEL_HPP
 #define PUNCTUAL_CHANNEL_HPP
 
+#include "language.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -190,6 +194,9 @@ public:
   /// What it carries.
   using value_type = T;
 
+  /// Receives value after value, as a range-based for does.
+  class iterator;
+
   /// The nil channel: send and recv wait for ever, try_send and try_recv say no.
   channel() noexcept = default;
 
@@ -221,10 +228,15 @@ public:
   }
 
   /// Receives, waiting no longer than `timeout` of punctual::time's clock, virtual or not; nothing if it has
-  /// passed, or if the channel is closed and drained. (Not in a callback of a virtual clock, which would wait
-  /// for itself.) Needs punctual/time.hpp.
+  /// passed, or if the channel is closed and drained. Throws punctual::error in a callback of a virtual clock, which
+  /// would wait for itself. Needs punctual/time.hpp.
   template <class Rep, class Period>
   std::optional<T> recv_for(std::chrono::duration<Rep, Period> timeout) const;
+
+  /// `for (T value : c)` receives until the channel is closed and drained. Each value goes to one receiver, be it
+  /// such a loop or another.
+  iterator begin() const { return iterator(*this); }
+  iterator end() const { return iterator(); }
 
   /// No more can be sent; what was sent can still be received. Closing twice is allowed; closing the nil
   /// channel does nothing.
@@ -249,14 +261,52 @@ public:
   friend bool operator==(const channel &a, const channel &b) noexcept { return a.state_ == b.state_; }
   friend bool operator!=(const channel &a, const channel &b) noexcept { return !(a == b); }
 
-  /// What its copies share; empty for the nil channel.
+  /// For these headers: the channel of a state.
+  explicit channel(std::shared_ptr<detail::channel_state<T>> state) noexcept : state_(std::move(state)) {}
+
+  /// For these headers: what its copies share; empty for the nil channel.
   const std::shared_ptr<detail::channel_state<T>> &state() const noexcept { return state_; }
 
 private:
   std::shared_ptr<detail::channel_state<T>> state_;
 };
 
+template <class T>
+class channel<T>::iterator {
+public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = T;
+  using difference_type = std::ptrdiff_t;
+  using pointer = T *;
+  using reference = T &&;
+
+  /// The end: there is nothing more.
+  iterator() = default;
+  explicit iterator(channel from) : from_(std::move(from)), value_(from_.recv()) {}
+
+  /// The value received, to be moved from.
+  T &&operator*() const noexcept { return std::move(*value_); }
+  T *operator->() const noexcept { return std::addressof(*value_); }
+  iterator &operator++() {
+    value_ = from_.recv();
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+
+  friend bool operator==(const iterator &a, const iterator &b) noexcept { return a.value_.has_value() == b.value_.has_value(); }
+  friend bool operator!=(const iterator &a, const iterator &b) noexcept { return !(a == b); }
+
+private:
+  channel from_;
+  mutable std::optional<T> value_;
+};
+
 namespace detail {
+
+/// What a case does that was given nothing to do.
+struct nothing {
+  void operator()() const noexcept {}
+};
 
 /// One of the things that select waits for.
 class select_case {
@@ -275,7 +325,14 @@ class recv_case final : public select_case {
 public:
   recv_case(channel<T> from, Then then) : from_(std::move(from)), then_(std::move(then)) {}
   bool attempt() override { return from_.state() && from_.state()->try_recv(value_); }
-  void run() override { then_(std::move(value_)); }
+  void run() override {
+    if constexpr (std::is_invocable_v<Then &, std::optional<T>>) {
+      then_(std::move(value_));
+    } else {
+      static_assert(std::is_invocable_v<Then &>, "what is done with a value takes a std::optional<T>, or nothing");
+      then_();
+    }
+  }
   void watch(waiter *who) override {
     if (from_.state()) from_.state()->watch(who);
   }
@@ -339,43 +396,56 @@ std::optional<std::size_t> attempt_any(select_case *(&cases)[N]) {
   return std::nullopt;
 }
 
+/// What can be given to select.
+template <class... Cases>
+using if_cases = std::enable_if_t<(std::is_base_of_v<select_case, std::remove_reference_t<Cases>> && ...), int>;
+
 }  // namespace detail
 
 /// For select: receive from `from`, then call `then(std::optional<T>)`, which gets nothing if the channel is
-/// closed and drained.
-template <class T, class Then>
-detail::recv_case<T, Then> on_recv(channel<T> from, Then then) {
+/// closed and drained, or `then()`.
+template <class T, class Then = detail::nothing>
+detail::recv_case<T, Then> on_recv(channel<T> from, Then then = {}) {
   return {std::move(from), std::move(then)};
 }
 
 /// For select: send `value` to `to`, then call `then()`. select throws closed_channel if the channel is closed.
-template <class T, class Then>
-detail::send_case<T, Then> on_send(channel<T> to, typename channel<T>::value_type value, Then then) {
+/// `value` is moved from when it was sent.
+template <class T, class Then = detail::nothing>
+detail::send_case<T, Then> on_send(channel<T> to, typename channel<T>::value_type value, Then then = {}) {
   return {std::move(to), std::move(value), std::move(then)};
 }
 
 /// Does one of the cases that can be done now, and calls back; tells which, or nothing if none can.
-template <class... Cases>
+template <class... Cases, detail::if_cases<Cases...> = 0>
 std::optional<std::size_t> try_select(Cases &&...cases) {
-  detail::select_case *all[] = {&cases...};
-  const std::optional<std::size_t> which = detail::attempt_any(all);
-  if (which) all[*which]->run();
-  return which;
+  if constexpr (sizeof...(Cases) == 0) {
+    return std::nullopt;
+  } else {
+    detail::select_case *all[] = {&cases...};
+    const std::optional<std::size_t> which = detail::attempt_any(all);
+    if (which) all[*which]->run();
+    return which;
+  }
 }
 
 /// Waits until one of the cases can be done, does it, and calls back; tells which: 0 is the first. Among
-/// several, chance picks.
-template <class... Cases>
+/// several, chance picks. With none, or with nil channels only, it waits for ever.
+template <class... Cases, detail::if_cases<Cases...> = 0>
 std::size_t select(Cases &&...cases) {
-  detail::select_case *all[] = {&cases...};
-  std::optional<std::size_t> which = detail::attempt_any(all);
-  if (!which) {
-    detail::waiter who;
-    const detail::watch_all<sizeof...(Cases)> watching(all, who);
-    while (!(which = detail::attempt_any(all))) who.wait();
+  if constexpr (sizeof...(Cases) == 0) {
+    detail::block_forever();
+  } else {
+    detail::select_case *all[] = {&cases...};
+    std::optional<std::size_t> which = detail::attempt_any(all);
+    if (!which) {
+      detail::waiter who;
+      const detail::watch_all<sizeof...(Cases)> watching(all, who);
+      while (!(which = detail::attempt_any(all))) who.wait();
+    }
+    all[*which]->run();
+    return *which;
   }
-  all[*which]->run();
-  return *which;
 }
 
 }  // namespace punctual

@@ -3,6 +3,7 @@
 #define PUNCTUAL_ERROR_HPP
 
 #include "../punctual.h"
+#include "language.hpp"
 
 #include <stdexcept>
 

@@ -25,18 +25,17 @@ namespace punctual {
 /// ticks of any length; the wheel reads no clock.
 ///
 /// T must be movable without throwing. A timer takes 40 bytes, and sizeof(T) more unless T is trivially
-/// copyable and fits into a pointer.
+/// copyable and fits into a pointer. T may hold a wheel<T>::handle.
+///
+/// A value's destructor may use the wheel: at that time its timer has left it.
 ///
 /// Threads: as for a std::vector. Calls of const members may overlap with each other, nothing else with
 /// anything.
 template <class T>
 class wheel {
-  static_assert(std::is_nothrow_move_constructible_v<T>, "a timer's value is moved out when it fires, which must not throw");
-  static_assert(!std::is_reference_v<T> && !std::is_const_v<T>, "a wheel owns its values");
-
 public:
-  /// Names a timer of a wheel<T>. Once the timer has fired or was removed its handle is refused for good. A
-  /// default one names none.
+  /// Names a timer of one wheel<T>. Once the timer has fired or was removed its handle is refused for good. A
+  /// default one names none. Another wheel does not know whose handle it is given: it may have a timer of that name.
   class handle {
   public:
     constexpr handle() noexcept = default;
@@ -65,12 +64,13 @@ public:
 
   /// An empty wheel.
   wheel() : queue_(punctual_wheel_new()) {}
-  wheel(wheel &&) noexcept = default;
+  /// Takes the timers over, whose handles stay good; `other` is empty then, and can be used on.
+  wheel(wheel &&other) noexcept : queue_(std::move(other.queue_)), slots_(std::exchange(other.slots_, {})) {}
   wheel &operator=(wheel &&other) noexcept {
     if (this != &other) {
       destroy_values();
       queue_ = std::move(other.queue_);
-      slots_ = std::move(other.slots_);
+      slots_ = std::exchange(other.slots_, {});
     }
     return *this;
   }
@@ -203,6 +203,39 @@ public:
   /// Whether no timer is armed. O(1).
   bool empty() const noexcept { return size() == 0; }
 
+  /// Hands every timer to `see(handle, deadline, value &)`, in no particular order. `see` may change the value, and
+  /// arm and cancel timers of this wheel: those armed meanwhile are not seen, nor are those cancelled before their
+  /// turn. O(n), and memory for a list of the timers. Throws std::bad_alloc, and what `see` throws.
+  template <class See>
+  void for_each(See &&see) {
+    for (const punctual_wheel_timer &timer : list()) {
+      const handle of(timer.key);
+      if (T *value = get(of)) see(of, *deadline(of), *value);
+    }
+  }
+
+  /// The same with `see(handle, deadline, const T &)`, which cannot change the wheel.
+  template <class See>
+  void for_each(See &&see) const {
+    for (const punctual_wheel_timer &timer : list()) {
+      const handle of(timer.key);
+      if constexpr (in_place) {
+        const T value = unpack(timer.value);
+        see(of, timer.deadline, value);
+      } else {
+        see(of, timer.deadline, static_cast<const T &>(*slot(of)));
+      }
+    }
+  }
+
+  /// Takes all timers out, due or not, and hands each to `fire(expired &&)`, in order; those that `fire` arms meanwhile
+  /// too. What it throws goes to the caller, after its timer was taken out. O(n).
+  template <class Fire>
+  void drain(Fire &&fire) {
+    const rewinder rewind{queue_.get()};
+    while (std::optional<expired> timer = pop_due(UINT64_MAX)) fire(std::move(*timer));
+  }
+
   /// Cancels all timers and destroys their values; their handles are stale from now on. O(n).
   void clear() {
     destroy_values();
@@ -237,6 +270,13 @@ private:
   struct segment {
     alignas(T) unsigned char bytes[segment_slots * sizeof(T)];
   };
+  /// Undoes, for an emptied wheel, what it believes of the clock after it was asked for all that is ever due.
+  struct rewinder {
+    punctual_wheel *queue;
+    ~rewinder() {
+      if (punctual_wheel_len(queue) == 0) punctual_wheel_pop_due(queue, 0, nullptr);
+    }
+  };
 
   /// The engine's wheel, anew after this one was moved from.
   punctual_wheel *owner() {
@@ -255,14 +295,14 @@ private:
 
   static void *pack(const T &value) noexcept {
     void *packed = nullptr;
-    std::memcpy(&packed, &value, sizeof(T));
+    std::memcpy(&packed, std::addressof(value), sizeof(T));
     return packed;
   }
 
   static T unpack(void *packed) noexcept {
     alignas(T) unsigned char bytes[sizeof(T)];
     std::memcpy(bytes, &packed, sizeof(T));
-    return *std::launder(reinterpret_cast<T *>(bytes));
+    return std::move(*std::launder(reinterpret_cast<T *>(bytes)));
   }
 
   /// Where this timer's value lives.
@@ -302,13 +342,25 @@ private:
     if (slots_.size() > kept_segments && empty()) slots_.resize(kept_segments);
   }
 
+  /// One after the other, each out of its slot before it is destroyed: destructors may use the wheel.
   void destroy_values() noexcept {
+    // Not where the class is: T may be incomplete there, and hold a handle of its own.
+    static_assert(std::is_nothrow_move_constructible_v<T>, "a timer's value is moved out when it fires, which must not throw");
+    static_assert(!std::is_reference_v<T> && !std::is_const_v<T>, "a wheel owns its values");
     if constexpr (!std::is_trivially_destructible_v<T>) {
-      punctual_wheel_timer timers[64];
-      while (const std::size_t count = punctual_wheel_pop_due_many(queue_.get(), UINT64_MAX, timers, 64)) {
-        for (std::size_t n = 0; n < count; ++n) slot(handle(timers[n].key))->~T();
+      const rewinder rewind{queue_.get()};
+      punctual_wheel_timer timer;
+      while (punctual_wheel_pop_due(queue_.get(), UINT64_MAX, &timer) == PUNCTUAL_OK) {
+        [[maybe_unused]] const expired gone = unwrap(timer);
       }
     }
+  }
+
+  /// All timers, as the engine has them.
+  std::vector<punctual_wheel_timer> list() const {
+    std::vector<punctual_wheel_timer> timers(size());
+    timers.resize(punctual_wheel_list(queue_.get(), timers.data(), timers.size()));
+    return timers;
   }
 
   std::unique_ptr<punctual_wheel, freer> queue_;

@@ -1,0 +1,68 @@
+// A program, and threads of it, that end while timers are armed: with static and thread-local owners, which use the library
+// while they are destroyed. It must exit with 0, and not hang.
+
+#include "check.h"
+
+#include <punctual.hpp>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace {
+
+namespace time = punctual::time;
+using namespace std::chrono_literals;
+
+std::atomic<int> goodbyes{0};
+
+/// What a destructor may do, late as it is.
+struct goodbye {
+  bool used = false;
+  ~goodbye() {
+    if (!used) return;
+    CHECK(!punctual_time_is_virtual());
+    CHECK(!punctual::channel<int>(1).recv_for(1ms));
+    CHECK(time::after(1ms).recv());
+    time::timer timer(1h);
+    CHECK(timer.stop());
+    time::sleep(1ms);
+    ++goodbyes;
+  }
+};
+
+thread_local goodbye of_thread;
+goodbye of_program;
+
+// Destroyed in the opposite order, after main and the goodbye of its thread.
+time::timer never(1h);
+time::ticker often(100us);
+std::vector<time::timer> several;
+
+}  // namespace
+
+int main() {
+  of_program.used = true;
+  std::thread([] {
+    of_thread.used = true; // before the library's own state of this thread, which thus goes first
+    time::virtual_time clock;
+    {
+      const auto here = clock.enter();
+      time::after(1s);
+    }
+    time::virtual_time other;
+    static thread_local std::optional<time::virtual_time::entered> never_left; // but by the end of the thread
+    never_left.emplace(other);
+    CHECK(punctual_time_is_virtual());
+    never_left.reset();
+  }).join();
+  CHECK(goodbyes == 1);
+
+  of_thread.used = true;
+  for (int n = 0; n < 100; ++n) several.push_back(time::after_func(std::chrono::microseconds(n * 50), [] { ++goodbyes; }));
+  never.stop();
+  never.reset(2h);
+  CHECK(often.c().recv_for(60s));
+  std::puts("ok a_program_exits_with_armed_timers");
+  return 0;
+}
