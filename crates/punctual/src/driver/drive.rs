@@ -224,11 +224,20 @@ impl<A: Alarm> Shared<A> {
             .now()
             .saturating_add(TickScale::NANOSECOND.deadline(by));
         let mut jobs = Vec::new();
-        // "Never" does not come, even if the clock stands at its end.
-        while let Some(due) = shard
-            .next_deadline()
-            .filter(|&due| due <= target && due != u64::MAX)
-        {
+        let mut arrived = false;
+        loop {
+            // "Never" does not come, even if the clock stands at its end.
+            let next = shard.next_deadline();
+            let Some(due) = next.filter(|&due| due <= target && due != u64::MAX) else {
+                if arrived {
+                    break;
+                }
+                // Then one more look: a thread that reads the clock after arming either sees that it has come here,
+                // or its alarm is seen.
+                clock.store(target, Ordering::Release);
+                arrived = true;
+                continue;
+            };
             let now = self.now().max(due);
             clock.store(now, Ordering::Release);
             if shard.fire_one(0, now, &mut jobs) {
@@ -236,7 +245,6 @@ impl<A: Alarm> Shared<A> {
                 jobs.clear();
             }
         }
-        clock.store(target, Ordering::Release);
     }
 
     /// Ends the thread and waits for it, unless it is the thread itself that drops its driver.
