@@ -6,11 +6,11 @@
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 
 use super::sleep::Sleep;
 use crate::queue::{Adaptive, DeadlineQueue, TimerKey};
@@ -22,8 +22,9 @@ use crate::time::timeline::{self, Timeline};
 /// and no lock. They come out in the order of their deadlines, equal ones in the order in which they were
 /// inserted or reset.
 ///
-/// The stream ends (`None`) whenever the queue is empty, and goes on when something has been inserted. In a `select!`
-/// together with what inserts, give its branch the condition that the queue is not empty.
+/// The stream ends (`None`) whenever the queue is empty, and goes on when something has been inserted: the task that found
+/// it empty is woken when that is due. In tokio's `select!` together with what inserts, give its branch the condition that
+/// the queue is not empty; that of the crate `futures` knows by itself.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,6 +49,8 @@ pub struct DelayQueue<T> {
     queue: Adaptive<T>,
     /// For the task that waits, until the earliest deadline or before it.
     sleep: Sleep,
+    /// The task that found the queue empty, and nothing was inserted since.
+    idle: Option<Waker>,
     /// What the clock showed when it was last read: what was due then needs no other reading.
     now: u64,
 }
@@ -73,13 +76,15 @@ impl<T> DelayQueue<T> {
         DelayQueue {
             queue: Adaptive::new(),
             sleep: Sleep::new(Timeline::current(), u64::MAX),
+            idle: None,
             now: 0,
         }
     }
 
     /// Inserts a value that comes out `delay` from now. O(1), and a clock reading.
     ///
-    /// A task that waits for the queue is woken in time for it, even if it waited for a later one.
+    /// A task that waits for the queue is woken in time for it, even if it waited for a later one, or found the queue
+    /// empty.
     ///
     /// # Panics
     ///
@@ -116,7 +121,10 @@ impl<T> DelayQueue<T> {
 
     fn insert_tick(&mut self, value: T, deadline: u64) -> TimerKey {
         let key = self.queue.insert(deadline, value);
-        self.hurry(deadline);
+        match self.idle.take() {
+            Some(waker) => self.begin(deadline, waker),
+            None => self.hurry(deadline),
+        }
         key
     }
 
@@ -130,9 +138,9 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(queue.remove(key), None);
     /// ```
     pub fn remove(&mut self, key: TimerKey) -> Option<T> {
-        let value = self.queue.remove(key);
+        let value = self.queue.remove(key)?;
         self.wake_if_empty();
-        value
+        Some(value)
     }
 
     /// Has a value come out `delay` from now instead; `false` if its handle is stale. O(1), and a clock reading.
@@ -299,6 +307,7 @@ impl<T> DelayQueue<T> {
             }
             let Some(next) = self.queue.next_deadline() else {
                 drop(self.sleep.leave());
+                self.remember(cx.waker());
                 return Poll::Ready(None);
             };
             if self.sleep.is_waiting() && self.sleep.poll_elapsed(cx).is_pending() {
@@ -308,9 +317,26 @@ impl<T> DelayQueue<T> {
             self.now = self.sleep.timeline().now();
             if next > self.now {
                 self.sleep.put(next);
-                self.sleep.wait(cx.waker());
-                return Poll::Pending;
+                if self.sleep.wait(cx.waker()) {
+                    return Poll::Pending;
+                }
             }
+        }
+    }
+
+    /// The task that has found the queue empty.
+    fn remember(&mut self, waker: &Waker) {
+        match &mut self.idle {
+            Some(known) => known.clone_from(waker),
+            None => self.idle = Some(waker.clone()),
+        }
+    }
+
+    /// That task waits for the first value.
+    fn begin(&mut self, deadline: u64, waker: Waker) {
+        self.sleep.put(deadline);
+        if !self.sleep.wait(&waker) {
+            waker.wake();
         }
     }
 
@@ -349,6 +375,13 @@ impl<T> Stream for DelayQueue<T> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.len(), None)
+    }
+}
+
+/// Terminated while it is empty.
+impl<T> FusedStream for DelayQueue<T> {
+    fn is_terminated(&self) -> bool {
+        self.is_empty()
     }
 }
 

@@ -38,25 +38,49 @@
 //!
 //! # Tests
 //!
-//! On a thread that has entered a [`VirtualTime`](crate::time::VirtualTime), all of this runs on that clock, which
-//! moves only when it is told to:
+//! [`VirtualTime::block_on`] runs a future on a virtual clock, which goes to the next deadline by itself whenever the
+//! future has nothing to do but wait:
 //!
 //! ```
-//! use std::future::Future;
-//! use std::pin::pin;
-//! use std::task::{Context, Waker};
+//! use std::time::Duration;
+//! use punctual::future::{sleep, timeout};
+//! use punctual::time::{VirtualTime, now};
+//!
+//! const DAY: Duration = Duration::from_secs(86_400);
+//! let time = VirtualTime::new();
+//! time.block_on(async {
+//!     let start = now();
+//!     let bounded = timeout(30 * DAY, sleep(365 * DAY)).await;
+//!     assert!(bounded.is_err());
+//!     assert_eq!(now() - start, 30 * DAY);
+//! });
+//! ```
+//!
+//! On other executors, all of this keeps to the virtual clock that the thread has [entered](VirtualTime::enter), and that
+//! clock moves only when it is told to. Have every thread of a runtime enter it, and forget that it did:
+//!
+//! ```
 //! use std::time::Duration;
 //! use punctual::future::sleep;
 //! use punctual::time::VirtualTime;
 //!
 //! let time = VirtualTime::new();
-//! let _entered = time.enter();
-//! let mut year = pin!(sleep(Duration::from_secs(365 * 86_400)));
-//! let mut cx = Context::from_waker(Waker::noop());
-//! assert!(year.as_mut().poll(&mut cx).is_pending());
-//! time.advance(Duration::from_secs(365 * 86_400));
-//! assert!(year.as_mut().poll(&mut cx).is_ready());
+//! let on_workers = time.clone();
+//! let runtime = tokio::runtime::Builder::new_multi_thread()
+//!     .worker_threads(2)
+//!     .on_thread_start(move || std::mem::forget(on_workers.enter()))
+//!     .build()?;
+//!
+//! let task = runtime.spawn(async { sleep(Duration::from_secs(3600)).await });
+//! time.wait_for_pending(1); // it waits
+//! time.advance(Duration::from_secs(3600));
+//! runtime.block_on(task)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! [`VirtualTime::block_on`]: crate::time::VirtualTime::block_on
+//! [`VirtualTime`]: crate::time::VirtualTime
+//! [entered]: crate::time::VirtualTime::enter
 //!
 //! # Ground rules
 //!
@@ -66,6 +90,7 @@
 //! - A future keeps to the timeline that it first had to do with: that of the thread it was made on, or, for a [`Timeout`],
 //!   first polled on.
 
+mod block_on;
 mod delay_queue;
 mod interval;
 #[cfg(all(test, loom))]
@@ -79,6 +104,6 @@ mod timeout;
 mod waiting;
 
 pub use delay_queue::{DelayQueue, Expired, Next};
-pub use interval::{Interval, Tick, interval, interval_at};
+pub use interval::{Interval, MissedTickBehavior, Tick, interval, interval_at};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Elapsed, Timeout, timeout, timeout_at};

@@ -6,6 +6,7 @@
 use core::task::{Context, Waker};
 use std::sync::Arc;
 use std::task::Wake;
+use std::time::Duration;
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -56,11 +57,15 @@ impl Task {
     }
 }
 
-fn check(body: impl Fn(Timeline) + Sync + Send + 'static) {
+fn in_every_order(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     // Every order in which at most this many switches are forced: more changes nothing but the time it takes.
     model.preemption_bound = Some(3);
-    model.check(move || {
+    model.check(body);
+}
+
+fn check(body: impl Fn(Timeline) + Sync + Send + 'static) {
+    in_every_order(move || {
         let (driver, drive) = Simulation::modelled();
         let thread = thread::spawn(drive);
         body(Timeline::Virtual(driver)); // and ends it, by dropping the driver
@@ -122,5 +127,38 @@ fn a_sleep_that_is_left_gives_its_waker_back_or_has_woken() {
             }
             None => task.until_woken(),
         }
+    });
+}
+
+/// Who polls looks at a virtual clock, arms, and looks again; who moves it looks for alarms again when it has arrived.
+#[test]
+fn a_clock_that_is_moved_meanwhile_is_noticed_or_wakes() {
+    in_every_order(|| {
+        let clock = Simulation::standing();
+        let moving = thread::spawn({
+            let clock = clock.clone();
+            move || clock.step(Duration::from_nanos(DUE))
+        });
+        let task = Task::new();
+        let mut sleep = Sleep::new(Timeline::Virtual(clock), DUE);
+        let ready = task.polls(&mut sleep);
+        moving.join().unwrap();
+        assert!(ready || task.woken.0.load(Ordering::Acquire));
+        assert!(task.polls(&mut sleep));
+    });
+}
+
+/// The same for one that waits already, and is put off.
+#[test]
+fn a_clock_that_is_moved_during_a_reset_is_noticed_or_wakes() {
+    in_every_order(|| {
+        let clock = Simulation::standing();
+        let task = Task::new();
+        let mut sleep = Sleep::new(Timeline::Virtual(clock.clone()), 2 * DUE);
+        assert!(!task.polls(&mut sleep));
+        let moving = thread::spawn(move || clock.step(Duration::from_nanos(DUE)));
+        sleep.put(DUE);
+        moving.join().unwrap();
+        assert!(task.polls(&mut sleep) && task.woken.0.load(Ordering::Acquire));
     });
 }

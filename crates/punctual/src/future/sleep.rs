@@ -7,6 +7,8 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
 
+use futures_core::FusedFuture;
+
 use super::waiting::Waiting;
 use crate::time::timeline::{self, Timeline};
 
@@ -154,6 +156,29 @@ impl Sleep {
         self.put(timeline::tick(deadline));
     }
 
+    /// [`reset`](Self::reset) to `duration` from now, by the clock that it keeps to. O(1), and a clock reading.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use punctual::future::sleep;
+    ///
+    /// let patience = Duration::from_secs(30);
+    /// # smol::block_on(async {
+    /// # let (sender, replies) = smol::channel::unbounded();
+    /// # sender.try_send("pong").unwrap();
+    /// # drop(sender);
+    /// let mut idle = sleep(patience);
+    /// while let Ok(reply) = replies.recv().await {
+    ///     assert_eq!(reply, "pong");
+    ///     idle.reset_after(patience);
+    /// }
+    /// assert!(!idle.is_elapsed());
+    /// # });
+    /// ```
+    pub fn reset_after(&mut self, duration: Duration) {
+        self.put(self.timeline.deadline_after(duration));
+    }
+
     /// [`reset`](Self::reset) to a tick.
     pub(super) fn put(&mut self, deadline: u64) {
         let earlier = deadline < self.deadline;
@@ -163,12 +188,13 @@ impl Sleep {
             return;
         };
         // A poll that finds it waiting takes it that the deadline lies ahead.
-        if earlier && deadline <= self.timeline.now() {
-            if let Some(waker) = self.leave() {
-                waker.wake();
-            }
-        } else if !waiting.put_off(&self.timeline, deadline) {
+        let passed = earlier && deadline <= self.timeline.now();
+        if !passed && !waiting.put_off(&self.timeline, deadline) {
             self.state = State::Idle;
+        } else if (passed || self.timeline.has_passed(deadline))
+            && let Some(waker) = self.leave()
+        {
+            waker.wake();
         }
     }
 
@@ -197,11 +223,17 @@ impl Sleep {
     }
 
     /// Waits, though the deadline may have passed: then the driver wakes the task at once. Only if nobody waits.
+    ///
+    /// `false`, and nobody waits, if another thread has moved a virtual clock past the deadline meanwhile.
     #[inline]
-    pub(super) fn wait(&mut self, waker: &Waker) {
+    pub(super) fn wait(&mut self, waker: &Waker) -> bool {
         debug_assert!(!self.is_waiting());
         let waiting = Waiting::begin(&self.timeline, self.deadline, waker);
         self.state = State::Waiting(waiting);
+        if self.timeline.has_passed(self.deadline) {
+            drop(self.leave());
+        }
+        self.is_waiting()
     }
 
     /// Leaves the driver. The waker, if it was not woken.
@@ -223,14 +255,14 @@ impl Sleep {
                 }
             }
             State::Idle => {
-                if self.deadline > self.timeline.now() {
-                    self.wait(cx.waker());
+                if self.deadline > self.timeline.now() && self.wait(cx.waker()) {
                     return Poll::Pending;
                 }
             }
             State::Ahead => {
-                self.wait(cx.waker());
-                return Poll::Pending;
+                if self.wait(cx.waker()) {
+                    return Poll::Pending;
+                }
             }
         }
         self.state = State::Elapsed;
@@ -243,6 +275,13 @@ impl Future for Sleep {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.get_mut().poll_elapsed(cx)
+    }
+}
+
+/// Terminated once it was found ready, until it is reset: `select!` of the crate `futures` leaves it out then.
+impl FusedFuture for Sleep {
+    fn is_terminated(&self) -> bool {
+        matches!(self.state, State::Elapsed)
     }
 }
 

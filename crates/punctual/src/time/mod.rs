@@ -180,7 +180,11 @@ fn sleep_on(timeline: &Timeline, deadline: u64) {
          thread to advance the clock; arm a timer instead"
     );
     let (sender, receiver) = bounded(1);
-    timeline.arm(deadline, Alarm::Send(sender));
+    let handle = timeline.arm(deadline, Alarm::Send(sender));
+    if timeline.has_passed(deadline) {
+        timeline.disarm(handle);
+        return;
+    }
     // It fails only if the clock goes away, which this thread keeps from going.
     let _ = receiver.recv();
 }

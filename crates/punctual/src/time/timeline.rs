@@ -28,6 +28,8 @@ pub(crate) enum Timeline {
 #[derive(Debug)]
 pub(crate) struct Simulation {
     driver: Driver<Alarm>,
+    /// Makes those who move the clock take turns.
+    turn: Mutex<()>,
     watchers: AtomicUsize,
     watch: Mutex<()>,
     armed: Condvar,
@@ -101,7 +103,26 @@ impl Timeline {
     #[cfg_attr(not(feature = "async"), allow(dead_code))]
     #[inline]
     pub(crate) fn rearm(&self, handle: Handle, deadline: u64) -> bool {
-        self.driver().rearm(handle, deadline)
+        match self {
+            Timeline::Real => real().rearm(handle, deadline),
+            Timeline::Virtual(simulation) => {
+                let armed = simulation.driver.rearm(handle, deadline);
+                simulation.tell_watchers();
+                armed
+            }
+        }
+    }
+
+    /// Whether a virtual clock has passed a deadline that the caller has just armed. If this says no, the deadline fires
+    /// when it comes; else it may have been armed too late for whoever moved the clock meanwhile.
+    ///
+    /// The real driver looks by itself.
+    #[inline]
+    pub(crate) fn has_passed(&self, deadline: u64) -> bool {
+        match self {
+            Timeline::Real => false,
+            Timeline::Virtual(simulation) => simulation.has_passed(deadline),
+        }
     }
 
     /// Under the shard's lock: `f` must not block, drop a waker or a callback, or call the driver.
@@ -199,6 +220,7 @@ impl Simulation {
         driver.advance(TickScale::NANOSECOND.time(real().now()));
         Arc::new(Simulation {
             driver,
+            turn: Mutex::new(()),
             watchers: AtomicUsize::new(0),
             watch: Mutex::new(()),
             armed: Condvar::new(),
@@ -211,6 +233,7 @@ impl Simulation {
         let (driver, thread) = Driver::modelled(InTurn::default());
         let simulation = Simulation {
             driver,
+            turn: Mutex::new(()),
             watchers: AtomicUsize::new(0),
             watch: Mutex::new(()),
             armed: Condvar::new(),
@@ -218,8 +241,31 @@ impl Simulation {
         (Arc::new(simulation), thread)
     }
 
+    /// One whose clock stands at 0, for a model to [move](Self::step).
+    #[cfg(all(test, loom))]
+    pub(crate) fn standing() -> Arc<Self> {
+        Arc::new(Simulation {
+            driver: Driver::virtual_clock(InTurn::default()),
+            turn: Mutex::new(()),
+            watchers: AtomicUsize::new(0),
+            watch: Mutex::new(()),
+            armed: Condvar::new(),
+        })
+    }
+
+    /// `advance` without this thread's timeline, which all threads of a model share.
+    #[cfg(all(test, loom))]
+    pub(crate) fn step(&self, by: Duration) {
+        self.driver.advance(by);
+    }
+
     pub(crate) fn now(&self) -> u64 {
         self.driver.now()
+    }
+
+    fn has_passed(&self, deadline: u64) -> bool {
+        // One in a model goes on by itself.
+        self.driver.is_virtual() && deadline <= self.now()
     }
 
     pub(crate) fn pending(&self) -> usize {
@@ -237,6 +283,21 @@ impl Simulation {
     ///
     /// If a callback calls it.
     pub(crate) fn advance(self: &Arc<Self>, by: Duration) {
+        let by = TickScale::NANOSECOND.deadline(by);
+        self.advance_by(|_| Some(by));
+    }
+
+    /// Moves the clock to the next deadline; `false` if there is none that ever comes, or `unless` says so when nobody
+    /// else moves it. Panics as `advance` does.
+    pub(crate) fn advance_to_next(self: &Arc<Self>, unless: impl FnOnce() -> bool) -> bool {
+        self.advance_by(|now| {
+            let next = self.next_deadline()?;
+            (!unless()).then(|| next.saturating_sub(now))
+        })
+    }
+
+    /// `by` how many ticks, seeing what the clock shows; nobody else moves it meanwhile.
+    fn advance_by(self: &Arc<Self>, by: impl FnOnce(u64) -> Option<u64>) -> bool {
         struct Advanced;
         impl Drop for Advanced {
             fn drop(&mut self) {
@@ -248,8 +309,16 @@ impl Simulation {
             "VirtualTime::advance: called by a callback that it runs itself; arm a timer instead"
         );
         let _advanced = Advanced;
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now();
+        let Some(by) = by(now) else {
+            return false;
+        };
         let _entered = self.enter();
-        self.driver.advance(by);
+        // It never gets to "never".
+        let by = by.min((u64::MAX - 1).saturating_sub(now));
+        self.driver.advance(TickScale::NANOSECOND.time(by));
+        true
     }
 
     /// Makes this the timeline of the thread, until what it returns is dropped.
@@ -267,9 +336,20 @@ impl Simulation {
 
     /// Waits until so many alarms are armed.
     pub(crate) fn wait_for_pending(&self, count: usize) {
+        self.watch_until(|| self.pending() >= count);
+    }
+
+    /// Waits until `woken` says so, or something is armed that the clock can be moved to. Whoever makes `woken` true calls
+    /// [`tell_watchers`](Self::tell_watchers) afterwards.
+    #[cfg(feature = "async")]
+    pub(crate) fn wait_for_deadline_or(&self, woken: impl Fn() -> bool) {
+        self.watch_until(|| woken() || self.next_deadline().is_some());
+    }
+
+    fn watch_until(&self, seen: impl Fn() -> bool) {
         self.watchers.fetch_add(1, Ordering::SeqCst);
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.pending() < count {
+        while !seen() {
             watch = self
                 .armed
                 .wait(watch)
@@ -281,7 +361,7 @@ impl Simulation {
 
     /// Something was armed. A watcher counts itself, then looks at the alarms; this looks after arming. So either the
     /// watcher sees the alarm, or it is seen here.
-    fn tell_watchers(&self) {
+    pub(crate) fn tell_watchers(&self) {
         if self.watchers.load(Ordering::SeqCst) > 0 {
             let _watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
             self.armed.notify_all();

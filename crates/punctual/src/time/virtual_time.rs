@@ -46,7 +46,7 @@ use super::timeline::{self, Entry, Simulation};
 /// wait for what that thread does next.
 #[derive(Clone, Debug)]
 pub struct VirtualTime {
-    simulation: Arc<Simulation>,
+    pub(crate) simulation: Arc<Simulation>,
 }
 
 /// A thread's stay on a virtual clock, which ends when this is dropped. Stays may be nested; the last one begun of those
@@ -145,12 +145,7 @@ impl VirtualTime {
     /// assert!(!time.advance_to_next());
     /// ```
     pub fn advance_to_next(&self) -> bool {
-        let Some(next) = self.simulation.next_deadline() else {
-            return false;
-        };
-        let by = next.saturating_sub(self.simulation.now());
-        self.simulation.advance(Duration::from_nanos(by));
-        true
+        self.simulation.advance_to_next(|| false)
     }
 
     /// How many timers are armed and threads sleep on this clock. O(1).

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 use proptest::prelude::*;
 
 use super::*;
@@ -13,7 +13,6 @@ fn a_delay_queue_wakes_its_task_for_the_earliest() {
     let _entered = time.enter();
     let task = Task::new();
     let mut queue = DelayQueue::new();
-    assert_eq!(queue.poll_expired(&mut task.cx()), Poll::Ready(None));
     let late = queue.insert("late", 50 * MS);
     assert_eq!(armed(), 0, "nobody waits");
     assert!(queue.poll_expired(&mut task.cx()).is_pending());
@@ -57,6 +56,46 @@ fn a_delay_queue_that_is_emptied_tells_its_task() {
     assert_eq!((armed(), task.woken(), task.held()), (0, 0, 0));
 }
 
+#[test]
+fn a_task_that_found_a_delay_queue_empty_is_woken_for_what_comes() {
+    let time = VirtualTime::new();
+    let _entered = time.enter();
+    let (first, second) = (Task::new(), Task::new());
+    let mut queue = DelayQueue::new();
+    for task in [&first, &second] {
+        assert_eq!(queue.poll_expired(&mut task.cx()), Poll::Ready(None));
+    }
+    assert_eq!((first.held(), second.held()), (0, 1));
+    queue.insert("late", 50 * MS);
+    queue.insert("sooner", 20 * MS);
+    assert_eq!((second.woken(), armed()), (0, 1));
+    time.advance(20 * MS);
+    assert_eq!((first.woken(), second.woken()), (0, 1));
+    assert!(
+        matches!(queue.poll_expired(&mut second.cx()), Poll::Ready(Some(one)) if one.value == "sooner")
+    );
+    queue.clear();
+    assert_eq!(queue.poll_expired(&mut first.cx()), Poll::Ready(None));
+    queue.insert("due", Duration::ZERO);
+    assert_eq!((first.woken(), armed()), (1, 0));
+    let due = queue.poll_expired(&mut first.cx());
+    assert!(matches!(due, Poll::Ready(Some(one)) if one.value == "due"));
+    assert_eq!(queue.poll_expired(&mut first.cx()), Poll::Ready(None));
+    assert_eq!(first.held(), 1);
+    drop(queue);
+    assert_eq!((first.held(), second.held()), (0, 0));
+}
+
+#[test]
+fn a_delay_queue_is_terminated_while_it_is_empty() {
+    let mut queue = DelayQueue::new();
+    assert!(queue.is_terminated());
+    let key = queue.insert((), MS);
+    assert!(!queue.is_terminated());
+    queue.remove(key);
+    assert!(queue.is_terminated());
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u64),
@@ -94,7 +133,7 @@ proptest! {
         let mut model = BTreeMap::new();
         let mut keys = Vec::new();
         let (mut now, mut order) = (0, 0);
-        let (mut waits, mut woken) = (false, false);
+        let (mut waits, mut found_empty, mut woken) = (false, false, false);
         let nanos = Duration::from_nanos;
         for step in steps {
             order += 1;
@@ -122,13 +161,16 @@ proptest! {
                     }
                 }
                 Step::Poll => {
-                    waits = false;
+                    (waits, found_empty) = (false, false);
                     match queue.poll_expired(&mut task.cx()) {
                         Poll::Pending => {
                             waits = true;
                             prop_assert!(model.first_key_value().is_some_and(|(at, _)| at.0 > now));
                         }
-                        Poll::Ready(None) => prop_assert!(model.is_empty()),
+                        Poll::Ready(None) => {
+                            found_empty = true;
+                            prop_assert!(model.is_empty());
+                        }
                         Poll::Ready(Some(expired)) => {
                             let ((due, _), name) = model.pop_first().unwrap();
                             prop_assert!(due <= now);
@@ -148,6 +190,10 @@ proptest! {
             if waits {
                 let ready = model.first_key_value().is_none_or(|(at, _)| at.0 <= now);
                 prop_assert!(woken || !ready, "it would wait for ever");
+            }
+            if found_empty {
+                let ready = model.first_key_value().is_some_and(|(at, _)| at.0 <= now);
+                prop_assert!(woken || !ready, "it never hears of what was inserted");
             }
             prop_assert!(armed() <= 1);
             prop_assert_eq!(queue.len(), model.len());

@@ -1,6 +1,6 @@
 //! Ticks: on the beat, whoever is late.
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 
 use super::*;
 
@@ -46,4 +46,54 @@ fn an_interval_may_start_at_once_or_never_tick() {
     assert!(task.poll(&mut rare.tick()).is_pending());
     assert!(interval(Duration::ZERO).is_err());
     assert!(interval_at(start, Duration::ZERO).is_err());
+}
+
+/// The table in the documentation.
+#[test]
+fn missed_ticks_are_skipped_made_up_for_or_put_off() {
+    let seen = |behavior: MissedTickBehavior, count: usize| {
+        let time = VirtualTime::new();
+        time.block_on(async {
+            let start = now();
+            let mut ticks = interval(10 * MS).unwrap();
+            ticks.set_missed_tick_behavior(behavior);
+            let mut seen = vec![(ticks.tick().await - start, now() - start)];
+            sleep(25 * MS).await;
+            for _ in 1..count {
+                seen.push((ticks.tick().await - start, now() - start));
+            }
+            seen
+        })
+    };
+    let pairs = |pairs: &[(u32, u32)]| -> Vec<_> {
+        let pairs = pairs.iter().map(|&(tick, at)| (MS * tick, MS * at));
+        pairs.collect()
+    };
+    let skip = pairs(&[(10, 10), (30, 35), (40, 40), (50, 50)]);
+    assert_eq!(seen(MissedTickBehavior::Skip, 4), skip);
+    let burst = pairs(&[(10, 10), (20, 35), (30, 35), (40, 40), (50, 50)]);
+    assert_eq!(seen(MissedTickBehavior::Burst, 5), burst);
+    let delay = pairs(&[(10, 10), (20, 35), (45, 45), (55, 55)]);
+    assert_eq!(seen(MissedTickBehavior::Delay, 4), delay);
+}
+
+#[test]
+fn an_interval_starts_anew_where_it_is_told_to() {
+    let time = VirtualTime::new();
+    let _entered = time.enter();
+    let (task, start) = (Task::new(), now());
+    let mut ticks = interval(10 * MS).unwrap();
+    assert!(task.poll(&mut ticks.tick()).is_pending());
+    ticks.reset_after(3 * MS);
+    time.advance(3 * MS);
+    assert_eq!(task.woken(), 1, "the task that waited hears of it");
+    assert_eq!(task.poll(&mut ticks.tick()), Poll::Ready(start + 3 * MS));
+    assert_eq!(ticks.deadline(), start + 13 * MS);
+    ticks.reset_at(start + 100 * MS);
+    time.advance(96 * MS);
+    assert!(task.poll(&mut ticks.tick()).is_pending());
+    ticks.reset_after(Duration::ZERO);
+    assert_eq!(task.woken(), 1, "it is due");
+    assert_eq!(task.poll(&mut ticks.tick()), Poll::Ready(start + 99 * MS));
+    assert!(!ticks.is_terminated());
 }

@@ -1,6 +1,7 @@
 //! The futures on a virtual clock, polled by hand. Threads are in `stress.rs`, other people's executors in
 //! `tests/executors.rs`, and the order of a poll and a deadline in `model.rs`.
 
+mod block_on;
 mod delay_queue;
 mod interval;
 mod sleep;
@@ -8,7 +9,7 @@ mod timeout;
 mod wakers;
 
 use core::future::{Future, pending, ready};
-use core::pin::{Pin, pin};
+use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::sync::Arc;
@@ -71,34 +72,17 @@ fn armed() -> usize {
     }
 }
 
-/// As an executor does: polls when woken, and has the clock moved when there is nothing to poll.
-fn run<F: Future>(time: &VirtualTime, future: F) -> F::Output {
-    let task = Task::new();
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut task.cx()) {
-            return output;
-        }
-        while task.woken() == 0 {
-            time.advance(MS);
-        }
-    }
-}
-
 #[test]
 fn they_await_one_another() {
     let time = VirtualTime::new();
     let _entered = time.enter();
     let start = now();
     let hour = Duration::from_secs(3600);
-    let late = run(
-        &time,
-        timeout(50 * MS, async {
-            sleep(20 * MS).await;
-            timeout(hour, sleep(20 * MS)).await.unwrap();
-            interval(20 * MS).unwrap().tick().await
-        }),
-    );
+    let late = time.block_on(timeout(50 * MS, async {
+        sleep(20 * MS).await;
+        timeout(hour, sleep(20 * MS)).await.unwrap();
+        interval(20 * MS).unwrap().tick().await
+    }));
     assert_eq!(late, Err(Elapsed));
     assert_eq!(now() - start, 50 * MS);
     assert_eq!(armed(), 0);

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use futures_core::FusedFuture;
+
 use super::*;
 
 #[test]
@@ -119,4 +121,35 @@ fn a_reset_moves_the_deadline_of_a_waiting_task() {
     idle.reset(start + 10 * MS);
     assert_eq!((task.woken(), armed()), (1, 0));
     assert!(task.poll(&mut idle).is_ready());
+}
+
+#[test]
+fn a_sleep_is_terminated_from_its_end_to_its_reset() {
+    let time = VirtualTime::new();
+    let _entered = time.enter();
+    let (task, start) = (Task::new(), now());
+    let mut nap = sleep(10 * MS);
+    assert!(task.poll(&mut nap).is_pending() && !nap.is_terminated());
+    time.advance(10 * MS);
+    assert!(!nap.is_terminated(), "nobody has been told yet");
+    assert!(task.poll(&mut nap).is_ready() && nap.is_terminated());
+    nap.reset_after(5 * MS);
+    assert_eq!(nap.deadline(), start + 15 * MS);
+    assert!(task.poll(&mut nap).is_pending() && !nap.is_terminated());
+}
+
+#[test]
+fn never_does_not_come_at_the_end_of_time() {
+    let time = VirtualTime::new();
+    let _entered = time.enter();
+    let task = Task::new();
+    time.advance(Duration::MAX);
+    time.advance(Duration::MAX);
+    let mut never = sleep(Duration::MAX);
+    assert!(task.poll(&mut never).is_pending());
+    time.advance(Duration::MAX);
+    assert!(task.poll(&mut never).is_pending());
+    let mut ticks = interval(Duration::MAX).unwrap();
+    assert!(task.poll(&mut ticks.tick()).is_pending());
+    assert_eq!(task.woken(), 0);
 }
