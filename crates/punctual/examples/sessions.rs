@@ -1,0 +1,107 @@
+//! Sessions that end when nobody has used them for half an hour: a map, and a `DelayQueue` for their ends. A whole day of
+//! it, on a virtual clock.
+//!
+//!     cargo run -p punctual --features async --example sessions
+use std::collections::HashMap;
+use std::time::Duration;
+
+use punctual::TimerKey;
+use punctual::future::{DelayQueue, sleep};
+use punctual::time::VirtualTime;
+use tokio::sync::mpsc;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HALF_AN_HOUR: Duration = Duration::from_secs(30 * 60);
+
+/// What somebody does.
+enum Event {
+    /// Looks at a page; logs in if need be.
+    Visit(&'static str),
+    /// Logs out.
+    Leave(&'static str),
+}
+
+struct Session {
+    pages: u32,
+    /// Of its end, in the queue.
+    end: TimerKey,
+}
+
+#[derive(Default)]
+struct Sessions {
+    by_name: HashMap<&'static str, Session>,
+    ends: DelayQueue<&'static str>,
+}
+
+impl Sessions {
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Visit(name) => {
+                if let Some(session) = self.by_name.get_mut(name) {
+                    session.pages += 1;
+                    self.ends.reset(session.end, HALF_AN_HOUR);
+                } else {
+                    let end = self.ends.insert(name, HALF_AN_HOUR);
+                    self.by_name.insert(name, Session { pages: 1, end });
+                }
+            }
+            Event::Leave(name) => {
+                if let Some(session) = self.by_name.remove(name) {
+                    self.ends.remove(session.end);
+                }
+            }
+        }
+    }
+
+    /// Until nobody can send events any more and all sessions have ended. Who was logged out for doing nothing, and how many
+    /// pages they saw.
+    async fn run(mut self, mut events: mpsc::Receiver<Event>) -> Vec<(&'static str, u32)> {
+        let mut expired = Vec::new();
+        let mut open = true;
+        while open || !self.ends.is_empty() {
+            tokio::select! {
+                event = events.recv(), if open => match event {
+                    Some(event) => self.take(event),
+                    None => open = false,
+                },
+                Some(end) = self.ends.next(), if !self.ends.is_empty() => {
+                    if let Some(session) = self.by_name.remove(end.value) {
+                        expired.push((end.value, session.pages));
+                    }
+                }
+            }
+        }
+        expired
+    }
+}
+
+/// A day in no time: the clock goes to the next deadline by itself.
+pub fn main() {
+    let time = VirtualTime::new();
+    let before = time.now();
+    let (sender, events) = mpsc::channel(10);
+    let visitors = async move {
+        let visit = |name| sender.send(Event::Visit(name));
+        visit("anna").await?;
+        visit("bert").await?;
+        sleep(29 * MINUTE).await;
+        visit("anna").await?; // just in time
+        sleep(29 * MINUTE).await;
+        visit("bert").await?; // he has to log in again
+        sleep(MINUTE).await; // and anna is logged out
+        visit("carl").await?;
+        sleep(MINUTE).await;
+        sender.send(Event::Leave("bert")).await?;
+        sleep(24 * 60 * MINUTE).await;
+        Ok::<(), mpsc::error::SendError<Event>>(())
+    };
+    let (expired, visited) = time.block_on(async {
+        // Made here, so that it keeps to this clock.
+        let sessions = Sessions::default();
+        tokio::join!(sessions.run(events), visitors)
+    });
+    visited.expect("somebody listens");
+    println!("logged out, with the pages they saw: {expired:?}");
+    assert_eq!(expired, [("bert", 1), ("anna", 2), ("carl", 1)]);
+    assert_eq!(time.now() - before, 25 * 60 * MINUTE);
+}
