@@ -5,6 +5,7 @@
 
 mod aio;
 mod chan;
+mod ending;
 mod gil;
 mod interpreter;
 mod queue;

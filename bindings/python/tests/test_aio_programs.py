@@ -133,6 +133,35 @@ PROGRAMS = {
         threading.Thread(target=idle.run_forever, daemon=True).start()
         time.sleep(0.02)
     """,
+    "callbacks are busy": """
+        begun = threading.Barrier(4)
+        def busy(*_):
+            begun.wait()
+            while True:
+                sum(range(100))
+        for debug, callback in [(False, busy), (True, busy), (False, lambda: 1 // 0)]:
+            loop = EventLoop()
+            loop.set_debug(debug)
+            loop.set_exception_handler(busy)
+            loop.call_later(0, callback)
+            threading.Thread(target=loop.run_forever, daemon=True).start()
+        begun.wait()
+    """,
+    "an idle loop wakes at the end": """
+        loop = EventLoop()
+        loop.call_later(1000, print)
+        ready = threading.Event()
+        loop.call_soon(ready.set)
+        threading.Thread(target=loop.run_forever, daemon=True).start()
+        ready.wait()
+        time.sleep(0.01)
+        class Late:
+            send, sleep = loop._csock.send, time.sleep
+            def __del__(self):
+                self.send(b"x")
+                type(self).sleep(0.05)
+        sys.late = Late()
+    """,
     "a loop, timers and a server": """
         async def tick():
             while True:

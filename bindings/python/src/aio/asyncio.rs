@@ -1,5 +1,6 @@
 //! What is asked of asyncio and contextvars, imported once.
 
+use crate::ending;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple, PyType};
@@ -56,12 +57,10 @@ impl Asyncio {
         let py = call.py();
         let context = call.get_item(0)?;
         if context.get_type().is(self.context.bind(py)) {
-            self.run.bind(py).call1(call)?;
+            ending::call(self.run.bind(py), call)?;
         } else {
             // Whatever else has a `run`: asyncio takes it, too.
-            context
-                .getattr("run")?
-                .call1(call.get_slice(1, call.len()))?;
+            ending::call(&context.getattr("run")?, &call.get_slice(1, call.len()))?;
         }
         Ok(())
     }
@@ -69,7 +68,7 @@ impl Asyncio {
     /// Where the Python code stands that called us: debug mode remembers it.
     pub(super) fn stack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let frame = self.getframe.bind(py).call1((0,))?;
-        self.extract_stack.bind(py).call1((frame,))
+        ending::call(self.extract_stack.bind(py), &PyTuple::new(py, [frame])?)
     }
 
     /// `asyncio.TimerHandle`'s function of this name, to be called on one of ours: it only uses attributes.

@@ -4,6 +4,7 @@
 use super::asyncio::Asyncio;
 use super::base::LoopTimers;
 use super::timers::Timers;
+use crate::ending;
 use crate::gil::GilLock;
 use punctual::TimerKey;
 use pyo3::basic::CompareOp;
@@ -227,7 +228,7 @@ impl TimerHandle {
         {
             return Err(error);
         }
-        asyncio.report.bind(py).call1((slf, error))?;
+        ending::call(asyncio.report.bind(py), &(slf, error).into_pyobject(py)?)?;
         Ok(())
     }
 

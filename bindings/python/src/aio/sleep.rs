@@ -8,7 +8,8 @@ use super::base::LoopTimers;
 use super::clock::{self, monotonic};
 use super::nap::nap;
 use super::timers::Timers;
-use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
+use crate::ending;
+use pyo3::types::{PyFloat, PyTuple, PyWeakrefMethods, PyWeakrefReference};
 use pyo3::{PyTraverseError, gc::PyVisit, intern, prelude::*};
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -35,7 +36,13 @@ pub(crate) struct Sleep {
 
 impl Sleep {
     fn select<'py>(&self, py: Python<'py>, seconds: f64) -> PyResult<Bound<'py, PyAny>> {
-        self.select.bind(py).call1((seconds,))
+        self.select_for(&PyFloat::new(py, seconds))
+    }
+
+    /// The selector's own `select(timeout)`, which lets go of the interpreter.
+    fn select_for<'py>(&self, timeout: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = timeout.py();
+        ending::call(self.select.bind(py), &PyTuple::new(py, [timeout])?)
     }
 
     /// Waits for events until `deadline`.
@@ -75,7 +82,7 @@ impl Sleep {
             .is_truthy()?
         {
             // Work that goes on in real time, and whose end is an event.
-            return self.select.bind(py).call1((py.None(),));
+            return self.select_for(py.None().bind(py));
         }
         let events = self.select(py, 0.0)?;
         if !events.is_truthy()? {
@@ -104,14 +111,15 @@ impl Sleep {
         timeout: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let asked = timeout.as_ref().map(|asked| asked.extract()).transpose()?;
+        let timeout = timeout.unwrap_or_else(|| py.None().into_bound(py));
         if asked.is_some_and(|seconds: f64| seconds <= 0.0) {
-            return self.select.bind(py).call1((timeout,));
+            return self.select_for(&timeout);
         }
         let Some(next) = self.wheel.get().next_deadline(py) else {
-            return self.select.bind(py).call1((timeout,));
+            return self.select_for(&timeout);
         };
         let Some(timers) = self.timers.bind(py).upgrade() else {
-            return self.select.bind(py).call1((timeout,));
+            return self.select_for(&timeout);
         };
         let timers = timers.cast_into::<LoopTimers>()?;
         let replaced = timers.get().attributes.replaced(&timers)?;

@@ -5,23 +5,18 @@
 //!
 //! What a function raises is reported as for a thread that ends by it, through `threading.excepthook`.
 //!
-//! At the interpreter's end nothing is waited for, as with daemon threads. A thread that wants the lock then never
-//! gets it: before 3.14 Python ends such a thread by unwinding its stack, which no frame of Rust may be in the way
-//! of, so it is held up at the first one, for the moment that the process still lives. PyO3 does the same where it
-//! takes the lock; here it is done for the calls during which Python itself gives it up and takes it.
-
-#![allow(unsafe_code)]
+//! At the interpreter's end nothing is waited for, as with daemon threads; see [`ending`].
 
 use std::time::Duration;
 
 use punctual::driver::{Jobs, Runner, Workers};
 use pyo3::exceptions::PyKeyboardInterrupt;
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyTraceback, PyType};
+use pyo3::types::{PyTraceback, PyTuple, PyType};
 
 use super::alarm::Job;
 use super::virtual_time::Interrupt;
+use crate::ending;
 
 /// For the system's clock.
 pub(super) fn workers() -> Workers<Job> {
@@ -70,32 +65,8 @@ impl Runner<Job> for Inline {
     }
 }
 
-/// Holds the thread up for good when it is dropped.
-struct HoldUp;
-
-impl Drop for HoldUp {
-    fn drop(&mut self) {
-        loop {
-            std::thread::park();
-        }
-    }
-}
-
-unsafe extern "C-unwind" {
-    /// PyO3 declares it as if it never unwound.
-    fn PyObject_CallObject(
-        function: *mut ffi::PyObject,
-        args: *mut ffi::PyObject,
-    ) -> *mut ffi::PyObject;
-}
-
 fn call(py: Python<'_>, function: &Py<PyAny>) -> PyResult<()> {
-    let hold_up = HoldUp;
-    // SAFETY: attached; a null tuple means no arguments; the result is a reference of ours, or null with an error set.
-    let result = unsafe { PyObject_CallObject(function.as_ptr(), std::ptr::null_mut()) };
-    std::mem::forget(hold_up);
-    // SAFETY: as above.
-    unsafe { Bound::from_owned_ptr_or_err(py, result) }.map(drop)
+    ending::call(function.bind(py), &PyTuple::empty(py)).map(drop)
 }
 
 #[cold]
@@ -113,6 +84,9 @@ fn hand_to_excepthook(py: Python<'_>, error: &PyErr) -> PyResult<()> {
     // The thread is none of `threading`'s.
     let args = (kind, error.value(py), traceback, py.None());
     let args = threading.getattr("ExceptHookArgs")?.call1((args,))?;
-    threading.getattr("excepthook")?.call1((args,))?;
+    ending::call(
+        &threading.getattr("excepthook")?,
+        &PyTuple::new(py, [args])?,
+    )?;
     Ok(())
 }
