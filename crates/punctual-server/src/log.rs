@@ -69,11 +69,14 @@ struct Shared {
     output: Output,
 }
 
+/// What a program does with a line.
+type Take = Box<dyn Fn(Level, &str) + Send + Sync>;
+
 enum Output {
     Nowhere,
     Stdout,
     File(PathBuf),
-    Lines(Box<dyn Fn(Level, &str) + Send + Sync>),
+    Lines(Take),
     #[cfg(test)]
     Memory(parking_lot::Mutex<Vec<u8>>),
 }
