@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -104,6 +105,9 @@ TEST(Wheel, HandlesNameOneTimer) {
   EXPECT_NE(first, second);
   EXPECT_FALSE(names.erase(first));
   EXPECT_EQ(names.value(second), "second");
+  const std::unordered_set<wheel<std::string>::handle> known{first, second, second};
+  EXPECT_EQ(known.size(), 2u);
+  EXPECT_EQ(known.count(none), 0u);
   const auto &looked_at = names;
   EXPECT_EQ(*looked_at.get(second), "second");
 }

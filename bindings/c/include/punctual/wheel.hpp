@@ -20,6 +20,29 @@
 
 namespace punctual {
 
+template <class T>
+class wheel;
+
+/// Names a timer of one wheel<T>. Once the timer has fired or was removed its handle is refused for good. A default one
+/// names none. Another wheel does not know whose handle it is given: it may have a timer of that name.
+template <class T>
+class wheel_handle {
+public:
+  constexpr wheel_handle() noexcept = default;
+  /// Whether it was ever a timer's.
+  constexpr explicit operator bool() const noexcept { return bits_ != PUNCTUAL_NO_KEY; }
+  /// The key of punctual.h.
+  constexpr punctual_key bits() const noexcept { return bits_; }
+  friend constexpr bool operator==(wheel_handle a, wheel_handle b) noexcept { return a.bits_ == b.bits_; }
+  friend constexpr bool operator!=(wheel_handle a, wheel_handle b) noexcept { return a.bits_ != b.bits_; }
+  friend constexpr bool operator<(wheel_handle a, wheel_handle b) noexcept { return a.bits_ < b.bits_; }
+
+private:
+  friend class wheel<T>;
+  constexpr explicit wheel_handle(punctual_key bits) noexcept : bits_(bits) {}
+  punctual_key bits_ = PUNCTUAL_NO_KEY;
+};
+
 /// A hierarchical timing wheel that owns its values: timers are armed, cancelled and re-armed in O(1) and
 /// popped in exact order, equal deadlines in the order in which they were armed. A deadline is a number of
 /// ticks of any length; the wheel reads no clock.
@@ -34,29 +57,13 @@ namespace punctual {
 template <class T>
 class wheel {
 public:
-  /// Names a timer of one wheel<T>. Once the timer has fired or was removed its handle is refused for good. A
-  /// default one names none. Another wheel does not know whose handle it is given: it may have a timer of that name.
-  class handle {
-  public:
-    constexpr handle() noexcept = default;
-    /// Whether it was ever a timer's.
-    constexpr explicit operator bool() const noexcept { return bits_ != PUNCTUAL_NO_KEY; }
-    /// The key of punctual.h.
-    constexpr punctual_key bits() const noexcept { return bits_; }
-    friend constexpr bool operator==(handle a, handle b) noexcept { return a.bits_ == b.bits_; }
-    friend constexpr bool operator!=(handle a, handle b) noexcept { return a.bits_ != b.bits_; }
-    friend constexpr bool operator<(handle a, handle b) noexcept { return a.bits_ < b.bits_; }
-
-  private:
-    friend class wheel;
-    constexpr explicit handle(punctual_key bits) noexcept : bits_(bits) {}
-    punctual_key bits_ = PUNCTUAL_NO_KEY;
-  };
+  /// Names a timer.
+  using handle = wheel_handle<T>;
 
   /// A timer that fell due and left its wheel.
   struct expired {
     /// The handle it had.
-    wheel::handle handle;
+    wheel_handle<T> handle;
     /// The tick it was due at.
     std::uint64_t deadline;
     T value;
@@ -80,15 +87,15 @@ public:
   /// Arms a timer. O(1).
   ///
   /// Throws punctual::error if there would be more than 2^32 - 1, std::bad_alloc.
-  handle insert(std::uint64_t deadline, T value) { return emplace(deadline, std::move(value)); }
+  handle insert(std::uint64_t deadline, T carried) { return emplace(deadline, std::move(carried)); }
 
   /// Arms a timer whose value is made of `arguments`. O(1). Throws what its constructor throws, too; then
   /// nothing is armed.
   template <class... Arguments>
   handle emplace(std::uint64_t deadline, Arguments &&...arguments) {
     if constexpr (in_place) {
-      T value(std::forward<Arguments>(arguments)...);
-      return armed(punctual_wheel_insert(owner(), deadline, pack(value)));
+      T carried(std::forward<Arguments>(arguments)...);
+      return armed(punctual_wheel_insert(owner(), deadline, pack(carried)));
     } else {
       const handle made = armed(punctual_wheel_insert(owner(), deadline, nullptr));
       try {
@@ -105,9 +112,9 @@ public:
   std::optional<T> remove(handle timer) noexcept {
     void *packed = nullptr;
     if (punctual_wheel_remove(queue_.get(), timer.bits_, &packed) != PUNCTUAL_OK) return std::nullopt;
-    std::optional<T> value(take(timer, packed));
+    std::optional<T> carried(take(timer, packed));
     release();
-    return value;
+    return carried;
   }
 
   /// Cancels a timer and destroys its value; false if the handle is stale. O(1).
@@ -210,7 +217,7 @@ public:
   void for_each(See &&see) {
     for (const punctual_wheel_timer &timer : list()) {
       const handle of(timer.key);
-      if (T *value = get(of)) see(of, *deadline(of), *value);
+      if (T *carried = get(of)) see(of, *deadline(of), *carried);
     }
   }
 
@@ -220,8 +227,8 @@ public:
     for (const punctual_wheel_timer &timer : list()) {
       const handle of(timer.key);
       if constexpr (in_place) {
-        const T value = unpack(timer.value);
-        see(of, timer.deadline, value);
+        const T carried = unpack(timer.value);
+        see(of, timer.deadline, carried);
       } else {
         see(of, timer.deadline, static_cast<const T &>(*slot(of)));
       }
@@ -293,9 +300,9 @@ private:
     if (status == PUNCTUAL_PANICKED) throw error(status);
   }
 
-  static void *pack(const T &value) noexcept {
+  static void *pack(const T &carried) noexcept {
     void *packed = nullptr;
-    std::memcpy(&packed, std::addressof(value), sizeof(T));
+    std::memcpy(&packed, std::addressof(carried), sizeof(T));
     return packed;
   }
 
@@ -323,9 +330,9 @@ private:
     if constexpr (in_place) {
       return unpack(packed);
     } else {
-      T *value = slot(timer);
-      T moved(std::move(*value));
-      value->~T();
+      T *carried = slot(timer);
+      T moved(std::move(*carried));
+      carried->~T();
       return moved;
     }
   }
@@ -368,5 +375,11 @@ private:
 };
 
 }  // namespace punctual
+
+/// For sets and maps of timers.
+template <class T>
+struct std::hash<punctual::wheel_handle<T>> {
+  std::size_t operator()(punctual::wheel_handle<T> timer) const noexcept { return std::hash<punctual_key>()(timer.bits()); }
+};
 
 #endif
