@@ -201,7 +201,11 @@ proptest! {
             let key = if COMMANDS[command] == "ZUNION" { "1 z" } else { "z" };
             let (a, b) = (if a.is_empty() { "\"\"" } else { &a }, if b.is_empty() { "\"\"" } else { &b });
             let line = format!("{} {key} {a} {b} {}", COMMANDS[command], OPTIONS[option]);
-            prop_assert_eq!(small.run(&line), large.run(&line), "{}", line);
+            let (of_small, of_large) = (small.run(&line), large.run(&line));
+            // Among members of unequal scores BYLEX is not defined: each form answers what it meets on its way.
+            if OPTIONS[option] != "BYLEX" {
+                prop_assert_eq!(of_small, of_large, "{}", line);
+            }
         }
         prop_assert_eq!(small.run("ZRANGE z 0 -1 WITHSCORES"), large.run("ZRANGE z 0 -1 WITHSCORES"));
         prop_assert_eq!(small.events(), large.events());
