@@ -10,7 +10,8 @@ use std::str::FromStr;
 use punctual_compat::{Addresses, Duel, Family, Options, Oracle, Protocol};
 use punctual_server::Server;
 
-/// Streams that every run sends, beside a fresh one.
+/// Streams that every run sends. Beside them goes a fresh one, but not in CI: whether a change may land must not be a
+/// matter of luck.
 const SEEDS: [u64; 2] = [1, 2];
 
 /// Commands in all.
@@ -67,7 +68,10 @@ fn run(options: &Options, threads: usize) -> BTreeMap<Family, u64> {
 fn replies_events_and_state_are_those_of_redis() {
     let seeds = match from_environment("PUNCTUAL_SEED") {
         Some(seed) => vec![seed],
-        None => SEEDS.into_iter().chain([rand::random()]).collect(),
+        None => {
+            let fresh = env::var_os("CI").is_none().then(rand::random);
+            SEEDS.into_iter().chain(fresh).collect()
+        }
     };
     println!("seeds {seeds:?}");
     let commands = from_environment("PUNCTUAL_COMMANDS")

@@ -140,7 +140,7 @@ pub(super) fn spoil(draw: &mut Draw, command: &mut Command) {
             .get(1)
             .is_some_and(|key| key.starts_with(b"lex")) => {}
         0..=6 => mangle(draw, command, false),
-        7..=9 if name == "PFMERGE" && command.args().len() < 3 => {}
+        7..=9 if command.args().len() < if name == "PFMERGE" { 3 } else { 2 } => {}
         7..=9 => {
             let sub = draw.pick(&["GETKEYS", "GETKEYS", "GETKEYSANDFLAGS"]);
             let asked = std::mem::replace(command, Command::of(&["COMMAND", sub]));

@@ -1,7 +1,5 @@
 //! A server, clients that wait in it, and what they leave.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use punctual_server::Server;
 
 use crate::wire::{Wire, eventually};

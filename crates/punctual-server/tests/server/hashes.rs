@@ -1,9 +1,7 @@
 //! Hashes over sockets: the forms of replies, and fields that expire by a clock that is moved by hand.
 
-mod wire;
-
+use crate::wire::{Wire, eventually};
 use punctual_server::Server;
-use wire::{Wire, eventually};
 
 fn start(threads: usize) -> Server {
     Server::builder()

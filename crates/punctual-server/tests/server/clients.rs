@@ -1,12 +1,10 @@
 //! Clients: what they say of themselves, what others see and do, and when they are cut off.
 
-mod wire;
-
 use std::io::Write;
 
+use crate::wire::{Wire, eventually, field};
 use punctual_resp::Value;
 use punctual_server::Server;
-use wire::{Wire, eventually, field};
 
 fn start() -> Server {
     Server::builder().port(0).spawn().unwrap()

@@ -1,10 +1,8 @@
 //! CLIENT PAUSE: commands wait, keys stay.
 
-mod wire;
-
+use crate::wire::{Wire, field};
 use punctual_resp::Value;
 use punctual_server::Server;
-use wire::{Wire, field};
 
 fn start() -> Server {
     Server::builder().port(0).virtual_clock().spawn().unwrap()
@@ -176,7 +174,7 @@ fn who_goes_while_it_waits_leaves_its_commands_undone() {
     b.send(&["GET k", "SET k v"]);
     b.receive("$-1|");
     drop(b);
-    wire::eventually(|| a.text("CLIENT LIST").lines().count() == 1);
+    crate::wire::eventually(|| a.text("CLIENT LIST").lines().count() == 1);
     a.expect(&["CLIENT UNPAUSE", "GET k"], "+OK|$-1|");
 }
 

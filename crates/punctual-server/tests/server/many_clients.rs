@@ -1,7 +1,5 @@
 //! Many clients that come and go: everybody gets all of the answers to their own commands and nobody else's.
 
-mod process;
-
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use process::{Process, connect, exchange, read_to_end};
+use crate::process::{Process, connect, exchange, read_to_end};
 use punctual_server::Server;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -248,7 +246,7 @@ fn busy_clients(port: u16, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<
 
 #[track_caller]
 fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + process::PATIENCE;
+    let end = Instant::now() + crate::process::PATIENCE;
     while !is_so() {
         assert!(Instant::now() < end, "still not so");
         thread::sleep(Duration::from_millis(1));

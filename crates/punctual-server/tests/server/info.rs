@@ -1,12 +1,10 @@
 //! INFO: every line can be read, and nothing that tools read of Redis is missing.
 
-mod wire;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::wire::redis::Redis;
+use crate::wire::{Wire, eventually};
 use punctual_server::Server;
-use wire::redis::Redis;
-use wire::{Wire, eventually};
 
 /// Fields of Redis that we leave out, by section, each group with its reason.
 const LEFT_OUT: &[(&str, &[&str])] = &[

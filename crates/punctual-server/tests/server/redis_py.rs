@@ -29,7 +29,8 @@ fn redis_py_finds_redis() {
     };
     for protocol in ["2", "3"] {
         let server = Server::builder().port(0).spawn().unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/redis_py/everyday.py");
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/redis_py/everyday.py");
         let output = Command::new(&python)
             .arg(script)
             .args([&server.port().to_string(), protocol])

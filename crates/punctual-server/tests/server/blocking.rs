@@ -1,12 +1,9 @@
 //! BLPOP and its kin: who waits, and who is served with what.
 
-mod hall;
-mod wire;
-
-use hall::{block, nothing_is_left, resp3, start, with_threads};
+use crate::hall::{block, nothing_is_left, resp3, start, with_threads};
+use crate::wire::{Wire, field};
 use punctual_resp::Value;
 use punctual_server::Server;
-use wire::{Wire, field};
 
 #[test]
 fn who_need_not_wait_is_answered_at_once() {

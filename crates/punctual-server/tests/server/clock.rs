@@ -1,11 +1,9 @@
 //! A clock that is moved by hand: weeks in milliseconds, and all that depends on time goes with it.
 
-mod wire;
-
 use std::time::Instant;
 
+use crate::wire::{Wire, eventually};
 use punctual_server::Server;
-use wire::{Wire, eventually};
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;

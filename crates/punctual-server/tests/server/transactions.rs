@@ -1,14 +1,12 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 
-mod wire;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::wire::{Wire, eventually, field};
 use punctual_resp::Value;
 use punctual_server::{Builder, Server};
 use punctual_store::events::{Classes, Silent};
 use punctual_store::{Now, Turn};
-use wire::{Wire, eventually, field};
 
 fn start() -> Server {
     with_threads("1")

@@ -1,12 +1,10 @@
 //! A server inside a program: the clock is moved without a connection, options are checked, and nothing stays behind.
 
-mod wire;
-
 use std::io::ErrorKind;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::wire::{Wire, eventually};
 use punctual_server::{MoveError, Server};
-use wire::{Wire, eventually};
 
 fn start(threads: usize) -> Server {
     Server::builder()

@@ -2,8 +2,6 @@
 //!
 //! Line ends are written `|`, so a whole exchange fits on a line. Commands go inline.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 pub mod redis;
 
 use std::io::{ErrorKind, Read, Write};

@@ -1,11 +1,9 @@
 //! SLOWLOG, LATENCY, MEMORY and MONITOR, as operators and tools use them.
 
-mod wire;
-
+use crate::wire::redis::Redis;
+use crate::wire::{Wire, eventually};
 use punctual_resp::Value;
 use punctual_server::{Builder, Server};
-use wire::redis::Redis;
-use wire::{Wire, eventually};
 
 fn debuggable() -> Builder {
     Server::builder()

@@ -1,11 +1,9 @@
 //! Bytes that no client library sends: an error or a closed connection, and everybody else goes on.
 
-mod process;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use process::{Process, connect, exchange, read_to_end};
+use crate::process::{Process, connect, exchange, read_to_end};
 use punctual_server::Server;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -1,12 +1,10 @@
 //! DEBUG and SHUTDOWN, as operators and tools use them.
 
-mod wire;
-
 use std::time::{Duration, Instant};
 
+use crate::wire::Wire;
+use crate::wire::redis::Redis;
 use punctual_server::{Builder, Server};
-use wire::Wire;
-use wire::redis::Redis;
 
 fn debuggable() -> Builder {
     Server::builder()

@@ -1,13 +1,11 @@
 //! COMMAND: what we say of our commands, beside what a real redis-server says of them.
 
-mod wire;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::wire::Wire;
+use crate::wire::redis::Redis;
 use punctual_resp::Value;
 use punctual_server::Server;
-use wire::Wire;
-use wire::redis::Redis;
 
 /// Commands and subcommands of ours that Redis 7.0 does not have.
 const NEW: &[&str] = &[

@@ -1,14 +1,12 @@
 //! CONFIG SET takes effect while the server runs, and the program reads its configuration as Redis's users expect.
 
-mod wire;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::wire::{Wire, eventually};
 use punctual_server::Server;
 use punctual_server::log::{Level, Logger};
-use wire::{Wire, eventually};
 
 fn start() -> Server {
     Server::builder().port(0).spawn().unwrap()

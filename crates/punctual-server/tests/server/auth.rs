@@ -1,13 +1,11 @@
 //! Who may come in, and what they may do before they have said who they are.
 
-mod wire;
-
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 
+use crate::wire::{Wire, eventually};
 use punctual_server::{REDIS_VERSION, Server};
-use wire::{Wire, eventually};
 
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.|";
 const FIRST: &str = "-NOAUTH Authentication required.|";

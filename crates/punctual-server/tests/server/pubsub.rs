@@ -1,12 +1,10 @@
 //! Publishing, subscribing, and what keys tell of themselves.
 
-mod wire;
-
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::wire::{Wire, eventually};
 use punctual_resp::Value;
 use punctual_server::Server;
-use wire::{Wire, eventually};
 
 fn start() -> Server {
     Server::builder().port(0).spawn().unwrap()

@@ -1,11 +1,9 @@
 //! Every command of the table, with any number of any arguments: one reply, or the connection is closed.
 
-mod process;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use process::{Process, exchange};
+use crate::process::{Process, exchange};
 use punctual_resp::{Decoder, Value, encode_command};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};

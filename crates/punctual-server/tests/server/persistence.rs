@@ -1,16 +1,13 @@
 //! Snapshots on disk: made, loaded, refused, and survived.
 
-mod process;
-mod wire;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::wire::Wire;
+use crate::wire::redis::Redis;
 use punctual_server::{Builder, LoadError, Server, StartError};
-use wire::Wire;
-use wire::redis::Redis;
 
 fn builder(folder: &Path) -> Builder {
     Server::builder()
@@ -398,7 +395,7 @@ fn start(folder: &Path, port: u16) -> Child {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let end = Instant::now() + process::PATIENCE;
+    let end = Instant::now() + crate::process::PATIENCE;
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(Instant::now() < end, "it does not serve");
         std::thread::sleep(Duration::from_millis(2));

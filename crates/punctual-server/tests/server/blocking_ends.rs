@@ -1,15 +1,12 @@
 //! How waiting ends without what was waited for: timeouts, CLIENT UNBLOCK, clients that go. Nothing stays, nothing is
 //! lost.
 
-mod hall;
-mod wire;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use hall::{block, nothing_is_left, resp3, start, waiting, with_threads};
+use crate::hall::{block, nothing_is_left, resp3, start, waiting, with_threads};
+use crate::wire::{Wire, eventually};
 use punctual_server::Server;
-use wire::{Wire, eventually};
 
 #[test]
 fn timeouts_that_are_refused() {
