@@ -110,16 +110,17 @@ def test_every_function_is_called_from_many_threads(go: Go) -> None:
 
 
 def test_functions_that_wait_delay_no_other() -> None:
-    """Twenty functions that can all return only when all have begun."""
-    barrier = threading.Barrier(20)
-    done: chan[int] = chan(20)
+    """Functions that can all return only when all have begun, and so many that each must begin soon."""
+    many = 800
+    barrier = threading.Barrier(many)
+    done: chan[int] = chan(many)
 
     def meet() -> None:
         done.send(barrier.wait(30))
 
-    for _ in range(20):
+    for _ in range(many):
         after_func(0.001, meet)
-    assert sorted(done.recv() for _ in range(20)) == list(range(20))
+    assert sorted(done.recv() for _ in range(many)) == list(range(many))
 
 
 def test_functions_run_outside_the_main_thread() -> None:

@@ -37,11 +37,12 @@ pub(super) fn workers() -> Workers<Job> {
     .with_stall(stall)
 }
 
-/// A worker that waits for the interpreter's lock in the middle of a function looks stuck. Python hands the lock on every
-/// 5 ms, so beyond some eight workers only what takes longer counts.
+/// A worker that waits for the interpreter's lock in the middle of a function looks stuck, so more of them need more
+/// time. But not much more, for functions that do block come in hundreds; and a worker that is started must have got that
+/// lock before the next one is, so that functions that compute hold up the growth themselves.
 fn stall(workers: usize) -> Duration {
     const USUAL: Duration = Duration::from_micros(100);
-    USUAL * (1 << workers.saturating_sub(2).min(8))
+    USUAL * (1 << workers.saturating_sub(2).min(3))
 }
 
 /// For a virtual clock. A KeyboardInterrupt is kept for `advance` to raise.
