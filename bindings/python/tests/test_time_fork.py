@@ -71,11 +71,11 @@ def test_timers_of_the_parent_are_disarmed() -> None:
     timer, ticker, fired = Timer(100), Ticker(100), Timer(0)
     until(lambda: len(fired.c) == 1)
     caller = Timer(100, lambda: calls.append(1))
-    soon = Timer(0.02), Timer(0.02, lambda: calls.append(2))
+    soon = Timer(0.3), Timer(0.3, lambda: calls.append(2))
 
     def child() -> None:
         assert repr(timer) == "<Timer: stopped or expired>"
-        sleep(0.05)
+        sleep(0.4)
         assert len(soon[0].c) == 0
         assert calls == []
         assert timer.stop() is False
@@ -94,6 +94,25 @@ def test_timers_of_the_parent_are_disarmed() -> None:
     assert caller.stop() is True
     soon[0].c.recv()
     until(lambda: calls == [2])
+
+
+def test_timer_that_fell_due_before_the_fork() -> None:
+    """Though nobody had looked by then."""
+    past, unseen = Timer(0.001), after(0.001)
+    sleep(0.002)
+
+    def child() -> None:
+        begin = now()
+        assert begin - 5 < past.c.recv() < begin
+        assert len(unseen) == 1
+        assert past.stop() is False
+        timers_work()
+
+    for _ in range(2):
+        in_child(child)
+        # A process in between that has looked at nothing, and has no timers of its own.
+        in_child(lambda: in_child(child))
+    assert past.c.recv() > 0
 
 
 def test_fork_while_timers_fire(go: Go) -> None:

@@ -6,15 +6,19 @@ measures.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time as stdtime
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from punctual import PanicError, chan, nilchan, select
+from conftest import Go, until, until_receivers_wait
+from punctual import PanicError, chan, default, nilchan, select
 from punctual.time import Ticker, Timer, after, after_func, now, sleep, tick
 
 
@@ -47,7 +51,7 @@ def test_what_is_sent_is_the_time_of_firing() -> None:
     assert begin + 0.02 <= fired <= now()
 
 
-def test_timer_whose_channel_nobody_has_seen() -> None:
+def test_timer_that_nobody_waits_for() -> None:
     """The driver does not know of it: it must not be seen to be different."""
     begin = now()
     fired, stopped, armed, never = Timer(0.01), Timer(0.01), Timer(100), Timer(float("inf"))
@@ -70,6 +74,122 @@ def test_timer_whose_channel_nobody_has_seen() -> None:
     assert armed.c.recv() >= begin + 0.034
     past = Timer(0)
     assert len(past.c) == 1
+
+
+def close_and_receive(c: chan[float]) -> bool:
+    c.close()
+    return c.recv_()[1]
+
+
+LOOKS: dict[str, Callable[[chan[float]], object]] = {
+    "recv": lambda c: c.recv() > 0,
+    "recv_": lambda c: c.recv_()[1],
+    "iteration": lambda c: next(iter(c)) > 0,
+    "select": lambda c: select(nilchan.recv, c.recv)[0] == 1,
+    "select with default": lambda c: select(c.recv_, default)[1][1],
+    "send": lambda c: select((c.send, 0.0), default)[0] == 1 and c.recv() > 0,
+    "close": close_and_receive,
+    "len": lambda c: len(c) == 1 and len(c) == 1,
+    "repr": lambda c: repr(c) == "<chan of C.double: 1 of 1 buffered>",
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_whoever_looks_finds_the_time(name: str) -> None:
+    timer, lonely = Timer(0.001), after(0.001)
+    sleep(0.002)
+    assert LOOKS[name](timer.c)
+    assert timer.stop() is False
+    assert len(timer.c) == 0
+    assert LOOKS[name](lonely)
+
+
+def test_timer_starts_no_thread_until_somebody_waits() -> None:
+    program = """
+import os
+from punctual import default, select
+from punctual.time import Timer, after, sleep
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+timers = [Timer(i) for i in range(2)]
+for timer in timers:
+    select(timer.c.recv, after(1).recv, default)
+    len(timer.c), repr(timer.c), repr(timer)
+    timer.stop(), timer.reset(1)
+assert threads() == 1
+select(timers[1].c.recv, after(0.001).recv)
+assert threads() == 2
+"""
+    if not os.path.isdir("/proc/self/task"):
+        pytest.skip("threads cannot be counted here")
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+
+
+def test_threads_that_wait_for_one_timer(go: Go) -> None:
+    timer = Timer(1000)
+    channel = timer.c
+    got: chan[float] = chan(10)
+    for _ in range(3):
+        go(lambda: got.send(timer.c.recv()))
+    until_receivers_wait(channel, 3)
+    assert timer.stop() is True
+    # A reset is for those that are waiting already.
+    for left in (2, 1, 0):
+        timer.reset(0.001)
+        got.recv()
+        until_receivers_wait(channel, left)
+        assert timer.stop() is False
+    timer.reset(1000)
+    del channel
+    assert timer.stop() is True
+
+
+def test_waiting_thread_needs_no_timer(go: Go) -> None:
+    got: chan[float] = chan(1)
+    waiting: list[chan[float]] = []
+
+    def wait() -> None:
+        channel = Timer(0.05).c
+        waiting.append(channel)
+        got.send(channel.recv())
+
+    go(wait)
+    until(lambda: waiting)
+    waiting.clear()
+    gc.collect()
+    got.recv()
+
+
+def test_timer_that_was_waited_for_in_vain() -> None:
+    """Another case of a select was ready first: the timer goes on, whatever is done then."""
+    timers = [Timer(0.03), Timer(0.03), Timer(1000)]
+    kept = timers[0].c
+    for timer in timers:
+        assert select(timer.c.recv, after(0.001).recv)[0] == 1
+        assert len(timer.c) == 0
+    assert timers[2].stop() is True
+    timers[2].reset(0.001)
+    del timers[1]
+    sleep(0.05)
+    assert (len(kept), len(timers[1].c)) == (1, 1)
+    assert timers[0].stop() is False
+
+
+def test_reset_by_a_handler_during_the_wait() -> None:
+    timer = Timer(1000)
+
+    def shorten(*_: object) -> None:
+        assert timer.stop() is True
+        timer.reset(0.001)
+
+    before = signal.signal(signal.SIGUSR1, shorten)
+    try:
+        after_func(0.01, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+        assert timer.c.recv() > 0
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_ticker_keeps_to_its_times() -> None:

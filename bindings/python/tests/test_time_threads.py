@@ -35,6 +35,43 @@ def test_after_stop_the_channel_is_empty() -> None:
     assert 0 < stopped < 3000
 
 
+def test_every_receiver_gets_its_time(go: Go) -> None:
+    """The deadline passes before, while and after somebody begins to wait."""
+
+    def receive() -> None:
+        timer = Timer(0)
+        timer.stop()
+        channel = timer.c
+        for i in range(1500):
+            timer.reset(i % 50 * 2e-6)
+            spin(i % 37 * 2e-6)
+            assert (channel.recv() if i % 3 else select(never.recv, channel.recv)[1]) > 0
+            assert timer.stop() is False
+
+    never: chan[float] = chan()
+    for _ in range(3):
+        go(receive)
+
+
+def test_resets_reach_who_waits(go: Go) -> None:
+    """One thread resets whenever it can, others receive: as many times as it has reset."""
+    timer = Timer(0)
+    channel = timer.c
+    got: chan[float] = chan(1000)
+
+    def receive() -> None:
+        for _ in range(300):
+            got.send(channel.recv())
+
+    for _ in range(3):
+        go(receive)
+    for i in range(900):
+        got.recv()
+        if i < 899:
+            timer.reset(i % 20 * 2e-6)
+    assert len(got) == 0
+
+
 def test_ticker_is_empty_after_stop() -> None:
     for i in range(1000):
         ticker = Ticker(5e-6)

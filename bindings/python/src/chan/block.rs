@@ -22,10 +22,12 @@ use pyo3::prelude::*;
 use super::channel::{Channel, Refused};
 use super::item::Item;
 use super::waiter::{Outcome, Waiter, Woken};
+use crate::time::Timer;
 
 /// One thing that an operation may do.
 pub(super) enum Case<'a> {
-    Receive(&'a Channel<Item>),
+    /// From a timer's channel, perhaps.
+    Receive(&'a Channel<Item>, Option<&'a Timer>),
     /// `None` only while the item is in the channel's queue, and after it was sent.
     Send(&'a Channel<Item>, Option<Item>),
     /// On the nil channel.
@@ -35,7 +37,7 @@ pub(super) enum Case<'a> {
 impl Case<'_> {
     fn poll(&mut self) -> Option<Outcome<Item>> {
         match self {
-            Case::Receive(channel) => channel.try_receive(),
+            Case::Receive(channel, _) => channel.try_receive(),
             Case::Send(channel, item) => match channel.try_send(item.take()?) {
                 Ok(()) => Some(Outcome::Sent),
                 Err(Refused::Full(back)) => {
@@ -52,9 +54,15 @@ impl Case<'_> {
     }
 
     /// Queues it; false if it is ready.
-    fn join(&mut self, waiter: &Arc<Waiter<Item>>, number: u32) -> bool {
+    fn join(&mut self, py: Python<'_>, waiter: &Arc<Waiter<Item>>, number: u32) -> bool {
         match self {
-            Case::Receive(channel) => channel.wait_to_receive(waiter, number),
+            Case::Receive(channel, timer) => {
+                let joined = channel.wait_to_receive(waiter, number);
+                if let (true, Some(timer)) = (joined, timer) {
+                    timer.watch(py);
+                }
+                joined
+            }
             Case::Send(channel, item) => match item.take() {
                 Some(taken) => match channel.wait_to_send(waiter, number, taken) {
                     Ok(()) => true,
@@ -103,7 +111,7 @@ pub(super) fn wait(py: Python<'_>, cases: &mut [Case<'_>]) -> PyResult<(usize, O
         let waiter = Arc::new(Waiter::new());
         let joined = (0..)
             .zip(cases.iter_mut())
-            .all(|(number, case)| case.join(&waiter, number));
+            .all(|(number, case)| case.join(py, &waiter, number));
         if joined {
             let limit = signals.patience();
             py.detach(|| while waiter.sleep(limit) == Woken::Early && limit.is_none() {});
@@ -123,7 +131,9 @@ fn leave(cases: &mut [Case<'_>], waiter: &Arc<Waiter<Item>>) {
     let mut unsent = Vec::new();
     for case in cases.iter() {
         match case {
-            Case::Receive(channel) | Case::Send(channel, _) => channel.leave(waiter, &mut unsent),
+            Case::Receive(channel, _) | Case::Send(channel, _) => {
+                channel.leave(waiter, &mut unsent);
+            }
             Case::Never => {}
         }
     }

@@ -186,6 +186,13 @@ impl<T> Channel<T> {
         self.lock().closed
     }
 
+    /// Whether a receiver waits.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        let state = self.lock();
+        let mut receivers = state.waiting.iter().flat_map(|waiting| &waiting.receivers);
+        receivers.any(|receiver| receiver.waiter.is_waiting())
+    }
+
     /// How many receivers and senders wait.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         match &self.lock().waiting {

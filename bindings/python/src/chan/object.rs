@@ -70,13 +70,48 @@ impl Chan {
         Ok(all[at.unwrap_or(0)].clone_ref(py))
     }
 
-    /// `None` for the nil channel.
-    pub(super) fn channel(&self) -> Option<&Channel<Item>> {
+    /// Which one it is; `None` for the nil channel. Who looks at what is in it takes [`current`](Chan::current).
+    fn channel(&self) -> Option<&Channel<Item>> {
         match &self.link {
             Link::Own(channel, _) => Some(channel),
             Link::Timer(timer) => timer.get().channel(),
             Link::Ticker(ticker) => Some(ticker.get().channel()),
             Link::Nil(_) => None,
+        }
+    }
+
+    /// Its timer, if that sends once.
+    fn timer(&self) -> Option<&Timer> {
+        match &self.link {
+            Link::Timer(timer) => Some(timer.get()),
+            _ => None,
+        }
+    }
+
+    /// The channel, with the time in it if its timer has fallen due.
+    fn current(&self, py: Python<'_>) -> Option<&Channel<Item>> {
+        if let Some(timer) = self.timer() {
+            timer.notice(py);
+        }
+        self.channel()
+    }
+
+    pub(super) fn receiving(&self, py: Python<'_>) -> Case<'_> {
+        match self.current(py) {
+            Some(channel) => Case::Receive(channel, self.timer()),
+            None => Case::Never,
+        }
+    }
+
+    /// `item` is there.
+    pub(super) fn sending(&self, py: Python<'_>, item: Option<Item>) -> Case<'_> {
+        let channel = self.current(py);
+        if let Some(timer) = self.timer() {
+            timer.watch(py);
+        }
+        match channel {
+            Some(channel) => Case::Send(channel, item),
+            None => Case::Never,
         }
     }
 
@@ -97,15 +132,13 @@ impl Chan {
 
     /// `None` if the channel is closed and empty.
     fn receive(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let mut case = match self.channel() {
-            Some(channel) => match channel.try_receive() {
-                Some(Outcome::Received(item)) => return item.into_object(py).map(Some),
-                Some(_) => return Ok(None),
-                None => Case::Receive(channel),
-            },
-            None => Case::Never,
+        let mut case = self.receiving(py);
+        let cases = std::slice::from_mut(&mut case);
+        let (_, outcome) = match block::poll(cases) {
+            Some(done) => done,
+            None => block::wait(py, cases)?,
         };
-        match block::wait(py, std::slice::from_mut(&mut case))?.1 {
+        match outcome {
             Outcome::Received(item) => item.into_object(py).map(Some),
             Outcome::Closed | Outcome::Sent => Ok(None),
         }
@@ -158,10 +191,7 @@ impl Chan {
     fn send(&self, item: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = item.py();
         let item = self.dtype().item(item)?;
-        let mut case = match self.channel() {
-            Some(channel) => Case::Send(channel, Some(item)),
-            None => Case::Never,
-        };
+        let mut case = self.sending(py, Some(item));
         let cases = std::slice::from_mut(&mut case);
         let (_, outcome) = match block::poll(cases) {
             Some(done) => done,
@@ -197,16 +227,16 @@ impl Chan {
     ///
     /// Raises `PanicError` if it is closed already or is the nil channel. Senders that wait get a
     /// `PanicError`.
-    fn close(&self) -> PyResult<()> {
-        match self.channel().map(Channel::close) {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        match self.current(py).map(Channel::close) {
             Some(Ok(())) => Ok(()),
             Some(Err(AlreadyClosed)) => Err(PanicError::new_err("close of closed channel")),
             None => Err(PanicError::new_err("close of nil channel")),
         }
     }
 
-    fn __len__(&self) -> usize {
-        self.channel().map_or(0, Channel::len)
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.current(py).map_or(0, Channel::len)
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -240,8 +270,8 @@ impl Chan {
         })
     }
 
-    fn __repr__(&self) -> String {
-        let Some(channel) = self.channel() else {
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let Some(channel) = self.current(py) else {
             return match self.dtype() {
                 Dtype::Object => "nilchan".into(),
                 dtype => format!("chan.nil({:?})", dtype.name()).replace('"', "'"),

@@ -64,14 +64,8 @@ pub(super) fn select<'py>(cases: &Bound<'py, PyTuple>) -> PyResult<(usize, Py<Py
     let mut ready: SmallVec<[Case<'_>; 4]> = SmallVec::with_capacity(given.len());
     for case in &mut given {
         ready.push(match case {
-            Given::Recv(chan) | Given::RecvOk(chan) => match chan.get().channel() {
-                Some(channel) => Case::Receive(channel),
-                None => Case::Never,
-            },
-            Given::Send(chan, item) => match chan.get().channel() {
-                Some(channel) => Case::Send(channel, item.take()),
-                None => Case::Never,
-            },
+            Given::Recv(chan) | Given::RecvOk(chan) => chan.get().receiving(py),
+            Given::Send(chan, item) => chan.get().sending(py, item.take()),
             Given::Default => Case::Never,
         });
     }

@@ -90,10 +90,10 @@ pub(super) struct Ours<T> {
     process: NonZeroU32,
 }
 
-/// Tells a child from its parent.
+/// Tells a child from its parent: the process that has been through so many forks.
 #[inline]
-fn process() -> NonZeroU32 {
-    NonZeroU32::MIN.saturating_add(forks())
+fn process(forks: u32) -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(forks)
 }
 
 impl<T> Ours<T> {
@@ -101,14 +101,20 @@ impl<T> Ours<T> {
     pub(super) fn new(value: T) -> Self {
         Ours {
             value,
-            process: process(),
+            process: process(forks()),
         }
     }
 
     /// `None` in a child.
     #[inline]
     pub(super) fn get(self) -> Option<T> {
-        (self.process == process()).then_some(self.value)
+        self.of(forks())
+    }
+
+    /// What is of the process that has been through so many forks.
+    #[inline]
+    pub(super) fn of(self, forks: u32) -> Option<T> {
+        (self.process == process(forks)).then_some(self.value)
     }
 }
 

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use super::alarm::TimeDriver;
+use super::alarm::{Ours, TimeDriver};
 use super::virtual_time::VirtualTime;
 use super::{callback, fork};
 use crate::chan::forks;
@@ -68,13 +68,55 @@ fn system_driver(py: Python<'_>) -> &'static TimeDriver {
     fn make(py: Python<'_>) -> &'static TimeDriver {
         fork::watch();
         let driver = Box::leak(Box::new(TimeDriver::new(callback::workers())));
-        DRIVER.replace(py, Some((forks(), driver)));
+        if let Some((forks, driver)) = DRIVER.replace(py, Some((forks(), driver)))
+            && let Some(forked) = fork::moment()
+        {
+            let until = forked.saturating_duration_since(driver.origin()).as_nanos() as u64;
+            PARENT.replace(
+                py,
+                Some(Parent {
+                    forks,
+                    driver,
+                    until,
+                }),
+            );
+        }
         driver
     }
 
     match DRIVER.get(py) {
         Some((made, driver)) if made == forks() => driver,
         _ => make(py),
+    }
+}
+
+/// The driver of the process that this one was forked from. It only tells the time here.
+#[derive(Clone, Copy)]
+struct Parent {
+    /// The forks that process had been through.
+    forks: u32,
+    driver: &'static TimeDriver,
+    /// The tick of the fork.
+    until: u64,
+}
+
+static PARENT: GilCell<Option<Parent>> = GilCell::new(None);
+
+/// For how many ticks of the system's driver a deadline has passed; `None` if it has not. A parent's has passed if it had at
+/// the fork, and is of no meaning if it had not.
+#[inline]
+pub(super) fn late(py: Python<'_>, deadline: Ours<u64>) -> Option<u64> {
+    #[cold]
+    fn of_parent(py: Python<'_>, deadline: Ours<u64>) -> Option<u64> {
+        let parent = PARENT.get(py)?;
+        let deadline = deadline.of(parent.forks)?;
+        (deadline <= parent.until).then(|| parent.driver.now() - deadline)
+    }
+
+    let driver = system_driver(py);
+    match deadline.get() {
+        Some(deadline) => driver.now().checked_sub(deadline),
+        None => of_parent(py, deadline),
     }
 }
 

@@ -11,14 +11,22 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::Instant;
 
 use crate::chan::forked;
 
 static FORKING: AtomicBool = AtomicBool::new(false);
+/// When this process, or its parent, last forked.
+static MOMENT: Mutex<Option<Instant>> = Mutex::new(None);
 /// How many threads are where no fork may happen.
 static INSIDE: AtomicU32 = AtomicU32::new(0);
+
+/// In a child: when it was forked. It is not asked for without the interpreter's lock.
+pub(super) fn moment() -> Option<Instant> {
+    *MOMENT.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// No fork happens while this lives.
 pub(super) struct NoFork(());
@@ -52,6 +60,8 @@ extern "C" fn prepare() {
     while INSIDE.load(Ordering::SeqCst) != 0 {
         std::thread::yield_now();
     }
+    // Not in the child, which may have to wait for a processor first.
+    *MOMENT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
 }
 
 extern "C" fn parent() {
@@ -67,8 +77,8 @@ extern "C" fn child() {
 pub(super) fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the hooks are functions without state of their own, and this module is never unloaded. They use
-        // atomics only, so they may run in the child of a process with many threads.
+        // SAFETY: the hooks are functions without state of their own, and this module is never unloaded. In the
+        // child there are atomics only, so it may run in the child of a process with many threads.
         let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
         assert_eq!(refused, 0, "no memory for the hooks of fork");
     });

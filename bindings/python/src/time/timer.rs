@@ -1,17 +1,32 @@
 //! `Timer`, `after`, `after_func`.
+//!
+//! # Ground rules
+//!
+//! - On the system's clock the driver knows of a timer with a channel only once somebody waits for it, as in Go since
+//!   1.23. Until then the timer is a deadline. Whoever uses the channel - receives, sends, selects, closes, asks how
+//!   much is in it - has the timer look at the clock first ([`Timer::notice`]); if the deadline has passed the time is
+//!   put into the channel, and nobody can tell that it was not there all along.
+//! - Who then has to wait joins the channel's queue, then has the driver told ([`Timer::watch`]); and a reset tells the
+//!   driver at once if somebody is in that queue. All of that is one step under the interpreter's lock, so nobody waits
+//!   for a timer that the driver does not know. Who sends has it told as well, so such a timer's channel is empty.
+//! - What the driver was told stays so until the timer fires or is stopped: a select in a loop would else arm and disarm
+//!   it in each turn.
+//! - On a virtual clock the driver knows all: that clock tells how many are armed, and fires them in order.
+//! - The timers' thread touches nothing but the channel. All else happens under the interpreter's lock.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
 use super::alarm::{Armed, Ours, PyAlarm, TimeDriver};
-use super::clock::{Clock, Seconds, ticks, wall_before};
+use super::clock::{self, Clock, Seconds, ticks, wall_before};
 use crate::chan::{Chan, Channel, Dtype, Item, PanicError, View};
 use crate::gil::GilCell;
 
 /// Fires once, `dt` seconds from now: sends the time into its channel `c`, or calls `f`.
 ///
-/// The time is what `now()` gives, a float of seconds. `dt` is a number of seconds; if it is 0 or less
+/// What is sent is what `now()` gives then, a float of seconds: the time at which the timer fired if
+/// somebody waited for it, the time at which it fell due if somebody looks later. `dt` is a number of seconds; if it is 0 or less
 /// the timer fires at once, if it is infinite, never. The clock behind is monotonic: setting the
 /// system's time moves no timer.
 ///
@@ -34,13 +49,12 @@ pub(crate) struct Timer {
 /// What will become of it.
 #[derive(Clone, Copy)]
 enum Standing {
-    /// Nothing: it was stopped or never armed. Or it has fired, and nobody has looked since.
+    /// Nothing: it was stopped, was never armed, or was noticed to have fallen due.
     Off,
-    /// It falls due at this tick, but nobody has seen its channel yet. So nothing need happen then, and the driver does
-    /// not know of it: what is stopped before anybody looks costs two readings of the clock. (Go has been doing
-    /// so since 1.23.) Not on a virtual clock, which tells how many timers are armed.
-    Unseen(Ours<u64>),
-    /// The driver has it.
+    /// It falls due at this tick, or has; nobody waits for it, its channel is empty, and the driver does not know of it.
+    /// Arming and stopping it cost two readings of the clock.
+    Unwatched(Ours<u64>),
+    /// The driver has it, or has had it fire.
     Armed(Armed),
 }
 
@@ -52,7 +66,7 @@ enum Action {
 }
 
 impl Timer {
-    /// Its channel, unless it calls a function.
+    /// Its channel, unless it calls a function. What is in there is true after [`notice`](Timer::notice).
     pub(crate) fn channel(&self) -> Option<&Channel<Item>> {
         match &self.action {
             Action::Send(channel) => Some(channel),
@@ -97,43 +111,45 @@ impl Timer {
     fn arm(&self, py: Python<'_>, dt: u64) {
         let driver = self.clock.driver(py);
         let deadline = driver.now().saturating_add(dt);
-        let unseen = matches!(self.action, Action::Send(_)) && self.view.is_new(py);
-        let standing = if unseen && !self.clock.is_virtual() {
-            Standing::Unseen(Ours::new(deadline))
-        } else {
-            self.hand_over(py, driver, deadline)
-        };
-        self.standing.replace(py, standing);
-    }
-
-    #[inline]
-    fn hand_over(&self, py: Python<'_>, driver: &TimeDriver, deadline: u64) -> Standing {
         let alarm = match &self.action {
-            Action::Send(_) => PyAlarm::send(self),
             Action::Call(f) => PyAlarm::Call(f.share(py)),
-        };
-        Standing::Armed(Armed::new(driver.arm(deadline, alarm)))
-    }
-
-    /// Somebody is about to see its channel.
-    fn show(&self, py: Python<'_>) {
-        let Standing::Unseen(deadline) = self.standing.get(py) else {
-            return;
-        };
-        let standing = match deadline.get() {
-            None => Standing::Off,
-            Some(deadline) => {
-                let driver = self.clock.driver(py);
-                let now = driver.now();
-                if now < deadline {
-                    self.hand_over(py, driver, deadline)
-                } else {
-                    self.send(wall_before(now - deadline));
-                    Standing::Off
+            Action::Send(channel) => {
+                let waited_for = !self.view.is_new(py) && channel.is_waited_for();
+                if !waited_for && !self.clock.is_virtual() {
+                    let standing = Standing::Unwatched(Ours::new(deadline));
+                    self.standing.replace(py, standing);
+                    return;
                 }
+                PyAlarm::send(self)
             }
         };
-        self.standing.replace(py, standing);
+        self.hand_over(py, driver, deadline, alarm);
+    }
+
+    fn hand_over(&self, py: Python<'_>, driver: &TimeDriver, deadline: u64, alarm: PyAlarm) {
+        let armed = Armed::new(driver.arm(deadline, alarm));
+        self.standing.replace(py, Standing::Armed(armed));
+    }
+
+    /// Somebody uses its channel: has the time in it, if the timer has fallen due.
+    #[inline]
+    pub(crate) fn notice(&self, py: Python<'_>) {
+        if let Standing::Unwatched(deadline) = self.standing.get(py)
+            && let Some(late) = clock::late(py, deadline)
+        {
+            self.standing.replace(py, Standing::Off);
+            self.send(wall_before(late));
+        }
+    }
+
+    /// Somebody waits in the queue of its channel, or is about to send: has the driver send the time.
+    pub(crate) fn watch(&self, py: Python<'_>) {
+        if let Standing::Unwatched(deadline) = self.standing.get(py)
+            && let Some(deadline) = deadline.get()
+        {
+            let driver = self.clock.driver(py);
+            self.hand_over(py, driver, deadline, PyAlarm::send(self));
+        }
     }
 
     /// Waits for so many ticks of the clock in force.
@@ -142,11 +158,19 @@ impl Timer {
         Timer::c(&timer)?.get().recv(py).map(drop)
     }
 
+    /// Of an unwatched timer: whether it has not fallen due, nor been left behind in a parent process.
+    #[inline]
+    fn is_to_come(&self, py: Python<'_>, deadline: Ours<u64>) -> bool {
+        deadline
+            .get()
+            .is_some_and(|due| self.clock.driver(py).now() < due)
+    }
+
     fn is_armed(&self, py: Python<'_>) -> bool {
         let driver = self.clock.driver(py);
         match self.standing.get(py) {
             Standing::Off => false,
-            Standing::Unseen(deadline) => deadline.get().is_some_and(|due| driver.now() < due),
+            Standing::Unwatched(deadline) => self.is_to_come(py, deadline),
             Standing::Armed(armed) => {
                 let handle = armed.handle(driver);
                 handle.is_some_and(|handle| driver.with(handle, |_| ()).is_some())
@@ -159,7 +183,7 @@ impl Timer {
         let driver = self.clock.driver(py);
         match self.standing.replace(py, Standing::Off) {
             Standing::Off => false,
-            Standing::Unseen(deadline) => deadline.get().is_some_and(|due| driver.now() < due),
+            Standing::Unwatched(deadline) => self.is_to_come(py, deadline),
             Standing::Armed(armed) => {
                 // The alarm's reference to `f` goes here, with the interpreter's lock and outside the shard's.
                 let alarm = armed
@@ -213,7 +237,6 @@ impl Timer {
         let timer = slf.get();
         match timer.action {
             Action::Send(_) => {
-                timer.show(py);
                 let make = || Chan::of_timer(slf.clone().unbind());
                 timer.view.object(py, make)
             }
@@ -226,6 +249,12 @@ impl Timer {
     /// Afterwards the channel is empty, even if the timer had fired: there is nothing to drain. A
     /// function that was called already is not waited for.
     fn stop(&self, py: Python<'_>) -> bool {
+        if let Standing::Unwatched(deadline) = self.standing.get(py)
+            && self.is_to_come(py, deadline)
+        {
+            self.standing.replace(py, Standing::Off);
+            return true;
+        }
         let disarmed = self.disarm(py);
         self.clean(py);
         disarmed
