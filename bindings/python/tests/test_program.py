@@ -109,6 +109,14 @@ def test_benchmark_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"^  100 keys due +[\d.,]+ us ", told, re.MULTILINE)
 
 
+def test_benchmark_of_queues(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "queue", "--rounds", "1", "--live", "200"]) == 0
+    told = capsys.readouterr().out
+    names = re.findall(r"^  (\w+) +[\d.,]+ ns ", told, re.MULTILINE)
+    measured = {"Wheel": 3, "Heap": 3, "sched": 3, "PriorityQueue": 2, "heapq": 5}
+    assert {name: names.count(name) for name in measured} == measured
+
+
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["bench"], ["bench", "nonsense"]])
 def test_wrong_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -20,16 +20,17 @@ import sys
 import threading
 import time as stdtime
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, Callable
 
+from punctual import default, select
+from punctual.bench._report import Bar, Measure, Report
 from punctual.time import Ticker, Timer, after_func, sleep
 
-# Nanoseconds for each of so many operations.
-Measure = Callable[[int], float]
-
 _OURS = "punctual"
+_TOUCHED = "punctual, channel touched"
+_WITH_FUNCTION = "punctual, with function"
 _MANY_SECONDS = 10_000.0
 
 
@@ -58,69 +59,6 @@ def run(options: argparse.Namespace) -> None:
     _sleep_lateness(report, 3.0 if quick else 60.0)
     _ticker_lateness(report, 3.0 if quick else 60.0)
     report.end()
-
-
-@dataclass
-class Report:
-    """What was measured, printed as it comes, and what was missed."""
-
-    rounds: int
-    only: str | None
-    missed: list[str] = field(default_factory=list)
-
-    def wants(self, title: str) -> bool:
-        """Tell whether it is to be measured; then print its title."""
-        if self.only is not None and self.only not in title:
-            return False
-        print(f"\n{title}")
-        return True
-
-    def compare(
-        self,
-        title: str,
-        contenders: dict[str, tuple[Measure, int]],
-        bars: dict[str, float],
-        rounds: int,
-    ) -> None:
-        """Have all take turns, and hold our median against shares of theirs."""
-        figures: dict[str, list[float]] = {name: [] for name in contenders}
-        for _ in range(rounds):
-            for name, (measure, count) in contenders.items():
-                gc.collect()
-                measure(count // 10)
-                figures[name].append(measure(count))
-        ours = median(figures[_OURS])
-        for name, values in figures.items():
-            middle = median(values)
-            self.line(
-                name,
-                f"{middle:10,.0f} ns   ({min(values):,.0f}-{max(values):,.0f})",
-                "" if name == _OURS else f"{ours / middle:6.3f}x",
-            )
-        for name, share in bars.items():
-            if name in figures:
-                self.bar(
-                    title,
-                    f"{ours / median(figures[name]):.3f}x {name}",
-                    ours <= share * median(figures[name]),
-                    f"<= {share:g}x",
-                )
-
-    def line(self, name: str, *columns: str) -> None:
-        """Print figures."""
-        print(f"  {name:<24}{'  '.join(columns)}", flush=True)
-
-    def bar(self, title: str, figure: str, passed: bool, bar: str) -> None:
-        """Print whether a bar was met."""
-        print(f"  {'PASS' if passed else 'MISS'}: {figure}, bar {bar}", flush=True)
-        if not passed:
-            self.missed.append(f"{title}: {figure}, bar {bar}")
-
-    def end(self) -> None:
-        """Print what was missed."""
-        print("\nmissed:" if self.missed else "\nall bars met")
-        for missed in self.missed:
-            print(f"  {missed}")
 
 
 def _peer(name: str) -> Any:
@@ -160,8 +98,9 @@ def _arm_and_stop(report: Report, live: int, quick: bool) -> None:
     kept: list[Any] = [Timer(_MANY_SECONDS + i) for i in range(live)]
     contenders: dict[str, tuple[Measure, int]] = {
         _OURS: (_ours_stopped, count),
-        "punctual, channel seen": (_ours_seen_stopped, count),
-        "punctual, with function": (_ours_with_function_stopped, count),
+        _TOUCHED: (_ours_touched_stopped, count),
+        "punctual, channel polled": (_ours_polled_stopped, count),
+        _WITH_FUNCTION: (_ours_with_function_stopped, count),
     }
     loops = _loops()
     for name, loop in loops.items():
@@ -172,8 +111,12 @@ def _arm_and_stop(report: Report, live: int, quick: bool) -> None:
         kept.extend(golang.Timer(_MANY_SECONDS + i) for i in range(live))
         contenders["pygolang Timer"] = (_GolangStopped(golang), 100)
     gc.freeze()
-    bars = {"uvloop call_later": 0.5, "pygolang Timer": 0.02} if live == 10 else {}
-    report.compare(title, contenders, bars, rounds)
+    bars = [
+        Bar(ours, share, peer)
+        for ours in (_OURS, _TOUCHED)
+        for share, peer in ((0.5, "uvloop call_later"), (0.02, "pygolang Timer"))
+    ]
+    report.compare(title, contenders, bars if live == 10 else (), rounds)
     gc.unfreeze()
     for timer in kept:
         (timer.stop if hasattr(timer, "stop") else timer.cancel)()
@@ -188,12 +131,22 @@ def _ours_stopped(count: int) -> float:
     return _ns_each(begin, count)
 
 
-def _ours_seen_stopped(count: int) -> float:
-    """Ask for the channel too, as a select does: only then the driver hears of the timer."""
+def _ours_touched_stopped(count: int) -> float:
+    """Ask for the channel too, as whoever receives from it does."""
     begin = stdtime.perf_counter_ns()
     for _ in range(count):
         timer = Timer(10)
         _ = timer.c
+        timer.stop()
+    return _ns_each(begin, count)
+
+
+def _ours_polled_stopped(count: int) -> float:
+    """Look into the channel, and do not wait."""
+    begin = stdtime.perf_counter_ns()
+    for _ in range(count):
+        timer = Timer(10)
+        select(timer.c.recv, default)
         timer.stop()
     return _ns_each(begin, count)
 
@@ -248,7 +201,7 @@ def _arm_and_fire(report: Report, count: int) -> None:
     golang = _peer("golang.time")
     if golang is not None:
         contenders["pygolang after_func"] = (_Fired(golang.after_func), 2_000)
-    report.compare(title, contenders, {"pygolang after_func": 0.05}, report.rounds)
+    report.compare(title, contenders, [Bar(_OURS, 0.05, "pygolang after_func")])
     for loop in loops.values():
         loop.close()
 
@@ -308,9 +261,9 @@ def _memory(report: Report) -> None:
     title = "bytes a timer, its channel included"
     if not report.wants(title):
         return
-    names = [_OURS, "asyncio call_later"]
+    names = [_OURS, _WITH_FUNCTION, "asyncio call_later"]
     if _peer("uvloop") is not None:
-        names.insert(1, "uvloop call_later")
+        names.insert(2, "uvloop call_later")
     if _peer("golang.time") is not None:
         names.append("pygolang Timer")
     for name in names:
@@ -332,6 +285,8 @@ def _bytes_each(name: str) -> float:
             timer = Timer(_MANY_SECONDS + i)
             return timer, timer.c
 
+    elif name == _WITH_FUNCTION:
+        make = lambda i: Timer(_MANY_SECONDS + i, _nothing)  # noqa: E731
     elif name == "pygolang Timer":
         count = 1_000
         golang = _peer("golang.time")
