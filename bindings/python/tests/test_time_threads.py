@@ -147,7 +147,7 @@ def test_every_function_is_called_from_many_threads(go: Go) -> None:
 
 
 def test_functions_that_wait_delay_no_other() -> None:
-    """Functions that can all return only when all have begun, and so many that each must begin soon."""
+    """Functions that can all return only when all have begun: so many that each must begin soon."""
     many = 800
     barrier = threading.Barrier(many)
     done: chan[int] = chan(many)
