@@ -116,7 +116,7 @@ typedef struct punctual_timer punctual_timer;
  * - To arm: set the deadline in your record, then punctual_raw_wheel_insert.
  * - To cancel: change the generation in your record, then punctual_raw_wheel_forget.
  * - To put off: set the later deadline in your record. The wheel need not be told.
- * - To re-arm earlier: a new deadline and a new generation, insert, forget.
+ * - To re-arm earlier: a new deadline and a new generation, insert, forget; or see punctual_raw_wheel_reuse.
  *
  * Take punctual_wheel unless records with an index exist anyway and memory or cache misses
  * count: it does the book-keeping, and reuses the entries of timers that were cancelled.
@@ -191,6 +191,12 @@ typedef struct {
    */
   uint32_t (*order)(void *owner, uint32_t index);
 } punctual_raw_timers;
+
+/**
+ * Told where an entry of the timer `index` lies now. Keep `place`, a number below 1024, in the timer's record. The rules for
+ * the functions of punctual_raw_timers hold.
+ */
+typedef void (*punctual_raw_moved)(void *owner, uint32_t index, uint32_t generation, uint16_t place);
 
 /**
  * An entry that fell due and is out of the wheel.
@@ -464,6 +470,36 @@ punctual_status punctual_raw_wheel_insert(punctual_raw_wheel *wheel,
                                           uint64_t deadline,
                                           uint32_t index,
                                           uint32_t generation);
+
+/**
+ * Has the wheel tell `moved` where entries lie: each when it is inserted, and again when it is filed elsewhere. That is what
+ * punctual_raw_wheel_reuse wants to know. Of entries that were inserted before nothing is told until they move, so call
+ * this first. NULL: nobody is told, as at first.
+ *
+ * Returns PUNCTUAL_OK, or PUNCTUAL_NULL if `wheel` is.
+ *
+ * Threads: one at a time.
+ *
+ * `moved` can be called with the wheel's owner, from within the wheel's functions.
+ */
+punctual_status punctual_raw_wheel_watch(punctual_raw_wheel *wheel,
+                                         punctual_raw_moved moved);
+
+/**
+ * Re-arms a timer for an earlier deadline, which the caller has just set in its record, without filing anything, if its
+ * entry can stand for that too: it lies at `place`, as was told last, and in a slot that holds the new deadline as well.
+ * The generation stays. (To re-arm later nothing need be asked.) O(1).
+ *
+ * Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if the entry cannot: then take a new generation, insert that and forget the old one.
+ * PUNCTUAL_NULL if `wheel` is, or nobody is told of places (punctual_raw_wheel_watch); PUNCTUAL_REENTERED.
+ *
+ * Threads: one at a time.
+ */
+punctual_status punctual_raw_wheel_reuse(punctual_raw_wheel *wheel,
+                                         uint16_t place,
+                                         uint64_t deadline,
+                                         uint32_t index,
+                                         uint32_t generation);
 
 /**
  * Tells the wheel that one filed entry has died: its owner now answers false for it. Now and

@@ -5,8 +5,8 @@
 
 use crate::Status;
 use crate::boundary::guarded;
-use punctual::queue::wheel::{Due, RawWheel, Step, Timers};
-use std::cell::RefCell;
+use punctual::queue::wheel::{Due, Place, RawWheel, Step, Timers};
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -39,6 +39,12 @@ pub struct TimerTable {
     pub order: Option<unsafe extern "C-unwind" fn(owner: *mut c_void, index: u32) -> u32>,
 }
 
+/// Told where an entry of the timer `index` lies now. Keep `place`, a number below 1024, in the timer's record. The rules for
+/// the functions of punctual_raw_timers hold.
+pub type Moved = Option<
+    unsafe extern "C-unwind" fn(owner: *mut c_void, index: u32, generation: u32, place: u16),
+>;
+
 /// An entry that fell due and is out of the wheel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,17 +64,29 @@ pub struct RawDue {
 /// - To arm: set the deadline in your record, then punctual_raw_wheel_insert.
 /// - To cancel: change the generation in your record, then punctual_raw_wheel_forget.
 /// - To put off: set the later deadline in your record. The wheel need not be told.
-/// - To re-arm earlier: a new deadline and a new generation, insert, forget.
+/// - To re-arm earlier: a new deadline and a new generation, insert, forget; or see punctual_raw_wheel_reuse.
 ///
 /// Take punctual_wheel unless records with an index exist anyway and memory or cache misses
 /// count: it does the book-keeping, and reuses the entries of timers that were cancelled.
 pub struct TimerFiles {
     table: TimerTable,
+    /// Of punctual_raw_wheel_watch.
+    moved: Cell<Moved>,
     wheel: RefCell<RawWheel>,
 }
 
+impl TimerFiles {
+    fn tell_place(&self, index: u32, generation: u32, place: Place) {
+        if let Some(moved) = self.moved.get() {
+            // SAFETY: whoever gave it promised that it may be called with the owner, from within the wheel's
+            // functions.
+            unsafe { moved(self.table.owner, index, generation, place.to_bits()) }
+        }
+    }
+}
+
 /// The owner, asked for deadlines only.
-struct Unordered<'a>(&'a TimerTable);
+struct Unordered<'a>(&'a TimerFiles);
 
 /// The owner, asked for the order of armings too.
 struct Ordered<'a>(Unordered<'a>);
@@ -76,12 +94,18 @@ struct Ordered<'a>(Unordered<'a>);
 impl Timers for Unordered<'_> {
     #[inline]
     fn deadline(&self, index: u32, generation: u32) -> Option<u64> {
+        let table = &self.0.table;
         let mut deadline = 0;
         // SAFETY: whoever made the wheel promised functions that may be called with their owner, from
         // within the wheel's functions; `deadline` outlives the call.
         let stands =
-            unsafe { (self.0.deadline?)(self.0.owner, index, generation, &raw mut deadline) };
+            unsafe { (table.deadline?)(table.owner, index, generation, &raw mut deadline) };
         stands.then_some(deadline)
+    }
+
+    #[inline]
+    fn moved(&mut self, index: u32, generation: u32, place: Place) {
+        self.0.tell_place(index, generation, place);
     }
 }
 
@@ -95,11 +119,16 @@ impl Timers for Ordered<'_> {
 
     #[inline]
     fn order(&self, index: u32) -> u32 {
-        let table = self.0.0;
+        let table = &self.0.0.table;
         // SAFETY: as for `deadline`.
         table
             .order
             .map_or(0, |order| unsafe { order(table.owner, index) })
+    }
+
+    #[inline]
+    fn moved(&mut self, index: u32, generation: u32, place: Place) {
+        self.0.moved(index, generation, place);
     }
 }
 
@@ -112,10 +141,10 @@ macro_rules! with_timers {
                 let $wheel = &mut *borrowed;
                 guarded(Status::Panicked, || {
                     if $files.table.order.is_some() {
-                        let $timers = &mut Ordered(Unordered(&$files.table));
+                        let $timers = &mut Ordered(Unordered($files));
                         $body
                     } else {
-                        let $timers = &mut Unordered(&$files.table);
+                        let $timers = &mut Unordered($files);
                         $body
                     }
                 })
@@ -154,6 +183,7 @@ pub extern "C" fn punctual_raw_wheel_new(timers: Option<&TimerTable>) -> Option<
     table.deadline?;
     Some(Box::new(TimerFiles {
         table,
+        moved: Cell::new(None),
         wheel: RefCell::new(RawWheel::new()),
     }))
 }
@@ -183,8 +213,63 @@ pub extern "C" fn punctual_raw_wheel_insert(
     };
     match files.wheel.try_borrow_mut() {
         Ok(mut wheel) => guarded(Status::Panicked, || {
-            wheel.insert(deadline, index, generation);
+            let place = wheel.insert(deadline, index, generation);
+            files.tell_place(index, generation, place);
             Status::Ok
+        }),
+        Err(_) => Status::Reentered,
+    }
+}
+
+/// Has the wheel tell `moved` where entries lie: each when it is inserted, and again when it is filed elsewhere. That is what
+/// punctual_raw_wheel_reuse wants to know. Of entries that were inserted before nothing is told until they move, so call
+/// this first. NULL: nobody is told, as at first.
+///
+/// Returns PUNCTUAL_OK, or PUNCTUAL_NULL if `wheel` is.
+///
+/// Threads: one at a time.
+///
+/// # Safety
+///
+/// `moved` can be called with the wheel's owner, from within the wheel's functions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_raw_wheel_watch(
+    wheel: Option<NonNull<TimerFiles>>,
+    moved: Moved,
+) -> Status {
+    let Some(files) = files(wheel) else {
+        return Status::Null;
+    };
+    files.moved.set(moved);
+    Status::Ok
+}
+
+/// Re-arms a timer for an earlier deadline, which the caller has just set in its record, without filing anything, if its
+/// entry can stand for that too: it lies at `place`, as was told last, and in a slot that holds the new deadline as well.
+/// The generation stays. (To re-arm later nothing need be asked.) O(1).
+///
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if the entry cannot: then take a new generation, insert that and forget the old one.
+/// PUNCTUAL_NULL if `wheel` is, or nobody is told of places (punctual_raw_wheel_watch); PUNCTUAL_REENTERED.
+///
+/// Threads: one at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_raw_wheel_reuse(
+    wheel: Option<NonNull<TimerFiles>>,
+    place: u16,
+    deadline: u64,
+    index: u32,
+    generation: u32,
+) -> Status {
+    let Some(files) = files(wheel).filter(|files| files.moved.get().is_some()) else {
+        return Status::Null;
+    };
+    match files.wheel.try_borrow_mut() {
+        Ok(mut wheel) => guarded(Status::Panicked, || {
+            if wheel.reuse(Place::from_bits(place), deadline, index, generation) {
+                Status::Ok
+            } else {
+                Status::Idle
+            }
         }),
         Err(_) => Status::Reentered,
     }
