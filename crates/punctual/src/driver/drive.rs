@@ -3,6 +3,7 @@
 //! `running` is held while jobs are done: by the thread for as long as it lives, or by whoever advances.
 
 use core::fmt;
+use core::mem::ManuallyDrop;
 use std::boxed::Box;
 use std::io;
 use std::sync::Arc;
@@ -105,6 +106,8 @@ impl<A: Alarm> Shared<A> {
 
     #[inline(always)]
     pub(super) fn arm_in(self: &Arc<Self>, number: u32, deadline: u64, alarm: A) -> Handle {
+        // Nothing panics on its way to the queue. Told so, the compiler keeps no copy to drop.
+        let alarm = ManuallyDrop::new(alarm);
         let shard = &self.shards[number as usize];
         let (handle, earliest) = shard.arm(number, deadline, alarm);
         if earliest {

@@ -4,6 +4,7 @@
 //! when something of the shard is due. `next` is written under the lock and read without.
 
 use core::cell::Cell;
+use core::mem::ManuallyDrop;
 use std::sync::atomic::AtomicU32;
 use std::vec::Vec;
 
@@ -44,8 +45,9 @@ impl<A: Alarm> Shard<A> {
 
     /// Arms an alarm; `true` beside its handle if it is the earliest, so that the driver may have to be woken.
     #[inline(always)]
-    pub(super) fn arm(&self, shard: u32, deadline: u64, alarm: A) -> (Handle, bool) {
+    pub(super) fn arm(&self, shard: u32, deadline: u64, alarm: ManuallyDrop<A>) -> (Handle, bool) {
         let mut queue = lock(&self.queue);
+        let alarm = ManuallyDrop::into_inner(alarm);
         let handle = insert(&mut queue, shard, deadline, alarm);
         (handle, self.publish(deadline))
     }
