@@ -14,23 +14,43 @@ import pytest
 RUNNER = Path(__file__).with_name("cpython_asyncio.py")
 NO_SUCH_MODULE = 77
 
+# All that make loops, some of which are not there in every version of Python.
 MODULES = [
-    "test_events",
     "test_base_events",
-    "test_timeouts",
-    "test_waitfor",
+    "test_buffered_proto",
+    "test_context",
+    "test_eager_task_factory",
+    "test_events",
+    "test_free_threading",
+    "test_futures2",
     "test_locks",
+    "test_pep492",
     "test_queues",
     "test_runners",
+    "test_selector_events",
+    "test_server",
+    "test_staggered",
     "test_streams",
     "test_taskgroups",
+    "test_threads",
+    "test_timeouts",
     "test_unix_events",
+    "test_waitfor",
 ]
 # These take as long as all the others; CI runs them, and who asks for them.
-LONG = ["test_tasks", "test_futures", "test_subprocess", "test_sock_lowlevel"]
+LONG = [
+    "test_ssl",
+    "test_tasks",
+    "test_sendfile",
+    "test_subprocess",
+    "test_sock_lowlevel",
+    "test_sslproto",
+    "test_futures",
+]
 ALL = bool(os.environ.get("CI") or os.environ.get("PUNCTUAL_TESTS_LONG"))
 
-RUN = MODULES + (LONG if ALL else [])
+# The longest first.
+RUN = (LONG if ALL else []) + MODULES
 
 Results = dict[str, "Future[subprocess.CompletedProcess[str]]"]
 
@@ -54,7 +74,8 @@ def results(request: pytest.FixtureRequest) -> Iterator[Results]:
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.originalname == "test_of_cpython"
     }
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    # Most of them wait for most of the time.
+    with ThreadPoolExecutor(max_workers=3) as pool:
         yield {module: pool.submit(run, module) for module in RUN if module in chosen}
 
 
