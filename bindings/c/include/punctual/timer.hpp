@@ -289,7 +289,8 @@ private:
 
 /// Calls `function()` in so long, on a thread of the library: one that takes long delays no other timer. What
 /// it throws is reported (set_exception_handler) and harms nothing. Its timer disarms it when it is destroyed,
-/// so keep that; a call that has begun then goes on, so what it uses must live on, too.
+/// so keep that; a call that has begun then goes on, so what it uses must live on, too. If the timer is reset before a
+/// call has returned, two may overlap.
 ///
 /// Throws std::invalid_argument if `function` is empty (a null pointer, an empty std::function), and as
 /// timer::timer does.
