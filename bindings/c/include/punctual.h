@@ -681,7 +681,7 @@ punctual_ticker *punctual_ticker_new(int64_t period_ns,
                                      punctual_function destroy);
 
 /**
- * Stops a ticker for good. A call that has begun goes on; no other begins.
+ * Stops a ticker for good. A call that has begun, or is just beginning on another thread, goes on; no other comes.
  *
  * Returns true if this stopped it, false if it was stopped before or `ticker` is NULL.
  *

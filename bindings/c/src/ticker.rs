@@ -57,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// No call begins from now on.
+    /// But for one that has passed its look at the timer, no call begins from now on.
     fn stop(&self) -> bool {
         let disarmed = self.state().timer.take();
         disarmed.is_some() // dropped here, with no lock held
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn punctual_ticker_new(
     })
 }
 
-/// Stops a ticker for good. A call that has begun goes on; no other begins.
+/// Stops a ticker for good. A call that has begun, or is just beginning on another thread, goes on; no other comes.
 ///
 /// Returns true if this stopped it, false if it was stopped before or `ticker` is NULL.
 ///

@@ -209,6 +209,14 @@ TEST_F(Time, WhatACallbackThrowsIsReportedAndHarmsNothing) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "punctual: a callback threw: to stderr\n");
 }
 
+extern "C" void throw_through_c(void *) { throw std::runtime_error("through C"); }
+
+TEST_F(Time, WhatAFunctionOfCThrowsEndsTheProcess) {
+  punctual_timer *timer = punctual_after_func(1, throw_through_c, nullptr, nullptr);
+  EXPECT_DEATH(clock.advance(1s), "exception");
+  punctual_timer_free(timer);
+}
+
 TEST_F(Time, ATickerSkipsNeverQueuesAndNeverDrifts) {
   time::ticker ticker(100ms);
   clock.advance(1s);
