@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use punctual::future::{DelayQueue, Elapsed, interval, sleep, sleep_until, timeout, timeout_at};
+use punctual::time::{VirtualTime, now};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -110,4 +111,76 @@ fn in_select() {
             );
         }
     });
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Tasks that are told of nothing wait for one another on a clock that goes by itself.
+#[test]
+fn tasks_of_tokio_and_smol_on_a_virtual_clock() {
+    async fn naps() -> Duration {
+        let start = now();
+        sleep(HOUR).await;
+        assert_eq!(timeout(HOUR, pending::<()>()).await, Err(Elapsed));
+        now() - start
+    }
+    let time = VirtualTime::new();
+    let start = time.now();
+    let local = tokio::task::LocalSet::new();
+    time.block_on(local.run_until(async {
+        let tasks = [(); 10].map(|()| tokio::task::spawn_local(naps()));
+        for task in tasks {
+            assert_eq!(task.await.unwrap(), 2 * HOUR);
+        }
+    }));
+    assert_eq!(time.now() - start, 2 * HOUR);
+
+    let executor = smol::LocalExecutor::new();
+    time.block_on(executor.run(async {
+        let tasks = [(); 10].map(|()| executor.spawn(naps()));
+        for task in tasks {
+            assert_eq!(task.await, 2 * HOUR);
+        }
+    }));
+    assert_eq!((time.now() - start, time.pending()), (4 * HOUR, 0));
+}
+
+/// Whatever ends a runtime, its tasks are dropped, and nothing of theirs stays armed.
+#[test]
+fn a_runtime_that_ends_leaves_nothing_armed() {
+    const TASKS: usize = 1_000;
+    let time = VirtualTime::new();
+    let started = || {
+        let time = time.clone();
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .on_thread_start(move || std::mem::forget(time.enter()))
+            .build()
+            .unwrap()
+    };
+    let waiting = || {
+        let runtime = started();
+        for _ in 0..TASKS {
+            runtime.spawn(async {
+                let mut ticks = interval(HOUR).unwrap();
+                let mut queue = DelayQueue::new();
+                queue.insert((), HOUR);
+                tokio::select! {
+                    _ = ticks.tick() => {}
+                    _ = queue.next() => {}
+                }
+            });
+        }
+        time.wait_for_pending(2 * TASKS);
+        runtime
+    };
+    drop(waiting());
+    assert_eq!(time.pending(), 0);
+    waiting().shutdown_timeout(Duration::from_secs(10));
+    assert_eq!(time.pending(), 0);
+    // One that goes on as its tasks are woken.
+    let runtime = waiting();
+    time.advance(HOUR);
+    drop(runtime);
+    assert_eq!(time.pending(), 0);
 }

@@ -15,7 +15,8 @@ use crate::time::timeline::{self, Timeline};
 /// Waits until `duration` from now has passed. O(1).
 ///
 /// The time counts from this call, not from the first poll. Should it have passed by then, the task is woken at once. A
-/// duration of more than 584 years never ends.
+/// duration of more than 584 years never ends. One of zero is ready at once, and does not let other tasks run: that is what an
+/// executor's `yield_now` is for.
 ///
 /// ```
 /// use std::time::{Duration, Instant};

@@ -247,3 +247,30 @@ fn a_sleep_may_move_between_threads() {
     thread::spawn(move || block_on(moved)).join().unwrap();
     assert!(Instant::now() >= deadline);
 }
+
+/// Armed here, dropped there at about the time they are due: no waker stays anywhere.
+#[test]
+fn timeouts_dropped_by_another_thread_leave_nothing() {
+    struct Nothing;
+    impl Wake for Nothing {
+        fn wake(self: Arc<Self>) {}
+    }
+    let task = Arc::new(Nothing);
+    let waker = Waker::from(task.clone());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let dropping = thread::spawn(move || receiver.into_iter().for_each(drop));
+    for number in 0..if cfg!(miri) { 20 } else { 50_000 } {
+        let time = Duration::from_nanos(number * 61 % 3_000);
+        let mut bounded = timeout(time, core::future::pending::<()>());
+        let _ = Pin::new(&mut bounded).poll(&mut Context::from_waker(&waker));
+        sender.send(bounded).unwrap();
+    }
+    drop(sender);
+    dropping.join().unwrap();
+    // The driver may still be about to wake the last of them.
+    let patience = Instant::now() + Duration::from_secs(10);
+    while Arc::strong_count(&task) > 2 {
+        assert!(Instant::now() < patience, "a waker is left");
+        thread::yield_now();
+    }
+}
