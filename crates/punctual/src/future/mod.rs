@@ -56,7 +56,7 @@
 //! });
 //! ```
 //!
-//! On other executors, all of this keeps to the virtual clock that the thread has [entered](VirtualTime::enter), and that
+//! On other executors, all of this keeps to the virtual clock that the thread has [entered], and that
 //! clock moves only when it is told to. Have every thread of a runtime enter it, and forget that it did:
 //!
 //! ```
@@ -79,7 +79,6 @@
 //! ```
 //!
 //! [`VirtualTime::block_on`]: crate::time::VirtualTime::block_on
-//! [`VirtualTime`]: crate::time::VirtualTime
 //! [entered]: crate::time::VirtualTime::enter
 //!
 //! # Ground rules
