@@ -7,6 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use super::alarm::{Ours, TimeDriver};
+#[cfg(target_os = "linux")]
+use super::kernel::coarse;
 use super::virtual_time::VirtualTime;
 use super::{callback, fork};
 use crate::chan::forks;
@@ -34,7 +36,7 @@ impl Clock {
     #[inline]
     pub(super) fn driver(&self, py: Python<'_>) -> &TimeDriver {
         match &self.0 {
-            None => system_driver(py),
+            None => system(py).driver,
             Some(clock) => clock.get().driver(),
         }
     }
@@ -58,49 +60,63 @@ impl Clock {
     }
 }
 
+/// The driver on the system's clock, and what goes with it.
+#[derive(Clone, Copy)]
+struct System {
+    driver: &'static TimeDriver,
+    /// The forks that its process has been through.
+    forks: u32,
+    /// What the coarse clock shows at tick 0.
+    coarse_origin: u64,
+}
+
 /// The driver on the system's clock, made when it is first wanted, in each process anew. That of a parent process is
 /// left alone: its threads do not exist here.
 #[inline]
-fn system_driver(py: Python<'_>) -> &'static TimeDriver {
-    static DRIVER: GilCell<Option<(u32, &'static TimeDriver)>> = GilCell::new(None);
+fn system(py: Python<'_>) -> System {
+    static SYSTEM: GilCell<Option<System>> = GilCell::new(None);
 
     #[cold]
-    fn make(py: Python<'_>) -> &'static TimeDriver {
+    fn make(py: Python<'_>) -> System {
         fork::watch();
         let driver = Box::leak(Box::new(TimeDriver::new(callback::workers())));
-        if let Some((forks, driver)) = DRIVER.replace(py, Some((forks(), driver)))
+        let system = System {
+            driver,
+            forks: forks(),
+            coarse_origin: coarse().wrapping_sub(driver.now()),
+        };
+        if let Some(parent) = SYSTEM.replace(py, Some(system))
             && let Some(forked) = fork::moment()
         {
-            let until = forked.saturating_duration_since(driver.origin()).as_nanos() as u64;
-            PARENT.replace(
-                py,
-                Some(Parent {
-                    forks,
-                    driver,
-                    until,
-                }),
-            );
+            let since = forked.saturating_duration_since(parent.driver.origin());
+            PARENT.replace(py, Some((parent, since.as_nanos() as u64)));
         }
-        driver
+        system
     }
 
-    match DRIVER.get(py) {
-        Some((made, driver)) if made == forks() => driver,
+    match SYSTEM.get(py) {
+        Some(system) if system.forks == forks() => system,
         _ => make(py),
     }
 }
 
-/// The driver of the process that this one was forked from. It only tells the time here.
-#[derive(Clone, Copy)]
-struct Parent {
-    /// The forks that process had been through.
-    forks: u32,
-    driver: &'static TimeDriver,
-    /// The tick of the fork.
-    until: u64,
+/// That of the process that this one was forked from, and the tick of the fork. It only tells the time here.
+static PARENT: GilCell<Option<(System, u64)>> = GilCell::new(None);
+
+impl System {
+    /// Whether a deadline is so far off that a clock can tell which is some milliseconds behind.
+    #[inline]
+    fn is_far(self, deadline: u64) -> bool {
+        const FAR: u64 = 1_000_000_000;
+        let about_now = coarse().wrapping_sub(self.coarse_origin);
+        cfg!(target_os = "linux") && deadline.saturating_sub(about_now) > FAR
+    }
 }
 
-static PARENT: GilCell<Option<Parent>> = GilCell::new(None);
+#[cfg(not(target_os = "linux"))]
+fn coarse() -> u64 {
+    0
+}
 
 /// For how many ticks of the system's driver a deadline has passed; `None` if it has not. A parent's has passed if it had at
 /// the fork, and is of no meaning if it had not.
@@ -108,16 +124,25 @@ static PARENT: GilCell<Option<Parent>> = GilCell::new(None);
 pub(super) fn late(py: Python<'_>, deadline: Ours<u64>) -> Option<u64> {
     #[cold]
     fn of_parent(py: Python<'_>, deadline: Ours<u64>) -> Option<u64> {
-        let parent = PARENT.get(py)?;
+        let (parent, fork) = PARENT.get(py)?;
         let deadline = deadline.of(parent.forks)?;
-        (deadline <= parent.until).then(|| parent.driver.now() - deadline)
+        (deadline <= fork).then(|| parent.driver.now() - deadline)
     }
 
-    let driver = system_driver(py);
+    let system = system(py);
     match deadline.get() {
-        Some(deadline) => driver.now().checked_sub(deadline),
+        Some(deadline) if system.is_far(deadline) => None,
+        Some(deadline) => system.driver.now().checked_sub(deadline),
         None => of_parent(py, deadline),
     }
+}
+
+/// Whether a deadline of this process is still to come on the system's clock.
+#[inline]
+pub(super) fn is_to_come(py: Python<'_>, deadline: Ours<u64>) -> bool {
+    let system = system(py);
+    let to_come = |deadline| system.is_far(deadline) || system.driver.now() < deadline;
+    deadline.get().is_some_and(to_come)
 }
 
 /// Seconds since 1970, as `time.time()` has them.

@@ -1,5 +1,7 @@
 //! `sleep`, on either clock.
 
+use std::time::Duration;
+
 use pyo3::prelude::*;
 
 use super::clock::{Clock, Seconds, ticks};
@@ -31,25 +33,18 @@ pub(super) fn sleep(py: Python<'_>, dt: Seconds) -> PyResult<()> {
 #[cfg(target_os = "linux")]
 fn rest(py: Python<'_>, ticks: u64) -> PyResult<()> {
     use rustix::thread::clock_nanosleep_absolute;
-    use rustix::time::{ClockId, Timespec, clock_gettime};
+    use rustix::time::ClockId;
 
-    const SECOND: u64 = 1_000_000_000;
-    let now = clock_gettime(ClockId::Monotonic);
-    let nanoseconds = now.tv_nsec as u64 + ticks % SECOND;
-    let end = Timespec {
-        tv_sec: now.tv_sec + (ticks / SECOND + nanoseconds / SECOND) as i64,
-        tv_nsec: (nanoseconds % SECOND) as _,
-    };
+    use super::kernel::{monotonic, timespec};
+
+    let end = monotonic().saturating_add(ticks);
     let mut signals = Signals::new();
     loop {
         // In steps, for what `Signals` tells of signals that do not end a sleep.
-        let step = signals.patience().map(|patience| {
-            let step =
-                clock_gettime(ClockId::Monotonic) + Timespec::try_from(patience).unwrap_or(end);
-            step.min(end)
-        });
-        let until = step.unwrap_or(end);
-        let over = py.detach(|| clock_nanosleep_absolute(ClockId::Monotonic, &until).is_ok());
+        let step = |patience: Duration| end.min(monotonic() + patience.as_nanos() as u64);
+        let until = signals.patience().map_or(end, step);
+        let over =
+            py.detach(|| clock_nanosleep_absolute(ClockId::Monotonic, &timespec(until)).is_ok());
         signals.look(py)?;
         if over && until == end {
             return Ok(());
@@ -59,7 +54,7 @@ fn rest(py: Python<'_>, ticks: u64) -> PyResult<()> {
 
 #[cfg(not(target_os = "linux"))]
 fn rest(py: Python<'_>, ticks: u64) -> PyResult<()> {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     /// Nobody gets impatient with a signal unheard for so long.
     const STEP: Duration = Duration::from_millis(50);

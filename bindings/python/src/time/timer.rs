@@ -158,19 +158,11 @@ impl Timer {
         Timer::c(&timer)?.get().recv(py).map(drop)
     }
 
-    /// Of an unwatched timer: whether it has not fallen due, nor been left behind in a parent process.
-    #[inline]
-    fn is_to_come(&self, py: Python<'_>, deadline: Ours<u64>) -> bool {
-        deadline
-            .get()
-            .is_some_and(|due| self.clock.driver(py).now() < due)
-    }
-
     fn is_armed(&self, py: Python<'_>) -> bool {
         let driver = self.clock.driver(py);
         match self.standing.get(py) {
             Standing::Off => false,
-            Standing::Unwatched(deadline) => self.is_to_come(py, deadline),
+            Standing::Unwatched(deadline) => clock::is_to_come(py, deadline),
             Standing::Armed(armed) => {
                 let handle = armed.handle(driver);
                 handle.is_some_and(|handle| driver.with(handle, |_| ()).is_some())
@@ -183,7 +175,7 @@ impl Timer {
         let driver = self.clock.driver(py);
         match self.standing.replace(py, Standing::Off) {
             Standing::Off => false,
-            Standing::Unwatched(deadline) => self.is_to_come(py, deadline),
+            Standing::Unwatched(deadline) => clock::is_to_come(py, deadline),
             Standing::Armed(armed) => {
                 // The alarm's reference to `f` goes here, with the interpreter's lock and outside the shard's.
                 let alarm = armed
@@ -250,7 +242,7 @@ impl Timer {
     /// function that was called already is not waited for.
     fn stop(&self, py: Python<'_>) -> bool {
         if let Standing::Unwatched(deadline) = self.standing.get(py)
-            && self.is_to_come(py, deadline)
+            && clock::is_to_come(py, deadline)
         {
             self.standing.replace(py, Standing::Off);
             return true;
