@@ -8,7 +8,7 @@ use pyo3::types::PyInt;
 
 use super::alarm::{Ours, TimeDriver};
 #[cfg(target_os = "linux")]
-use super::kernel::coarse;
+use super::kernel::{coarse, monotonic};
 use super::virtual_time::VirtualTime;
 use super::{callback, fork};
 use crate::chan::forks;
@@ -41,6 +41,15 @@ impl Clock {
         }
     }
 
+    /// The tick of its driver, for deadlines.
+    #[inline]
+    pub(super) fn tick(&self, py: Python<'_>) -> u64 {
+        match &self.0 {
+            None => system(py).now(),
+            Some(clock) => clock.get().driver().now(),
+        }
+    }
+
     #[inline]
     pub(super) fn now(&self, py: Python<'_>) -> f64 {
         match &self.0 {
@@ -66,8 +75,8 @@ struct System {
     driver: &'static TimeDriver,
     /// The forks that its process has been through.
     forks: u32,
-    /// What the coarse clock shows at tick 0.
-    coarse_origin: u64,
+    /// What the kernel's clock shows at tick 0, or a little before.
+    origin: u64,
 }
 
 /// The driver on the system's clock, made when it is first wanted, in each process anew. That of a parent process is
@@ -83,7 +92,7 @@ fn system(py: Python<'_>) -> System {
         let system = System {
             driver,
             forks: forks(),
-            coarse_origin: coarse().wrapping_sub(driver.now()),
+            origin: origin(driver),
         };
         if let Some(parent) = SYSTEM.replace(py, Some(system))
             && let Some(forked) = fork::moment()
@@ -108,13 +117,40 @@ impl System {
     #[inline]
     fn is_far(self, deadline: u64) -> bool {
         const FAR: u64 = 1_000_000_000;
-        let about_now = coarse().wrapping_sub(self.coarse_origin);
+        let about_now = coarse().wrapping_sub(self.origin);
         cfg!(target_os = "linux") && deadline.saturating_sub(about_now) > FAR
     }
+
+    /// The driver's tick, or a few nanoseconds after it: that only delays what is armed.
+    #[inline]
+    fn now(self) -> u64 {
+        if cfg!(target_os = "linux") {
+            monotonic().wrapping_sub(self.origin)
+        } else {
+            self.driver.now()
+        }
+    }
+}
+
+/// The best of some readings of both clocks: in between the thread may have had to wait for a processor.
+fn origin(driver: &TimeDriver) -> u64 {
+    let reading = || {
+        let (before, tick) = (monotonic(), driver.now());
+        (monotonic().wrapping_sub(before), before.wrapping_sub(tick))
+    };
+    (0..8)
+        .map(|_| reading())
+        .min()
+        .map_or(0, |(_, origin)| origin)
 }
 
 #[cfg(not(target_os = "linux"))]
 fn coarse() -> u64 {
+    0
+}
+
+#[cfg(not(target_os = "linux"))]
+fn monotonic() -> u64 {
     0
 }
 
@@ -132,7 +168,7 @@ pub(super) fn late(py: Python<'_>, deadline: Ours<u64>) -> Option<u64> {
     let system = system(py);
     match deadline.get() {
         Some(deadline) if system.is_far(deadline) => None,
-        Some(deadline) => system.driver.now().checked_sub(deadline),
+        Some(deadline) => system.now().checked_sub(deadline),
         None => of_parent(py, deadline),
     }
 }
@@ -141,7 +177,7 @@ pub(super) fn late(py: Python<'_>, deadline: Ours<u64>) -> Option<u64> {
 #[inline]
 pub(super) fn is_to_come(py: Python<'_>, deadline: Ours<u64>) -> bool {
     let system = system(py);
-    let to_come = |deadline| system.is_far(deadline) || system.driver.now() < deadline;
+    let to_come = |deadline| system.is_far(deadline) || system.now() < deadline;
     deadline.get().is_some_and(to_come)
 }
 

@@ -18,7 +18,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
-use super::alarm::{Armed, Ours, PyAlarm, TimeDriver};
+use super::alarm::{Armed, Ours, PyAlarm};
 use super::clock::{self, Clock, Seconds, ticks, wall_before};
 use crate::chan::{Chan, Channel, Dtype, Item, PanicError, View};
 use crate::gil::GilCell;
@@ -109,8 +109,7 @@ impl Timer {
 
     #[inline]
     fn arm(&self, py: Python<'_>, dt: u64) {
-        let driver = self.clock.driver(py);
-        let deadline = driver.now().saturating_add(dt);
+        let deadline = self.clock.tick(py).saturating_add(dt);
         let alarm = match &self.action {
             Action::Call(f) => PyAlarm::Call(f.share(py)),
             Action::Send(channel) => {
@@ -123,11 +122,11 @@ impl Timer {
                 PyAlarm::send(self)
             }
         };
-        self.hand_over(py, driver, deadline, alarm);
+        self.hand_over(py, deadline, alarm);
     }
 
-    fn hand_over(&self, py: Python<'_>, driver: &TimeDriver, deadline: u64, alarm: PyAlarm) {
-        let armed = Armed::new(driver.arm(deadline, alarm));
+    fn hand_over(&self, py: Python<'_>, deadline: u64, alarm: PyAlarm) {
+        let armed = Armed::new(self.clock.driver(py).arm(deadline, alarm));
         self.standing.replace(py, Standing::Armed(armed));
     }
 
@@ -147,8 +146,7 @@ impl Timer {
         if let Standing::Unwatched(deadline) = self.standing.get(py)
             && let Some(deadline) = deadline.get()
         {
-            let driver = self.clock.driver(py);
-            self.hand_over(py, driver, deadline, PyAlarm::send(self));
+            self.hand_over(py, deadline, PyAlarm::send(self));
         }
     }
 
@@ -159,11 +157,11 @@ impl Timer {
     }
 
     fn is_armed(&self, py: Python<'_>) -> bool {
-        let driver = self.clock.driver(py);
         match self.standing.get(py) {
             Standing::Off => false,
             Standing::Unwatched(deadline) => clock::is_to_come(py, deadline),
             Standing::Armed(armed) => {
+                let driver = self.clock.driver(py);
                 let handle = armed.handle(driver);
                 handle.is_some_and(|handle| driver.with(handle, |_| ()).is_some())
             }
@@ -172,11 +170,11 @@ impl Timer {
 
     #[inline]
     fn disarm(&self, py: Python<'_>) -> bool {
-        let driver = self.clock.driver(py);
         match self.standing.replace(py, Standing::Off) {
             Standing::Off => false,
             Standing::Unwatched(deadline) => clock::is_to_come(py, deadline),
             Standing::Armed(armed) => {
+                let driver = self.clock.driver(py);
                 // The alarm's reference to `f` goes here, with the interpreter's lock and outside the shard's.
                 let alarm = armed
                     .handle(driver)
