@@ -13,6 +13,7 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use std::ffi::c_int;
 
 /// Holds the thread up for good when it is dropped.
 struct HoldUp;
@@ -26,11 +27,17 @@ impl Drop for HoldUp {
 }
 
 unsafe extern "C-unwind" {
-    /// PyO3 declares it as if it never unwound.
+    // PyO3 declares them as if they never unwound.
     fn PyObject_CallObject(
         function: *mut ffi::PyObject,
         args: *mut ffi::PyObject,
     ) -> *mut ffi::PyObject;
+
+    fn PyObject_RichCompareBool(
+        left: *mut ffi::PyObject,
+        right: *mut ffi::PyObject,
+        how: c_int,
+    ) -> c_int;
 }
 
 /// `function(*args)`.
@@ -45,4 +52,18 @@ pub(crate) fn call<'py>(
     std::mem::forget(hold_up);
     // SAFETY: as above.
     unsafe { Bound::from_owned_ptr_or_err(function.py(), result) }
+}
+
+/// `left < right`.
+#[inline]
+pub(crate) fn is_less(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let hold_up = HoldUp;
+    // SAFETY: attached; both are borrowed for the call.
+    let answer = unsafe { PyObject_RichCompareBool(left.as_ptr(), right.as_ptr(), ffi::Py_LT) };
+    std::mem::forget(hold_up);
+    match answer {
+        0 => Ok(false),
+        1.. => Ok(true),
+        _ => Err(PyErr::fetch(left.py())),
+    }
 }

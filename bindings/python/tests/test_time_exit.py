@@ -49,6 +49,22 @@ PROGRAMS = {
         after_func(0, busy)
         begun.recv(), begun.recv()
     """,
+    "priorities are compared": """
+        from punctual.queue import PriorityQueue
+        begun = threading.Barrier(3)
+        class Slow:
+            def __lt__(self, other):
+                begun.wait()
+                while True:
+                    sum(range(100))
+        def compare():
+            queue = PriorityQueue()
+            queue.push(Slow(), 1)
+            queue.push(Slow(), 2)
+        for _ in range(2):
+            threading.Thread(target=compare, daemon=True).start()
+        begun.wait()
+    """,
     "functions come and go": """
         def again():
             after_func(0.00001, again)

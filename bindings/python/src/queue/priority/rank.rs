@@ -1,5 +1,6 @@
 //! Priorities: Python objects, of which plain numbers are compared without Python.
 
+use crate::ending;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
@@ -58,7 +59,7 @@ impl Priority {
     #[inline]
     pub(super) fn is_less(&self, py: Python<'_>, other: &Priority) -> PyResult<bool> {
         if self.number.is_nan() || other.number.is_nan() {
-            self.object.bind(py).lt(&other.object)
+            ending::is_less(self.object.bind(py), other.object.bind(py))
         } else {
             Ok(self.number < other.number)
         }
