@@ -349,6 +349,23 @@ server = punctual.Server(unixsocket={str(path)!r}).start()
     assert not path.exists()
 
 
+def test_signals_are_left_to_the_program() -> None:
+    program = """
+import os, signal, punctual
+with punctual.Server(threads=4) as server:
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    for _ in range(10):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signal.sigwait({signal.SIGTERM}) == signal.SIGTERM
+    assert server.running
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_repr() -> None:
     server = Server(threads=2, clock="virtual")
     shown = "<punctual.Server on redis://127.0.0.1:{}, virtual clock, 2 threads, {}>"

@@ -25,6 +25,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import signal
 import threading
 import warnings
 import weakref
@@ -284,10 +285,10 @@ class Server:
     def _start(self) -> bool:
         """Start the server, and a thread for its log; tell whether it did not run."""
         if self._logger is None:
-            return self._native.start()
+            return _start_without_signals(self._native)
         lines = LogLines()
         try:
-            started = self._native.start(lines)
+            started = _start_without_signals(self._native, lines)
         except BaseException:
             # What the log has to say of it.
             _log(lines, self._logger)
@@ -325,6 +326,17 @@ def _micros(seconds: float) -> int:
     if micros >= 1 << 63:
         raise OverflowError("the time is later than the server can count")
     return micros
+
+
+def _start_without_signals(native: NativeServer, log: LogLines | None = None) -> bool:
+    """Start it on threads that hear no signals: the program may block some and wait for them."""
+    # Threads inherit what is blocked. Not what a fault in them raises: its handlers tell of it.
+    faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
+    try:
+        return native.start(log)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _log(lines: LogLines, logger: logging.Logger) -> None:
