@@ -10,6 +10,8 @@ use crate::boundary::guarded;
 use crate::callback::{Callback, Function};
 use crate::fork::Home;
 use crate::time::duration;
+use punctual::TickScale;
+use punctual::tick;
 use punctual::time::{self, Timer};
 use std::ffi::c_void;
 use std::mem;
@@ -66,10 +68,12 @@ impl Shared {
 
 /// The first moment after `now` that is so many periods after `due`; `None` if it never comes.
 fn next_tick(due: Instant, period: Duration, now: Instant) -> Option<Instant> {
-    let late = now.saturating_duration_since(due).as_nanos();
-    let periods = late / period.as_nanos() + 1;
-    let ahead = u64::try_from(periods * period.as_nanos()).ok()?;
-    due.checked_add(Duration::from_nanos(ahead))
+    let nanos = |time| TickScale::NANOSECOND.deadline(time);
+    let late = now.saturating_duration_since(due);
+    match tick::next_tick(0, nanos(period), nanos(late)) {
+        u64::MAX => None,
+        ahead => due.checked_add(Duration::from_nanos(ahead)),
+    }
 }
 
 /// Calls `function(argument)` at every period from now, on a thread of the library. Calls never overlap: what

@@ -28,6 +28,42 @@ pub struct TickScale {
     nanos: NonZeroU64,
 }
 
+/// Of the ticks `due`, `due + period`, and so on, the last that has come at `now`; `due` if none has. Whoever is late
+/// finds what is due in the place of all that are over. A period of 0 has but one tick. O(1).
+///
+/// ```
+/// use punctual::tick::last_tick;
+/// assert_eq!(last_tick(100, 10, 109), 100);
+/// assert_eq!(last_tick(100, 10, 135), 130);
+/// assert_eq!(last_tick(100, 10, 7), 100); // the clock stepped back
+/// ```
+#[inline]
+pub const fn last_tick(due: u64, period: u64, now: u64) -> u64 {
+    match now.saturating_sub(due).checked_rem(period) {
+        // No earlier than `due`.
+        Some(over) if now > due => now - over,
+        _ => due,
+    }
+}
+
+/// When a ticker that was due at `due` and has fired at `now` is due again: at a multiple of its period after `due`, so
+/// that it never drifts, and after `now`, so that what is over is skipped. `u64::MAX`, which never comes, if that is
+/// too far away or the period is 0. O(1).
+///
+/// ```
+/// use punctual::tick::next_tick;
+/// assert_eq!(next_tick(100, 10, 100), 110);
+/// assert_eq!(next_tick(100, 10, 135), 140);
+/// assert_eq!(next_tick(100, u64::MAX, 135), u64::MAX);
+/// ```
+#[inline]
+pub const fn next_tick(due: u64, period: u64, now: u64) -> u64 {
+    match period {
+        0 => u64::MAX,
+        _ => last_tick(due, period, now).saturating_add(period),
+    }
+}
+
 /// Why a [`TickScale`] or an [`Epoch`] cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

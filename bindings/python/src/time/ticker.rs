@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use punctual::tick::next_tick;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -62,9 +63,7 @@ impl Ticker {
     /// is due.
     pub(super) fn tick(&self, due: u64, now: u64) -> u64 {
         let _ = self.channel.try_send(Item::Double(self.clock.seconds(now)));
-        // Ticks that have passed are skipped.
-        let passed = now.saturating_sub(due) / self.period;
-        due.saturating_add(self.period.saturating_mul(passed + 1))
+        next_tick(due, self.period, now)
     }
 
     pub(super) fn armed(&self, armed: Armed) {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use futures_core::{FusedStream, Stream};
 
 use super::sleep::Sleep;
-use crate::tick::TickScale;
+use crate::tick::{TickScale, last_tick};
 use crate::time::PeriodError;
 use crate::time::timeline::{self, Timeline};
 
@@ -148,8 +148,7 @@ impl Interval {
         let mut base = due;
         match self.missed {
             MissedTickBehavior::Skip => {
-                let behind = self.sleep.timeline().now().saturating_sub(due);
-                due += behind / self.period * self.period;
+                due = last_tick(due, self.period, self.sleep.timeline().now());
                 base = due;
             }
             MissedTickBehavior::Burst => {}

@@ -15,6 +15,7 @@ use crossbeam_channel::{Sender, TrySendError};
 
 use super::timeline;
 use crate::driver::{self, Fired, Handle};
+use crate::tick::next_tick;
 
 /// A callback of [`after_func`](super::after_func).
 pub(crate) type Callback = Arc<dyn Fn() + Send + Sync>;
@@ -81,11 +82,9 @@ impl driver::Alarm for Alarm {
                 if let Err(TrySendError::Disconnected(_)) = sent {
                     return Fired::Done; // nobody can ever receive
                 }
-                // Of the ticks from the first one on, the next that is not over yet.
-                let skipped = now.saturating_sub(due) / tick.period;
-                let next = tick.period.saturating_mul(skipped + 1);
+                let next = next_tick(due, tick.period, now);
                 *self = Alarm::Tick(tick);
-                Fired::Again(due.saturating_add(next))
+                Fired::Again(next)
             }
             Alarm::Call(callback) => Fired::Do(Job::Call(callback)),
             Alarm::Wake(waker) => Fired::Do(Job::Wake(waker)),
