@@ -122,10 +122,31 @@ impl<T> Adaptive<T> {
     #[inline(never)]
     fn keep_calm(&mut self) {
         self.calm = self.calm.saturating_add(1);
-        if let State::Wheel(wheel) = &self.state
+        // What a crowd has left goes before, a little at a time, so that the way down is short.
+        if let State::Wheel(wheel) = &mut self.state
+            && !wheel.tidy()
+            && !wheel.purge()
             && self.calm as usize >= PATIENCE as usize + wheel.records() / RECORDS_NOTED
         {
             self.shrink();
+        }
+    }
+
+    /// Whether there is memory to give back of what a crowd has left: polling it does that. O(1).
+    #[cfg(feature = "std")]
+    pub(crate) fn is_untidy(&self) -> bool {
+        match &self.state {
+            State::Few(few) => few.is_untidy(),
+            State::Wheel(wheel) => wheel.is_untidy(),
+        }
+    }
+
+    /// Entries, of timers that were cancelled too: what asking for the next deadline may have to look at. O(1).
+    #[cfg(feature = "std")]
+    pub(crate) fn entries(&self) -> usize {
+        match &self.state {
+            State::Few(few) => few.len(),
+            State::Wheel(wheel) => wheel.entries(),
         }
     }
 

@@ -11,7 +11,7 @@ use super::adaptive::Migration;
 use super::armings::Armings;
 use super::slab::{self, Slab};
 use super::wheel::Timer;
-use super::{DeadlineQueue, Expired, TimerKey};
+use super::{DeadlineQueue, Expired, Polled, TimerKey};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 use core::num::NonZeroU32;
@@ -170,7 +170,7 @@ impl<T> Few<T> {
         let timer = self.slab.take(index);
         if self.entries.is_empty() {
             self.bound = u64::MAX;
-            self.slab.release();
+            self.slab.begin_release();
         }
         timer
     }
@@ -180,6 +180,12 @@ impl<T> Few<T> {
     fn find_bound(&mut self) {
         self.bound = least(&self.entries, Packed::deadline);
         self.exact = !self.entries.is_empty();
+    }
+
+    /// Whether there is memory to give back of what a crowd has left. O(1).
+    #[cfg(feature = "std")]
+    pub(super) fn is_untidy(&self) -> bool {
+        self.slab.is_untidy()
     }
 
     /// The index of the first timer, whose deadline is the bound. O(n).
@@ -293,6 +299,20 @@ impl<T> DeadlineQueue<T> for Few<T> {
             return None;
         }
         self.pop_first(now)
+    }
+
+    /// O(n), and O(1) if nothing is due.
+    #[inline]
+    fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
+        if self.next_deadline().is_none_or(|deadline| deadline > now) {
+            self.slab.tidy_up();
+            return Polled::Idle;
+        }
+        let Some(left) = budget.checked_sub(1) else {
+            return Polled::Busy;
+        };
+        *budget = left;
+        self.pop_due(now).map_or(Polled::Idle, Polled::Due)
     }
 
     #[inline]

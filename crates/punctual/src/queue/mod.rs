@@ -25,6 +25,7 @@ mod heap;
 mod prefetch;
 mod priority;
 mod run;
+mod shorten;
 mod slab;
 mod sorted;
 pub mod wheel;
@@ -363,7 +364,8 @@ pub trait DeadlineQueue<T> {
 
     /// Gives back what memory can be given back without touching living timers. O(n).
     ///
-    /// A queue does this by itself when it empties after being large.
+    /// A queue does this by itself when it empties after being large; a wheel a little at a time, with the calls that
+    /// find nothing due.
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};

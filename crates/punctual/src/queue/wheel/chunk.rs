@@ -4,10 +4,11 @@
 //! slot that empties gives its chunks to the next one. The pool itself grows by whole segments:
 //! nothing is copied when a million timers arrive, and no growth stalls an insertion.
 
+use super::leftovers::Leftovers;
 use crate::queue::prefetch::prefetch;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::mem::{replace, size_of};
+use core::mem::{replace, size_of, take};
 
 /// "No chunk": the end of a list, or an empty slot.
 pub(super) const NONE: u32 = u32::MAX;
@@ -75,6 +76,8 @@ pub(super) struct Pool {
     used: u32,
     /// The chunk behind which the sweep goes on; `NONE` as soon as that chunk is given back.
     pub(super) watched: u32,
+    /// Segments of the pool before this one.
+    pub(super) leftovers: Leftovers<Box<[Chunk; SEGMENT]>>,
 }
 
 impl Pool {
@@ -84,7 +87,15 @@ impl Pool {
             free: NONE,
             used: 0,
             watched: NONE,
+            leftovers: Leftovers::new(),
         }
+    }
+
+    /// Takes over the memory of the pool before, of which nothing is in use any more: to be used again, or given back a
+    /// few segments at a time.
+    pub(super) fn succeed(&mut self, mut before: Pool) {
+        self.leftovers = take(&mut before.leftovers);
+        self.leftovers.leave(take(&mut before.segments));
     }
 
     #[inline]
@@ -128,7 +139,10 @@ impl Pool {
             first < NONE as usize - SEGMENT,
             "a wheel holds at most 2^32 - 1 chunks of entries"
         );
-        let mut segment = Box::new([Chunk::EMPTY; SEGMENT]);
+        let mut segment = match self.leftovers.take() {
+            Some(segment) => segment,
+            None => Box::new([Chunk::EMPTY; SEGMENT]),
+        };
         for (id, chunk) in (first as u32..).zip(&mut segment[..]) {
             chunk.next = id + 1;
         }
@@ -156,8 +170,9 @@ impl Pool {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.segments.len() * size_of::<[Chunk; SEGMENT]>()
+        (self.segments.len() + self.leftovers.len()) * size_of::<[Chunk; SEGMENT]>()
             + self.segments.capacity() * size_of::<Box<Chunk>>()
+            + self.leftovers.memory()
     }
 
     #[cfg(test)]

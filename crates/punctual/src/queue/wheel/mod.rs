@@ -18,6 +18,7 @@ mod cursor;
 mod front;
 #[cfg(test)]
 mod invariants;
+mod leftovers;
 mod level;
 mod place;
 mod raw;
@@ -43,13 +44,19 @@ use core::mem::size_of;
 use core::num::NonZeroU32;
 use records::Records;
 
+/// Spare entries that may be dropped in one go.
+const FEW_SPARE: usize = 256;
+
 /// A hierarchical timing wheel that keeps its timers: arm, cancel and re-arm in O(1), pop in exact
 /// order in O(1) amortised, and know the next deadline.
 ///
 /// A timer takes 30 bytes and its value, padded to 8, plus the dead entries, of 12 bytes each,
 /// which stay fewer than the living and some 512. A cancelled timer's record and entry wait for the
 /// next timer, at the latest until the wheel empties. An empty wheel takes three quarters of a
-/// kilobyte and no allocation; the first timer allocates 5 KiB. Memory is given back when timers go.
+/// kilobyte and no allocation; the first timer allocates 5 KiB.
+///
+/// Memory is given back when the last timer goes; that of a crowd not in one call, but a piece with each one that finds
+/// the wheel empty or nothing due.
 ///
 /// # Examples
 ///
@@ -114,6 +121,7 @@ impl<T> Wheel<T> {
         {
             wheel.file(deadline, index);
         }
+        wheel.raw.untidy = wheel.records.slab.is_untidy();
         wheel
     }
 
@@ -154,10 +162,57 @@ impl<T> Wheel<T> {
     /// A timer was removed: gives memory back if that was the last of many.
     #[inline]
     fn release(&mut self) {
-        if self.records.slab.release() {
-            self.raw.clear();
-            self.records.forget_filings();
+        if self.records.slab.len() == 0 {
+            self.rest();
         }
+    }
+
+    /// The last timer is gone.
+    #[inline(never)]
+    fn rest(&mut self) {
+        if self.records.slab.begin_release() {
+            self.raw.desert();
+            self.records.forget_filings();
+        } else {
+            self.tidy_up();
+        }
+    }
+
+    /// Nothing is due: time to give back some of what a crowd has left.
+    #[inline]
+    fn tidy_up(&mut self) {
+        if self.is_untidy() {
+            self.tidy();
+        }
+    }
+
+    /// Whether there may be memory to give back of what a crowd has left. O(1).
+    #[inline]
+    pub(super) fn is_untidy(&self) -> bool {
+        self.raw.untidy
+    }
+
+    /// Gives back a piece of it; tells whether there is more. O(1): some 10 us.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tidy(&mut self) -> bool {
+        self.raw.untidy = self.raw.tidy() | self.records.tidy();
+        self.raw.untidy
+    }
+
+    /// Drops some of the entries that stand for no timer, if they are many for so few timers; tells whether there are
+    /// more. O(1): some microseconds.
+    #[cold]
+    pub(super) fn purge(&mut self) -> bool {
+        self.raw.entries() > 2 * self.len() + FEW_SPARE && {
+            self.raw.purge_on(&mut self.records);
+            true
+        }
+    }
+
+    /// Entries filed, those that stand for no timer included. O(1).
+    pub(super) fn entries(&self) -> usize {
+        self.raw.entries()
     }
 
     #[inline]
@@ -289,7 +344,10 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
                 value: timer.value,
             });
         }
-        let due = self.raw.pop_due(now, &mut self.records)?;
+        let Some(due) = self.raw.pop_due(now, &mut self.records) else {
+            self.tidy_up();
+            return None;
+        };
         self.expire(due)
     }
 
@@ -316,7 +374,10 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
                     }
                 }
                 Step::Busy => return Polled::Busy,
-                Step::Idle => return Polled::Idle,
+                Step::Idle => {
+                    self.tidy_up();
+                    return Polled::Idle;
+                }
             }
         }
     }

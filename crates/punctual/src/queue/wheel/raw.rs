@@ -27,12 +27,13 @@
 
 use super::chunk::{Entry, NONE, Pool, Slot};
 use super::front::{Front, Staged};
+use super::leftovers::Leftovers;
 use super::level::{LEVELS, Level, digit, level_of};
 use super::place::{Place, SetBack};
 use super::sweep::{EVERY as SWEEP_EVERY, Sweep};
 use super::timers::{Due, Step, Timers};
 use alloc::vec::Vec;
-use core::mem::size_of;
+use core::mem::{replace, size_of};
 
 /// The index of no timer. (A timer that has it fires as others do, but nothing is remembered of it.)
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -112,6 +113,9 @@ pub struct RawWheel {
     pub(super) gathered: Vec<Entry>,
     /// Entries forgotten since the sweep's last step.
     pub(super) unswept: u32,
+    /// A crowd may have left memory that is to be given back: here, or with an owner that leaves it to calls that find
+    /// nothing due.
+    pub(super) untidy: bool,
     /// Entries put into slots, to test how much work a step does.
     #[cfg(test)]
     pub(super) puts: usize,
@@ -149,6 +153,7 @@ impl RawWheel {
             now: 0,
             sweep: None,
             unswept: 0,
+            untidy: false,
             gathered: Vec::new(),
             #[cfg(test)]
             puts: 0,
@@ -418,6 +423,19 @@ impl RawWheel {
         *self = RawWheel::starting_at(self.now);
     }
 
+    /// Drops all entries; the memory goes back [a piece at a time](Self::tidy). O(1).
+    pub(super) fn desert(&mut self) {
+        let crowded = replace(self, RawWheel::starting_at(self.now));
+        self.pool.succeed(crowded.pool);
+        self.untidy = true;
+    }
+
+    /// Gives back a piece of what there is to give back; tells whether there is more. O(1).
+    pub(super) fn tidy(&mut self) -> bool {
+        self.pool.leftovers.give_back();
+        !self.pool.leftovers.is_empty()
+    }
+
     /// Packs the entries into as little memory as they need and gives the rest back. O(entries).
     ///
     /// The wheel does this by itself when less than an eighth of its memory is in use.
@@ -430,6 +448,14 @@ impl RawWheel {
     /// assert_eq!(wheel.entries(), 1);
     /// ```
     pub fn shrink_to_fit(&mut self) {
+        self.pack();
+        self.pool.leftovers = Leftovers::new();
+        self.untidy = false;
+        self.front.trim();
+    }
+
+    /// Packs the entries into as few chunks as they need.
+    fn pack(&mut self) {
         let mut pool = Pool::new();
         for level in &mut self.levels {
             let mut occupied = level.occupied;
@@ -456,8 +482,10 @@ impl RawWheel {
                 *level.slot_mut(slot) = packed;
             }
         }
-        self.pool = pool; // nothing is watched in it: a sweep goes back to the start of its slot
-        self.front.trim();
+        // Nothing is watched in it: a sweep goes back to the start of its slot.
+        let before = replace(&mut self.pool, pool);
+        self.pool.succeed(before);
+        self.untidy = true;
     }
 
     /// The owner numbered the arming order anew: what was ordered by the old numbers is put back. O(entries in front).
@@ -547,7 +575,9 @@ impl RawWheel {
     #[inline]
     pub(super) fn trim(&mut self) {
         if self.pool.is_sparse() {
-            self.shrink_to_fit();
+            self.pack();
+        } else if self.untidy {
+            self.tidy();
         }
         self.front.trim();
     }

@@ -16,9 +16,10 @@ use super::place::Place;
 use super::timers::{Due, Timers};
 use crate::queue::armings::Armings;
 use crate::queue::prefetch::prefetch;
+use crate::queue::shorten::{Pieces, shorten};
 use crate::queue::slab::{Slab, Tenant};
 use alloc::vec::Vec;
-use core::mem::size_of;
+use core::mem::{size_of, take};
 use core::num::NonZeroU32;
 
 /// A living timer. The arming order is never 0, which is how a free record is told.
@@ -83,12 +84,20 @@ impl Filing {
     }
 }
 
+/// So many filings are made at once,
+const MADE: usize = 1 << 12;
+/// and given back.
+const FREED: usize = 1 << 13;
+
 /// The records and their filings.
 #[derive(Debug)]
 pub(super) struct Records<T> {
     pub(super) slab: Slab<Timer<T>>,
     /// By index; of some records at the end there may be none yet, and there may be some too many.
     filings: Vec<Filing>,
+    /// Those of a crowd that has gone, on their way back to the system.
+    old: Vec<Filing>,
+    pieces: Pieces,
 }
 
 impl<T> Records<T> {
@@ -96,6 +105,8 @@ impl<T> Records<T> {
         Records {
             slab: Slab::new(),
             filings: Vec::new(),
+            old: Vec::new(),
+            pieces: Pieces::Freed,
         }
     }
 
@@ -104,6 +115,8 @@ impl<T> Records<T> {
         Records {
             slab,
             filings: Vec::new(),
+            old: Vec::new(),
+            pieces: Pieces::Freed,
         }
     }
 
@@ -129,12 +142,16 @@ impl<T> Records<T> {
         filing.tag()
     }
 
-    /// Makes filings for so many records, and for all that there is room for.
+    /// Makes filings for so many records, and for some more. O(1) amortised.
     #[cold]
     fn make_filings(&mut self, records: usize) {
-        let room = self.slab.capacity().max(records);
-        self.filings.reserve_exact(room - self.filings.len());
-        self.filings.resize(room, Filing::NEW);
+        if records > self.filings.capacity() {
+            let room = records.next_power_of_two();
+            let room = room.min(self.slab.capacity()).max(records);
+            self.filings.reserve_exact(room - self.filings.len());
+        }
+        let room = self.filings.capacity();
+        self.filings.resize(room.min(records + MADE), Filing::NEW);
     }
 
     /// Where that entry lies, then.
@@ -158,13 +175,20 @@ impl<T> Records<T> {
         Some(timer)
     }
 
-    /// No entries are filed any more, and some records may be gone. O(records).
+    /// No entries are filed any more. O(1).
     pub(super) fn forget_filings(&mut self) {
-        self.filings.truncate(self.slab.records());
-        self.filings.iter_mut().for_each(|filing| {
-            filing.set_place(Place::NOWHERE);
-        });
-        self.filings.shrink_to_fit();
+        let gone = take(&mut self.filings);
+        if gone.len() > self.old.len() {
+            self.old = gone;
+        }
+    }
+
+    /// Gives back a piece of what a crowd has left; tells whether there is more. O(1).
+    pub(super) fn tidy(&mut self) -> bool {
+        let more = self.slab.tidy();
+        let to = self.old.len().saturating_sub(FREED);
+        shorten(&mut self.old, to, 0, &mut self.pieces);
+        more | !self.old.is_empty()
     }
 
     /// Records at the end are gone, and no entries of theirs are filed.
@@ -172,10 +196,12 @@ impl<T> Records<T> {
         self.slab.shrink_to_fit();
         self.filings.truncate(self.slab.records());
         self.filings.shrink_to_fit();
+        self.old = Vec::new();
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.slab.memory() + self.filings.capacity() * size_of::<Filing>()
+        let filings = self.filings.capacity() + self.old.capacity();
+        self.slab.memory() + filings * size_of::<Filing>()
     }
 }
 

@@ -38,12 +38,15 @@ impl RawWheel {
     /// Drops all entries that stand for no timer, spare ones too. O(entries).
     pub(super) fn purge(&mut self, timers: &mut impl Timers) {
         self.restart_sweep();
-        while {
-            self.sweep_on(timers, |timers, index, generation| {
-                timers.deadline(index, generation).is_none()
-            });
-            self.sweep.is_some()
-        } {}
+        while self.purge_on(timers) {}
+    }
+
+    /// One step of that; tells whether it goes on.
+    pub(super) fn purge_on(&mut self, timers: &mut impl Timers) -> bool {
+        self.sweep_on(timers, |timers, index, generation| {
+            timers.deadline(index, generation).is_none()
+        });
+        self.sweep.is_some()
     }
 
     /// One step of a sweep, starting one if none is going on: looks at some chunks of entries.

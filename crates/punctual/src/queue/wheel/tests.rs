@@ -452,6 +452,8 @@ fn memory_comes_back_when_timers_go() {
         );
     }
     while wheel.pop_due(60_000).is_some() {}
+    // The records' memory comes a piece at a time.
+    (0..MANY / 1_000).for_each(|_| assert_eq!(wheel.pop_due(60_000), None));
     assert!(
         wheel.memory() < empty + 200_000,
         "{} bytes empty",
@@ -480,4 +482,45 @@ fn a_clock_that_stands_still_or_steps_back_loses_nothing() {
         popped.push(expired.deadline);
     }
     assert_eq!(popped.len(), 8 * 7);
+}
+
+/// A crowd that fires, and one that is cancelled: no call frees more than some blocks, and all of it is given back.
+#[test]
+#[cfg_attr(miri, ignore = "takes a hundred thousand timers")]
+fn a_crowd_is_given_back_in_pieces() {
+    // A piece of the records, of the filings, and of the segments, those with each of a few slots that are opened.
+    const MOST: usize = (32 + 16 + 3 * 8 * 4) << 10;
+    for cancelled in [false, true] {
+        let mut wheel = Wheel::new();
+        let empty = wheel.memory();
+        let keys: Vec<_> = (0..u64::from(MANY))
+            .map(|n| wheel.insert(n * 7919 % 60_000, n))
+            .collect();
+        wheel.shrink_to_fit(); // no room that was never used
+        let full = wheel.memory();
+        let (mut before, mut most) = (full, 0);
+        let mut freed = |wheel: &Wheel<u64>| {
+            let memory = wheel.memory();
+            most = most.max(before.saturating_sub(memory));
+            before = memory;
+        };
+        for key in keys.into_iter().filter(|_| cancelled) {
+            assert!(wheel.remove(key).is_some());
+            freed(&wheel);
+        }
+        while !wheel.is_empty() {
+            wheel.poll_due(60_000, &mut 16);
+            freed(&wheel);
+        }
+        let mut looks = 0;
+        while wheel.is_untidy() {
+            assert_eq!(wheel.pop_due(60_000), None);
+            freed(&wheel);
+            looks += 1;
+        }
+        assert!(full > 4 * MOST, "{full} bytes are not many");
+        assert!(most <= MOST, "{most} of {full} bytes were freed at once");
+        assert!(before < empty + 32_000, "{before} bytes are left");
+        assert!(looks <= full / (32 << 10) + 1, "{looks} looks");
+    }
 }

@@ -10,9 +10,18 @@
 //! A record takes no more than its body if that has a number that is never 0: the wheel's take 24
 //! bytes for an 8-byte value. A record whose generations are used up is never used again, so that
 //! no handle is ever mistaken for another one: one record lost in 268 million timers.
+//!
+//! Records are given back from the end, when the last timer of a crowd is gone. To look through a million of them takes
+//! milliseconds, so the wheel and the array of few have that done a piece at a time, with each call that finds the queue
+//! empty or nothing due. Until then they are the *tail*: free, in no list, and taken again from its front if the crowd
+//! comes back.
+
+#[cfg(test)]
+mod tests;
 
 use super::TimerKey;
 use super::prefetch::prefetch;
+use super::shorten::{Pieces, shorten};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 
@@ -29,6 +38,9 @@ const NONE: u32 = u32::MAX;
 /// Records and entries kept when a queue empties. These records are used most, and keep their
 /// generations.
 pub(super) const KEPT: usize = 1024;
+
+/// Bytes of records that are looked through and given back in a step.
+const STEP: usize = 32 << 10;
 
 /// What lives in a record.
 pub(super) trait Tenant {
@@ -68,6 +80,11 @@ pub(super) struct Slab<R> {
     live: usize,
     /// The generation of new records: higher than any that given-back records had.
     floor: u32,
+    /// Where the tail begins: free records that are in no list. `NONE` if there is none.
+    tail: u32,
+    /// Too many generations are used up for records to be given back.
+    stays: bool,
+    pieces: Pieces,
 }
 
 impl<R: Tenant> Slab<R> {
@@ -80,6 +97,9 @@ impl<R: Tenant> Slab<R> {
             free: NONE,
             live: 0,
             floor: 0,
+            tail: NONE,
+            stays: false,
+            pieces: Pieces::Freed,
         }
     }
 
@@ -107,6 +127,13 @@ impl<R: Tenant> Slab<R> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, make: impl FnOnce(u32) -> R) -> (u32, u32) {
+        if self.tail != NONE
+            && let Some((index, stamp)) = self.take_of_tail()
+        {
+            self.records[index as usize] = Record::Live(make(stamp));
+            self.live += 1;
+            return (index, stamp);
+        }
         let index = self.records.len();
         assert!(
             index < NONE as usize,
@@ -116,6 +143,19 @@ impl<R: Tenant> Slab<R> {
         self.records.push(Record::Live(make(stamp)));
         self.live += 1;
         (index as u32, stamp)
+    }
+
+    /// The first record of the tail that has a generation left.
+    #[cold]
+    fn take_of_tail(&mut self) -> Option<(u32, u32)> {
+        while let Some(Record::Free { stamp, .. }) = self.records.get(self.tail as usize) {
+            self.tail += 1;
+            if *stamp != SPENT {
+                return Some((self.tail - 1, *stamp));
+            }
+        }
+        self.tail = NONE;
+        None
     }
 
     /// The tenant of a handle, if it lives. O(1).
@@ -228,16 +268,18 @@ impl<R: Tenant> Slab<R> {
             })
     }
 
-    /// Removes all tenants. O(records).
+    /// Removes all tenants, and gives their memory back. O(records).
     pub(super) fn clear(&mut self) {
         for index in 0..self.records.len() {
             self.take(index as u32);
         }
-        self.release();
+        if self.records.capacity() > KEPT {
+            self.shrink_to_fit();
+        }
     }
 
-    /// Gives memory back if the slab has just emptied after being large; tells whether it did.
-    /// O(1) otherwise.
+    /// Gives memory back if the slab has just emptied after being large; tells whether it did. O(records), and O(1)
+    /// otherwise.
     #[inline]
     pub(super) fn release(&mut self) -> bool {
         if self.live > 0 || self.records.capacity() <= KEPT {
@@ -245,6 +287,62 @@ impl<R: Tenant> Slab<R> {
         }
         self.shrink_to_fit();
         true
+    }
+
+    /// The same, a piece at a time: if the slab has just emptied, gives a piece back; tells whether that is the first
+    /// one of a crowd's, and all handles are stale. The others are given back by [`tidy_up`](Self::tidy_up). O(1).
+    #[inline]
+    pub(super) fn begin_release(&mut self) -> bool {
+        if self.live > 0 || self.records.capacity() <= KEPT {
+            return false;
+        }
+        self.empty()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn empty(&mut self) -> bool {
+        let listed = self.records.len().min(self.tail as usize);
+        let is_crowd = listed > KEPT && !self.stays;
+        if is_crowd {
+            (self.tail, self.free) = (0, NONE);
+        }
+        self.tidy();
+        is_crowd
+    }
+
+    /// Whether there is memory to give back.
+    #[inline]
+    pub(super) fn is_untidy(&self) -> bool {
+        (self.tail as usize) < self.records.len() && self.records.len() > KEPT && !self.stays
+    }
+
+    /// Nothing is due: gives back a piece of what there is to give back. O(1).
+    #[inline]
+    pub(super) fn tidy_up(&mut self) {
+        if self.is_untidy() {
+            self.tidy();
+        }
+    }
+
+    /// Gives back a piece of the tail; tells whether there is more. O(1): some microseconds.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tidy(&mut self) -> bool {
+        if !self.is_untidy() {
+            return false;
+        }
+        let least = KEPT.max(self.tail as usize);
+        let len = self.records.len();
+        let piece = (STEP / Self::RECORD).max(1);
+        let to = len.saturating_sub(piece).max(least);
+        let Some(floor) = may_go(&self.records[to..], self.floor) else {
+            self.stays = true;
+            return false;
+        };
+        self.floor = floor;
+        shorten(&mut self.records, to, least, &mut self.pieces);
+        self.is_untidy()
     }
 
     /// Gives back the free records at the end. O(records).
@@ -258,22 +356,16 @@ impl<R: Tenant> Slab<R> {
                 len -= 1;
             }
         }
-        // New records begin at or above the next generation of every record given back. Half of the
-        // generations may go that way; from then on the records stay.
         if len < self.records.len() {
-            let next = self.records[len..].iter().map(|record| match record {
-                Record::Live(_) => 0,
-                Record::Free { stamp, .. } => stamp >> EPOCH_BITS,
-            });
-            let floor = next.fold(self.floor, u32::max);
-            if floor > LAST_GENERATION / 2 {
+            let Some(floor) = may_go(&self.records[len..], self.floor) else {
+                self.stays = true;
                 return;
-            }
+            };
             self.floor = floor;
             self.records.truncate(len);
         }
         self.records.shrink_to_fit();
-        self.free = NONE;
+        (self.tail, self.free) = (NONE, NONE);
         for (index, record) in self.records.iter_mut().enumerate().rev() {
             if let Record::Free { stamp, next } = record
                 && *stamp != SPENT
@@ -288,81 +380,12 @@ impl<R: Tenant> Slab<R> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Guest {
-        stamp: u32,
-        value: u32,
-    }
-
-    impl Tenant for Guest {
-        fn stamp(&self) -> u32 {
-            self.stamp
-        }
-    }
-
-    fn insert(slab: &mut Slab<Guest>, value: u32) -> TimerKey {
-        let (index, stamp) = slab.insert(|stamp| Guest { stamp, value });
-        let key = key(index, stamp);
-        assert_eq!(slab.at(index).map(|guest| guest.key(index)), Some(key));
-        key
-    }
-
-    #[test]
-    fn a_reused_record_refuses_the_handle_before() {
-        let mut slab = Slab::new();
-        let old = insert(&mut slab, 10);
-        assert_eq!(slab.remove(old).map(|guest| guest.value), Some(10));
-        let new = insert(&mut slab, 20);
-        assert_eq!(old.index, new.index);
-        assert!(slab.get(old).is_none() && slab.remove(old).is_none());
-        assert_eq!(slab.get(new).map(|guest| guest.value), Some(20));
-    }
-
-    #[test]
-    fn an_epoch_changes_the_stamp_and_never_the_handle() {
-        let mut slab = Slab::new();
-        let key = insert(&mut slab, 0);
-        for _ in 0..40 {
-            let guest = slab.get_mut(key).expect("the handle stays good");
-            let stamp = guest.stamp;
-            guest.stamp = next_epoch(stamp);
-            assert_ne!(guest.stamp, stamp);
-        }
-    }
-
-    #[test]
-    fn a_record_out_of_generations_is_not_used_again() {
-        let mut slab = Slab::new();
-        let index = insert(&mut slab, 0).index;
-        slab.at_mut(index).expect("alive").stamp = LAST_GENERATION << EPOCH_BITS;
-        let last = TimerKey::new(index, LAST_GENERATION);
-        assert!(slab.remove(last).is_some());
-        for _ in 0..3 {
-            assert_ne!(insert(&mut slab, 0).index, index);
-            assert!(slab.get(last).is_none());
-        }
-        slab.clear();
-        slab.shrink_to_fit();
-        assert_ne!(insert(&mut slab, 0).index, index);
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "takes thousands of records")]
-    fn handles_stay_stale_when_the_records_were_given_back() {
-        let mut slab = Slab::new();
-        let keys: Vec<_> = (0..3 * KEPT as u32)
-            .map(|value| insert(&mut slab, value))
-            .collect();
-        keys.iter()
-            .for_each(|&key| assert!(slab.remove(key).is_some()));
-        slab.release();
-        assert!(slab.memory() <= KEPT * Slab::<Guest>::RECORD);
-        for value in 0..3 * KEPT as u32 {
-            insert(&mut slab, value);
-        }
-        assert!(keys.iter().all(|&key| slab.get(key).is_none()));
-    }
+/// Whether free records may be given back: then new records begin at this generation, at or above the next one of
+/// each of them and at or above `floor`. Half of the generations may go that way; from then on the records stay.
+fn may_go<R>(records: &[Record<R>], floor: u32) -> Option<u32> {
+    let next = records.iter().map(|record| match record {
+        Record::Live(_) => 0,
+        Record::Free { stamp, .. } => stamp >> EPOCH_BITS,
+    });
+    Some(next.fold(floor, u32::max)).filter(|&floor| floor <= LAST_GENERATION / 2)
 }
