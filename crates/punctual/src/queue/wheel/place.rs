@@ -64,12 +64,11 @@ impl RawWheel {
     #[inline]
     pub fn reuse(&mut self, place: Place, deadline: u64, index: u32, generation: u32) -> bool {
         let level = usize::from(place.0 >> BITS);
-        if level >= LEVELS - 1 {
-            // The top level has no digit above that tells its rounds apart.
+        if level >= LEVELS {
             return place == Place::FRONT && deadline > self.front.end();
         }
         // Slots of this level, numbered from tick 0. The digits above the slot's own are those of
-        // the cursor, or of where it was before it was set back: never too small.
+        // the cursor, or of where it was before it was set back: never too small. (The top level has none above.)
         let shift = BITS * level as u32;
         let ahead = self.cursor.max(self.back.from);
         let slot = usize::from(place.0) & 63;

@@ -524,3 +524,21 @@ fn a_crowd_is_given_back_in_pieces() {
         assert!(looks <= full / (32 << 10) + 1, "{looks} looks");
     }
 }
+
+/// Unix time in nanoseconds, in a wheel that does not know what time it is: everything lies on the top level.
+#[test]
+fn a_wheel_that_was_never_polled_takes_entries_over() {
+    let mut wheel = Wheel::new();
+    let start = 1_763_000_000_000_000_000;
+    let other = wheel.insert(start + 5_000_000_000, 0);
+    for n in 0..sized(1_000, 50) as u64 {
+        let key = wheel.insert(start + n * 1_000 + n % 7 * 1_000_000, n);
+        assert!(wheel.remove(key).is_some());
+        assert_eq!(wheel.raw.entries(), 2);
+        assert!(wheel.reset(other, start + 4_000_000_000 - n));
+        assert_eq!(wheel.raw.entries(), 2);
+    }
+    wheel.check();
+    assert_eq!(wheel.next_deadline(), wheel.deadline(other));
+    assert!(wheel.pop_due(start + 5_000_000_000).is_some());
+}
