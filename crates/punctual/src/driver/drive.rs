@@ -197,8 +197,9 @@ impl<A: Alarm> Shared<A> {
     fn fire_due(&self, now: u64, jobs: &mut Vec<A::Job>) -> (bool, u64) {
         let (mut all, mut next) = (true, u64::MAX);
         for (number, shard) in (0..).zip(&self.shards) {
-            if shard.next() <= now {
-                all &= shard.fire(number, now, jobs);
+            if shard.next() <= now && !shard.fire(number, now, jobs) {
+                all = false;
+                shard.give_way();
             }
             next = next.min(shard.next());
         }

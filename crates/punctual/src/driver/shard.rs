@@ -8,16 +8,20 @@ use core::mem::ManuallyDrop;
 use std::sync::atomic::AtomicU32;
 use std::vec::Vec;
 
-use super::sync::{AtomicU64, Mutex, Ordering, lock};
+use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, try_lock};
 use super::{Alarm, Fired, Handle};
 use crate::queue::{Adaptive, DeadlineQueue, Polled, TimerKey};
 
 /// How many entries are popped or moved while the lock is held.
 const BATCH: usize = 64;
 
-/// With more alarms than these, the driver goes by a bound of the earliest deadline: to know it exactly, a wheel may
-/// have to open a slot, which may hold nearly all of them, while whoever arms waits for the lock. The bound costs some
-/// wake-ups more in an hour, and each moves a batch at a time.
+/// How often the driver's thread looks whether somebody who waits for the lock has got it: a tenth of a millisecond
+/// at most.
+const PATIENCE: u32 = 100;
+
+/// With more entries than these, of alarms and of such as were disarmed, the driver goes by a bound of the earliest
+/// deadline: to know it exactly, a wheel may have to open a slot, which may hold nearly all of them, while whoever arms
+/// waits for the lock. The bound costs some wake-ups more in an hour, and each moves a batch at a time.
 const EXACT: usize = 1_000;
 
 /// Two cache lines: processors fetch them in pairs.
@@ -28,6 +32,8 @@ pub(super) struct Shard<A> {
     /// after a timer was disarmed: the driver then looks once for nothing.
     next: AtomicU64,
     queue: Mutex<Adaptive<A>>,
+    /// Threads that wait for the lock. Only a hint for the driver's thread, which gives way to them.
+    waiting: AtomicU64,
 }
 
 impl<A: Alarm> Shard<A> {
@@ -35,6 +41,40 @@ impl<A: Alarm> Shard<A> {
         Shard {
             next: AtomicU64::new(u64::MAX),
             queue: Mutex::new(Adaptive::new()),
+            waiting: AtomicU64::new(0),
+        }
+    }
+
+    /// Locks the queue for a thread of the program.
+    #[inline]
+    fn enter(&self) -> MutexGuard<'_, Adaptive<A>> {
+        match try_lock(&self.queue) {
+            Some(queue) => queue,
+            None => self.wait(),
+        }
+    }
+
+    #[cold]
+    fn wait(&self) -> MutexGuard<'_, Adaptive<A>> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let queue = lock(&self.queue);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        queue
+    }
+
+    /// Lets one of those who wait for the lock have it. Whoever has just unlocked has it again before a thread that
+    /// sleeps is awake: without this, a thread would wait for its turn until all that is due has fired.
+    pub(super) fn give_way(&self) {
+        // A model has no need of it, and no time.
+        if cfg!(all(test, loom)) {
+            return;
+        }
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        for _ in 0..PATIENCE {
+            if self.waiting.load(Ordering::Relaxed) != waiting || waiting == 0 {
+                return;
+            }
+            std::thread::yield_now();
         }
     }
 
@@ -46,7 +86,7 @@ impl<A: Alarm> Shard<A> {
     /// Arms an alarm; `true` beside its handle if it is the earliest, so that the driver may have to be woken.
     #[inline(always)]
     pub(super) fn arm(&self, shard: u32, deadline: u64, alarm: ManuallyDrop<A>) -> (Handle, bool) {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.enter();
         let alarm = ManuallyDrop::into_inner(alarm);
         let handle = insert(&mut queue, shard, deadline, alarm);
         (handle, self.publish(deadline))
@@ -54,27 +94,27 @@ impl<A: Alarm> Shard<A> {
 
     #[inline]
     pub(super) fn disarm(&self, key: TimerKey) -> Option<A> {
-        lock(&self.queue).remove(key)
+        self.enter().remove(key)
     }
 
     /// Arms anew; `None` if the key is stale, else whether it is the earliest now.
     #[inline]
     pub(super) fn rearm(&self, key: TimerKey, deadline: u64) -> Option<bool> {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.enter();
         queue.reset(key, deadline).then(|| self.publish(deadline))
     }
 
     #[inline]
     pub(super) fn with<R>(&self, key: TimerKey, f: impl FnOnce(&mut A) -> R) -> Option<R> {
-        lock(&self.queue).get_mut(key).map(f)
+        self.enter().get_mut(key).map(f)
     }
 
     pub(super) fn len(&self) -> usize {
-        lock(&self.queue).len()
+        self.enter().len()
     }
 
     pub(super) fn next_deadline(&self) -> Option<u64> {
-        lock(&self.queue).next_deadline()
+        self.enter().next_deadline()
     }
 
     /// Fires what is due at `now`, at most a batch. `false` if something may be left.
@@ -88,8 +128,10 @@ impl<A: Alarm> Shard<A> {
                     fire(&mut queue, shard, due, now, alarm, jobs);
                 }
                 Polled::Busy => return false,
+                // It has given back a little of what a crowd has left, and there is more.
+                Polled::Idle if queue.is_untidy() => return false,
                 Polled::Idle => {
-                    let next = if queue.len() <= EXACT {
+                    let next = if queue.entries() <= EXACT {
                         queue.next_deadline()
                     } else {
                         queue.next_wakeup()

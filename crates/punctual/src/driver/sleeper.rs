@@ -47,7 +47,7 @@ impl Sleeper {
         if !look() {
             let mut woken = lock(&self.woken);
             if !*woken {
-                woken = wait(&self.wake, woken, timeout);
+                (woken, _) = wait(&self.wake, woken, timeout);
             }
             *woken = false;
         }

@@ -14,7 +14,7 @@ pub(super) use std::sync::{
 };
 
 use std::io;
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
 /// Locks. Nothing of the driver's panics while it holds a lock; should an alarm do so against its contract, the
@@ -23,17 +23,27 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until notified or `timeout` is over, or for no reason. Under loom time does not pass: a lost wake-up is a
-/// deadlock, which loom finds.
+/// Locks, unless that would mean to wait.
+#[inline]
+pub(super) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Waits until notified or `timeout` is over, or for no reason; tells whether it was the timeout. Under loom time does
+/// not pass: a lost wake-up is a deadlock, which loom finds.
 pub(super) fn wait<'a, T>(
     condvar: &Condvar,
     guard: MutexGuard<'a, T>,
     timeout: Duration,
-) -> MutexGuard<'a, T> {
-    condvar
+) -> (MutexGuard<'a, T>, bool) {
+    let (guard, result) = condvar
         .wait_timeout(guard, timeout)
-        .unwrap_or_else(PoisonError::into_inner)
-        .0
+        .unwrap_or_else(PoisonError::into_inner);
+    (guard, result.timed_out())
 }
 
 /// Starts a thread that nobody waits for.

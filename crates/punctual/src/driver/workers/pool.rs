@@ -5,10 +5,10 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::vec::Vec;
 
-use super::super::sync::{Condvar, Mutex, MutexGuard, lock};
+use super::super::sync::{Condvar, Mutex, MutexGuard, lock, wait};
 
 /// How many jobs a worker takes at once, beside the one it does next. It never takes more than its share of what
 /// waits, so hands get smaller towards the end of a storm, and workers are done at about the same time (guided
@@ -277,7 +277,7 @@ impl<J> Pool<J> {
             state.idle.push(seat.clone());
             loop {
                 let timed_out;
-                (state, timed_out) = self.doze(seat, state);
+                (state, timed_out) = wait(&seat.called, state, self.patience);
                 let Some(place) = state.idle.iter().rposition(|idle| Arc::ptr_eq(idle, seat))
                 else {
                     called = true;
@@ -293,18 +293,6 @@ impl<J> Pool<J> {
                 }
             }
         }
-    }
-
-    fn doze<'a>(
-        &'a self,
-        seat: &Seat<J>,
-        state: MutexGuard<'a, State<J>>,
-    ) -> (MutexGuard<'a, State<J>>, bool) {
-        let (state, result) = seat
-            .called
-            .wait_timeout(state, self.patience)
-            .unwrap_or_else(PoisonError::into_inner);
-        (state, result.timed_out())
     }
 
     /// Drops the jobs that wait, and has all workers end when they are done with what they do.
