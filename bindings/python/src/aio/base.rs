@@ -193,6 +193,7 @@ impl LoopTimers {
     fn _move_due(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, timers) = (slf.py(), slf.get().timers.get());
         let Some(wakeup) = timers.next_wakeup(py) else {
+            timers.rest(py);
             return Ok(());
         };
         let now = Self::reading(slf)?;

@@ -18,9 +18,6 @@ pub(super) const BATCH: usize = 256;
 /// The most work in the wheel for one turn: handles that fall due and entries that move down a level, some 10 ns each.
 const BUDGET: usize = 4096;
 
-/// With so many timers the wheel is large: giving its memory back takes some milliseconds.
-const MANY: usize = 1 << 16;
-
 /// Later than any clock shows: 292 years after its beginning.
 pub(super) const END: u64 = 1 << 63;
 
@@ -38,14 +35,11 @@ pub(crate) struct Timers {
 
 struct State {
     queue: Queue,
-    /// Once there have been many: a timer that never falls due and is nobody's. An empty wheel would give its memory back
-    /// in the middle of a turn; one that has come down to this is exchanged for a new one.
-    last: Option<TimerKey>,
     /// A virtual clock's time; the system's clock without.
     virtual_now: Option<u64>,
 }
 
-type Queue = Adaptive<Option<Py<TimerHandle>>>;
+type Queue = Adaptive<Py<TimerHandle>>;
 
 /// An empty queue that knows what time it is, and files the first timers near where they come out.
 fn queue_at(now: u64) -> Queue {
@@ -54,38 +48,11 @@ fn queue_at(now: u64) -> Queue {
     queue
 }
 
-impl State {
-    #[inline]
-    fn len(&self) -> usize {
-        self.queue.len() - usize::from(self.last.is_some())
-    }
-
-    /// Exchanges a large queue that has become empty; a thread of its own frees it.
-    #[inline]
-    fn keep_turns_short(&mut self, now: impl FnOnce(&Self) -> u64) {
-        if self.last.is_some() && self.queue.len() == 1 {
-            let now = now(self);
-            self.retire(now);
-        }
-    }
-
-    #[cold]
-    fn retire(&mut self, now: u64) {
-        self.last = None;
-        let large = std::mem::replace(&mut self.queue, queue_at(now));
-        // No objects are in it, so it needs no interpreter. Without a thread it is freed here.
-        let _ = std::thread::Builder::new()
-            .name("punctual-free".into())
-            .spawn(move || drop(large));
-    }
-}
-
 impl Timers {
     pub(super) fn new() -> Self {
         Timers {
             state: GilLock::new(State {
                 queue: queue_at(monotonic()),
-                last: None,
                 virtual_now: None,
             }),
         }
@@ -118,22 +85,14 @@ impl Timers {
         handle: Py<TimerHandle>,
     ) -> TimerKey {
         let deadline = if deadline < END { deadline } else { NEVER };
-        self.state.with(py, |state| {
-            if state.queue.len() == MANY && state.last.is_none() {
-                state.last = Some(state.queue.insert(NEVER, None));
-            }
-            state.queue.insert(deadline, Some(handle))
-        })
+        self.state
+            .with(py, |state| state.queue.insert(deadline, handle))
     }
 
     /// The caller drops what it gets.
     #[inline]
     pub(super) fn remove(&self, py: Python<'_>, key: TimerKey) -> Option<Py<TimerHandle>> {
-        self.state.with(py, |state| {
-            let handle = state.queue.remove(key);
-            state.keep_turns_short(|state| state.virtual_now.unwrap_or_else(monotonic));
-            handle.flatten()
-        })
+        self.state.with(py, |state| state.queue.remove(key))
     }
 
     /// The next deadline that ever comes.
@@ -160,20 +119,28 @@ impl Timers {
             while due.len() < BATCH
                 && let Polled::Due(expired) = state.queue.poll_due(now, &mut budget)
             {
-                due.extend(expired.value);
+                due.push(expired.value);
             }
-            state.keep_turns_short(|_| now);
         });
         due.iter().for_each(|handle| handle.get().disarmed(py));
         due
     }
 
+    /// There are no timers: gives back a little of what a crowd of them has left.
+    #[inline]
+    pub(super) fn rest(&self, py: Python<'_>) {
+        self.state.with(py, |state| {
+            let now = state.virtual_now.unwrap_or_else(monotonic);
+            if state.queue.is_empty() {
+                state.queue.pop_due(now);
+            }
+        });
+    }
+
     fn handles(&self, py: Python<'_>) -> Vec<Py<TimerHandle>> {
         self.state.with(py, |state| {
             let handles = state.queue.iter();
-            handles
-                .filter_map(|(_, _, handle)| Some(handle.as_ref()?.clone_ref(py)))
-                .collect()
+            handles.map(|(_, _, handle)| handle.clone_ref(py)).collect()
         })
     }
 }
@@ -181,7 +148,7 @@ impl Timers {
 #[pymethods]
 impl Timers {
     fn __len__(&self, py: Python<'_>) -> usize {
-        self.state.with(py, |state| state.len())
+        self.state.with(py, |state| state.queue.len())
     }
 
     fn __bool__(&self) -> bool {
@@ -200,14 +167,12 @@ impl Timers {
 
     /// Forgets all timers: what asyncio does to its heap when the loop is closed.
     fn clear(&self, py: Python<'_>) {
-        let queue = self.state.with(py, |state| {
-            state.last = None;
-            std::mem::take(&mut state.queue)
-        });
+        let queue = self
+            .state
+            .with(py, |state| std::mem::take(&mut state.queue));
         queue
             .iter()
-            .filter_map(|(_, _, handle)| handle.as_ref())
-            .for_each(|handle| handle.get().disarmed(py));
+            .for_each(|(_, _, handle)| handle.get().disarmed(py));
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
