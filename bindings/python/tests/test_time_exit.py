@@ -142,3 +142,32 @@ def test_program_ends_after_an_error() -> None:
     )
     assert result.returncode == 1
     assert result.stderr.rstrip().endswith("ZeroDivisionError: integer division or modulo by zero")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts on how threads are refused there")
+def test_timers_work_again_when_threads_can_be_started() -> None:
+    program = """
+import resource
+def threads_may_start(yes):
+    with open("/proc/self/statm") as statm:
+        used = int(statm.read().split()[0]) * resource.getpagesize()
+    most = resource.RLIM_INFINITY if yes else used + (1 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+
+called = chan(1)
+for arm in (lambda: after(0.01).recv(), lambda: after_func(0.01, lambda: called.send(1))):
+    threads_may_start(False)
+    try:
+        arm()
+    except BaseException as error:
+        assert "cannot be started" in str(error)
+    else:
+        assert False, "a thread was started"
+    threads_may_start(True)
+# What was refused is not there; later deadlines do not wait for it.
+assert select(after(0.05).recv, called.recv)[0] == 0
+after_func(0.001, lambda: called.send(2))
+assert called.recv() == 2
+"""
+    result = subprocess.run([sys.executable, "-c", HEAD + program], timeout=30, check=False)
+    assert result.returncode == 0

@@ -15,6 +15,7 @@ use super::shard::{Shard, thread_number};
 use super::sleeper::Sleeper;
 use super::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use super::{Alarm, Handle, Runner};
+use crate::queue::TimerKey;
 use crate::tick::TickScale;
 
 /// Where `now` comes from.
@@ -111,7 +112,9 @@ impl<A: Alarm> Shared<A> {
         let shard = &self.shards[number as usize];
         let (handle, earliest) = shard.arm(number, deadline, alarm);
         if earliest {
+            let undo = Undo(shard, handle.key());
             self.wake_for(deadline);
+            core::mem::forget(undo);
         }
         handle
     }
@@ -263,6 +266,16 @@ impl<A: Alarm> Shared<A> {
             // It ended by a panic of the runner: reported already.
             let _ = thread.join();
         }
+    }
+}
+
+/// Takes an alarm out again for which no thread could be started: nobody has its handle.
+struct Undo<'a, A: Alarm>(&'a Shard<A>, TimerKey);
+
+impl<A: Alarm> Drop for Undo<'_, A> {
+    #[cold]
+    fn drop(&mut self) {
+        drop(self.0.withdraw(self.1));
     }
 }
 

@@ -97,6 +97,16 @@ impl<A: Alarm> Shard<A> {
         self.enter().remove(key)
     }
 
+    /// Disarms what there is no thread for. If that was all, the next one to arm is the earliest again.
+    pub(super) fn withdraw(&self, key: TimerKey) -> Option<A> {
+        let mut queue = lock(&self.queue);
+        let alarm = queue.remove(key);
+        if queue.is_empty() {
+            self.next.store(u64::MAX, Ordering::Relaxed);
+        }
+        alarm
+    }
+
     /// Arms anew; `None` if the key is stale, else whether it is the earliest now.
     #[inline]
     pub(super) fn rearm(&self, key: TimerKey, deadline: u64) -> Option<bool> {
