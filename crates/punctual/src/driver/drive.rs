@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use std::vec::Vec;
 
 use super::shard::{Shard, thread_number};
+use super::signals;
 use super::sleeper::Sleeper;
 use super::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use super::{Alarm, Handle, Runner};
@@ -150,9 +151,14 @@ impl<A: Alarm> Shared<A> {
         // If there is one, it has not entered yet, and looks before it sleeps.
         if thread.is_none() {
             let shared = Arc::clone(self);
-            let started = std::thread::Builder::new()
-                .name("punctual-driver".into())
-                .spawn(move || shared.drive());
+            let started = signals::deaf(|heard| {
+                std::thread::Builder::new()
+                    .name("punctual-driver".into())
+                    .spawn(move || {
+                        heard.keep();
+                        shared.drive();
+                    })
+            });
             *thread = Some(started?);
         }
         Ok(())

@@ -15,6 +15,8 @@
 //! - The thread is woken only by a deadline earlier than the one it sleeps for. Disarming never wakes it.
 //! - Only the driver's thread and [`now`](Driver::now) read the clock. A [virtual](Driver::virtual_clock) driver has
 //!   no thread: [`advance`](Driver::advance) fires, in the order of deadlines, on the thread that calls it.
+//! - The thread hears no signals, so the program may block one and wait for it. Threads that a runner starts from it would
+//!   inherit that; those of [`Workers`] hear what the thread that armed first did.
 //!
 //! The thread and the locks do not survive a `fork`: a child must make a driver of its own and leave the
 //! parent's alone (`mem::forget` it).
@@ -50,6 +52,7 @@ mod drive;
 #[cfg(all(test, loom))]
 mod model;
 mod shard;
+mod signals;
 mod sleeper;
 mod sync;
 #[cfg(all(test, not(loom)))]

@@ -17,6 +17,8 @@ use std::io;
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
+use super::signals;
+
 /// Locks. Nothing of the driver's panics while it holds a lock; should an alarm do so against its contract, the
 /// queue is still whole, for it was not in the middle of an operation.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,11 +48,18 @@ pub(super) fn wait<'a, T>(
     (guard, result.timed_out())
 }
 
-/// Starts a thread that nobody waits for.
+/// Starts a thread that nobody waits for. It hears the signals that the program's threads hear.
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     #[cfg(all(test, loom))]
     use loom::thread::Builder;
     #[cfg(not(all(test, loom)))]
     use std::thread::Builder;
-    Builder::new().name(name.into()).spawn(body).map(drop)
+    let heard = signals::of_the_program();
+    let thread = Builder::new().name(name.into()).spawn(move || {
+        if let Some(heard) = heard {
+            heard.hear();
+        }
+        body();
+    });
+    thread.map(drop)
 }
