@@ -8,6 +8,7 @@ mod chan;
 mod ending;
 mod gil;
 mod interpreter;
+mod kernel;
 mod queue;
 mod server;
 mod time;

@@ -25,6 +25,13 @@ PROGRAMS = {
         owner.func = Timer(0.005, lambda: owner)
         sys.owner = owner
     """,
+    "signals are waited for": """
+        later = after_func(3600, print_nothing)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        for _ in range(10):
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert signal.sigwait({signal.SIGTERM}) == signal.SIGTERM
+    """,
     "function sleeps": """
         begun = chan(10)
         for _ in range(10):
@@ -113,7 +120,7 @@ PROGRAMS = {
 }
 
 HEAD = """
-import atexit, sys, threading, time as stdtime
+import atexit, os, signal, sys, threading, time as stdtime
 from punctual import chan, select
 from punctual.time import *
 def print_nothing(): pass

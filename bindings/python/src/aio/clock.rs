@@ -7,16 +7,7 @@
 //! A clock that a program puts in (`time` of a subclass) counts in floats only. It gets the tolerance that asyncio gives
 //! to every clock, its resolution: what was computed to be now by another path, and differs in the last bits, is now.
 
-use rustix::time::{ClockId, clock_gettime};
-
 pub(super) const NANOS: f64 = 1e9;
-
-/// The monotonic clock of the system in nanoseconds, the one behind `time.monotonic()`.
-#[inline]
-pub(super) fn monotonic() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
 
 /// What a clock shows at a tick.
 #[inline]

@@ -5,10 +5,11 @@
 //! good to a millisecond, and the kernel may put it off by a thousandth. The rest is a nap, which ends on time.
 
 use super::base::LoopTimers;
-use super::clock::{self, monotonic};
+use super::clock;
 use super::nap::nap;
 use super::timers::Timers;
 use crate::ending;
+use crate::kernel::monotonic;
 use pyo3::types::{PyFloat, PyTuple, PyWeakrefMethods, PyWeakrefReference};
 use pyo3::{PyTraverseError, gc::PyVisit, intern, prelude::*};
 use std::os::fd::RawFd;

@@ -3,9 +3,10 @@
 //! It is also what asyncio finds in the place of its heap (`loop._scheduled`): it has the handles, and a length, but is
 //! false in a condition, for asyncio asks `if self._scheduled` when it is about to serve a heap.
 
-use super::clock::{self, monotonic};
+use super::clock;
 use super::handle::TimerHandle;
 use crate::gil::GilLock;
+use crate::kernel::monotonic;
 use punctual::{Adaptive, DeadlineQueue, Polled, TimerKey};
 use pyo3::gc::PyVisit;
 use pyo3::types::{PyIterator, PyList};

@@ -7,12 +7,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use super::alarm::{Ours, TimeDriver};
-#[cfg(target_os = "linux")]
-use super::kernel::{coarse, monotonic};
 use super::virtual_time::VirtualTime;
 use super::{callback, fork};
 use crate::chan::forks;
 use crate::gil::GilCell;
+use crate::kernel::{coarse, monotonic};
 
 /// The clock of a timer; it stays the one under which the timer was made.
 pub(super) struct Clock(Option<Py<VirtualTime>>);
@@ -142,16 +141,6 @@ fn origin(driver: &TimeDriver) -> u64 {
         .map(|_| reading())
         .min()
         .map_or(0, |(_, origin)| origin)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn coarse() -> u64 {
-    0
-}
-
-#[cfg(not(target_os = "linux"))]
-fn monotonic() -> u64 {
-    0
 }
 
 /// For how many ticks of the system's driver a deadline has passed; `None` if it has not. A parent's has passed if it had at

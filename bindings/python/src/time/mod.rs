@@ -2,14 +2,12 @@
 //!
 //! - `alarm` is what the driver does when a timer falls due, and the rules for that; `callback` calls functions.
 //! - `timer`, `ticker` and `sleep` are what Python sees; `clock` and `virtual_time` are the clocks under them.
-//! - `kernel` reads the clocks of Linux; `fork` keeps forks apart from the timers' thread.
+//! - `fork` keeps forks apart from the timers' thread.
 
 mod alarm;
 mod callback;
 mod clock;
 mod fork;
-#[cfg(target_os = "linux")]
-mod kernel;
 mod sleep;
 mod ticker;
 mod timer;

@@ -35,7 +35,7 @@ fn rest(py: Python<'_>, ticks: u64) -> PyResult<()> {
     use rustix::thread::clock_nanosleep_absolute;
     use rustix::time::ClockId;
 
-    use super::kernel::{monotonic, timespec};
+    use crate::kernel::{monotonic, timespec};
 
     let end = monotonic().saturating_add(ticks);
     let mut signals = Signals::new();

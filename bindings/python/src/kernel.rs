@@ -5,16 +5,20 @@
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds since some instant: the clock that timers go by.
+/// Nanoseconds since some instant: the clock that timers go by, the one behind `time.monotonic()`.
 #[inline]
-pub(super) fn monotonic() -> u64 {
+pub(crate) fn monotonic() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
 /// The same, some milliseconds behind: the kernel sets it once in a while. Reading it takes a fifth of the time.
 #[inline]
-pub(super) fn coarse() -> u64 {
-    read(libc::CLOCK_MONOTONIC_COARSE)
+pub(crate) fn coarse() -> u64 {
+    #[cfg(target_os = "linux")]
+    let clock = libc::CLOCK_MONOTONIC_COARSE;
+    #[cfg(not(target_os = "linux"))]
+    let clock = libc::CLOCK_MONOTONIC;
+    read(clock)
 }
 
 #[inline]
@@ -30,7 +34,8 @@ fn read(clock: libc::clockid_t) -> u64 {
 }
 
 /// The same time for the kernel.
-pub(super) fn timespec(time: u64) -> rustix::time::Timespec {
+#[cfg(target_os = "linux")]
+pub(crate) fn timespec(time: u64) -> rustix::time::Timespec {
     rustix::time::Timespec {
         tv_sec: (time / SECOND) as _,
         tv_nsec: (time % SECOND) as _,
