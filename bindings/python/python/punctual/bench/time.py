@@ -397,8 +397,9 @@ def _ticker_lateness(report: Report, seconds: float) -> None:
     slept: list[float] = []
     Ticker(period).stop()  # the timers' thread is not started in between
     begin = stdtime.perf_counter()
-    peer = threading.Thread(target=_sleep_to_multiples, args=(begin, period, seconds, slept))
     ticker = Ticker(period)
+    # Not before: what comes between would count as lateness.
+    peer = threading.Thread(target=_sleep_to_multiples, args=(begin, period, seconds, slept))
     peer.start()
     receive = ticker.c.recv
     while not ticks or ticks[-1] < seconds:
