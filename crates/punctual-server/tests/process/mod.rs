@@ -1,6 +1,6 @@
 //! The binary as a process of its own: its memory can be measured, and a panic anywhere in it is found.
 
-#![allow(dead_code, reason = "`out_of_files` uses a part")]
+#![allow(dead_code, reason = "each program uses its own part")]
 
 use std::fs;
 use std::io::{Read, Write};

@@ -7,7 +7,7 @@ use punctual_server::Server;
 
 #[test]
 fn who_need_not_wait_is_answered_at_once() {
-    for threads in ["1", "4"] {
+    for threads in [1, 4] {
         let server = with_threads(threads);
         let mut c = Wire::open(&server);
         c.expect(&["RPUSH l 1 2 3 4 5 6 7", "RPUSH m x"], ":7|:1|");
@@ -42,7 +42,7 @@ fn who_need_not_wait_is_answered_at_once() {
 
 #[test]
 fn a_push_serves_who_waits() {
-    for threads in ["1", "4"] {
+    for threads in [1, 4] {
         let server = with_threads(threads);
         let (mut pusher, mut two, mut three) =
             (Wire::open(&server), Wire::open(&server), resp3(&server));
@@ -70,7 +70,7 @@ fn a_push_serves_who_waits() {
 
 #[test]
 fn sorted_sets_are_waited_for_too() {
-    for threads in ["1", "4"] {
+    for threads in [1, 4] {
         let server = with_threads(threads);
         let (mut a, mut three, mut b) = (Wire::open(&server), resp3(&server), Wire::open(&server));
         b.expect(&["ZADD z 1 a 2.5 b 3 c", "SET s v"], ":3|+OK|");
@@ -102,7 +102,7 @@ fn sorted_sets_are_waited_for_too() {
 
 #[test]
 fn first_come_first_served() {
-    for threads in ["1", "4"] {
+    for threads in [1, 4] {
         let server = with_threads(threads);
         let mut pusher = Wire::open(&server);
         let mut clients: Vec<Wire> = (0..6).map(|_| Wire::open(&server)).collect();
@@ -128,7 +128,7 @@ fn first_come_first_served() {
 
 #[test]
 fn the_first_of_its_keys_counts_when_several_come_at_once() {
-    for threads in ["1", "4"] {
+    for threads in [1, 4] {
         let server = with_threads(threads);
         let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
         block(&server, &mut a, "BLPOP x y z 0");
@@ -171,7 +171,7 @@ fn the_first_of_its_keys_counts_when_several_come_at_once() {
 
 #[test]
 fn commands_behind_it_wait() {
-    for threads in ["1", "3"] {
+    for threads in [1, 3] {
         let server = with_threads(threads);
         let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
         a.send(&[
@@ -246,7 +246,7 @@ fn what_others_see_of_it() {
 
 #[test]
 fn one_service_brings_the_next() {
-    for threads in ["1", "4"] {
+    for threads in [1, 4] {
         let server = with_threads(threads);
         let mut clients: Vec<Wire> = (0..5).map(|_| Wire::open(&server)).collect();
         let mut pusher = Wire::open(&server);
@@ -293,7 +293,7 @@ fn a_list_may_be_moved_onto_itself() {
 
 #[test]
 fn a_wrong_destination_is_an_error_and_keeps_the_element() {
-    for threads in ["1", "4"] {
+    for threads in [1, 4] {
         let server = with_threads(threads);
         let (mut a, mut b, mut pusher) = (
             Wire::open(&server),
@@ -375,7 +375,7 @@ fn another_type_is_not_what_is_waited_for() {
 
 #[test]
 fn lists_come_in_many_ways() {
-    for threads in ["1", "4"] {
+    for threads in [1, 4] {
         let server = with_threads(threads);
         let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
         for lines in [

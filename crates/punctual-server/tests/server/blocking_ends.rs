@@ -91,7 +91,7 @@ fn a_pause_delays_no_timeout() {
 
 #[test]
 fn client_unblock() {
-    for threads in ["1", "4"] {
+    for threads in [1, 4] {
         let server = with_threads(threads);
         let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
         let id = a.int("CLIENT ID");
@@ -122,7 +122,7 @@ fn client_unblock() {
 
 #[test]
 fn who_goes_leaves_nothing_and_takes_nothing() {
-    for threads in ["1", "4"] {
+    for threads in [1, 4] {
         let server = with_threads(threads);
         let mut pusher = Wire::open(&server);
         let mut clients: Vec<Wire> = (0..20).map(|_| Wire::open(&server)).collect();
@@ -203,7 +203,7 @@ fn every_element_is_delivered_once() {
     const CONSUMERS: usize = 12;
     const PRODUCERS: usize = 4;
     const ELEMENTS: usize = 600;
-    for threads in ["1", "4"] {
+    for threads in [1, 4] {
         let server = with_threads(threads);
         let seen: Vec<AtomicU64> = (0..PRODUCERS * ELEMENTS)
             .map(|_| AtomicU64::new(0))

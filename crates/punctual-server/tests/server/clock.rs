@@ -2,24 +2,12 @@
 
 use std::time::Instant;
 
+use crate::hall::{start, with_threads};
 use crate::wire::{Wire, eventually};
 use punctual_server::Server;
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
-
-fn start() -> Server {
-    Server::builder().port(0).virtual_clock().spawn().unwrap()
-}
-
-fn looped(threads: usize) -> Server {
-    Server::builder()
-        .port(0)
-        .threads(threads)
-        .virtual_clock()
-        .spawn()
-        .unwrap()
-}
 
 #[test]
 fn thirty_days_pass_in_no_time() {
@@ -125,14 +113,14 @@ fn events_come_in_order_across_deadlines() {
 
 #[test]
 fn events_come_in_order_with_several_loops() {
-    events_come_in_order(&looped(2));
-    events_come_in_order(&looped(4));
+    events_come_in_order(&with_threads(2));
+    events_come_in_order(&with_threads(4));
 }
 
 /// The advance is over before its reply: whoever asks later, on whichever loop, sees none of what was due.
 #[test]
 fn every_loop_is_there_when_the_clock_has_moved() {
-    let server = looped(3);
+    let server = with_threads(3);
     let mut clients: Vec<Wire> = (0..6).map(|_| Wire::open(&server)).collect();
     for round in 1..=50_i64 {
         for n in 0..60 {
@@ -208,7 +196,7 @@ fn the_real_clock_cannot_be_moved() {
 #[test]
 fn the_idle_timeout_goes_by_the_clock() {
     for threads in [1, 2] {
-        let server = looped(threads);
+        let server = with_threads(threads);
         let mut mover = Wire::open(&server);
         mover.expect(&["CONFIG SET timeout 60"], "+OK|");
         let mut idle: Vec<Wire> = (0..4).map(|_| Wire::open(&server)).collect();

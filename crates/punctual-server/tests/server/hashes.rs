@@ -1,20 +1,12 @@
 //! Hashes over sockets: the forms of replies, and fields that expire by a clock that is moved by hand.
 
+use crate::hall::with_threads;
 use crate::wire::{Wire, eventually};
 use punctual_server::Server;
 
-fn start(threads: usize) -> Server {
-    Server::builder()
-        .port(0)
-        .threads(threads)
-        .virtual_clock()
-        .spawn()
-        .unwrap()
-}
-
 #[test]
 fn replies_in_both_protocols() {
-    let server = start(1);
+    let server = with_threads(1);
     let mut c = Wire::open(&server);
     c.expect(
         &[
@@ -37,7 +29,7 @@ fn replies_in_both_protocols() {
 #[test]
 fn fields_expire_when_the_clock_says_so() {
     for threads in [1, 3] {
-        let server = start(threads);
+        let server = with_threads(threads);
         let mut c = Wire::open(&server);
         let mut events = Wire::open(&server);
         c.expect(&["CONFIG SET notify-keyspace-events Eghx"], "+OK|");
@@ -114,7 +106,7 @@ fn fields_expire_on_a_real_clock() {
 
 #[test]
 fn a_watched_hash_whose_field_expires_is_changed() {
-    let server = start(1);
+    let server = with_threads(1);
     let mut c = Wire::open(&server);
     let mut other = Wire::open(&server);
     c.expect(

@@ -23,7 +23,6 @@ mod clock;
 mod commands;
 mod config;
 mod debug;
-mod floods;
 mod hashes;
 mod info;
 mod inside;

@@ -1,12 +1,9 @@
 //! CLIENT PAUSE: commands wait, keys stay.
 
+use crate::hall::start;
 use crate::wire::{Wire, field};
 use punctual_resp::Value;
 use punctual_server::Server;
-
-fn start() -> Server {
-    Server::builder().port(0).virtual_clock().spawn().unwrap()
-}
 
 #[test]
 fn what_it_takes_and_what_it_does_not() {

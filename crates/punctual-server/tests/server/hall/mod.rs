@@ -4,15 +4,16 @@ use punctual_server::Server;
 
 use crate::wire::{Wire, eventually};
 
+/// On a clock that is moved by hand, with one event loop.
 pub fn start() -> Server {
-    with_threads("1")
+    with_threads(1)
 }
 
-pub fn with_threads(threads: &str) -> Server {
+pub fn with_threads(threads: usize) -> Server {
     Server::builder()
         .port(0)
         .virtual_clock()
-        .option("threads", threads)
+        .threads(threads)
         .spawn()
         .unwrap()
 }

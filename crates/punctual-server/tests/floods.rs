@@ -1,11 +1,14 @@
-//! More than a client should send, or less than it should read. Memory returns when it is over.
+//! More than a client should send, or less than it should read. Memory returns when it is over. A program of its own: it has
+//! as many files open as a process may.
+
+mod process;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crate::process::{Process, exchange, make_room_for_files, read_to_end};
+use process::{Process, exchange, make_room_for_files, read_to_end};
 
 /// How much more memory may be resident after a flood than before it.
 const LEFT_MIB: f64 = 24.0;
