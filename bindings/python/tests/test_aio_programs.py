@@ -171,8 +171,9 @@ PROGRAMS = {
         threading.Thread(target=loop.run_forever, daemon=True).start()
         server = punctual.Server(clock="virtual").start()
         def advance():
-            while True:
-                server.advance(1)
+            with contextlib.suppress(RuntimeError):  # it does not run any more
+                while True:
+                    server.advance(1)
         for _ in range(2):
             threading.Thread(target=advance, daemon=True).start()
         ticker = Ticker(0.001)
@@ -228,7 +229,7 @@ PROGRAMS = {
 }
 
 HEAD = """
-import asyncio, os, signal, sys, threading, time
+import asyncio, contextlib, os, signal, sys, threading, time
 import punctual, punctual.aio
 from punctual.aio import EventLoop
 from punctual.time import Ticker, after_func

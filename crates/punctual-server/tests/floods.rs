@@ -6,7 +6,7 @@ mod process;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use process::{Process, exchange, make_room_for_files, read_to_end};
 
@@ -266,6 +266,9 @@ fn twenty_thousand_connections_to_a_limit_of_ten_thousand() {
         (held - before) * MIB as f64 / limit as f64
     );
     assert_eq!(info(&server, "rejected_connections"), limit as u64);
-    assert_eq!(info(&server, "connected_clients"), 1);
+    let end = Instant::now() + process::PATIENCE;
+    while info(&server, "connected_clients") > 1 {
+        assert!(Instant::now() < end, "some have not gone");
+    }
     server.stop();
 }

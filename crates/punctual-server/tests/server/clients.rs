@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use crate::process::Process;
 use crate::wire::{Wire, eventually, field};
 use punctual_resp::Value;
 use punctual_server::Server;
@@ -372,25 +373,14 @@ fn idle_clients_are_closed() {
     assert_eq!(late.ends(), 0);
 }
 
-/// Resident bytes of this process.
-#[cfg(target_os = "linux")]
-fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-}
-
 #[test]
 fn a_slow_subscriber_is_cut_off_at_the_hard_limit() {
-    let server = Server::builder()
-        .port(0)
-        .option("client-output-buffer-limit", "pubsub 8mb 0 0")
-        .spawn()
-        .unwrap();
-    let (mut c, mut slow) = (Wire::open(&server), Wire::open(&server));
+    // A process of its own, whose memory is its own.
+    let server = Process::start(&["--client-output-buffer-limit", "pubsub 8mb 0 0"]);
+    let (mut c, mut slow) = (Wire::to(server.port), Wire::to(server.port));
     slow.expect(&["SUBSCRIBE a"], "*3|$9|subscribe|$1|a|:1|");
     let message = vec![b'x'; 1 << 20];
-    #[cfg(target_os = "linux")]
-    let before = resident();
+    let before = server.resident_mib();
     let mut largest = 0;
     let mut sent = 0;
     loop {
@@ -409,8 +399,8 @@ fn a_slow_subscriber_is_cut_off_at_the_hard_limit() {
     assert!((1..=9 << 20).contains(&largest), "{largest}");
     assert!(slow.ends() <= sent * (message.len() + 64));
     assert_eq!(c.int("PUBLISH a m"), 0);
-    #[cfg(target_os = "linux")]
-    eventually(|| resident().saturating_sub(before) < 40 << 20);
+    server.settles_at(before + 40.0);
+    server.stop();
 }
 
 #[test]
