@@ -1,8 +1,10 @@
-"""Threads for tests, and how to know that they wait."""
+"""Threads for tests, and how to know that they wait; programs that must end by themselves."""
 
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +42,18 @@ def go() -> Iterator[Go]:
         assert not thread.is_alive(), "a thread is stuck"
     if errors:
         raise errors[0]
+
+
+def ends_in_silence(program: str, *options: str, timeout: float) -> None:
+    """A program ends by itself, in so many seconds, without an error and with nothing to say."""
+    ended = subprocess.run(
+        [sys.executable, *options, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 def until(condition: Callable[[], object]) -> None:

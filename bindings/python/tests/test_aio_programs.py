@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Coroutine
@@ -13,6 +12,7 @@ from typing import Any
 import punctual.aio
 import pytest
 import redis.asyncio
+from conftest import ends_in_silence
 from punctual import Server
 from punctual.aio import EventLoop
 
@@ -241,14 +241,7 @@ def test_program_ends(name: str) -> None:
     """By itself, soon, and with nothing to complain of."""
     program = HEAD + "\n".join(line[8:] for line in PROGRAMS[name].splitlines())
     for _ in range(2):
-        result = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", program],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+        ends_in_silence(program, "-W", "ignore", timeout=60)
 
 
 def test_runs_within_runs_are_refused() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import ends_in_silence
 
 PROGRAMS = {
     "nothing begun": "",
@@ -132,14 +133,7 @@ def test_program_ends(name: str) -> None:
     lines = PROGRAMS[name].splitlines()
     program = HEAD + "\n".join(line[8:] for line in lines)
     for _ in range(3):
-        result = subprocess.run(
-            [sys.executable, "-X", "dev", "-c", program],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+        ends_in_silence(program, "-X", "dev", timeout=30)
 
 
 def test_program_ends_after_an_error() -> None:
