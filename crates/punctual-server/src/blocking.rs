@@ -1,6 +1,6 @@
 //! Commands that wait for a key: how their clients are parked, and answered.
 //!
-//! A command that finds nothing joins the queues of its keys (`punctual_store::waiters`), and its connection runs
+//! A command that finds nothing joins the queues of its keys (`punctual_store::keyspace::waiters`), and its connection runs
 //! nothing more. It ends once: it is served by whoever brings what it waits for, on whatever loop that is; or its timer
 //! fires; or CLIENT UNBLOCK ends it; or its connection goes. Who claims it answers it: the reply goes the way of a
 //! message, so it keeps its place among messages, and an order behind it lets the connection go on.
@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use punctual_resp::{Args, Reply};
+use punctual_store::keyspace::waiters::{Waiter, WaiterId, WaitingClient};
 use punctual_store::spec::Flags;
-use punctual_store::waiters::{Waiter, Waiting, Whose};
 use punctual_store::{Command, Error, Now};
 
 use crate::dispatch::Batch;
@@ -26,18 +26,17 @@ impl Batch<'_, '_> {
         &mut self,
         session: &mut Session,
         entry: &'static Entry,
-        command: &'static Command,
         args: Args<'_>,
     ) {
         let Some(wait) = self.turn.wait.take() else {
             return;
         };
         let skipped = session.reply_mode == ReplyMode::SkipNext;
-        let who = Waiting {
+        let client = WaitingClient {
             db: session.db,
             touch: !session.no_touch,
             protocol: session.protocol,
-            whose: Whose {
+            id: WaiterId {
                 client: session.id,
                 loop_number: self.loop_number,
                 slot: session.info.slot,
@@ -46,7 +45,7 @@ impl Batch<'_, '_> {
                 nanos: self.clock.delta_as_nanos(self.mark, self.clock.raw()),
             },
         };
-        let waiter = self.turn.begin_waiting(wait, command, args.into(), &who);
+        let waiter = self.turn.begin_waiting(wait, args.into(), &client);
         if skipped {
             session.reply_mode = ReplyMode::On;
         }
@@ -68,7 +67,7 @@ impl Batch<'_, '_> {
         loop {
             reply.clear();
             let began = self.clock.raw();
-            let Some((waiter, result)) = self.turn.serve_next(&mut reply) else {
+            let Some((waiter, result)) = self.turn.serve_next(command_of, &mut reply) else {
                 break;
             };
             let nanos = self.clock.delta_as_nanos(began, self.clock.raw());
@@ -92,6 +91,13 @@ impl Session {
     }
 }
 
+/// Returns the command that a waiter runs.
+fn command_of(id: &WaiterId) -> &'static Command {
+    TABLE
+        .keyspace_command(id.entry)
+        .expect("only commands of the keyspace wait")
+}
+
 /// How a command that has waited came to its end.
 struct Ended {
     /// How long it took in the end.
@@ -102,10 +108,10 @@ struct Ended {
 impl Ended {
     /// Counts the command, as any other when it is done.
     fn count(&self, shared: &Shared, loop_number: usize, now: Now, waiter: &Waiter) {
-        let whose = waiter.whose();
+        let id = waiter.id();
         let loop_stats = &shared.stats[loop_number];
-        let stats = &loop_stats.by_command[whose.entry];
-        let nanos = whose.nanos + self.nanos;
+        let stats = &loop_stats.by_command[id.entry];
+        let nanos = id.nanos + self.nanos;
         loop_stats.commands.add(1);
         stats.calls.add(1);
         stats.nanos.add(nanos);
@@ -118,8 +124,8 @@ impl Ended {
             stats.latency.record(nanos);
         }
         if nanos >= shared.slow_ns.load(std::sync::atomic::Ordering::Relaxed)
-            && let Some(entry) = TABLE.all().find(|e| e.id == whose.entry)
-            && let Some(info) = shared.clients.get(whose.client)
+            && let Some(entry) = TABLE.all().find(|e| e.id == id.entry)
+            && let Some(info) = shared.clients.get(id.client)
         {
             shared.note_slow(&Slow {
                 now,
@@ -134,9 +140,9 @@ impl Ended {
 
 /// Leaves the reply of a command that was claimed for its client, and lets it go on.
 fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
-    let whose = waiter.whose();
-    let reply = if whose.silent { &[] } else { reply };
-    shared.mailboxes[whose.loop_number].answer(reply, whose.client, whose.slot);
+    let id = waiter.id();
+    let reply = if id.silent { &[] } else { reply };
+    shared.mailboxes[id.loop_number].answer(reply, id.client, id.slot);
 }
 
 /// What a command answers that has waited in vain: an error, or that there was nothing.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use punctual_store::waiters::Waiter;
-use punctual_store::watch::WatchFlag;
+use punctual_store::keyspace::waiters::Waiter;
+use punctual_store::keyspace::watch::WatchFlag;
 
 /// What all loops may see of a client.
 #[derive(Debug, Default)]

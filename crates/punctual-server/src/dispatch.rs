@@ -206,7 +206,7 @@ impl<'a, 's> Batch<'a, 's> {
                 let touch = !session.no_touch;
                 let result = self.turn.run(command, session.db, touch, args, &mut reply);
                 if self.turn.wait.is_some() {
-                    self.begin_waiting(session, entry, command, args);
+                    self.begin_waiting(session, entry, args);
                     return Flow::Block;
                 }
                 if flags.has(Flags::WHOLE) && entry.row.name == "flushall" && result.is_ok() {

@@ -1,7 +1,7 @@
 //! Parsing some commands of a pipeline ahead of running them.
 
 use punctual_resp::{Command, Limits, Parser};
-use punctual_store::db::WARM_MAX;
+use punctual_store::hash_table::WARM_MAX;
 use smallvec::SmallVec;
 
 /// Commands that are looked ahead.

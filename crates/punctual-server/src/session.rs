@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_resp::Protocol;
-use punctual_store::waiters::Waiter;
-use punctual_store::watch::WatchedKey;
+use punctual_store::keyspace::waiters::Waiter;
+use punctual_store::keyspace::watch::WatchedKey;
 
 use crate::clients::ClientInfo;
 use crate::pubsub::{Kind, PubSub, Subscriber};

@@ -55,6 +55,8 @@ pub struct CommandTable {
     entries: usize,
     /// Full names by id.
     names: Vec<String>,
+    /// Commands of the keyspace by id.
+    keyspace: Vec<Option<&'static Command>>,
 }
 
 /// The one table of the process.
@@ -89,14 +91,19 @@ impl CommandTable {
             .map(|(at, e): (usize, &Entry)| (e.name.clone(), at))
             .collect();
         let mut names = vec![String::new(); next_id];
+        let mut keyspace = vec![None; next_id];
         let subcommands = commands.iter().flat_map(|e: &Entry| &e.subcommands);
         for entry in commands.iter().chain(subcommands) {
             names[entry.id].clone_from(&entry.name);
+            if let Run::Keyspace(command) = entry.run {
+                keyspace[entry.id] = Some(command);
+            }
         }
         Self {
             by_name,
             entries: next_id,
             names,
+            keyspace,
             commands,
         }
     }
@@ -109,6 +116,11 @@ impl CommandTable {
     /// The name of the command or subcommand with this id. O(1).
     pub(crate) fn name_of(&self, id: usize) -> Option<&str> {
         self.names.get(id).map(String::as_str)
+    }
+
+    /// The command of the keyspace with this id. O(1).
+    pub(crate) fn keyspace_command(&self, id: usize) -> Option<&'static Command> {
+        *self.keyspace.get(id)?
     }
 
     /// Top-level commands.

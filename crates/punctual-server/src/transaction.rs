@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, OwnedArgs, Reply};
+use punctual_store::keyspace::watch::{WatchFlag, WatchedKey};
 use punctual_store::spec::{Flags, Group, Keys};
-use punctual_store::watch::{WatchFlag, WatchedKey};
 use punctual_store::{Error, Store, Turn};
 
 use crate::clients::ClientInfo;

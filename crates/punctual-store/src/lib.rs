@@ -24,29 +24,21 @@
 #![forbid(unsafe_code)]
 
 pub mod command;
-mod cx;
-pub mod db;
 pub mod error;
 pub mod events;
-mod expiry;
-mod field_timers;
 pub mod glob;
-pub mod index;
-pub mod key;
+pub mod hash_table;
+pub mod keyspace;
 pub mod limits;
 pub mod pages;
-pub mod records;
-mod shard;
 pub mod snapshot;
 pub mod spec;
 mod time;
 mod turn;
 pub mod uses;
 pub mod value;
-pub mod waiters;
-pub mod watch;
 
 pub use error::Error;
-pub use shard::{Shard, Store, StoreOptions, hash_slot};
+pub use keyspace::shard::{Shard, Store, StoreOptions, hash_slot};
 pub use time::Now;
-pub use turn::{Command, Cx, Discarded, Handler, Stats, Turn};
+pub use turn::{Command, Cx, Discarded, Handler, RestoreBatch, Restored, Stats, Taken, Turn};

@@ -5,6 +5,9 @@
 //! a *reading* of the clock rounds **down** (a key is due when its deadline has truly passed), and an
 //! instant that becomes a *base for a deadline* rounds **up** (`PX 100` lasts at least 100 ms).
 
+/// Deadline of a key or field without one.
+pub const NEVER: u64 = u64::MAX;
+
 /// One instant, in microseconds of unix time.
 ///
 /// ```

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{self, Relaxed};
 
 use hdrhistogram::Histogram;
 use punctual_resp::{Args, Reply};
-use punctual_store::db::DbMemory;
+use punctual_store::keyspace::db::DbMemory;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Turn};
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, Reply};
-use punctual_store::db::DbMemory;
+use punctual_store::keyspace::db::DbMemory;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Turn};
 

@@ -2,8 +2,8 @@
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::keyspace::watch::WatchFlag;
 use punctual_store::spec::{Flags, Group};
-use punctual_store::watch::WatchFlag;
 
 use crate::call::Call;
 use crate::table::{ServerCommand, ServerHandler};

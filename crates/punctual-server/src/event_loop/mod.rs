@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
 use punctual::{DeadlineQueue, Wheel};
-use punctual_store::waiters::Waiter;
-use punctual_store::watch::WatchedKey;
+use punctual_store::keyspace::waiters::Waiter;
+use punctual_store::keyspace::watch::WatchedKey;
 use punctual_store::{Now, Turn};
 
 use crate::alarm::Alarm;

@@ -53,7 +53,7 @@ impl EventLoop {
         if let Some(waiter) = &connection.session.waiter
             && waiter.claim()
         {
-            if !waiter.whose().silent {
+            if !waiter.id().silent {
                 connection
                     .out
                     .extend_from_slice(&blocking::nothing(waiter, None));

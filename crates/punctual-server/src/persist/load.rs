@@ -9,7 +9,8 @@ use std::time::Instant;
 use punctual_rdb::{Blocks, Event, Failure, Reader, Skipped, Source};
 use punctual_store::Turn;
 use punctual_store::events::{Classes, Silent};
-use punctual_store::snapshot::{Batch, Restored, Unreadable, read_value};
+use punctual_store::value::decode::{Unreadable, read_value};
+use punctual_store::{RestoreBatch, Restored};
 
 use super::save;
 use crate::log;
@@ -221,7 +222,7 @@ fn read_all<'s, S: Source<Error = io::Error>>(
     let (loading, limits) = (&shared.persistence.loading, turn.limits);
     let total = loading.total_bytes.load(Ordering::Relaxed);
     let databases = shared.store.databases();
-    let mut batch = Batch::default();
+    let mut batch = RestoreBatch::default();
     let (mut db, mut loaded, mut expired, mut skipped, mut told) = (0, 0, 0, 0, 0);
     for number in 1.. {
         if number % BATCH == 0 {

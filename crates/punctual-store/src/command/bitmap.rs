@@ -109,6 +109,5 @@ fn grown<'c>(cx: &'c mut Cx<'_, '_>, key: &[u8], last: u64) -> Result<(&'c mut [
 
 /// Tells that bits of `key` were changed, `count` times.
 fn told(cx: &mut Cx<'_, '_>, key: &[u8], count: u64) {
-    cx.changed(count);
-    cx.notify(Classes::STRING, "setbit", key);
+    cx.commit(key, Classes::STRING, "setbit", count);
 }

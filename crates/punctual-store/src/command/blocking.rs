@@ -2,7 +2,7 @@
 //!
 //! A handler tries its keys in order and answers at once if it can. Else it says what it waits for, and replies nothing:
 //! whoever runs it lets the client wait, and when a key is ready the same handler runs again
-//! ([`crate::waiters`]). Where a client may not wait it answers as if its time were over.
+//! ([`crate::keyspace::waiters`]). Where a client may not wait it answers as if its time were over.
 
 mod lists;
 #[cfg(test)]
@@ -12,10 +12,10 @@ mod zsets;
 use std::ops::Range;
 
 use crate::error::Error;
+use crate::keyspace::waiters::{Wait, Wants};
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
 use crate::value::float::Float;
-use crate::waiters::{Wait, Wants};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[

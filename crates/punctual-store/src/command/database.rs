@@ -85,8 +85,7 @@ fn flush_option(args: Args<'_>) -> Result<(), Error> {
 
 fn flush_db(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     flush_option(args)?;
-    let removed = cx.turn.empty(cx.db);
-    cx.changed(removed as u64);
+    cx.turn.flush(cx.db);
     reply.ok();
     Ok(())
 }
@@ -94,8 +93,7 @@ fn flush_db(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
 fn flush_all(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     flush_option(args)?;
     for db in 0..cx.store().databases() {
-        let removed = cx.turn.empty(db);
-        cx.changed(removed as u64);
+        cx.turn.flush(db);
     }
     reply.ok();
     Ok(())
@@ -109,92 +107,88 @@ fn swap_db(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     let first = index(&args[1], "ERR invalid first DB index")?;
     let second = index(&args[2], "ERR invalid second DB index")?;
     let (first, second) = (in_range(cx, first)?, in_range(cx, second)?);
-    if first != second {
-        cx.turn.database_replaced(first, Some(second));
-        cx.turn.database_replaced(second, Some(first));
-    }
-    for (_, shard) in cx.turn.held_shards() {
-        shard.dbs.swap(first, second);
-    }
-    cx.turn.databases_exchanged([first, second]);
-    cx.changed(1);
+    cx.turn.swap(first, second);
     reply.ok();
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::command::testing::Bench;
+    use crate::command::testing::Fixture;
 
     #[test]
     fn due_keys_are_not_counted() {
-        let mut bench = Bench::sharded(4);
+        let mut fixture = Fixture::sharded(4);
         for n in 0..100 {
-            bench.run(&format!("SET stays:{n} v"));
-            bench.run(&format!("SET due:{n} v PX 10"));
+            fixture.run(&format!("SET stays:{n} v"));
+            fixture.run(&format!("SET due:{n} v PX 10"));
         }
-        assert_eq!(bench.run("DBSIZE"), ":200");
-        bench.advance(10);
-        bench.store.set_active_expire(false);
-        assert_eq!(bench.run("DBSIZE"), ":200", "only a touch expires them now");
-        bench.store.set_active_expire(true);
-        assert_eq!(bench.run("DBSIZE"), ":100");
-        assert_eq!(bench.stats.expired, 100);
-        bench.db = 1;
-        assert_eq!(bench.run("DBSIZE"), ":0");
+        assert_eq!(fixture.run("DBSIZE"), ":200");
+        fixture.advance(10);
+        fixture.store.set_active_expire(false);
+        assert_eq!(
+            fixture.run("DBSIZE"),
+            ":200",
+            "only a touch expires them now"
+        );
+        fixture.store.set_active_expire(true);
+        assert_eq!(fixture.run("DBSIZE"), ":100");
+        assert_eq!(fixture.stats.expired, 100);
+        fixture.db = 1;
+        assert_eq!(fixture.run("DBSIZE"), ":0");
     }
 
     #[test]
     fn a_flush_takes_one_database_or_all() {
-        let mut bench = Bench::sharded(4);
+        let mut fixture = Fixture::sharded(4);
         for db in [0, 1, 2] {
-            bench.db = db;
+            fixture.db = db;
             for n in 0..50 {
-                bench.run(&format!("SET k{n} v EX {}", n + 1));
+                fixture.run(&format!("SET k{n} v EX {}", n + 1));
             }
         }
-        bench.events();
-        let dirty = bench.stats.dirty;
-        assert_eq!(bench.run("FLUSHDB"), "+OK");
-        assert_eq!(bench.stats.dirty - dirty, 50);
-        assert_eq!(bench.run("DBSIZE"), ":0");
-        bench.db = 1;
-        assert_eq!(bench.run("DBSIZE"), ":50");
-        assert_eq!(bench.run("FLUSHALL ASYNC"), "+OK");
-        assert_eq!(bench.run("FLUSHDB sync"), "+OK");
-        assert_eq!(bench.stats.dirty - dirty, 150);
-        bench.advance(100_000);
-        bench.expire();
+        fixture.events();
+        let dirty = fixture.stats.dirty;
+        assert_eq!(fixture.run("FLUSHDB"), "+OK");
+        assert_eq!(fixture.stats.dirty - dirty, 50);
+        assert_eq!(fixture.run("DBSIZE"), ":0");
+        fixture.db = 1;
+        assert_eq!(fixture.run("DBSIZE"), ":50");
+        assert_eq!(fixture.run("FLUSHALL ASYNC"), "+OK");
+        assert_eq!(fixture.run("FLUSHDB sync"), "+OK");
+        assert_eq!(fixture.stats.dirty - dirty, 150);
+        fixture.advance(100_000);
+        fixture.expire();
         assert_eq!(
-            bench.events(),
+            fixture.events(),
             "",
             "flushed keys are not told one by one, nor do they expire"
         );
-        bench.run("SET again v PX 5");
-        bench.advance(5);
-        bench.expire();
+        fixture.run("SET again v PX 5");
+        fixture.advance(5);
+        fixture.expire();
         assert_eq!(
-            bench.events(),
+            fixture.events(),
             "new again @1, set again @1, expire again @1, expired again @1"
         );
         for line in ["FLUSHDB x", "FLUSHALL sync async", "FLUSHDB async x"] {
-            assert_eq!(bench.run(line), "-ERR syntax error", "{line}");
+            assert_eq!(fixture.run(line), "-ERR syntax error", "{line}");
         }
     }
 
     #[test]
     fn swapped_databases_keep_their_deadlines() {
-        let mut bench = Bench::sharded(4);
+        let mut fixture = Fixture::sharded(4);
         for n in 0..20 {
-            bench.run(&format!("SET k{n} v PX 10"));
+            fixture.run(&format!("SET k{n} v PX 10"));
         }
-        assert_eq!(bench.run("SWAPDB 0 3"), "+OK");
-        assert_eq!(bench.run("SWAPDB 3 3"), "+OK");
-        assert_eq!(bench.run("DBSIZE"), ":0");
-        bench.events();
-        bench.advance(10);
-        bench.expire();
-        let events = bench.events();
+        assert_eq!(fixture.run("SWAPDB 0 3"), "+OK");
+        assert_eq!(fixture.run("SWAPDB 3 3"), "+OK");
+        assert_eq!(fixture.run("DBSIZE"), ":0");
+        fixture.events();
+        fixture.advance(10);
+        fixture.expire();
+        let events = fixture.events();
         assert_eq!(
             events.split(", ").filter(|e| e.ends_with("@3")).count(),
             20,
@@ -208,7 +202,7 @@ mod tests {
             ("SWAPDB 0 16", "-ERR DB index is out of range"),
             ("SWAPDB -1 0", "-ERR DB index is out of range"),
         ] {
-            assert_eq!(bench.run(line), error, "{line}");
+            assert_eq!(fixture.run(line), error, "{line}");
         }
     }
 }

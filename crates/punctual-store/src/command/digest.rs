@@ -7,8 +7,9 @@ use punctual_resp::{Args, Reply};
 use sha1::{Digest as _, Sha1};
 
 use crate::error::Error;
-use crate::records::{NEVER, Record};
+use crate::keyspace::records::Record;
 use crate::spec::{Flags, Group};
+use crate::time::NEVER;
 use crate::turn::{Command, Cx};
 use crate::value::Value;
 use crate::value::zset::write_plain_score;
@@ -142,11 +143,11 @@ fn digest_value(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
 #[cfg(test)]
 mod tests {
     use super::{DEBUG_DIGEST, DEBUG_DIGEST_VALUE};
-    use crate::command::testing::Bench;
+    use crate::command::testing::Fixture;
 
     #[test]
     fn the_same_content_has_the_same_digest() {
-        let (mut one, mut other) = (Bench::new(), Bench::sharded(8));
+        let (mut one, mut other) = (Fixture::new(), Fixture::sharded(8));
         for line in [
             "SET a 1",
             "SADD s 1 2 x",
@@ -165,7 +166,7 @@ mod tests {
         ] {
             other.run(line);
         }
-        let all = |bench: &mut Bench| bench.run_row(&DEBUG_DIGEST, "DEBUG DIGEST");
+        let all = |fixture: &mut Fixture| fixture.run_row(&DEBUG_DIGEST, "DEBUG DIGEST");
         let same = all(&mut one);
         assert_eq!(all(&mut other), same);
         // Told by redis-server 7.0 for these keys.
@@ -175,8 +176,9 @@ mod tests {
             other.run(line);
             assert_ne!(all(&mut other), before, "{line}");
         }
-        let of =
-            |bench: &mut Bench| bench.run_row(&DEBUG_DIGEST_VALUE, "DEBUG DIGEST-VALUE s nope");
+        let of = |fixture: &mut Fixture| {
+            fixture.run_row(&DEBUG_DIGEST_VALUE, "DEBUG DIGEST-VALUE s nope")
+        };
         assert_eq!(of(&mut one), of(&mut other));
         assert!(of(&mut one).ends_with(" +0000000000000000000000000000000000000000"));
     }

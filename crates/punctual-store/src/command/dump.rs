@@ -6,10 +6,10 @@ use punctual_resp::{Args, Reply};
 use crate::command::arguments::{TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
-use crate::snapshot;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx};
 use crate::value::Value;
+use crate::value::{decode, encode};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
@@ -47,7 +47,7 @@ pub static COMMANDS: &[Command] = &[
 fn dump(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     match cx.read(&args[1]) {
         Some(record) => {
-            let payload = snapshot::dump(&record.value);
+            let payload = encode::dump(&record.value);
             reply.bulk(&payload);
         }
         None => reply.null(),
@@ -122,8 +122,7 @@ fn restore(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     if deadline.is_some_and(|at| cx.now().is_due(at)) {
         // It would go at once: only what it replaces is seen to go.
         if replaced {
-            cx.notify(Classes::GENERIC, "del", key);
-            cx.changed(1);
+            cx.commit(key, Classes::GENERIC, "del", 1);
         }
         reply.ok();
         return Ok(());
@@ -133,8 +132,7 @@ fn restore(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     cx.db_of(key)
         .touch(id, uses.told(options.idle_s, options.freq, now));
     cx.set_deadline(key, id, deadline);
-    cx.changed(1);
-    cx.notify(Classes::GENERIC, "restore", key);
+    cx.commit(key, Classes::GENERIC, "restore", 1);
     reply.ok();
     Ok(())
 }
@@ -153,7 +151,7 @@ fn read(cx: &Cx<'_, '_>, payload: &[u8]) -> Result<Value, Error> {
     let mut restore = Restore::from_body(body);
     let contents = restore.value().map_err(bad)?.read();
     let contents = contents.map_err(|failure| bad(failure.into()))?;
-    let value = snapshot::read_value(contents, &cx.limits());
+    let value = decode::read_value(contents, &cx.limits());
     value
         .ok()
         .flatten()
@@ -162,13 +160,13 @@ fn read(cx: &Cx<'_, '_>, payload: &[u8]) -> Result<Value, Error> {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::testing::Bench;
+    use crate::command::testing::Fixture;
 
     #[test]
     fn no_idle_time_is_too_long() {
-        let mut bench = Bench::new();
-        bench.run("SET k v");
-        let payload = crate::snapshot::dump(&crate::value::Value::string(b"v"));
+        let mut fixture = Fixture::new();
+        fixture.run("SET k v");
+        let payload = crate::value::encode::dump(&crate::value::Value::string(b"v"));
         let longest = i64::MAX.to_string();
         let words: [&[u8]; 6] = [
             b"RESTORE",
@@ -178,8 +176,8 @@ mod tests {
             b"IDLETIME",
             longest.as_bytes(),
         ];
-        assert_eq!(bench.run_words(&words), "+OK");
+        assert_eq!(fixture.run_words(&words), "+OK");
         // The clock of the test began a thousand seconds ago: no key has been idle for longer.
-        assert_eq!(bench.run("OBJECT IDLETIME r"), ":1000");
+        assert_eq!(fixture.run("OBJECT IDLETIME r"), ":1000");
     }
 }

@@ -176,16 +176,15 @@ fn set_deadline(
         reply.int(0);
         return Ok(());
     }
-    cx.changed(1);
     match u64::try_from(deadline) {
         // A relative time counts from the instant rounded up, so 0 would still be to come.
         Ok(at) if !cx.now().is_due(at) && (unit.absolute || amount > 0) => {
             cx.set_deadline(key, id, Some(at));
-            cx.notify(Classes::GENERIC, "expire", key);
+            cx.commit(key, Classes::GENERIC, "expire", 1);
         }
         _ => {
             cx.db_of(key).remove(id);
-            cx.notify(Classes::GENERIC, "del", key);
+            cx.commit(key, Classes::GENERIC, "del", 1);
         }
     }
     reply.int(1);
@@ -198,8 +197,7 @@ fn persist(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     match found.filter(|&id| cx.db_of(key).deadline(id).is_some()) {
         Some(id) => {
             cx.set_deadline(key, id, None);
-            cx.changed(1);
-            cx.notify(Classes::GENERIC, "persist", key);
+            cx.commit(key, Classes::GENERIC, "persist", 1);
             reply.int(1);
         }
         None => reply.int(0),
@@ -256,62 +254,66 @@ fn tell_deadline(
 #[cfg(test)]
 mod tests {
     use crate::Now;
-    use crate::command::testing::Bench;
+    use crate::command::testing::Fixture;
 
     #[test]
     fn deadlines_are_set_told_and_taken_away() {
-        let mut bench = Bench::new();
-        bench.run("SET k v");
-        bench.events();
-        assert_eq!(bench.run("TTL k"), ":-1");
-        assert_eq!(bench.run("EXPIRE k 10"), ":1");
-        assert_eq!(bench.run("TTL k"), ":10");
-        assert_eq!(bench.run("PTTL k"), ":10000");
-        assert_eq!(bench.run("EXPIRETIME k"), ":1010");
-        assert_eq!(bench.run("PEXPIRETIME k"), ":1010000");
-        assert_eq!(bench.run("PERSIST k"), ":1");
-        assert_eq!(bench.run("PERSIST k"), ":0");
-        assert_eq!(bench.run("PERSIST nope"), ":0");
-        assert_eq!(bench.run("PEXPIRETIME k"), ":-1");
-        assert_eq!(bench.events(), "expire k, persist k");
-        assert_eq!(bench.run("PEXPIREAT k 1000001"), ":1");
-        assert_eq!(bench.run("EXPIREAT k 1001"), ":1");
-        assert_eq!(bench.run("PEXPIRE k 1"), ":1");
-        assert_eq!(bench.run("PTTL k"), ":1");
-        bench.advance(1);
-        bench.expire();
-        assert_eq!(bench.run("TTL k"), ":-2");
-        assert_eq!(bench.run("PEXPIRETIME k"), ":-2");
-        assert_eq!(bench.run("EXPIRE k 1"), ":0");
+        let mut fixture = Fixture::new();
+        fixture.run("SET k v");
+        fixture.events();
+        assert_eq!(fixture.run("TTL k"), ":-1");
+        assert_eq!(fixture.run("EXPIRE k 10"), ":1");
+        assert_eq!(fixture.run("TTL k"), ":10");
+        assert_eq!(fixture.run("PTTL k"), ":10000");
+        assert_eq!(fixture.run("EXPIRETIME k"), ":1010");
+        assert_eq!(fixture.run("PEXPIRETIME k"), ":1010000");
+        assert_eq!(fixture.run("PERSIST k"), ":1");
+        assert_eq!(fixture.run("PERSIST k"), ":0");
+        assert_eq!(fixture.run("PERSIST nope"), ":0");
+        assert_eq!(fixture.run("PEXPIRETIME k"), ":-1");
+        assert_eq!(fixture.events(), "expire k, persist k");
+        assert_eq!(fixture.run("PEXPIREAT k 1000001"), ":1");
+        assert_eq!(fixture.run("EXPIREAT k 1001"), ":1");
+        assert_eq!(fixture.run("PEXPIRE k 1"), ":1");
+        assert_eq!(fixture.run("PTTL k"), ":1");
+        fixture.advance(1);
+        fixture.expire();
+        assert_eq!(fixture.run("TTL k"), ":-2");
+        assert_eq!(fixture.run("PEXPIRETIME k"), ":-2");
+        assert_eq!(fixture.run("EXPIRE k 1"), ":0");
         assert_eq!(
-            bench.events(),
+            fixture.events(),
             "expire k, expire k, expire k, expired k, keymiss k, keymiss k"
         );
     }
 
     #[test]
     fn seconds_round_to_the_nearest() {
-        let mut bench = Bench::new();
-        bench.run("SET k v");
+        let mut fixture = Fixture::new();
+        fixture.run("SET k v");
         for (ms, s) in [(1, 0), (499, 0), (500, 1), (1499, 1), (1500, 2)] {
-            bench.run(&format!("PEXPIRE k {ms}"));
-            assert_eq!(bench.run("TTL k"), format!(":{s}"));
-            assert_eq!(bench.run("EXPIRETIME k"), format!(":{}", 1000 + s));
+            fixture.run(&format!("PEXPIRE k {ms}"));
+            assert_eq!(fixture.run("TTL k"), format!(":{s}"));
+            assert_eq!(fixture.run("EXPIRETIME k"), format!(":{}", 1000 + s));
         }
     }
 
     #[test]
     fn within_a_millisecond_nothing_goes_early() {
-        let mut bench = Bench::new();
-        bench.now = Now::from_micros(1_000_000_300);
-        bench.run("SET k v");
-        assert_eq!(bench.run("PEXPIRE k 2"), ":1");
-        assert_eq!(bench.run("PTTL k"), ":2");
-        assert_eq!(bench.run("PEXPIRETIME k"), ":1000003");
-        bench.now = Now::from_micros(1_000_002_999);
-        assert_eq!(bench.run("PTTL k"), ":0", "a part of a millisecond is left");
-        bench.now = Now::from_ms(1_000_003);
-        assert_eq!(bench.run("PTTL k"), ":-2");
+        let mut fixture = Fixture::new();
+        fixture.now = Now::from_micros(1_000_000_300);
+        fixture.run("SET k v");
+        assert_eq!(fixture.run("PEXPIRE k 2"), ":1");
+        assert_eq!(fixture.run("PTTL k"), ":2");
+        assert_eq!(fixture.run("PEXPIRETIME k"), ":1000003");
+        fixture.now = Now::from_micros(1_000_002_999);
+        assert_eq!(
+            fixture.run("PTTL k"),
+            ":0",
+            "a part of a millisecond is left"
+        );
+        fixture.now = Now::from_ms(1_000_003);
+        assert_eq!(fixture.run("PTTL k"), ":-2");
     }
 
     #[test]
@@ -326,15 +328,15 @@ mod tests {
             "PEXPIREAT k 1000000",
             "PEXPIREAT k -5",
         ] {
-            let mut bench = Bench::new();
-            bench.now = Now::from_micros(1_000_000_300);
-            bench.run("SET k v");
-            bench.events();
-            assert_eq!(bench.run(line), ":1", "{line}");
-            assert_eq!(bench.run("EXISTS k"), ":0", "{line}");
-            assert_eq!(bench.events(), "del k, keymiss k", "{line}");
-            assert_eq!(bench.stats.dirty, 2);
-            assert_eq!(bench.stats.expired, 0);
+            let mut fixture = Fixture::new();
+            fixture.now = Now::from_micros(1_000_000_300);
+            fixture.run("SET k v");
+            fixture.events();
+            assert_eq!(fixture.run(line), ":1", "{line}");
+            assert_eq!(fixture.run("EXISTS k"), ":0", "{line}");
+            assert_eq!(fixture.events(), "del k, keymiss k", "{line}");
+            assert_eq!(fixture.stats.dirty, 2);
+            assert_eq!(fixture.stats.expired, 0);
         }
     }
 
@@ -357,16 +359,16 @@ mod tests {
             ("-1 LT", ":1", ":1"),
             ("-1 NX", ":1", ":0"),
         ] {
-            let mut bench = Bench::new();
-            bench.run("SET none v");
-            bench.run("SET some v EX 100");
+            let mut fixture = Fixture::new();
+            fixture.run("SET none v");
+            fixture.run("SET some v EX 100");
             assert_eq!(
-                bench.run(&format!("EXPIRE none {options}")),
+                fixture.run(&format!("EXPIRE none {options}")),
                 none,
                 "{options}"
             );
             assert_eq!(
-                bench.run(&format!("EXPIRE some {options}")),
+                fixture.run(&format!("EXPIRE some {options}")),
                 some,
                 "{options}"
             );
@@ -376,8 +378,8 @@ mod tests {
                 (":1", s) => format!(":{s}"),
                 _ => format!(":{else_s}"),
             };
-            assert_eq!(bench.run("TTL none"), left(none, -1), "{options}");
-            assert_eq!(bench.run("TTL some"), left(some, 100), "{options}");
+            assert_eq!(fixture.run("TTL none"), left(none, -1), "{options}");
+            assert_eq!(fixture.run("TTL some"), left(some, 100), "{options}");
         }
     }
 
@@ -427,32 +429,32 @@ mod tests {
             ("PTTL k", ":9223372036853775807"),
             ("EXPIRETIME k", ":9223372036854776"),
         ] {
-            let mut bench = Bench::new();
-            bench.run("SET k v");
+            let mut fixture = Fixture::new();
+            fixture.run("SET k v");
             if error.starts_with(':') {
-                bench.run("PEXPIREAT k 9223372036854775807");
+                fixture.run("PEXPIREAT k 9223372036854775807");
             }
-            assert_eq!(bench.run(line), error, "{line}");
+            assert_eq!(fixture.run(line), error, "{line}");
         }
     }
 
     /// Redis shows the line ends of an unknown option as spaces, or the reply would end there.
     #[test]
     fn an_unknown_option_cannot_break_the_reply() {
-        let reply = Bench::new().run_words(&["EXPIRE", "k", "1", "x\r\n+OK"]);
+        let reply = Fixture::new().run_words(&["EXPIRE", "k", "1", "x\r\n+OK"]);
         assert_eq!(reply, "-ERR Unsupported option x  +OK");
     }
 
     #[test]
     fn asking_is_not_using() {
-        let mut bench = Bench::new();
-        bench.run("SET k v EX 100");
-        bench.advance(5_000);
-        bench.run("TTL k");
-        bench.run("EXISTS k");
-        bench.run("TYPE k");
-        assert_eq!(bench.run("OBJECT IDLETIME k"), ":5");
-        bench.run("PERSIST k");
-        assert_eq!(bench.run("OBJECT IDLETIME k"), ":0");
+        let mut fixture = Fixture::new();
+        fixture.run("SET k v EX 100");
+        fixture.advance(5_000);
+        fixture.run("TTL k");
+        fixture.run("EXISTS k");
+        fixture.run("TYPE k");
+        assert_eq!(fixture.run("OBJECT IDLETIME k"), ":5");
+        fixture.run("PERSIST k");
+        assert_eq!(fixture.run("OBJECT IDLETIME k"), ":0");
     }
 }

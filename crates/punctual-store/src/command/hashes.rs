@@ -14,10 +14,10 @@ mod write;
 use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Reply};
 
-use crate::cx::Place;
-use crate::db::Id;
 use crate::error::Error;
+use crate::keyspace::records::Id;
 use crate::spec::{Flags, Group};
+use crate::turn::cx::Place;
 use crate::turn::{Command, Cx, Handler};
 use crate::value::Kind;
 use crate::value::hash::Hash;

@@ -7,8 +7,9 @@ use crate::command::database::database_index;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::glob;
-use crate::records::{NEVER, Record};
+use crate::keyspace::records::Record;
 use crate::spec::{Flags, Group};
+use crate::time::NEVER;
 use crate::turn::{Command, Cx, Handler};
 
 /// The family's rows.
@@ -90,11 +91,10 @@ fn del(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
     for key in args.skip(1) {
         if let Some(record) = cx.remove(key) {
             cx.turn.discarded.value(record.value);
-            cx.notify(Classes::GENERIC, "del", key);
+            cx.commit(key, Classes::GENERIC, "del", 1);
             deleted += 1;
         }
     }
-    cx.changed(deleted);
     reply.int(deleted as i64);
     Ok(())
 }
@@ -141,7 +141,7 @@ fn rename_nx(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-/// Whether the key got the name: it does not if that is its own, or (`only_new`) another key's.
+/// Renames a key. Returns false if the names are equal, or if `to` exists and `only_new` is set.
 fn rename_key(cx: &mut Cx<'_, '_>, from: &[u8], to: &[u8], only_new: bool) -> Result<bool, Error> {
     let id = cx.find_to_write(from).ok_or(Error::NoSuchKey)?;
     if from == to {
@@ -151,19 +151,19 @@ fn rename_key(cx: &mut Cx<'_, '_>, from: &[u8], to: &[u8], only_new: bool) -> Re
         if only_new {
             return Ok(false);
         }
-        cx.db_of(to).remove(taken);
+        let replaced = cx.db_of(to).remove(taken);
+        cx.turn.discarded.value(replaced.value);
     }
     if cx.turn.shard_of(from) == cx.turn.shard_of(to) {
         // The record stays where it is, and so do its deadlines.
         cx.db_of(from).rename(id, to);
-        cx.notify(Classes::NEW, "new", to);
+        cx.announce(Classes::NEW, "new", to);
     } else {
         let record = cx.db_of(from).remove(id);
         settle(cx, cx.db, to, record);
     }
-    cx.changed(1);
-    cx.notify(Classes::GENERIC, "rename_from", from);
-    cx.notify(Classes::GENERIC, "rename_to", to);
+    cx.commit(from, Classes::GENERIC, "rename_from", 1);
+    cx.commit(to, Classes::GENERIC, "rename_to", 0);
     Ok(true)
 }
 
@@ -194,9 +194,8 @@ fn move_key(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     }
     let record = cx.db_of(key).remove(id);
     settle(cx, target, key, record);
-    cx.changed(1);
-    cx.notify(Classes::GENERIC, "move_from", key);
-    cx.turn.notify(target, Classes::GENERIC, "move_to", key);
+    cx.commit(key, Classes::GENERIC, "move_from", 1);
+    cx.commit_in(target, key, Classes::GENERIC, "move_to", 0);
     reply.int(1);
     Ok(())
 }
@@ -232,14 +231,14 @@ fn copy(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     let id = source.find(from).expect("read above");
     let (value, deadline) = (source.get(id).value.clone(), source.deadline(id));
     if let Some(taken) = taken {
-        cx.db_of_in(target, to).remove(taken);
+        let replaced = cx.db_of_in(target, to).remove(taken);
+        cx.turn.discarded.value(replaced.value);
     }
     let id = cx.add_in(target, to, value);
     if deadline.is_some() {
         cx.db_of_in(target, to).set_deadline(id, deadline);
     }
-    cx.changed(1);
-    cx.turn.notify(target, Classes::GENERIC, "copy_to", to);
+    cx.commit_in(target, to, Classes::GENERIC, "copy_to", 1);
     reply.int(1);
     Ok(())
 }
@@ -324,93 +323,97 @@ fn pick(cx: &mut Cx<'_, '_>) -> Option<(usize, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::testing::Bench;
+    use crate::command::testing::Fixture;
 
     #[test]
     fn keys_are_deleted_counted_and_told() {
-        let mut bench = Bench::sharded(8);
-        bench.run("MSET a 1 b 2 c 3");
-        bench.events();
-        assert_eq!(bench.run("EXISTS a b a nope"), ":3");
-        assert_eq!(bench.run("DEL a nope a"), ":1");
-        assert_eq!(bench.run("UNLINK b c"), ":2");
-        assert_eq!(bench.events(), "keymiss nope, del a, del b, del c");
-        assert_eq!(bench.run("DEL a"), ":0");
+        let mut fixture = Fixture::sharded(8);
+        fixture.run("MSET a 1 b 2 c 3");
+        fixture.events();
+        assert_eq!(fixture.run("EXISTS a b a nope"), ":3");
+        assert_eq!(fixture.run("DEL a nope a"), ":1");
+        assert_eq!(fixture.run("UNLINK b c"), ":2");
+        assert_eq!(fixture.events(), "keymiss nope, del a, del b, del c");
+        assert_eq!(fixture.run("DEL a"), ":0");
         assert_eq!(
-            (bench.stats.hits, bench.stats.misses, bench.stats.dirty),
+            (
+                fixture.stats.hits,
+                fixture.stats.misses,
+                fixture.stats.dirty
+            ),
             (3, 1, 6)
         );
     }
 
     #[test]
     fn types() {
-        let mut bench = Bench::new();
-        bench.run("SET s v");
-        assert_eq!(bench.run("TYPE s"), "+string");
-        assert_eq!(bench.run("TYPE nope"), "+none");
-        assert_eq!(bench.events(), "new s, set s, keymiss nope");
+        let mut fixture = Fixture::new();
+        fixture.run("SET s v");
+        assert_eq!(fixture.run("TYPE s"), "+string");
+        assert_eq!(fixture.run("TYPE nope"), "+none");
+        assert_eq!(fixture.events(), "new s, set s, keymiss nope");
     }
 
     #[test]
     fn a_renamed_key_keeps_value_and_deadline() {
-        let mut bench = Bench::sharded(8);
-        bench.run("SET a foo PX 500");
-        bench.run("SET b 1");
-        bench.events();
-        assert_eq!(bench.run("RENAME a b"), "+OK");
-        assert_eq!(bench.events(), "new b, rename_from a, rename_to b");
-        assert_eq!(bench.run("PTTL b"), ":500");
-        assert_eq!(bench.run("GET b"), "$3 foo");
-        assert_eq!(bench.run("RENAME a b"), "-ERR no such key");
-        assert_eq!(bench.run("RENAME b b"), "+OK");
-        assert_eq!(bench.run("RENAMENX b b"), ":0");
-        assert_eq!(bench.run("RENAMENX nope nope"), "-ERR no such key");
-        bench.run("SET c 1");
-        assert_eq!(bench.run("RENAMENX b c"), ":0");
-        assert_eq!(bench.run("RENAMENX b d"), ":1");
+        let mut fixture = Fixture::sharded(8);
+        fixture.run("SET a foo PX 500");
+        fixture.run("SET b 1");
+        fixture.events();
+        assert_eq!(fixture.run("RENAME a b"), "+OK");
+        assert_eq!(fixture.events(), "new b, rename_from a, rename_to b");
+        assert_eq!(fixture.run("PTTL b"), ":500");
+        assert_eq!(fixture.run("GET b"), "$3 foo");
+        assert_eq!(fixture.run("RENAME a b"), "-ERR no such key");
+        assert_eq!(fixture.run("RENAME b b"), "+OK");
+        assert_eq!(fixture.run("RENAMENX b b"), ":0");
+        assert_eq!(fixture.run("RENAMENX nope nope"), "-ERR no such key");
+        fixture.run("SET c 1");
+        assert_eq!(fixture.run("RENAMENX b c"), ":0");
+        assert_eq!(fixture.run("RENAMENX b d"), ":1");
         // The deadline that b had when it was first written is nobody's.
-        bench.run("SET b stays");
-        bench.advance(500);
-        bench.events();
-        bench.expire();
-        assert_eq!(bench.events(), "expired d");
-        assert_eq!(bench.run("EXISTS a b c d"), ":2");
+        fixture.run("SET b stays");
+        fixture.advance(500);
+        fixture.events();
+        fixture.expire();
+        assert_eq!(fixture.events(), "expired d");
+        assert_eq!(fixture.run("EXISTS a b c d"), ":2");
     }
 
     #[test]
     fn a_due_target_goes_before_a_rename() {
-        let mut bench = Bench::new();
-        bench.run("SET from 1");
-        bench.run("SET to 2 PX 10");
-        bench.advance(10);
-        bench.events();
-        assert_eq!(bench.run("RENAMENX from to"), ":1");
+        let mut fixture = Fixture::new();
+        fixture.run("SET from 1");
+        fixture.run("SET to 2 PX 10");
+        fixture.advance(10);
+        fixture.events();
+        assert_eq!(fixture.run("RENAMENX from to"), ":1");
         assert_eq!(
-            bench.events(),
+            fixture.events(),
             "expired to, new to, rename_from from, rename_to to"
         );
-        assert_eq!(bench.run("PTTL to"), ":-1");
+        assert_eq!(fixture.run("PTTL to"), ":-1");
     }
 
     #[test]
     fn copies() {
-        let mut bench = Bench::sharded(4);
-        bench.run("SET a foo PX 500");
-        bench.events();
-        assert_eq!(bench.run("COPY a b"), ":1");
-        assert_eq!(bench.run("COPY a b"), ":0");
-        assert_eq!(bench.run("COPY a b replace"), ":1");
-        assert_eq!(bench.run("COPY a a DB 3 REPLACE"), ":1");
-        assert_eq!(bench.run("COPY nope b"), ":0");
+        let mut fixture = Fixture::sharded(4);
+        fixture.run("SET a foo PX 500");
+        fixture.events();
+        assert_eq!(fixture.run("COPY a b"), ":1");
+        assert_eq!(fixture.run("COPY a b"), ":0");
+        assert_eq!(fixture.run("COPY a b replace"), ":1");
+        assert_eq!(fixture.run("COPY a a DB 3 REPLACE"), ":1");
+        assert_eq!(fixture.run("COPY nope b"), ":0");
         assert_eq!(
-            bench.events(),
+            fixture.events(),
             "new b, copy_to b, new b, copy_to b, new a @3, copy_to a @3, keymiss nope"
         );
-        assert_eq!(bench.run("APPEND b d"), ":4");
-        assert_eq!(bench.run("GET a"), "$3 foo");
-        bench.db = 3;
-        assert_eq!(bench.run("PTTL a"), ":500");
-        bench.db = 0;
+        assert_eq!(fixture.run("APPEND b d"), ":4");
+        assert_eq!(fixture.run("GET a"), "$3 foo");
+        fixture.db = 3;
+        assert_eq!(fixture.run("PTTL a"), ":500");
+        fixture.db = 0;
         for (line, error) in [
             (
                 "COPY a a",
@@ -433,97 +436,97 @@ mod tests {
             ("COPY a b DB", "-ERR syntax error"),
             ("COPY a b WITH", "-ERR syntax error"),
         ] {
-            assert_eq!(bench.run(line), error, "{line}");
+            assert_eq!(fixture.run(line), error, "{line}");
         }
     }
 
     #[test]
     fn a_key_moves_with_its_deadline() {
-        let mut bench = Bench::sharded(4);
-        bench.run("SET a foo PX 500");
-        bench.events();
-        assert_eq!(bench.run("MOVE a 2"), ":1");
-        assert_eq!(bench.events(), "new a @2, move_from a, move_to a @2");
-        assert_eq!(bench.run("MOVE a 2"), ":0");
-        bench.run("SET a bar");
-        assert_eq!(bench.run("MOVE a 2"), ":0");
+        let mut fixture = Fixture::sharded(4);
+        fixture.run("SET a foo PX 500");
+        fixture.events();
+        assert_eq!(fixture.run("MOVE a 2"), ":1");
+        assert_eq!(fixture.events(), "new a @2, move_from a, move_to a @2");
+        assert_eq!(fixture.run("MOVE a 2"), ":0");
+        fixture.run("SET a bar");
+        assert_eq!(fixture.run("MOVE a 2"), ":0");
         assert_eq!(
-            bench.run("MOVE a 0"),
+            fixture.run("MOVE a 0"),
             "-ERR source and destination objects are the same"
         );
-        assert_eq!(bench.run("MOVE a 99"), "-ERR DB index is out of range");
-        bench.events();
-        bench.advance(500);
+        assert_eq!(fixture.run("MOVE a 99"), "-ERR DB index is out of range");
+        fixture.events();
+        fixture.advance(500);
         assert_eq!(
-            bench.run("MOVE a 2"),
+            fixture.run("MOVE a 2"),
             ":1",
             "what is due there is not in the way"
         );
         assert_eq!(
-            bench.events(),
+            fixture.events(),
             "expired a @2, new a @2, move_from a, move_to a @2"
         );
     }
 
     #[test]
     fn touch_counts_as_a_use() {
-        let mut bench = Bench::new();
-        bench.run("SET a 1");
-        bench.advance(7_000);
-        assert_eq!(bench.run("OBJECT IDLETIME a"), ":7");
-        assert_eq!(bench.run("TOUCH a nope a"), ":2");
-        assert_eq!(bench.run("OBJECT IDLETIME a"), ":0");
+        let mut fixture = Fixture::new();
+        fixture.run("SET a 1");
+        fixture.advance(7_000);
+        assert_eq!(fixture.run("OBJECT IDLETIME a"), ":7");
+        assert_eq!(fixture.run("TOUCH a nope a"), ":2");
+        assert_eq!(fixture.run("OBJECT IDLETIME a"), ":0");
     }
 
     #[test]
     fn patterns_list_keys_that_are_not_due() {
-        let mut bench = Bench::sharded(8);
-        bench.run("MSET one 1 two 2 three 3 \"\" 4");
-        bench.run("SET tired 1 PX 10");
-        assert_eq!(bench.run("KEYS o*"), "*1 $3 one");
-        assert_eq!(bench.run("KEYS two"), "*1 $3 two");
-        assert_eq!(bench.run("KEYS twos"), "*0");
-        bench.advance(10);
-        assert_eq!(bench.run("KEYS ti*"), "*0");
-        assert_eq!(bench.run("KEYS tired"), "*0");
-        assert_eq!(bench.run("KEYS *").split(' ').next(), Some("*4"));
-        assert_eq!(bench.run("KEYS \"\""), "*1 $0 ");
-        assert_eq!(bench.stats.expired, 0, "KEYS shows, it does not touch");
+        let mut fixture = Fixture::sharded(8);
+        fixture.run("MSET one 1 two 2 three 3 \"\" 4");
+        fixture.run("SET tired 1 PX 10");
+        assert_eq!(fixture.run("KEYS o*"), "*1 $3 one");
+        assert_eq!(fixture.run("KEYS two"), "*1 $3 two");
+        assert_eq!(fixture.run("KEYS twos"), "*0");
+        fixture.advance(10);
+        assert_eq!(fixture.run("KEYS ti*"), "*0");
+        assert_eq!(fixture.run("KEYS tired"), "*0");
+        assert_eq!(fixture.run("KEYS *").split(' ').next(), Some("*4"));
+        assert_eq!(fixture.run("KEYS \"\""), "*1 $0 ");
+        assert_eq!(fixture.stats.expired, 0, "KEYS shows, it does not touch");
     }
 
     #[test]
     fn a_random_key_is_never_due() {
         for shards in [1, 8] {
-            let mut bench = Bench::sharded(shards);
-            assert_eq!(bench.run("RANDOMKEY"), "$-1");
+            let mut fixture = Fixture::sharded(shards);
+            assert_eq!(fixture.run("RANDOMKEY"), "$-1");
             for n in 0..2000 {
-                bench.run(&format!("SET due{n} v PX 10"));
+                fixture.run(&format!("SET due{n} v PX 10"));
             }
-            bench.run("SET stays v");
-            bench.advance(10);
+            fixture.run("SET stays v");
+            fixture.advance(10);
             for _ in 0..5 {
-                assert_eq!(bench.run("RANDOMKEY"), "$5 stays");
+                assert_eq!(fixture.run("RANDOMKEY"), "$5 stays");
             }
-            bench.run("DEL stays");
-            assert_eq!(bench.run("RANDOMKEY"), "$-1");
+            fixture.run("DEL stays");
+            assert_eq!(fixture.run("RANDOMKEY"), "$-1");
         }
     }
 
     #[test]
     fn random_keys_come_from_every_shard() {
-        let mut bench = Bench::sharded(8);
+        let mut fixture = Fixture::sharded(8);
         for n in 0..64 {
-            bench.run(&format!("SET {n} v"));
+            fixture.run(&format!("SET {n} v"));
         }
         let seen: std::collections::HashSet<String> =
-            (0..4000).map(|_| bench.run("RANDOMKEY")).collect();
+            (0..4000).map(|_| fixture.run("RANDOMKEY")).collect();
         // A fair draw misses a given key with probability (63/64)^4000 < 10^-27.
         assert_eq!(seen.len(), 64);
     }
 
     #[test]
     fn no_key_is_null_in_both_protocols() {
-        assert_eq!(Bench::resp3().run("RANDOMKEY"), "_");
-        assert_eq!(Bench::new().run("RANDOMKEY"), "$-1");
+        assert_eq!(Fixture::resp3().run("RANDOMKEY"), "_");
+        assert_eq!(Fixture::new().run("RANDOMKEY"), "$-1");
     }
 }

@@ -3,8 +3,8 @@
 use punctual_resp::{Args, Reply};
 
 use crate::command::arguments::{int, is};
-use crate::db::Id;
 use crate::error::Error;
+use crate::keyspace::records::Id;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
 use crate::uses::Uses;
@@ -221,11 +221,11 @@ fn serialized_length(string: &Str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::testing::Bench;
+    use crate::command::testing::Fixture;
 
     #[test]
     fn encodings_and_references() {
-        let mut bench = Bench::new();
+        let mut fixture = Fixture::new();
         for (value, encoding, references) in [
             ("0", "int", 2_147_483_647),
             ("9999", "int", 2_147_483_647),
@@ -235,11 +235,11 @@ mod tests {
             (&"x".repeat(44), "embstr", 1),
             (&"x".repeat(45), "raw", 1),
         ] {
-            bench.run(&format!("SET k {value}"));
+            fixture.run(&format!("SET k {value}"));
             let shown = format!("${} {encoding}", encoding.len());
-            assert_eq!(bench.run("OBJECT ENCODING k"), shown, "{value}");
+            assert_eq!(fixture.run("OBJECT ENCODING k"), shown, "{value}");
             assert_eq!(
-                bench.run("OBJECT REFCOUNT k"),
+                fixture.run("OBJECT REFCOUNT k"),
                 format!(":{references}"),
                 "{value}"
             );
@@ -248,40 +248,40 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_null_and_no_event() {
-        let mut bench = Bench::resp3();
+        let mut fixture = Fixture::resp3();
         for ask in ["ENCODING", "FREQ", "IDLETIME", "REFCOUNT"] {
-            assert_eq!(bench.run(&format!("OBJECT {ask} nope")), "_");
+            assert_eq!(fixture.run(&format!("OBJECT {ask} nope")), "_");
         }
-        assert_eq!(bench.run("MEMORY USAGE nope"), "_");
-        assert_eq!(bench.events(), "");
-        assert_eq!(bench.stats.misses, 4);
-        bench.run("SET k v");
-        let refused = bench.run("OBJECT FREQ k");
+        assert_eq!(fixture.run("MEMORY USAGE nope"), "_");
+        assert_eq!(fixture.events(), "");
+        assert_eq!(fixture.stats.misses, 4);
+        fixture.run("SET k v");
+        let refused = fixture.run("OBJECT FREQ k");
         assert!(refused.starts_with("-ERR An LFU maxmemory policy is not selected, access"));
         assert!(refused.ends_with("data will take some time to adjust."));
     }
 
     #[test]
     fn idle_time_outlives_its_24_bits() {
-        let mut bench = Bench::new();
-        bench.run("SET k v");
-        bench.advance(((1 << 24) - 1) * 1000);
-        assert_eq!(bench.run("OBJECT IDLETIME k"), ":16777215");
-        bench.run("GET k");
-        bench.advance(9_999);
-        assert_eq!(bench.run("OBJECT IDLETIME k"), ":9");
+        let mut fixture = Fixture::new();
+        fixture.run("SET k v");
+        fixture.advance(((1 << 24) - 1) * 1000);
+        assert_eq!(fixture.run("OBJECT IDLETIME k"), ":16777215");
+        fixture.run("GET k");
+        fixture.advance(9_999);
+        assert_eq!(fixture.run("OBJECT IDLETIME k"), ":9");
     }
 
     #[test]
     fn memory_is_what_the_key_takes() {
-        let mut bench = Bench::new();
+        let mut fixture = Fixture::new();
         for n in 0..3000 {
-            bench.run(&format!("SET {n} v"));
+            fixture.run(&format!("SET {n} v"));
         }
         let mut usage = |set: &str| -> i64 {
-            bench.run(set);
-            let bytes = bench.run("MEMORY USAGE k")[1..].parse().unwrap();
-            bench.run("DEL k");
+            fixture.run(set);
+            let bytes = fixture.run("MEMORY USAGE k")[1..].parse().unwrap();
+            fixture.run("DEL k");
             bytes
         };
         let small = usage("SET k v");
@@ -290,8 +290,8 @@ mod tests {
         assert_eq!(usage(&format!("SET k {}", "x".repeat(1000))), small + 1000);
         assert!((64 + 100..64 + 112).contains(&{
             let long = "k".repeat(100);
-            bench.run(&format!("SET {long} v"));
-            bench.run(&format!("MEMORY USAGE {long} SAMPLES 0"))[1..]
+            fixture.run(&format!("SET {long} v"));
+            fixture.run(&format!("MEMORY USAGE {long} SAMPLES 0"))[1..]
                 .parse::<i64>()
                 .unwrap()
         }));
@@ -314,17 +314,20 @@ mod tests {
 
     #[test]
     fn memory_usage_checks_its_options_first() {
-        let mut bench = Bench::new();
-        assert_eq!(bench.run("MEMORY USAGE nope SAMPLES"), "-ERR syntax error");
+        let mut fixture = Fixture::new();
         assert_eq!(
-            bench.run("MEMORY USAGE nope SAMPLES -1"),
+            fixture.run("MEMORY USAGE nope SAMPLES"),
             "-ERR syntax error"
         );
-        assert_eq!(bench.run("MEMORY USAGE nope foo 1"), "-ERR syntax error");
         assert_eq!(
-            bench.run("MEMORY USAGE nope SAMPLES x"),
+            fixture.run("MEMORY USAGE nope SAMPLES -1"),
+            "-ERR syntax error"
+        );
+        assert_eq!(fixture.run("MEMORY USAGE nope foo 1"), "-ERR syntax error");
+        assert_eq!(
+            fixture.run("MEMORY USAGE nope SAMPLES x"),
             "-ERR value is not an integer or out of range"
         );
-        assert_eq!(bench.run("MEMORY USAGE nope SAMPLES 5 SAMPLES 0"), "$-1");
+        assert_eq!(fixture.run("MEMORY USAGE nope SAMPLES 5 SAMPLES 0"), "$-1");
     }
 }

@@ -10,7 +10,7 @@ use punctual_resp::{Args, Reply};
 use crate::command::arguments::{int, is};
 use crate::error::{Error, c_string};
 use crate::glob;
-use crate::records::Record;
+use crate::keyspace::records::Record;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx};
 
@@ -198,11 +198,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::Cursor;
-    use crate::command::testing::Bench;
+    use crate::command::testing::Fixture;
 
     /// One call: the next cursor and the keys.
-    fn step(bench: &mut Bench, line: &str) -> (String, Vec<String>) {
-        let reply = bench.run(line);
+    fn step(fixture: &mut Fixture, line: &str) -> (String, Vec<String>) {
+        let reply = fixture.run(line);
         let mut words = reply.split(' ');
         assert_eq!(words.next(), Some("*2"), "{reply}");
         let cursor = words.nth(1).unwrap().to_owned();
@@ -212,14 +212,14 @@ mod tests {
 
     /// A whole scan: how often each key came.
     fn all(
-        bench: &mut Bench,
+        fixture: &mut Fixture,
         options: &str,
-        mut between: impl FnMut(&mut Bench),
+        mut between: impl FnMut(&mut Fixture),
     ) -> BTreeMap<String, usize> {
         let mut seen = BTreeMap::new();
         let mut cursor = "0".to_owned();
         loop {
-            let (next, keys) = step(bench, &format!("SCAN {cursor} {options}"));
+            let (next, keys) = step(fixture, &format!("SCAN {cursor} {options}"));
             for key in keys {
                 *seen.entry(key).or_default() += 1;
             }
@@ -227,17 +227,17 @@ mod tests {
                 return seen;
             }
             cursor = next;
-            between(bench);
+            between(fixture);
         }
     }
 
     #[test]
     fn every_key_comes_once() {
         for shards in [1, 3, 8] {
-            let mut bench = Bench::sharded(shards);
-            assert_eq!(bench.run("SCAN 0"), "*2 $1 0 *0");
+            let mut fixture = Fixture::sharded(shards);
+            assert_eq!(fixture.run("SCAN 0"), "*2 $1 0 *0");
             for n in 0..1000 {
-                bench.run(&format!("SET key:{n} v"));
+                fixture.run(&format!("SET key:{n} v"));
             }
             for options in [
                 "",
@@ -246,7 +246,7 @@ mod tests {
                 "COUNT 100000",
                 "COUNT 9223372036854775807",
             ] {
-                let seen = all(&mut bench, options, |_| ());
+                let seen = all(&mut fixture, options, |_| ());
                 assert_eq!(seen.len(), 1000, "{shards} shards, {options}");
                 assert!(seen.values().all(|&times| times == 1));
             }
@@ -255,12 +255,12 @@ mod tests {
 
     #[test]
     fn a_call_does_bounded_work() {
-        let mut bench = Bench::sharded(4);
+        let mut fixture = Fixture::sharded(4);
         for n in 0..20_000 {
-            bench.run(&format!("SET key:{n} v"));
+            fixture.run(&format!("SET key:{n} v"));
         }
         for count in [1, 10, 500] {
-            let (_, keys) = step(&mut bench, &format!("SCAN 0 COUNT {count}"));
+            let (_, keys) = step(&mut fixture, &format!("SCAN 0 COUNT {count}"));
             assert!(
                 (count..count + 24).contains(&keys.len()),
                 "{count}: {}",
@@ -271,34 +271,34 @@ mod tests {
 
     #[test]
     fn filters() {
-        let mut bench = Bench::sharded(4);
+        let mut fixture = Fixture::sharded(4);
         for n in 0..300 {
-            bench.run(&format!("SET key:{n} v"));
+            fixture.run(&format!("SET key:{n} v"));
         }
-        assert_eq!(all(&mut bench, "MATCH key:1?", |_| ()).len(), 10);
-        assert_eq!(all(&mut bench, "MATCH x* MATCH *", |_| ()).len(), 300);
+        assert_eq!(all(&mut fixture, "MATCH key:1?", |_| ()).len(), 10);
+        assert_eq!(all(&mut fixture, "MATCH x* MATCH *", |_| ()).len(), 300);
         assert_eq!(
-            all(&mut bench, "type STRING match *9 count 5", |_| ()).len(),
+            all(&mut fixture, "type STRING match *9 count 5", |_| ()).len(),
             30
         );
-        assert_eq!(all(&mut bench, "TYPE nosuch", |_| ()).len(), 0);
+        assert_eq!(all(&mut fixture, "TYPE nosuch", |_| ()).len(), 0);
     }
 
     #[test]
     fn due_keys_are_met_not_shown() {
-        let mut bench = Bench::sharded(4);
+        let mut fixture = Fixture::sharded(4);
         for n in 0..100 {
-            bench.run(&format!("SET stays:{n} v"));
-            bench.run(&format!("SET due:{n} v PX 10"));
+            fixture.run(&format!("SET stays:{n} v"));
+            fixture.run(&format!("SET due:{n} v PX 10"));
         }
-        bench.advance(10);
-        assert_eq!(all(&mut bench, "MATCH *7", |_| ()).len(), 10);
+        fixture.advance(10);
+        assert_eq!(all(&mut fixture, "MATCH *7", |_| ()).len(), 10);
         assert_eq!(
-            bench.stats.expired_on_touch, 10,
+            fixture.stats.expired_on_touch, 10,
             "those that would have been shown"
         );
-        assert_eq!(all(&mut bench, "", |_| ()).len(), 100);
-        assert_eq!(bench.stats.expired, 100);
+        assert_eq!(all(&mut fixture, "", |_| ()).len(), 100);
+        assert_eq!(fixture.stats.expired, 100);
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
         const INVALID: &str = "-ERR invalid cursor";
         const INTEGER: &str = "-ERR value is not an integer or out of range";
         const EMPTY: &str = "*2 $1 0 *0";
-        let mut bench = Bench::sharded(2);
+        let mut fixture = Fixture::sharded(2);
         for (line, reply) in [
             ("SCAN x", INVALID),
             ("SCAN x foo", INVALID),
@@ -329,7 +329,7 @@ mod tests {
             ("SCAN 0 WHAT 1", "-ERR syntax error"),
             ("SCAN 0 COUNT 5 MATCH", "-ERR syntax error"),
         ] {
-            assert_eq!(bench.run(line), reply, "{line}");
+            assert_eq!(fixture.run(line), reply, "{line}");
         }
         assert_eq!(Cursor::parse(b"-18446744073709551615").unwrap(), Cursor(1));
         assert!(Cursor::parse(b" 1").is_err());
@@ -345,21 +345,21 @@ mod tests {
             count in 1..200usize,
             churn in proptest::collection::vec((any::<bool>(), 0..4000u32, 1..600u32), 1..40),
         ) {
-            let mut bench = Bench::sharded(shards);
+            let mut fixture = Fixture::sharded(shards);
             for n in 0..400 {
-                bench.run(&format!("SET stays:{n} v"));
+                fixture.run(&format!("SET stays:{n} v"));
             }
             for n in 0..1000 {
-                bench.run(&format!("SET {n} v"));
+                fixture.run(&format!("SET {n} v"));
             }
             let mut churn = churn.into_iter().cycle();
             let mut calls = 0;
-            let seen = all(&mut bench, &format!("COUNT {count}"), |bench| {
+            let seen = all(&mut fixture, &format!("COUNT {count}"), |fixture| {
                 calls += 1;
                 if calls % 3 == 0 {
                     let (add, start, length) = churn.next().unwrap();
                     for n in start..start + length {
-                        bench.run(&if add { format!("SET {n} v") } else { format!("DEL {n}") });
+                        fixture.run(&if add { format!("SET {n} v") } else { format!("DEL {n}") });
                     }
                 }
             });

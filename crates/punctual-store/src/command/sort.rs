@@ -135,11 +135,9 @@ fn keep(cx: &mut Cx<'_, '_>, target: &[u8], list: List) {
     let len = list.len();
     if len > 0 {
         cx.overwrite(target, Value::List(Box::new(list)));
-        cx.changed(len as u64);
-        cx.notify(Classes::LIST, "sortstore", target);
+        cx.commit(target, Classes::LIST, "sortstore", len as u64);
     } else if cx.remove(target).is_some() {
-        cx.changed(1);
-        cx.notify(Classes::GENERIC, "del", target);
+        cx.commit(target, Classes::GENERIC, "del", 1);
     }
 }
 

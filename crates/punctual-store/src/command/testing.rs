@@ -1,20 +1,22 @@
-//! A small bench for the families' tests: command lines in, replies and events out, at any instant.
+//! A small fixture for the families' tests: command lines in, replies and events out, at any instant.
 
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 
 use punctual_rdb::{Event, Reader, VERSION_FIELD_EXPIRY, Writer};
 
 use crate::command;
-use crate::db::Db;
 use crate::error::Error;
 use crate::events::{Classes, Sink};
-use crate::shard::{Store, StoreOptions};
-use crate::snapshot::{Batch, Format, Restored, Snapshot, read_value};
+use crate::keyspace::db::Db;
+use crate::keyspace::shard::{Store, StoreOptions};
+use crate::snapshot::{Format, Snapshot};
 use crate::time::Now;
 use crate::turn::{Command, Stats, Turn};
+use crate::value::decode::read_value;
+use crate::{RestoreBatch, Restored};
 
 /// A keyspace, an instant and a client.
-pub(crate) struct Bench {
+pub(crate) struct Fixture {
     pub(crate) store: Store,
     pub(crate) now: Now,
     /// The client's database.
@@ -76,13 +78,13 @@ pub(crate) fn written(
     file
 }
 
-impl Bench {
+impl Fixture {
     /// One shard, sixteen databases, 1,000,000 ms after the epoch, RESP2.
     pub(crate) fn new() -> Self {
         Self::sharded(1)
     }
 
-    /// As [`Bench::new`], with so many shards.
+    /// As [`Fixture::new`], with so many shards.
     pub(crate) fn sharded(shards: usize) -> Self {
         Self {
             store: Store::new(StoreOptions {
@@ -98,7 +100,7 @@ impl Bench {
         }
     }
 
-    /// As [`Bench::new`], for a client that said `HELLO 3`.
+    /// As [`Fixture::new`], for a client that said `HELLO 3`.
     pub(crate) fn resp3() -> Self {
         Self {
             protocol: Protocol::Resp3,
@@ -129,7 +131,7 @@ impl Bench {
             .replace("\r\n", " ")
     }
 
-    /// As [`Bench::run`], of words that may hold any bytes.
+    /// As [`Fixture::run`], of words that may hold any bytes.
     pub(crate) fn run_words<W: AsRef<[u8]>>(&mut self, words: &[W]) -> String {
         let words: OwnedArgs = words.iter().collect();
         self.shown(words.as_args())
@@ -201,7 +203,7 @@ impl Bench {
     pub(crate) fn load(&mut self, file: &[u8]) {
         let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
         let mut reader = Reader::new(file);
-        let (mut db, mut batch) = (0, Batch::default());
+        let (mut db, mut batch) = (0, RestoreBatch::default());
         loop {
             match reader.next().expect("a whole file") {
                 Event::SelectDb(number) => db = number as usize,
@@ -240,7 +242,7 @@ impl Bench {
         self.load(&file);
     }
 
-    /// Goes to another instant; what is due stays until [`Bench::expire`] or a command meets it.
+    /// Goes to another instant; what is due stays until [`Fixture::expire`] or a command meets it.
     pub(crate) fn advance(&mut self, ms: u64) {
         self.now = Now::from_micros(self.now.micros() + ms * 1000);
     }
@@ -306,18 +308,21 @@ impl Bench {
 
 #[test]
 fn a_line_goes_in_and_a_reply_comes_out() {
-    let mut bench = Bench::new();
-    assert_eq!(bench.run("SET k \"\" PX 100"), "+OK");
-    assert_eq!(bench.events(), "new k, set k, expire k");
-    assert_eq!(bench.run("GET k"), "$0 ");
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.run("SET k \"\" PX 100"), "+OK");
+    assert_eq!(fixture.events(), "new k, set k, expire k");
+    assert_eq!(fixture.run("GET k"), "$0 ");
     assert_eq!(
-        bench.run("GET"),
+        fixture.run("GET"),
         "-ERR wrong number of arguments for 'get' command"
     );
-    bench.advance(100);
-    bench.expire();
-    assert_eq!(bench.events(), "expired k");
-    assert_eq!(bench.last_values(), ["k= at 1000100"]);
-    assert_eq!((bench.stats.expired, bench.stats.expired_on_touch), (1, 0));
-    assert_eq!(bench.stats.dirty, 1);
+    fixture.advance(100);
+    fixture.expire();
+    assert_eq!(fixture.events(), "expired k");
+    assert_eq!(fixture.last_values(), ["k= at 1000100"]);
+    assert_eq!(
+        (fixture.stats.expired, fixture.stats.expired_on_touch),
+        (1, 0)
+    );
+    assert_eq!(fixture.stats.dirty, 1);
 }

@@ -6,36 +6,18 @@
 //! are marked, so that the walk passes them over. So what is written is the instant's keyspace, a record is written
 //! once, and extra memory is one bit a record and the early records until they are fetched.
 //!
-//! Ground rules: every change of a record goes through [`Db`], which tells its walk *before* it. A
+//! Ground rules: every change of a record goes through `Db`, which tells its walk *before* it. A
 //! database that is flushed is set aside with its walk (`Store::set_aside`), and goes on there without a lock.
 
-mod decode;
-mod encode;
-mod load;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use std::collections::BTreeMap;
 
-use parking_lot::Mutex;
-
-use crate::db::Db;
-use crate::shard::{Shard, Store};
+use crate::keyspace::shard::{Shard, Store};
+pub use crate::keyspace::walk::Format;
+use crate::keyspace::walk::WalkStep;
 use crate::turn::Turn;
-
-pub use decode::{Unreadable, read_value};
-pub use encode::Format;
-pub(crate) use encode::dump;
-pub use load::{Batch, Restored, Taken};
-pub(crate) use walk::Walk;
-
-/// What all shards share of the snapshot that is being made.
-#[derive(Default)]
-pub(crate) struct Aside {
-    /// Databases that were flushed with a walk that had not ended.
-    flushed: Mutex<Vec<Db>>,
-}
 
 /// A snapshot that is being made. It must be taken to its end, or [abandoned](Snapshot::abandon).
 ///
@@ -146,12 +128,12 @@ impl Snapshot {
         &mut self,
         store: &Store,
         out: &mut Vec<u8>,
-        mut step: impl FnMut(usize, usize, &mut Vec<u8>) -> Option<Step>,
+        mut step: impl FnMut(usize, usize, &mut Vec<u8>) -> Option<WalkStep>,
     ) -> Option<usize> {
         loop {
             let &(number, shard) = self.left.last()?;
             let before = out.len();
-            let step = step(number, shard, out).or_else(|| store.walk_aside(number, out));
+            let step = step(number, shard, out).or_else(|| store.walk_flushed(number, out));
             if let Some(step) = step {
                 self.written += step.keys;
                 self.early_bytes += step.early_bytes;
@@ -170,7 +152,7 @@ impl Snapshot {
         for locked in &store.locked {
             end_walks(&mut locked.shard.lock());
         }
-        store.aside.flushed.lock().clear();
+        store.flushed_walks.lock().clear();
     }
 
     /// As [`Snapshot::abandon`], of whatever snapshot there is, in a turn, which holds every shard then.
@@ -179,7 +161,7 @@ impl Snapshot {
         for (_, shard) in turn.held_shards() {
             end_walks(shard);
         }
-        turn.store.aside.flushed.lock().clear();
+        turn.store.flushed_walks.lock().clear();
     }
 }
 
@@ -189,45 +171,8 @@ fn end_walks(shard: &mut Shard) {
     }
 }
 
-/// What one step of a walk did.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Step {
-    pub(crate) keys: usize,
-    /// Of what it appended.
-    pub(crate) early_bytes: usize,
-    pub(crate) ended: bool,
-}
-
 /// A step of the walk that knows its database by `number`, wherever SWAPDB has put that.
-fn find_walk(shard: &mut Shard, number: usize, out: &mut Vec<u8>) -> Option<Step> {
+fn find_walk(shard: &mut Shard, number: usize, out: &mut Vec<u8>) -> Option<WalkStep> {
     let db = shard.dbs.iter_mut().find(|db| db.walks(number))?;
     Some(db.walk(out))
-}
-
-impl Store {
-    /// Walks to the end of one part of database `number` that was flushed: nobody else touches it.
-    fn walk_aside(&self, number: usize, out: &mut Vec<u8>) -> Option<Step> {
-        let mut flushed = self.aside.flushed.lock();
-        let at = flushed.iter().position(|db| db.walks(number))?;
-        let mut db = flushed.swap_remove(at);
-        drop(flushed);
-        let mut all = Step::default();
-        while !all.ended {
-            let step = db.walk(out);
-            all.keys += step.keys;
-            all.early_bytes += step.early_bytes;
-            all.ended = step.ended;
-        }
-        Some(all)
-    }
-
-    /// Takes a flushed database that a snapshot still needs; gives back one that it does not.
-    pub(crate) fn set_aside(&self, db: Db) -> Option<Db> {
-        if db.has_walk() {
-            self.aside.flushed.lock().push(db);
-            None
-        } else {
-            Some(db)
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{Format, Snapshot};
-use crate::command::testing::{Bench, written};
+use crate::command::testing::{Fixture, written};
 use crate::events::{Classes, Silent};
 use crate::turn::Turn;
 
@@ -26,98 +26,98 @@ const DATASET: &[&str] = &[
 ];
 
 /// What everything is, told by commands.
-fn state(bench: &mut Bench) -> Vec<String> {
+fn state(fixture: &mut Fixture) -> Vec<String> {
     let mut state = Vec::new();
     for db in 0..3 {
-        bench.db = db;
-        let listed = bench.run("KEYS *");
+        fixture.db = db;
+        let listed = fixture.run("KEYS *");
         let mut keys: Vec<&str> = listed.split(' ').skip(1).collect();
         keys.retain(|word| !word.starts_with('$'));
         keys.sort_unstable();
         for key in keys {
-            let kind = bench.run(&format!("TYPE {key}"));
+            let kind = fixture.run(&format!("TYPE {key}"));
             let content = match &kind[1..] {
-                "list" => bench.run(&format!("LRANGE {key} 0 -1")),
+                "list" => fixture.run(&format!("LRANGE {key} 0 -1")),
                 "hash" => {
                     let mut pairs: Vec<String> = Vec::new();
-                    let names = bench.run(&format!("HKEYS {key}"));
+                    let names = fixture.run(&format!("HKEYS {key}"));
                     for name in names.split(' ').skip(1).filter(|w| !w.starts_with('$')) {
-                        let value = bench.run(&format!("HGET {key} {name}"));
-                        let ttl = bench.run(&format!("HPEXPIRETIME {key} FIELDS 1 {name}"));
+                        let value = fixture.run(&format!("HGET {key} {name}"));
+                        let ttl = fixture.run(&format!("HPEXPIRETIME {key} FIELDS 1 {name}"));
                         pairs.push(format!("{name}={value} {ttl}"));
                     }
                     pairs.sort_unstable();
                     pairs.join(",")
                 }
                 "set" => {
-                    let members = bench.run(&format!("SMEMBERS {key}"));
+                    let members = fixture.run(&format!("SMEMBERS {key}"));
                     let mut members: Vec<&str> = members.split(' ').collect();
                     members.sort_unstable();
                     members.join(" ")
                 }
-                "zset" => bench.run(&format!("ZRANGE {key} 0 -1 WITHSCORES")),
-                _ => bench.run(&format!("GET {key}")),
+                "zset" => fixture.run(&format!("ZRANGE {key} 0 -1 WITHSCORES")),
+                _ => fixture.run(&format!("GET {key}")),
             };
-            let at = bench.run(&format!("PEXPIRETIME {key}"));
+            let at = fixture.run(&format!("PEXPIRETIME {key}"));
             // Strings that were changed in place come back as if they had been set.
             let encoding = match &kind[1..] {
                 "string" => String::new(),
-                _ => bench.run(&format!("OBJECT ENCODING {key}")),
+                _ => fixture.run(&format!("OBJECT ENCODING {key}")),
             };
             state.push(format!("{db} {key} {kind} {at} {encoding} {content}"));
         }
     }
-    bench.db = 0;
+    fixture.db = 0;
     state
 }
 
-fn filled(shards: usize) -> Bench {
-    let mut bench = Bench::sharded(shards);
+fn filled(shards: usize) -> Fixture {
+    let mut fixture = Fixture::sharded(shards);
     for line in DATASET {
-        assert!(!bench.run(line).starts_with('-'), "{line}");
+        assert!(!fixture.run(line).starts_with('-'), "{line}");
     }
     for n in 0..300 {
-        bench.run(&format!("RPUSH long element:{n} {n}"));
-        bench.run(&format!("HSET wide field:{n} {n}"));
-        bench.run(&format!("SADD many member:{n}"));
-        bench.run(&format!("ZADD ranks {n}.5 member:{n}"));
+        fixture.run(&format!("RPUSH long element:{n} {n}"));
+        fixture.run(&format!("HSET wide field:{n} {n}"));
+        fixture.run(&format!("SADD many member:{n}"));
+        fixture.run(&format!("ZADD ranks {n}.5 member:{n}"));
     }
-    bench.run(&format!("RPUSH long {}", "x".repeat(20_000)));
-    bench.run(&format!("HSET wide long {}", "y".repeat(1000)));
-    bench.db = 2;
-    bench.run("SET elsewhere 1 PX 70");
-    bench.db = 0;
-    bench
+    fixture.run(&format!("RPUSH long {}", "x".repeat(20_000)));
+    fixture.run(&format!("HSET wide long {}", "y".repeat(1000)));
+    fixture.db = 2;
+    fixture.run("SET elsewhere 1 PX 70");
+    fixture.db = 0;
+    fixture
 }
 
 #[test]
 fn every_type_comes_back_as_it_was() {
     for shards in [1, 8] {
-        let mut bench = filled(shards);
-        let before = state(&mut bench);
+        let mut fixture = filled(shards);
+        let before = state(&mut fixture);
         assert_eq!(before.len(), DATASET.len() - 2 + 5);
-        bench.events();
-        bench.reload();
-        assert_eq!(bench.events(), "", "a load tells nothing");
-        assert!(state(&mut bench) == before, "{} shards", shards);
+        fixture.events();
+        fixture.reload();
+        assert_eq!(fixture.events(), "", "a load tells nothing");
+        assert!(state(&mut fixture) == before, "{} shards", shards);
         // Deadlines of keys and fields are armed.
-        bench.advance(400);
-        bench.expire();
-        let events = bench.events();
+        fixture.advance(400);
+        fixture.expire();
+        let events = fixture.events();
         for event in ["hexpired timed", "expired elsewhere @2"] {
             assert!(events.contains(event), "{event} in {events}");
         }
-        bench.advance(5000);
-        bench.expire();
-        assert!(bench.events().contains("expired text"));
+        fixture.advance(5000);
+        fixture.expire();
+        assert!(fixture.events().contains("expired text"));
     }
 }
 
 #[test]
 fn what_is_due_does_not_come_back() {
-    let mut bench = filled(1);
-    let file = bench.snapshot();
-    let mut later = Bench::new();
+    let mut fixture = filled(1);
+    let file = fixture.snapshot();
+    let mut later = Fixture::new();
     later.advance(5_001);
     later.load(&file);
     assert_eq!(later.run("EXISTS text int"), ":1");
@@ -127,17 +127,17 @@ fn what_is_due_does_not_come_back() {
 
 #[test]
 fn a_given_up_snapshot_leaves_nothing_to_do() {
-    let mut bench = filled(4);
+    let mut fixture = filled(4);
     let mut sink = Silent;
-    let mut turn = Turn::new(&bench.store, bench.now, &mut sink, Classes::none());
+    let mut turn = Turn::new(&fixture.store, fixture.now, &mut sink, Classes::none());
     let mut snapshot = Snapshot::begin(&mut turn, Format::default());
     drop(turn);
-    assert!(snapshot.next(&bench.store, &mut Vec::new()).is_some());
-    snapshot.abandon(&bench.store);
-    bench.run("DEL int");
-    bench.run("FLUSHALL");
+    assert!(snapshot.next(&fixture.store, &mut Vec::new()).is_some());
+    snapshot.abandon(&fixture.store);
+    fixture.run("DEL int");
+    fixture.run("FLUSHALL");
     // The next one finds no walk of the old one: `snapshot` asserts it.
-    assert!(!bench.snapshot().is_empty());
+    assert!(!fixture.snapshot().is_empty());
 }
 
 /// One thing that happens between two steps of a snapshot.
@@ -182,24 +182,24 @@ proptest! {
         during in proptest::collection::vec(happening(), 0..250),
         shards in prop_oneof![Just(1usize), Just(4)],
     ) {
-        let mut bench = Bench::sharded(shards);
-        let happen = |bench: &mut Bench, what: &Happening| match what {
+        let mut fixture = Fixture::sharded(shards);
+        let happen = |fixture: &mut Fixture, what: &Happening| match what {
             Happening::Line(line) => {
-                bench.run(line);
+                fixture.run(line);
             }
             Happening::Wait(ms) => {
-                bench.advance(*ms);
-                bench.expire();
+                fixture.advance(*ms);
+                fixture.expire();
             }
             Happening::Step => {}
         };
         for what in &before {
-            happen(&mut bench, what);
+            happen(&mut fixture, what);
         }
-        let expected = state(&mut bench);
-        let instant = bench.now;
+        let expected = state(&mut fixture);
+        let instant = fixture.now;
         let mut sink = Silent;
-    let mut turn = Turn::new(&bench.store, bench.now, &mut sink, Classes::none());
+    let mut turn = Turn::new(&fixture.store, fixture.now, &mut sink, Classes::none());
         let mut snapshot = Snapshot::begin(&mut turn, Format::default());
         drop(turn);
         let mut left = during.iter();
@@ -208,11 +208,11 @@ proptest! {
                 if matches!(what, Happening::Step) {
                     break;
                 }
-                happen(&mut bench, what);
+                happen(&mut fixture, what);
             }
-            snapshot.next(&bench.store, out)
+            snapshot.next(&fixture.store, out)
         });
-        let mut loaded = Bench::sharded(shards);
+        let mut loaded = Fixture::sharded(shards);
         loaded.now = instant;
         loaded.load(&file);
         prop_assert_eq!(state(&mut loaded), expected);

@@ -5,7 +5,7 @@
 //! - A hash in which a field has, or had, a deadline is a table, however small; `small` keeps apart what Redis would
 //!   call it.
 //! - A hash knows the deadlines of its fields and so keeps them wherever it goes, but it arms nothing: while it is in
-//!   a database, [`Db`](crate::db::Db) arms a timer for each, and only the database changes it (`db::fields`). So
+//!   a database, [`Db`](crate::keyspace::db::Db) arms a timer for each, and only the database changes it (`db::fields`). So
 //!   whatever takes a deadline away gives back the timer's number, which must be disarmed.
 //! - A field that is due is there until the wheel or a command removes it; who reads compares.
 
@@ -17,7 +17,7 @@ use punctual_rdb::listpack::Element;
 
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::records::NEVER;
+use crate::time::NEVER;
 use crate::value::packed::Packed;
 use crate::value::string::Str;
 

@@ -1,7 +1,7 @@
 //! Elements of a large collection, found by name: the members of a set, a hash's fields, a sorted set's entries.
 //!
 //! The elements lie in [pages](crate::pages) under indices that stay while the element is there; the keyspace's own
-//! [table](crate::index) finds them, so a large collection grows without a stall and is scanned with the keyspace's
+//! [table](crate::hash_table) finds them, so a large collection grows without a stall and is scanned with the keyspace's
 //! guarantees. A few elements are found by looking at each: they have no table.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use ahash::RandomState;
 
-use crate::index::{Hash, Index};
+use crate::hash_table::{Hash, HashTable};
 use crate::pages::Pages;
 
 /// Up to this many elements are found without a table.
@@ -36,7 +36,7 @@ pub trait Element {
 #[derive(Clone)]
 pub struct Keyed<E> {
     elements: Pages<E>,
-    index: Option<Box<Index>>,
+    index: Option<Box<HashTable>>,
 }
 
 impl<E> Default for Keyed<E> {
@@ -121,7 +121,7 @@ impl<E: Element> Keyed<E> {
         match &mut self.index {
             Some(index) => index.insert(hash, id, |i| place(elements, i)),
             None if elements.len() > FEW => {
-                let mut index = Box::<Index>::default();
+                let mut index = Box::<HashTable>::default();
                 for (id, element) in elements.iter() {
                     index.insert(hash_of(element.name()), id, |i| place(elements, i));
                 }
@@ -176,7 +176,7 @@ impl<E: Element> Keyed<E> {
             + self
                 .index
                 .as_ref()
-                .map_or(0, |index| size_of::<Index>() + index.memory())
+                .map_or(0, |index| size_of::<HashTable>() + index.memory())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Values of keys: one type a file.
 
+pub mod decode;
+pub mod encode;
 pub mod float;
 pub mod hash;
 pub mod keyed;
@@ -13,7 +15,7 @@ pub mod zset;
 use punctual_resp::Args;
 use smallvec::SmallVec;
 
-use crate::db::WARM_MAX;
+use crate::hash_table::WARM_MAX;
 use hash::Hash;
 use list::List;
 use set::Set;
@@ -117,7 +119,7 @@ impl Value {
     /// Brings what these commands on a large collection will need of it into the cache. Guesses which argument names the
     /// element. Changes nothing.
     pub(crate) fn warm_elements<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
-        let mut hashes: SmallVec<[crate::index::Hash; WARM_MAX]> = SmallVec::new();
+        let mut hashes: SmallVec<[crate::hash_table::Hash; WARM_MAX]> = SmallVec::new();
         let gather = |at: fn(usize) -> usize| {
             let names = commands.filter_map(|args| args.get(at(args.len())));
             hashes.extend(names.map(keyed::hash_of));

@@ -19,7 +19,7 @@ use punctual_resp::decimal::parse_i64;
 pub use ints::{Ascending, Ints};
 pub use table::{Member, Table};
 
-use crate::index::Hash;
+use crate::hash_table::Hash;
 use crate::limits::Limits;
 use crate::value::keyed::{Element as _, hash_of};
 use crate::value::packed::Packed;

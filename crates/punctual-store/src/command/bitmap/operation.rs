@@ -79,11 +79,9 @@ pub(super) fn bitop(
     let len = all.len();
     if len > 0 {
         cx.overwrite(target, Value::from_str(Str::from_vec(all)));
-        cx.changed(1);
-        cx.notify(Classes::STRING, "set", target);
+        cx.commit(target, Classes::STRING, "set", 1);
     } else if cx.remove(target).is_some() {
-        cx.changed(1);
-        cx.notify(Classes::GENERIC, "del", target);
+        cx.commit(target, Classes::GENERIC, "del", 1);
     }
     reply.int(len as i64);
     Ok(())

@@ -2,55 +2,55 @@
 
 use proptest::prelude::*;
 
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 
 const TRANSCRIPT: &str = include_str!("transcript.txt");
 
 #[test]
 fn answers_and_events_are_those_of_redis() {
-    Bench::new().replay(TRANSCRIPT);
+    Fixture::new().replay(TRANSCRIPT);
 }
 
 #[test]
 fn shards_make_no_difference() {
-    Bench::sharded(16).replay(TRANSCRIPT);
+    Fixture::sharded(16).replay(TRANSCRIPT);
 }
 
 #[test]
 fn arguments_are_looked_at_before_the_key() {
     // Since 7.2; the transcript is of 7.0.
-    let mut bench = Bench::new();
-    assert_eq!(bench.run("BITCOUNT nokey 0 1 x"), "-ERR syntax error");
-    assert_eq!(bench.run("BITCOUNT nokey 0"), "-ERR syntax error");
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.run("BITCOUNT nokey 0 1 x"), "-ERR syntax error");
+    assert_eq!(fixture.run("BITCOUNT nokey 0"), "-ERR syntax error");
     let not_int = "-ERR value is not an integer or out of range";
-    assert_eq!(bench.run("BITCOUNT nokey 0 x"), not_int);
-    assert_eq!(bench.run("BITPOS nokey 0 x"), not_int);
-    assert_eq!(bench.run("BITPOS nokey 0 1 2 x"), "-ERR syntax error");
-    assert_eq!(bench.events(), "");
+    assert_eq!(fixture.run("BITCOUNT nokey 0 x"), not_int);
+    assert_eq!(fixture.run("BITPOS nokey 0 x"), not_int);
+    assert_eq!(fixture.run("BITPOS nokey 0 1 2 x"), "-ERR syntax error");
+    assert_eq!(fixture.events(), "");
 }
 
 #[test]
 fn offsets_end_where_strings_do() {
-    let mut bench = Bench::new();
-    bench.store.set_string_max(1000);
-    assert_eq!(bench.run("SETBIT k 7999 1"), ":0");
+    let mut fixture = Fixture::new();
+    fixture.store.set_string_max(1000);
+    assert_eq!(fixture.run("SETBIT k 7999 1"), ":0");
     let refused = "-ERR bit offset is not an integer or out of range";
-    assert_eq!(bench.run("SETBIT k 8000 1"), refused);
-    assert_eq!(bench.run("GETBIT k 8000"), refused);
-    assert_eq!(bench.run("BITFIELD k GET u8 #1000"), refused);
+    assert_eq!(fixture.run("SETBIT k 8000 1"), refused);
+    assert_eq!(fixture.run("GETBIT k 8000"), refused);
+    assert_eq!(fixture.run("BITFIELD k GET u8 #1000"), refused);
     // As in Redis, a field may begin in the last byte and end behind it.
     assert_eq!(
-        bench.run("BITFIELD k SET u63 7999 1"),
+        fixture.run("BITFIELD k SET u63 7999 1"),
         "*1 :4611686018427387904"
     );
-    assert_eq!(bench.run("STRLEN k"), ":1008");
+    assert_eq!(fixture.run("STRLEN k"), ":1008");
     let overflowing = format!("BITFIELD k GET u8 #{}", i64::MAX);
-    assert_eq!(bench.run(&overflowing), refused);
+    assert_eq!(fixture.run(&overflowing), refused);
 }
 
 #[test]
 fn changes_are_counted() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for (line, dirty) in [
         ("SETBIT k 3 0", 1),
         ("SETBIT k 3 0", 0),
@@ -65,17 +65,17 @@ fn changes_are_counted() {
         ("BITOP NOT k nokey", 1),
         ("BITOP NOT k nokey", 0),
     ] {
-        bench.stats.dirty = 0;
-        bench.run(line);
-        assert_eq!(bench.stats.dirty, dirty, "{line}");
+        fixture.stats.dirty = 0;
+        fixture.run(line);
+        assert_eq!(fixture.stats.dirty, dirty, "{line}");
     }
 }
 
 #[test]
 fn what_is_refused_is_null() {
-    let mut bench = Bench::resp3();
+    let mut fixture = Fixture::resp3();
     assert_eq!(
-        bench.run("BITFIELD k OVERFLOW FAIL INCRBY u1 0 2 GET u1 0"),
+        fixture.run("BITFIELD k OVERFLOW FAIL INCRBY u1 0 2 GET u1 0"),
         "*2 _ :0"
     );
 }
@@ -107,8 +107,8 @@ proptest! {
         one in any::<bool>(),
         by_bits in any::<bool>(),
     ) {
-        let mut bench = Bench::new();
-        bench.run_words(&[&b"SET"[..], b"k", &bytes]);
+        let mut fixture = Fixture::new();
+        fixture.run_words(&[&b"SET"[..], b"k", &bytes]);
         let all = bits(&bytes);
         let (unit, width) = if by_bits { ("BIT", 1) } else { ("BYTE", 8) };
         let total = all.len() as i64 / width;
@@ -122,21 +122,21 @@ proptest! {
         } else {
             part.iter().filter(|bit| **bit).count()
         };
-        let counted = bench.run(&format!("BITCOUNT k {start} {end} {unit}"));
+        let counted = fixture.run(&format!("BITCOUNT k {start} {end} {unit}"));
         prop_assert_eq!(counted, format!(":{wanted}"));
 
         let place = part.iter().position(|bit| *bit == one);
         let wanted = place.map_or(-1, |at| at as i64 + from);
         let one = u8::from(one);
-        let found = bench.run(&format!("BITPOS k {one} {start} {end} {unit}"));
+        let found = fixture.run(&format!("BITPOS k {one} {start} {end} {unit}"));
         prop_assert_eq!(found, format!(":{wanted}"));
     }
 
     #[test]
     fn strings_are_combined_bit_by_bit(strings in proptest::collection::vec(bytes(), 1..5)) {
-        let mut bench = Bench::new();
+        let mut fixture = Fixture::new();
         for (i, bytes) in strings.iter().enumerate() {
-            bench.run_words(&[&b"SET"[..], i.to_string().as_bytes(), bytes]);
+            fixture.run_words(&[&b"SET"[..], i.to_string().as_bytes(), bytes]);
         }
         let keys: Vec<String> = (0..strings.len()).map(|i| i.to_string()).collect();
         let len = strings.iter().map(Vec::len).max().unwrap();
@@ -148,9 +148,9 @@ proptest! {
                 bytes.reduce(combine).unwrap()
             };
             let wanted: Vec<u8> = (0..len).map(of).collect();
-            let reply = bench.run(&format!("BITOP {name} to {}", keys.join(" ")));
+            let reply = fixture.run(&format!("BITOP {name} to {}", keys.join(" ")));
             prop_assert_eq!(reply, format!(":{len}"));
-            let got = bench.run_words(&[&b"GET"[..], b"to"]);
+            let got = fixture.run_words(&[&b"GET"[..], b"to"]);
             if len > 0 {
                 prop_assert_eq!(got, format!("${len} {}", String::from_utf8_lossy(&wanted).replace("\r\n", " ")));
             } else {

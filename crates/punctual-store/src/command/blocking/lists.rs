@@ -5,9 +5,9 @@ use punctual_resp::{Args, Reply};
 use super::{deadline, wait};
 use crate::command::lists::{Mpop, end_named, find, mpop, pop_one, transfer};
 use crate::error::Error;
+use crate::keyspace::waiters::Wants;
 use crate::turn::Cx;
 use crate::value::list::End;
-use crate::waiters::Wants;
 
 pub(super) fn blpop(
     cx: &mut Cx<'_, '_>,

@@ -5,8 +5,8 @@ use punctual_resp::{Args, Reply};
 use super::{deadline, wait};
 use crate::command::zsets::{End, MultiPop, pop_entries, pop_one};
 use crate::error::Error;
+use crate::keyspace::waiters::Wants;
 use crate::turn::Cx;
-use crate::waiters::Wants;
 
 pub(super) fn bzpopmin(
     cx: &mut Cx<'_, '_>,

@@ -69,8 +69,7 @@ pub(super) fn geoadd(
         });
     }
     if added + moved > 0 {
-        cx.changed(added + moved);
-        cx.notify(Classes::ZSET, "zadd", key);
+        cx.commit(key, Classes::ZSET, "zadd", added + moved);
     }
     let counted = if count_changed { added + moved } else { added };
     reply.int(counted as i64);

@@ -166,13 +166,11 @@ fn keep(cx: &mut Cx<'_, '_>, target: Target<'_>, found: Vec<Match>, unit_m: f64,
     match Zset::from_pairs(scored.collect(), cx.limits()) {
         Some(zset) if count > 0 => {
             cx.overwrite(target.key, zset.into_value());
-            cx.changed(count);
-            cx.notify(Classes::ZSET, event, target.key);
+            cx.commit(target.key, Classes::ZSET, event, count);
         }
         _ => {
             if cx.remove(target.key).is_some() {
-                cx.changed(1);
-                cx.notify(Classes::GENERIC, "del", target.key);
+                cx.commit(target.key, Classes::GENERIC, "del", 1);
             }
         }
     }

@@ -5,40 +5,40 @@ use proptest::prelude::*;
 
 use super::cell::Point;
 use super::shape::{Extent, Shape};
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 
 const TRANSCRIPT: &str = include_str!("transcript.txt");
 
 #[test]
 fn answers_and_events_are_those_of_redis() {
-    Bench::new().replay(TRANSCRIPT);
+    Fixture::new().replay(TRANSCRIPT);
 }
 
 #[test]
 fn shards_make_no_difference() {
-    Bench::sharded(16).replay(TRANSCRIPT);
+    Fixture::sharded(16).replay(TRANSCRIPT);
 }
 
 #[test]
 fn coordinates_are_doubles_in_resp3() {
-    let mut bench = Bench::resp3();
-    assert_eq!(bench.run("GEOADD k 13.361389 38.115556 a"), ":1");
+    let mut fixture = Fixture::resp3();
+    assert_eq!(fixture.run("GEOADD k 13.361389 38.115556 a"), ":1");
     assert_eq!(
-        bench.run("GEOPOS k a nomember"),
+        fixture.run("GEOPOS k a nomember"),
         "*2 *2 ,13.36138933897018433 ,38.11555639549629859 _"
     );
-    assert_eq!(bench.run("GEODIST k a a"), "$6 0.0000");
-    assert_eq!(bench.run("GEODIST k a b"), "_");
-    assert_eq!(bench.run("GEOHASH k b"), "*1 _");
+    assert_eq!(fixture.run("GEODIST k a a"), "$6 0.0000");
+    assert_eq!(fixture.run("GEODIST k a b"), "_");
+    assert_eq!(fixture.run("GEOHASH k b"), "*1 _");
     assert_eq!(
-        bench.run("GEOSEARCH k FROMMEMBER a BYRADIUS 1 m WITHCOORD WITHDIST"),
+        fixture.run("GEOSEARCH k FROMMEMBER a BYRADIUS 1 m WITHCOORD WITHDIST"),
         "*1 *3 $1 a $6 0.0000 *2 ,13.36138933897018433 ,38.11555639549629859"
     );
 }
 
 #[test]
 fn changes_are_counted() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for (line, dirty) in [
         ("GEOADD k 1 1 a 2 2 b", 2),
         ("GEOADD k 1 1 a 3 3 b", 1),
@@ -48,9 +48,9 @@ fn changes_are_counted() {
         ("GEORADIUS k 50 50 1 km STORE to", 0),
         ("GEOSEARCHSTORE to k FROMMEMBER a BYRADIUS 1 m", 1),
     ] {
-        bench.stats.dirty = 0;
-        bench.run(line);
-        assert_eq!(bench.stats.dirty, dirty, "{line}");
+        fixture.stats.dirty = 0;
+        fixture.run(line);
+        assert_eq!(fixture.stats.dirty, dirty, "{line}");
     }
 }
 
@@ -96,9 +96,9 @@ proptest! {
 
     #[test]
     fn a_member_is_found_around_itself(point in point()) {
-        let mut bench = Bench::new();
-        bench.run(&format!("GEOADD k {} {} a", point.longitude, point.latitude));
-        prop_assert_eq!(bench.run("GEOSEARCH k FROMMEMBER a BYRADIUS 0 m"), "*1 $1 a");
-        prop_assert_eq!(bench.run("GEOSEARCH k FROMMEMBER a BYBOX 0 0 m"), "*1 $1 a");
+        let mut fixture = Fixture::new();
+        fixture.run(&format!("GEOADD k {} {} a", point.longitude, point.latitude));
+        prop_assert_eq!(fixture.run("GEOSEARCH k FROMMEMBER a BYRADIUS 0 m"), "*1 $1 a");
+        prop_assert_eq!(fixture.run("GEOSEARCH k FROMMEMBER a BYBOX 0 0 m"), "*1 $1 a");
     }
 }

@@ -10,7 +10,7 @@ use super::find_to_read;
 use crate::command::arguments::{int, is};
 use crate::error::Error;
 use crate::events::Classes;
-use crate::records::NEVER;
+use crate::time::NEVER;
 use crate::turn::Cx;
 use crate::value::hash::Hash;
 
@@ -178,13 +178,9 @@ fn set_deadlines(
     if set + deleted == 0 {
         return Ok(());
     }
-    cx.changed(set + deleted);
     cx.turn.stats.expired_fields += deleted;
     let event = if deleted > 0 { "hdel" } else { "hexpire" };
-    cx.notify(Classes::HASH, event, key);
-    if deleted > 0 {
-        cx.remove_if_empty(place, id, key);
-    }
+    cx.commit_elements(place, id, key, Classes::HASH, event, set + deleted);
     Ok(())
 }
 
@@ -278,8 +274,7 @@ pub(super) fn hpersist(
         });
     }
     if changed {
-        cx.changed(1);
-        cx.notify(Classes::HASH, "hpersist", key);
+        cx.commit(key, Classes::HASH, "hpersist", 1);
     }
     Ok(())
 }

@@ -3,14 +3,14 @@ mod model;
 
 use std::collections::BTreeSet;
 
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
 
 /// Runs lines against their replies.
-fn check(bench: &mut Bench, lines: &[(&str, &str)]) {
+fn check(fixture: &mut Fixture, lines: &[(&str, &str)]) {
     for (line, reply) in lines {
-        assert_eq!(bench.run(line), *reply, "{line}");
+        assert_eq!(fixture.run(line), *reply, "{line}");
     }
 }
 
@@ -23,9 +23,9 @@ fn set(reply: &str) -> BTreeSet<&str> {
 
 #[test]
 fn fields_are_set_read_and_deleted() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("HSET h a 1 b two", ":2"),
             ("HSET h a 2 c 3", ":1"),
@@ -49,26 +49,26 @@ fn fields_are_set_read_and_deleted() {
         ],
     );
     assert_eq!(
-        bench.events(),
+        fixture.events(),
         "new h, hset h, hset h, hset h, hset h, hdel h"
     );
-    assert_eq!(bench.stats.dirty, 2 + 2 + 2 + 1 + 1);
+    assert_eq!(fixture.stats.dirty, 2 + 2 + 2 + 1 + 1);
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("HDEL h b c d e x", ":4"),
             ("EXISTS h", ":0"),
             ("HSETNX h a 1", ":1"),
         ],
     );
-    assert_eq!(bench.events(), "hdel h, del h, keymiss h, new h, hset h");
+    assert_eq!(fixture.events(), "hdel h, del h, keymiss h, new h, hset h");
 }
 
 #[test]
 fn what_is_not_there_is_empty() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("HGET h a", "$-1"),
             ("HMGET h a b", "*2 $-1 $-1"),
@@ -88,15 +88,15 @@ fn what_is_not_there_is_empty() {
             ("HEXPIRE h 10 FIELDS 1 a", "*1 :-2"),
         ],
     );
-    assert_eq!(bench.stats.dirty, 0);
-    assert_eq!(bench.stats.misses, 13);
+    assert_eq!(fixture.stats.dirty, 0);
+    assert_eq!(fixture.stats.misses, 13);
 }
 
 #[test]
 fn replies_in_resp3() {
-    let mut bench = Bench::resp3();
+    let mut fixture = Fixture::resp3();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("HGETALL h", "%0"),
             ("HKEYS h", "*0"),
@@ -114,8 +114,8 @@ fn replies_in_resp3() {
 
 #[test]
 fn other_types_are_refused() {
-    let mut bench = Bench::new();
-    bench.run("SET s v");
+    let mut fixture = Fixture::new();
+    fixture.run("SET s v");
     for line in [
         "HSET s a 1",
         "HMSET s a 1",
@@ -139,21 +139,21 @@ fn other_types_are_refused() {
         "HEXPIRE s x FIELDS 1 a",
         "HPEXPIRETIME s what ever you like",
     ] {
-        assert_eq!(bench.run(line), WRONG_TYPE, "{line}");
+        assert_eq!(fixture.run(line), WRONG_TYPE, "{line}");
     }
-    bench.run("HSET h a 1");
-    assert_eq!(bench.run("GET h"), WRONG_TYPE);
-    assert_eq!(bench.run("SET h string"), "+OK");
-    assert_eq!(bench.run("HSET h a 1"), WRONG_TYPE);
+    fixture.run("HSET h a 1");
+    assert_eq!(fixture.run("GET h"), WRONG_TYPE);
+    assert_eq!(fixture.run("SET h string"), "+OK");
+    assert_eq!(fixture.run("HSET h a 1"), WRONG_TYPE);
 }
 
 #[test]
 fn arguments_are_checked() {
     const INTEGER: &str = "-ERR value is not an integer or out of range";
-    let mut bench = Bench::new();
-    bench.run("HSET h a 1 t text big 9223372036854775807");
+    let mut fixture = Fixture::new();
+    fixture.run("HSET h a 1 t text big 9223372036854775807");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             (
                 "HSET h a",
@@ -196,14 +196,14 @@ fn arguments_are_checked() {
             ("HSCAN h 0 COUNT 0", "-ERR syntax error"),
         ],
     );
-    assert_eq!(bench.stats.dirty, 3);
+    assert_eq!(fixture.stats.dirty, 3);
 }
 
 #[test]
 fn numbers_are_added_to() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("HINCRBY h n 5", ":5"),
             ("HINCRBY h n -7", ":-2"),
@@ -215,7 +215,7 @@ fn numbers_are_added_to() {
         ],
     );
     assert_eq!(
-        bench.events(),
+        fixture.events(),
         "new h, hincrby h, hincrby h, hincrbyfloat h, hincrbyfloat h, hincrby h, \
          new g, hincrbyfloat g, hincrby g"
     );
@@ -223,75 +223,75 @@ fn numbers_are_added_to() {
 
 #[test]
 fn a_large_hash_is_a_table() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for n in 0..512 {
-        bench.run(&format!("HSET h f{n} {n}"));
+        fixture.run(&format!("HSET h f{n} {n}"));
     }
-    assert_eq!(bench.run("OBJECT ENCODING h"), "$8 listpack");
-    bench.run("HSET h f512 512");
-    assert_eq!(bench.run("OBJECT ENCODING h"), "$9 hashtable");
+    assert_eq!(fixture.run("OBJECT ENCODING h"), "$8 listpack");
+    fixture.run("HSET h f512 512");
+    assert_eq!(fixture.run("OBJECT ENCODING h"), "$9 hashtable");
     for n in 0..=512 {
-        assert_eq!(bench.run(&format!("HGET h f{n}")), {
+        assert_eq!(fixture.run(&format!("HGET h f{n}")), {
             let text = n.to_string();
             format!("${} {text}", text.len())
         });
     }
-    assert_eq!(bench.run("HINCRBY h f7 1"), ":8");
-    assert_eq!(bench.run("HINCRBY h fresh 1"), ":1");
+    assert_eq!(fixture.run("HINCRBY h f7 1"), ":8");
+    assert_eq!(fixture.run("HINCRBY h fresh 1"), ":1");
     let long = "x".repeat(65);
-    assert_eq!(bench.run(&format!("HSET i {long} v")), ":1");
-    assert_eq!(bench.run("OBJECT ENCODING i"), "$9 hashtable");
-    bench.run("HSET j a 1");
-    assert_eq!(bench.run(&format!("HSETNX j b {long}")), ":1");
-    assert_eq!(bench.run("OBJECT ENCODING j"), "$9 hashtable");
+    assert_eq!(fixture.run(&format!("HSET i {long} v")), ":1");
+    assert_eq!(fixture.run("OBJECT ENCODING i"), "$9 hashtable");
+    fixture.run("HSET j a 1");
+    assert_eq!(fixture.run(&format!("HSETNX j b {long}")), ":1");
+    assert_eq!(fixture.run("OBJECT ENCODING j"), "$9 hashtable");
     assert_eq!(
-        bench.run("HGETALL j").len(),
+        fixture.run("HGETALL j").len(),
         "*4 $1 a $1 1 $1 b $65 ".len() + 65
     );
 }
 
 #[test]
 fn random_fields() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for n in 0..20 {
-        bench.run(&format!("HSET small f{n} {n}"));
+        fixture.run(&format!("HSET small f{n} {n}"));
     }
     for n in 0..2000 {
-        bench.run(&format!("HSET large f{n} {n}"));
+        fixture.run(&format!("HSET large f{n} {n}"));
     }
     for (key, size) in [("small", 20), ("large", 2000)] {
         for count in [1, 5, 15, 19, 700] {
-            let reply = bench.run(&format!("HRANDFIELD {key} {count}"));
+            let reply = fixture.run(&format!("HRANDFIELD {key} {count}"));
             assert_eq!(
                 set(&reply).len(),
                 count.min(size),
                 "{key} {count}: all different"
             );
         }
-        let all = bench.run(&format!("HRANDFIELD {key} 5000"));
+        let all = fixture.run(&format!("HRANDFIELD {key} 5000"));
         assert_eq!(set(&all).len(), size);
-        let reply = bench.run(&format!("HRANDFIELD {key} -30 WITHVALUES"));
+        let reply = fixture.run(&format!("HRANDFIELD {key} -30 WITHVALUES"));
         let words: Vec<&str> = reply.split(' ').collect();
         assert_eq!((words[0], words.len()), ("*60", 121));
         assert!(words[1..].chunks(4).all(|w| w[1] == format!("f{}", w[3])));
         let mut seen = BTreeSet::new();
         for _ in 0..size * 12 {
-            seen.insert(bench.run(&format!("HRANDFIELD {key}")));
+            seen.insert(fixture.run(&format!("HRANDFIELD {key}")));
         }
         assert!(
             seen.len() > size * 99 / 100,
             "{key}: {} of {size}",
             seen.len()
         );
-        assert_eq!(bench.run(&format!("HRANDFIELD {key} 0")), "*0");
+        assert_eq!(fixture.run(&format!("HRANDFIELD {key} 0")), "*0");
     }
 }
 
 /// A whole HSCAN: the words that came.
-fn scan(bench: &mut Bench, key: &str, options: &str) -> Vec<String> {
+fn scan(fixture: &mut Fixture, key: &str, options: &str) -> Vec<String> {
     let (mut cursor, mut words) = ("0".to_owned(), Vec::new());
     loop {
-        let reply = bench.run(&format!("HSCAN {key} {cursor} {options}"));
+        let reply = fixture.run(&format!("HSCAN {key} {cursor} {options}"));
         let parts: Vec<&str> = reply.split(' ').collect();
         cursor = parts[2].to_owned();
         words.extend(
@@ -309,22 +309,22 @@ fn scan(bench: &mut Bench, key: &str, options: &str) -> Vec<String> {
 
 #[test]
 fn scans() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for n in 0..20 {
-        bench.run(&format!("HSET small f{n} {n}"));
+        fixture.run(&format!("HSET small f{n} {n}"));
     }
     for n in 0..3000 {
-        bench.run(&format!("HSET large f{n} {n}"));
+        fixture.run(&format!("HSET large f{n} {n}"));
     }
     for (key, size) in [("small", 20), ("large", 3000)] {
         for options in ["", "COUNT 1", "COUNT 1000"] {
-            let words = scan(&mut bench, key, options);
+            let words = scan(&mut fixture, key, options);
             assert_eq!(words.len(), 2 * size);
             assert!(words.chunks(2).all(|w| w[0] == format!("f{}", w[1])));
             assert_eq!(words.iter().step_by(2).collect::<BTreeSet<_>>().len(), size);
         }
-        assert_eq!(scan(&mut bench, key, "MATCH f1?").len(), 20);
-        let names = scan(&mut bench, key, "COUNT 7 NOVALUES MATCH *");
+        assert_eq!(scan(&mut fixture, key, "MATCH f1?").len(), 20);
+        let names = scan(&mut fixture, key, "COUNT 7 NOVALUES MATCH *");
         assert_eq!(names.len(), size);
         assert!(names.iter().all(|name| name.starts_with('f')));
     }

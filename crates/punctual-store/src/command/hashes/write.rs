@@ -52,8 +52,7 @@ fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, command: &'static str) -> Result<usi
             created
         }
     };
-    cx.changed(pairs.len() as u64);
-    cx.notify(Classes::HASH, "hset", key);
+    cx.commit(key, Classes::HASH, "hset", pairs.len() as u64);
     Ok(created)
 }
 
@@ -73,8 +72,7 @@ pub(super) fn hsetnx(
         Some(id) => cx.db_at(place).change_field(id, name, value, &limits),
         None => add_hash_of(cx, place, key, name, value),
     }
-    cx.changed(1);
-    cx.notify(Classes::HASH, "hset", key);
+    cx.commit(key, Classes::HASH, "hset", 1);
     reply.int(1);
     Ok(())
 }
@@ -102,9 +100,7 @@ pub(super) fn hdel(
         }
     }
     if deleted > 0 {
-        cx.changed(deleted);
-        cx.notify(Classes::HASH, "hdel", key);
-        cx.remove_if_empty(place, id, key);
+        cx.commit_elements(place, id, key, Classes::HASH, "hdel", deleted);
     }
     reply.int(deleted as i64);
     Ok(())
@@ -127,8 +123,7 @@ pub(super) fn hincrby(
             by
         }
     };
-    cx.changed(1);
-    cx.notify(Classes::HASH, "hincrby", key);
+    cx.commit(key, Classes::HASH, "hincrby", 1);
     reply.int(sum);
     Ok(())
 }
@@ -163,8 +158,7 @@ pub(super) fn hincrbyfloat(
         Some(id) => cx.db_at(place).change_field(id, name, &text, &limits),
         None => add_hash_of(cx, place, key, name, &text),
     }
-    cx.changed(1);
-    cx.notify(Classes::HASH, "hincrbyfloat", key);
+    cx.commit(key, Classes::HASH, "hincrbyfloat", 1);
     reply.bulk(&text);
     Ok(())
 }

@@ -33,8 +33,7 @@ pub(super) fn pfadd(
     }
     if updated > 0 {
         sketch::stale(string);
-        cx.changed(updated);
-        cx.notify(Classes::STRING, "pfadd", key);
+        cx.commit(key, Classes::STRING, "pfadd", updated);
     }
     reply.int((updated > 0).into());
     Ok(())
@@ -75,8 +74,7 @@ fn count_one(cx: &mut Cx<'_, '_>, key: &[u8]) -> Result<u64, Error> {
     }
     let estimate = sketch::estimate(string)?;
     sketch::keep(cx.edit::<Str>(at, id)?.raw(), estimate);
-    cx.changed(1);
-    cx.turn.changed_untold(cx.db, key);
+    cx.commit_silently(key, 1);
     Ok(estimate)
 }
 
@@ -105,9 +103,8 @@ pub(super) fn pfmerge(
     }
     union.raise(string, sparse_max)?;
     sketch::stale(string);
-    cx.changed(1);
     // One event for whatever adds elements.
-    cx.notify(Classes::STRING, "pfadd", target);
+    cx.commit(target, Classes::STRING, "pfadd", 1);
     reply.ok();
     Ok(())
 }

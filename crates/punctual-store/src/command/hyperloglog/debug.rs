@@ -46,7 +46,9 @@ pub(super) fn pfdebug(
                 reply.array(REGISTERS);
                 sketch::all(string)?.for_each(|register| reply.int(register.into()));
             }
-            cx.changed(was_sparse.into());
+            if was_sparse {
+                cx.commit_silently(&args[2], 1);
+            }
         }
         () => {
             return Err(Error::repeating(

@@ -5,23 +5,23 @@ use proptest::prelude::*;
 
 use super::sketch::Union;
 use super::{REGISTERS, dense, sketch, sparse};
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 
 const TRANSCRIPT: &str = include_str!("transcript.txt");
 
 #[test]
 fn answers_and_events_are_those_of_redis() {
-    Bench::new().replay(TRANSCRIPT);
+    Fixture::new().replay(TRANSCRIPT);
 }
 
 #[test]
 fn shards_make_no_difference() {
-    Bench::sharded(16).replay(TRANSCRIPT);
+    Fixture::sharded(16).replay(TRANSCRIPT);
 }
 
 #[test]
 fn changes_are_counted() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for (line, dirty) in [
         ("PFADD k", 1),
         ("PFADD k", 0),
@@ -34,18 +34,18 @@ fn changes_are_counted() {
         ("PFDEBUG TODENSE k", 1),
         ("PFDEBUG GETREG k", 0),
     ] {
-        bench.stats.dirty = 0;
-        bench.run(line);
-        assert_eq!(bench.stats.dirty, dirty, "{line}");
+        fixture.stats.dirty = 0;
+        fixture.run(line);
+        assert_eq!(fixture.stats.dirty, dirty, "{line}");
     }
 }
 
 #[test]
 fn the_self_test_passes() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for _ in 0..3 {
-        assert_eq!(bench.run("PFSELFTEST"), "+OK");
-        bench.advance(1);
+        assert_eq!(fixture.run("PFSELFTEST"), "+OK");
+        fixture.advance(1);
     }
 }
 
@@ -62,8 +62,8 @@ fn broken_runs_are_refused() {
     ];
     for runs in runs {
         let string = [b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80", runs].concat();
-        let mut bench = Bench::new();
-        bench.run_words(&[&b"SET"[..], b"k", &string]);
+        let mut fixture = Fixture::new();
+        fixture.run_words(&[&b"SET"[..], b"k", &string]);
         for line in [
             "PFCOUNT k",
             "PFCOUNT k k",
@@ -72,11 +72,11 @@ fn broken_runs_are_refused() {
             "PFDEBUG GETREG k",
             "PFDEBUG TODENSE k",
         ] {
-            assert_eq!(bench.run(line), corrupt, "{runs:x?}: {line}");
+            assert_eq!(fixture.run(line), corrupt, "{runs:x?}: {line}");
         }
-        let after = bench.run("GET k");
+        let after = fixture.run("GET k");
         assert!(after.starts_with(&format!("${} HYLL\x01", string.len())));
-        assert_eq!(bench.run("EXISTS other"), ":0");
+        assert_eq!(fixture.run("EXISTS other"), ":0");
     }
 }
 
@@ -86,17 +86,17 @@ proptest! {
         runs in proptest::collection::vec(any::<u8>(), 0..400),
         elements in proptest::collection::vec(any::<u16>(), 0..40),
     ) {
-        let mut bench = Bench::new();
+        let mut fixture = Fixture::new();
         let string = [b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80", &runs[..]].concat();
-        bench.run_words(&[&b"SET"[..], b"k", &string]);
-        bench.run("PFCOUNT k");
+        fixture.run_words(&[&b"SET"[..], b"k", &string]);
+        fixture.run("PFCOUNT k");
         for element in elements {
-            bench.run(&format!("PFADD k {element}"));
+            fixture.run(&format!("PFADD k {element}"));
         }
-        bench.run("PFDEBUG DECODE k");
-        bench.run("PFMERGE other k");
-        bench.run("PFDEBUG TODENSE k");
-        bench.run("PFCOUNT k other");
+        fixture.run("PFDEBUG DECODE k");
+        fixture.run("PFMERGE other k");
+        fixture.run("PFDEBUG TODENSE k");
+        fixture.run("PFCOUNT k other");
     }
 
     #[test]

@@ -25,8 +25,7 @@ pub(super) fn lset(
     let piece = piece_size(cx);
     cx.edit::<List>(place, id)?.set(index, &args[3], piece);
     reply.ok();
-    cx.notify(Classes::LIST, "lset", key);
-    cx.changed(1);
+    cx.commit(key, Classes::LIST, "lset", 1);
     Ok(())
 }
 
@@ -53,8 +52,7 @@ pub(super) fn linsert(
     let list = cx.edit::<List>(place, id)?;
     list.insert(&beside, side, &args[4], piece);
     reply.int(list.len() as i64);
-    cx.notify(Classes::LIST, "linsert", key);
-    cx.changed(1);
+    cx.commit(key, Classes::LIST, "linsert", 1);
     Ok(())
 }
 
@@ -79,9 +77,7 @@ pub(super) fn lrem(
     let removed = cx.edit::<List>(place, id)?.remove(text, from, most, piece);
     reply.int(removed as i64);
     if removed > 0 {
-        cx.notify(Classes::LIST, "lrem", key);
-        cx.remove_if_empty(place, id, key);
-        cx.changed(removed as u64);
+        cx.commit_elements(place, id, key, Classes::LIST, "lrem", removed as u64);
     }
     Ok(())
 }
@@ -103,8 +99,6 @@ pub(super) fn ltrim(
     let (start, end) = bounds(start, end, before);
     list.keep(start, end, piece);
     let removed = before - list.len();
-    cx.notify(Classes::LIST, "ltrim", key);
-    cx.remove_if_empty(place, id, key);
-    cx.changed(removed as u64);
+    cx.commit_elements(place, id, key, Classes::LIST, "ltrim", removed as u64);
     Ok(())
 }

@@ -4,11 +4,11 @@ use punctual_resp::{Args, Reply};
 
 use super::{answer, piece_size};
 use crate::command::arguments::int;
-use crate::cx::Place;
-use crate::db::Id;
 use crate::error::Error;
 use crate::events::Classes;
+use crate::keyspace::records::Id;
 use crate::turn::Cx;
+use crate::turn::cx::Place;
 use crate::value::Kind;
 use crate::value::list::{End, List};
 
@@ -102,8 +102,7 @@ fn push(
         }
     };
     reply.int(len as i64);
-    cx.notify(Classes::LIST, push_event(end), key);
-    cx.changed(texts.len() as u64);
+    cx.commit(key, Classes::LIST, push_event(end), texts.len() as u64);
     Ok(())
 }
 
@@ -225,7 +224,12 @@ pub(super) fn taken(cx: &mut Cx<'_, '_>, found: Found<'_>, end: End, count: usiz
         End::Head => "lpop",
         End::Tail => "rpop",
     };
-    cx.notify(Classes::LIST, event, found.key);
-    cx.remove_if_empty(found.place, found.id, found.key);
-    cx.changed(count as u64);
+    cx.commit_elements(
+        found.place,
+        found.id,
+        found.key,
+        Classes::LIST,
+        event,
+        count as u64,
+    );
 }

@@ -1,10 +1,10 @@
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 
-fn filled(values: &str) -> Bench {
-    let mut bench = Bench::new();
-    bench.run(&format!("RPUSH l {values}"));
-    bench.events();
-    bench
+fn filled(values: &str) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.run(&format!("RPUSH l {values}"));
+    fixture.events();
+    fixture
 }
 
 const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -12,75 +12,78 @@ const NOT_INT: &str = "-ERR value is not an integer or out of range";
 
 #[test]
 fn pushes_tell_the_length() {
-    let mut bench = Bench::new();
-    assert_eq!(bench.run("LPUSHX l a"), ":0");
-    assert_eq!(bench.run("RPUSHX l a"), ":0");
-    assert_eq!(bench.events(), "");
-    assert_eq!(bench.run("LPUSH l a b"), ":2");
-    assert_eq!(bench.run("RPUSH l c 4"), ":4");
-    assert_eq!(bench.run("LPUSHX l x"), ":5");
-    assert_eq!(bench.run("RPUSHX l y z"), ":7");
-    assert_eq!(bench.events(), "new l, lpush l, rpush l, lpush l, rpush l");
-    assert_eq!(bench.stats.dirty, 7);
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.run("LPUSHX l a"), ":0");
+    assert_eq!(fixture.run("RPUSHX l a"), ":0");
+    assert_eq!(fixture.events(), "");
+    assert_eq!(fixture.run("LPUSH l a b"), ":2");
+    assert_eq!(fixture.run("RPUSH l c 4"), ":4");
+    assert_eq!(fixture.run("LPUSHX l x"), ":5");
+    assert_eq!(fixture.run("RPUSHX l y z"), ":7");
     assert_eq!(
-        bench.run("LRANGE l 0 -1"),
+        fixture.events(),
+        "new l, lpush l, rpush l, lpush l, rpush l"
+    );
+    assert_eq!(fixture.stats.dirty, 7);
+    assert_eq!(
+        fixture.run("LRANGE l 0 -1"),
         "*7 $1 x $1 b $1 a $1 c $1 4 $1 y $1 z"
     );
-    assert_eq!(bench.run("TYPE l"), "+list");
-    bench.run("SET s v");
+    assert_eq!(fixture.run("TYPE l"), "+list");
+    fixture.run("SET s v");
     for push in ["LPUSH", "RPUSH", "LPUSHX", "RPUSHX"] {
-        assert_eq!(bench.run(&format!("{push} s a")), WRONG);
+        assert_eq!(fixture.run(&format!("{push} s a")), WRONG);
     }
 }
 
 #[test]
 fn pops_answer_one_or_several() {
-    let mut bench = filled("a b c d e f");
-    assert_eq!(bench.run("LPOP l"), "$1 a");
-    assert_eq!(bench.run("RPOP l"), "$1 f");
-    assert_eq!(bench.run("LPOP l 2"), "*2 $1 b $1 c");
-    assert_eq!(bench.run("RPOP l 0"), "*0");
-    assert_eq!(bench.events(), "lpop l, rpop l, lpop l");
-    assert_eq!(bench.run("RPOP l 9223372036854775807"), "*2 $1 e $1 d");
-    assert_eq!(bench.events(), "rpop l, del l");
-    assert_eq!(bench.run("EXISTS l"), ":0");
-    assert_eq!(bench.stats.dirty, 12);
-    assert_eq!(bench.run("LPOP l"), "$-1");
-    assert_eq!(bench.run("LPOP l 0"), "*-1");
-    assert_eq!(bench.run("RPOP l 3"), "*-1");
-    bench.run("SET s v");
+    let mut fixture = filled("a b c d e f");
+    assert_eq!(fixture.run("LPOP l"), "$1 a");
+    assert_eq!(fixture.run("RPOP l"), "$1 f");
+    assert_eq!(fixture.run("LPOP l 2"), "*2 $1 b $1 c");
+    assert_eq!(fixture.run("RPOP l 0"), "*0");
+    assert_eq!(fixture.events(), "lpop l, rpop l, lpop l");
+    assert_eq!(fixture.run("RPOP l 9223372036854775807"), "*2 $1 e $1 d");
+    assert_eq!(fixture.events(), "rpop l, del l");
+    assert_eq!(fixture.run("EXISTS l"), ":0");
+    assert_eq!(fixture.stats.dirty, 12);
+    assert_eq!(fixture.run("LPOP l"), "$-1");
+    assert_eq!(fixture.run("LPOP l 0"), "*-1");
+    assert_eq!(fixture.run("RPOP l 3"), "*-1");
+    fixture.run("SET s v");
     for line in ["LPOP s", "RPOP s", "LPOP s 0", "RPOP s 1"] {
-        assert_eq!(bench.run(line), WRONG, "{line}");
+        assert_eq!(fixture.run(line), WRONG, "{line}");
     }
     for line in ["LPOP l -1", "RPOP s x"] {
         let refused = "-ERR value is out of range, must be positive";
-        assert_eq!(bench.run(line), refused, "{line}");
+        assert_eq!(fixture.run(line), refused, "{line}");
     }
     assert_eq!(
-        bench.run("LPOP l 1 2"),
+        fixture.run("LPOP l 1 2"),
         "-ERR wrong number of arguments for 'lpop' command"
     );
     assert_eq!(
-        bench.run("RPOP l 1 2"),
+        fixture.run("RPOP l 1 2"),
         "-ERR wrong number of arguments for 'rpop' command"
     );
 }
 
 #[test]
 fn the_last_element_takes_the_key_along() {
-    let mut bench = Bench::new();
-    bench.run("RPUSH l 1");
-    bench.run("PEXPIRE l 1000");
-    bench.events();
-    assert_eq!(bench.run("RPOP l"), "$1 1");
-    assert_eq!(bench.events(), "rpop l, del l");
-    bench.run("RPUSH l 1");
-    assert_eq!(bench.run("TTL l"), ":-1", "another key of that name");
+    let mut fixture = Fixture::new();
+    fixture.run("RPUSH l 1");
+    fixture.run("PEXPIRE l 1000");
+    fixture.events();
+    assert_eq!(fixture.run("RPOP l"), "$1 1");
+    assert_eq!(fixture.events(), "rpop l, del l");
+    fixture.run("RPUSH l 1");
+    assert_eq!(fixture.run("TTL l"), ":-1", "another key of that name");
 }
 
 #[test]
 fn nothing_is_null_in_resp3() {
-    let mut bench = Bench::resp3();
+    let mut fixture = Fixture::resp3();
     for line in [
         "LPOP l",
         "RPOP l 2",
@@ -88,38 +91,38 @@ fn nothing_is_null_in_resp3() {
         "LPOS l a",
         "LMOVE l m LEFT LEFT",
     ] {
-        assert_eq!(bench.run(line), "_", "{line}");
+        assert_eq!(fixture.run(line), "_", "{line}");
     }
-    assert_eq!(bench.run("LMPOP 2 l m LEFT"), "_");
-    assert_eq!(bench.run("LPOS l a COUNT 0"), "*0");
-    assert_eq!(bench.run("LRANGE l 0 -1"), "*0");
+    assert_eq!(fixture.run("LMPOP 2 l m LEFT"), "_");
+    assert_eq!(fixture.run("LPOS l a COUNT 0"), "*0");
+    assert_eq!(fixture.run("LRANGE l 0 -1"), "*0");
 }
 
 #[test]
 fn reads_count_and_tell_misses() {
-    let mut bench = filled("a b c");
-    assert_eq!(bench.run("LLEN l"), ":3");
-    assert_eq!(bench.run("LLEN nope"), ":0");
-    assert_eq!(bench.run("LINDEX l 1"), "$1 b");
-    assert_eq!(bench.run("LINDEX l -3"), "$1 a");
-    assert_eq!(bench.run("LINDEX l 3"), "$-1");
-    assert_eq!(bench.run("LINDEX l -4"), "$-1");
-    assert_eq!(bench.run("LINDEX l -9223372036854775808"), "$-1");
-    assert_eq!(bench.run("LINDEX l x"), NOT_INT);
-    assert_eq!(bench.run("LINDEX nope x"), "$-1");
-    assert_eq!(bench.run("LRANGE nope 0 1"), "*0");
-    assert_eq!(bench.run("LRANGE nope x 1"), NOT_INT);
-    assert_eq!(bench.events(), "keymiss nope, keymiss nope, keymiss nope");
-    assert_eq!((bench.stats.hits, bench.stats.misses), (7, 3));
-    bench.run("SET s v");
+    let mut fixture = filled("a b c");
+    assert_eq!(fixture.run("LLEN l"), ":3");
+    assert_eq!(fixture.run("LLEN nope"), ":0");
+    assert_eq!(fixture.run("LINDEX l 1"), "$1 b");
+    assert_eq!(fixture.run("LINDEX l -3"), "$1 a");
+    assert_eq!(fixture.run("LINDEX l 3"), "$-1");
+    assert_eq!(fixture.run("LINDEX l -4"), "$-1");
+    assert_eq!(fixture.run("LINDEX l -9223372036854775808"), "$-1");
+    assert_eq!(fixture.run("LINDEX l x"), NOT_INT);
+    assert_eq!(fixture.run("LINDEX nope x"), "$-1");
+    assert_eq!(fixture.run("LRANGE nope 0 1"), "*0");
+    assert_eq!(fixture.run("LRANGE nope x 1"), NOT_INT);
+    assert_eq!(fixture.events(), "keymiss nope, keymiss nope, keymiss nope");
+    assert_eq!((fixture.stats.hits, fixture.stats.misses), (7, 3));
+    fixture.run("SET s v");
     for line in ["LLEN s", "LINDEX s x", "LRANGE s 0 1", "LPOS s a"] {
-        assert_eq!(bench.run(line), WRONG, "{line}");
+        assert_eq!(fixture.run(line), WRONG, "{line}");
     }
 }
 
 #[test]
 fn ranges_are_cut_to_the_list() {
-    let mut bench = filled("a b c d");
+    let mut fixture = filled("a b c d");
     for (range, shown) in [
         ("0 -1", "*4 $1 a $1 b $1 c $1 d"),
         ("1 2", "*2 $1 b $1 c"),
@@ -135,86 +138,92 @@ fn ranges_are_cut_to_the_list() {
         ),
         ("9223372036854775807 -9223372036854775808", "*0"),
     ] {
-        assert_eq!(bench.run(&format!("LRANGE l {range}")), shown, "{range}");
+        assert_eq!(fixture.run(&format!("LRANGE l {range}")), shown, "{range}");
     }
 }
 
 #[test]
 fn lset_sets_what_is_there() {
-    let mut bench = filled("a b c");
-    assert_eq!(bench.run("LSET l 1 x"), "+OK");
-    assert_eq!(bench.run("LSET l -1 77"), "+OK");
-    assert_eq!(bench.events(), "lset l, lset l");
-    assert_eq!(bench.stats.dirty, 5);
-    assert_eq!(bench.run("LRANGE l 0 -1"), "*3 $1 a $1 x $2 77");
-    assert_eq!(bench.run("LSET l 3 x"), "-ERR index out of range");
-    assert_eq!(bench.run("LSET l -4 x"), "-ERR index out of range");
-    assert_eq!(bench.run("LSET l x x"), NOT_INT);
-    assert_eq!(bench.run("LSET nope x x"), "-ERR no such key");
-    bench.run("SET s v");
-    assert_eq!(bench.run("LSET s x x"), WRONG);
-    assert_eq!(bench.stats.dirty, 6);
+    let mut fixture = filled("a b c");
+    assert_eq!(fixture.run("LSET l 1 x"), "+OK");
+    assert_eq!(fixture.run("LSET l -1 77"), "+OK");
+    assert_eq!(fixture.events(), "lset l, lset l");
+    assert_eq!(fixture.stats.dirty, 5);
+    assert_eq!(fixture.run("LRANGE l 0 -1"), "*3 $1 a $1 x $2 77");
+    assert_eq!(fixture.run("LSET l 3 x"), "-ERR index out of range");
+    assert_eq!(fixture.run("LSET l -4 x"), "-ERR index out of range");
+    assert_eq!(fixture.run("LSET l x x"), NOT_INT);
+    assert_eq!(fixture.run("LSET nope x x"), "-ERR no such key");
+    fixture.run("SET s v");
+    assert_eq!(fixture.run("LSET s x x"), WRONG);
+    assert_eq!(fixture.stats.dirty, 6);
 }
 
 #[test]
 fn linsert_goes_by_the_first_match() {
-    let mut bench = filled("a b a");
-    assert_eq!(bench.run("LINSERT l before a x"), ":4");
-    assert_eq!(bench.run("LINSERT l AFTER a y"), ":5");
-    assert_eq!(bench.events(), "linsert l, linsert l");
-    assert_eq!(bench.run("LRANGE l 0 -1"), "*5 $1 x $1 a $1 y $1 b $1 a");
-    assert_eq!(bench.run("LINSERT l AFTER q y"), ":-1");
-    assert_eq!(bench.run("LINSERT nope AFTER q y"), ":0");
-    assert_eq!(bench.run("LINSERT nope beside q y"), "-ERR syntax error");
-    assert_eq!((bench.events(), bench.stats.dirty), (String::new(), 5));
-    bench.run("SET s v");
-    assert_eq!(bench.run("LINSERT s AFTER q y"), WRONG);
+    let mut fixture = filled("a b a");
+    assert_eq!(fixture.run("LINSERT l before a x"), ":4");
+    assert_eq!(fixture.run("LINSERT l AFTER a y"), ":5");
+    assert_eq!(fixture.events(), "linsert l, linsert l");
+    assert_eq!(fixture.run("LRANGE l 0 -1"), "*5 $1 x $1 a $1 y $1 b $1 a");
+    assert_eq!(fixture.run("LINSERT l AFTER q y"), ":-1");
+    assert_eq!(fixture.run("LINSERT nope AFTER q y"), ":0");
+    assert_eq!(fixture.run("LINSERT nope beside q y"), "-ERR syntax error");
+    assert_eq!((fixture.events(), fixture.stats.dirty), (String::new(), 5));
+    fixture.run("SET s v");
+    assert_eq!(fixture.run("LINSERT s AFTER q y"), WRONG);
 }
 
 #[test]
 fn lrem_counts_from_either_end() {
-    let mut bench = filled("a b a c a 1 01");
-    assert_eq!(bench.run("LREM l -1 a"), ":1");
-    assert_eq!(bench.run("LREM l 1 a"), ":1");
-    assert_eq!(bench.run("LREM l 0 1"), ":1");
-    assert_eq!(bench.events(), "lrem l, lrem l, lrem l");
-    assert_eq!(bench.run("LRANGE l 0 -1"), "*4 $1 b $1 a $1 c $2 01");
-    assert_eq!(bench.run("LREM l 0 nope"), ":0");
-    assert_eq!(bench.run("LREM nope 0 a"), ":0");
-    assert_eq!(bench.run("LREM nope x a"), NOT_INT);
-    assert_eq!(bench.events(), "");
+    let mut fixture = filled("a b a c a 1 01");
+    assert_eq!(fixture.run("LREM l -1 a"), ":1");
+    assert_eq!(fixture.run("LREM l 1 a"), ":1");
+    assert_eq!(fixture.run("LREM l 0 1"), ":1");
+    assert_eq!(fixture.events(), "lrem l, lrem l, lrem l");
+    assert_eq!(fixture.run("LRANGE l 0 -1"), "*4 $1 b $1 a $1 c $2 01");
+    assert_eq!(fixture.run("LREM l 0 nope"), ":0");
+    assert_eq!(fixture.run("LREM nope 0 a"), ":0");
+    assert_eq!(fixture.run("LREM nope x a"), NOT_INT);
+    assert_eq!(fixture.events(), "");
     for element in ["b", "c", "01"] {
-        bench.run(&format!("LREM l 5 {element}"));
+        fixture.run(&format!("LREM l 5 {element}"));
     }
-    bench.events();
-    assert_eq!(bench.run("LREM l -9223372036854775808 a"), ":1");
-    assert_eq!(bench.events(), "lrem l, del l");
-    assert_eq!(bench.stats.dirty, 14);
-    bench.run("SET s v");
-    assert_eq!(bench.run("LREM s 0 a"), WRONG);
+    fixture.events();
+    assert_eq!(fixture.run("LREM l -9223372036854775808 a"), ":1");
+    assert_eq!(fixture.events(), "lrem l, del l");
+    assert_eq!(fixture.stats.dirty, 14);
+    fixture.run("SET s v");
+    assert_eq!(fixture.run("LREM s 0 a"), WRONG);
 }
 
 #[test]
 fn ltrim_keeps_a_range() {
-    let mut bench = filled("a b c d e");
-    assert_eq!(bench.run("LTRIM l 0 -1"), "+OK");
-    assert_eq!((bench.events().as_str(), bench.stats.dirty), ("ltrim l", 5));
-    assert_eq!(bench.run("LTRIM l 1 -2"), "+OK");
-    assert_eq!((bench.events().as_str(), bench.stats.dirty), ("ltrim l", 7));
-    assert_eq!(bench.run("LRANGE l 0 -1"), "*3 $1 b $1 c $1 d");
-    assert_eq!(bench.run("LTRIM l 3 9"), "+OK");
-    assert_eq!(bench.events(), "ltrim l, del l");
-    assert_eq!(bench.stats.dirty, 10);
-    assert_eq!(bench.run("LTRIM l 0 0"), "+OK");
-    assert_eq!(bench.run("LTRIM l x 0"), NOT_INT);
-    bench.run("SET s v");
-    assert_eq!(bench.run("LTRIM s 0 0"), WRONG);
-    assert_eq!(bench.events(), "new s, set s");
+    let mut fixture = filled("a b c d e");
+    assert_eq!(fixture.run("LTRIM l 0 -1"), "+OK");
+    assert_eq!(
+        (fixture.events().as_str(), fixture.stats.dirty),
+        ("ltrim l", 5)
+    );
+    assert_eq!(fixture.run("LTRIM l 1 -2"), "+OK");
+    assert_eq!(
+        (fixture.events().as_str(), fixture.stats.dirty),
+        ("ltrim l", 7)
+    );
+    assert_eq!(fixture.run("LRANGE l 0 -1"), "*3 $1 b $1 c $1 d");
+    assert_eq!(fixture.run("LTRIM l 3 9"), "+OK");
+    assert_eq!(fixture.events(), "ltrim l, del l");
+    assert_eq!(fixture.stats.dirty, 10);
+    assert_eq!(fixture.run("LTRIM l 0 0"), "+OK");
+    assert_eq!(fixture.run("LTRIM l x 0"), NOT_INT);
+    fixture.run("SET s v");
+    assert_eq!(fixture.run("LTRIM s 0 0"), WRONG);
+    assert_eq!(fixture.events(), "new s, set s");
 }
 
 #[test]
 fn lpos_finds_by_rank_count_and_length() {
-    let mut bench = filled("a b c 1 2 3 c c");
+    let mut fixture = filled("a b c 1 2 3 c c");
     for (search, shown) in [
         ("c", ":2"),
         ("q", "$-1"),
@@ -250,63 +259,72 @@ fn lpos_finds_by_rank_count_and_length() {
             "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
         ),
     ] {
-        assert_eq!(bench.run(&format!("LPOS l {search}")), shown, "{search}");
+        assert_eq!(fixture.run(&format!("LPOS l {search}")), shown, "{search}");
     }
-    assert_eq!(bench.run("LPOS nope a COUNT 3"), "*0");
-    assert_eq!(bench.run("LPOS nope a RANK 1"), "$-1");
+    assert_eq!(fixture.run("LPOS nope a COUNT 3"), "*0");
+    assert_eq!(fixture.run("LPOS nope a RANK 1"), "$-1");
 }
 
 #[test]
 fn lmove_goes_from_end_to_end() {
-    let mut bench = filled("a b 3");
-    assert_eq!(bench.run("LMOVE l m LEFT right"), "$1 a");
-    assert_eq!(bench.events(), "new m, rpush m, lpop l");
-    assert_eq!(bench.run("RPOPLPUSH l m"), "$1 3");
-    assert_eq!(bench.events(), "lpush m, rpop l");
-    assert_eq!(bench.run("LRANGE m 0 -1"), "*2 $1 3 $1 a");
-    assert_eq!(bench.run("LMOVE l m RIGHT RIGHT"), "$1 b");
-    assert_eq!(bench.events(), "rpush m, rpop l, del l");
-    assert_eq!(bench.stats.dirty, 6);
-    assert_eq!(bench.run("LMOVE l m LEFT LEFT"), "$-1");
-    assert_eq!(bench.run("RPOPLPUSH l m"), "$-1");
-    assert_eq!(bench.run("LMOVE l m LEFT up"), "-ERR syntax error");
-    bench.run("SET s v");
-    assert_eq!(bench.run("LMOVE l s LEFT LEFT"), "$-1");
-    assert_eq!(bench.run("LMOVE m s LEFT LEFT"), WRONG);
-    assert_eq!(bench.run("LMOVE s m LEFT LEFT"), WRONG);
-    assert_eq!(bench.run("LLEN m"), ":3");
+    let mut fixture = filled("a b 3");
+    assert_eq!(fixture.run("LMOVE l m LEFT right"), "$1 a");
+    assert_eq!(fixture.events(), "new m, rpush m, lpop l");
+    assert_eq!(fixture.run("RPOPLPUSH l m"), "$1 3");
+    assert_eq!(fixture.events(), "lpush m, rpop l");
+    assert_eq!(fixture.run("LRANGE m 0 -1"), "*2 $1 3 $1 a");
+    assert_eq!(fixture.run("LMOVE l m RIGHT RIGHT"), "$1 b");
+    assert_eq!(fixture.events(), "rpush m, rpop l, del l");
+    assert_eq!(fixture.stats.dirty, 6);
+    assert_eq!(fixture.run("LMOVE l m LEFT LEFT"), "$-1");
+    assert_eq!(fixture.run("RPOPLPUSH l m"), "$-1");
+    assert_eq!(fixture.run("LMOVE l m LEFT up"), "-ERR syntax error");
+    fixture.run("SET s v");
+    assert_eq!(fixture.run("LMOVE l s LEFT LEFT"), "$-1");
+    assert_eq!(fixture.run("LMOVE m s LEFT LEFT"), WRONG);
+    assert_eq!(fixture.run("LMOVE s m LEFT LEFT"), WRONG);
+    assert_eq!(fixture.run("LLEN m"), ":3");
 }
 
 #[test]
 fn lmove_turns_a_list_around() {
-    let mut bench = filled("a b c");
-    assert_eq!(bench.run("RPOPLPUSH l l"), "$1 c");
-    assert_eq!(bench.events(), "lpush l, rpop l");
-    assert_eq!(bench.run("LMOVE l l LEFT LEFT"), "$1 c");
-    assert_eq!(bench.run("LRANGE l 0 -1"), "*3 $1 c $1 a $1 b");
-    let mut bench = filled("only");
+    let mut fixture = filled("a b c");
+    assert_eq!(fixture.run("RPOPLPUSH l l"), "$1 c");
+    assert_eq!(fixture.events(), "lpush l, rpop l");
+    assert_eq!(fixture.run("LMOVE l l LEFT LEFT"), "$1 c");
+    assert_eq!(fixture.run("LRANGE l 0 -1"), "*3 $1 c $1 a $1 b");
+    let mut fixture = filled("only");
     for _ in 0..100 {
-        assert_eq!(bench.run("RPOPLPUSH l l"), "$4 only");
+        assert_eq!(fixture.run("RPOPLPUSH l l"), "$4 only");
     }
-    assert_eq!(bench.run("LRANGE l 0 -1"), "*1 $4 only");
+    assert_eq!(fixture.run("LRANGE l 0 -1"), "*1 $4 only");
     let large = "x".repeat(10_000);
-    bench.run(&format!("RPUSH l {large}"));
-    assert_eq!(bench.run("LMOVE l m RIGHT LEFT"), format!("$10000 {large}"));
-    assert_eq!(bench.run("LMOVE m l LEFT LEFT"), format!("$10000 {large}"));
-    assert_eq!(bench.run("LLEN l"), ":2");
+    fixture.run(&format!("RPUSH l {large}"));
+    assert_eq!(
+        fixture.run("LMOVE l m RIGHT LEFT"),
+        format!("$10000 {large}")
+    );
+    assert_eq!(
+        fixture.run("LMOVE m l LEFT LEFT"),
+        format!("$10000 {large}")
+    );
+    assert_eq!(fixture.run("LLEN l"), ":2");
 }
 
 #[test]
 fn lmpop_takes_the_first_list_that_is_there() {
-    let mut bench = filled("a b c");
-    assert_eq!(bench.run("LMPOP 2 nope l LEFT"), "*2 $1 l *1 $1 a");
-    assert_eq!(bench.events(), "lpop l");
-    assert_eq!(bench.run("LMPOP 1 l right COUNT 9"), "*2 $1 l *2 $1 c $1 b");
-    assert_eq!(bench.events(), "rpop l, del l");
-    assert_eq!(bench.stats.dirty, 6);
-    assert_eq!(bench.run("LMPOP 2 l nope LEFT COUNT 1"), "*-1");
-    bench.run("SET s v");
-    assert_eq!(bench.run("LMPOP 2 nope s LEFT"), WRONG);
+    let mut fixture = filled("a b c");
+    assert_eq!(fixture.run("LMPOP 2 nope l LEFT"), "*2 $1 l *1 $1 a");
+    assert_eq!(fixture.events(), "lpop l");
+    assert_eq!(
+        fixture.run("LMPOP 1 l right COUNT 9"),
+        "*2 $1 l *2 $1 c $1 b"
+    );
+    assert_eq!(fixture.events(), "rpop l, del l");
+    assert_eq!(fixture.stats.dirty, 6);
+    assert_eq!(fixture.run("LMPOP 2 l nope LEFT COUNT 1"), "*-1");
+    fixture.run("SET s v");
+    assert_eq!(fixture.run("LMPOP 2 nope s LEFT"), WRONG);
     for (arguments, refused) in [
         ("0 l LEFT", "numkeys should be greater than 0"),
         ("-1 l LEFT", "numkeys should be greater than 0"),
@@ -320,35 +338,35 @@ fn lmpop_takes_the_first_list_that_is_there() {
         ("1 l LEFT COUNTS 1", "syntax error"),
         ("1 l LEFT COUNT 1 COUNT 1", "syntax error"),
     ] {
-        let reply = bench.run(&format!("LMPOP {arguments}"));
+        let reply = fixture.run(&format!("LMPOP {arguments}"));
         assert_eq!(reply, format!("-ERR {refused}"), "{arguments}");
     }
 }
 
 #[test]
 fn lists_move_and_pop_between_shards() {
-    let mut bench = Bench::sharded(8);
+    let mut fixture = Fixture::sharded(8);
     for n in 0..50 {
-        bench.run(&format!("RPUSH from{n} {n} x"));
+        fixture.run(&format!("RPUSH from{n} {n} x"));
         assert_eq!(
-            bench.run(&format!("LMOVE from{n} to{n} LEFT LEFT")),
+            fixture.run(&format!("LMOVE from{n} to{n} LEFT LEFT")),
             format!("${} {n}", n.to_string().len())
         );
-        let popped = bench.run(&format!("LMPOP 3 no{n} to{n} from{n} LEFT"));
+        let popped = fixture.run(&format!("LMPOP 3 no{n} to{n} from{n} LEFT"));
         assert!(popped.starts_with(&format!("*2 ${} to{n} *1", 2 + n.to_string().len())));
     }
-    assert_eq!(bench.run("DBSIZE"), ":50");
+    assert_eq!(fixture.run("DBSIZE"), ":50");
 }
 
 #[test]
 fn the_form_follows_the_size() {
-    let mut bench = filled("a");
-    assert_eq!(bench.run("OBJECT ENCODING l"), "$8 listpack");
-    bench.run(&format!("RPUSH l {}", "x".repeat(9000)));
-    assert_eq!(bench.run("OBJECT ENCODING l"), "$9 quicklist");
-    bench.run("COPY l copy");
-    assert_eq!(bench.run("OBJECT ENCODING copy"), "$9 quicklist");
-    bench.run("RPOP l");
-    assert_eq!(bench.run("OBJECT ENCODING l"), "$8 listpack");
-    assert_eq!(bench.run("LINDEX copy 0"), "$1 a");
+    let mut fixture = filled("a");
+    assert_eq!(fixture.run("OBJECT ENCODING l"), "$8 listpack");
+    fixture.run(&format!("RPUSH l {}", "x".repeat(9000)));
+    assert_eq!(fixture.run("OBJECT ENCODING l"), "$9 quicklist");
+    fixture.run("COPY l copy");
+    assert_eq!(fixture.run("OBJECT ENCODING copy"), "$9 quicklist");
+    fixture.run("RPOP l");
+    assert_eq!(fixture.run("OBJECT ENCODING l"), "$8 listpack");
+    assert_eq!(fixture.run("LINDEX copy 0"), "$1 a");
 }

@@ -93,7 +93,7 @@ pub(crate) fn transfer(
             cx.add_at(place, key, list.into_value());
         }
     }
-    cx.notify(Classes::LIST, push_event(to), key);
+    cx.commit(key, Classes::LIST, push_event(to), 0);
     taken(cx, source, from, 1);
     Ok(())
 }

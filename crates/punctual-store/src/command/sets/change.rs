@@ -45,8 +45,7 @@ pub(super) fn sadd(
         }
     };
     if added > 0 {
-        cx.changed(added as u64);
-        cx.notify(Classes::SET, "sadd", key);
+        cx.commit(key, Classes::SET, "sadd", added as u64);
     }
     reply.int(added as i64);
     Ok(())
@@ -76,9 +75,7 @@ pub(super) fn srem(
     set.remove_at(spot);
     let rest = members.skip(n + 1);
     let removed = 1 + rest.iter().filter(|m| set.remove(m)).count();
-    cx.changed(removed as u64);
-    cx.notify(Classes::SET, "srem", key);
-    cx.remove_if_empty(place, id, key);
+    cx.commit_elements(place, id, key, Classes::SET, "srem", removed as u64);
     reply.int(removed as i64);
     Ok(())
 }
@@ -110,9 +107,7 @@ pub(super) fn smove(
         return Ok(());
     }
     cx.edit::<Set>(from_place, source)?.remove_at(spot);
-    cx.changed(1);
-    cx.notify(Classes::SET, "srem", from);
-    cx.remove_if_empty(from_place, source, from);
+    cx.commit_elements(from_place, source, from, Classes::SET, "srem", 1);
     match (target, gap) {
         (Some(id), Some(gap)) => cx.edit::<Set>(to_place, id)?.fill(gap, member, &limits),
         (Some(_), None) => return Ok(()),
@@ -122,7 +117,6 @@ pub(super) fn smove(
             cx.add_at(to_place, to, set.into_value());
         }
     }
-    cx.changed(1);
-    cx.notify(Classes::SET, "sadd", to);
+    cx.commit(to, Classes::SET, "sadd", 1);
     Ok(())
 }

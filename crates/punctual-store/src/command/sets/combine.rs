@@ -257,11 +257,8 @@ fn store(cx: &mut Cx<'_, '_>, key: &[u8], result: Set, event: &str, reply: &mut 
     reply.int(result.len() as i64);
     if !result.is_empty() {
         cx.overwrite(key, result.into_value());
-        cx.notify(Classes::SET, event, key);
+        cx.commit(key, Classes::SET, event, 1);
     } else if cx.remove(key).is_some() {
-        cx.notify(Classes::GENERIC, "del", key);
-    } else {
-        return;
+        cx.commit(key, Classes::GENERIC, "del", 1);
     }
-    cx.changed(1);
 }

@@ -41,9 +41,7 @@ pub(super) fn spop(
     let (spot, member) = set.pick(random).expect("no set is empty");
     answer(reply, member);
     set.remove_at(spot);
-    cx.changed(1);
-    cx.notify(Classes::SET, "spop", key);
-    cx.remove_if_empty(place, id, key);
+    cx.commit_elements(place, id, key, Classes::SET, "spop", 1);
     Ok(())
 }
 
@@ -73,10 +71,9 @@ fn spop_some(
         let set = cx.edit::<Set>(place, id)?;
         set.take_some(count, &limits, random, |member| answer(reply, member));
     }
-    cx.changed(count.min(there) as u64);
-    cx.notify(Classes::SET, "spop", key);
+    cx.commit(key, Classes::SET, "spop", count.min(there) as u64);
     if count >= there {
-        cx.notify(Classes::GENERIC, "del", key);
+        cx.commit(key, Classes::GENERIC, "del", 0);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 use crate::limits::Limits;
 
 const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -27,98 +27,101 @@ fn sorted(reply: &str) -> String {
 
 #[test]
 fn members_are_added_and_told() {
-    let mut bench = Bench::new();
-    assert_eq!(bench.run("SADD s a b a"), ":2");
-    assert_eq!(bench.events(), "new s, sadd s");
-    assert_eq!(bench.stats.dirty, 2);
-    assert_eq!(bench.run("SADD s b a"), ":0");
-    assert_eq!((bench.events().as_str(), bench.stats.dirty), ("", 2));
-    assert_eq!(bench.run("SADD s b c a d"), ":2");
-    assert_eq!(bench.events(), "sadd s");
-    assert_eq!(bench.run("SCARD s"), ":4");
-    assert_eq!(sorted(&bench.run("SMEMBERS s")), "a b c d");
-    assert_eq!(bench.run("SADD e \"\""), ":1");
-    assert_eq!(bench.run("SISMEMBER e \"\""), ":1");
-    bench.run("SET str x");
-    assert_eq!(bench.run("SADD str x"), WRONG);
-    assert_eq!(bench.run("TYPE s"), "+set");
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.run("SADD s a b a"), ":2");
+    assert_eq!(fixture.events(), "new s, sadd s");
+    assert_eq!(fixture.stats.dirty, 2);
+    assert_eq!(fixture.run("SADD s b a"), ":0");
+    assert_eq!((fixture.events().as_str(), fixture.stats.dirty), ("", 2));
+    assert_eq!(fixture.run("SADD s b c a d"), ":2");
+    assert_eq!(fixture.events(), "sadd s");
+    assert_eq!(fixture.run("SCARD s"), ":4");
+    assert_eq!(sorted(&fixture.run("SMEMBERS s")), "a b c d");
+    assert_eq!(fixture.run("SADD e \"\""), ":1");
+    assert_eq!(fixture.run("SISMEMBER e \"\""), ":1");
+    fixture.run("SET str x");
+    assert_eq!(fixture.run("SADD str x"), WRONG);
+    assert_eq!(fixture.run("TYPE s"), "+set");
 }
 
 #[test]
 fn members_are_removed_and_told() {
-    let mut bench = Bench::new();
-    bench.run("SADD s 1 2 3 x");
-    bench.run("PEXPIRE s 1000");
-    bench.events();
-    let dirty = bench.stats.dirty;
-    assert_eq!(bench.run("SREM s 9 y"), ":0");
-    assert_eq!(bench.run("SREM nope 9"), ":0");
-    assert_eq!(bench.events(), "");
-    assert_eq!(bench.run("SREM s 9 1 x 1"), ":2");
-    assert_eq!(bench.events(), "srem s");
-    assert_eq!(bench.run("PTTL s"), ":1000");
-    assert_eq!(bench.run("SREM s 2 3 4"), ":2");
-    assert_eq!(bench.events(), "srem s, del s");
-    assert_eq!(bench.stats.dirty, dirty + 4);
-    assert_eq!(bench.run("EXISTS s"), ":0");
-    bench.run("SET str x");
-    assert_eq!(bench.run("SREM str x"), WRONG);
+    let mut fixture = Fixture::new();
+    fixture.run("SADD s 1 2 3 x");
+    fixture.run("PEXPIRE s 1000");
+    fixture.events();
+    let dirty = fixture.stats.dirty;
+    assert_eq!(fixture.run("SREM s 9 y"), ":0");
+    assert_eq!(fixture.run("SREM nope 9"), ":0");
+    assert_eq!(fixture.events(), "");
+    assert_eq!(fixture.run("SREM s 9 1 x 1"), ":2");
+    assert_eq!(fixture.events(), "srem s");
+    assert_eq!(fixture.run("PTTL s"), ":1000");
+    assert_eq!(fixture.run("SREM s 2 3 4"), ":2");
+    assert_eq!(fixture.events(), "srem s, del s");
+    assert_eq!(fixture.stats.dirty, dirty + 4);
+    assert_eq!(fixture.run("EXISTS s"), ":0");
+    fixture.run("SET str x");
+    assert_eq!(fixture.run("SREM str x"), WRONG);
 }
 
 #[test]
 fn a_member_moves() {
-    let mut bench = Bench::sharded(8);
-    bench.run("SADD a 1 2");
-    bench.run("SADD b 2 x");
-    bench.run("SET str x");
-    bench.events();
-    let dirty = bench.stats.dirty;
-    assert_eq!(bench.run("SMOVE a a 1"), ":1");
-    assert_eq!(bench.run("SMOVE a a 3"), ":0");
-    assert_eq!(bench.run("SMOVE a b 3"), ":0");
-    assert_eq!(bench.run("SMOVE nope str 1"), ":0");
-    assert_eq!(bench.run("SMOVE a str 3"), WRONG);
-    assert_eq!(bench.run("SMOVE str a x"), WRONG);
-    assert_eq!((bench.events().as_str(), bench.stats.dirty), ("", dirty));
-    assert_eq!(bench.run("SMOVE a b 2"), ":1");
-    assert_eq!(bench.events(), "srem a");
-    assert_eq!(bench.stats.dirty, dirty + 1);
-    assert_eq!(bench.run("SMOVE a c 1"), ":1");
-    assert_eq!(bench.events(), "srem a, del a, new c, sadd c");
-    assert_eq!(bench.stats.dirty, dirty + 3);
-    assert_eq!(bench.run("SMOVE b c x"), ":1");
-    assert_eq!(bench.events(), "srem b, sadd c");
-    assert_eq!(sorted(&bench.run("SMEMBERS b")), "2");
-    assert_eq!(sorted(&bench.run("SMEMBERS c")), "1 x");
-    assert_eq!(bench.run("OBJECT ENCODING c"), "$8 listpack");
+    let mut fixture = Fixture::sharded(8);
+    fixture.run("SADD a 1 2");
+    fixture.run("SADD b 2 x");
+    fixture.run("SET str x");
+    fixture.events();
+    let dirty = fixture.stats.dirty;
+    assert_eq!(fixture.run("SMOVE a a 1"), ":1");
+    assert_eq!(fixture.run("SMOVE a a 3"), ":0");
+    assert_eq!(fixture.run("SMOVE a b 3"), ":0");
+    assert_eq!(fixture.run("SMOVE nope str 1"), ":0");
+    assert_eq!(fixture.run("SMOVE a str 3"), WRONG);
+    assert_eq!(fixture.run("SMOVE str a x"), WRONG);
+    assert_eq!(
+        (fixture.events().as_str(), fixture.stats.dirty),
+        ("", dirty)
+    );
+    assert_eq!(fixture.run("SMOVE a b 2"), ":1");
+    assert_eq!(fixture.events(), "srem a");
+    assert_eq!(fixture.stats.dirty, dirty + 1);
+    assert_eq!(fixture.run("SMOVE a c 1"), ":1");
+    assert_eq!(fixture.events(), "srem a, del a, new c, sadd c");
+    assert_eq!(fixture.stats.dirty, dirty + 3);
+    assert_eq!(fixture.run("SMOVE b c x"), ":1");
+    assert_eq!(fixture.events(), "srem b, sadd c");
+    assert_eq!(sorted(&fixture.run("SMEMBERS b")), "2");
+    assert_eq!(sorted(&fixture.run("SMEMBERS c")), "1 x");
+    assert_eq!(fixture.run("OBJECT ENCODING c"), "$8 listpack");
 }
 
 #[test]
 fn members_are_looked_for() {
-    let mut bench = Bench::new();
-    bench.run("SADD s 1 2 x");
-    bench.run("SET str x");
-    assert_eq!(bench.run("SISMEMBER s 1"), ":1");
-    assert_eq!(bench.run("SISMEMBER s 01"), ":0");
-    assert_eq!(bench.run("SISMEMBER nope 1"), ":0");
-    assert_eq!(bench.run("SISMEMBER str x"), WRONG);
-    assert_eq!(bench.run("SMISMEMBER s 1 y x"), "*3 :1 :0 :1");
-    assert_eq!(bench.run("SMISMEMBER nope 1 y"), "*2 :0 :0");
-    assert_eq!(bench.run("SMISMEMBER str x"), WRONG);
-    assert_eq!(bench.run("SCARD nope"), ":0");
-    assert_eq!(bench.run("SCARD str"), WRONG);
-    assert_eq!(bench.run("SMEMBERS nope"), "*0");
-    assert_eq!(bench.run("SMEMBERS str"), WRONG);
-    assert_eq!((bench.stats.hits, bench.stats.misses), (7, 4));
+    let mut fixture = Fixture::new();
+    fixture.run("SADD s 1 2 x");
+    fixture.run("SET str x");
+    assert_eq!(fixture.run("SISMEMBER s 1"), ":1");
+    assert_eq!(fixture.run("SISMEMBER s 01"), ":0");
+    assert_eq!(fixture.run("SISMEMBER nope 1"), ":0");
+    assert_eq!(fixture.run("SISMEMBER str x"), WRONG);
+    assert_eq!(fixture.run("SMISMEMBER s 1 y x"), "*3 :1 :0 :1");
+    assert_eq!(fixture.run("SMISMEMBER nope 1 y"), "*2 :0 :0");
+    assert_eq!(fixture.run("SMISMEMBER str x"), WRONG);
+    assert_eq!(fixture.run("SCARD nope"), ":0");
+    assert_eq!(fixture.run("SCARD str"), WRONG);
+    assert_eq!(fixture.run("SMEMBERS nope"), "*0");
+    assert_eq!(fixture.run("SMEMBERS str"), WRONG);
+    assert_eq!((fixture.stats.hits, fixture.stats.misses), (7, 4));
 }
 
 #[test]
 fn sets_take_the_forms_of_redis() {
-    let mut bench = Bench::new();
-    let encoding = |bench: &mut Bench, form: &str| {
-        let reply = bench.run("OBJECT ENCODING s");
+    let mut fixture = Fixture::new();
+    let encoding = |fixture: &mut Fixture, form: &str| {
+        let reply = fixture.run("OBJECT ENCODING s");
         assert_eq!(reply, format!("${} {form}", form.len()));
-        bench.run("DEL s");
+        fixture.run("DEL s");
     };
     let numbers = |count: usize| -> String { (0..count).map(|n| format!(" {n}")).collect() };
     for (line, form) in [
@@ -134,8 +137,8 @@ fn sets_take_the_forms_of_redis() {
         // Told by the number of arguments, not of members.
         (format!("SADD s x{}", " x".repeat(128)), "hashtable"),
     ] {
-        bench.run(&line);
-        encoding(&mut bench, form);
+        fixture.run(&line);
+        encoding(&mut fixture, form);
     }
     for (first, then, form) in [
         (127, "SADD s x".to_owned(), "listpack"),
@@ -145,43 +148,43 @@ fn sets_take_the_forms_of_redis() {
         (512, "SADD s 512".to_owned(), "hashtable"),
         (300, "SADD s 9223372036854775807".to_owned(), "intset"),
     ] {
-        bench.run(&format!("SADD s{}", numbers(first)));
-        bench.run(&then);
-        encoding(&mut bench, form);
+        fixture.run(&format!("SADD s{}", numbers(first)));
+        fixture.run(&then);
+        encoding(&mut fixture, form);
     }
-    bench.store.set_limits(Limits {
+    fixture.store.set_limits(Limits {
         set_ints: 3,
         ..Limits::default()
     });
-    bench.run("SADD s 1 2 3 4");
-    encoding(&mut bench, "listpack");
+    fixture.run("SADD s 1 2 3 4");
+    encoding(&mut fixture, "listpack");
 }
 
 #[test]
 fn members_are_popped() {
-    let mut bench = Bench::new();
-    bench.run("SADD s 1 2 3");
-    bench.run("SET str x");
-    bench.events();
-    let dirty = bench.stats.dirty;
-    let popped = bench.run("SPOP s");
+    let mut fixture = Fixture::new();
+    fixture.run("SADD s 1 2 3");
+    fixture.run("SET str x");
+    fixture.events();
+    let dirty = fixture.stats.dirty;
+    let popped = fixture.run("SPOP s");
     let popped = popped.strip_prefix("$1 ").unwrap();
-    assert_eq!(bench.events(), "spop s");
-    assert_eq!(bench.run(&format!("SISMEMBER s {popped}")), ":0");
-    assert_eq!(members(&bench.run("SPOP s 1")).len(), 1);
-    assert_eq!(bench.events(), "spop s");
-    assert_eq!(bench.run("SPOP s 0"), "*0");
-    assert_eq!(bench.events(), "");
-    bench.run("SPOP s");
-    assert_eq!(bench.events(), "spop s, del s");
-    assert_eq!(bench.stats.dirty, dirty + 3);
-    bench.run("SADD s a b c");
-    bench.events();
-    assert_eq!(sorted(&bench.run("SPOP s 9223372036854775807")), "a b c");
-    assert_eq!(bench.events(), "spop s, del s");
-    assert_eq!(bench.stats.dirty, dirty + 9);
-    assert_eq!(bench.run("SPOP s"), "$-1");
-    assert_eq!(bench.run("SPOP s 3"), "*0");
+    assert_eq!(fixture.events(), "spop s");
+    assert_eq!(fixture.run(&format!("SISMEMBER s {popped}")), ":0");
+    assert_eq!(members(&fixture.run("SPOP s 1")).len(), 1);
+    assert_eq!(fixture.events(), "spop s");
+    assert_eq!(fixture.run("SPOP s 0"), "*0");
+    assert_eq!(fixture.events(), "");
+    fixture.run("SPOP s");
+    assert_eq!(fixture.events(), "spop s, del s");
+    assert_eq!(fixture.stats.dirty, dirty + 3);
+    fixture.run("SADD s a b c");
+    fixture.events();
+    assert_eq!(sorted(&fixture.run("SPOP s 9223372036854775807")), "a b c");
+    assert_eq!(fixture.events(), "spop s, del s");
+    assert_eq!(fixture.stats.dirty, dirty + 9);
+    assert_eq!(fixture.run("SPOP s"), "$-1");
+    assert_eq!(fixture.run("SPOP s 3"), "*0");
     for (line, error) in [
         ("SPOP str", WRONG),
         ("SPOP str 0", WRONG),
@@ -189,25 +192,25 @@ fn members_are_popped() {
         ("SPOP s -1", "-ERR value is out of range, must be positive"),
         ("SPOP str x", "-ERR value is out of range, must be positive"),
     ] {
-        assert_eq!(bench.run(line), error, "{line}");
+        assert_eq!(fixture.run(line), error, "{line}");
     }
-    bench.protocol = punctual_resp::Protocol::Resp3;
-    bench.run("SADD s a");
-    assert_eq!(bench.run("SPOP s 2"), "~1 $1 a");
-    assert_eq!(bench.run("SPOP s 2"), "~0");
-    assert_eq!(bench.run("SPOP s"), "_");
+    fixture.protocol = punctual_resp::Protocol::Resp3;
+    fixture.run("SADD s a");
+    assert_eq!(fixture.run("SPOP s 2"), "~1 $1 a");
+    assert_eq!(fixture.run("SPOP s 2"), "~0");
+    assert_eq!(fixture.run("SPOP s"), "_");
 }
 
 #[test]
 fn pops_take_each_member_once() {
     for (size, form) in [(400, "i"), (100, "m"), (3000, "m")] {
         for count in [1, 3, size / 3, size * 9 / 10, size - 1] {
-            let mut bench = Bench::new();
+            let mut fixture = Fixture::new();
             for n in 0..size {
-                bench.run(&format!("SADD s {}{n}", form.replace('i', "")));
+                fixture.run(&format!("SADD s {}{n}", form.replace('i', "")));
             }
-            let popped = members(&bench.run(&format!("SPOP s {count}")));
-            let left = members(&bench.run("SMEMBERS s"));
+            let popped = members(&fixture.run(&format!("SPOP s {count}")));
+            let left = members(&fixture.run("SMEMBERS s"));
             assert_eq!((popped.len(), left.len()), (count, size - count));
             let all: BTreeSet<&String> = popped.iter().chain(&left).collect();
             assert_eq!(all.len(), size);
@@ -217,17 +220,17 @@ fn pops_take_each_member_once() {
 
 #[test]
 fn members_come_at_random() {
-    let mut bench = Bench::resp3();
-    bench.run("SET str x");
-    assert_eq!(bench.run("SRANDMEMBER nope"), "_");
-    assert_eq!(bench.run("SRANDMEMBER nope 3"), "*0");
+    let mut fixture = Fixture::resp3();
+    fixture.run("SET str x");
+    assert_eq!(fixture.run("SRANDMEMBER nope"), "_");
+    assert_eq!(fixture.run("SRANDMEMBER nope 3"), "*0");
     for (size, name) in [(50, ""), (50, "m"), (700, "m")] {
-        bench.run("DEL s");
+        fixture.run("DEL s");
         for n in 0..size {
-            bench.run(&format!("SADD s {name}{n}"));
+            fixture.run(&format!("SADD s {name}{n}"));
         }
         for count in [0, 1, 2, size / 4, size / 2, size - 1, size, size + 1] {
-            let reply = bench.run(&format!("SRANDMEMBER s {count}"));
+            let reply = fixture.run(&format!("SRANDMEMBER s {count}"));
             assert!(reply.starts_with('*'), "an array in RESP3 too");
             let drawn = members(&reply);
             let distinct: BTreeSet<&String> = drawn.iter().collect();
@@ -238,10 +241,10 @@ fn members_come_at_random() {
             assert!(
                 distinct
                     .iter()
-                    .all(|m| bench.run(&format!("SISMEMBER s {m}")) == ":1")
+                    .all(|m| fixture.run(&format!("SISMEMBER s {m}")) == ":1")
             );
         }
-        let drawn = members(&bench.run(&format!("SRANDMEMBER s -{}", size * 40)));
+        let drawn = members(&fixture.run(&format!("SRANDMEMBER s -{}", size * 40)));
         let mut counts: BTreeMap<&String, u32> = BTreeMap::new();
         drawn
             .iter()
@@ -253,7 +256,7 @@ fn members_come_at_random() {
             "{counts:?}"
         );
     }
-    assert_eq!(bench.run("SCARD s"), ":700");
+    assert_eq!(fixture.run("SCARD s"), ":700");
     for (line, error) in [
         ("SRANDMEMBER str", WRONG),
         ("SRANDMEMBER str 0", WRONG),
@@ -268,11 +271,11 @@ fn members_come_at_random() {
             "-ERR value is out of range",
         ),
     ] {
-        assert_eq!(bench.run(line), error, "{line}");
+        assert_eq!(fixture.run(line), error, "{line}");
     }
-    bench.store.set_string_max(1 << 20);
+    fixture.store.set_string_max(1 << 20);
     assert_eq!(
-        bench.run("SRANDMEMBER s -170000"),
+        fixture.run("SRANDMEMBER s -170000"),
         "-ERR value is out of range",
         "the reply would be too long"
     );
@@ -280,11 +283,11 @@ fn members_come_at_random() {
 
 #[test]
 fn sets_are_combined() {
-    let mut bench = Bench::sharded(8);
-    bench.run("SADD ints 1 2 3 4");
-    bench.run("SADD texts 2 3 x y");
-    bench.run(&format!("SADD table 3 x {}", "z".repeat(70)));
-    bench.run("SET str x");
+    let mut fixture = Fixture::sharded(8);
+    fixture.run("SADD ints 1 2 3 4");
+    fixture.run("SADD texts 2 3 x y");
+    fixture.run(&format!("SADD table 3 x {}", "z".repeat(70)));
+    fixture.run("SET str x");
     let z = "z".repeat(70);
     for (line, expected) in [
         ("SINTER ints", "1 2 3 4"),
@@ -304,91 +307,91 @@ fn sets_are_combined() {
         ("SDIFF nope texts", ""),
         ("SDIFF ints texts ints", ""),
     ] {
-        assert_eq!(sorted(&bench.run(line)), expected, "{line}");
+        assert_eq!(sorted(&fixture.run(line)), expected, "{line}");
         let mut words = line.split(' ');
         let (command, keys) = (words.next().unwrap(), words.collect::<Vec<_>>().join(" "));
         let count = expected.split_whitespace().count();
         assert_eq!(
-            bench.run(&format!("{command}STORE to {keys}")),
+            fixture.run(&format!("{command}STORE to {keys}")),
             format!(":{count}")
         );
-        assert_eq!(sorted(&bench.run("SMEMBERS to")), expected, "{line}");
+        assert_eq!(sorted(&fixture.run("SMEMBERS to")), expected, "{line}");
         if command == "SINTER" {
             let number = keys.split(' ').count();
             let card = format!("SINTERCARD {number} {keys}");
-            assert_eq!(bench.run(&card), format!(":{count}"));
-            assert_eq!(bench.run(&format!("{card} LIMIT 0")), format!(":{count}"));
+            assert_eq!(fixture.run(&card), format!(":{count}"));
+            assert_eq!(fixture.run(&format!("{card} LIMIT 0")), format!(":{count}"));
             let limited = format!(":{}", count.min(1));
-            assert_eq!(bench.run(&format!("{card} limit 1")), limited);
+            assert_eq!(fixture.run(&format!("{card} limit 1")), limited);
         }
         for line in [
             format!("{command} str {keys}"),
             format!("{command} {keys} str"),
             format!("{command}STORE to nope str"),
         ] {
-            assert_eq!(bench.run(&line), WRONG, "{line}");
+            assert_eq!(fixture.run(&line), WRONG, "{line}");
         }
     }
-    bench.protocol = punctual_resp::Protocol::Resp3;
-    assert_eq!(bench.run("SINTER nope"), "~0");
-    assert_eq!(bench.run("SUNION nope"), "~0");
-    assert_eq!(bench.run("SDIFF nope ints"), "~0");
-    assert!(bench.run("SINTER ints texts").starts_with("~2 "));
-    assert!(bench.run("SUNION ints texts").starts_with("~6 "));
-    assert!(bench.run("SDIFF ints texts").starts_with("~2 "));
+    fixture.protocol = punctual_resp::Protocol::Resp3;
+    assert_eq!(fixture.run("SINTER nope"), "~0");
+    assert_eq!(fixture.run("SUNION nope"), "~0");
+    assert_eq!(fixture.run("SDIFF nope ints"), "~0");
+    assert!(fixture.run("SINTER ints texts").starts_with("~2 "));
+    assert!(fixture.run("SUNION ints texts").starts_with("~6 "));
+    assert!(fixture.run("SDIFF ints texts").starts_with("~2 "));
 }
 
 #[test]
 fn both_ways_to_a_difference_are_one() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for n in 0..1000 {
-        bench.run(&format!("SADD large {n} m{n}"));
-        bench.run(&format!("SADD k{} {n}", n % 7));
+        fixture.run(&format!("SADD large {n} m{n}"));
+        fixture.run(&format!("SADD k{} {n}", n % 7));
     }
-    bench.run("SREM k0 7");
+    fixture.run("SREM k0 7");
     // Small others: it is less to remove their members than to look for each in all of them.
-    let small = sorted(&bench.run("SDIFF large k0 k1 k2 k3 k4 k5 k6"));
-    bench.run("SUNIONSTORE sum k0 k1 k2 k3 k4 k5 k6");
-    let one = sorted(&bench.run("SDIFF large sum"));
+    let small = sorted(&fixture.run("SDIFF large k0 k1 k2 k3 k4 k5 k6"));
+    fixture.run("SUNIONSTORE sum k0 k1 k2 k3 k4 k5 k6");
+    let one = sorted(&fixture.run("SDIFF large sum"));
     assert_eq!(small, one);
     assert_eq!(small.split(' ').count(), 1001);
-    bench.run("SDIFFSTORE to large k0 k1 k2 k3 k4 k5 k6");
-    assert_eq!(sorted(&bench.run("SMEMBERS to")), one);
+    fixture.run("SDIFFSTORE to large k0 k1 k2 k3 k4 k5 k6");
+    assert_eq!(sorted(&fixture.run("SMEMBERS to")), one);
 }
 
 #[test]
 fn what_is_stored_is_told() {
-    let mut bench = Bench::new();
-    bench.run("SADD a 1 2");
-    bench.run("SADD b 2 3");
-    bench.run("SET to x PX 1000");
-    bench.events();
-    let dirty = bench.stats.dirty;
-    assert_eq!(bench.run("SINTERSTORE to a b"), ":1");
-    assert_eq!(bench.events(), "sinterstore to");
-    assert_eq!(bench.run("PTTL to"), ":-1");
-    assert_eq!(bench.run("SUNIONSTORE new a b"), ":3");
-    assert_eq!(bench.events(), "new new, sunionstore new");
-    assert_eq!(bench.run("SDIFFSTORE a a b"), ":1");
-    assert_eq!(bench.events(), "sdiffstore a");
-    assert_eq!(bench.stats.dirty, dirty + 3);
-    assert_eq!(bench.run("SINTERSTORE to a b"), ":0");
-    assert_eq!(bench.events(), "del to");
-    assert_eq!(bench.run("SINTERSTORE to a nope"), ":0");
-    assert_eq!(bench.events(), "keymiss nope");
-    assert_eq!(bench.stats.dirty, dirty + 4);
-    assert_eq!(bench.run("SDIFFSTORE b b b"), ":0");
-    assert_eq!(bench.events(), "del b");
+    let mut fixture = Fixture::new();
+    fixture.run("SADD a 1 2");
+    fixture.run("SADD b 2 3");
+    fixture.run("SET to x PX 1000");
+    fixture.events();
+    let dirty = fixture.stats.dirty;
+    assert_eq!(fixture.run("SINTERSTORE to a b"), ":1");
+    assert_eq!(fixture.events(), "sinterstore to");
+    assert_eq!(fixture.run("PTTL to"), ":-1");
+    assert_eq!(fixture.run("SUNIONSTORE new a b"), ":3");
+    assert_eq!(fixture.events(), "new new, sunionstore new");
+    assert_eq!(fixture.run("SDIFFSTORE a a b"), ":1");
+    assert_eq!(fixture.events(), "sdiffstore a");
+    assert_eq!(fixture.stats.dirty, dirty + 3);
+    assert_eq!(fixture.run("SINTERSTORE to a b"), ":0");
+    assert_eq!(fixture.events(), "del to");
+    assert_eq!(fixture.run("SINTERSTORE to a nope"), ":0");
+    assert_eq!(fixture.events(), "keymiss nope");
+    assert_eq!(fixture.stats.dirty, dirty + 4);
+    assert_eq!(fixture.run("SDIFFSTORE b b b"), ":0");
+    assert_eq!(fixture.events(), "del b");
 }
 
 #[test]
 fn what_is_stored_has_the_form_of_redis() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     let ints: String = (0..130).map(|n| format!(" {n}")).collect();
-    bench.run(&format!("SADD table x{ints}"));
-    bench.run(&format!("SADD ints{ints}"));
-    bench.run("SADD few 1 2 3");
-    bench.run("SADD mixed 1 2 x");
+    fixture.run(&format!("SADD table x{ints}"));
+    fixture.run(&format!("SADD ints{ints}"));
+    fixture.run("SADD few 1 2 3");
+    fixture.run("SADD mixed 1 2 x");
     for (line, form) in [
         ("SINTERSTORE to table ints", "intset"),
         ("SINTERSTORE to table table", "hashtable"),
@@ -401,8 +404,8 @@ fn what_is_stored_has_the_form_of_redis() {
         ("SDIFFSTORE to table few", "listpack"),
         ("SDIFFSTORE to mixed few", "listpack"),
     ] {
-        bench.run(line);
-        let reply = bench.run("OBJECT ENCODING to");
+        fixture.run(line);
+        let reply = fixture.run("OBJECT ENCODING to");
         assert_eq!(reply, format!("${} {form}", form.len()), "{line}");
     }
 }
@@ -412,8 +415,8 @@ fn options_of_sintercard() {
     const FEW: &str = "-ERR numkeys should be greater than 0";
     const MANY: &str = "-ERR Number of keys can't be greater than number of args";
     const NEGATIVE: &str = "-ERR LIMIT can't be negative";
-    let mut bench = Bench::sharded(4);
-    bench.run("SADD a 1 2 3");
+    let mut fixture = Fixture::sharded(4);
+    fixture.run("SADD a 1 2 3");
     for (line, reply) in [
         ("SINTERCARD x a", FEW),
         ("SINTERCARD 0 a", FEW),
@@ -429,33 +432,33 @@ fn options_of_sintercard() {
         ("SINTERCARD 1 a LIMIT 9223372036854775807", ":3"),
         ("SINTERCARD 3 a a a", ":3"),
     ] {
-        assert_eq!(bench.run(line), reply, "{line}");
+        assert_eq!(fixture.run(line), reply, "{line}");
     }
 }
 
 #[test]
 fn due_sets_are_not_seen() {
-    let mut bench = Bench::new();
-    bench.run("SADD a 1 2");
-    bench.run("SADD b 1 2");
-    bench.run("PEXPIRE a 10");
-    bench.advance(10);
-    bench.events();
-    assert_eq!(bench.run("SINTER b a"), "*0");
-    assert_eq!(bench.events(), "expired a, keymiss a");
-    assert_eq!(sorted(&bench.run("SUNION a b")), "1 2");
+    let mut fixture = Fixture::new();
+    fixture.run("SADD a 1 2");
+    fixture.run("SADD b 1 2");
+    fixture.run("PEXPIRE a 10");
+    fixture.advance(10);
+    fixture.events();
+    assert_eq!(fixture.run("SINTER b a"), "*0");
+    assert_eq!(fixture.events(), "expired a, keymiss a");
+    assert_eq!(sorted(&fixture.run("SUNION a b")), "1 2");
 }
 
 /// A whole scan: how often each member came.
 fn scan(
-    bench: &mut Bench,
+    fixture: &mut Fixture,
     options: &str,
-    mut between: impl FnMut(&mut Bench),
+    mut between: impl FnMut(&mut Fixture),
 ) -> BTreeMap<String, usize> {
     let mut seen = BTreeMap::new();
     let mut cursor = "0".to_owned();
     loop {
-        let reply = bench.run(&format!("SSCAN s {cursor} {options}"));
+        let reply = fixture.run(&format!("SSCAN s {cursor} {options}"));
         let (head, found) = reply.split_at(reply.find(" *").unwrap());
         cursor = head.split(' ').nth(2).unwrap().to_owned();
         for member in members(&found[1..]) {
@@ -464,32 +467,35 @@ fn scan(
         if cursor == "0" {
             return seen;
         }
-        between(bench);
+        between(fixture);
     }
 }
 
 #[test]
 fn members_are_scanned() {
-    let mut bench = Bench::new();
-    bench.run("SADD s 1 2 3");
-    assert_eq!(scan(&mut bench, "COUNT 1", |_| ()).len(), 3);
-    bench.run("SADD s x");
-    assert_eq!(scan(&mut bench, "COUNT 1 MATCH [0-2]", |_| ()).len(), 2);
+    let mut fixture = Fixture::new();
+    fixture.run("SADD s 1 2 3");
+    assert_eq!(scan(&mut fixture, "COUNT 1", |_| ()).len(), 3);
+    fixture.run("SADD s x");
+    assert_eq!(scan(&mut fixture, "COUNT 1 MATCH [0-2]", |_| ()).len(), 2);
     for n in 0..2000 {
-        bench.run(&format!("SADD s m{n}"));
+        fixture.run(&format!("SADD s m{n}"));
     }
     for options in ["", "COUNT 1", "COUNT 77", "COUNT 9223372036854775807"] {
-        let seen = scan(&mut bench, options, |_| ());
+        let seen = scan(&mut fixture, options, |_| ());
         assert_eq!(seen.len(), 2004, "{options}");
         assert!(seen.values().all(|&times| times == 1));
     }
-    assert_eq!(scan(&mut bench, "MATCH m1?? COUNT 100", |_| ()).len(), 100);
+    assert_eq!(
+        scan(&mut fixture, "MATCH m1?? COUNT 100", |_| ()).len(),
+        100
+    );
     // What is there from the first call to the last comes, whatever comes and goes.
     let mut n = 0;
-    let seen = scan(&mut bench, "COUNT 50", |bench| {
+    let seen = scan(&mut fixture, "COUNT 50", |fixture| {
         for _ in 0..100 {
-            bench.run(&format!("SADD s more{n}"));
-            bench.run(&format!("SREM s more{} m{}", n / 2, n % 1000));
+            fixture.run(&format!("SADD s more{n}"));
+            fixture.run(&format!("SREM s more{} m{}", n / 2, n % 1000));
             n += 1;
         }
     });
@@ -499,9 +505,9 @@ fn members_are_scanned() {
 #[test]
 fn arguments_of_sscan() {
     const EMPTY: &str = "*2 $1 0 *0";
-    let mut bench = Bench::new();
-    bench.run("SADD s a");
-    bench.run("SET str x");
+    let mut fixture = Fixture::new();
+    fixture.run("SADD s a");
+    fixture.run("SET str x");
     for (line, reply) in [
         ("SSCAN nope 0", EMPTY),
         ("SSCAN nope 0 what", EMPTY),
@@ -515,10 +521,10 @@ fn arguments_of_sscan() {
         ("SSCAN s 18446744073709551615", "*2 $1 0 *1 $1 a"),
         ("SSCAN s 0 MATCH b", EMPTY),
     ] {
-        assert_eq!(bench.run(line), reply, "{line}");
+        assert_eq!(fixture.run(line), reply, "{line}");
     }
     for n in 0..200 {
-        bench.run(&format!("SADD s m{n}"));
+        fixture.run(&format!("SADD s m{n}"));
     }
-    assert_eq!(bench.run("SSCAN s 18446744073709551615"), EMPTY);
+    assert_eq!(fixture.run("SSCAN s 18446744073709551615"), EMPTY);
 }

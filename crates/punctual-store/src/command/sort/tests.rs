@@ -2,24 +2,24 @@
 
 use proptest::prelude::*;
 
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 
 const TRANSCRIPT: &str = include_str!("transcript.txt");
 
 #[test]
 fn answers_and_events_are_those_of_redis() {
-    Bench::new().replay(TRANSCRIPT);
+    Fixture::new().replay(TRANSCRIPT);
 }
 
 #[test]
 fn shards_make_no_difference() {
-    Bench::sharded(16).replay(TRANSCRIPT);
+    Fixture::sharded(16).replay(TRANSCRIPT);
 }
 
 #[test]
 fn changes_are_counted() {
-    let mut bench = Bench::new();
-    bench.run("RPUSH k 3 1 2");
+    let mut fixture = Fixture::new();
+    fixture.run("RPUSH k 3 1 2");
     for (line, dirty) in [
         ("SORT k STORE to", 3),
         ("SORT k GET # GET # STORE to", 6),
@@ -27,32 +27,32 @@ fn changes_are_counted() {
         ("SORT k LIMIT 0 0 STORE to", 0),
         ("SORT k", 0),
     ] {
-        bench.stats.dirty = 0;
-        bench.run(line);
-        assert_eq!(bench.stats.dirty, dirty, "{line}");
+        fixture.stats.dirty = 0;
+        fixture.run(line);
+        assert_eq!(fixture.stats.dirty, dirty, "{line}");
     }
 }
 
 #[test]
 fn a_short_result_is_one_piece() {
     // Since 7.2; the transcript is of 7.0.
-    let mut bench = Bench::new();
-    bench.run("RPUSH k 2 1");
-    assert_eq!(bench.run("SORT k STORE to"), ":2");
-    assert_eq!(bench.run("OBJECT ENCODING to"), "$8 listpack");
+    let mut fixture = Fixture::new();
+    fixture.run("RPUSH k 2 1");
+    assert_eq!(fixture.run("SORT k STORE to"), ":2");
+    assert_eq!(fixture.run("OBJECT ENCODING to"), "$8 listpack");
 }
 
 #[test]
 fn what_is_due_is_not_seen() {
-    let mut bench = Bench::sharded(4);
-    bench.run("RPUSH k 1 2");
-    bench.run("SET w_1 9 PX 100");
-    bench.run("SET w_2 5");
-    assert_eq!(bench.run("SORT k BY w_* GET w_*"), "*2 $1 5 $1 9");
-    bench.advance(100);
-    bench.events();
-    assert_eq!(bench.run("SORT k BY w_* GET w_*"), "*2 $-1 $1 5");
-    assert_eq!(bench.events(), "expired w_1, keymiss w_1, keymiss w_1");
+    let mut fixture = Fixture::sharded(4);
+    fixture.run("RPUSH k 1 2");
+    fixture.run("SET w_1 9 PX 100");
+    fixture.run("SET w_2 5");
+    assert_eq!(fixture.run("SORT k BY w_* GET w_*"), "*2 $1 5 $1 9");
+    fixture.advance(100);
+    fixture.events();
+    assert_eq!(fixture.run("SORT k BY w_* GET w_*"), "*2 $-1 $1 5");
+    assert_eq!(fixture.events(), "expired w_1, keymiss w_1, keymiss w_1");
 }
 
 proptest! {
@@ -64,9 +64,9 @@ proptest! {
         descending in any::<bool>(),
         alpha in any::<bool>(),
     ) {
-        let mut bench = Bench::new();
+        let mut fixture = Fixture::new();
         let texts: Vec<String> = numbers.iter().map(i64::to_string).collect();
-        bench.run(&format!("RPUSH k {}", texts.join(" ")));
+        fixture.run(&format!("RPUSH k {}", texts.join(" ")));
         let mut sorted = numbers;
         if alpha {
             sorted.sort_by_key(i64::to_string);
@@ -85,6 +85,6 @@ proptest! {
         let order = if descending { "DESC" } else { "ASC" };
         let alpha = if alpha { "ALPHA" } else { "" };
         let line = format!("SORT k {order} {alpha} LIMIT {start} {count}");
-        prop_assert_eq!(bench.run(&line), format!("*{}{}", wanted.len(), wanted.concat()));
+        prop_assert_eq!(fixture.run(&line), format!("*{}{}", wanted.len(), wanted.concat()));
     }
 }

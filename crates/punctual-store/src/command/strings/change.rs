@@ -63,8 +63,7 @@ fn add(cx: &mut Cx<'_, '_>, key: &[u8], by: i64, reply: &mut Reply<'_>) -> Resul
             by
         }
     };
-    cx.changed(1);
-    cx.notify(Classes::STRING, "incrby", key);
+    cx.commit(key, Classes::STRING, "incrby", 1);
     reply.int(sum);
     Ok(())
 }
@@ -97,8 +96,7 @@ pub(super) fn incrbyfloat(
             cx.add_at(place, key, Value::from_str(string));
         }
     }
-    cx.changed(1);
-    cx.notify(Classes::STRING, "incrbyfloat", key);
+    cx.commit(key, Classes::STRING, "incrbyfloat", 1);
     reply.bulk(&text);
     Ok(())
 }
@@ -130,8 +128,7 @@ pub(super) fn append(
             len
         }
     };
-    cx.changed(1);
-    cx.notify(Classes::STRING, "append", key);
+    cx.commit(key, Classes::STRING, "append", 1);
     reply.int(len as i64);
     Ok(())
 }
@@ -162,8 +159,7 @@ pub(super) fn setrange(
             cx.add_at(place, key, Value::from_str(string));
         }
     }
-    cx.changed(1);
-    cx.notify(Classes::STRING, "setrange", key);
+    cx.commit(key, Classes::STRING, "setrange", 1);
     reply.int(end.max(old as u64) as i64);
     Ok(())
 }

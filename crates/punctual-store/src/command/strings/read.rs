@@ -86,8 +86,7 @@ pub(super) fn getdel(
     };
     answer(reply, cx.str_at(place, id)?);
     cx.db_at(place).remove(id);
-    cx.changed(1);
-    cx.notify(Classes::GENERIC, "del", key);
+    cx.commit(key, Classes::GENERIC, "del", 1);
     Ok(())
 }
 
@@ -152,19 +151,18 @@ pub(super) fn getex(
                 return Ok(());
             }
             db.set_deadline(id, None);
-            cx.notify(Classes::GENERIC, "persist", key);
+            cx.commit(key, Classes::GENERIC, "persist", 1);
         }
         Change::Deadline(option) => {
             let deadline = option.deadline(options, cx.now(), "getex")?;
             if option.unit.absolute && cx.now().is_due(deadline) {
                 cx.db_at(place).remove(id);
-                cx.notify(Classes::GENERIC, "del", key);
+                cx.commit(key, Classes::GENERIC, "del", 1);
             } else {
                 cx.db_at(place).set_deadline(id, Some(deadline));
-                cx.notify(Classes::GENERIC, "expire", key);
+                cx.commit(key, Classes::GENERIC, "expire", 1);
             }
         }
     }
-    cx.changed(1);
     Ok(())
 }

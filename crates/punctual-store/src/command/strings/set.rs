@@ -4,11 +4,11 @@ use punctual_resp::{Args, Reply};
 
 use super::answer;
 use crate::command::arguments::{DeadlineOption, TimeUnit, is};
-use crate::cx::Place;
-use crate::db::Id;
 use crate::error::Error;
 use crate::events::Classes;
+use crate::keyspace::records::Id;
 use crate::turn::Cx;
+use crate::turn::cx::Place;
 use crate::value::Value;
 
 /// What a write does to the deadline that the key had.
@@ -41,14 +41,13 @@ fn put(
         }
         None => (cx.add_at(place, key, Value::string(text)), false),
     };
-    cx.changed(1);
     if ttl == Ttl::Clear && had_deadline {
         cx.db_at(place).set_deadline(id, None);
     }
-    cx.notify(Classes::STRING, "set", key);
+    cx.commit(key, Classes::STRING, "set", 1);
     if let Ttl::Until(deadline) = ttl {
         cx.db_at(place).set_deadline(id, Some(deadline));
-        cx.notify(Classes::GENERIC, "expire", key);
+        cx.commit(key, Classes::GENERIC, "expire", 0);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The family against what a real server answered, and what only a clock that jumps can show.
 
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 use crate::spec::Keys;
 use crate::time::Now;
 
@@ -14,10 +14,10 @@ fn transcript() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 #[test]
 fn answers_and_events_are_those_of_redis() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for (command, expected) in transcript() {
-        let reply = bench.run(command);
-        let events = bench.events();
+        let reply = fixture.run(command);
+        let events = fixture.events();
         let told = if events.is_empty() {
             String::new()
         } else {
@@ -29,7 +29,7 @@ fn answers_and_events_are_those_of_redis() {
 
 #[test]
 fn shards_make_no_difference() {
-    let (mut one, mut many) = (Bench::new(), Bench::sharded(16));
+    let (mut one, mut many) = (Fixture::new(), Fixture::sharded(16));
     for (command, _) in transcript() {
         assert_eq!(one.run(command), many.run(command), "{command}");
         assert_eq!(one.events(), many.events(), "{command}");
@@ -38,69 +38,69 @@ fn shards_make_no_difference() {
 
 #[test]
 fn nothing_is_null_in_resp3() {
-    let mut bench = Bench::resp3();
-    assert_eq!(bench.run("GET k"), "_");
-    assert_eq!(bench.run("SET k v XX"), "_");
-    assert_eq!(bench.run("SET k v GET"), "_");
-    assert_eq!(bench.run("GETDEL nokey"), "_");
-    assert_eq!(bench.run("GETEX nokey"), "_");
-    assert_eq!(bench.run("MGET k nokey"), "*2 $1 v _");
+    let mut fixture = Fixture::resp3();
+    assert_eq!(fixture.run("GET k"), "_");
+    assert_eq!(fixture.run("SET k v XX"), "_");
+    assert_eq!(fixture.run("SET k v GET"), "_");
+    assert_eq!(fixture.run("GETDEL nokey"), "_");
+    assert_eq!(fixture.run("GETEX nokey"), "_");
+    assert_eq!(fixture.run("MGET k nokey"), "*2 $1 v _");
     assert_eq!(
-        bench.run("LCS k k IDX"),
+        fixture.run("LCS k k IDX"),
         "%2 $7 matches *1 *2 *2 :0 :0 *2 :0 :0 $3 len :1"
     );
 }
 
 #[test]
 fn a_relative_time_lasts_as_long_as_it_says() {
-    let mut bench = Bench::new();
-    bench.now = Now::from_micros(1_000_000_400);
-    assert_eq!(bench.run("SET k v PX 100"), "+OK");
-    bench.now = Now::from_micros(1_000_100_999);
+    let mut fixture = Fixture::new();
+    fixture.now = Now::from_micros(1_000_000_400);
+    assert_eq!(fixture.run("SET k v PX 100"), "+OK");
+    fixture.now = Now::from_micros(1_000_100_999);
     assert_eq!(
-        bench.run("GET k"),
+        fixture.run("GET k"),
         "$1 v",
         "100 ms after the start have not passed in whole milliseconds"
     );
-    bench.now = Now::from_micros(1_000_101_000);
-    bench.events();
-    assert_eq!(bench.run("GET k"), "$-1");
-    assert_eq!(bench.events(), "expired k, keymiss k");
-    assert_eq!(bench.last_values(), ["k=v at 1000101"]);
-    assert_eq!(bench.stats.expired_on_touch, 1);
+    fixture.now = Now::from_micros(1_000_101_000);
+    fixture.events();
+    assert_eq!(fixture.run("GET k"), "$-1");
+    assert_eq!(fixture.events(), "expired k, keymiss k");
+    assert_eq!(fixture.last_values(), ["k=v at 1000101"]);
+    assert_eq!(fixture.stats.expired_on_touch, 1);
 }
 
 #[test]
 fn a_time_that_has_passed_is_set_and_expires_at_once() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for line in ["SET k v PXAT 999999", "SET k v EXAT 1000"] {
-        assert_eq!(bench.run(line), "+OK");
-        assert_eq!(bench.events(), "new k, set k, expire k");
-        bench.expire();
-        assert_eq!(bench.events(), "expired k");
-        assert_eq!(bench.run("GET k"), "$-1");
-        bench.events();
+        assert_eq!(fixture.run(line), "+OK");
+        assert_eq!(fixture.events(), "new k, set k, expire k");
+        fixture.expire();
+        assert_eq!(fixture.events(), "expired k");
+        assert_eq!(fixture.run("GET k"), "$-1");
+        fixture.events();
     }
 }
 
 #[test]
 fn getex_with_a_time_that_has_passed_deletes() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for (line, event) in [
         ("GETEX k PXAT 1000000", "del k"),
         ("GETEX k EXAT 1000", "del k"),
         ("GETEX k PXAT 1000001", "expire k"),
         ("GETEX k PX 1", "expire k"),
     ] {
-        bench.run("SET k v");
-        bench.events();
-        assert_eq!(bench.run(line), "$1 v");
-        assert_eq!(bench.events(), event, "{line}");
+        fixture.run("SET k v");
+        fixture.events();
+        assert_eq!(fixture.run(line), "$1 v");
+        assert_eq!(fixture.events(), event, "{line}");
     }
-    assert_eq!(bench.run("PTTL k"), ":1");
-    bench.advance(1);
-    bench.expire();
-    assert_eq!(bench.events(), "expired k");
+    assert_eq!(fixture.run("PTTL k"), ":1");
+    fixture.advance(1);
+    fixture.expire();
+    assert_eq!(fixture.events(), "expired k");
 }
 
 /// A key that is due but not yet taken by the wheel is a new key to every command.
@@ -130,17 +130,17 @@ fn due_keys_are_gone_for_every_command() {
         ("INCRBYFLOAT k 2", "$1 2", "expired k, new k, incrbyfloat k"),
         ("LCS k k LEN", ":0", "expired k, keymiss k, keymiss k"),
     ] {
-        let mut bench = Bench::new();
-        bench.run("SET k 7 PX 10");
-        bench.advance(10);
-        bench.events();
-        assert_eq!(bench.run(line).trim_end(), reply, "{line}");
-        assert_eq!(bench.events(), events, "{line}");
+        let mut fixture = Fixture::new();
+        fixture.run("SET k 7 PX 10");
+        fixture.advance(10);
+        fixture.events();
+        assert_eq!(fixture.run(line).trim_end(), reply, "{line}");
+        assert_eq!(fixture.events(), events, "{line}");
         // The deadline went with the old key.
-        assert!(matches!(&*bench.run("PTTL k"), ":-1" | ":-2"), "{line}");
-        bench.advance(1_000_000);
-        bench.expire();
-        assert_eq!(bench.stats.expired, 1, "{line}");
+        assert!(matches!(&*fixture.run("PTTL k"), ":-1" | ":-2"), "{line}");
+        fixture.advance(1_000_000);
+        fixture.expire();
+        assert_eq!(fixture.stats.expired, 1, "{line}");
     }
 }
 
@@ -170,14 +170,14 @@ fn deadlines_stay_or_go_with_a_write() {
         ("GETEX k EX 3", 3000),
         ("GET k", 100),
     ] {
-        let mut bench = Bench::new();
-        bench.run("SET k 7 PX 100");
-        bench.run(line);
-        assert_eq!(bench.run("PTTL k"), format!(":{pttl}"), "{line}");
-        bench.advance(1_000_000);
-        bench.expire();
+        let mut fixture = Fixture::new();
+        fixture.run("SET k 7 PX 100");
+        fixture.run(line);
+        assert_eq!(fixture.run("PTTL k"), format!(":{pttl}"), "{line}");
+        fixture.advance(1_000_000);
+        fixture.expire();
         assert_eq!(
-            bench.run("EXISTS k"),
+            fixture.run("EXISTS k"),
             format!(":{}", i32::from(pttl < 0)),
             "{line}"
         );
@@ -186,7 +186,7 @@ fn deadlines_stay_or_go_with_a_write() {
 
 #[test]
 fn hits_misses_and_changes_are_counted() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for line in [
         "SET k 1",
         "INCR k",
@@ -196,9 +196,9 @@ fn hits_misses_and_changes_are_counted() {
         "SET k 1 NX",
         "GETEX k",
     ] {
-        bench.run(line);
+        fixture.run(line);
     }
-    let stats = bench.stats;
+    let stats = fixture.stats;
     assert_eq!(
         (stats.hits, stats.misses, stats.dirty),
         (1, 0, 6),
@@ -214,55 +214,55 @@ fn hits_misses_and_changes_are_counted() {
         "GETDEL k",
         "GETDEL k",
     ] {
-        bench.run(line);
+        fixture.run(line);
     }
-    let stats = bench.stats;
+    let stats = fixture.stats;
     assert_eq!((stats.hits, stats.misses, stats.dirty), (7, 4, 9));
 }
 
 #[test]
 fn strings_stay_within_the_longest_bulk() {
-    let mut bench = Bench::new();
-    bench.store.set_string_max(10);
+    let mut fixture = Fixture::new();
+    fixture.store.set_string_max(10);
     let too_long = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
-    assert_eq!(bench.run("SETRANGE k 10 x"), too_long);
-    assert_eq!(bench.run("SETRANGE k 9 x"), ":10");
-    assert_eq!(bench.run("APPEND k x"), too_long);
-    assert_eq!(bench.run("APPEND k \"\""), ":10");
-    assert_eq!(bench.run("SETRANGE k 5 123456"), too_long);
-    assert_eq!(bench.run("SETRANGE k 5 12345"), ":10");
-    assert_eq!(bench.run("STRLEN k"), ":10");
+    assert_eq!(fixture.run("SETRANGE k 10 x"), too_long);
+    assert_eq!(fixture.run("SETRANGE k 9 x"), ":10");
+    assert_eq!(fixture.run("APPEND k x"), too_long);
+    assert_eq!(fixture.run("APPEND k \"\""), ":10");
+    assert_eq!(fixture.run("SETRANGE k 5 123456"), too_long);
+    assert_eq!(fixture.run("SETRANGE k 5 12345"), ":10");
+    assert_eq!(fixture.run("STRLEN k"), ":10");
     let memory = "-ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
-    assert_eq!(bench.run("LCS k k LEN"), memory);
-    bench.store.set_string_max(11 * 11 * 4);
-    assert_eq!(bench.run("LCS k k LEN"), ":10");
-    bench.store.set_string_max(11 * 11 * 4 - 1);
-    assert_eq!(bench.run("LCS k k LEN"), memory);
+    assert_eq!(fixture.run("LCS k k LEN"), memory);
+    fixture.store.set_string_max(11 * 11 * 4);
+    assert_eq!(fixture.run("LCS k k LEN"), ":10");
+    fixture.store.set_string_max(11 * 11 * 4 - 1);
+    assert_eq!(fixture.run("LCS k k LEN"), memory);
 }
 
 #[test]
 fn values_hold_any_bytes() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     let every: Vec<u8> = (0..=255).collect();
     for len in [0, 1, 22, 23, 44, 45, 256] {
         let bytes = &every[..len];
-        assert_eq!(bench.run_words(&[b"SET".as_slice(), b"k", bytes]), "+OK");
+        assert_eq!(fixture.run_words(&[b"SET".as_slice(), b"k", bytes]), "+OK");
         let args: punctual_resp::OwnedArgs = ["GET", "k"].into_iter().collect();
         let mut expected = format!("${len}\r\n").into_bytes();
         expected.extend_from_slice(bytes);
         expected.extend_from_slice(b"\r\n");
-        assert_eq!(bench.reply(args.as_args()), expected);
+        assert_eq!(fixture.reply(args.as_args()), expected);
     }
 }
 
 #[test]
 fn an_option_in_any_case_is_known() {
-    let mut bench = Bench::new();
-    assert_eq!(bench.run("set k v eX 10 nX gEt"), "$-1");
-    assert_eq!(bench.run("ttl k"), ":10");
-    assert_eq!(bench.run("getex k pErSiSt"), "$1 v");
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.run("set k v eX 10 nX gEt"), "$-1");
+    assert_eq!(fixture.run("ttl k"), ":10");
+    assert_eq!(fixture.run("getex k pErSiSt"), "$1 v");
     assert_eq!(
-        bench.run("lcs k k iDx WiThMaTcHlEn mInMaTcHlEn 2"),
+        fixture.run("lcs k k iDx WiThMaTcHlEn mInMaTcHlEn 2"),
         "*4 $7 matches *0 $3 len :1"
     );
 }

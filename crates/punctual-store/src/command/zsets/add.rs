@@ -157,9 +157,8 @@ fn add(
         return Err(NOT_A_NUMBER);
     }
     if added + updated > 0 {
-        cx.changed(added + updated);
         let event = if options.increment { "zincr" } else { "zadd" };
-        cx.notify(Classes::ZSET, event, key);
+        cx.commit(key, Classes::ZSET, event, added + updated);
     }
     match result {
         Some(score) if options.increment => reply.double(score),

@@ -83,9 +83,7 @@ fn pop(
         reply.double(score);
     }
     zset.remove_ranks(ranks);
-    cx.changed(count as u64);
-    cx.notify(Classes::ZSET, end.event(), key);
-    cx.remove_if_empty(place, id, key);
+    cx.commit_elements(place, id, key, Classes::ZSET, end.event(), count as u64);
     Ok(true)
 }
 

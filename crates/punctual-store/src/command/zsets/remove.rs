@@ -21,9 +21,7 @@ pub(super) fn zrem(
         let names = args.skip(2).into_iter();
         removed = names.filter(|name| zset.remove(name).is_some()).count();
         if removed > 0 {
-            cx.changed(removed as u64);
-            cx.notify(Classes::ZSET, "zrem", key);
-            cx.remove_if_empty(place, id, key);
+            cx.commit_elements(place, id, key, Classes::ZSET, "zrem", removed as u64);
         }
     }
     reply.int(removed as i64);
@@ -70,9 +68,7 @@ fn remove_range(
         removed = ranks.len();
         if removed > 0 {
             cx.edit::<Zset>(place, id)?.remove_ranks(ranks);
-            cx.changed(removed as u64);
-            cx.notify(Classes::ZSET, event, key);
-            cx.remove_if_empty(place, id, key);
+            cx.commit_elements(place, id, key, Classes::ZSET, event, removed as u64);
         }
     }
     reply.int(removed as i64);

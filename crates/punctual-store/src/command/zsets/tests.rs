@@ -6,7 +6,7 @@ mod part;
 
 use proptest::prelude::*;
 
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 
 const SYNTAX: &str = "-ERR syntax error";
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -16,29 +16,29 @@ const NOT_SCORES: &str = "-ERR min or max is not a float";
 const NOT_NAMES: &str = "-ERR min or max not valid string range item";
 
 /// Runs lines in turn; each must have the reply behind it.
-fn check(bench: &mut Bench, lines: &[(&str, &str)]) {
+fn check(fixture: &mut Fixture, lines: &[(&str, &str)]) {
     for (line, reply) in lines {
-        assert_eq!(&bench.run(line), reply, "{line}");
+        assert_eq!(&fixture.run(line), reply, "{line}");
     }
 }
 
-/// A bench whose `z` has these entries, in the compact form; or in the large one, with many more that sort behind.
-fn with(entries: &str) -> Bench {
-    let mut bench = Bench::new();
-    bench.run(&format!("ZADD z {entries}"));
-    bench.events();
-    bench
+/// A fixture whose `z` has these entries, in the compact form; or in the large one, with many more that sort behind.
+fn with(entries: &str) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.run(&format!("ZADD z {entries}"));
+    fixture.events();
+    fixture
 }
 
 #[test]
 fn unions_intersections_differences() {
-    let mut bench = with("1 a 2 b 3 c");
-    bench.run("ZADD y 10 b 20 c 30 d");
-    bench.run("SADD s c d 5");
-    bench.run("SET t v");
-    bench.events();
+    let mut fixture = with("1 a 2 b 3 c");
+    fixture.run("ZADD y 10 b 20 c 30 d");
+    fixture.run("SADD s c d 5");
+    fixture.run("SET t v");
+    fixture.events();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZUNION 2 z y", "*4 $1 a $1 b $1 c $1 d"),
             (
@@ -73,9 +73,9 @@ fn unions_intersections_differences() {
             ("ZINTERCARD 2 z y LIMIT 0", ":2"),
         ],
     );
-    assert_eq!(bench.events(), "keymiss none, keymiss none");
+    assert_eq!(fixture.events(), "keymiss none, keymiss none");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZUNIONSTORE d 2 z y", ":4"),
             ("ZINTERSTORE d 2 z y WEIGHTS 0 inf", ":2"),
@@ -88,13 +88,13 @@ fn unions_intersections_differences() {
         ],
     );
     assert_eq!(
-        bench.events(),
+        fixture.events(),
         "new d, zunionstore d, zinterstore d, zdiffstore d, del d, keymiss none, zunionstore z"
     );
-    bench.run("ZADD i inf m");
-    bench.run("ZADD j -inf m");
+    fixture.run("ZADD i inf m");
+    fixture.run("ZADD j -inf m");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZUNION 2 i j WITHSCORES", "*2 $1 m $1 0"),
             ("ZUNION 1 i WEIGHTS 0 WITHSCORES", "*2 $1 m $1 0"),
@@ -125,24 +125,24 @@ fn unions_intersections_differences() {
             ("ZINTERCARD 1 z WITHSCORES", SYNTAX),
         ],
     );
-    let mut bench = Bench::resp3();
-    bench.run("ZADD z 1 a 2.5 b");
+    let mut fixture = Fixture::resp3();
+    fixture.run("ZADD z 1 a 2.5 b");
     assert_eq!(
-        bench.run("ZUNION 1 z WITHSCORES"),
+        fixture.run("ZUNION 1 z WITHSCORES"),
         "*2 *2 $1 a ,1 *2 $1 b ,2.5"
     );
 }
 
 #[test]
 fn names_of_every_form_are_one_name() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     let long = "x".repeat(65);
     // In the large form 7 is text, in the compact one an integer, in the set one too.
-    bench.run(&format!("ZADD large 1 7 2 {long}"));
-    bench.run("ZADD small 10 7");
-    bench.run("SADD ints 7");
+    fixture.run(&format!("ZADD large 1 7 2 {long}"));
+    fixture.run("ZADD small 10 7");
+    fixture.run("SADD ints 7");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("OBJECT ENCODING large", "$8 skiplist"),
             ("OBJECT ENCODING small", "$8 listpack"),
@@ -160,20 +160,20 @@ fn names_of_every_form_are_one_name() {
 
 #[test]
 fn the_form_is_told() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     let many = |count: usize| (0..count).map(|n| format!(" {n} m{n}")).collect::<String>();
-    bench.run(&format!("ZADD z{}", many(128)));
-    assert_eq!(bench.run("OBJECT ENCODING z"), "$8 listpack");
-    bench.run("ZADD z 5 x");
-    assert_eq!(bench.run("OBJECT ENCODING z"), "$8 skiplist");
-    bench.run("ZREMRANGEBYRANK z 0 100");
-    assert_eq!(bench.run("OBJECT ENCODING z"), "$8 skiplist");
-    bench.run("ZRANGESTORE d z 0 -1");
-    assert_eq!(bench.run("OBJECT ENCODING d"), "$8 listpack");
-    assert_eq!(bench.run("COPY z e"), ":1");
-    assert_eq!(bench.run("ZCARD e"), ":28");
-    assert_eq!(bench.run("ZPOPMIN e"), "*2 $4 m100 $3 100");
-    assert_eq!(bench.run("ZCARD z"), ":28");
+    fixture.run(&format!("ZADD z{}", many(128)));
+    assert_eq!(fixture.run("OBJECT ENCODING z"), "$8 listpack");
+    fixture.run("ZADD z 5 x");
+    assert_eq!(fixture.run("OBJECT ENCODING z"), "$8 skiplist");
+    fixture.run("ZREMRANGEBYRANK z 0 100");
+    assert_eq!(fixture.run("OBJECT ENCODING z"), "$8 skiplist");
+    fixture.run("ZRANGESTORE d z 0 -1");
+    assert_eq!(fixture.run("OBJECT ENCODING d"), "$8 listpack");
+    assert_eq!(fixture.run("COPY z e"), ":1");
+    assert_eq!(fixture.run("ZCARD e"), ":28");
+    assert_eq!(fixture.run("ZPOPMIN e"), "*2 $4 m100 $3 100");
+    assert_eq!(fixture.run("ZCARD z"), ":28");
 }
 
 proptest! {
@@ -195,7 +195,7 @@ proptest! {
         const OPTIONS: [&str; 12] = [
             "", "", "", "WITHSCORES", "LIMIT 1 2", "WITHSCORE", "REV BYSCORE", "NX 1 a", "2 b 1 a", "7 c", "BYLEX", "5",
         ];
-        let (mut small, mut large) = (Bench::new(), Bench::new());
+        let (mut small, mut large) = (Fixture::new(), Fixture::new());
         large.store.set_limits(crate::limits::Limits { zset_entries: 0, ..Default::default() });
         for (command, a, b, option) in lines {
             let key = if COMMANDS[command] == "ZUNION" { "1 z" } else { "z" };

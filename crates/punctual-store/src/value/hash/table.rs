@@ -5,7 +5,7 @@ use std::fmt;
 use punctual_rdb::listpack::Element;
 
 use super::{Entry, Written, element, string};
-use crate::records::NEVER;
+use crate::time::NEVER;
 use crate::value::keyed::{self, Keyed, hash_of};
 use crate::value::packed::Packed;
 use crate::value::string::Str;

@@ -1,6 +1,6 @@
 //! The form of large sets: members found by their hash.
 
-use crate::index::Hash;
+use crate::hash_table::Hash;
 use crate::value::keyed::{Element, Keyed, hash_of};
 use crate::value::text::Text;
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::range::{LexRange, ScoreRange};
 use super::tree::{Slot, Tree, Walk, count_before};
-use crate::index::Hash;
+use crate::hash_table::Hash;
 use crate::value::keyed::{Element, Keyed, hash_of};
 use crate::value::text::Text;
 

@@ -1,16 +1,16 @@
 //! Deadlines of fields: what is set and told, what is met, what happens to hashes that go elsewhere.
 
 use super::check;
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 use crate::events::{Classes, Silent};
 use crate::turn::Turn;
 
 const AT: u64 = 1_000_000;
 
 /// How many fields have timers in all databases.
-fn timers(bench: &Bench) -> usize {
+fn timers(fixture: &Fixture) -> usize {
     let mut sink = Silent;
-    let mut turn = Turn::new(&bench.store, bench.now, &mut sink, Classes::none());
+    let mut turn = Turn::new(&fixture.store, fixture.now, &mut sink, Classes::none());
     turn.lock_all();
     (0..16)
         .map(|db| {
@@ -23,9 +23,9 @@ fn timers(bench: &Bench) -> usize {
 
 #[test]
 fn deadlines_are_set_told_and_taken() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("HSET h a 1 b 2 c 3", ":3"),
             ("HEXPIRE h 10 FIELDS 2 a nope", "*2 :1 :-2"),
@@ -44,11 +44,11 @@ fn deadlines_are_set_told_and_taken() {
         ],
     );
     assert_eq!(
-        bench.events(),
+        fixture.events(),
         "new h, hset h, hexpire h, hexpire h, hexpire h, hexpire h, hpersist h"
     );
-    assert_eq!(bench.stats.dirty, 3 + 1 + 1 + 1 + 1 + 1);
-    assert_eq!(timers(&bench), 2);
+    assert_eq!(fixture.stats.dirty, 3 + 1 + 1 + 1 + 1 + 1);
+    assert_eq!(timers(&fixture), 2);
 }
 
 #[test]
@@ -57,10 +57,10 @@ fn arguments_are_checked() {
     const MATCH: &str = "-ERR The `numfields` parameter must match the number of arguments";
     const GREATER: &str = "-ERR Parameter `numFields` should be greater than 0";
     const POSITIVE: &str = "-ERR Number of fields must be a positive integer";
-    let mut bench = Bench::new();
-    bench.run("HSET h a 1");
+    let mut fixture = Fixture::new();
+    fixture.run("HSET h a 1");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             (
                 "HEXPIRE h 10 FIELDS 1",
@@ -110,15 +110,21 @@ fn arguments_are_checked() {
             ("HTTL nope FIELDS 2 a", MATCH),
         ],
     );
-    assert_eq!(bench.run("HPEXPIREAT h 70368744177663 FIELDS 1 a"), "*1 :1");
-    assert_eq!(bench.run("HPEXPIRETIME h FIELDS 1 a"), "*1 :70368744177663");
+    assert_eq!(
+        fixture.run("HPEXPIREAT h 70368744177663 FIELDS 1 a"),
+        "*1 :1"
+    );
+    assert_eq!(
+        fixture.run("HPEXPIRETIME h FIELDS 1 a"),
+        "*1 :70368744177663"
+    );
 }
 
 #[test]
 fn conditions() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("HSET h a 1 b 2", ":2"),
             ("HEXPIRE h 10 XX FIELDS 1 a", "*1 :0"),
@@ -141,51 +147,51 @@ fn conditions() {
 
 #[test]
 fn a_deadline_in_the_past_deletes() {
-    let mut bench = Bench::new();
-    bench.run("HSET h a 1 b 2 c 3 d 4");
-    bench.run("HEXPIRE h 10 FIELDS 1 a");
-    bench.events();
-    let dirty = bench.stats.dirty;
+    let mut fixture = Fixture::new();
+    fixture.run("HSET h a 1 b 2 c 3 d 4");
+    fixture.run("HEXPIRE h 10 FIELDS 1 a");
+    fixture.events();
+    let dirty = fixture.stats.dirty;
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("HPEXPIREAT h 1000000 FIELDS 3 a a b", "*3 :2 :-2 :2"),
             ("HLEN h", ":2"),
             ("HEXPIRE h 0 FIELDS 1 c", "*1 :2"),
         ],
     );
-    assert_eq!(bench.events(), "hdel h, hdel h");
-    assert_eq!(bench.run("HEXPIREAT h 0 FIELDS 1 d"), "*1 :2");
-    assert_eq!(bench.events(), "hdel h, del h");
-    assert_eq!(bench.run("EXISTS h"), ":0");
-    assert_eq!(bench.stats.expired_fields, 4);
-    assert_eq!(bench.stats.dirty - dirty, 4);
-    assert_eq!(timers(&bench), 0);
+    assert_eq!(fixture.events(), "hdel h, hdel h");
+    assert_eq!(fixture.run("HEXPIREAT h 0 FIELDS 1 d"), "*1 :2");
+    assert_eq!(fixture.events(), "hdel h, del h");
+    assert_eq!(fixture.run("EXISTS h"), ":0");
+    assert_eq!(fixture.stats.expired_fields, 4);
+    assert_eq!(fixture.stats.dirty - dirty, 4);
+    assert_eq!(timers(&fixture), 0);
 }
 
 #[test]
 fn fields_go_at_their_deadlines() {
-    let mut bench = Bench::new();
-    bench.run("HSET h a 1 b 2 c 3 d 4");
-    bench.run("HPEXPIRE h 100 FIELDS 2 a b");
-    bench.run("HPEXPIRE h 200 FIELDS 1 c");
-    bench.run("HSET g x 1");
-    bench.run("HPEXPIRE g 100 FIELDS 1 x");
-    bench.run("SET s v PX 100");
-    bench.events();
-    bench.advance(99);
-    bench.expire();
-    assert_eq!(bench.events(), "");
-    bench.advance(1);
-    bench.expire();
-    let events = bench.events();
+    let mut fixture = Fixture::new();
+    fixture.run("HSET h a 1 b 2 c 3 d 4");
+    fixture.run("HPEXPIRE h 100 FIELDS 2 a b");
+    fixture.run("HPEXPIRE h 200 FIELDS 1 c");
+    fixture.run("HSET g x 1");
+    fixture.run("HPEXPIRE g 100 FIELDS 1 x");
+    fixture.run("SET s v PX 100");
+    fixture.events();
+    fixture.advance(99);
+    fixture.expire();
+    assert_eq!(fixture.events(), "");
+    fixture.advance(1);
+    fixture.expire();
+    let events = fixture.events();
     assert_eq!(events.matches("hexpired h").count(), 1, "{events}");
     assert!(
         events.contains("hexpired g, del g") && events.contains("expired s"),
         "{events}"
     );
-    assert_eq!(bench.run("HKEYS h"), "*2 $1 c $1 d");
-    let mut told = bench.last_values();
+    assert_eq!(fixture.run("HKEYS h"), "*2 $1 c $1 d");
+    let mut told = fixture.last_values();
     told.sort();
     assert_eq!(
         told,
@@ -196,26 +202,29 @@ fn fields_go_at_their_deadlines() {
             "s=v at 1000100"
         ]
     );
-    bench.advance(100);
-    bench.expire();
-    assert_eq!(bench.events(), "hexpired h");
-    assert_eq!(bench.run("HGETALL h"), "*2 $1 d $1 4");
-    assert_eq!((bench.stats.expired, bench.stats.expired_fields), (1, 4));
-    assert_eq!(timers(&bench), 0);
+    fixture.advance(100);
+    fixture.expire();
+    assert_eq!(fixture.events(), "hexpired h");
+    assert_eq!(fixture.run("HGETALL h"), "*2 $1 d $1 4");
+    assert_eq!(
+        (fixture.stats.expired, fixture.stats.expired_fields),
+        (1, 4)
+    );
+    assert_eq!(timers(&fixture), 0);
 }
 
 #[test]
 fn due_fields_are_met_not_seen() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for n in 0..8 {
-        bench.run(&format!("HSET h{n} due 1 stays 2"));
-        bench.run(&format!("HPEXPIRE h{n} 10 FIELDS 1 due"));
+        fixture.run(&format!("HSET h{n} due 1 stays 2"));
+        fixture.run(&format!("HPEXPIRE h{n} 10 FIELDS 1 due"));
     }
-    bench.advance(10);
-    bench.store.set_active_expire(false);
-    bench.events();
+    fixture.advance(10);
+    fixture.store.set_active_expire(false);
+    fixture.events();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             // Those that show all pass over it.
             ("HGETALL h0", "*2 $5 stays $1 2"),
@@ -227,7 +236,7 @@ fn due_fields_are_met_not_seen() {
             ("HRANDFIELD h0 -2", "*2 $5 stays $5 stays"),
         ],
     );
-    assert_eq!(bench.events(), "");
+    assert_eq!(fixture.events(), "");
     for (n, (line, reply)) in [
         ("HGET # due", "$-1"),
         ("HMGET # due due stays", "*3 $-1 $-1 $1 2"),
@@ -242,21 +251,21 @@ fn due_fields_are_met_not_seen() {
     .enumerate()
     {
         assert_eq!(
-            bench.run(&line.replace('#', &format!("h{n}"))),
+            fixture.run(&line.replace('#', &format!("h{n}"))),
             reply,
             "{line}"
         );
-        assert_eq!(bench.events(), format!("hexpired h{n}"), "{line}");
-        assert_eq!(bench.run(&format!("HLEN h{n}")), ":1");
+        assert_eq!(fixture.events(), format!("hexpired h{n}"), "{line}");
+        assert_eq!(fixture.run(&format!("HLEN h{n}")), ":1");
     }
-    assert_eq!(bench.stats.expired_fields, 8);
-    assert_eq!(timers(&bench), 0);
+    assert_eq!(fixture.stats.expired_fields, 8);
+    assert_eq!(timers(&fixture), 0);
 }
 
 #[test]
 fn a_hash_that_goes_with_its_fields_is_made_anew() {
-    let mut bench = Bench::new();
-    bench.store.set_active_expire(false);
+    let mut fixture = Fixture::new();
+    fixture.store.set_active_expire(false);
     for (line, reply, events) in [
         ("HSET h a 2", ":1", "new h, hset h"),
         ("HSETNX h a 2", ":1", "new h, hset h"),
@@ -267,28 +276,28 @@ fn a_hash_that_goes_with_its_fields_is_made_anew() {
         ("HRANDFIELD h", "$-1", "(stays)"),
         ("HGETALL h", "*0", "(stays)"),
     ] {
-        bench.run("DEL h");
-        bench.run("HSET h a 1");
-        bench.run("HPEXPIRE h 10 FIELDS 1 a");
-        bench.advance(10);
-        bench.events();
-        assert_eq!(bench.run(line), reply, "{line}");
+        fixture.run("DEL h");
+        fixture.run("HSET h a 1");
+        fixture.run("HPEXPIRE h 10 FIELDS 1 a");
+        fixture.advance(10);
+        fixture.events();
+        assert_eq!(fixture.run(line), reply, "{line}");
         let expected = match events {
             "(stays)" => String::new(),
             "" => "hexpired h, del h".to_owned(),
             more => format!("hexpired h, del h, {more}"),
         };
-        assert_eq!(bench.events(), expected, "{line}");
+        assert_eq!(fixture.events(), expected, "{line}");
     }
 }
 
 #[test]
 fn what_keeps_a_deadline_and_what_does_not() {
-    let mut bench = Bench::new();
-    bench.run("HSET h a 1 b 2 c 3 d 4 e 5");
-    bench.run("HEXPIRE h 10 FIELDS 5 a b c d e");
+    let mut fixture = Fixture::new();
+    fixture.run("HSET h a 1 b 2 c 3 d 4 e 5");
+    fixture.run("HEXPIRE h 10 FIELDS 5 a b c d e");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("HSET h a 9", ":0"),
             ("HINCRBY h b 1", ":3"),
@@ -300,37 +309,37 @@ fn what_keeps_a_deadline_and_what_does_not() {
             ("HTTL h FIELDS 1 b", "*1 :-1"),
         ],
     );
-    assert_eq!(timers(&bench), 2);
-    bench.advance(10_000);
-    bench.expire();
-    assert_eq!(bench.run("HGETALL h"), "*4 $1 a $1 9 $1 b $1 1");
+    assert_eq!(timers(&fixture), 2);
+    fixture.advance(10_000);
+    fixture.expire();
+    assert_eq!(fixture.run("HGETALL h"), "*4 $1 a $1 9 $1 b $1 1");
 }
 
 #[test]
 fn a_deadline_moves_both_ways() {
-    let mut bench = Bench::new();
-    bench.run("HSET h a 1 b 2");
-    bench.run("HPEXPIRE h 1000 FIELDS 2 a b");
-    bench.run("HPEXPIRE h 5000 FIELDS 1 a");
-    bench.run("HPEXPIRE h 10 FIELDS 1 b");
-    bench.run("HPEXPIRE h 3000 FIELDS 1 a");
-    bench.advance(10);
-    bench.expire();
-    assert_eq!(bench.run("HKEYS h"), "*1 $1 a");
-    bench.advance(2989);
-    bench.expire();
-    assert_eq!(bench.run("HKEYS h"), "*1 $1 a");
-    bench.advance(1);
-    bench.expire();
-    assert_eq!(bench.run("EXISTS h"), ":0");
+    let mut fixture = Fixture::new();
+    fixture.run("HSET h a 1 b 2");
+    fixture.run("HPEXPIRE h 1000 FIELDS 2 a b");
+    fixture.run("HPEXPIRE h 5000 FIELDS 1 a");
+    fixture.run("HPEXPIRE h 10 FIELDS 1 b");
+    fixture.run("HPEXPIRE h 3000 FIELDS 1 a");
+    fixture.advance(10);
+    fixture.expire();
+    assert_eq!(fixture.run("HKEYS h"), "*1 $1 a");
+    fixture.advance(2989);
+    fixture.expire();
+    assert_eq!(fixture.run("HKEYS h"), "*1 $1 a");
+    fixture.advance(1);
+    fixture.expire();
+    assert_eq!(fixture.run("EXISTS h"), ":0");
 }
 
 #[test]
 fn hashes_take_their_deadlines_along() {
     for shards in [1, 8] {
-        let mut bench = Bench::sharded(shards);
-        bench.run("HSET h a 1 b 2");
-        bench.run("HPEXPIRE h 100 FIELDS 1 a");
+        let mut fixture = Fixture::sharded(shards);
+        fixture.run("HSET h a 1 b 2");
+        fixture.run("HPEXPIRE h 100 FIELDS 1 a");
         for line in [
             "COPY h copy",
             "COPY h h DB 2",
@@ -338,19 +347,19 @@ fn hashes_take_their_deadlines_along() {
             "RENAME other renamed",
             "RENAMENX renamed again",
         ] {
-            bench.run(line);
-            assert_eq!(bench.run("HPTTL h FIELDS 2 a b"), "*2 :100 :-1", "{line}");
+            fixture.run(line);
+            assert_eq!(fixture.run("HPTTL h FIELDS 2 a b"), "*2 :100 :-1", "{line}");
         }
-        assert_eq!(bench.run("MOVE copy 3"), ":1");
-        assert_eq!(bench.run("SWAPDB 3 4"), "+OK");
-        assert_eq!(timers(&bench), 4, "h, again, h in 2, copy in 4");
-        bench.reload();
-        assert_eq!(timers(&bench), 4);
-        assert_eq!(bench.run("HPTTL again FIELDS 2 a b"), "*2 :100 :-1");
-        bench.events();
-        bench.advance(100);
-        bench.expire();
-        let events = bench.events();
+        assert_eq!(fixture.run("MOVE copy 3"), ":1");
+        assert_eq!(fixture.run("SWAPDB 3 4"), "+OK");
+        assert_eq!(timers(&fixture), 4, "h, again, h in 2, copy in 4");
+        fixture.reload();
+        assert_eq!(timers(&fixture), 4);
+        assert_eq!(fixture.run("HPTTL again FIELDS 2 a b"), "*2 :100 :-1");
+        fixture.events();
+        fixture.advance(100);
+        fixture.expire();
+        let events = fixture.events();
         let mut events: Vec<&str> = events.split(", ").collect();
         events.sort_unstable();
         assert_eq!(
@@ -362,13 +371,13 @@ fn hashes_take_their_deadlines_along() {
                 "hexpired h @2"
             ]
         );
-        assert_eq!(timers(&bench), 0);
+        assert_eq!(timers(&fixture), 0);
     }
 }
 
 #[test]
 fn hashes_that_go_leave_no_timers() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for line in [
         "DEL h",
         "UNLINK h",
@@ -381,64 +390,64 @@ fn hashes_that_go_leave_no_timers() {
         "FLUSHALL",
         "HDEL h a b",
     ] {
-        bench.run("DEL h");
-        bench.run("SET s v");
-        bench.run("HSET h a 1 b 2");
-        bench.run("HEXPIRE h 10 FIELDS 2 a b");
-        assert_eq!(timers(&bench), 2);
+        fixture.run("DEL h");
+        fixture.run("SET s v");
+        fixture.run("HSET h a 1 b 2");
+        fixture.run("HEXPIRE h 10 FIELDS 2 a b");
+        assert_eq!(timers(&fixture), 2);
         if line == "GETSET x v" {
-            bench.run("PEXPIRE h 5");
-            bench.advance(5);
-            bench.expire();
+            fixture.run("PEXPIRE h 5");
+            fixture.advance(5);
+            fixture.expire();
         }
-        let reply = bench.run(line);
+        let reply = fixture.run(line);
         assert!(!reply.starts_with('-'), "{line}: {reply}");
-        assert_eq!(timers(&bench), 0, "{line}");
+        assert_eq!(timers(&fixture), 0, "{line}");
     }
 }
 
 #[test]
 fn an_advance_goes_in_order_over_keys_and_fields() {
-    let mut bench = Bench::sharded(4);
+    let mut fixture = Fixture::sharded(4);
     for n in 0..200u64 {
         let at = AT + 1 + n * 7919 % 1000;
-        bench.run(&format!("SET k{n} v PXAT {at}"));
-        bench.run(&format!("HSET h{} f{n} v", n % 20));
-        bench.run(&format!(
+        fixture.run(&format!("SET k{n} v PXAT {at}"));
+        fixture.run(&format!("HSET h{} f{n} v", n % 20));
+        fixture.run(&format!(
             "HPEXPIREAT h{} {} FIELDS 1 f{n}",
             n % 20,
             at + n % 3
         ));
     }
-    bench.events();
-    bench.last_values();
-    bench.jump(AT + 2000);
-    let told = bench.last_values();
+    fixture.events();
+    fixture.last_values();
+    fixture.jump(AT + 2000);
+    let told = fixture.last_values();
     assert_eq!(told.len(), 400);
     let deadlines: Vec<u64> = told
         .iter()
         .map(|t| t.rsplit(' ').next().unwrap().parse().unwrap())
         .collect();
     assert!(deadlines.is_sorted());
-    assert_eq!(timers(&bench), 0);
-    assert_eq!(bench.run("DBSIZE"), ":0");
+    assert_eq!(timers(&fixture), 0);
+    assert_eq!(fixture.run("DBSIZE"), ":0");
 }
 
 #[test]
 fn a_large_hash_stays_large() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     for n in 0..2000 {
-        bench.run(&format!("HSET h f{n} {n}"));
-        bench.run(&format!("HPEXPIRE h {} FIELDS 1 f{n}", 1000 + n));
+        fixture.run(&format!("HSET h f{n} {n}"));
+        fixture.run(&format!("HPEXPIRE h {} FIELDS 1 f{n}", 1000 + n));
     }
-    assert_eq!(bench.run("OBJECT ENCODING h"), "$9 hashtable");
-    bench.advance(1999);
-    bench.expire();
-    assert_eq!(bench.run("HLEN h"), ":1000");
-    assert_eq!(timers(&bench), 1000);
-    assert_eq!(bench.run("HRANDFIELD h 3").split(' ').next(), Some("*3"));
-    bench.advance(999);
-    bench.store.set_active_expire(false);
-    assert_eq!(bench.run("HRANDFIELD h 3"), "*1 $5 f1999");
-    assert_eq!(bench.run("HRANDFIELD h"), "$5 f1999");
+    assert_eq!(fixture.run("OBJECT ENCODING h"), "$9 hashtable");
+    fixture.advance(1999);
+    fixture.expire();
+    assert_eq!(fixture.run("HLEN h"), ":1000");
+    assert_eq!(timers(&fixture), 1000);
+    assert_eq!(fixture.run("HRANDFIELD h 3").split(' ').next(), Some("*3"));
+    fixture.advance(999);
+    fixture.store.set_active_expire(false);
+    assert_eq!(fixture.run("HRANDFIELD h 3"), "*1 $5 f1999");
+    assert_eq!(fixture.run("HRANDFIELD h"), "$5 f1999");
 }

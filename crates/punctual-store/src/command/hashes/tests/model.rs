@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 use crate::events::{Classes, Silent};
 use crate::turn::Turn;
 
@@ -193,38 +193,38 @@ impl Model {
     }
 }
 
-fn timers(bench: &Bench) -> usize {
+fn timers(fixture: &Fixture) -> usize {
     let mut sink = Silent;
-    let mut turn = Turn::new(&bench.store, bench.now, &mut sink, Classes::none());
+    let mut turn = Turn::new(&fixture.store, fixture.now, &mut sink, Classes::none());
     turn.lock_all();
     turn.held_dbs(0)
         .map(|(_, part)| part.fields_with_deadline())
         .sum()
 }
 
-fn compare(bench: &mut Bench, model: &Model) -> Result<(), TestCaseError> {
-    prop_assert_eq!(timers(bench), model.deadlines());
+fn compare(fixture: &mut Fixture, model: &Model) -> Result<(), TestCaseError> {
+    prop_assert_eq!(timers(fixture), model.deadlines());
     for key in 0..4u8 {
         let fields = model
             .keys
             .get(&key)
             .map(|(fields, _)| fields.clone())
             .unwrap_or_default();
-        let length = bench.run(&format!("HLEN k{key}"));
+        let length = fixture.run(&format!("HLEN k{key}"));
         if length.starts_with("-WRONGTYPE") {
             prop_assert!(fields.is_empty());
             continue;
         }
         prop_assert_eq!(length, format!(":{}", fields.len()));
         for field in 0..12u8 {
-            let ttl = bench.run(&format!("HPTTL k{key} FIELDS 1 f{field}"));
+            let ttl = fixture.run(&format!("HPTTL k{key} FIELDS 1 f{field}"));
             let expected = match fields.get(&field) {
                 None => -2,
                 Some((_, NEVER)) => -1,
                 Some((_, deadline)) => (deadline - model.now) as i64,
             };
             prop_assert_eq!(ttl, format!("*1 :{expected}"));
-            let value = bench.run(&format!("HGET k{key} f{field}"));
+            let value = fixture.run(&format!("HGET k{key} f{field}"));
             let text = fields.get(&field).map(|(v, _)| v.to_string());
             prop_assert_eq!(
                 value,
@@ -244,19 +244,19 @@ proptest! {
         lazy in any::<bool>(),
         steps in proptest::collection::vec(step(), 1..150),
     ) {
-        let mut bench = Bench::sharded(shards);
+        let mut fixture = Fixture::sharded(shards);
         let mut model = Model { now: 1_000_000, ..Model::default() };
         // Without the wheel, all is left to the commands that meet what is due.
-        bench.store.set_active_expire(!lazy);
+        fixture.store.set_active_expire(!lazy);
         let mut strings = std::collections::BTreeSet::new();
         for step in steps {
             match step {
                 Step::Jump(ms) => {
                     model.jump(ms);
-                    bench.jump(model.now);
+                    fixture.jump(model.now);
                 }
                 Step::Rebuild => {
-                    bench.reload();
+                    fixture.reload();
                 }
                 ref step => {
                     // A key whose fields are all due is there until one is met: only commands on fields meet them.
@@ -281,11 +281,11 @@ proptest! {
                         continue;
                     }
                     if let Step::Drop(k) = step && strings.remove(k) {
-                        prop_assert_eq!(bench.run(&format!("DEL k{k}")), ":1");
+                        prop_assert_eq!(fixture.run(&format!("DEL k{k}")), ":1");
                         continue;
                     }
                     if let Some((line, reply)) = model.apply(step) {
-                        prop_assert_eq!(bench.run(&line), reply.clone(), "{}", line);
+                        prop_assert_eq!(fixture.run(&line), reply.clone(), "{}", line);
                         if !reply.starts_with('-') && reply != ":0" {
                             strings.remove(&target);
                         }
@@ -296,13 +296,13 @@ proptest! {
                 }
             }
             if !lazy {
-                prop_assert_eq!(timers(&bench), model.deadlines());
+                prop_assert_eq!(timers(&fixture), model.deadlines());
             }
         }
         if !lazy {
-            compare(&mut bench, &model)?;
+            compare(&mut fixture, &model)?;
             // Exactly those went, in order, each at its instant.
-            let told: Vec<(u64, String)> = bench
+            let told: Vec<(u64, String)> = fixture
                 .last_values()
                 .iter()
                 .filter_map(|line| {
@@ -317,13 +317,13 @@ proptest! {
                 prop_assert!(told.contains(&(*deadline, name)));
             }
         } else {
-            bench.store.set_active_expire(true);
-            bench.expire();
-            compare(&mut bench, &model)?;
+            fixture.store.set_active_expire(true);
+            fixture.expire();
+            compare(&mut fixture, &model)?;
         }
         for key in 0..4 {
-            bench.run(&format!("DEL k{key}"));
+            fixture.run(&format!("DEL k{key}"));
         }
-        prop_assert_eq!(timers(&bench), 0);
+        prop_assert_eq!(timers(&fixture), 0);
     }
 }

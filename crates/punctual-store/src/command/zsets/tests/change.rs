@@ -1,23 +1,23 @@
 //! Adding, removing and taking.
 
 use super::{NOT_FLOAT, NOT_INTEGER, NOT_NAMES, NOT_SCORES, SYNTAX, WRONG_TYPE, check, with};
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 
 #[test]
 fn scores_are_added_and_changed() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZADD z 1 a 2 b", ":2"),
             ("ZADD z 3 a 4 c", ":1"),
             ("ZADD z 3 a", ":0"),
         ],
     );
-    assert_eq!(bench.events(), "new z, zadd z, zadd z");
-    assert_eq!(bench.stats.dirty, 4);
+    assert_eq!(fixture.events(), "new z, zadd z, zadd z");
+    assert_eq!(fixture.stats.dirty, 4);
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZADD z CH 3 a 5 c 6 d", ":2"),
             ("ZADD z NX 9 a 7 e", ":1"),
@@ -41,22 +41,22 @@ fn scores_are_added_and_changed() {
             ("ZSCORE z twice", "$1 2"),
         ],
     );
-    bench.events();
+    fixture.events();
     check(
-        &mut bench,
+        &mut fixture,
         &[("ZADD z XX GT 1 e", ":0"), ("ZADD z INCR 1 e", "$3 9.5")],
     );
-    assert_eq!(bench.events(), "zincr z");
+    assert_eq!(fixture.events(), "zincr z");
 }
 
 #[test]
 fn errors_of_adding() {
-    let mut bench = with("1 a");
-    bench.run("SET s v");
+    let mut fixture = with("1 a");
+    fixture.run("SET s v");
     let incompatible = "-ERR XX and NX options at the same time are not compatible";
     let compares = "-ERR GT, LT, and/or NX options at the same time are not compatible";
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZADD z NX XX 1 a", incompatible),
             ("ZADD z NX XX GT 1 a", incompatible),
@@ -94,9 +94,9 @@ fn errors_of_adding() {
 
 #[test]
 fn increments() {
-    let mut bench = Bench::new();
+    let mut fixture = Fixture::new();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZINCRBY z 2.5 a", "$3 2.5"),
             ("ZINCRBY z -1 a", "$3 1.5"),
@@ -104,19 +104,19 @@ fn increments() {
             ("ZINCRBY z 0x10 b", "$2 16"),
         ],
     );
-    assert_eq!(bench.events(), "new z, zincr z, zincr z, zincr z");
-    let mut bench = Bench::resp3();
+    assert_eq!(fixture.events(), "new z, zincr z, zincr z, zincr z");
+    let mut fixture = Fixture::resp3();
     check(
-        &mut bench,
+        &mut fixture,
         &[("ZINCRBY z 2.5 a", ",2.5"), ("ZADD z XX INCR 1 b", "_")],
     );
 }
 
 #[test]
 fn removals() {
-    let mut bench = with("1 a 2 b 3 c");
+    let mut fixture = with("1 a 2 b 3 c");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZREM z x a a b", ":2"),
             ("ZREM z x", ":0"),
@@ -125,17 +125,17 @@ fn removals() {
             ("EXISTS z", ":0"),
         ],
     );
-    assert_eq!(bench.events(), "zrem z, zrem z, del z, keymiss z");
-    assert_eq!(bench.stats.dirty, 3 + 3);
-    bench.run("SET s v");
-    assert_eq!(bench.run("ZREM s x"), WRONG_TYPE);
+    assert_eq!(fixture.events(), "zrem z, zrem z, del z, keymiss z");
+    assert_eq!(fixture.stats.dirty, 3 + 3);
+    fixture.run("SET s v");
+    assert_eq!(fixture.run("ZREM s x"), WRONG_TYPE);
 }
 
 #[test]
 fn ranges_are_removed() {
-    let mut bench = with("1 a 2 b 3 c 4 d 5 e 5 f");
+    let mut fixture = with("1 a 2 b 3 c 4 d 5 e 5 f");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZREMRANGEBYRANK z 1 2", ":2"),
             ("ZREMRANGEBYRANK z 7 9", ":0"),
@@ -151,24 +151,24 @@ fn ranges_are_removed() {
         ],
     );
     assert_eq!(
-        bench.events(),
+        fixture.events(),
         "zremrangebyrank z, zremrangebyscore z, zremrangebylex z, zremrangebyrank z, del z"
     );
-    bench.run("SET s v");
+    fixture.run("SET s v");
     for line in [
         "ZREMRANGEBYRANK s 0 1",
         "ZREMRANGEBYSCORE s 0 1",
         "ZREMRANGEBYLEX s - +",
     ] {
-        assert_eq!(bench.run(line), WRONG_TYPE);
+        assert_eq!(fixture.run(line), WRONG_TYPE);
     }
 }
 
 #[test]
 fn either_end_is_popped() {
-    let mut bench = with("1 a 2 b 3 c 4 d 5 e");
+    let mut fixture = with("1 a 2 b 3 c 4 d 5 e");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZPOPMIN z", "*2 $1 a $1 1"),
             ("ZPOPMAX z 2", "*4 $1 e $1 5 $1 d $1 4"),
@@ -186,16 +186,16 @@ fn either_end_is_popped() {
             ("ZPOPMIN z 100", "*4 $1 b $1 2 $1 c $1 3"),
         ],
     );
-    assert_eq!(bench.events(), "zpopmin z, zpopmax z, zpopmin z, del z");
-    assert_eq!(bench.stats.dirty, 5 + 5);
-    bench.run("SET s v");
+    assert_eq!(fixture.events(), "zpopmin z, zpopmax z, zpopmin z, del z");
+    assert_eq!(fixture.stats.dirty, 5 + 5);
+    fixture.run("SET s v");
     check(
-        &mut bench,
+        &mut fixture,
         &[("ZPOPMIN s", WRONG_TYPE), ("ZPOPMIN s 0", WRONG_TYPE)],
     );
-    let mut bench = Bench::resp3();
+    let mut fixture = Fixture::resp3();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZADD z 1 a 2 b 3 c", ":3"),
             ("ZPOPMIN z", "*2 $1 a ,1"),
@@ -206,14 +206,14 @@ fn either_end_is_popped() {
 
 #[test]
 fn the_first_of_several_keys_is_popped() {
-    let mut bench = with("1 a 2 b 3 c");
-    bench.run("SET s v");
-    bench.run("ZADD y 7 x");
-    bench.events();
+    let mut fixture = with("1 a 2 b 3 c");
+    fixture.run("SET s v");
+    fixture.run("ZADD y 7 x");
+    fixture.events();
     const FEW: &str = "-ERR numkeys should be greater than 0";
     const COUNT: &str = "-ERR count should be greater than 0";
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZMPOP 2 none z MIN", "*2 $1 z *1 *2 $1 a $1 1"),
             (
@@ -235,7 +235,7 @@ fn the_first_of_several_keys_is_popped() {
         ],
     );
     assert_eq!(
-        bench.events(),
+        fixture.events(),
         "zpopmin z, zpopmax z, del z, zpopmax y, del y"
     );
 }

@@ -1,13 +1,13 @@
 //! Ranges, look-ups, chance and scans.
 
 use super::{NOT_INTEGER, NOT_NAMES, NOT_SCORES, SYNTAX, WRONG_TYPE, check, with};
-use crate::command::testing::Bench;
+use crate::command::testing::Fixture;
 
 #[test]
 fn ranges_by_rank() {
-    let mut bench = with("1 a 2 b 3 c");
+    let mut fixture = with("1 a 2 b 3 c");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZRANGE z 0 -1", "*3 $1 a $1 b $1 c"),
             ("ZRANGE z 1 1 WITHSCORES", "*2 $1 b $1 2"),
@@ -42,9 +42,9 @@ fn ranges_by_rank() {
             ),
         ],
     );
-    let mut bench = Bench::resp3();
+    let mut fixture = Fixture::resp3();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZADD z 1 a 2.5 7", ":2"),
             ("ZRANGE z 0 -1", "*2 $1 a $1 7"),
@@ -56,9 +56,9 @@ fn ranges_by_rank() {
 
 #[test]
 fn ranges_by_score() {
-    let mut bench = with("-inf low 1 a 2 b 2 c 3 d inf high");
+    let mut fixture = with("-inf low 1 a 2 b 2 c 3 d inf high");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZRANGEBYSCORE z 1 2", "*3 $1 a $1 b $1 c"),
             ("ZRANGE z 1 2 BYSCORE", "*3 $1 a $1 b $1 c"),
@@ -97,9 +97,9 @@ fn ranges_by_score() {
 
 #[test]
 fn ranges_by_name() {
-    let mut bench = with("0 a 0 aa 0 b 0 c 0 d");
+    let mut fixture = with("0 a 0 aa 0 b 0 c 0 d");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZRANGEBYLEX z - +", "*5 $1 a $2 aa $1 b $1 c $1 d"),
             ("ZRANGEBYLEX z [aa (c", "*2 $2 aa $1 b"),
@@ -125,11 +125,11 @@ fn ranges_by_name() {
 
 #[test]
 fn ranges_are_stored() {
-    let mut bench = with("1 a 2 b 3 c");
-    bench.run("SET d v PX 1000");
-    bench.events();
+    let mut fixture = with("1 a 2 b 3 c");
+    fixture.run("SET d v PX 1000");
+    fixture.events();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZRANGESTORE d z 1 -1", ":2"),
             ("ZRANGE d 0 -1 WITHSCORES", "*4 $1 b $1 2 $1 c $1 3"),
@@ -145,17 +145,17 @@ fn ranges_are_stored() {
         ],
     );
     assert_eq!(
-        bench.events(),
+        fixture.events(),
         "zrangestore d, new n, zrangestore n, zrangestore z, del d, keymiss d, keymiss none"
     );
 }
 
 #[test]
 fn scores_and_ranks_are_looked_up() {
-    let mut bench = with("1 a 2 b 2.5 c");
-    bench.run("SET s v");
+    let mut fixture = with("1 a 2 b 2.5 c");
+    fixture.run("SET s v");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZSCORE z c", "$3 2.5"),
             ("ZSCORE z x", "$-1"),
@@ -185,9 +185,9 @@ fn scores_and_ranks_are_looked_up() {
             ("ZCOUNT s 0 1", WRONG_TYPE),
         ],
     );
-    let mut bench = Bench::resp3();
+    let mut fixture = Fixture::resp3();
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZADD z 1.5 a", ":1"),
             ("ZSCORE z a", ",1.5"),
@@ -201,9 +201,9 @@ fn scores_and_ranks_are_looked_up() {
 
 #[test]
 fn members_at_random() {
-    let mut bench = with("1 a 2 b 3 c");
+    let mut fixture = with("1 a 2 b 3 c");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZRANDMEMBER none", "$-1"),
             ("ZRANDMEMBER none 2", "*0"),
@@ -231,16 +231,16 @@ fn members_at_random() {
         ],
     );
     for large in [false, true] {
-        let mut bench = with("1 a 2 b 3 c 4 d 5 e 6 f 7 g 8 h");
+        let mut fixture = with("1 a 2 b 3 c 4 d 5 e 6 f 7 g 8 h");
         if large {
-            bench.run(&format!("ZADD z 9 {}", "x".repeat(65)));
-            bench.run("ZREMRANGEBYRANK z -1 -1");
+            fixture.run(&format!("ZADD z 9 {}", "x".repeat(65)));
+            fixture.run("ZREMRANGEBYRANK z -1 -1");
         }
         let mut seen = std::collections::BTreeMap::<String, usize>::new();
         for _ in 0..800 {
-            *seen.entry(bench.run("ZRANDMEMBER z")).or_default() += 1;
+            *seen.entry(fixture.run("ZRANDMEMBER z")).or_default() += 1;
             for count in [2, 6] {
-                let reply = bench.run(&format!("ZRANDMEMBER z {count}"));
+                let reply = fixture.run(&format!("ZRANDMEMBER z {count}"));
                 let mut names: Vec<&str> = reply.split(' ').skip(2).step_by(2).collect();
                 names.sort_unstable();
                 names.dedup();
@@ -259,22 +259,22 @@ fn members_at_random() {
             };
             assert!(times.abs_diff(expected) < 80, "{name}: {times}");
         }
-        let reply = bench.run("ZRANDMEMBER z -20 WITHSCORES");
+        let reply = fixture.run("ZRANDMEMBER z -20 WITHSCORES");
         assert!(reply.starts_with("*40 $1 "), "{reply}");
     }
-    let mut bench = Bench::resp3();
-    bench.run("ZADD z 1 a");
+    let mut fixture = Fixture::resp3();
+    fixture.run("ZADD z 1 a");
     assert_eq!(
-        bench.run("ZRANDMEMBER z -2 WITHSCORES"),
+        fixture.run("ZRANDMEMBER z -2 WITHSCORES"),
         "*2 *2 $1 a ,1 *2 $1 a ,1"
     );
 }
 
 #[test]
 fn scans() {
-    let mut bench = with("1 a 2.5 b 0.1 11");
+    let mut fixture = with("1 a 2.5 b 0.1 11");
     check(
-        &mut bench,
+        &mut fixture,
         &[
             ("ZSCAN z 0", "*2 $1 0 *6 $2 11 $3 0.1 $1 a $1 1 $1 b $3 2.5"),
             ("ZSCAN z 0 MATCH a*", "*2 $1 0 *2 $1 a $1 1"),
@@ -283,12 +283,12 @@ fn scans() {
         ],
     );
     for n in 0..200 {
-        bench.run(&format!("ZADD z 0.1 n:{n}"));
+        fixture.run(&format!("ZADD z 0.1 n:{n}"));
     }
     let mut cursor = "0".to_owned();
     let mut seen = std::collections::BTreeSet::new();
     loop {
-        let reply = bench.run(&format!("ZSCAN z {cursor} COUNT 20"));
+        let reply = fixture.run(&format!("ZSCAN z {cursor} COUNT 20"));
         let words: Vec<&str> = reply.split(' ').collect();
         for pair in words[4..].chunks(4) {
             if pair[1].starts_with("n:") {

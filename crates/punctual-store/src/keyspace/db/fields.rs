@@ -5,11 +5,12 @@
 
 use smallvec::SmallVec;
 
-use super::{Db, Id};
+use super::Db;
 use crate::Error;
-use crate::field_timers::{FieldTimer, OF_FIELD};
+use crate::keyspace::field_timers::{FieldTimer, OF_FIELD};
+use crate::keyspace::records::Id;
 use crate::limits::Limits;
-use crate::records::NEVER;
+use crate::time::NEVER;
 use crate::value::hash::{Field, Hash, Table};
 use crate::value::{Kind, Value};
 
@@ -203,7 +204,7 @@ impl Db {
         let records = &self.records;
         self.index.remove(old, id, |i| super::place(records, i));
         let record = self.get_mut(id);
-        record.key = crate::key::Key::new(key, record.key.uses());
+        record.key = crate::keyspace::key::Key::new(key, record.key.uses());
         record.hash = hash.place;
         let records = &self.records;
         self.index.insert(hash, id, |i| super::place(records, i));

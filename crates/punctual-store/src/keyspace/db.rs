@@ -14,26 +14,21 @@ use punctual::queue::wheel::{RawWheel, Step};
 
 use smallvec::SmallVec;
 
-use crate::field_timers::{Armed, FIELD_TIMER_BYTES, FieldTimers, OF_FIELD};
-use crate::index::{Hash, Index};
-use crate::key::Key;
-use crate::records::{NEVER, RECORD_BYTES, Record, Records};
-use crate::snapshot::{self, Format, Walk};
+use crate::hash_table::{Hash, HashTable, WARM_MAX};
+use crate::keyspace::field_timers::{Armed, FIELD_TIMER_BYTES, FieldTimers, OF_FIELD};
+use crate::keyspace::key::Key;
+use crate::keyspace::records::{Id, RECORD_BYTES, Record, Records};
+use crate::keyspace::walk::{Format, Walk, WalkStep};
+use crate::time::NEVER;
 use crate::time::Now;
 use crate::value::Value;
-
-/// Keys that are best warmed at a time: about as many as the processor loads at once.
-pub const WARM_MAX: usize = 16;
-
-/// Index of a key's record in its database: valid until the key is removed.
-pub type Id = u32;
 
 /// What the wheel keeps of a deadline: the half of it that its slot does not tell, the record's index, its stamp.
 const WHEEL_ENTRY_BYTES: usize = 3 * size_of::<u32>();
 
 /// One database of one shard.
 pub struct Db {
-    index: Index,
+    index: HashTable,
     records: Records,
     wheel: RawWheel,
     /// The timers of hash fields.
@@ -62,7 +57,7 @@ impl Db {
     /// An empty database.
     pub fn new(hasher: RandomState) -> Self {
         Self {
-            index: Index::default(),
+            index: HashTable::default(),
             records: Records::default(),
             wheel: RawWheel::new(),
             fields: FieldTimers::default(),
@@ -210,9 +205,9 @@ impl Db {
     }
 
     /// A step of the snapshot: appends records to `out`.
-    pub(crate) fn walk(&mut self, out: &mut Vec<u8>) -> snapshot::Step {
+    pub(crate) fn walk(&mut self, out: &mut Vec<u8>) -> WalkStep {
         let Some(walk) = &mut self.walk else {
-            return snapshot::Step {
+            return WalkStep {
                 ended: true,
                 ..Default::default()
             };
@@ -408,7 +403,7 @@ impl Db {
             .filter(|d| *d != NEVER)
     }
 
-    /// Visits the keys of a small piece of the table from `from` on; gives where to go on. See [`Index::scan`].
+    /// Visits the keys of a small piece of the table from `from` on; gives where to go on. See [`HashTable::scan`].
     pub fn scan(&self, from: u32, visit: impl FnMut(Id)) -> Option<u32> {
         let records = &self.records;
         self.index.scan(from, |i| place(records, i), visit)

@@ -5,6 +5,13 @@
 //! be tried); a turn must be released before its thread waits for anything. A transaction *pins* what all of its commands need: until it is
 //! over, nothing is locked or unlocked.
 
+mod commit;
+pub(crate) mod cx;
+mod expiry;
+mod restore;
+mod waiters;
+mod watch;
+
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
@@ -12,15 +19,18 @@ use parking_lot::MutexGuard;
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
-use crate::db::Db;
 use crate::error::Error;
 use crate::events::{Classes, Sink};
+use crate::keyspace::db::Db;
+use crate::keyspace::shard::{Shard, Store, Touched};
+use crate::keyspace::waiters::Wait;
 use crate::limits::Limits;
-use crate::shard::{Shard, Store, Touched};
 use crate::spec::{Flags, Row};
 use crate::time::Now;
 use crate::value::Value;
-use crate::waiters::{ReadyKey, Wait};
+
+pub use restore::{RestoreBatch, Restored, Taken};
+use waiters::ReadyKey;
 
 /// What runs a command on the keyspace.
 pub type Handler = fn(&mut Cx<'_, '_>, Args<'_>, &mut Reply<'_>) -> Result<(), Error>;
@@ -97,7 +107,7 @@ pub struct Turn<'s> {
     /// Commands may wait; in a transaction they answer that there was nothing.
     pub may_wait: bool,
     /// Keys that somebody waits for, in the order in which they became ready.
-    pub(crate) ready: VecDeque<ReadyKey>,
+    ready: VecDeque<ReadyKey>,
     /// Ascending by shard number.
     held: Held<'s>,
     /// The shard of all keys that the command names, if that is one: its slot is worked out once a command.
@@ -107,7 +117,7 @@ pub struct Turn<'s> {
     /// What is held stays held, and is enough.
     pinned: bool,
     /// Somebody may watch a key, or wait for one, of a shard that is held.
-    pub(crate) alert: bool,
+    observed: bool,
 }
 
 impl<'s> Turn<'s> {
@@ -129,7 +139,7 @@ impl<'s> Turn<'s> {
             sole: None,
             touched: Touched::None,
             pinned: false,
-            alert: false,
+            observed: false,
         }
     }
 
@@ -138,7 +148,7 @@ impl<'s> Turn<'s> {
         if self.pinned {
             return;
         }
-        self.alert = false;
+        self.observed = false;
         let touched = std::mem::replace(&mut self.touched, Touched::None);
         if touched == Touched::None {
             self.held.clear();
@@ -261,7 +271,7 @@ impl<'s> Turn<'s> {
             };
             match store.locked[number].shard.try_lock() {
                 Some(shard) => {
-                    self.alert |= shard.watched.any() || shard.waiters.any();
+                    self.observed |= shard.watched.any() || shard.waiters.any();
                     let at = self.held.partition_point(|(held, _)| *held < number);
                     self.held.insert(at, (number, shard));
                 }
@@ -281,7 +291,7 @@ impl<'s> Turn<'s> {
         self.release();
         for &number in shards {
             let shard = self.store.locked[number].shard.lock();
-            self.alert |= shard.watched.any() || shard.waiters.any();
+            self.observed |= shard.watched.any() || shard.waiters.any();
             self.held.push((number, shard));
         }
     }
@@ -396,38 +406,6 @@ impl<'s> Turn<'s> {
         self.held
             .binary_search_by_key(&number, |h| h.0)
             .expect("a command names its keys in its row")
-    }
-
-    /// Tells an event: to those who watch the key, and to the sink if its class is wanted. Whatever changes a key tells
-    /// an event of another class than a miss or a new key.
-    #[inline]
-    pub fn notify(&mut self, db: usize, class: Classes, event: &str, key: &[u8]) {
-        if self.alert && class != Classes::MISSED && class != Classes::NEW {
-            self.key_changed(db, key);
-        }
-        if self.classes.wants(class) {
-            self.sink.keyspace(db, class, event, key);
-        }
-    }
-
-    /// As [`Turn::notify`], of a change that has no event: only for those who watch the key.
-    #[inline]
-    pub(crate) fn changed_untold(&mut self, db: usize, key: &[u8]) {
-        if self.alert {
-            self.key_changed(db, key);
-        }
-    }
-
-    /// Tells those who watch a key, whose shard is held, that it has changed; notes it if somebody waits for it.
-    #[cold]
-    fn key_changed(&mut self, db: usize, key: &[u8]) {
-        let number = self.store.shard_of(key);
-        let shard = self.shard_mut(number);
-        let there = shard.dbs[db].find(key).is_some();
-        shard.watched.changed(db, key, there);
-        if there && shard.waiters.note_ready(db, key, &shard.dbs[db]) {
-            self.ready.push_back(ReadyKey::new(db, key));
-        }
     }
 }
 

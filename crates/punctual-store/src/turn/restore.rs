@@ -1,8 +1,8 @@
 //! How keys that were read from a snapshot come into the keyspace.
 
-use crate::index::Hash;
-use crate::records::NEVER;
-use crate::shard::Touched;
+use crate::hash_table::Hash;
+use crate::keyspace::shard::Touched;
+use crate::time::NEVER;
 use crate::turn::Turn;
 use crate::value::Value;
 
@@ -25,7 +25,7 @@ pub struct Restored<'k> {
 
 /// Keys that wait to be added together: the memory that each needs is fetched side by side.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct RestoreBatch {
     keys: Vec<u8>,
     /// The names stand in `keys`, one after the other.
     waiting: Vec<Waiting>,
@@ -61,7 +61,7 @@ impl Turn<'_> {
     /// If there is no database of this number.
     pub fn restore(
         &mut self,
-        batch: &mut Batch,
+        batch: &mut RestoreBatch,
         restored: Restored<'_>,
         replace: bool,
     ) -> Result<(), Taken> {
@@ -90,7 +90,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// As [`Turn::restore`].
-    pub fn restore_all(&mut self, batch: &mut Batch, replace: bool) -> Result<(), Taken> {
+    pub fn restore_all(&mut self, batch: &mut RestoreBatch, replace: bool) -> Result<(), Taken> {
         self.lock_all();
         self.touch(Touched::Any);
         // These loads do not depend on one another, so they run at once; the sum keeps them alive.
@@ -132,33 +132,6 @@ impl Turn<'_> {
             if part.is_empty() {
                 part.expect(keys / shards);
             }
-        }
-    }
-
-    /// Empties database `db`, of which every shard is held: how many keys it had. Those who watch its keys are told, nobody
-    /// else. What is to be dropped is in [`Turn::discarded`], unless a snapshot still needs it.
-    pub(crate) fn empty(&mut self, db: usize) -> usize {
-        self.database_replaced(db, None);
-        let mut removed = 0;
-        let mut discarded = Vec::new();
-        for (_, part) in self.held_dbs(db) {
-            if !part.is_empty() || part.wheel_entries() > 0 {
-                removed += part.len();
-                discarded.push(part.take());
-            }
-        }
-        let store = self.store;
-        let unneeded = discarded.into_iter().filter_map(|db| store.set_aside(db));
-        self.discarded.dbs.extend(unneeded);
-        removed
-    }
-
-    /// Empties every database. Holds every shard.
-    pub fn clear(&mut self) {
-        self.lock_all();
-        self.touch(Touched::Any);
-        for db in 0..self.store.databases() {
-            self.empty(db);
         }
     }
 }

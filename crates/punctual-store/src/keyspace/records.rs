@@ -4,18 +4,18 @@
 
 use punctual::queue::wheel::Timers;
 
-use crate::key::Key;
+use crate::keyspace::key::Key;
 use crate::pages::Pages;
 use crate::value::Value;
 
-/// No deadline.
-pub const NEVER: u64 = u64::MAX;
+/// Index of a key's record in its database: valid until the key is removed.
+pub type Id = u32;
 
 /// One key with its value and its deadline.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Record {
-    /// Unix time in ms at which the key goes; [`NEVER`] without a TTL.
+    /// Unix time in ms at which the key goes; [`NEVER`](crate::time::NEVER) without a TTL.
     pub(crate) deadline: u64,
     /// Number of the arm that filed this key's live entry in the wheel; 0: none is filed.
     pub(crate) stamp: u32,

@@ -12,10 +12,11 @@ use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
-use crate::db::{Expiry, Id};
 use crate::events::Classes;
-use crate::records::Record;
-use crate::shard::Touched;
+use crate::keyspace::db::Expiry;
+use crate::keyspace::records::Id;
+use crate::keyspace::records::Record;
+use crate::keyspace::shard::Touched;
 use crate::time::Now;
 use crate::turn::Turn;
 use crate::value::hash::Field;
@@ -132,12 +133,12 @@ impl Turn<'_> {
         let key = Name::from_slice(part.get(id).key.as_bytes());
         self.field_expired(db, &key, &field);
         if told.is_new(field.deadline(), id) {
-            self.notify(db, Classes::HASH, "hexpired", &key);
+            self.commit(db, &key, Classes::HASH, "hexpired", 0);
         }
         if emptied {
             self.shard_db(number, db).remove(id);
             told.forget(id);
-            self.notify(db, Classes::GENERIC, "del", &key);
+            self.commit(db, &key, Classes::GENERIC, "del", 0);
         }
     }
 
@@ -160,12 +161,12 @@ impl Turn<'_> {
             let field = self.shard_db(number, db).remove_numbered_field(id, field);
             self.field_expired(db, key, &field);
         }
-        self.notify(db, Classes::HASH, "hexpired", key);
+        self.commit(db, key, Classes::HASH, "hexpired", 0);
         let part = self.shard_db(number, db);
         let emptied = part.hash_at(id).is_empty();
         if emptied {
             part.remove(id);
-            self.notify(db, Classes::GENERIC, "del", key);
+            self.commit(db, key, Classes::GENERIC, "del", 0);
         }
         emptied
     }
@@ -182,7 +183,7 @@ impl Turn<'_> {
         self.stats.expired += 1;
         self.sink
             .expired(self.now, db, key, value.as_deref(), record.deadline);
-        self.notify(db, Classes::EXPIRED, "expired", key);
+        self.commit(db, key, Classes::EXPIRED, "expired", 0);
     }
 
     /// Moves the instant to `to` and expires all that is due by then, in exact deadline order over all shards and

@@ -12,6 +12,9 @@
 //!
 //! The table does not know keys: callers say whether an index is the wanted key, and what hash an index has.
 
+/// Number of look-ups that are best warmed at a time: about as many loads as a processor has in flight.
+pub const WARM_MAX: usize = 16;
+
 /// Keys in a part before it splits.
 const PART_MAX: usize = 4096;
 /// Places in a chunk.
@@ -228,7 +231,7 @@ fn blocks_for(len: usize) -> usize {
 
 /// The table.
 #[derive(Clone)]
-pub struct Index {
+pub struct HashTable {
     /// By the hash's top `depth` bits: the part's number. A part with fewer bits stands in several entries.
     directory: Vec<u32>,
     depth: u32,
@@ -236,7 +239,7 @@ pub struct Index {
     len: usize,
 }
 
-impl Default for Index {
+impl Default for HashTable {
     fn default() -> Self {
         Self {
             directory: vec![0],
@@ -247,7 +250,7 @@ impl Default for Index {
     }
 }
 
-impl Index {
+impl HashTable {
     #[inline]
     fn part_of(&self, place: u32) -> usize {
         self.directory[(u64::from(place) << self.depth >> 32) as usize] as usize
@@ -454,7 +457,7 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_come_and_go() {
-        let mut index = Index::default();
+        let mut index = HashTable::default();
         for n in 0..100_000 {
             index.insert(Hash::new(mix(n)), n, place);
         }
@@ -485,7 +488,7 @@ mod tests {
     #[test]
     fn what_was_expected_is_room_and_no_more() {
         for expected in [0, 4_096, 4_097, 50_000, 100_000, 400_000] {
-            let mut index = Index::default();
+            let mut index = HashTable::default();
             index.expect(expected);
             let parts = index.parts.len();
             for n in 0..100_000 {
@@ -511,7 +514,7 @@ mod tests {
     #[test]
     fn equal_hashes_are_told_apart() {
         let hash = Hash::new(77 << 32 | 5);
-        let mut index = Index::default();
+        let mut index = HashTable::default();
         for n in 0..5000 {
             index.insert(hash, n, |_| hash.place);
         }
@@ -531,7 +534,7 @@ mod tests {
 
         #[test]
         fn behaves_as_a_map(steps in proptest::collection::vec((0..4u8, 0..20_000u32, 1..2000u32), 1..60)) {
-            let mut index = Index::default();
+            let mut index = HashTable::default();
             let mut model: HashSet<u32> = HashSet::new();
             for (what, start, count) in steps {
                 for n in start..start + count {
@@ -554,7 +557,7 @@ mod tests {
         #[test]
         fn a_scan_sees_all_that_stay(seed in any::<u32>(), churn in proptest::collection::vec((any::<bool>(), 0..50_000u32, 1..3000u32), 1..30)) {
             let stay: Vec<u32> = (1_000_000..1_003_000).collect();
-            let mut index = Index::default();
+            let mut index = HashTable::default();
             let mut others: HashSet<u32> = HashSet::new();
             for &n in &stay {
                 index.insert(Hash::new(mix(n)), n, place);

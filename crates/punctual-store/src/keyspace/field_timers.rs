@@ -2,15 +2,15 @@
 //!
 //! Ground rules: the wheel has one entry a deadline, whether of a key or of a field, and tells them apart by the
 //! index's top bit. A key's timer is its record; a field's is kept here, with the way to the field: the record of its
-//! hash, and its number in there. Timers and deadlines in hashes are kept in step by [`Db`](crate::db::Db) alone.
+//! hash, and its number in there. Timers and deadlines in hashes are kept in step by [`Db`](crate::keyspace::db::Db) alone.
 
 use std::num::NonZeroU32;
 
 use punctual::queue::wheel::Timers;
 
-use crate::db::Id;
+use crate::keyspace::records::Id;
+use crate::keyspace::records::Records;
 use crate::pages::Pages;
-use crate::records::Records;
 
 /// Set in the wheel's indices of fields. A database of one shard has fewer keys than this.
 pub(crate) const OF_FIELD: u32 = 1 << 31;

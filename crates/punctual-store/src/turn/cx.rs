@@ -3,12 +3,13 @@
 
 use smallvec::SmallVec;
 
-use crate::db::{Db, Id};
 use crate::events::Classes;
-use crate::index::Hash;
+use crate::hash_table::Hash;
+use crate::keyspace::db::Db;
+use crate::keyspace::records::Id;
+use crate::keyspace::records::Record;
+use crate::keyspace::shard::Touched;
 use crate::limits::Limits;
-use crate::records::Record;
-use crate::shard::Touched;
 use crate::time::Now;
 use crate::turn::Cx;
 use crate::value::string::Str;
@@ -117,7 +118,7 @@ impl<'s> Cx<'_, 's> {
             Some(_) => self.turn.stats.hits += 1,
             None => {
                 self.turn.stats.misses += 1;
-                self.notify(Classes::MISSED, "keymiss", key);
+                self.announce(Classes::MISSED, "keymiss", key);
             }
         }
         (place, found)
@@ -132,7 +133,7 @@ impl<'s> Cx<'_, 's> {
             Some(_) => self.turn.stats.hits += 1,
             None => {
                 self.turn.stats.misses += 1;
-                self.notify(Classes::MISSED, "keymiss", key);
+                self.announce(Classes::MISSED, "keymiss", key);
             }
         }
         found
@@ -297,16 +298,6 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Removes a key whose collection has become empty, and tells `del`; whether it did.
-    pub(crate) fn remove_if_empty(&mut self, place: Place, id: Id, key: &[u8]) -> bool {
-        let empty = self.db_at(place).get(id).value.is_empty_collection();
-        if empty {
-            self.db_at(place).remove(id);
-            self.turn.notify(place.db, Classes::GENERIC, "del", key);
-        }
-        empty
-    }
-
     /// Gives a key a value that replaces whatever it held, deadline included: what `*STORE` commands do. Tells `new`
     /// if the key was not there, and nothing else.
     pub(crate) fn overwrite(&mut self, key: &[u8], value: Value) -> Id {
@@ -337,7 +328,7 @@ impl<'s> Cx<'_, 's> {
     pub fn add_in(&mut self, db: usize, key: &[u8], value: Value) -> Id {
         let uses = self.turn.limits.uses.first(self.turn.now);
         let id = self.db_of_in(db, key).insert(key, value, uses);
-        self.turn.notify(db, Classes::NEW, "new", key);
+        self.turn.announce(db, Classes::NEW, "new", key);
         id
     }
 
@@ -347,7 +338,7 @@ impl<'s> Cx<'_, 's> {
         let id = self
             .db_at(place)
             .insert_hashed(place.hash, key, value, uses);
-        self.turn.notify(place.db, Classes::NEW, "new", key);
+        self.turn.announce(place.db, Classes::NEW, "new", key);
         id
     }
 
@@ -360,17 +351,6 @@ impl<'s> Cx<'_, 's> {
     /// Gives a key a deadline in unix ms, or takes it away. O(1).
     pub fn set_deadline(&mut self, key: &[u8], id: Id, deadline: Option<u64>) {
         self.db_of(key).set_deadline(id, deadline);
-    }
-
-    /// Tells an event in the client's database.
-    #[inline]
-    pub fn notify(&mut self, class: Classes, event: &str, key: &[u8]) {
-        self.turn.notify(self.db, class, event, key);
-    }
-
-    /// Counts changes to the keyspace.
-    pub fn changed(&mut self, count: u64) {
-        self.turn.stats.dirty += count;
     }
 
     /// The turn knows that the client's database may change; another one must be told.

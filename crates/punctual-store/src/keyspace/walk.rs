@@ -1,18 +1,34 @@
 //! The way of a snapshot through one database.
 
-use punctual_rdb::Encoder;
+use punctual_rdb::{Encoder, Meta};
 
-use super::Step;
-use super::encode::{Format, write_record};
-use crate::db::Id;
+use crate::keyspace::records::Id;
+use crate::keyspace::records::Record;
 use crate::pages::Pages;
-use crate::records::Record;
+use crate::time::NEVER;
+use crate::value::encode::{kind, millis, write_value};
 
 /// Records of so many bytes are written in one step, while the shard is locked: some tens of microseconds.
 /// (In tests a few records, so that much happens between two steps.)
 pub(crate) const SLICE_BYTES: usize = if cfg!(test) { 60 } else { 32 << 10 };
 /// Indices that one step looks at, free ones included.
 const SLICE_INDICES: u32 = 4_096;
+
+/// How records are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Format {
+    /// Compress long strings (`rdbcompression`).
+    pub compress: bool,
+}
+
+/// What one step of a walk did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WalkStep {
+    pub(crate) keys: usize,
+    /// Of what it appended.
+    pub(crate) early_bytes: usize,
+    pub(crate) ended: bool,
+}
 
 /// How far a snapshot has come in one database.
 pub(crate) struct Walk {
@@ -71,7 +87,7 @@ impl Walk {
     }
 
     /// Appends what was written early and the records of one slice.
-    pub(crate) fn step(&mut self, records: &Pages<Record>, out: &mut Vec<u8>) -> Step {
+    pub(crate) fn step(&mut self, records: &Pages<Record>, out: &mut Vec<u8>) -> WalkStep {
         let early_bytes = self.early.len();
         out.append(&mut self.early);
         self.early = Vec::new();
@@ -87,10 +103,21 @@ impl Walk {
             }
             self.next += 1;
         }
-        Step {
+        WalkStep {
             keys,
             early_bytes,
             ended: self.next == self.end,
         }
     }
+}
+
+/// Appends a record. O(bytes).
+fn write_record(encoder: &mut Encoder, out: &mut Vec<u8>, record: &Record) {
+    let deadline = (record.deadline != NEVER).then_some(record.deadline);
+    let meta = Meta {
+        expire_ms: deadline.map(millis),
+        ..Meta::default()
+    };
+    encoder.record(out, kind(&record.value), record.key.as_bytes(), meta);
+    write_value(encoder, out, &record.value);
 }

@@ -9,11 +9,11 @@ use ahash::RandomState;
 use crc::{CRC_16_XMODEM, Crc, Table};
 use parking_lot::{Mutex, RwLock};
 
-use crate::db::Db;
+use crate::keyspace::db::Db;
+use crate::keyspace::waiters::Waiters;
+use crate::keyspace::walk::WalkStep;
+use crate::keyspace::watch::Watched;
 use crate::limits::Limits;
-use crate::snapshot::Aside;
-use crate::waiters::Waiters;
-use crate::watch::Watched;
 
 /// Hash slots of Redis Cluster.
 const SLOTS: usize = 16_384;
@@ -108,7 +108,8 @@ pub struct Store {
     tickets: AtomicU64,
     /// Keys that somebody waits for.
     waiting_keys: AtomicU64,
-    pub(crate) aside: Aside,
+    /// Databases that were flushed before a snapshot had walked through them.
+    pub(crate) flushed_walks: Mutex<Vec<Db>>,
 }
 
 /// The fixed shape of a [`Store`].
@@ -145,7 +146,7 @@ impl Store {
             limits: RwLock::default(),
             tickets: AtomicU64::new(0),
             waiting_keys: AtomicU64::new(0),
-            aside: Aside::default(),
+            flushed_walks: Mutex::default(),
         }
     }
 
@@ -229,5 +230,31 @@ impl Store {
     /// Sets the longest string in bytes.
     pub fn set_string_max(&self, bytes: u64) {
         self.string_max.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Walks to the end of one part of database `number` that was flushed: nobody else touches it.
+    pub(crate) fn walk_flushed(&self, number: usize, out: &mut Vec<u8>) -> Option<WalkStep> {
+        let mut flushed = self.flushed_walks.lock();
+        let at = flushed.iter().position(|db| db.walks(number))?;
+        let mut db = flushed.swap_remove(at);
+        drop(flushed);
+        let mut all = WalkStep::default();
+        while !all.ended {
+            let step = db.walk(out);
+            all.keys += step.keys;
+            all.early_bytes += step.early_bytes;
+            all.ended = step.ended;
+        }
+        Some(all)
+    }
+
+    /// Takes a flushed database that a snapshot still needs; gives back one that it does not.
+    pub(crate) fn set_aside(&self, db: Db) -> Option<Db> {
+        if db.has_walk() {
+            self.flushed_walks.lock().push(db);
+            None
+        } else {
+            Some(db)
+        }
     }
 }

@@ -1,10 +1,10 @@
-//! From records to the bytes of a snapshot.
+//! From values to the bytes of a snapshot.
 //!
 //! Types are those that redis-server 7.0 reads; only hashes whose fields have deadlines need one of 7.4's.
 
-use punctual_rdb::{Encoder, Kind, Meta, dump};
+use punctual_rdb::{Encoder, Kind, dump};
 
-use crate::records::{NEVER, Record};
+use crate::time::NEVER;
 use crate::value::Value;
 use crate::value::hash::{Entry, Hash};
 use crate::value::list::{List, Piece};
@@ -12,15 +12,8 @@ use crate::value::set::{Set, View};
 use crate::value::string::Str;
 use crate::value::zset::Zset;
 
-/// How records are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Format {
-    /// Compress long strings (`rdbcompression`).
-    pub compress: bool,
-}
-
-/// The type as which a value is written.
-fn kind(value: &Value) -> Kind {
+/// Returns the type as which a value is written.
+pub(crate) fn kind(value: &Value) -> Kind {
     match value {
         Value::Str(_) => Kind::String,
         Value::List(_) => Kind::ListListpacks,
@@ -37,18 +30,7 @@ fn kind(value: &Value) -> Kind {
     }
 }
 
-/// Appends a record. O(bytes).
-pub(crate) fn write_record(encoder: &mut Encoder, out: &mut Vec<u8>, record: &Record) {
-    let deadline = (record.deadline != NEVER).then_some(record.deadline);
-    let meta = Meta {
-        expire_ms: deadline.map(millis),
-        ..Meta::default()
-    };
-    encoder.record(out, kind(&record.value), record.key.as_bytes(), meta);
-    write_value(encoder, out, &record.value);
-}
-
-/// What DUMP answers: the value by itself, with version and checksum. O(bytes).
+/// Returns the payload of DUMP: the value by itself, with version and checksum. O(bytes).
 pub(crate) fn dump(value: &Value) -> Vec<u8> {
     let mut payload = vec![kind(value).byte()];
     write_value(&mut Encoder::new(true), &mut payload, value);
@@ -56,12 +38,13 @@ pub(crate) fn dump(value: &Value) -> Vec<u8> {
     payload
 }
 
-/// Unix ms as the format has them; no clock comes to where it ends.
-fn millis(ms: u64) -> i64 {
+/// Converts unix ms to the signed number of the format, saturating.
+pub(crate) fn millis(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
-fn write_value(to: &mut Encoder, out: &mut Vec<u8>, value: &Value) {
+/// Appends a value without its type. O(bytes).
+pub(crate) fn write_value(to: &mut Encoder, out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Str(Str::Int(int)) => to.int(out, *int),
         Value::Str(string) => to.string(out, string.text(&mut itoa::Buffer::new())),

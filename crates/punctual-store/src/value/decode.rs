@@ -3,7 +3,7 @@
 use punctual_rdb::{Contents, Element, Failure, Node, Source};
 
 use crate::limits::Limits;
-use crate::records::NEVER;
+use crate::time::NEVER;
 use crate::value::Value;
 use crate::value::hash::Hash;
 use crate::value::list::{List, PieceSize};

@@ -1,0 +1,264 @@
+//! Clients that wait for keys of a shard: the queues behind BLPOP and the other blocking commands.
+//!
+//! The shard's lock guards the queues. A waiter ends once: the thread that [claims](Waiter::claim) it answers it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use punctual_resp::{OwnedArgs, Protocol};
+
+use crate::keyspace::db::Db;
+use crate::time::Now;
+use crate::value::Value;
+
+/// The type of value that a command waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// A list.
+    List,
+    /// A sorted set.
+    Zset,
+}
+
+impl Wants {
+    /// Returns which commands a value can serve, if any.
+    pub(crate) const fn met_by(value: &Value) -> Option<Self> {
+        match value {
+            Value::List(_) => Some(Self::List),
+            Value::Zset(_) => Some(Self::Zset),
+            _ => None,
+        }
+    }
+}
+
+/// What a blocking command waits for after it has found nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The type of value.
+    pub wants: Wants,
+    /// The arguments that are its keys.
+    pub keys: Range<usize>,
+    /// End of the wait in unix ms; `None`: no end.
+    pub deadline_ms: Option<u64>,
+}
+
+/// The client and command that wait, as the server knows them. The store only hands it back.
+#[derive(Clone, Copy, Debug)]
+pub struct WaiterId {
+    /// Number of the client.
+    pub client: u64,
+    /// Event loop of the client.
+    pub loop_number: usize,
+    /// Place of its connection in that loop.
+    pub slot: usize,
+    /// Number of the command in the server's table.
+    pub entry: usize,
+    /// The client has turned replies off.
+    pub silent: bool,
+    /// Time in ns that the command took before it began to wait.
+    pub nanos: u64,
+}
+
+/// The state of a client when it begins to wait.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitingClient {
+    /// Its database.
+    pub db: usize,
+    /// Whether its reads count as uses.
+    pub touch: bool,
+    /// Protocol of its replies.
+    pub protocol: Protocol,
+    /// Client and command.
+    pub id: WaiterId,
+}
+
+/// A command that waits.
+#[derive(Debug)]
+pub struct Waiter {
+    ticket: u64,
+    args: OwnedArgs,
+    wait: Wait,
+    client: WaitingClient,
+    ended: AtomicBool,
+    /// It is in the queues of its keys.
+    queued: AtomicBool,
+}
+
+impl Waiter {
+    /// Creates a waiter that is about to join the queues of its keys. Tickets grow with time.
+    pub(crate) fn new(ticket: u64, args: OwnedArgs, wait: Wait, client: &WaitingClient) -> Self {
+        Self {
+            ticket,
+            args,
+            wait,
+            client: *client,
+            ended: AtomicBool::new(false),
+            queued: AtomicBool::new(true),
+        }
+    }
+
+    /// Ends the wait. Returns true for the first caller, which must answer the client.
+    pub fn claim(&self) -> bool {
+        !self.ended.swap(true, Ordering::AcqRel)
+    }
+
+    /// Returns whether a thread has claimed it.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Returns whether it may still be in the queues of its keys; see [`Turn::stop_waiting`](crate::Turn::stop_waiting).
+    pub fn is_queued(&self) -> bool {
+        self.queued.load(Ordering::Acquire)
+    }
+
+    /// Notes that it has left the queues of its keys.
+    pub(crate) fn set_unqueued(&self) {
+        self.queued.store(false, Ordering::Release);
+    }
+
+    /// End of the wait in unix ms.
+    pub fn deadline_ms(&self) -> Option<u64> {
+        self.wait.deadline_ms
+    }
+
+    /// Client and command.
+    pub fn id(&self) -> &WaiterId {
+        &self.client.id
+    }
+
+    /// State of the client when it began to wait.
+    pub(crate) fn client(&self) -> &WaitingClient {
+        &self.client
+    }
+
+    /// Arguments of the command.
+    pub fn args(&self) -> &OwnedArgs {
+        &self.args
+    }
+
+    /// Protocol of the reply.
+    pub fn protocol(&self) -> Protocol {
+        self.client.protocol
+    }
+
+    /// Number that orders the waiters of a key.
+    pub(crate) fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
+    /// Keys that it waits for.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let Range { start, end } = self.wait.keys;
+        self.args.as_args().skip(start).take(end - start).iter()
+    }
+
+    fn is_late(&self, now: Now) -> bool {
+        self.wait.deadline_ms.is_some_and(|at| now.is_due(at))
+    }
+}
+
+/// The waiters of one key, by ticket.
+#[derive(Default)]
+struct Queue {
+    waiters: BTreeMap<u64, Arc<Waiter>>,
+    /// The key is on some turn's list of ready keys.
+    ready: bool,
+}
+
+/// The queues of a shard.
+#[derive(Default)]
+pub(crate) struct Waiters {
+    /// By database number; grows on demand. No queue is empty.
+    dbs: Vec<HashMap<Box<[u8]>, Queue, ahash::RandomState>>,
+    /// Number of queues in all databases.
+    keys: usize,
+}
+
+impl Waiters {
+    /// Returns whether a client waits for any key.
+    pub(crate) const fn any(&self) -> bool {
+        self.keys > 0
+    }
+
+    fn queue(&mut self, db: usize, key: &[u8]) -> Option<&mut Queue> {
+        self.dbs.get_mut(db)?.get_mut(key)
+    }
+
+    /// Adds a waiter to a key's queue. Returns true if the queue is new.
+    pub(crate) fn add(&mut self, db: usize, key: &[u8], waiter: Arc<Waiter>) -> bool {
+        if self.dbs.len() <= db {
+            self.dbs.resize_with(db + 1, HashMap::default);
+        }
+        let queues = &mut self.dbs[db];
+        let new = !queues.contains_key(key);
+        if new {
+            queues.insert(key.into(), Queue::default());
+            self.keys += 1;
+        }
+        let queue = queues.get_mut(key).expect("inserted above");
+        queue.waiters.insert(waiter.ticket, waiter);
+        new
+    }
+
+    /// Removes a waiter from a key's queue. Returns true if the queue has become empty and is gone.
+    pub(crate) fn remove(&mut self, db: usize, key: &[u8], ticket: u64) -> bool {
+        let Some(queue) = self.queue(db, key) else {
+            return false;
+        };
+        queue.waiters.remove(&ticket);
+        let empty = queue.waiters.is_empty();
+        if empty {
+            self.dbs[db].remove(key);
+            self.keys -= 1;
+            if self.keys == 0 {
+                self.dbs = Vec::new();
+            }
+        }
+        empty
+    }
+
+    /// Notes a key as ready if clients wait for it and its value can serve them. Returns true if it was not noted before.
+    pub(crate) fn note_ready(&mut self, db: usize, key: &[u8], part: &Db) -> bool {
+        let Some(queue) = self.queue(db, key) else {
+            return false;
+        };
+        let served = part
+            .find(key)
+            .and_then(|id| Wants::met_by(&part.get(id).value));
+        served.is_some() && !std::mem::replace(&mut queue.ready, true)
+    }
+
+    /// Notes all keys of a database that have become ready; `part` is its new content.
+    pub(crate) fn note_all_ready(&mut self, db: usize, part: &Db) -> Vec<Box<[u8]>> {
+        let mut keys: Vec<Box<[u8]>> = match self.dbs.get(db) {
+            None => Vec::new(),
+            Some(queues) => queues.keys().cloned().collect(),
+        };
+        keys.retain(|key| self.note_ready(db, key, part));
+        keys
+    }
+
+    /// Returns the next waiter of a key behind `ticket` that `wants` can serve at `now`.
+    pub(crate) fn next(
+        &self,
+        db: usize,
+        key: &[u8],
+        ticket: u64,
+        wants: Wants,
+        now: Now,
+    ) -> Option<&Arc<Waiter>> {
+        let queue = self.dbs.get(db)?.get(key)?;
+        let mut after = queue.waiters.range(ticket + 1..).map(|(_, waiter)| waiter);
+        after.find(|w| w.wait.wants == wants && !w.has_ended() && !w.is_late(now))
+    }
+
+    /// Notes that a key is on no turn's list of ready keys.
+    pub(crate) fn clear_ready(&mut self, db: usize, key: &[u8]) {
+        if let Some(queue) = self.queue(db, key) {
+            queue.ready = false;
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Which clients watch which keys of a shard (WATCH). The shard's lock guards it.
+
+use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::keyspace::db::Db;
+use crate::time::Now;
+
+/// One client's flag for all keys that it watches: raised when one of them changes.
+#[derive(Debug)]
+pub struct WatchFlag {
+    client: u64,
+    raised: AtomicBool,
+}
+
+impl WatchFlag {
+    /// Creates the flag of a client. Client numbers are unique.
+    pub const fn new(client: u64) -> Self {
+        Self {
+            client,
+            raised: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns whether a watched key has changed.
+    pub fn is_raised(&self) -> bool {
+        self.raised.load(Ordering::Acquire)
+    }
+
+    /// Forgets the changes so far.
+    pub fn lower(&self) {
+        self.raised.store(false, Ordering::Release);
+    }
+
+    fn raise(&self) {
+        self.raised.store(true, Ordering::Release);
+    }
+}
+
+/// A watched key: its database and its name.
+pub type WatchedKey = (usize, Box<[u8]>);
+
+struct Watcher {
+    flag: Arc<WatchFlag>,
+    /// The key was due but not yet removed when the watch began: its removal is no change.
+    was_due: bool,
+}
+
+/// Watchers of one key, by client number.
+type Watchers = BTreeMap<u64, Watcher>;
+
+/// The watched keys of a shard.
+#[derive(Default)]
+pub(crate) struct Watched {
+    /// By database number; grows on demand. No key has an empty set of watchers.
+    dbs: Vec<HashMap<Box<[u8]>, Watchers, ahash::RandomState>>,
+    /// Number of watches in all databases.
+    count: usize,
+}
+
+impl Watched {
+    /// Returns whether any key is watched.
+    pub(crate) const fn any(&self) -> bool {
+        self.count > 0
+    }
+
+    /// Returns the number of watches.
+    pub(crate) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Adds a watch; `was_due` says that the key's deadline had passed already. O(log watchers).
+    pub(crate) fn add(&mut self, db: usize, key: &[u8], flag: &Arc<WatchFlag>, was_due: bool) {
+        if self.dbs.len() <= db {
+            self.dbs.resize_with(db + 1, HashMap::default);
+        }
+        let keys = &mut self.dbs[db];
+        if !keys.contains_key(key) {
+            keys.insert(key.into(), Watchers::new());
+        }
+        let watchers = keys.get_mut(key).expect("inserted above");
+        if let Entry::Vacant(place) = watchers.entry(flag.client) {
+            let flag = Arc::clone(flag);
+            place.insert(Watcher { flag, was_due });
+            self.count += 1;
+        }
+    }
+
+    /// Removes a watch, if there is one. O(log watchers).
+    pub(crate) fn remove(&mut self, db: usize, key: &[u8], flag: &WatchFlag) {
+        let Some(keys) = self.dbs.get_mut(db) else {
+            return;
+        };
+        let Some(watchers) = keys.get_mut(key) else {
+            return;
+        };
+        if watchers.remove(&flag.client).is_some() {
+            self.count -= 1;
+        }
+        if watchers.is_empty() {
+            keys.remove(key);
+        }
+        if self.count == 0 {
+            self.dbs = Vec::new();
+        }
+    }
+
+    /// Returns whether `flag` watches a key that was not due when the watch began.
+    pub(crate) fn began_before_deadline(&self, db: usize, key: &[u8], flag: &WatchFlag) -> bool {
+        let watcher = || self.dbs.get(db)?.get(key)?.get(&flag.client);
+        watcher().is_some_and(|watcher| !watcher.was_due)
+    }
+
+    /// Raises the flags of a changed key's watchers. `exists` says whether the key is still there.
+    pub(crate) fn key_changed(&mut self, db: usize, key: &[u8], exists: bool) {
+        let watchers = self.dbs.get_mut(db).and_then(|keys| keys.get_mut(key));
+        for watcher in watchers.into_iter().flat_map(BTreeMap::values_mut) {
+            if std::mem::take(&mut watcher.was_due) && !exists {
+                continue;
+            }
+            watcher.flag.raise();
+        }
+    }
+
+    /// Raises the flags for a database whose keys are about to be replaced by those of `new`, or removed.
+    /// O(watched keys).
+    pub(crate) fn db_replaced(&mut self, db: usize, old: &Db, new: Option<&Db>, now: Now) {
+        let Some(keys) = self.dbs.get_mut(db) else {
+            return;
+        };
+        for (key, watchers) in keys {
+            let existed = old.find(key).is_some();
+            let due_in_new = new.and_then(|new| Some(now.is_due(new.get(new.find(key)?).deadline)));
+            for watcher in watchers.values_mut() {
+                match due_in_new {
+                    None if !existed => {}
+                    None if watcher.was_due => watcher.was_due = false,
+                    // A due key counts as missing.
+                    Some(true) if watcher.was_due => {}
+                    Some(true) if !existed => watcher.was_due = true,
+                    _ => watcher.flag.raise(),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The one place where changes of the keyspace pass.
+//!
+//! Whatever changes a key, a field or a whole database makes the change, and then commits it here, under the lock of the
+//! shard: commands through [`Cx::commit`], expiry through [`Turn::commit`], FLUSHDB, FLUSHALL and SWAPDB through
+//! [`Turn::flush`] and [`Turn::swap`]. WATCH, blocked clients, the count of changes and the keyspace events live on commits
+//! alone. A snapshot's walk does not: it needs the record *before* the change, so [`Db`](crate::keyspace::db::Db) tells it.
+//!
+//! Two things are no changes and commit nothing: loading a snapshot, and the events `new` and `keymiss`.
+
+use super::waiters::ReadyKey;
+use super::{Cx, Turn};
+use crate::events::Classes;
+use crate::keyspace::records::Id;
+use crate::keyspace::shard::Shard;
+
+use super::cx::Place;
+
+impl Turn<'_> {
+    /// Commits a change of a key: raises WATCH flags, notes the key as ready for blocked clients, adds `count` to the
+    /// changes, and publishes the event if its class is on. `count` is 0 for a second event of a change that is counted
+    /// already, and for expiry.
+    #[inline]
+    pub(crate) fn commit(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        class: Classes,
+        event: &str,
+        count: u64,
+    ) {
+        self.commit_silently(db, key, count);
+        self.announce(db, class, event, key);
+    }
+
+    /// As [`Turn::commit`], for a change that has no event.
+    #[inline]
+    pub(crate) fn commit_silently(&mut self, db: usize, key: &[u8], count: u64) {
+        self.stats.dirty += count;
+        if self.observed {
+            self.notify_observers(db, key);
+        }
+    }
+
+    /// Publishes an event if its class is on, and commits nothing.
+    #[inline]
+    pub(crate) fn announce(&mut self, db: usize, class: Classes, event: &str, key: &[u8]) {
+        if self.classes.wants(class) {
+            self.sink.keyspace(db, class, event, key);
+        }
+    }
+
+    /// Raises the flags of a changed key's watchers, and notes the key if clients wait for it.
+    #[cold]
+    fn notify_observers(&mut self, db: usize, key: &[u8]) {
+        let number = self.store.shard_of(key);
+        let shard = self.shard_mut(number);
+        let exists = shard.dbs[db].find(key).is_some();
+        shard.watched.key_changed(db, key, exists);
+        if exists && shard.waiters.note_ready(db, key, &shard.dbs[db]) {
+            self.ready.push_back(ReadyKey::new(db, key));
+        }
+    }
+
+    /// Removes all keys of database `db`, of which every shard must be held, and commits that. The memory is freed after
+    /// the turn ([`Turn::discarded`]). Returns the number of keys.
+    pub(crate) fn flush(&mut self, db: usize) -> usize {
+        let removed = self.empty(db);
+        self.stats.dirty += removed as u64;
+        removed
+    }
+
+    /// Exchanges the keys of two databases, of which every shard must be held, and commits that.
+    pub(crate) fn swap(&mut self, first: usize, second: usize) {
+        if first != second {
+            self.db_replaced(first, Some(second));
+            self.db_replaced(second, Some(first));
+        }
+        let mut ready = Vec::new();
+        for (_, shard) in self.held_shards() {
+            shard.dbs.swap(first, second);
+            for db in [first, second] {
+                let keys = shard.waiters.note_all_ready(db, &shard.dbs[db]);
+                ready.extend(keys.iter().map(|key| ReadyKey::new(db, key)));
+            }
+        }
+        self.ready.extend(ready);
+        self.stats.dirty += 1;
+    }
+
+    /// Empties every database, for a snapshot that is loaded in their place: raises WATCH flags, and counts no change.
+    pub fn clear(&mut self) {
+        self.lock_all();
+        self.touch(crate::keyspace::shard::Touched::Any);
+        for db in 0..self.store.databases() {
+            self.empty(db);
+        }
+    }
+
+    fn empty(&mut self, db: usize) -> usize {
+        self.db_replaced(db, None);
+        let mut removed = 0;
+        let mut discarded = Vec::new();
+        for (_, part) in self.held_dbs(db) {
+            if !part.is_empty() || part.wheel_entries() > 0 {
+                removed += part.len();
+                discarded.push(part.take());
+            }
+        }
+        let store = self.store;
+        let unneeded = discarded.into_iter().filter_map(|db| store.set_aside(db));
+        self.discarded.dbs.extend(unneeded);
+        removed
+    }
+
+    /// Raises the WATCH flags for database `db`, whose keys are about to be replaced by those of `new`, or removed.
+    fn db_replaced(&mut self, db: usize, new: Option<usize>) {
+        if !self.observed {
+            return;
+        }
+        let now = self.now;
+        for (_, shard) in self.held_shards() {
+            let Shard { watched, dbs, .. } = shard;
+            watched.db_replaced(db, &dbs[db], new.map(|new| &dbs[new]), now);
+        }
+    }
+}
+
+impl Cx<'_, '_> {
+    /// Commits a change of a key of the client's database; see [`Turn::commit`].
+    #[inline]
+    pub fn commit(&mut self, key: &[u8], class: Classes, event: &str, count: u64) {
+        self.turn.commit(self.db, key, class, event, count);
+    }
+
+    /// As [`Cx::commit`], in database `db`.
+    pub(crate) fn commit_in(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        class: Classes,
+        event: &str,
+        count: u64,
+    ) {
+        self.turn.commit(db, key, class, event, count);
+    }
+
+    /// As [`Cx::commit`], for a change that has no event.
+    pub(crate) fn commit_silently(&mut self, key: &[u8], count: u64) {
+        self.turn.commit_silently(self.db, key, count);
+    }
+
+    /// Commits that elements of a collection were changed or removed. A collection that has become empty is removed, with
+    /// the event `del`.
+    pub(crate) fn commit_elements(
+        &mut self,
+        place: Place,
+        id: Id,
+        key: &[u8],
+        class: Classes,
+        event: &str,
+        count: u64,
+    ) {
+        self.turn.commit(self.db, key, class, event, count);
+        let part = self.db_at(place);
+        if part.get(id).value.is_empty_collection() {
+            part.remove(id);
+            self.turn.commit(self.db, key, Classes::GENERIC, "del", 0);
+        }
+    }
+
+    /// Publishes an event that is no change: `new` or `keymiss`.
+    #[inline]
+    pub(crate) fn announce(&mut self, class: Classes, event: &str, key: &[u8]) {
+        self.turn.announce(self.db, class, event, key);
+    }
+}
