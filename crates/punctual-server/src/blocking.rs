@@ -14,6 +14,7 @@ use punctual_store::{Command, Error, Now};
 
 use crate::dispatch::Batch;
 use crate::monitor;
+use crate::net::order::Order;
 use crate::session::{ReplyMode, Session};
 use crate::shared::Shared;
 use crate::slowlog::Slow;
@@ -142,7 +143,11 @@ impl Ended {
 fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
     let id = waiter.id();
     let reply = if id.silent { &[] } else { reply };
-    shared.mailboxes[id.loop_number].answer(reply, id.client, id.slot);
+    let resume = Order::Unblocked {
+        client: id.client,
+        slot: id.slot,
+    };
+    shared.mailboxes[id.loop_number].answer(reply, id.client, id.slot, resume);
 }
 
 /// What a command answers that has waited in vain: an error, or that there was nothing.

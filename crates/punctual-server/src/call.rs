@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use punctual_store::{Now, Turn};
 
-use crate::mailbox::Mailbox;
+use crate::net::mailbox::Mailbox;
+use crate::net::order::Order;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::table::Entry;
@@ -33,7 +34,7 @@ impl Call<'_, '_> {
     }
 
     /// The mailbox of the event loop that runs it.
-    pub(crate) fn mailbox(&self) -> &Mailbox {
+    pub(crate) fn mailbox(&self) -> &Mailbox<Order> {
         &self.shared.mailboxes[self.loop_number]
     }
 }

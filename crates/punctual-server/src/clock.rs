@@ -6,11 +6,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use punctual_store::{Now, Turn};
+use punctual_store::Now;
 
 use crate::config::ClockKind;
-use crate::mailbox::Order;
-use crate::shared::Shared;
 
 /// The last instant whose microseconds can be counted, in unix milliseconds.
 pub(crate) const LAST_MS: u64 = i64::MAX as u64 / 1000;
@@ -73,8 +71,16 @@ impl ServerClock {
         })
     }
 
-    /// Where `to` leads from here.
-    fn destination(&self, to: Move) -> Result<Now, MoveError> {
+    /// Sets a virtual clock. The caller holds every shard.
+    pub(crate) fn set(&self, to: Now) {
+        self.micros.store(to.micros(), Ordering::Release);
+    }
+
+    /// Returns the instant that `to` leads to.
+    ///
+    /// # Errors
+    /// The clock is real, or the instant is earlier than now or later than can be counted.
+    pub(crate) fn destination(&self, to: Move) -> Result<Now, MoveError> {
         if !self.is_virtual() {
             return Err(MoveError::Real);
         }
@@ -89,27 +95,6 @@ impl ServerClock {
         }
         Ok(Now::from_micros(micros))
     }
-}
-
-/// Moves the clock of a server, and `turn` with it: what falls due by then has expired in the order of deadlines, and
-/// its events lie in the mailboxes, when this returns. Locks every shard. O(n log shards) for n keys that fall due.
-pub(crate) fn move_clock(shared: &Shared, turn: &mut Turn<'_>, to: Move) -> Result<Now, MoveError> {
-    if shared.clock.is_virtual() {
-        turn.lock_all();
-    }
-    let to = shared.clock.destination(to)?;
-    // While clients are paused nothing expires; what fell due meanwhile goes when the pause ends.
-    let paused_until = shared.pause_until_ms.load(Ordering::Acquire);
-    if to.read_ms() < paused_until {
-        turn.now = to;
-    } else {
-        turn.now = shared.clock.now().max(Now::from_ms(paused_until));
-        turn.advance(to);
-    }
-    shared.clock.micros.store(to.micros(), Ordering::Release);
-    // Idle timeouts live on the loops' own wheels.
-    shared.order_all(|| Order::ClockMoved);
-    Ok(to)
 }
 
 /// Microseconds of unix time on the machine's clock; 0 before 1970.

@@ -4,55 +4,12 @@
 //! an idle connection holds no buffer at all. Replies gather in `out` and are written once a turn.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 
-use mio::net::{TcpStream, UnixStream};
 use punctual_resp::Parser;
-use rustix::net::{self, RecvFlags, SendFlags};
 
 use crate::config::{OutputLimit, Settings};
+use crate::net::socket::Socket;
 use crate::session::Session;
-
-/// The socket of a connection.
-#[derive(Debug)]
-pub(crate) enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Socket {
-    /// Reads what is there. The system is called directly: the C library's wrapper costs a few percent of a command
-    /// that comes alone.
-    pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let (count, _) = net::recv(self.fd(), buf, RecvFlags::empty())?;
-        Ok(count)
-    }
-
-    /// Writes what the socket takes. See [`Socket::read`].
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(net::send(self.fd(), bytes, SendFlags::NOSIGNAL)?)
-    }
-
-    /// Ends the connection for both sides, whoever else has the socket open. What was written still arrives.
-    pub(crate) fn shutdown(&self) {
-        // Fails only if the peer has ended it already.
-        let _ = net::shutdown(self.fd(), net::Shutdown::Both);
-    }
-
-    fn fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(s) => s.as_fd(),
-            Self::Unix(s) => s.as_fd(),
-        }
-    }
-
-    pub(crate) fn source(&mut self) -> &mut dyn mio::event::Source {
-        match self {
-            Self::Tcp(s) => s,
-            Self::Unix(s) => s,
-        }
-    }
-}
 
 /// Output buffers up to this size are kept for the next client.
 pub(crate) const KEPT_OUTPUT: usize = 256 << 10;

@@ -96,9 +96,9 @@ impl<'a, 's> Batch<'a, 's> {
         if flow == Flow::Go && (mode != ReplyMode::On || session.reply_mode != ReplyMode::On) {
             silence(session, mode, out, start);
         }
-        if session.attended {
+        if session.separated {
             // Messages that this client has caused itself come after the reply, and before the next one.
-            self.shared.mailboxes[self.loop_number].take_apart(out);
+            self.shared.mailboxes[self.loop_number].take_separated(out);
         }
         if out.len() > self.out_max {
             session.closing = true;

@@ -10,7 +10,7 @@ use mio::net::{TcpListener, UnixListener};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as RawSocket, TcpKeepalive, Type};
 
 use crate::config::Settings;
-use crate::connection::Socket;
+use crate::net::socket::Socket;
 
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]

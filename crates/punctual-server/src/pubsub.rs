@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use punctual_resp::{Protocol, Reply};
 use punctual_store::glob;
 
-use crate::mailbox::Mailbox;
+use crate::net::mailbox::Mailbox;
 
 /// The three kinds of subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Listeners {
     }
 
     /// Leaves a message for all of them.
-    fn send(&self, mailboxes: &[Mailbox], bytes: &mut Vec<u8>, parts: &[&[u8]]) {
+    fn send<O>(&self, mailboxes: &[Mailbox<O>], bytes: &mut Vec<u8>, parts: &[&[u8]]) {
         match self {
             Self::One(only) => send(mailboxes, bytes, std::iter::once(*only), parts),
             Self::Many(all) => send(mailboxes, bytes, all.iter().copied(), parts),
@@ -192,7 +192,7 @@ impl PubSub {
 
     /// Sends a message to the listeners of a channel and of the patterns that match it; how many there are.
     /// O(log channels + patterns + listeners).
-    pub fn publish(&self, mailboxes: &[Mailbox], channel: &[u8], message: &[u8]) -> usize {
+    pub fn publish<O>(&self, mailboxes: &[Mailbox<O>], channel: &[u8], message: &[u8]) -> usize {
         if self.total.load(Ordering::Relaxed) == 0 {
             return 0;
         }
@@ -219,7 +219,12 @@ impl PubSub {
     }
 
     /// Sends a message to the listeners of a shard channel; how many there are. O(log channels + listeners).
-    pub fn publish_shard(&self, mailboxes: &[Mailbox], channel: &[u8], message: &[u8]) -> usize {
+    pub fn publish_shard<O>(
+        &self,
+        mailboxes: &[Mailbox<O>],
+        channel: &[u8],
+        message: &[u8],
+    ) -> usize {
         let mut guard = self.registry.lock();
         let registry = &mut *guard;
         let Some(listeners) = registry.shard_channels.get(channel) else {
@@ -262,8 +267,8 @@ impl PubSub {
 }
 
 /// Leaves a message for the listeners, who come in their order, encoded once per protocol into `bytes`.
-fn send(
-    mailboxes: &[Mailbox],
+fn send<O>(
+    mailboxes: &[Mailbox<O>],
     bytes: &mut Vec<u8>,
     listeners: impl Iterator<Item = Subscriber>,
     parts: &[&[u8]],

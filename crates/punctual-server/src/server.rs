@@ -18,7 +18,8 @@ use crate::config::{Config, ConfigError, Settings};
 use crate::event_loop::{EventLoop, WAKER_TOKEN};
 use crate::listener::{ListenError, Listener};
 use crate::log::{self, Logger, Role};
-use crate::mailbox::{Mailbox, Order};
+use crate::net::mailbox::Mailbox;
+use crate::net::order::Order;
 pub use crate::open_files::TooFewFiles;
 use crate::open_files::make_room_for;
 use crate::persist::load;
@@ -342,19 +343,19 @@ impl Server {
         if !self.shared.clock.is_virtual() {
             return Err(MoveError::Real);
         }
-        let (whom, answer) = mpsc::channel();
-        self.shared.mailboxes[0].order(Order::MoveClock { to, whom });
-        let moved = self.hear(&answer)??;
-        let (whom, answers) = mpsc::channel();
-        self.shared.order_all(|| Order::Tell(whom.clone()));
+        let (answer, moved) = mpsc::channel();
+        self.shared.mailboxes[0].order(Order::MoveClock { to, answer });
+        let moved = self.receive(&moved)??;
+        let (done, settled) = mpsc::channel();
+        self.shared.order_all(|| Order::Settle(done.clone()));
         for _ in &self.shared.mailboxes {
-            self.hear(&answers)?;
+            self.receive(&settled)?;
         }
         Ok(instant(moved))
     }
 
     /// Waits for a loop's answer.
-    fn hear<T>(&self, answers: &Receiver<T>) -> Result<T, MoveError> {
+    fn receive<T>(&self, answers: &Receiver<T>) -> Result<T, MoveError> {
         /// Loops answer at once, but one that has ended keeps the question.
         const LOOK_AGAIN: Duration = Duration::from_millis(50);
         loop {

@@ -42,8 +42,8 @@ pub struct Session {
     pub reply_mode: ReplyMode,
     /// The reply of this command is a message of the server's, which comes whatever the reply mode.
     pub unsilenced: bool,
-    /// Its loop keeps apart what is left for it while it runs commands; see [`crate::mailbox`].
-    pub attended: bool,
+    /// The mailbox separates its messages while it runs commands; see [`crate::net::mailbox`].
+    pub separated: bool,
     /// CLIENT NO-TOUCH.
     pub no_touch: bool,
     /// CLIENT NO-EVICT.
@@ -83,7 +83,7 @@ impl Session {
             authenticated,
             reply_mode: ReplyMode::On,
             unsilenced: false,
-            attended: false,
+            separated: false,
             no_touch: false,
             no_evict: false,
             monitor: false,

@@ -7,17 +7,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use parking_lot::{Mutex, RwLock};
 use punctual_store::events::Classes;
 use punctual_store::spec::Flags;
-use punctual_store::{Now, Store};
+use punctual_store::{Now, Store, Turn};
 
 use crate::clients::Clients;
-use crate::clock::ServerClock;
+use crate::clock::{Move, MoveError, ServerClock};
 use crate::config::{Changes, Config, SetError, Settings};
 use crate::cross_protocol::HttpWarning;
 use crate::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, LatencyMonitor};
 use crate::listener::Listener;
 use crate::log::Logger;
-use crate::mailbox::{Mailbox, Order};
 use crate::monitor::Monitors;
+use crate::net::mailbox::Mailbox;
+use crate::net::order::Order;
 use crate::open_files::make_room_for;
 use crate::persist::Persistence;
 use crate::pubsub::PubSub;
@@ -65,7 +66,7 @@ pub struct Shared {
     /// CLIENT PAUSE holds back writes only.
     pub(crate) pause_writes_only: AtomicBool,
     /// By loop number.
-    pub mailboxes: Vec<Mailbox>,
+    pub(crate) mailboxes: Vec<Mailbox<Order>>,
     /// By loop number.
     pub stats: Vec<LoopStats>,
     /// When the server started.
@@ -93,7 +94,7 @@ impl Shared {
     pub(crate) fn new(
         config: Config,
         store: Store,
-        mailboxes: Vec<Mailbox>,
+        mailboxes: Vec<Mailbox<Order>>,
         logger: Logger,
         reclaim: Option<Reclaim>,
     ) -> Self {
@@ -236,6 +237,30 @@ impl Shared {
         self.stopping.store(true, Ordering::Release);
         self.gate_closed.store(true, Ordering::Release);
         self.order_all(|| Order::Stop);
+    }
+
+    /// Moves the virtual clock, and `turn` with it. Keys that fall due by then have expired in the order of deadlines, and
+    /// their events lie in the mailboxes, when this returns. Locks every shard. O(n log shards) for n keys that fall due.
+    ///
+    /// # Errors
+    /// As [`ServerClock::destination`].
+    pub(crate) fn move_clock(&self, turn: &mut Turn<'_>, to: Move) -> Result<Now, MoveError> {
+        if self.clock.is_virtual() {
+            turn.lock_all();
+        }
+        let to = self.clock.destination(to)?;
+        // While clients are paused nothing expires; keys that fell due meanwhile expire when the pause ends.
+        let paused_until = self.pause_until_ms.load(Ordering::Acquire);
+        if to.read_ms() < paused_until {
+            turn.now = to;
+        } else {
+            turn.now = self.clock.now().max(Now::from_ms(paused_until));
+            turn.advance(to);
+        }
+        self.clock.set(to);
+        // Idle timeouts are timers of the loops' own wheels.
+        self.order_all(|| Order::ClockMoved);
+        Ok(to)
     }
 
     /// The loop that looks after shard `shard`.

@@ -75,14 +75,7 @@ impl Sink for LoopSink<'_> {
     fn wake(&mut self, shard: usize, deadline_ms: u64) {
         let owner = self.shared.loop_of(shard);
         if owner != self.loop_number {
-            let mailbox = &self.shared.mailboxes[owner];
-            if deadline_ms
-                < mailbox
-                    .sleeping_until
-                    .load(std::sync::atomic::Ordering::SeqCst)
-            {
-                mailbox.wake();
-            }
+            self.shared.mailboxes[owner].wake_for(deadline_ms);
         }
     }
 }

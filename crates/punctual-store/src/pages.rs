@@ -1,17 +1,17 @@
-//! Things in pages, under indices that never move: the records of a database, the elements of a large collection.
+//! Items in pages, under indices that never move: the records of a database, the elements of a large collection.
 //!
-//! A page is given back as soon as it is empty, so memory returns after a mass expiry. An index may be used again:
-//! what holds a stale one must compare (a table by name, the wheel by a record's stamp). The first page
-//! grows by doubling, so that a few things take little.
+//! A page is freed as soon as it is empty, so memory returns after a mass expiry. An index may be used again: the holder of
+//! a stale one must compare (the hash table by name, the wheel by a record's stamp). The first page grows by doubling, so
+//! that a few items take little memory.
 
-/// Most places in a page.
+/// Maximum number of places in a page.
 const PAGE_BITS: u32 = 8;
 const PAGE: usize = 1 << PAGE_BITS;
 const WORDS: usize = PAGE / 64;
 /// Places in the first page when it is new.
 const FIRST: usize = 8;
 
-/// The places of a page; a page that was given back has none.
+/// The places of a page; a freed page has none.
 type Page<T> = Box<[Option<T>]>;
 
 /// Which places of a page are free.
@@ -36,10 +36,10 @@ impl Room {
     }
 }
 
-/// Things in pages.
+/// Items in pages.
 #[derive(Clone)]
 pub struct Pages<T> {
-    /// Apart from `rooms`: a look-up needs the places only.
+    /// Separate from `rooms`, because a look-up needs the places only.
     pages: Vec<Page<T>>,
     /// By page number.
     rooms: Vec<Room>,
@@ -71,39 +71,39 @@ fn places<T>(count: usize) -> impl Iterator<Item = Option<T>> {
 }
 
 impl<T> Pages<T> {
-    /// How many there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Every index is below. Indices that are free or were never used included.
+    /// Returns a number that is greater than every index, free ones included.
     pub fn end(&self) -> u32 {
         (self.pages.len() << PAGE_BITS) as u32
     }
 
-    /// The thing at `index`, if there is one. O(1).
+    /// Returns the item at `index`, if there is one. O(1).
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         let (page, slot) = split(index);
         self.pages.get(page)?.get(slot)?.as_ref()
     }
 
-    /// The thing at `index` to be changed, if there is one. O(1).
+    /// As [`Pages::get`], for a change. O(1).
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let (page, slot) = split(index);
         self.pages.get_mut(page)?.get_mut(slot)?.as_mut()
     }
 
-    /// Adds a thing and gives its index. O(1), O(page) when a page is added or the first one grows.
+    /// Adds an item and returns its index. O(1), O(page) when a page is added or the first one grows.
     ///
     /// # Panics
-    /// When 2^32 of them are there.
+    /// If there are 2^32 items.
     pub fn insert(&mut self, thing: T) -> u32 {
         let number = match self.open.last() {
             Some(&number) => number,
@@ -127,7 +127,7 @@ impl<T> Pages<T> {
         (number << PAGE_BITS) | slot as u32
     }
 
-    /// Grows the first page, or adds one; gives the number of the page that is now open.
+    /// Grows the first page, or adds one. Returns the number of the page that is open now.
     #[cold]
     fn make_room(&mut self) -> u32 {
         if let [first] = &mut self.pages[..]
@@ -153,7 +153,7 @@ impl<T> Pages<T> {
         number
     }
 
-    /// Takes the thing at `index` out. O(1), and O(open pages) when it was its page's last.
+    /// Removes the item at `index`. O(1), and O(open pages) when it was the last of its page.
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let (number, slot) = split(index);
         let page = self.pages.get_mut(number)?;
@@ -168,7 +168,7 @@ impl<T> Pages<T> {
         if room.used == 0 {
             *page = Page::default();
             *room = Room::NONE;
-            // Emptied pages are mostly the last opened ones, so look from the end.
+            // Most emptied pages were opened last, so search from the end.
             if let Some(at) = self.open.iter().rposition(|&n| n == number as u32) {
                 self.open.swap_remove(at);
             }
@@ -177,7 +177,7 @@ impl<T> Pages<T> {
         Some(thing)
     }
 
-    /// All of them with their indices, in index order.
+    /// Returns all items with their indices, in index order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.pages.iter().enumerate().flat_map(|(number, page)| {
             page.iter().enumerate().filter_map(move |(slot, thing)| {
@@ -187,8 +187,8 @@ impl<T> Pages<T> {
         })
     }
 
-    /// One of them, each as likely. O(1) on average, O(pages) where very few of the places are taken. `random` gives a
-    /// number below its argument.
+    /// Returns a random item, each with the same probability. O(1) on average, O(pages) if very few places are taken. `random`
+    /// returns a number below its argument.
     pub fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<u32> {
         let places = match &self.pages[..] {
             [only] => only.len() as u32,

@@ -11,7 +11,7 @@ use super::client_list::{info, kill, list};
 use super::connection::row;
 use crate::blocking;
 use crate::call::Call;
-use crate::mailbox::Order;
+use crate::net::order::Order;
 use crate::session::ReplyMode;
 use crate::table::ServerCommand;
 

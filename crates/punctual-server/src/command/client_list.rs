@@ -10,7 +10,7 @@ use punctual_store::Error;
 
 use crate::call::Call;
 use crate::clients::{ClientInfo, ClientType};
-use crate::mailbox::Order;
+use crate::net::order::Order;
 use crate::table::TABLE;
 
 /// What only the client's own loop knows, while it runs a command.

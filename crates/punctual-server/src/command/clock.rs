@@ -8,7 +8,7 @@ use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
 use crate::call::Call;
-use crate::clock::{LAST_MS, Move, MoveError, move_clock};
+use crate::clock::{LAST_MS, Move, MoveError};
 use crate::table::{ServerCommand, ServerHandler};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
@@ -88,10 +88,13 @@ fn milliseconds(arg: &[u8]) -> Result<u64, Error> {
 }
 
 fn go(call: &mut Call<'_, '_>, to: Move, reply: &mut Reply<'_>) -> Result<(), Error> {
-    let to = move_clock(call.shared, call.turn, to).map_err(|error| match error {
-        MoveError::OutOfRange => Error::OutOfRange,
-        other => Error::Text(format!("ERR {other}").into()),
-    })?;
+    let to = call
+        .shared
+        .move_clock(call.turn, to)
+        .map_err(|error| match error {
+            MoveError::OutOfRange => Error::OutOfRange,
+            other => Error::Text(format!("ERR {other}").into()),
+        })?;
     // Whoever moves the clock is there at the new time.
     let seen_ms = &call.session.info.seen_ms;
     seen_ms.store(to.read_ms(), Ordering::Relaxed);

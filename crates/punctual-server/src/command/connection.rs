@@ -168,7 +168,7 @@ fn hello(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         call.session.info.names.lock().name = name.to_vec();
     }
     // What was published before is in the old protocol.
-    call.mailbox().take_apart(reply.out());
+    call.mailbox().take_separated(reply.out());
     call.session.set_protocol(&call.shared.pubsub, protocol);
     reply.set_protocol(protocol);
     reply.map(7);
@@ -216,7 +216,7 @@ fn reset(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     call.session.monitor = false;
     call.session.unsubscribe_all(&call.shared.pubsub);
     // What was published before is still the client's.
-    call.mailbox().take_apart(reply.out());
+    call.mailbox().take_separated(reply.out());
     let session = &mut *call.session;
     session.discard(call.turn);
     session.select(0);

@@ -14,7 +14,7 @@ use punctual_store::{Error, command};
 
 use crate::call::Call;
 use crate::log;
-use crate::mailbox::Order;
+use crate::net::order::Order;
 use crate::persist::{load, save};
 use crate::table::ServerCommand;
 

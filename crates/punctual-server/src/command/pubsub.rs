@@ -124,9 +124,9 @@ fn subscribe(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    if !call.session.attended {
-        call.session.attended = true;
-        call.mailbox().attend(call.session.id, reply.out());
+    if !call.session.separated {
+        call.session.separated = true;
+        call.mailbox().separate(call.session.id, reply.out());
     }
     for topic in args.skip(1) {
         call.session.subscribe(&call.shared.pubsub, kind, topic);
@@ -167,7 +167,7 @@ fn end(kind: Kind, topic: &[u8], call: &mut Call<'_, '_>, reply: &mut Reply<'_>)
 
 /// Says that a subscription has ended, after all that was published while it lasted.
 fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call<'_, '_>, reply: &mut Reply<'_>) {
-    call.mailbox().take_apart(reply.out());
+    call.mailbox().take_separated(reply.out());
     reply.push(3);
     reply.bulk(kind.unsubscribed());
     match topic {

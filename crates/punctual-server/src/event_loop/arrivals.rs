@@ -13,7 +13,7 @@ use crate::clients::ClientInfo;
 use crate::connection::Connection;
 use crate::listener::{Arrival, Listener};
 use crate::log;
-use crate::mailbox::Order;
+use crate::net::order::Order;
 use crate::session::Session;
 
 /// Connections accepted in one turn.

@@ -9,7 +9,7 @@ use std::sync::mpsc::Sender;
 use punctual_store::{Now, Turn};
 
 use super::EventLoop;
-use crate::clock::{self, Move, MoveError};
+use crate::clock::{Move, MoveError};
 use crate::sink::LoopSink;
 
 impl EventLoop {
@@ -23,16 +23,16 @@ impl EventLoop {
             &mut sink,
             shared.classes(),
         );
-        let moved = clock::move_clock(&shared, &mut turn, to);
+        let moved = shared.move_clock(&mut turn, to);
         self.count(&mut turn);
         self.discard(turn);
         moved
     }
 
-    /// Messages that lay in the mailbox are written at the end of this turn. Clients whose wait or pause is over go on
-    /// in the next one, and may have something to write too.
-    pub(super) fn tell_after_next_turn(&mut self, whom: Sender<()>) {
-        self.listening.push(whom);
+    /// Sends on `done` after the next turn. The messages in the mailbox are written at the end of this turn; clients
+    /// whose wait or pause is over resume in the next one, and may have something to write too.
+    pub(super) fn settle(&mut self, done: Sender<()>) {
+        self.settling.push(done);
         self.more_due = true;
     }
 

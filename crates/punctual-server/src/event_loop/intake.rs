@@ -137,8 +137,8 @@ impl EventLoop {
         let session = &mut connection.session;
         let out = &mut connection.out;
         if session.listens() {
-            session.attended = true;
-            mailbox.attend(session.id, out);
+            session.separated = true;
+            mailbox.separate(session.id, out);
         }
         let mut used = 0;
         let flow = 'run: loop {
@@ -195,8 +195,8 @@ impl EventLoop {
                 }
             }
         };
-        if std::mem::take(&mut session.attended) {
-            mailbox.leave(out);
+        if std::mem::take(&mut session.separated) {
+            mailbox.end_separation(out);
         }
         if out.len() > out_max {
             self.cut_off(slot);

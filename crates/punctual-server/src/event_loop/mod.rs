@@ -30,7 +30,8 @@ use crate::dispatch;
 use crate::listener::Listener;
 use crate::log;
 use crate::lookahead::Lookahead;
-use crate::mailbox::{Mail, Order};
+use crate::net::mailbox::Mail;
+use crate::net::order::Order;
 use crate::persist;
 use crate::shared::Shared;
 use crate::sink::LoopSink;
@@ -82,7 +83,7 @@ pub(crate) struct EventLoop {
     paused: Vec<usize>,
     /// Idle timeouts and soft limits of output, in unix ms.
     timers: Wheel<ClientTimer>,
-    mail: Mail,
+    mail: Mail<Order>,
     /// Orders that came with messages which could not wait.
     orders: Vec<Order>,
     buffer: Box<[u8]>,
@@ -108,8 +109,8 @@ pub(crate) struct EventLoop {
     left_watched: Vec<(BTreeSet<WatchedKey>, Arc<ClientInfo>)>,
     /// What has ended and may still be in the queues of its keys.
     left_waiters: Vec<Arc<Waiter>>,
-    /// To be told at the end of the next turn.
-    listening: Vec<Sender<()>>,
+    /// To be sent on at the end of the next turn.
+    settling: Vec<Sender<()>>,
 }
 
 impl EventLoop {
@@ -158,7 +159,7 @@ impl EventLoop {
             unblocked: Vec::new(),
             left_watched: Vec::new(),
             left_waiters: Vec::new(),
-            listening: Vec::new(),
+            settling: Vec::new(),
         })
     }
 
@@ -178,9 +179,7 @@ impl EventLoop {
                 self.shared.stop();
                 break;
             }
-            self.shared.mailboxes[self.number]
-                .sleeping_until
-                .store(0, Ordering::SeqCst);
+            self.shared.mailboxes[self.number].sleep.withdraw();
             self.turn(&events);
         }
         self.end_all();
@@ -219,11 +218,9 @@ impl EventLoop {
         }
         let mailbox = &self.shared.mailboxes[self.number];
         let wakeup = self.next_wakeup_ms();
-        // Whoever changes a shard's wake-up or leaves mail after this line sees that the loop may sleep, and rings;
-        // what came before it is seen by the second look.
-        mailbox
-            .sleeping_until
-            .store(wakeup.max(1), Ordering::SeqCst);
+        // A thread that makes a wake-up earlier or leaves mail after this line wakes the loop; the second look sees
+        // what came before it.
+        mailbox.sleep.announce(wakeup);
         let wakeup = wakeup.min(self.next_wakeup_ms());
         if mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
             return Some(Duration::ZERO);
@@ -257,7 +254,7 @@ impl EventLoop {
 
     fn turn(&mut self, events: &Events) {
         let shared = Arc::clone(&self.shared);
-        let listening = std::mem::take(&mut self.listening);
+        let settling = std::mem::take(&mut self.settling);
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
@@ -299,9 +296,9 @@ impl EventLoop {
         }
         self.clear_left();
         self.shared.stats[self.number].turns.add(1);
-        for whom in listening {
-            // Whoever has asked may have given up.
-            let _ = whom.send(());
+        for done in settling {
+            // The receiver may have given up.
+            let _ = done.send(());
         }
     }
 
@@ -455,11 +452,11 @@ impl EventLoop {
                 Order::Reconfigure => self.reconfigure(),
                 // The next turn looks at the pause, or at the clock.
                 Order::Resume | Order::ClockMoved => self.more_due = true,
-                Order::MoveClock { to, whom } => {
+                Order::MoveClock { to, answer } => {
                     // Whoever has asked may have given up.
-                    let _ = whom.send(self.move_clock(to));
+                    let _ = answer.send(self.move_clock(to));
                 }
-                Order::Tell(whom) => self.tell_after_next_turn(whom),
+                Order::Settle(done) => self.settle(done),
                 Order::Stop => self.stopping = true,
             }
         }

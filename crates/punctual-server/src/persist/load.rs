@@ -107,7 +107,7 @@ pub(crate) fn at_start(shared: &Shared) -> Result<(), LoadError> {
     drop(turn);
     loading.active.store(false, Ordering::Release);
     shared.set_gate();
-    shared.order_all(|| crate::mailbox::Order::Resume);
+    shared.order_all(|| crate::net::order::Order::Resume);
     done
 }
 

@@ -13,7 +13,7 @@ use punctual_store::{Now, Turn};
 
 use crate::config::Settings;
 use crate::log;
-use crate::mailbox::Order;
+use crate::net::order::Order;
 use crate::process;
 use crate::shared::Shared;
 

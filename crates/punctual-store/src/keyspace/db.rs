@@ -1,9 +1,9 @@
-//! One database of one shard: records, the table that finds them, and the wheel that ends them.
+//! One database of one shard: records, the hash table that finds them, and the wheel that expires them.
 //!
 //! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its stamp; that
 //! entry is filed at the deadline or earlier (a later deadline only rewrites the record). Every change
-//! of a deadline goes through [`Db::set_deadline`], every end of a record through [`Db::remove`]. Fields of hashes that
-//! have deadlines are armed on the same wheel: see `fields`, which every value passes that comes or goes.
+//! of a deadline goes through [`Db::set_deadline`], every removal of a record through [`Db::remove`]. Hash fields with
+//! deadlines are timers of the same wheel; every value that is added or removed passes `fields`.
 
 mod fields;
 
@@ -23,7 +23,7 @@ use crate::time::NEVER;
 use crate::time::Now;
 use crate::value::Value;
 
-/// What the wheel keeps of a deadline: the half of it that its slot does not tell, the record's index, its stamp.
+/// Size of a wheel entry: the low half of the deadline, the record's index, its stamp.
 const WHEEL_ENTRY_BYTES: usize = 3 * size_of::<u32>();
 
 /// One database of one shard.
@@ -31,17 +31,17 @@ pub struct Db {
     index: HashTable,
     records: Records,
     wheel: RawWheel,
-    /// The timers of hash fields.
+    /// Timers of hash fields.
     fields: FieldTimers,
     hasher: RandomState,
     /// Number of the last arm; stamps are never 0.
     stamp: u32,
     with_deadline: usize,
-    /// The snapshot that is being made has not got to the end of this database. It is told of every change before it.
+    /// The walk of a snapshot that has not reached the end of this database.
     walk: Option<Box<Walk>>,
 }
 
-/// What [`Db::next_due`] found.
+/// Result of [`Db::next_due`].
 pub enum Expiry {
     /// This record is due; it is still there.
     Due(Id),
@@ -54,7 +54,7 @@ pub enum Expiry {
 }
 
 impl Db {
-    /// An empty database.
+    /// Creates an empty database.
     pub fn new(hasher: RandomState) -> Self {
         Self {
             index: HashTable::default(),
@@ -68,35 +68,35 @@ impl Db {
         }
     }
 
-    /// A new empty database with the same hash keys, leaving the old one to be dropped elsewhere.
+    /// Replaces this database by an empty one with the same hash keys, and returns the old one.
     #[must_use]
     pub fn take(&mut self) -> Self {
         let empty = Self::new(self.hasher.clone());
         std::mem::replace(self, empty)
     }
 
-    /// How many keys there are, those that are due but still in the queue included.
+    /// Returns the number of keys, due ones that have not expired yet included.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there are no keys.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many keys have a deadline.
+    /// Returns the number of keys with a deadline.
     pub fn with_deadline(&self) -> usize {
         self.with_deadline
     }
 
-    /// The record named `key`, due or not. O(length of the name).
+    /// Returns the index of the record named `key`, due or not. O(length of the name).
     #[inline]
     pub fn find(&self, key: &[u8]) -> Option<Id> {
         self.find_hashed(self.hash(key), key)
     }
 
-    /// The record named `key`, whose [`Db::hash`] is known, due or not. O(length of the name).
+    /// As [`Db::find`], when the name's [`Db::hash`] is known. O(length of the name).
     #[inline]
     pub fn find_hashed(&self, hash: Hash, key: &[u8]) -> Option<Id> {
         let records = &self.records;
@@ -105,16 +105,16 @@ impl Db {
         })
     }
 
-    /// The hash of a name: one and the same in all databases of a keyspace. O(length of the name).
+    /// Returns the hash of a name, which is the same in all databases of a keyspace. O(length of the name).
     #[inline]
     pub fn hash(&self, key: &[u8]) -> Hash {
         Hash::new(self.hasher.hash_one(key))
     }
 
-    /// Brings what look-ups of `keys` will need into the cache, all of them side by side: a pipeline of look-ups would
-    /// wait for memory one after the other. Changes nothing.
+    /// Fetches the cache lines that look-ups of `keys` will need, side by side. A pipeline of look-ups would wait for
+    /// memory one after the other. Changes nothing.
     pub(crate) fn warm<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
-        // A small database is in the cache anyway.
+        // A small database is in the cache.
         const FEW: usize = 8_000;
         if self.len() < FEW {
             return;
@@ -145,18 +145,18 @@ impl Db {
         std::hint::black_box(sum);
     }
 
-    /// Makes room in an empty database for so many keys, which are about to come. O(keys).
+    /// Makes room for `keys` keys in an empty database. O(keys).
     pub(crate) fn expect(&mut self, keys: usize) {
         self.index.expect(keys);
     }
 
-    /// Touches what a look-up of `hash` will touch first, and waits for nothing. The value means nothing.
+    /// Fetches the first cache line that a look-up of `hash` will need. The returned value keeps the load alive.
     #[inline]
     pub(crate) fn warm_hash(&self, hash: Hash) -> u8 {
         self.index.warm(hash)
     }
 
-    /// The record of `id`.
+    /// Returns the record of `id`.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -167,7 +167,7 @@ impl Db {
             .expect("the id was found under this lock")
     }
 
-    /// The record of `id` to be changed.
+    /// Returns the record of `id` for a change.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -179,7 +179,7 @@ impl Db {
             .expect("the id was found under this lock")
     }
 
-    /// Tells a snapshot that is being made that `id` is about to change or to go.
+    /// Has the snapshot's walk write `id` before it changes or is removed.
     #[inline]
     fn before_change(&mut self, id: Id) {
         if let Some(walk) = &mut self.walk
@@ -189,22 +189,22 @@ impl Db {
         }
     }
 
-    /// Begins a snapshot's way through this database, which has this number. O(records / 64).
+    /// Begins a snapshot's walk through this database, whose number is `number`. O(records / 64).
     pub(crate) fn begin_walk(&mut self, number: usize, format: Format) {
         self.walk = Some(Box::new(Walk::new(number, format, &self.records)));
     }
 
-    /// Whether a snapshot walks here that knows this database by `number`.
+    /// Returns whether a snapshot walks here that began when this database had the number `number`.
     pub(crate) fn walks(&self, number: usize) -> bool {
         self.walk.as_ref().is_some_and(|walk| walk.number == number)
     }
 
-    /// Whether a snapshot has not got to the end of this database.
+    /// Returns whether a snapshot has not reached the end of this database.
     pub(crate) fn has_walk(&self) -> bool {
         self.walk.is_some()
     }
 
-    /// A step of the snapshot: appends records to `out`.
+    /// Takes a step of the snapshot's walk: appends records to `out`.
     pub(crate) fn walk(&mut self, out: &mut Vec<u8>) -> WalkStep {
         let Some(walk) = &mut self.walk else {
             return WalkStep {
@@ -219,12 +219,12 @@ impl Db {
         step
     }
 
-    /// No snapshot needs anything of this database any more.
+    /// Ends the snapshot's walk.
     pub(crate) fn end_walk(&mut self) {
         self.walk = None;
     }
 
-    /// Notes a use of `id`: no change of what it holds.
+    /// Notes a use of `id`, which is no change of its value.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -237,7 +237,7 @@ impl Db {
             .touch(uses);
     }
 
-    /// Gives `id` another value, of whatever type; the old one.
+    /// Replaces the value of `id`, whatever its type, and returns the old one.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -248,7 +248,7 @@ impl Db {
         old
     }
 
-    /// Adds a key that is not there. O(length of the name) amortised.
+    /// Adds a key that does not exist. O(length of the name) amortised.
     pub fn insert(&mut self, key: &[u8], value: Value, uses: u32) -> Id {
         self.insert_hashed(self.hash(key), key, value, uses)
     }
@@ -271,7 +271,7 @@ impl Db {
         id
     }
 
-    /// Takes a key out; what comes back still tells the deadline it had. O(1) amortised; hashes nothing.
+    /// Removes a key and returns its record, deadline included. O(1) amortised; hashes nothing.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -283,7 +283,7 @@ impl Db {
         record
     }
 
-    /// Takes a record out of the table and the pages.
+    /// Removes a record from the table and the pages.
     fn unlink(&mut self, id: Id) -> Record {
         self.before_change(id);
         let hash = self.get(id).hash;
@@ -294,18 +294,17 @@ impl Db {
         record
     }
 
-    /// The deadline of `id` in unix ms, if it has one.
+    /// Returns the deadline of `id` in unix ms, if it has one.
     #[inline]
     pub fn deadline(&self, id: Id) -> Option<u64> {
         let deadline = self.get(id).deadline;
         (deadline != NEVER).then_some(deadline)
     }
 
-    /// Gives `id` a deadline or takes it away. O(1): a later deadline only rewrites the record, taking
-    /// away only marks it.
+    /// Sets or removes the deadline of `id`. O(1): a later deadline only rewrites the record, a removal only marks it.
     pub fn set_deadline(&mut self, id: Id, deadline: Option<u64>) {
         self.before_change(id);
-        // u64::MAX stands for "never"; no clock gets there.
+        // u64::MAX stands for no deadline.
         let new = deadline.map_or(NEVER, |d| d.min(NEVER - 1));
         let stamp = self.next_stamp().get();
         let record = self
@@ -335,14 +334,14 @@ impl Db {
         }
     }
 
-    /// The number of the next arm.
+    /// Returns the number of the next arm.
     #[inline]
     fn next_stamp(&mut self) -> NonZeroU32 {
         self.stamp = self.stamp.wrapping_add(1).max(1);
         NonZeroU32::new(self.stamp).expect("at least 1")
     }
 
-    /// An entry of the wheel has died.
+    /// Counts an entry of the wheel that has become stale.
     #[inline]
     fn forget_entry(&mut self) {
         self.wheel.forget(&mut Armed {
@@ -351,13 +350,13 @@ impl Db {
         });
     }
 
-    /// When the wheel must be looked at next: a lower bound of the earliest deadline. O(1).
+    /// Returns a lower bound of the earliest deadline, at which the wheel must be polled. O(1).
     #[inline]
     pub fn next_wakeup(&self) -> Option<u64> {
         self.wheel.next_wakeup()
     }
 
-    /// The earliest deadline, exactly.
+    /// Returns the earliest deadline, exactly.
     pub fn next_deadline(&mut self) -> Option<u64> {
         self.wheel.next_deadline(&mut Armed {
             records: &self.records,
@@ -365,9 +364,8 @@ impl Db {
         })
     }
 
-    /// The next record or field that is due, in exact deadline order; it must be removed with [`Db::remove_due`] or
-    /// `Db::remove_due_field`.
-    /// Does at most `budget` steps of work and counts them off.
+    /// Returns the next due record or field, in exact deadline order. The caller must remove it with [`Db::remove_due`]
+    /// or `Db::remove_due_field`. Does at most `budget` steps of work and subtracts them.
     pub fn next_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
         let mut armed = Armed {
             records: &self.records,
@@ -381,7 +379,7 @@ impl Db {
         }
     }
 
-    /// Removes a record whose entry [`Db::next_due`] has taken out of the wheel. O(1).
+    /// Removes a record that [`Db::next_due`] has returned. O(1).
     ///
     /// # Panics
     /// If `id` is not the record that was due.
@@ -390,12 +388,12 @@ impl Db {
         self.unlink(id)
     }
 
-    /// All records in no particular order, due ones included.
+    /// Returns all records in no particular order, due ones included.
     pub fn iter(&self) -> impl Iterator<Item = (Id, &Record)> {
         self.records.iter()
     }
 
-    /// Deadlines of some of the keys: those among the first thousand records.
+    /// Returns a sample of deadlines: those among the first thousand records.
     pub fn some_deadlines(&self) -> impl Iterator<Item = u64> {
         self.iter()
             .take(1000)
@@ -403,18 +401,18 @@ impl Db {
             .filter(|d| *d != NEVER)
     }
 
-    /// Visits the keys of a small piece of the table from `from` on; gives where to go on. See [`HashTable::scan`].
+    /// Visits the keys of a small piece of the table from `from` on, and returns where to continue. See [`HashTable::scan`].
     pub fn scan(&self, from: u32, visit: impl FnMut(Id)) -> Option<u32> {
         let records = &self.records;
         self.index.scan(from, |i| place(records, i), visit)
     }
 
-    /// A key at random, due or not.
+    /// Returns a random key, due or not.
     pub fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<Id> {
         self.records.at_random(random)
     }
 
-    /// Bytes of records, table and wheel, without what values keep elsewhere.
+    /// Returns the bytes of records, table and wheel, without the values' own memory.
     pub fn memory(&self) -> DbMemory {
         DbMemory {
             records: self.records.memory(),
@@ -424,8 +422,8 @@ impl Db {
         }
     }
 
-    /// Bytes that one key takes: its record, what its name and value keep elsewhere, its part of the table, and its
-    /// entry in the wheel if it has a deadline. O(parts of the table).
+    /// Returns the bytes of one key: its record, memory of its name and value, its share of the table, and its wheel entry if
+    /// it has a deadline. O(parts of the table).
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -444,13 +442,13 @@ impl Db {
         RECORD_BYTES + record.key.heap_bytes() + record.value.heap_bytes() + table + entry + fields
     }
 
-    /// Entries in the wheel, dead ones included.
+    /// Returns the number of entries in the wheel, stale ones included.
     pub fn wheel_entries(&self) -> usize {
         self.wheel.entries()
     }
 }
 
-/// Where a database's memory is, in bytes.
+/// Memory of a database in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DbMemory {
     /// Pages of records.
@@ -463,7 +461,7 @@ pub struct DbMemory {
     pub index_places: usize,
 }
 
-/// The hash place of a record that the table knows.
+/// Returns the hash of a record for the table.
 fn place(records: &Records, id: Id) -> u32 {
     records.get(id).map_or(0, |r| r.hash)
 }

@@ -1,8 +1,8 @@
-//! The timers of hash fields, on the wheel that ends the keys.
+//! Timers of hash fields, on the wheel that expires the keys.
 //!
 //! Ground rules: the wheel has one entry a deadline, whether of a key or of a field, and tells them apart by the
-//! index's top bit. A key's timer is its record; a field's is kept here, with the way to the field: the record of its
-//! hash, and its number in there. Timers and deadlines in hashes are kept in step by [`Db`](crate::keyspace::db::Db) alone.
+//! index's top bit. A key's timer is its record; a field's timer is here and names the record of its hash and the field's
+//! number in it. Only [`Db`](crate::keyspace::db::Db) changes timers, together with the deadlines in the hashes.
 
 use std::num::NonZeroU32;
 
@@ -15,16 +15,16 @@ use crate::pages::Pages;
 /// Set in the wheel's indices of fields. A database of one shard has fewer keys than this.
 pub(crate) const OF_FIELD: u32 = 1 << 31;
 
-/// The timer of one field.
+/// Timer of one field.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldTimer {
     /// Unix time in ms.
     pub(crate) deadline: u64,
     /// Number of the arm that filed the live entry in the wheel.
     pub(crate) stamp: NonZeroU32,
-    /// The record of the hash. Stays as it is while the hash has this name or another.
+    /// Record of the hash. RENAME does not change it.
     pub(crate) record: Id,
-    /// The field's number in the hash.
+    /// Number of the field in the hash.
     pub(crate) field: u32,
 }
 
@@ -35,7 +35,7 @@ const _: () = assert!(FIELD_TIMER_BYTES == 24);
 /// All timers of fields in one database.
 pub(crate) type FieldTimers = Pages<FieldTimer>;
 
-/// Whom the wheel asks.
+/// Lets the wheel tell live entries from stale ones.
 pub(crate) struct Armed<'a> {
     pub(crate) records: &'a Records,
     pub(crate) fields: &'a FieldTimers,

@@ -1,12 +1,11 @@
-//! A key's name in 24 bytes: up to 19 bytes in place, longer ones in a box of their own.
+//! A key's name in 24 bytes: up to 19 bytes in place, longer names in a box.
 
 use std::fmt;
 
 /// Longest name that is kept in place.
 pub const INLINE_MAX: usize = 19;
 
-/// The key's [uses](crate::uses), 24 bits. They live in the bytes that alignment would waste, so a record stays one
-/// cache line.
+/// The key's [uses](crate::uses), 24 bits. They take bytes that alignment would waste, so a record stays one cache line.
 type Access = [u8; 3];
 
 enum Bytes {
@@ -21,13 +20,13 @@ enum Bytes {
     },
 }
 
-/// A key's name, and when it was last used.
+/// A key's name and its uses.
 pub struct Key(Bytes);
 
 const _: () = assert!(size_of::<Key>() == 24);
 
 impl Key {
-    /// A key of this name. O(length).
+    /// Creates a key with this name. O(length).
     pub fn new(name: &[u8], uses: u32) -> Self {
         let access = low_bytes(uses);
         Self(if name.len() <= INLINE_MAX {
@@ -55,7 +54,7 @@ impl Key {
         }
     }
 
-    /// A byte of the name, if that lies outside of the record. Means nothing.
+    /// Reads a byte of a boxed name, which fetches its cache line.
     #[inline]
     pub(crate) fn warm(&self) -> u8 {
         match &self.0 {
@@ -64,7 +63,7 @@ impl Key {
         }
     }
 
-    /// What it remembers of its uses (24 bits).
+    /// Returns its uses (24 bits).
     pub fn uses(&self) -> u32 {
         let (Bytes::Inline { access: a, .. } | Bytes::Boxed { access: a, .. }) = &self.0;
         u32::from_le_bytes([a[0], a[1], a[2], 0])
@@ -92,7 +91,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The 24 bits that are kept.
+/// Returns the low 24 bits.
 fn low_bytes(uses: u32) -> Access {
     let b = uses.to_le_bytes();
     [b[0], b[1], b[2]]

@@ -1,7 +1,7 @@
 //! The keyspace, split by Redis's hash slots into shards, each behind a lock.
 //!
-//! Ground rules: whoever needs several shards locks them in ascending order (only [`crate::turn::Turn`] locks).
-//! A shard's `wakeup` may be read without the lock; it is written under it.
+//! Ground rules: only [`Turn`](crate::Turn) locks shards, several of them in ascending order. A shard's `wakeup` is written
+//! under its lock and may be read without it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -22,7 +22,7 @@ pub(crate) const NO_WAKEUP: u64 = u64::MAX;
 
 static CRC16: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
 
-/// Redis's hash slot of a key: CRC16 of the part in braces if there is one, else of the whole key.
+/// Returns Redis's hash slot of a key: CRC16 of the part in braces if there is one, else of the whole key.
 ///
 /// ```
 /// use punctual_store::hash_slot;
@@ -47,11 +47,11 @@ pub fn hash_slot(key: &[u8]) -> usize {
 pub struct Shard {
     /// By database number.
     pub dbs: Vec<Db>,
-    /// Who watches which keys.
+    /// Watched keys.
     pub(crate) watched: Watched,
-    /// Who waits for which keys.
+    /// Clients that wait for keys.
     pub(crate) waiters: Waiters,
-    /// Each database's wake-up, as it was when last asked: side by side, so that the earliest is found fast.
+    /// The last known wake-up of each database, side by side so that the earliest is found fast.
     wakeups: Vec<u64>,
 }
 
@@ -64,8 +64,8 @@ pub(crate) enum Touched {
 }
 
 impl Shard {
-    /// Lower bound of the earliest deadline in any database, when only those in `touched` may have changed since
-    /// this was last asked.
+    /// Returns a lower bound of the earliest deadline in any database, when only those in `touched` may have changed since
+    /// the last call.
     pub(crate) fn next_wakeup(&mut self, touched: Touched) -> u64 {
         let asked = match touched {
             Touched::None => 0..0,
@@ -79,11 +79,11 @@ impl Shard {
     }
 }
 
-/// A shard behind its lock, on cache lines of its own.
+/// A shard behind its lock, on its own cache lines.
 #[repr(align(128))]
 pub(crate) struct Locked {
     pub(crate) shard: Mutex<Shard>,
-    /// When the shard must be looked at; [`NO_WAKEUP`] if never.
+    /// Unix ms at which the shard must be polled; [`NO_WAKEUP`] if never.
     pub(crate) wakeup: AtomicU64,
 }
 
@@ -97,16 +97,16 @@ pub(crate) struct Locked {
 pub struct Store {
     pub(crate) locked: Box<[Locked]>,
     databases: usize,
-    /// Whether due keys go by themselves (DEBUG SET-ACTIVE-EXPIRE).
+    /// Whether the wheel expires due keys (DEBUG SET-ACTIVE-EXPIRE); otherwise only commands that meet them do.
     active_expire: AtomicBool,
-    /// Whether RESTORE looks at checksums (DEBUG SET-SKIP-CHECKSUM-VALIDATION).
+    /// Whether RESTORE verifies checksums (DEBUG SET-SKIP-CHECKSUM-VALIDATION).
     checks_payloads: AtomicBool,
-    /// Longest string (`proto-max-bulk-len`).
+    /// Maximum length of a string (`proto-max-bulk-len`).
     string_max: AtomicU64,
     limits: RwLock<Limits>,
-    /// The last ticket of a waiter.
+    /// Last ticket of a waiter.
     tickets: AtomicU64,
-    /// Keys that somebody waits for.
+    /// Number of keys that clients wait for.
     waiting_keys: AtomicU64,
     /// Databases that were flushed before a snapshot had walked through them.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
@@ -122,7 +122,7 @@ pub struct StoreOptions {
 }
 
 impl Store {
-    /// An empty keyspace.
+    /// Creates an empty keyspace.
     pub fn new(options: StoreOptions) -> Self {
         let hasher = RandomState::new();
         let databases = options.databases.max(1);
@@ -160,7 +160,7 @@ impl Store {
         self.databases
     }
 
-    /// The shard that holds `key`. O(length), O(1) with one shard.
+    /// Returns the shard that holds `key`. O(length), O(1) with one shard.
     #[inline]
     pub fn shard_of(&self, key: &[u8]) -> usize {
         match self.locked.len() {
@@ -169,70 +169,70 @@ impl Store {
         }
     }
 
-    /// When shard `shard` must be looked at next (unix ms; a lower bound), `None` if it has no deadlines or
-    /// active expiry is off. Takes no lock.
+    /// Returns when shard `shard` must be polled next, in unix ms: a lower bound of its earliest deadline. `None` if it has no
+    /// deadlines or active expiry is off. Takes no lock.
     pub fn next_wakeup(&self, shard: usize) -> Option<u64> {
         let at = self.locked[shard].wakeup.load(Ordering::SeqCst);
         (at != NO_WAKEUP && self.active_expire()).then_some(at)
     }
 
-    /// Whether due keys go by themselves.
+    /// Returns whether active expiry is on.
     pub fn active_expire(&self) -> bool {
         self.active_expire.load(Ordering::Relaxed)
     }
 
-    /// Lets due keys go by themselves, or only when they are touched.
+    /// Turns active expiry on or off. While it is off, a due key expires when a command meets it.
     pub fn set_active_expire(&self, on: bool) {
         self.active_expire.store(on, Ordering::Relaxed);
     }
 
-    /// Up to which size collections stay compact.
+    /// Returns the limits of compact collections.
     pub fn limits(&self) -> Limits {
         *self.limits.read()
     }
 
-    /// Sets up to which size collections stay compact, for what is written from the next turn on.
+    /// Sets the limits of compact collections, from the next turn on.
     pub fn set_limits(&self, limits: Limits) {
         *self.limits.write() = limits;
     }
 
-    /// A ticket that is greater than those before.
+    /// Returns a ticket that is greater than all before.
     pub(crate) fn next_ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Keys that somebody waits for, in all databases.
+    /// Returns the number of keys that clients wait for, in all databases.
     pub fn waiting_keys(&self) -> u64 {
         self.waiting_keys.load(Ordering::Relaxed)
     }
 
-    /// So many more keys are waited for.
+    /// Adds to the number of keys that clients wait for.
     pub(crate) fn count_waiting_keys(&self, more: i64) {
         self.waiting_keys
             .fetch_add(more.cast_unsigned(), Ordering::Relaxed);
     }
 
-    /// Whether RESTORE looks at the checksums of payloads.
+    /// Returns whether RESTORE verifies checksums.
     pub fn checks_payloads(&self) -> bool {
         self.checks_payloads.load(Ordering::Relaxed)
     }
 
-    /// Lets RESTORE look at the checksums of payloads, or not: for tests of damaged ones.
+    /// Makes RESTORE verify checksums or not, for tests of damaged payloads.
     pub fn set_checks_payloads(&self, on: bool) {
         self.checks_payloads.store(on, Ordering::Relaxed);
     }
 
-    /// Longest string in bytes.
+    /// Returns the maximum length of a string in bytes.
     pub fn string_max(&self) -> u64 {
         self.string_max.load(Ordering::Relaxed)
     }
 
-    /// Sets the longest string in bytes.
+    /// Sets the maximum length of a string in bytes.
     pub fn set_string_max(&self, bytes: u64) {
         self.string_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// Walks to the end of one part of database `number` that was flushed: nobody else touches it.
+    /// Walks to the end of one flushed part of database `number`. No other thread uses that part.
     pub(crate) fn walk_flushed(&self, number: usize, out: &mut Vec<u8>) -> Option<WalkStep> {
         let mut flushed = self.flushed_walks.lock();
         let at = flushed.iter().position(|db| db.walks(number))?;
@@ -248,7 +248,7 @@ impl Store {
         Some(all)
     }
 
-    /// Takes a flushed database that a snapshot still needs; gives back one that it does not.
+    /// Keeps a flushed database that a snapshot still needs; returns one that it does not need.
     pub(crate) fn set_aside(&self, db: Db) -> Option<Db> {
         if db.has_walk() {
             self.flushed_walks.lock().push(db);

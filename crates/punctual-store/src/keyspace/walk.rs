@@ -1,4 +1,4 @@
-//! The way of a snapshot through one database.
+//! A snapshot's walk through one database.
 
 use punctual_rdb::{Encoder, Meta};
 
@@ -8,38 +8,38 @@ use crate::pages::Pages;
 use crate::time::NEVER;
 use crate::value::encode::{kind, millis, write_value};
 
-/// Records of so many bytes are written in one step, while the shard is locked: some tens of microseconds.
-/// (In tests a few records, so that much happens between two steps.)
+/// Bytes of records that one step writes while the shard is locked: some tens of microseconds. In tests only a few records,
+/// so that much happens between two steps.
 pub(crate) const SLICE_BYTES: usize = if cfg!(test) { 60 } else { 32 << 10 };
-/// Indices that one step looks at, free ones included.
+/// Number of indices that one step visits, free ones included.
 const SLICE_INDICES: u32 = 4_096;
 
-/// How records are written.
+/// Format of the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Format {
     /// Compress long strings (`rdbcompression`).
     pub compress: bool,
 }
 
-/// What one step of a walk did.
+/// Result of one step of a walk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WalkStep {
     pub(crate) keys: usize,
-    /// Of what it appended.
+    /// Bytes of records that were written early.
     pub(crate) early_bytes: usize,
     pub(crate) ended: bool,
 }
 
-/// How far a snapshot has come in one database.
+/// Progress of a snapshot in one database.
 pub(crate) struct Walk {
-    /// The number that the database had at the instant.
+    /// Number of the database when the snapshot began.
     pub(crate) number: usize,
     encoder: Encoder,
-    /// Records below have been written.
+    /// Records below this index have been written.
     next: Id,
-    /// Records from here on came after the instant.
+    /// Records from this index on were added after the snapshot began.
     end: Id,
-    /// Bit i: record i needs nothing any more, since it was written early or came after the instant.
+    /// Bit i: record i was written early, or was added after the snapshot began.
     done: Vec<u64>,
     /// Records that were written early.
     early: Vec<u8>,
@@ -60,7 +60,7 @@ impl Walk {
         }
     }
 
-    /// Whether the record is still to be written.
+    /// Returns whether the record is still to be written.
     fn needs(&self, id: Id) -> bool {
         (self.next..self.end).contains(&id) && self.done[id as usize / 64] >> (id % 64) & 1 == 0
     }
@@ -71,7 +71,7 @@ impl Walk {
         }
     }
 
-    /// The record is about to be changed or to go.
+    /// Writes a record early, because it is about to change or to be removed.
     #[cold]
     pub(crate) fn before_change(&mut self, id: Id, record: &Record) {
         if self.needs(id) {
@@ -81,12 +81,12 @@ impl Walk {
         }
     }
 
-    /// A record was added.
+    /// Notes that a record was added, which the snapshot does not contain.
     pub(crate) fn added(&mut self, id: Id) {
         self.set_done(id);
     }
 
-    /// Appends what was written early and the records of one slice.
+    /// Appends the records that were written early, and those of one slice.
     pub(crate) fn step(&mut self, records: &Pages<Record>, out: &mut Vec<u8>) -> WalkStep {
         let early_bytes = self.early.len();
         out.append(&mut self.early);

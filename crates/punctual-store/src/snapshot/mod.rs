@@ -1,13 +1,13 @@
 //! Snapshots: the keyspace at one instant, while writes go on.
 //!
 //! A snapshot begins with every shard locked for a moment: from then on each database has a *walk* that goes through
-//! its records in index order, a few at a time, under the shard's lock. Whoever changes, moves or removes a record
-//! that the walk has not reached makes the walk write it *early*, as it is; records that are added behind the instant
-//! are marked, so that the walk passes them over. So what is written is the instant's keyspace, a record is written
-//! once, and extra memory is one bit a record and the early records until they are fetched.
+//! its records in index order, a few at a time, under the shard's lock. Before a record changes, moves or is removed that the
+//! walk has not reached, the walk writes it *early*. Records that are added after the snapshot began are marked, and the
+//! walk skips them. So the snapshot is the keyspace of its instant, each record is written once, and the extra memory is
+//! one bit a record and the early records until they are fetched.
 //!
-//! Ground rules: every change of a record goes through `Db`, which tells its walk *before* it. A
-//! database that is flushed is set aside with its walk (`Store::set_aside`), and goes on there without a lock.
+//! Ground rules: every change of a record goes through `Db`, which calls its walk *before* the change. A flushed database
+//! is set aside with its walk (`Store::set_aside`), which continues there without a lock.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ pub use crate::keyspace::walk::Format;
 use crate::keyspace::walk::WalkStep;
 use crate::turn::Turn;
 
-/// A snapshot that is being made. It must be taken to its end, or [abandoned](Snapshot::abandon).
+/// A running snapshot. The caller must take it to its end, or [abandon](Snapshot::abandon) it.
 ///
 /// ```
 /// use punctual_store::snapshot::{Format, Snapshot};
@@ -38,9 +38,9 @@ use crate::turn::Turn;
 /// ```
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Databases that have keys, with how many keys and how many deadlines, all shards together.
+    /// Number of keys and of deadlines of each database that has keys, over all shards.
     sizes: BTreeMap<usize, (usize, usize)>,
-    /// Databases and shards that may still have something to write; the last one is next.
+    /// Databases and shards with records left; the last one is next.
     left: Vec<(usize, usize)>,
     written: usize,
     early_bytes: usize,
@@ -48,7 +48,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Begins a snapshot of the keyspace as it is now; there must be no other. Locks every shard, for a time of
+    /// Begins a snapshot of the keyspace at this instant. There must be no other snapshot. Locks every shard for a time of
     /// O(databases · shards) and one bit a record.
     pub fn begin(turn: &mut Turn<'_>, format: Format) -> Self {
         turn.lock_all();
@@ -67,7 +67,7 @@ impl Snapshot {
                 }
             }
         }
-        // Taken from the end: databases in ascending order.
+        // The end is popped first, so databases come in ascending order.
         left.sort_unstable_by(|a, b| b.cmp(a));
         Self {
             sizes,
@@ -78,43 +78,43 @@ impl Snapshot {
         }
     }
 
-    /// Each database that has keys: its number, keys, and keys with a deadline.
+    /// Returns the number of each database that has keys, its keys, and its keys with a deadline.
     pub fn sizes(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         self.sizes
             .iter()
             .map(|(db, (keys, ttls))| (*db, *keys, *ttls))
     }
 
-    /// Whether fields of hashes have deadlines, which files of Redis 7.0 cannot tell.
+    /// Returns whether hash fields have deadlines, which files of Redis 7.0 cannot store.
     pub fn has_field_deadlines(&self) -> bool {
         self.field_deadlines
     }
 
-    /// How many keys it will have.
+    /// Returns the number of keys that it will have.
     pub fn keys(&self) -> usize {
         self.sizes.values().map(|(keys, _)| keys).sum()
     }
 
-    /// How many keys have been written.
+    /// Returns the number of keys that have been written.
     pub fn written(&self) -> usize {
         self.written
     }
 
-    /// Bytes of records that were written before their turn, because they were about to change.
+    /// Returns the bytes of records that were written early.
     pub fn early_bytes(&self) -> usize {
         self.early_bytes
     }
 
-    /// Appends some more records to `out`, and tells which database they belong to; `None` at the end. Databases come in
-    /// ascending order. Locks one shard meanwhile, for some tens of kilobytes of records: no turn
-    /// of the calling thread may hold a lock.
+    /// Appends the next records to `out` and returns the number of their database, or `None` at the end. Databases come in
+    /// ascending order. Locks one shard for some tens of kilobytes of records: no turn of the calling thread may hold a
+    /// lock.
     pub fn next(&mut self, store: &Store, out: &mut Vec<u8>) -> Option<usize> {
         self.next_of(store, out, |number, shard, out| {
             find_walk(&mut store.locked[shard].shard.lock(), number, out)
         })
     }
 
-    /// As [`Snapshot::next`], for a turn that holds every shard and keeps them.
+    /// As [`Snapshot::next`], in a turn that keeps every shard locked.
     pub fn next_held(&mut self, turn: &mut Turn<'_>, out: &mut Vec<u8>) -> Option<usize> {
         turn.lock_all();
         self.next_of(turn.store, out, |number, shard, out| {
@@ -147,7 +147,7 @@ impl Snapshot {
         }
     }
 
-    /// Ends a snapshot before its end: nobody writes anything early for it any more. Locks one shard after the other.
+    /// Ends the walks of a snapshot that is not wanted any more. Locks one shard after the other.
     pub fn abandon(self, store: &Store) {
         for locked in &store.locked {
             end_walks(&mut locked.shard.lock());
@@ -155,7 +155,7 @@ impl Snapshot {
         store.flushed_walks.lock().clear();
     }
 
-    /// As [`Snapshot::abandon`], of whatever snapshot there is, in a turn, which holds every shard then.
+    /// As [`Snapshot::abandon`], for any snapshot that runs, in a turn that then holds every shard.
     pub fn abandon_all(turn: &mut Turn<'_>) {
         turn.lock_all();
         for (_, shard) in turn.held_shards() {
@@ -171,7 +171,7 @@ fn end_walks(shard: &mut Shard) {
     }
 }
 
-/// A step of the walk that knows its database by `number`, wherever SWAPDB has put that.
+/// Takes a step of the walk of database `number`, even if SWAPDB has moved that.
 fn find_walk(shard: &mut Shard, number: usize, out: &mut Vec<u8>) -> Option<WalkStep> {
     let db = shard.dbs.iter_mut().find(|db| db.walks(number))?;
     Some(db.walk(out))

@@ -1,11 +1,10 @@
-//! From the wheel to the event: how keys, and fields of hashes, end at their deadlines.
+//! Expiry of keys and hash fields, from the wheel to the event.
 //!
-//! Two ways lead here: the wheel brings what is due ([`Turn::expire`], [`Turn::advance`]), or a command meets it before
-//! the wheel has got to it ([`Turn::expire_touched`], [`Turn::expire_fields`]). All remove it, tell the sink and count
-//! it; a key or a field goes once.
+//! The wheel returns due keys and fields ([`Turn::expire`], [`Turn::advance`]), or a command meets them first
+//! ([`Turn::expire_touched`], [`Turn::expire_fields`]). Either way they are removed, reported to the sink and counted once.
 //!
-//! Fields of one hash that go at the same instant, one after the other, share one `hexpired` event. A hash without
-//! fields goes with them, and that is told as `del`.
+//! Fields of one hash that expire at the same instant, one after the other, share one `hexpired` event. A hash that has lost
+//! its last field is removed, with the event `del`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,21 +20,21 @@ use crate::time::Now;
 use crate::turn::Turn;
 use crate::value::hash::Field;
 
-/// Steps that one database takes before it is the next one's turn.
+/// Number of steps that one database takes before the next one follows.
 const SLICE: usize = 64;
 
-/// A key's name, kept while its record changes.
+/// A copy of a key's name, for use while its record changes.
 type Name = SmallVec<[u8; 32]>;
 
-/// Hashes of which `hexpired` was told at one deadline.
+/// Hashes whose event `hexpired` was published at one deadline.
 #[derive(Default)]
-struct Told {
+struct Published {
     deadline: u64,
     hashes: SmallVec<[Id; 8]>,
 }
 
-impl Told {
-    /// Whether it was not told of this hash yet, as far as is remembered.
+impl Published {
+    /// Returns whether the event of this hash was not published yet, as far as is remembered.
     fn is_new(&mut self, deadline: u64, hash: Id) -> bool {
         if self.deadline != deadline || self.hashes.len() == self.hashes.inline_size() {
             self.hashes.clear();
@@ -48,35 +47,35 @@ impl Told {
         new
     }
 
-    /// The hash is gone; its number may be another key's.
+    /// Forgets a removed hash, whose index another key may get.
     fn forget(&mut self, hash: Id) {
-        self.hashes.retain(|told| *told != hash);
+        self.hashes.retain(|other| *other != hash);
     }
 }
 
 impl Turn<'_> {
-    /// Expires what is due in shard `number`, in deadline order within each database, with at most `budget`
-    /// steps of work; whether everything that is due is gone. The databases take turns, so that a million keys
-    /// in one do not keep another's few waiting. O(budget + databases).
+    /// Expires due keys and fields of shard `number`, in deadline order within each database, with at most `budget` steps of
+    /// work. Returns whether nothing due is left. The databases take turns, so that a million keys in one do not delay a few
+    /// in another. O(budget + databases).
     pub fn expire(&mut self, number: usize, budget: &mut usize) -> bool {
         self.lock_one(number);
         self.touch(Touched::Any);
         let now = self.now;
         loop {
-            let mut all_gone = true;
+            let mut done = true;
             for db in 0..self.store.databases() {
                 let slice = SLICE.min(*budget);
                 let mut left = slice;
-                all_gone &= self.expire_db(number, db, now, &mut left);
+                done &= self.expire_db(number, db, now, &mut left);
                 *budget -= slice - left;
             }
-            if all_gone || *budget == 0 {
-                return all_gone;
+            if done || *budget == 0 {
+                return done;
             }
         }
     }
 
-    /// Expires what is due at `until` in one database of a shard that is held; whether all of that is gone.
+    /// Expires keys and fields that are due at `until` in one database of a held shard. Returns whether none is left.
     pub(crate) fn expire_db(
         &mut self,
         number: usize,
@@ -88,8 +87,8 @@ impl Turn<'_> {
         if wakeup.is_none_or(|at| !until.is_due(at)) {
             return true;
         }
-        let mut told = Told::default();
-        // Until the wheel itself says that nothing is due: it then gives back the memory it no longer needs.
+        let mut published = Published::default();
+        // Until the wheel returns `Idle`: it then frees memory that it no longer needs.
         loop {
             match self.shard_db(number, db).next_due(until, budget) {
                 Expiry::Due(id) => {
@@ -97,14 +96,14 @@ impl Turn<'_> {
                     self.expired(db, &record);
                     self.discarded.value(record.value);
                 }
-                Expiry::DueField(timer) => self.expire_due_field(number, db, timer, &mut told),
+                Expiry::DueField(timer) => self.expire_due_field(number, db, timer, &mut published),
                 Expiry::Busy => return false,
                 Expiry::Idle => return true,
             }
         }
     }
 
-    /// A command met a due key: it goes now, unless the turn is frozen.
+    /// Expires a due key that a command has met, unless the turn is frozen.
     #[cold]
     pub(crate) fn expire_touched(&mut self, db: usize, key: &[u8], id: Id) {
         if self.frozen {
@@ -114,7 +113,7 @@ impl Turn<'_> {
         self.expire_met(self.store.shard_of(key), db, id);
     }
 
-    /// As [`Turn::expire_touched`], of a shard that is known.
+    /// As [`Turn::expire_touched`], when the shard is known.
     pub(crate) fn expire_met(&mut self, number: usize, db: usize, id: Id) {
         if self.frozen {
             return;
@@ -125,25 +124,31 @@ impl Turn<'_> {
         self.discarded.value(record.value);
     }
 
-    /// A field is due: it goes, with its event unless that was told, and its hash with it if it was the last.
-    fn expire_due_field(&mut self, number: usize, db: usize, timer: u32, told: &mut Told) {
+    /// Expires a due field, with its event unless that was published, and its hash if that is empty now.
+    fn expire_due_field(
+        &mut self,
+        number: usize,
+        db: usize,
+        timer: u32,
+        published: &mut Published,
+    ) {
         let part = self.shard_db(number, db);
         let (id, field) = part.remove_due_field(timer);
         let emptied = part.hash_at(id).is_empty();
         let key = Name::from_slice(part.get(id).key.as_bytes());
         self.field_expired(db, &key, &field);
-        if told.is_new(field.deadline(), id) {
+        if published.is_new(field.deadline(), id) {
             self.commit(db, &key, Classes::HASH, "hexpired", 0);
         }
         if emptied {
             self.shard_db(number, db).remove(id);
-            told.forget(id);
+            published.forget(id);
             self.commit(db, &key, Classes::GENERIC, "del", 0);
         }
     }
 
-    /// A command met due fields of a hash, by their numbers in it: they go now, unless the turn is frozen. Whether
-    /// the hash went with them.
+    /// Expires due fields that a command has met, by their numbers in the hash, unless the turn is frozen. Returns whether the
+    /// hash was removed with them.
     #[cold]
     pub(crate) fn expire_fields(
         &mut self,
@@ -186,10 +191,9 @@ impl Turn<'_> {
         self.commit(db, key, Classes::EXPIRED, "expired", 0);
     }
 
-    /// Moves the instant to `to` and expires all that is due by then, in exact deadline order over all shards and
-    /// databases, each key at the instant of its own deadline: for a clock that is moved by hand. Only moves the
-    /// instant if `to` is earlier, or if due keys do not go by themselves. Locks everything, however long it takes:
-    /// O(n log (shards · databases)) for n keys.
+    /// Moves the instant to `to` and expires what falls due by then, in exact deadline order over all shards and databases,
+    /// each key at the instant of its own deadline: for a virtual clock. Only moves the instant if `to` is earlier, or if
+    /// active expiry is off. Locks everything until it is done: O(n log (shards · databases)) for n keys.
     pub fn advance(&mut self, to: Now) {
         if self.store.active_expire() {
             self.lock_all();
@@ -205,7 +209,7 @@ impl Turn<'_> {
             {
                 let instant = Now::from_ms(deadline);
                 self.now = self.now.max(instant);
-                // Not by the turn's instant: what was overdue before goes in deadline order too.
+                // By `instant` and not by the turn's: keys that were overdue expire in deadline order too.
                 while !self.expire_db(number, db, instant, &mut { usize::MAX }) {}
                 let next = self.shard_db(number, db).next_deadline();
                 heads.extend(next.map(|at| Reverse((at, number, db))));
@@ -214,7 +218,7 @@ impl Turn<'_> {
         self.now = to;
     }
 
-    /// The earliest deadline of all shards and databases, exactly. Locks everything.
+    /// Returns the earliest deadline of all shards and databases, exactly. Locks everything.
     pub fn next_deadline(&mut self) -> Option<u64> {
         self.lock_all();
         self.held_shards()
@@ -232,11 +236,11 @@ mod tests {
     use crate::events::{Classes, Sink};
     use crate::{Now, Store, StoreOptions, Turn};
 
-    /// Deadlines in the order in which their keys went, with the database; and the greatest lateness.
+    /// Deadlines and databases of expired keys in their order, and the greatest lateness.
     #[derive(Default)]
-    struct Gone(Vec<(u64, usize)>, u64);
+    struct Expired(Vec<(u64, usize)>, u64);
 
-    impl Sink for Gone {
+    impl Sink for Expired {
         fn keyspace(&mut self, _: usize, _: Classes, _: &str, _: &[u8]) {}
         fn expired(&mut self, now: Now, db: usize, _: &[u8], _: Option<&[u8]>, deadline_ms: u64) {
             self.0.push((deadline_ms, db));
@@ -259,13 +263,13 @@ mod tests {
         .unwrap();
     }
 
-    /// `keys` keys in three databases, key n with the deadline that `deadline` says.
+    /// Returns a store of `keys` keys in three databases; key n has the deadline `deadline(n)`.
     fn filled(shards: usize, keys: u64, deadline: impl Fn(u64) -> u64) -> Store {
         let store = Store::new(StoreOptions {
             shards,
             databases: 3,
         });
-        let mut sink = Gone::default();
+        let mut sink = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
         for n in 0..keys {
             let at = deadline(n);
@@ -280,10 +284,10 @@ mod tests {
     }
 
     #[test]
-    fn an_advance_goes_in_deadline_order_over_everything() {
+    fn an_advance_expires_in_deadline_order_over_everything() {
         let spread = |n: u64| 2_000 + n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 1_000_003;
         let store = filled(8, 100_000, spread);
-        let mut gone = Gone::default();
+        let mut gone = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut gone, Classes::none());
         assert_eq!(turn.next_deadline(), (0..100_000).map(spread).min());
         turn.advance(Now::from_ms(600_000));
@@ -305,7 +309,7 @@ mod tests {
     #[test]
     fn an_advance_stops_where_it_is_told() {
         let store = filled(4, 100, |n| 2_000 + n);
-        let mut gone = Gone::default();
+        let mut gone = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut gone, Classes::none());
         turn.advance(Now::from_ms(1_999));
         assert_eq!(turn.stats.expired, 0);
@@ -319,11 +323,11 @@ mod tests {
         assert_eq!(turn.next_deadline(), Some(2_050));
     }
 
-    /// What was due before the advance began goes in order too, though the instant never steps back.
+    /// Keys that were due before the advance expire in order too, and the instant never steps back.
     #[test]
-    fn overdue_keys_go_in_order() {
+    fn overdue_keys_expire_in_order() {
         let store = filled(8, 1_000, |n| 2_000 + n * 7919 % 100);
-        let mut gone = Gone::default();
+        let mut gone = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(50_000), &mut gone, Classes::none());
         turn.advance(Now::from_ms(50_001));
         assert_eq!(turn.stats.expired, 1_000);
@@ -332,12 +336,12 @@ mod tests {
     }
 
     #[test]
-    fn a_crowded_database_keeps_no_other_waiting() {
+    fn a_crowded_database_does_not_delay_another() {
         let store = Store::new(StoreOptions {
             shards: 1,
             databases: 3,
         });
-        let mut gone = Gone::default();
+        let mut gone = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut gone, Classes::none());
         for n in 0..5_000 {
             run(&mut turn, 0, &format!("SET key:{n} v PX 1"));
@@ -350,11 +354,11 @@ mod tests {
         assert!(gone.0.len() <= 200, "{}", gone.0.len());
     }
 
-    /// However small the budget: nothing is lost, nothing goes twice.
+    /// With the smallest budget no key is lost and none expires twice.
     #[test]
     fn small_budgets_get_there() {
         let store = filled(1, 1_000, |n| 2_000 + n % 3);
-        let mut gone = Gone::default();
+        let mut gone = Expired::default();
         let mut turn = Turn::new(&store, Now::from_ms(2_001), &mut gone, Classes::none());
         let mut calls = 0;
         while !turn.expire(0, &mut 1) {

@@ -1,4 +1,4 @@
-//! How keys that were read from a snapshot come into the keyspace.
+//! Adding keys that were read from a snapshot. Loading commits no changes.
 
 use crate::hash_table::Hash;
 use crate::keyspace::shard::Touched;
@@ -6,28 +6,28 @@ use crate::time::NEVER;
 use crate::turn::Turn;
 use crate::value::Value;
 
-/// A key as it was read.
+/// A key that was read from a snapshot.
 #[derive(Debug)]
 pub struct Restored<'k> {
     /// Its database.
     pub db: usize,
     /// Its name.
     pub key: &'k [u8],
-    /// What it holds.
+    /// Its value.
     pub value: Value,
-    /// Unix time in ms at which it goes.
+    /// Its deadline in unix ms.
     pub deadline: Option<u64>,
-    /// Seconds since its last use, if the file tells.
+    /// Seconds since its last use, if known.
     pub idle_s: Option<u64>,
-    /// Its logarithmic counter of uses, if the file tells.
+    /// Its logarithmic counter of uses, if known.
     pub freq: Option<u8>,
 }
 
-/// Keys that wait to be added together: the memory that each needs is fetched side by side.
+/// Keys that are added together, so that the memory that each needs is fetched side by side.
 #[derive(Debug, Default)]
 pub struct RestoreBatch {
     keys: Vec<u8>,
-    /// The names stand in `keys`, one after the other.
+    /// Their names are in `keys`, one after the other.
     waiting: Vec<Waiting>,
 }
 
@@ -42,20 +42,20 @@ struct Waiting {
     hash: Hash,
 }
 
-/// Keys that are added together.
+/// Number of keys that are added together.
 const BATCH: usize = 32;
 
-/// A name that was taken already, where that must not be.
+/// Error of [`Turn::restore`]: the key exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key \"{}\" is there already", .0.escape_ascii())]
 pub struct Taken(pub Box<[u8]>);
 
 impl Turn<'_> {
-    /// Adds a key, and tells nobody; a key of this name is replaced if `replace`. It waits in `batch` until there are
-    /// enough of them, or [`Turn::restore_all`]. Holds every shard. O(length of the name), besides dropping what is replaced.
+    /// Adds a key, or replaces it if `replace` is set. The key waits in `batch` until that is full, or for
+    /// [`Turn::restore_all`]. Locks every shard. O(length of the name), besides dropping a replaced value.
     ///
     /// # Errors
-    /// [`Taken`], of a key of the batch, if it is not to be replaced. What waits behind it is lost.
+    /// [`Taken`] for a key of the batch that exists while `replace` is not set. The keys behind it are lost.
     ///
     /// # Panics
     /// If there is no database of this number.
@@ -86,14 +86,14 @@ impl Turn<'_> {
         self.restore_all(batch, replace)
     }
 
-    /// Adds what waits in `batch`, and leaves it empty. As [`Turn::restore`].
+    /// Adds the keys of `batch` and empties it. As [`Turn::restore`].
     ///
     /// # Errors
     /// As [`Turn::restore`].
     pub fn restore_all(&mut self, batch: &mut RestoreBatch, replace: bool) -> Result<(), Taken> {
         self.lock_all();
         self.touch(Touched::Any);
-        // These loads do not depend on one another, so they run at once; the sum keeps them alive.
+        // The loads do not depend on one another, so they run side by side; the sum keeps them alive.
         let mut sum = 0;
         for waiting in &batch.waiting {
             sum ^= self
@@ -121,7 +121,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Makes room for so many keys in database `db`, if it is empty. Holds every shard. O(keys).
+    /// Makes room for `keys` keys in database `db`, if it is empty. Locks every shard. O(keys).
     ///
     /// # Panics
     /// If there is no database of this number.

@@ -48,6 +48,7 @@
 //! assert!(driver.disarm(late).is_some());
 //! ```
 
+mod announcement;
 mod drive;
 #[cfg(all(test, loom))]
 mod model;
@@ -68,6 +69,7 @@ use crate::queue::TimerKey;
 use crate::tick::TickScale;
 use drive::Shared;
 
+pub use announcement::Announcement;
 pub(crate) use workers::unharmed;
 pub use workers::{Jobs, Workers};
 

@@ -1,7 +1,7 @@
-//! Hashes in a database: every change of one goes through here, so that each deadline of a field has its timer.
+//! Hashes in a database. Every change of one goes through here, so that each deadline of a field has its timer.
 //!
-//! Invariant: a field of a hash in the database has a deadline if and only if `fields` has a timer of that deadline,
-//! whose number the field has and which leads to the field; the wheel has exactly one entry of its stamp.
+//! Invariant: a field has a deadline if and only if `fields` has a timer of that deadline. The field holds the timer's
+//! number, the timer leads to the field, and the wheel has exactly one entry with the timer's stamp.
 
 use smallvec::SmallVec;
 
@@ -15,10 +15,10 @@ use crate::value::hash::{Field, Hash, Table};
 use crate::value::{Kind, Value};
 
 impl Db {
-    /// The hash of a key.
+    /// Returns the hash of a key.
     ///
     /// # Panics
-    /// If the key does not hold one: whoever changes a hash has looked at it.
+    /// If the key holds another type.
     pub(crate) fn hash_at(&self, id: Id) -> &Hash {
         Hash::of(&self.get(id).value).expect("the key holds a hash")
     }
@@ -32,7 +32,7 @@ impl Db {
         table.expect("fields with numbers are in a table")
     }
 
-    /// Gives fields values; their deadlines go. How many of the fields are new. O(pairs) amortised, in a block
+    /// Sets the values of fields and removes their deadlines. Returns the number of new fields. O(pairs) amortised, in a block
     /// O(pairs * bytes).
     pub(crate) fn set_fields<'k>(
         &mut self,
@@ -53,7 +53,7 @@ impl Db {
         created
     }
 
-    /// Gives a field a value; its deadline stays. O(1) amortised, in a block O(bytes).
+    /// Sets the value of a field; its deadline stays. O(1) amortised, in a block O(bytes).
     pub(crate) fn change_field(&mut self, id: Id, name: &[u8], value: &[u8], limits: &Limits) {
         let written = self.hash_mut(id).set(name, value, true, limits);
         debug_assert!(written.timer.is_none());
@@ -70,22 +70,21 @@ impl Db {
         self.hash_mut(id).add(name, by, limits)
     }
 
-    /// Takes a field out; whether it was there. O(1) amortised, in a block O(bytes).
+    /// Removes a field. Returns whether it existed. O(1) amortised, in a block O(bytes).
     pub(crate) fn remove_field(&mut self, id: Id, name: &[u8]) -> bool {
         let removed = self.hash_mut(id).remove(name);
         self.disarm(removed.flatten());
         removed.is_some()
     }
 
-    /// Takes a field out of a table, by its number there. O(1) amortised.
+    /// Removes a field of a table by its number. O(1) amortised.
     pub(crate) fn remove_numbered_field(&mut self, id: Id, field: u32) -> Field {
         let removed = self.table_mut(id).remove(field);
         self.disarm(removed.timer());
         removed
     }
 
-    /// Gives a field a deadline or takes it away; it is there. O(1): a later deadline only rewrites the timer, taking
-    /// away only removes it. The first deadline of a small hash makes it a table.
+    /// Sets or removes the deadline of an existing field. O(1): a later deadline only rewrites the timer. The first deadline of a small hash makes it a table.
     pub(crate) fn set_field_deadline(&mut self, id: Id, name: &[u8], deadline: Option<u64>) {
         let table = self.hash_mut(id).become_table();
         let Some(number) = table.find(name) else {
@@ -119,7 +118,7 @@ impl Db {
         }
     }
 
-    /// Makes a timer for a field and files it. O(1).
+    /// Arms a timer for a field. O(1).
     fn arm(&mut self, record: Id, field: u32, deadline: u64) -> u32 {
         let stamp = self.next_stamp();
         let timer = self.fields.insert(FieldTimer {
@@ -136,17 +135,17 @@ impl Db {
         timer
     }
 
-    /// Removes timers of deadlines that are no more. O(1) each.
+    /// Removes timers. O(1) each.
     fn disarm(&mut self, timers: impl IntoIterator<Item = u32>) {
         for timer in timers {
             let timer = self.fields.remove(timer);
             debug_assert!(timer.is_some(), "a deadline has its timer");
-            // One by one: the wheel may look for dead entries at any call, and counts them.
+            // One by one: at any call the wheel may sweep stale entries, which it counts.
             self.forget_entry();
         }
     }
 
-    /// A value has come into the database: its fields are armed. O(1) if none has a deadline, else O(fields).
+    /// Arms the fields of a value that was added. O(1) if none has a deadline, else O(fields).
     pub(super) fn adopt(&mut self, id: Id) {
         let record = self.records.get_mut(id);
         let value = record.map(|record| &mut record.value);
@@ -156,7 +155,7 @@ impl Db {
         if hash.with_deadline() == 0 {
             return;
         }
-        // The record lies in pages of its own, so it is put back when all is armed.
+        // Arming borrows the whole database, so the value is taken out meanwhile.
         let mut hash = std::mem::take(hash);
         if let Some(table) = hash.table_mut() {
             table.arm_all(|field, deadline| self.arm(id, field, deadline));
@@ -166,7 +165,7 @@ impl Db {
         }
     }
 
-    /// A value has left the database: the timers of its fields go. O(1) if none has a deadline, else O(fields).
+    /// Removes the timers of the fields of a value that was removed. O(1) if none has a deadline, else O(fields).
     pub(super) fn forsake(&mut self, value: &Value) {
         let Value::Hash(hash) = value else {
             return;
@@ -178,8 +177,8 @@ impl Db {
         }
     }
 
-    /// Removes a field whose entry [`Db::next_due`] has taken out of the wheel: the record of its hash, which may be
-    /// empty now, and the field. O(1) amortised.
+    /// Removes a field that [`Db::next_due`] has returned. Returns the record of its hash, which may be empty now, and the
+    /// field. O(1) amortised.
     ///
     /// # Panics
     /// If `timer` is not the one that was due.
@@ -189,12 +188,12 @@ impl Db {
         (timer.record, field)
     }
 
-    /// How many fields have a deadline.
+    /// Returns the number of fields with a deadline.
     pub fn fields_with_deadline(&self) -> usize {
         self.fields.len()
     }
 
-    /// Gives a key another name, which no key has: value, deadline and use stay. O(length of the name) amortised.
+    /// Renames a key to a name that no key has; value, deadline and last use stay. O(length of the name) amortised.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.

@@ -1,0 +1,201 @@
+//! What threads leave for an event loop: messages for its clients, and orders.
+//!
+//! Bytes for several clients of a loop are kept once. The loop empties its mailbox once a turn. A thread that leaves
+//! something wakes the loop if the loop has announced that it sleeps ([`Announcement`]); one wake-up is enough until the
+//! loop has looked.
+//!
+//! While a client runs commands, the mailbox can *separate* its messages, so that the loop puts them between that client's
+//! replies, in the order of events.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mio::Waker;
+use parking_lot::Mutex;
+use punctual::driver::Announcement;
+
+/// Bytes of a mailbox for one client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivery {
+    pub(crate) client: u64,
+    pub(crate) slot: usize,
+    start: usize,
+    end: usize,
+}
+
+/// Content of a mailbox.
+pub(crate) struct Mail<O> {
+    bytes: Vec<u8>,
+    deliveries: Vec<Delivery>,
+    pub(crate) orders: Vec<O>,
+    /// Client whose messages are separated; 0: none.
+    separated_client: u64,
+    /// Its messages.
+    separated: Vec<u8>,
+}
+
+impl<O> Default for Mail<O> {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            deliveries: Vec::new(),
+            orders: Vec::new(),
+            separated_client: 0,
+            separated: Vec::new(),
+        }
+    }
+}
+
+impl<O> Mail<O> {
+    /// Returns the deliveries with their bytes, in the order in which they were left.
+    pub(crate) fn deliveries(&self) -> impl Iterator<Item = (Delivery, &[u8])> {
+        self.deliveries
+            .iter()
+            .map(|d| (*d, &self.bytes[d.start..d.end]))
+    }
+
+    /// Empties it, and keeps a moderate amount of memory.
+    pub(crate) fn clear(&mut self) {
+        const KEPT: usize = 1 << 20;
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT);
+        self.deliveries.clear();
+        self.deliveries.shrink_to(KEPT / size_of::<Delivery>());
+        self.orders.clear();
+    }
+}
+
+/// One event loop's mailbox, with orders of type `O`.
+pub struct Mailbox<O> {
+    mail: Mutex<Mail<O>>,
+    /// It has content.
+    full: AtomicBool,
+    /// It has messages for the separated client.
+    has_separated: AtomicBool,
+    waker: Waker,
+    /// Until when the loop sleeps, in unix ms.
+    pub(crate) sleep: Announcement,
+}
+
+impl<O> Mailbox<O> {
+    pub(crate) fn new(waker: Waker) -> Self {
+        Self {
+            mail: Mutex::default(),
+            full: AtomicBool::new(false),
+            has_separated: AtomicBool::new(false),
+            waker,
+            sleep: Announcement::new(),
+        }
+    }
+
+    /// Leaves the same bytes for several clients of this loop.
+    pub(crate) fn deliver(&self, bytes: &[u8], clients: impl Iterator<Item = (u64, usize)>) {
+        let mut guard = self.mail.lock();
+        let mail = &mut *guard;
+        let start = mail.bytes.len();
+        let end = start + bytes.len();
+        let before = mail.deliveries.len();
+        for (client, slot) in clients {
+            if client == mail.separated_client {
+                mail.separated.extend_from_slice(bytes);
+                self.has_separated.store(true, Ordering::Release);
+            } else {
+                mail.deliveries.push(Delivery {
+                    client,
+                    slot,
+                    start,
+                    end,
+                });
+            }
+        }
+        if mail.deliveries.len() > before {
+            mail.bytes.extend_from_slice(bytes);
+            drop(guard);
+            self.notify();
+        }
+    }
+
+    /// Separates the messages for `client` from now on, and moves those that are here to `out`. Only the client's loop
+    /// calls this. O(deliveries).
+    pub(crate) fn separate(&self, client: u64, out: &mut Vec<u8>) {
+        let mut guard = self.mail.lock();
+        let mail = &mut *guard;
+        debug_assert_eq!(mail.separated_client, 0, "one client runs at a time");
+        mail.separated_client = client;
+        mail.deliveries.retain(|d| {
+            if d.client == client {
+                out.extend_from_slice(&mail.bytes[d.start..d.end]);
+            }
+            d.client != client
+        });
+    }
+
+    /// Moves the separated messages to `out`. One load if there are none.
+    #[inline]
+    pub(crate) fn take_separated(&self, out: &mut Vec<u8>) {
+        if self.has_separated.load(Ordering::Acquire) {
+            let mut mail = self.mail.lock();
+            out.append(&mut mail.separated);
+            self.has_separated.store(false, Ordering::Release);
+        }
+    }
+
+    /// Ends [`Mailbox::separate`], and moves the messages that are left to `out`.
+    pub(crate) fn end_separation(&self, out: &mut Vec<u8>) {
+        let mut mail = self.mail.lock();
+        mail.separated_client = 0;
+        out.append(&mut mail.separated);
+        mail.separated = Vec::new();
+        self.has_separated.store(false, Ordering::Release);
+    }
+
+    /// Leaves the reply of a command that has waited, and the order that resumes its client.
+    pub(crate) fn answer(&self, reply: &[u8], client: u64, slot: usize, resume: O) {
+        let mut guard = self.mail.lock();
+        let mail = &mut *guard;
+        let start = mail.bytes.len();
+        mail.bytes.extend_from_slice(reply);
+        let end = mail.bytes.len();
+        mail.deliveries.push(Delivery {
+            client,
+            slot,
+            start,
+            end,
+        });
+        mail.orders.push(resume);
+        drop(guard);
+        self.notify();
+    }
+
+    /// Leaves an order.
+    pub(crate) fn order(&self, order: O) {
+        self.mail.lock().orders.push(order);
+        self.notify();
+    }
+
+    /// Notes that there is content, and wakes the loop if it sleeps.
+    fn notify(&self) {
+        if !self.full.swap(true, Ordering::SeqCst) {
+            self.wake_for(0);
+        }
+    }
+
+    /// Wakes the loop if it would sleep beyond `at_ms` (unix ms), at which the caller has published something to do.
+    pub(crate) fn wake_for(&self, at_ms: u64) {
+        if self.sleep.take_if_after(at_ms).is_some() {
+            // A waker fails only when the loop is gone.
+            let _ = self.waker.wake();
+        }
+    }
+
+    /// Returns whether it has content.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::SeqCst)
+    }
+
+    /// Exchanges its content for `empty`. Only the loop calls this.
+    pub(crate) fn collect(&self, empty: &mut Mail<O>) {
+        if self.full.swap(false, Ordering::SeqCst) {
+            std::mem::swap(&mut *self.mail.lock(), empty);
+        }
+    }
+}
