@@ -2,7 +2,7 @@
 //! of fields in `expire`.
 //!
 //! A field that is due is let go by the command that meets it, as a key is: commands that name fields begin with
-//! `Cx::meet_fields`; those that show all pass over what is due.
+//! `Cx::expire_due_fields`; those that show all pass over what is due.
 
 mod expire;
 mod random;
@@ -227,7 +227,9 @@ fn find_to_read<'k>(
         return Ok(None);
     };
     cx.view::<Hash>(place, id)?;
-    Ok(cx.meet_fields(place, id, key, names).map(|id| (place, id)))
+    Ok(cx
+        .expire_due_fields(place, id, key, names)
+        .map(|id| (place, id)))
 }
 
 /// Finds a hash of which the named fields are going to be written; those that are due go now.
@@ -238,7 +240,7 @@ fn find_to_write<'k>(
     names: impl Iterator<Item = &'k [u8]>,
 ) -> Result<(Place, Option<Id>), Error> {
     let (place, found) = cx.seek_as::<Hash>(key)?;
-    let found = found.and_then(|id| cx.meet_fields(place, id, key, names));
+    let found = found.and_then(|id| cx.expire_due_fields(place, id, key, names));
     Ok((place, found))
 }
 

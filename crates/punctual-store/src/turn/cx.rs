@@ -1,5 +1,5 @@
-//! How handlers reach keys: every look-up goes through here, so a key whose deadline has passed is never
-//! seen, whether or not the wheel has got to it.
+//! Look-ups of keys by handlers. Every look-up goes through here, so a handler never sees a key whose deadline has passed,
+//! even if the wheel has not expired it yet. Changes are committed in `commit`.
 
 use smallvec::SmallVec;
 
@@ -16,7 +16,7 @@ use crate::value::string::Str;
 use crate::value::{Kind, Value};
 use crate::{Error, Store};
 
-/// Where a name belongs, worked out once a command: good for its look-up, its insertion and every change.
+/// Shard, database and hash of a name, computed once for its look-up, its insertion and every change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     shard: usize,
@@ -25,17 +25,17 @@ pub(crate) struct Place {
 }
 
 impl<'s> Cx<'_, 's> {
-    /// The instant.
+    /// Returns the instant of the turn.
     pub fn now(&self) -> Now {
         self.turn.now
     }
 
-    /// The keyspace.
+    /// Returns the keyspace.
     pub fn store(&self) -> &'s Store {
         self.turn.store
     }
 
-    /// The part of the client's database that holds `key`.
+    /// Returns the part of the client's database that holds `key`.
     ///
     /// # Panics
     /// If the command's row does not name the key.
@@ -44,7 +44,7 @@ impl<'s> Cx<'_, 's> {
         self.db_of_in(self.db, key)
     }
 
-    /// The part of database `db` that holds `key`.
+    /// Returns the part of database `db` that holds `key`.
     ///
     /// # Panics
     /// If the command's row does not name the key.
@@ -55,7 +55,7 @@ impl<'s> Cx<'_, 's> {
         self.turn.shard_db(number, db)
     }
 
-    /// Finds a key; one that is due goes now, with its event. Counts nothing. O(length of the name).
+    /// Finds a key; expires it if it is due. Counts nothing. O(length of the name).
     #[inline]
     pub fn find(&mut self, key: &[u8]) -> Option<Id> {
         self.find_in(self.db, key)
@@ -67,8 +67,8 @@ impl<'s> Cx<'_, 's> {
         self.seek_in(db, key, false).1
     }
 
-    /// Finds a key of the client's database and keeps where it belongs; one that is due goes now, with its event.
-    /// Notes the use if `touch`. Counts nothing. O(length of the name).
+    /// Finds a key of the client's database, and returns its place too; expires it if it is due. Notes the use if `touch` is
+    /// set. Counts nothing. O(length of the name).
     #[inline]
     pub(crate) fn seek(&mut self, key: &[u8], touch: bool) -> (Place, Option<Id>) {
         self.seek_in(self.db, key, touch)
@@ -97,20 +97,20 @@ impl<'s> Cx<'_, 's> {
         (place, Some(id))
     }
 
-    /// The part of the keyspace that a place lies in.
+    /// Returns the part of a database that contains a place.
     #[inline]
     pub(crate) fn db_at(&mut self, place: Place) -> &mut Db {
         self.turn.shard_db(place.shard, place.db)
     }
 
-    /// Finds a key to be read: counts a hit or a miss, tells `keymiss`, and notes the use. O(length of the name).
+    /// Finds a key to read: counts a hit or a miss, publishes `keymiss`, and notes the use. O(length of the name).
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<&Record> {
         let (place, found) = self.seek_to_read(key);
         Some(self.db_at(place).get(found?))
     }
 
-    /// As [`Cx::read`], for a key that may then be changed.
+    /// As [`Cx::read`], for a key that the handler may then change.
     #[inline]
     pub(crate) fn seek_to_read(&mut self, key: &[u8]) -> (Place, Option<Id>) {
         let (place, found) = self.seek(key, self.touch);
@@ -124,8 +124,7 @@ impl<'s> Cx<'_, 's> {
         (place, found)
     }
 
-    /// Finds a key whose value is not used: counts a hit or a miss and tells `keymiss`, but the key's last use
-    /// stays what it was. O(length of the name).
+    /// As [`Cx::read`], but notes no use. O(length of the name).
     #[inline]
     pub fn peek(&mut self, key: &[u8]) -> Option<Id> {
         let found = self.find(key);
@@ -139,10 +138,10 @@ impl<'s> Cx<'_, 's> {
         found
     }
 
-    /// Finds a string to be read, as [`Cx::read`].
+    /// Finds a string to read, as [`Cx::read`].
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds something else.
+    /// [`Error::WrongType`] if the value has another type.
     #[inline]
     pub fn read_str(&mut self, key: &[u8]) -> Result<Option<&Str>, Error> {
         match self.read(key) {
@@ -151,32 +150,32 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Finds a key to be written, and notes the use. O(length of the name).
+    /// Finds a key to write, and notes the use. O(length of the name).
     #[inline]
     pub fn find_to_write(&mut self, key: &[u8]) -> Option<Id> {
         self.seek_to_write(key).1
     }
 
-    /// As [`Cx::find_to_write`], and keeps where the key belongs.
+    /// As [`Cx::find_to_write`], and returns the key's place too.
     #[inline]
     pub(crate) fn seek_to_write(&mut self, key: &[u8]) -> (Place, Option<Id>) {
         self.seek(key, self.touch)
     }
 
-    /// The string of a key that was found.
+    /// Returns the string of a key that was found.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds something else.
+    /// [`Error::WrongType`] if the value has another type.
     #[inline]
     pub(crate) fn str_at(&mut self, place: Place, id: Id) -> Result<&mut Str, Error> {
         let value = &mut self.db_at(place).get_mut(id).value;
         value.as_str_mut().ok_or(Error::WrongType)
     }
 
-    /// Finds a key to be read as a `K`: counts and tells as [`Cx::read`].
+    /// Finds a key to read as a `K`, as [`Cx::read`].
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds something else.
+    /// [`Error::WrongType`] if the value has another type.
     #[inline]
     pub(crate) fn read_as<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&K>, Error> {
         match self.read(key) {
@@ -185,11 +184,11 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Finds keys to be read, one after the other, as [`Cx::read`] does, and gives the values of all at once; `None`
-    /// for those that are not there.
+    /// Finds keys to read, one after the other, as [`Cx::read`], and returns all values at once; `None` for keys that do not
+    /// exist.
     ///
     /// # Errors
-    /// [`Error::WrongType`] at the first value that `fits` refuses; the keys behind are not looked at.
+    /// [`Error::WrongType`] at the first value that `fits` refuses; the keys behind it are not read.
     pub(crate) fn values<'k>(
         &mut self,
         keys: impl IntoIterator<Item = &'k [u8]>,
@@ -203,7 +202,7 @@ impl<'s> Cx<'_, 's> {
             }
             found.push((place, id));
         }
-        // None of them went since: the instant is the same for all.
+        // The instant is the same for all, so none has expired since.
         let turn = &*self.turn;
         let value = |(place, id): (Place, Option<Id>)| {
             Some(&turn.shard_db_ref(place.shard, place.db).get(id?).value)
@@ -211,10 +210,10 @@ impl<'s> Cx<'_, 's> {
         Ok(found.into_iter().map(value).collect())
     }
 
-    /// As [`Cx::values`], all of them a `K`.
+    /// As [`Cx::values`], each value a `K`.
     ///
     /// # Errors
-    /// [`Error::WrongType`] at the first key that holds something else; those behind are not looked at.
+    /// [`Error::WrongType`] at the first value of another type; the keys behind it are not read.
     pub(crate) fn views<'k, K: Kind + 'static>(
         &mut self,
         keys: impl IntoIterator<Item = &'k [u8]>,
@@ -223,10 +222,10 @@ impl<'s> Cx<'_, 's> {
         Ok(values.into_iter().map(|value| K::of(value?)).collect())
     }
 
-    /// Finds a key to be changed as a `K`, and keeps where it belongs; notes the use.
+    /// Finds a key to change as a `K`, and returns its place too; notes the use.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds something else.
+    /// [`Error::WrongType`] if the value has another type.
     #[inline]
     pub(crate) fn seek_as<K: Kind>(&mut self, key: &[u8]) -> Result<(Place, Option<Id>), Error> {
         let (place, found) = self.seek_to_write(key);
@@ -236,29 +235,28 @@ impl<'s> Cx<'_, 's> {
         Ok((place, found))
     }
 
-    /// What a key holds, as a `K`, to be read.
+    /// Returns a key's value as a `K`, to read.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds something else.
+    /// [`Error::WrongType`] if the value has another type.
     #[inline]
     pub(crate) fn view<K: Kind>(&mut self, place: Place, id: Id) -> Result<&K, Error> {
         K::of(&self.db_at(place).get(id).value).ok_or(Error::WrongType)
     }
 
-    /// What a key holds, as a `K`, to be changed. Only for what changes it: a snapshot that is being made keeps the
-    /// value as it was.
+    /// Returns a key's value as a `K`, to change. Only for a real change: a running snapshot writes the value before it.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds something else.
+    /// [`Error::WrongType`] if the value has another type.
     #[inline]
     pub(crate) fn edit<K: Kind>(&mut self, place: Place, id: Id) -> Result<&mut K, Error> {
         K::of_mut(&mut self.db_at(place).get_mut(id).value).ok_or(Error::WrongType)
     }
 
-    /// Lets those of the named fields go that are due, with their event, so that who writes or reads them finds none;
-    /// the hash, `None` if it went with them. O(1) if no field has a deadline, else O(names).
+    /// Expires the due fields among `names`. Returns the hash, or `None` if it was removed with its last field. O(1) if no
+    /// field has a deadline, else O(names).
     #[inline]
-    pub(crate) fn meet_fields<'k>(
+    pub(crate) fn expire_due_fields<'k>(
         &mut self,
         place: Place,
         id: Id,
@@ -283,8 +281,8 @@ impl<'s> Cx<'_, 's> {
         (!gone).then_some(id)
     }
 
-    /// Lets go what is due in the part of the database that holds `key`, as far as a little work gets: for who counts.
-    pub(crate) fn catch_up(&mut self, key: &[u8]) {
+    /// Expires due entries in `key`'s shard, within a budget, before a count.
+    pub(crate) fn expire_before_count(&mut self, key: &[u8]) {
         const STEPS: usize = 1000;
         let (db, now) = (self.db, self.turn.now);
         let wakeup = self.db_of(key).next_wakeup();
@@ -298,8 +296,8 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Gives a key a value that replaces whatever it held, deadline included: what `*STORE` commands do. Tells `new`
-    /// if the key was not there, and nothing else.
+    /// Replaces a key's value and removes its deadline, as `*STORE` commands do. Publishes `new` if the key did not exist,
+    /// and commits nothing.
     pub(crate) fn overwrite(&mut self, key: &[u8], value: Value) -> Id {
         let (place, found) = self.seek_to_write(key);
         match found {
@@ -314,12 +312,12 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Up to which size collections stay compact.
+    /// Returns the limits of compact collections.
     pub(crate) fn limits(&self) -> Limits {
         self.turn.limits
     }
 
-    /// Adds a key that is not there, and tells `new`. O(length of the name) amortised.
+    /// Adds a key that does not exist, and publishes `new`. O(length of the name) amortised.
     pub fn add(&mut self, key: &[u8], value: Value) -> Id {
         self.add_in(self.db, key, value)
     }
@@ -332,7 +330,7 @@ impl<'s> Cx<'_, 's> {
         id
     }
 
-    /// As [`Cx::add`], at the place of a look-up that found nothing: hashes nothing again.
+    /// As [`Cx::add`], at the place of a look-up that found nothing, so the name is not hashed again.
     pub(crate) fn add_at(&mut self, place: Place, key: &[u8], value: Value) -> Id {
         let uses = self.turn.limits.uses.first(self.turn.now);
         let id = self
@@ -342,18 +340,18 @@ impl<'s> Cx<'_, 's> {
         id
     }
 
-    /// Removes a key; whether it was there. Tells no event. O(length of the name).
+    /// Removes a key and returns its record. Commits nothing. O(length of the name).
     pub fn remove(&mut self, key: &[u8]) -> Option<Record> {
         let id = self.find(key)?;
         Some(self.db_of(key).remove(id))
     }
 
-    /// Gives a key a deadline in unix ms, or takes it away. O(1).
+    /// Sets a key's deadline in unix ms, or removes it. O(1).
     pub fn set_deadline(&mut self, key: &[u8], id: Id, deadline: Option<u64>) {
         self.db_of(key).set_deadline(id, deadline);
     }
 
-    /// The turn knows that the client's database may change; another one must be told.
+    /// Notes that another database than the client's may change.
     #[inline]
     fn touch_other(&mut self, db: usize) {
         if db != self.db {

@@ -1,9 +1,9 @@
 //! A turn: some commands and expiries at one instant, with the locks they need.
 //!
-//! A turn keeps the shards it locked until it needs others or is [released](Turn::release), so a
-//! pipeline pays for one lock. Ground rules: locks are taken in ascending order, all at once (out of order one may only
-//! be tried); a turn must be released before its thread waits for anything. A transaction *pins* what all of its commands need: until it is
-//! over, nothing is locked or unlocked.
+//! A turn keeps its shards locked until it needs others or is [released](Turn::release), so a pipeline pays for one lock.
+//! Ground rules: locks are taken in ascending order, all at once (out of order a lock may only be tried); a turn must be
+//! released before its thread waits for anything. A transaction *pins* the shards that all of its commands need: until it
+//! ends, nothing is locked or unlocked.
 
 mod commit;
 pub(crate) mod cx;
@@ -32,47 +32,47 @@ use crate::value::Value;
 pub use restore::{RestoreBatch, Restored, Taken};
 use waiters::ReadyKey;
 
-/// What runs a command on the keyspace.
+/// Function that runs a command on the keyspace.
 pub type Handler = fn(&mut Cx<'_, '_>, Args<'_>, &mut Reply<'_>) -> Result<(), Error>;
 
 /// A row of a keyspace command.
 pub type Command = Row<Handler>;
 
-/// What commands and expiries have counted; the caller adds it up and resets it.
+/// Counts of commands and expiries, which the caller adds up and resets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Reads of keys that were there.
+    /// Reads of keys that existed.
     pub hits: u64,
-    /// Reads of keys that were not.
+    /// Reads of keys that did not exist.
     pub misses: u64,
-    /// Keys gone at their deadline.
+    /// Expired keys.
     pub expired: u64,
-    /// Of those, the ones that a command met before the wheel did.
+    /// Expired keys that a command met before the wheel did.
     pub expired_on_touch: u64,
-    /// Hash fields gone at their deadline.
+    /// Expired hash fields.
     pub expired_fields: u64,
     /// Changes to the keyspace.
     pub dirty: u64,
 }
 
-/// What is to be dropped after a turn.
+/// Memory to free after a turn.
 #[derive(Default)]
 pub struct Discarded {
-    /// Databases that were flushed.
+    /// Flushed databases.
     pub(crate) dbs: Vec<Db>,
-    /// Large values.
+    /// Large removed values.
     values: Vec<Value>,
 }
 
 impl Discarded {
-    /// About how many things there are to be freed. O(databases and values).
+    /// Returns the approximate number of objects to free. O(databases and values).
     pub fn things(&self) -> usize {
         let keys = self.dbs.iter().map(Db::len).sum::<usize>();
         let elements = self.values.iter().map(Value::elements).sum::<usize>();
         keys + elements
     }
 
-    /// Takes a value to be dropped: small ones go at once.
+    /// Takes a removed value. Drops a small one at once.
     pub(crate) fn value(&mut self, value: Value) {
         const LARGE: usize = 1_000;
         if value.elements() > LARGE {
@@ -89,39 +89,39 @@ pub struct Turn<'s> {
     pub store: &'s Store,
     /// The instant. The caller may move it between commands.
     pub now: Now,
-    /// Where events go.
+    /// Receiver of events.
     pub sink: &'s mut dyn Sink,
-    /// Which events are wanted.
+    /// Classes of events that are on.
     pub classes: Classes,
-    /// Due keys are not seen, but stay where they are: commands that only read run so while expiry stands still.
+    /// Due keys are hidden and not expired: so read-only commands run while expiry is paused.
     pub frozen: bool,
-    /// Up to which size collections stay compact; the caller may renew it between commands.
+    /// Limits of compact collections. The caller may renew them between commands.
     pub limits: Limits,
-    /// What was counted so far.
+    /// Counts so far.
     pub stats: Stats,
-    /// What was flushed, and large values that went: dropping them takes time in proportion to what is in them, so the
-    /// caller does it after the turn, on another thread if that is much.
+    /// Flushed databases and large removed values. Dropping them takes time in proportion to their size, so the caller
+    /// does it after the turn, and on another thread if it is much.
     pub discarded: Discarded,
-    /// What the command that has just run wants to wait for: it has found nothing, and has not replied.
+    /// Set by a command that has found nothing and waits; it has not replied.
     pub wait: Option<Wait>,
-    /// Commands may wait; in a transaction they answer that there was nothing.
+    /// Whether commands may wait. In a transaction they reply that there was nothing.
     pub may_wait: bool,
-    /// Keys that somebody waits for, in the order in which they became ready.
+    /// Keys that clients wait for, in the order in which they became ready.
     ready: VecDeque<ReadyKey>,
     /// Ascending by shard number.
     held: Held<'s>,
-    /// The shard of all keys that the command names, if that is one: its slot is worked out once a command.
+    /// The only shard of the command's keys, if there is one: the hash slot is computed once a command.
     sole: Option<usize>,
-    /// Databases whose deadlines may have changed in the shards that are held.
+    /// Databases whose deadlines may have changed in the held shards.
     touched: Touched,
-    /// What is held stays held, and is enough.
+    /// The held shards stay held, and suffice.
     pinned: bool,
-    /// Somebody may watch a key, or wait for one, of a shard that is held.
+    /// A client may watch a key of a held shard, or wait for one.
     observed: bool,
 }
 
 impl<'s> Turn<'s> {
-    /// A turn at `now`; nothing is locked yet.
+    /// Creates a turn at `now`, which holds no lock yet.
     pub fn new(store: &'s Store, now: Now, sink: &'s mut dyn Sink, classes: Classes) -> Self {
         Self {
             store,
@@ -143,7 +143,7 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Unlocks everything, unless it is pinned, and tells the sink about wake-ups that became earlier.
+    /// Unlocks everything unless it is pinned, and reports wake-ups that became earlier to the sink.
     pub fn release(&mut self) {
         if self.pinned {
             return;
@@ -165,8 +165,10 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Runs one command on database `db`. The reply is one whole reply, an error's text included; whether it
-    /// was an error is told.
+    /// Runs one command on database `db`, and appends one whole reply.
+    ///
+    /// # Errors
+    /// The error to reply; nothing is appended then.
     pub fn run(
         &mut self,
         command: &Command,
@@ -194,7 +196,7 @@ impl<'s> Turn<'s> {
         handler(&mut cx, args, reply).inspect_err(|_| reply.truncate(start))
     }
 
-    /// Deadlines of these databases may have changed since the shards were locked.
+    /// Notes that deadlines of these databases may have changed since the shards were locked.
     #[inline]
     pub(crate) fn touch(&mut self, which: Touched) {
         self.touched = match (self.touched, which) {
@@ -205,8 +207,8 @@ impl<'s> Turn<'s> {
         };
     }
 
-    /// Brings what these commands in database `db` will need into the cache, where one lock is enough for that: the
-    /// records of their first keys, or elements of the collection that all of them are about.
+    /// Fetches the cache lines that these commands in database `db` will need: the records of their first keys, or elements
+    /// of the collection that all of them use. Does nothing if there are several shards.
     pub fn warm<'a>(&mut self, db: usize, commands: impl Iterator<Item = Args<'a>> + Clone) {
         if self.store.shards() == 1 {
             self.lock_one(0);
@@ -226,7 +228,7 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Locks what `command` needs; keeps what is held if that is enough, else tells that it does not.
+    /// Locks the shards that `command` needs. Returns false if the held shards suffice, and true if they were unlocked first.
     pub(crate) fn lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
         self.sole = None;
         if command.anywhere(args) {
@@ -260,7 +262,7 @@ impl<'s> Turn<'s> {
         !enough
     }
 
-    /// Adds what `command` needs to what is held, if nobody else has it just now; whether it is all there.
+    /// Adds the shards that `command` needs to the held ones, as far as they are free. Returns whether all are held now.
     pub(crate) fn try_lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
         let store = self.store;
         let mut all_there = !command.anywhere(args);
@@ -285,7 +287,7 @@ impl<'s> Turn<'s> {
         self.held.binary_search_by_key(&shard, |h| h.0).is_ok()
     }
 
-    /// Locks just `shards` (ascending, no number twice).
+    /// Locks `shards` only. Their numbers ascend.
     fn lock(&mut self, shards: &[usize]) {
         assert!(!self.pinned, "a transaction has pinned all that it needs");
         self.release();
@@ -296,7 +298,7 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Locks the shards of these keys, and maybe more. O(length of the keys).
+    /// Makes sure that the shards of these keys are held. O(length of the keys).
     pub(crate) fn lock_keys<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
         let store = self.store;
         let mut needed: SmallVec<[usize; 8]> = keys.map(|key| store.shard_of(key)).collect();
@@ -307,8 +309,8 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Locks these shards, all of them without a list, and keeps them until [`Turn::unpin`]: whatever is run meanwhile
-    /// must need no others. Nobody else sees or changes anything in them.
+    /// Locks these shards, or all of them without a list, and keeps them until [`Turn::unpin`]. The commands meanwhile must
+    /// need no others. No other thread sees or changes anything in them.
     pub fn pin(&mut self, shards: Option<Vec<usize>>) {
         self.unpin();
         match shards {
@@ -324,13 +326,12 @@ impl<'s> Turn<'s> {
         self.pinned = true;
     }
 
-    /// Ends [`Turn::pin`]; what was locked stays so until other locks are needed or it is released.
+    /// Ends [`Turn::pin`]. The shards stay locked until others are needed or the turn is released.
     pub fn unpin(&mut self) {
         self.pinned = false;
     }
 
-    /// The shard that holds `key`, one of those that the running command names. O(1) if all of them lie in one
-    /// shard, else O(length).
+    /// Returns the shard of `key`, a key of the running command. O(1) if all of its keys are in one shard, else O(length).
     #[inline]
     pub(crate) fn shard_of(&self, key: &[u8]) -> usize {
         let shard = self.sole.unwrap_or_else(|| self.store.shard_of(key));
@@ -357,7 +358,7 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Shard `number`.
+    /// Returns shard `number`.
     ///
     /// # Panics
     /// If the shard is not held.
@@ -366,19 +367,19 @@ impl<'s> Turn<'s> {
         &mut self.held[at].1
     }
 
-    /// The database `db` in each shard that is held.
+    /// Returns the part of database `db` in each held shard.
     pub fn held_dbs(&mut self, db: usize) -> impl Iterator<Item = (usize, &mut Db)> {
         self.held
             .iter_mut()
             .map(move |(n, shard)| (*n, &mut shard.dbs[db]))
     }
 
-    /// The shards that are held.
+    /// Returns the held shards.
     pub(crate) fn held_shards(&mut self) -> impl Iterator<Item = (usize, &mut Shard)> {
         self.held.iter_mut().map(|(n, shard)| (*n, &mut **shard))
     }
 
-    /// Database `db` of shard `number`.
+    /// Returns the part of database `db` in shard `number`.
     ///
     /// # Panics
     /// If the shard is not held.
@@ -388,7 +389,7 @@ impl<'s> Turn<'s> {
         &mut self.held[at].1.dbs[db]
     }
 
-    /// As [`Turn::shard_db`], to look at several at once.
+    /// As [`Turn::shard_db`], to read several parts at once.
     ///
     /// # Panics
     /// If the shard is not held.
@@ -397,7 +398,7 @@ impl<'s> Turn<'s> {
         &self.held[self.held_at(number)].1.dbs[db]
     }
 
-    /// Where among those held shard `number` is.
+    /// Returns the place of shard `number` among the held ones.
     #[inline]
     fn held_at(&self, number: usize) -> usize {
         if self.held.len() == 1 && self.held[0].0 == number {
@@ -416,14 +417,14 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// What a handler works with: the turn, and the client's choices.
+/// Context of a handler: the turn, and the client's choices.
 pub struct Cx<'t, 's> {
     /// The turn.
     pub turn: &'t mut Turn<'s>,
     /// The client's database.
     pub db: usize,
-    /// Whether reads count as uses (CLIENT NO-TOUCH).
+    /// Whether reads count as uses (off: CLIENT NO-TOUCH).
     pub touch: bool,
-    /// Whether the command may write: its look-ups count no hits and misses.
+    /// Whether the command may write; its look-ups count no hits and misses.
     pub write: bool,
 }

@@ -150,7 +150,7 @@ fn set_deadlines(
     let options = args.skip(if condition.is_some() { 4 } else { 3 });
     let condition = condition.unwrap_or(Condition::Always);
     let fields = fields(options, NOT_GREATER)?;
-    let found = found.and_then(|id| cx.meet_fields(place, id, key, fields.iter()));
+    let found = found.and_then(|id| cx.expire_due_fields(place, id, key, fields.iter()));
     reply.array(fields.len());
     let Some(id) = found else {
         fields.iter().for_each(|_| reply.int(NO_FIELD));
@@ -228,8 +228,12 @@ fn tell_deadlines(
     // What the key holds is looked at before the arguments.
     let found = find_to_read(cx, &args[1], std::iter::empty())?;
     let fields = fields(args.skip(2), NOT_POSITIVE)?;
-    let found = found
-        .and_then(|(place, id)| Some((place, cx.meet_fields(place, id, &args[1], fields.iter())?)));
+    let found = found.and_then(|(place, id)| {
+        Some((
+            place,
+            cx.expire_due_fields(place, id, &args[1], fields.iter())?,
+        ))
+    });
     let hash = match found {
         Some((place, id)) => Some(cx.view::<Hash>(place, id)?),
         None => None,
@@ -254,7 +258,7 @@ pub(super) fn hpersist(
     let key = &args[1];
     let (place, found) = cx.seek_as::<Hash>(key)?;
     let fields = fields(args.skip(2), NOT_POSITIVE)?;
-    let found = found.and_then(|id| cx.meet_fields(place, id, key, fields.iter()));
+    let found = found.and_then(|id| cx.expire_due_fields(place, id, key, fields.iter()));
     reply.array(fields.len());
     let Some(id) = found else {
         fields.iter().for_each(|_| reply.int(NO_FIELD));

@@ -29,7 +29,7 @@ pub(super) fn hrandfield(
 ) -> Result<(), Error> {
     let now = cx.now();
     let Some(count) = args.get(2) else {
-        cx.catch_up(&args[1]);
+        cx.expire_before_count(&args[1]);
         let hash = cx.read_as::<Hash>(&args[1])?;
         match hash.and_then(|hash| Chosen::of(hash, now).one()) {
             Some(entry) => answer(reply, entry.name),
@@ -49,7 +49,7 @@ pub(super) fn hrandfield(
     if with_values && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
         return Err(OUT_OF_RANGE);
     }
-    cx.catch_up(&args[1]);
+    cx.expire_before_count(&args[1]);
     // Redis writes until memory ends; here a reply of repeated fields is at most as long as a string may be.
     let bytes_max = cx.store().string_max();
     let Some(hash) = cx.read_as::<Hash>(&args[1])? else {

@@ -85,7 +85,7 @@ pub(super) fn hlen(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    cx.catch_up(&args[1]);
+    cx.expire_before_count(&args[1]);
     let len = cx.read_as::<Hash>(&args[1])?.map_or(0, Hash::len);
     reply.int(len as i64);
     Ok(())
