@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
 use punctual_resp::{Protocol, Reply};
 use punctual_store::glob;
+use punctual_store::lock_order::{OrderedMutex, Rank};
 
 use crate::net::mailbox::Mailbox;
 
@@ -150,11 +150,19 @@ impl Registry {
 }
 
 /// All subscriptions.
-#[derive(Default)]
 pub struct PubSub {
-    registry: Mutex<Registry>,
+    registry: OrderedMutex<Registry>,
     /// Subscriptions of all kinds: publishing to nobody costs one look.
     total: AtomicUsize,
+}
+
+impl Default for PubSub {
+    fn default() -> Self {
+        Self {
+            registry: OrderedMutex::new(Rank::PubSub, Registry::default()),
+            total: AtomicUsize::new(0),
+        }
+    }
 }
 
 impl PubSub {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use parking_lot::{Mutex, RwLock};
 use punctual_store::events::Classes;
+use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::spec::Flags;
 use punctual_store::{Now, Store, Turn};
 
@@ -33,7 +34,7 @@ pub struct Shared {
     /// The clock.
     pub clock: ServerClock,
     /// The configuration as its commands see it.
-    pub config: Mutex<Config>,
+    pub config: OrderedMutex<Config>,
     /// The configuration as everything else sees it.
     settings: RwLock<Arc<Settings>>,
     /// Grows with each change of the settings.
@@ -106,7 +107,7 @@ impl Shared {
             started_ms,
             clock,
             store,
-            config: Mutex::new(config),
+            config: OrderedMutex::new(Rank::Config, config),
             settings: RwLock::new(settings),
             settings_version: AtomicU64::new(0),
             classes: AtomicU32::new(0),

@@ -30,6 +30,7 @@ pub mod glob;
 pub mod hash_table;
 pub mod keyspace;
 pub mod limits;
+pub mod lock_order;
 pub mod pages;
 pub mod snapshot;
 pub mod spec;

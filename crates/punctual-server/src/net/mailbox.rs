@@ -10,8 +10,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::Waker;
-use parking_lot::Mutex;
 use punctual::driver::Announcement;
+use punctual_store::lock_order::{OrderedMutex, Rank};
 
 /// Bytes of a mailbox for one client.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ impl<O> Mail<O> {
 
 /// One event loop's mailbox, with orders of type `O`.
 pub struct Mailbox<O> {
-    mail: Mutex<Mail<O>>,
+    mail: OrderedMutex<Mail<O>>,
     /// It has content.
     full: AtomicBool,
     /// It has messages for the separated client.
@@ -79,7 +79,7 @@ pub struct Mailbox<O> {
 impl<O> Mailbox<O> {
     pub(crate) fn new(waker: Waker) -> Self {
         Self {
-            mail: Mutex::default(),
+            mail: OrderedMutex::new(Rank::Mailbox, Mail::default()),
             full: AtomicBool::new(false),
             has_separated: AtomicBool::new(false),
             waker,

@@ -14,6 +14,7 @@ use crate::keyspace::waiters::Waiters;
 use crate::keyspace::walk::WalkStep;
 use crate::keyspace::watch::Watched;
 use crate::limits::Limits;
+use crate::lock_order::{OrderedMutex, Rank};
 
 /// Hash slots of Redis Cluster.
 const SLOTS: usize = 16_384;
@@ -82,7 +83,7 @@ impl Shard {
 /// A shard behind its lock, on its own cache lines.
 #[repr(align(128))]
 pub(crate) struct Locked {
-    pub(crate) shard: Mutex<Shard>,
+    pub(crate) shard: OrderedMutex<Shard>,
     /// Unix ms at which the shard must be polled; [`NO_WAKEUP`] if never.
     pub(crate) wakeup: AtomicU64,
 }
@@ -128,12 +129,15 @@ impl Store {
         let databases = options.databases.max(1);
         let locked = (0..options.shards.clamp(1, SLOTS))
             .map(|_| Locked {
-                shard: Mutex::new(Shard {
-                    dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
-                    watched: Watched::default(),
-                    waiters: Waiters::default(),
-                    wakeups: vec![NO_WAKEUP; databases],
-                }),
+                shard: OrderedMutex::new(
+                    Rank::Shard,
+                    Shard {
+                        dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
+                        watched: Watched::default(),
+                        waiters: Waiters::default(),
+                        wakeups: vec![NO_WAKEUP; databases],
+                    },
+                ),
                 wakeup: AtomicU64::new(NO_WAKEUP),
             })
             .collect();

@@ -15,7 +15,6 @@ mod watch;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use parking_lot::MutexGuard;
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
@@ -25,6 +24,7 @@ use crate::keyspace::db::Db;
 use crate::keyspace::shard::{Shard, Store, Touched};
 use crate::keyspace::waiters::Wait;
 use crate::limits::Limits;
+use crate::lock_order::OrderedGuard;
 use crate::spec::{Flags, Row};
 use crate::time::Now;
 use crate::value::Value;
@@ -81,7 +81,7 @@ impl Discarded {
     }
 }
 
-type Held<'s> = SmallVec<[(usize, MutexGuard<'s, Shard>); 1]>;
+type Held<'s> = SmallVec<[(usize, OrderedGuard<'s, Shard>); 1]>;
 
 /// Some commands at one instant.
 pub struct Turn<'s> {
@@ -290,6 +290,7 @@ impl<'s> Turn<'s> {
     /// Locks `shards` only. Their numbers ascend.
     fn lock(&mut self, shards: &[usize]) {
         assert!(!self.pinned, "a transaction has pinned all that it needs");
+        debug_assert!(shards.is_sorted(), "shards are locked in ascending order");
         self.release();
         for &number in shards {
             let shard = self.store.locked[number].shard.lock();

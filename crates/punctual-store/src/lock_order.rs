@@ -1,0 +1,170 @@
+//! The order of locks, asserted in debug builds.
+//!
+//! A thread that holds a lock may only take locks of a later [`Rank`]. Shards share one rank and are taken in ascending order,
+//! which [`Turn`](crate::Turn) asserts. A lock that is only tried may be taken in any order, because it never waits.
+
+use std::ops::{Deref, DerefMut};
+
+use parking_lot::{Mutex, MutexGuard};
+
+/// The locks that a thread may hold at the same time, in the order in which it must take them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Rank {
+    /// Shards of the keyspace.
+    Shard,
+    /// The server's configuration.
+    Config,
+    /// The pub/sub registry.
+    PubSub,
+    /// Mailboxes of event loops.
+    Mailbox,
+}
+
+#[cfg(debug_assertions)]
+mod held {
+    use std::cell::Cell;
+
+    use super::Rank;
+
+    thread_local! {
+        /// Number of locks of each rank that the thread holds.
+        static HELD: Cell<[u32; 4]> = const { Cell::new([0; 4]) };
+    }
+
+    /// Counts a lock of `rank` as held until it is dropped.
+    pub(super) struct Held(Rank);
+
+    impl Held {
+        pub(super) fn new(rank: Rank) -> Self {
+            let mut counts = HELD.get();
+            counts[rank as usize] += 1;
+            HELD.set(counts);
+            Self(rank)
+        }
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            let mut counts = HELD.get();
+            counts[self.0 as usize] -= 1;
+            HELD.set(counts);
+        }
+    }
+
+    /// Panics if the thread holds a lock that must be taken after one of `rank`.
+    pub(super) fn assert_order(rank: Rank) {
+        // A thread may hold several shards, and one lock of every other rank.
+        let first = rank as usize + usize::from(rank == Rank::Shard);
+        let later = HELD.get()[first..].iter().sum::<u32>();
+        assert!(later == 0, "a lock of rank {rank:?} is taken too late");
+    }
+}
+
+/// A mutex with a place in the order of locks. In release builds it is the mutex alone.
+#[derive(Debug)]
+pub struct OrderedMutex<T> {
+    mutex: Mutex<T>,
+    #[cfg(debug_assertions)]
+    rank: Rank,
+}
+
+/// The lock of an [`OrderedMutex`].
+pub struct OrderedGuard<'a, T> {
+    guard: MutexGuard<'a, T>,
+    #[cfg(debug_assertions)]
+    _held: held::Held,
+}
+
+impl<T> OrderedMutex<T> {
+    /// Creates an unlocked mutex.
+    pub const fn new(rank: Rank, value: T) -> Self {
+        let _ = rank;
+        Self {
+            mutex: Mutex::new(value),
+            #[cfg(debug_assertions)]
+            rank,
+        }
+    }
+
+    /// Locks it.
+    ///
+    /// # Panics
+    /// In debug builds, if the thread holds a lock of the same or a later rank; of a later one for shards.
+    #[inline]
+    pub fn lock(&self) -> OrderedGuard<'_, T> {
+        #[cfg(debug_assertions)]
+        held::assert_order(self.rank);
+        self.guard(self.mutex.lock())
+    }
+
+    /// Locks it if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<OrderedGuard<'_, T>> {
+        self.mutex.try_lock().map(|guard| self.guard(guard))
+    }
+
+    #[inline]
+    fn guard<'a>(&'a self, guard: MutexGuard<'a, T>) -> OrderedGuard<'a, T> {
+        OrderedGuard {
+            guard,
+            #[cfg(debug_assertions)]
+            _held: held::Held::new(self.rank),
+        }
+    }
+}
+
+impl<T> Deref for OrderedGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for OrderedGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_ranks_may_be_added() {
+        let (shard, config) = (
+            OrderedMutex::new(Rank::Shard, 1),
+            OrderedMutex::new(Rank::Config, 2),
+        );
+        let other_shard = OrderedMutex::new(Rank::Shard, 3);
+        let held = (shard.lock(), other_shard.lock(), config.lock());
+        assert_eq!((*held.0, *held.1, *held.2), (1, 3, 2));
+        drop(held);
+        drop((config.lock(), shard.try_lock()));
+        drop(config.lock());
+        drop(shard.lock());
+    }
+
+    #[test]
+    #[should_panic(expected = "a lock of rank Shard is taken too late")]
+    fn an_earlier_rank_is_refused() {
+        let (shard, mailbox) = (
+            OrderedMutex::new(Rank::Shard, ()),
+            OrderedMutex::new(Rank::Mailbox, ()),
+        );
+        let _mailbox = mailbox.lock();
+        shard.lock();
+    }
+
+    #[test]
+    #[should_panic(expected = "a lock of rank Mailbox is taken too late")]
+    fn one_lock_of_a_rank_at_a_time() {
+        let mailboxes = [(); 2].map(|()| OrderedMutex::new(Rank::Mailbox, ()));
+        let _first = mailboxes[0].lock();
+        mailboxes[1].lock();
+    }
+}
