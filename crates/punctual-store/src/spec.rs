@@ -235,6 +235,8 @@ pub enum Group {
     Transactions,
     /// Scripts and functions.
     Scripting,
+    /// Redis Cluster.
+    Cluster,
 }
 
 impl Group {
@@ -255,6 +257,7 @@ impl Group {
             Self::Geo => "geo",
             Self::Transactions => "transactions",
             Self::Scripting => "scripting",
+            Self::Cluster => "cluster",
         }
     }
 
@@ -274,7 +277,7 @@ impl Group {
             Self::Transactions => Some("transaction"),
             Self::Scripting => Some("scripting"),
             // PUBSUB HELP does not have the category; the others have it from their flag.
-            Self::Pubsub | Self::Server => None,
+            Self::Pubsub | Self::Server | Self::Cluster => None,
         }
     }
 }

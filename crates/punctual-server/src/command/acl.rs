@@ -104,11 +104,11 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         reply,
         "ACL",
         &[
-            (
-                "CAT [<category>]",
-                "List the categories, or the commands of one.",
-            ),
-            ("WHOAMI", "Return the user of this connection."),
+            "CAT [<category>]",
+            "    List all commands that belong to <category>, or all command categories",
+            "    when no category is specified.",
+            "WHOAMI",
+            "    Return the current connection username.",
         ],
     );
     Ok(())

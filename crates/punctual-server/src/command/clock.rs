@@ -107,15 +107,12 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         reply,
         "CLOCK",
         &[
-            ("NOW", "Return the server's clock in unix milliseconds."),
-            (
-                "ADVANCE <milliseconds>",
-                "Move a virtual clock forward and expire what fell due.",
-            ),
-            (
-                "SET <unix-milliseconds>",
-                "Set a virtual clock, not before its own time.",
-            ),
+            "NOW",
+            "    Return the server's clock in unix milliseconds.",
+            "ADVANCE <milliseconds>",
+            "    Move a virtual clock forward and expire what is due.",
+            "SET <unix-milliseconds>",
+            "    Set a virtual clock, not to an earlier time.",
         ],
     );
     Ok(())

@@ -138,19 +138,14 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         reply,
         "CONFIG",
         &[
-            (
-                "GET <pattern>",
-                "Return parameters matching the glob-like <pattern> and their values.",
-            ),
-            (
-                "SET <directive> <value>",
-                "Set the configuration <directive> to <value>.",
-            ),
-            (
-                "RESETSTAT",
-                "Reset statistics reported by the INFO command.",
-            ),
-            ("REWRITE", "Rewrite the configuration file."),
+            "GET <pattern>",
+            "    Return parameters matching the glob-like <pattern> and their values.",
+            "SET <directive> <value>",
+            "    Set the configuration <directive> to <value>.",
+            "RESETSTAT",
+            "    Reset statistics reported by the INFO command.",
+            "REWRITE",
+            "    Rewrite the configuration file.",
         ],
     );
     Ok(())

@@ -5,6 +5,7 @@ pub(crate) mod acl;
 pub(crate) mod client;
 mod client_list;
 pub(crate) mod clock;
+pub(crate) mod cluster;
 pub(crate) mod command_info;
 pub(crate) mod config;
 pub(crate) mod connection;
@@ -13,6 +14,7 @@ pub(crate) mod info;
 pub(crate) mod latency;
 pub(crate) mod lolwut;
 pub(crate) mod memory;
+pub(crate) mod modules;
 pub(crate) mod monitor;
 pub(crate) mod persistence;
 pub(crate) mod pubsub;
@@ -22,8 +24,9 @@ pub(crate) mod shutdown;
 pub(crate) mod slowlog;
 pub(crate) mod transaction;
 
-use punctual_resp::{Args, Reply};
+use punctual_resp::Args;
 use punctual_store::Error;
+pub(crate) use punctual_store::command::help;
 use punctual_store::error::brief;
 
 use crate::table::ServerCommand;
@@ -33,6 +36,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     acl::COMMANDS,
     client::COMMANDS,
     clock::COMMANDS,
+    cluster::COMMANDS,
     command_info::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
@@ -41,6 +45,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     latency::COMMANDS,
     lolwut::COMMANDS,
     memory::COMMANDS,
+    modules::COMMANDS,
     monitor::COMMANDS,
     persistence::COMMANDS,
     pubsub::COMMANDS,
@@ -50,18 +55,6 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     slowlog::COMMANDS,
     transaction::COMMANDS,
 ];
-
-/// What `<container> HELP` answers: a line per subcommand with what it does indented below it.
-pub(crate) fn help(reply: &mut Reply<'_>, container: &str, lines: &[(&str, &str)]) {
-    reply.array(2 * lines.len() + 3);
-    reply.simple(format!(
-        "{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
-    ));
-    for (usage, what) in lines.iter().chain(&[("HELP", "Prints this help.")]) {
-        reply.simple(usage);
-        reply.simple(format!("    {what}"));
-    }
-}
 
 /// A subcommand that was called with too many arguments for any of its forms.
 pub(crate) fn wrong_form(container: &str, args: Args<'_>) -> Error {

@@ -233,23 +233,17 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         reply,
         "PUBSUB",
         &[
-            (
-                "CHANNELS [<pattern>]",
-                "List the channels with subscribers (that match the pattern).",
-            ),
-            ("NUMPAT", "Count the patterns that somebody subscribes to."),
-            (
-                "NUMSUB [<channel> ...]",
-                "Count the subscribers of channels, patterns left aside.",
-            ),
-            (
-                "SHARDCHANNELS [<pattern>]",
-                "List the shard channels with subscribers.",
-            ),
-            (
-                "SHARDNUMSUB [<shardchannel> ...]",
-                "Count the subscribers of shard channels.",
-            ),
+            "CHANNELS [<pattern>]",
+            "    Return the currently active channels matching a <pattern> (default: '*').",
+            "NUMPAT",
+            "    Return number of subscriptions to patterns.",
+            "NUMSUB [<channel> ...]",
+            "    Return the number of subscribers for the specified channels, excluding",
+            "    pattern subscriptions(default: no channels).",
+            "SHARDCHANNELS [<pattern>]",
+            "    Return the currently active shard level channels matching a <pattern> (default: '*').",
+            "SHARDNUMSUB [<shardchannel> ...]",
+            "    Return the number of subscribers for the specified shard level channel(s)",
         ],
     );
     Ok(())

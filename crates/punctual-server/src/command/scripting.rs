@@ -3,6 +3,7 @@
 //! Clients and test harnesses begin with a flush of everything; what would need an interpreter is unknown here, and
 //! says so.
 
+use punctual_rdb::dump;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
@@ -26,6 +27,19 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
 
 const FUNCTIONS: &[ServerCommand] = &[
     row(
+        "delete",
+        3,
+        Flags::WRITE.or(Flags::NOSCRIPT),
+        function_delete,
+    )
+    .tips(EVERYWHERE)
+    .doc("7.0.0", "O(1)", "Deletes a library and its functions."),
+    row("dump", 2, Flags::NOSCRIPT, function_dump).doc(
+        "7.0.0",
+        "O(1)",
+        "Dumps all libraries into a serialized binary payload.",
+    ),
+    row(
         "flush",
         -2,
         Flags::WRITE.or(Flags::NOSCRIPT),
@@ -34,6 +48,9 @@ const FUNCTIONS: &[ServerCommand] = &[
     .tips(EVERYWHERE)
     .doc("7.0.0", "O(1)", "Deletes all functions: there are none."),
     row("help", 2, HELP, function_help).doc("7.0.0", "O(1)", "Lists the subcommands."),
+    row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
+        .tips(ONE_OF_ALL)
+        .doc("7.0.0", "O(1)", "Terminates a function during execution."),
     row("list", -2, Flags::NOSCRIPT, function_list)
         .tips(&["nondeterministic_output_order"])
         .doc(
@@ -74,11 +91,20 @@ const SCRIPTS: &[ServerCommand] = &[
             "Added the `ASYNC` and `SYNC` flushing mode modifiers.",
         )]),
     row("help", 2, HELP, script_help).doc("5.0.0", "O(1)", "Lists the subcommands."),
+    row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
+        .tips(ONE_OF_ALL)
+        .doc(
+            "2.6.0",
+            "O(1)",
+            "Terminates a server-side Lua script during execution.",
+        ),
 ];
 
 const HELP: Flags = Flags::LOADING.or(Flags::STALE);
 
 const EVERYWHERE: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+
+const ONE_OF_ALL: &[&str] = &["request_policy:all_shards", "response_policy:one_succeeded"];
 
 const fn row(
     name: &'static str,
@@ -137,8 +163,31 @@ fn function_stats(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> R
     reply.bulk(b"running_script");
     reply.null();
     reply.bulk(b"engines");
-    reply.map(0);
+    reply.map(1);
+    reply.bulk(b"LUA");
+    reply.map(2);
+    for count in ["libraries_count", "functions_count"] {
+        reply.bulk(count.as_bytes());
+        reply.int(0);
+    }
     Ok(())
+}
+
+fn function_delete(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+    Err(Error::fixed("ERR Library not found"))
+}
+
+/// A payload without libraries: a version and a checksum.
+fn function_dump(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let mut payload = Vec::new();
+    dump::seal(&mut payload);
+    reply.bulk(&payload);
+    Ok(())
+}
+
+/// Refuses FUNCTION KILL and SCRIPT KILL: nothing runs.
+fn kill(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+    Err(Error::fixed("NOTBUSY No scripts in execution right now."))
 }
 
 fn script_flush(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
@@ -160,15 +209,33 @@ fn function_help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Re
         reply,
         "FUNCTION",
         &[
-            (
-                "FLUSH [ASYNC|SYNC]",
-                "Delete all functions: there are none.",
-            ),
-            (
-                "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
-                "Return the libraries of functions: there are none.",
-            ),
-            ("STATS", "Return which function runs: none does."),
+            "DELETE <LIBRARY NAME>",
+            "    Delete the given library.",
+            "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
+            "    Return general information on all the libraries:",
+            "    * Library name",
+            "    * The engine used to run the Library",
+            "    * Library description",
+            "    * Functions list",
+            "    * Library code (if WITHCODE is given)",
+            "    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
+            "STATS",
+            "    Return information about the current function running:",
+            "    * Function name",
+            "    * Command used to run the function",
+            "    * Duration in MS that the function is running",
+            "    If no function is running, return nil",
+            "    In addition, returns a list of available engines.",
+            "KILL",
+            "    Kill the current running function.",
+            "FLUSH [ASYNC|SYNC]",
+            "    Delete all the libraries.",
+            "    When called without the optional mode argument, the behavior is determined by the",
+            "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+            "    * ASYNC: Asynchronously flush the libraries.",
+            "    * SYNC: Synchronously flush the libraries.",
+            "DUMP",
+            "    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE command",
         ],
     );
     Ok(())
@@ -179,11 +246,16 @@ fn script_help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Resu
         reply,
         "SCRIPT",
         &[
-            (
-                "EXISTS <sha1> [<sha1> ...]",
-                "Return which scripts are kept: none is.",
-            ),
-            ("FLUSH [ASYNC|SYNC]", "Forget all scripts: there are none."),
+            "EXISTS <sha1> [<sha1> ...]",
+            "    Return information about the existence of the scripts in the script cache.",
+            "FLUSH [ASYNC|SYNC]",
+            "    Flush the Lua scripts cache. Very dangerous on replicas.",
+            "    When called without the optional mode argument, the behavior is determined by the",
+            "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+            "    * ASYNC: Asynchronously flush the scripts cache.",
+            "    * SYNC: Synchronously flush the scripts cache.",
+            "KILL",
+            "    Kill the currently executing Lua script.",
         ],
     );
     Ok(())

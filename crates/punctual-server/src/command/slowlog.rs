@@ -113,12 +113,15 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
         reply,
         "SLOWLOG",
         &[
-            (
-                "GET [<count>]",
-                "Return the newest <count> entries (default: 10, -1 means all): id, unix time, microseconds, arguments, client address, client name.",
-            ),
-            ("LEN", "Return the number of entries."),
-            ("RESET", "Forget all entries."),
+            "GET [<count>]",
+            "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+            "    Entries are made of:",
+            "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+            "    client name",
+            "LEN",
+            "    Return the length of the slowlog.",
+            "RESET",
+            "    Reset the slowlog.",
         ],
     );
     Ok(())

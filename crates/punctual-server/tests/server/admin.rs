@@ -1,7 +1,7 @@
 //! SLOWLOG, LATENCY, MEMORY and MONITOR, as operators and tools use them.
 
+use crate::wire::Wire;
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
 use punctual_resp::Value;
 use punctual_server::{Builder, Server};
 
@@ -411,34 +411,86 @@ fn the_clock_face_tells_the_versions() {
     }
 }
 
-#[test]
-fn helps_list_what_there_is() {
-    let server = debuggable().spawn().unwrap();
-    let mut c = Wire::open(&server);
-    let listed = c.ask(&["COMMAND", "LIST"]);
-    let names: Vec<String> = strings(&listed);
-    for name in &names {
-        let Some((container, "help")) = name.split_once('|') else {
-            continue;
-        };
-        let lines = strings(&c.ask(&[container, "HELP"]));
-        let subcommands: Vec<&str> = names
-            .iter()
-            .filter_map(|n| n.strip_prefix(container)?.strip_prefix('|'))
-            .collect();
-        for sub in subcommands {
-            let upper = sub.to_uppercase();
-            assert!(
-                lines
-                    .iter()
-                    .any(|l| l.split_whitespace().next() == Some(&upper)),
-                "{container} HELP does not name {upper}"
-            );
+/// A HELP reply as its heading and its entries, each a form of the command and what is said of it.
+fn help_entries(c: &mut Wire, container: &str) -> (String, Vec<Vec<String>>) {
+    let reply = c.ask(&[container, "HELP"]);
+    let all = reply.as_slice().unwrap_or_else(|| panic!("{reply:?}"));
+    assert!(all.iter().all(|line| matches!(line, Value::Simple(_))));
+    let mut lines = strings(&reply).into_iter();
+    let heading = lines.next().unwrap();
+    let mut entries: Vec<Vec<String>> = Vec::new();
+    for line in lines {
+        if line.starts_with(' ') {
+            entries.last_mut().unwrap().push(line);
+        } else {
+            entries.push(vec![line]);
         }
     }
-    eventually(|| {
-        strings(&c.ask(&["DEBUG", "HELP"]))
+    (heading, entries)
+}
+
+#[test]
+fn helps_are_those_of_redis_without_what_is_not_there() {
+    /// What 7.2 has beyond the 7.0 we compare with: container, entry, the entry before it.
+    const NEW: &[(&str, &[&str], &str)] = &[
+        (
+            "client",
+            &[
+                "SETINFO <option> <value>",
+                "    Set client meta attr. Options are:",
+                "    * LIB-NAME: the client lib name.",
+                "    * LIB-VER: the client lib version.",
+            ],
+            "SETNAME",
+        ),
+        (
+            "client",
+            &[
+                "NO-TOUCH (ON|OFF)",
+                "    Will not touch LRU/LFU stats when this mode is on.",
+            ],
+            "NO-EVICT",
+        ),
+    ];
+    /// The subcommands of DEBUG, which are in no table.
+    const DEBUG: &str = "DIGEST DIGEST-VALUE ERROR HELP HTSTATS LOG OBJECT POPULATE PROTOCOL \
+        QUICKLIST-PACKED-THRESHOLD RELOAD SET-ACTIVE-EXPIRE SET-SKIP-CHECKSUM-VALIDATION SLEEP";
+    let redis = Redis::start(&["--enable-debug-command", "yes"]);
+    let server = debuggable().spawn().unwrap();
+    let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
+    let names = strings(&ours.ask(&["COMMAND", "LIST"]));
+    let first_word = |entry: &Vec<String>| entry[0].split(' ').next().unwrap().to_owned();
+    let mut containers: Vec<&str> = names
+        .iter()
+        .filter_map(|name| name.strip_suffix("|help"))
+        // One has no cluster to help with, one is ours.
+        .filter(|container| !["cluster", "clock"].contains(container))
+        .collect();
+    assert!(containers.len() >= 12, "{containers:?}");
+    containers.push("debug");
+    for container in containers {
+        let mut there: Vec<String> = names
             .iter()
-            .any(|l| l.starts_with("RELOAD "))
-    });
+            .filter_map(|name| name.strip_prefix(container)?.strip_prefix('|'))
+            .map(str::to_uppercase)
+            .collect();
+        match container {
+            "debug" => there.extend(DEBUG.split_ascii_whitespace().map(str::to_owned)),
+            "command" => there.push("(no".to_owned()),
+            _ => {}
+        }
+        let (heading, mut expected) = help_entries(&mut theirs, container);
+        expected.retain(|entry| there.contains(&first_word(entry)));
+        for (_, entry, before) in NEW.iter().filter(|(of, ..)| *of == container) {
+            let at = expected.iter().position(|e| first_word(e) == *before);
+            let entry = entry.iter().map(|line| (*line).to_owned()).collect();
+            expected.insert(at.unwrap() + 1, entry);
+        }
+        let helped: Vec<String> = expected.iter().map(first_word).collect();
+        assert!(
+            there.iter().all(|name| helped.contains(name)),
+            "{container}: {helped:?}"
+        );
+        assert_eq!(help_entries(&mut ours, container), (heading, expected));
+    }
 }

@@ -28,7 +28,20 @@ pub mod zsets;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use punctual_resp::Reply;
+
 use crate::turn::Command;
+
+/// Answers `<container> HELP` as Redis does: a heading, `lines`, and HELP itself.
+pub fn help(reply: &mut Reply<'_>, container: &str, lines: &[&str]) {
+    reply.array(lines.len() + 3);
+    reply.simple(format!(
+        "{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    ));
+    for line in lines.iter().chain(&["HELP", "    Prints this help."]) {
+        reply.simple(line);
+    }
+}
 
 /// Every command of the keyspace.
 pub static FAMILIES: &[&[Command]] = &[

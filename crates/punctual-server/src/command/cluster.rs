@@ -1,0 +1,170 @@
+//! CLUSTER, READONLY, READWRITE and ASKING of a server that is no node of a cluster.
+//!
+//! Clients send them to find out. Every well-formed call gets the same error, as from Redis with `cluster-enabled no`.
+
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use crate::call::Call;
+use crate::table::ServerCommand;
+
+const FAST: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
+const LOOK: Flags = Flags::STALE;
+const ADMIN: Flags = Flags::ADMIN.or(Flags::STALE);
+const CHANGE: Flags = ADMIN.or(Flags::NO_ASYNC_LOADING);
+
+const O_1: &str = "O(1)";
+const O_NODES: &str = "O(N) where N is the total number of Cluster nodes";
+const O_SLOTS: &str = "O(N) where N is the total number of hash slot arguments";
+const O_RANGES: &str =
+    "O(N) where N is the total number of the slots between the start slot and end slot arguments.";
+const O_REPLICAS: &str = "O(N) where N is the number of replicas.";
+const VARIES: &[&str] = &["nondeterministic_output"];
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[
+    row("asking", 1, Flags::FAST)
+        .categories(&["connection"])
+        .doc(
+            "3.0.0",
+            O_1,
+            "Signals that a cluster client is following an -ASK redirect.",
+        ),
+    ServerCommand::container("cluster", Group::Cluster, SUBCOMMANDS).doc(
+        "3.0.0",
+        "Depends on subcommand.",
+        "A container for Redis Cluster commands.",
+    ),
+    row("readonly", 1, FAST).categories(&["connection"]).doc(
+        "3.0.0",
+        O_1,
+        "Enables read-only queries for a connection to a Redis Cluster replica node.",
+    ),
+    row("readwrite", 1, FAST).categories(&["connection"]).doc(
+        "3.0.0",
+        O_1,
+        "Enables read-write queries for a connection to a Redis Cluster replica node.",
+    ),
+];
+
+const fn row(name: &'static str, arity: i32, flags: Flags) -> ServerCommand {
+    ServerCommand::new(name, arity, flags, Group::Cluster, refuse)
+}
+
+fn refuse(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+    Err(Error::fixed(
+        "ERR This instance has cluster support disabled",
+    ))
+}
+
+const SUBCOMMANDS: &[ServerCommand] = &[
+    row("addslots", -3, CHANGE).doc("3.0.0", O_SLOTS, "Assigns new hash slots to a node."),
+    row("addslotsrange", -4, CHANGE).doc(
+        "7.0.0",
+        O_RANGES,
+        "Assigns new hash slot ranges to a node.",
+    ),
+    row("bumpepoch", 2, CHANGE).tips(VARIES).doc(
+        "3.0.0",
+        O_1,
+        "Advances the cluster config epoch.",
+    ),
+    row("count-failure-reports", 3, ADMIN).tips(VARIES).doc(
+        "3.0.0",
+        "O(N) where N is the number of failure reports",
+        "Returns the number of active failure reports active for a node.",
+    ),
+    row("countkeysinslot", 3, LOOK).doc(
+        "3.0.0",
+        O_1,
+        "Returns the number of keys in a hash slot.",
+    ),
+    row("delslots", -3, CHANGE).doc("3.0.0", O_SLOTS, "Sets hash slots as unbound for a node."),
+    row("delslotsrange", -4, CHANGE).doc(
+        "7.0.0",
+        O_RANGES,
+        "Sets hash slot ranges as unbound for a node.",
+    ),
+    row("failover", -2, CHANGE).doc(
+        "3.0.0",
+        O_1,
+        "Forces a replica to perform a manual failover of its master.",
+    ),
+    row("flushslots", 2, CHANGE).doc("3.0.0", O_1, "Deletes all slots information from a node."),
+    row("forget", 3, CHANGE).doc("3.0.0", O_1, "Removes a node from the nodes table."),
+    row("getkeysinslot", 4, LOOK).tips(VARIES).doc(
+        "3.0.0",
+        "O(N) where N is the number of requested keys",
+        "Returns the key names in a hash slot.",
+    ),
+    row("help", 2, Flags::LOADING.or(Flags::STALE)).doc(
+        "5.0.0",
+        O_1,
+        "Returns helpful text about the different subcommands.",
+    ),
+    row("info", 2, LOOK).tips(VARIES).doc(
+        "3.0.0",
+        O_1,
+        "Returns information about the state of a node.",
+    ),
+    row("keyslot", 3, LOOK).doc(
+        "3.0.0",
+        "O(N) where N is the number of bytes in the key",
+        "Returns the hash slot for a key.",
+    ),
+    row("links", 2, LOOK).tips(VARIES).doc(
+        "7.0.0",
+        O_NODES,
+        "Returns a list of all TCP links to and from peer nodes.",
+    ),
+    row("meet", -4, CHANGE)
+        .doc("3.0.0", O_1, "Forces a node to handshake with another node.")
+        .history(&[("4.0.0", "Added the optional `cluster_bus_port` argument.")]),
+    row("myid", 2, LOOK).doc("3.0.0", O_1, "Returns the ID of a node."),
+    row("myshardid", 2, LOOK).tips(VARIES).doc("7.2.0", O_1, "Returns the shard ID of a node."),
+    row("nodes", 2, LOOK).tips(VARIES).doc(
+        "3.0.0",
+        O_NODES,
+        "Returns the cluster configuration for a node.",
+    ),
+    row("replicas", 3, ADMIN).tips(VARIES).doc(
+        "5.0.0",
+        O_REPLICAS,
+        "Lists the replica nodes of a master node.",
+    ),
+    row("replicate", 3, CHANGE).doc("3.0.0", O_1, "Configure a node as replica of a master node."),
+    row("reset", -2, ADMIN.or(Flags::NOSCRIPT)).doc(
+        "3.0.0",
+        "O(N) where N is the number of known nodes. The command may execute a FLUSHALL as a side effect.",
+        "Resets a node.",
+    ),
+    row("saveconfig", 2, CHANGE).doc(
+        "3.0.0",
+        O_1,
+        "Forces a node to save the cluster configuration to disk.",
+    ),
+    row("set-config-epoch", 3, CHANGE).doc(
+        "3.0.0",
+        O_1,
+        "Sets the configuration epoch for a new node.",
+    ),
+    row("setslot", -4, CHANGE).doc("3.0.0", O_1, "Binds a hash slot to a node."),
+    row("shards", 2, LOOK).tips(VARIES).doc(
+        "7.0.0",
+        O_NODES,
+        "Returns the mapping of cluster slots to shards.",
+    ),
+    row("slaves", 3, ADMIN)
+        .tips(VARIES)
+        .doc("3.0.0", O_REPLICAS, "Lists the replica nodes of a master node.")
+        .deprecated("5.0.0", "`CLUSTER REPLICAS`"),
+    row("slots", 2, LOOK)
+        .tips(VARIES)
+        .doc("3.0.0", O_NODES, "Returns the mapping of cluster slots to nodes.")
+        .deprecated("7.0.0", "`CLUSTER SHARDS`")
+        .history(&[
+            ("4.0.0", "Added node IDs."),
+            ("7.0.0", "Added additional networking metadata field."),
+        ]),
+];

@@ -1,0 +1,84 @@
+//! MODULE of a server that loads no modules.
+
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use crate::call::Call;
+use crate::table::{ServerCommand, ServerHandler};
+
+const ADMIN: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
+const LOADS: Flags = ADMIN.or(Flags::NO_ASYNC_LOADING);
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: Flags,
+    handler: ServerHandler,
+) -> ServerCommand {
+    ServerCommand::new(name, arity, flags, Group::Server, handler)
+}
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
+    "module",
+    Group::Server,
+    &[
+        row("help", 2, Flags::LOADING.or(Flags::STALE), help).doc(
+            "5.0.0",
+            "O(1)",
+            "Returns helpful text about the different subcommands.",
+        ),
+        row("list", 2, ADMIN, list)
+            .tips(&["nondeterministic_output_order"])
+            .doc(
+                "4.0.0",
+                "O(N) where N is the number of loaded modules.",
+                "Returns all loaded modules.",
+            ),
+        row("load", -3, LOADS, refuse).doc("4.0.0", "O(1)", "Loads a module."),
+        row("loadex", -3, LOADS, refuse).doc(
+            "7.0.0",
+            "O(1)",
+            "Loads a module using extended parameters.",
+        ),
+        row("unload", 3, LOADS, refuse).doc("4.0.0", "O(1)", "Unloads a module."),
+    ],
+)
+.doc(
+    "4.0.0",
+    "Depends on subcommand.",
+    "A container for module commands.",
+)];
+
+fn list(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.array(0);
+    Ok(())
+}
+
+/// Answers as Redis does without `enable-module-command`.
+fn refuse(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+    Err(Error::fixed(
+        "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from \
+         a local connection, otherwise you need to set this option in the configuration file, and then restart the \
+         server.",
+    ))
+}
+
+fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "MODULE",
+        &[
+            "LIST",
+            "    Return a list of loaded modules.",
+            "LOAD <path> [<arg> ...]",
+            "    Load a module library from <path>, passing to it any optional arguments.",
+            "LOADEX <path> [[CONFIG NAME VALUE] [CONFIG NAME VALUE]] [ARGS ...]",
+            "    Load a module library from <path>, while passing it module configurations and optional arguments.",
+            "UNLOAD <name>",
+            "    Unload a module.",
+        ],
+    );
+    Ok(())
+}
