@@ -10,6 +10,12 @@ use parking_lot::Mutex;
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchFlag;
 
+use crate::connection::Connection;
+use crate::transaction;
+
+/// Bytes of output that count as Redis's reply buffer (`rbs`, `obl`); what is beyond counts as its list (`omem`).
+pub(crate) const REPLY_BUFFER: u64 = 16 << 10;
+
 /// What all loops may see of a client.
 #[derive(Debug, Default)]
 pub struct ClientInfo {
@@ -35,10 +41,16 @@ pub struct ClientInfo {
     pub seen_ms: AtomicU64,
     /// Selected database.
     pub db: AtomicU32,
-    /// Bytes of an incomplete command.
+    /// Bytes of its input that the server holds: commands that run, wait or are incomplete.
     pub query_bytes: AtomicU64,
+    /// Free bytes of its own input buffer; 0 while its input lies in the loop's buffer.
+    pub query_free: AtomicU64,
     /// Bytes of output that it has not read.
     pub output_bytes: AtomicU64,
+    /// Capacity of its output buffer; 0 while it has none.
+    pub output_capacity: AtomicU64,
+    /// Most bytes of output before a write.
+    pub output_peak: RecentPeak,
     /// Id of the last command's entry plus 1; 0: none.
     pub last_command: AtomicU32,
     /// 2 or 3.
@@ -61,10 +73,8 @@ pub struct ClientInfo {
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// Commands queued since MULTI; -1 outside of a transaction.
     pub multi: AtomicI64,
-    /// Bytes that they take.
+    /// Bytes that their arguments take.
     pub multi_bytes: AtomicU64,
-    /// Keys of WATCH.
-    pub watched: AtomicU64,
     /// Tells of changes of these keys; there since the first WATCH.
     pub watch: OnceLock<Arc<WatchFlag>>,
     /// CLIENT KILL has met it: it runs nothing more.
@@ -112,6 +122,62 @@ impl ClientInfo {
         } else {
             ClientType::Normal
         }
+    }
+
+    /// Bytes of the arguments of a command that waits for a key.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        let waiter = self.waiter.lock();
+        let args = waiter.as_ref().map(|w| w.args().as_args());
+        args.map_or(0, |args| args.iter().map(|arg| arg.len() as u64).sum())
+    }
+
+    /// Bytes that the client takes: its connection, buffers, queued and waiting commands, and subscriptions.
+    pub(crate) fn memory(&self) -> u64 {
+        let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let topics = [&self.channels, &self.patterns, &self.shard_channels];
+        let topics: u32 = topics.iter().map(|n| n.load(Ordering::Relaxed)).sum();
+        let queued = self.multi.load(Ordering::Relaxed).max(0) as u64;
+        (size_of::<Connection>() + size_of::<Self>()) as u64
+            + get(&self.query_bytes)
+            + get(&self.query_free)
+            + get(&self.output_capacity)
+            + get(&self.multi_bytes)
+            + queued * transaction::QUEUED_BYTES as u64
+            + self.waiting_bytes()
+            + u64::from(topics) * size_of::<Box<[u8]>>() as u64
+    }
+}
+
+/// The largest of recent figures, written by one thread. A smaller figure replaces it when it is too old.
+#[derive(Debug, Default)]
+pub struct RecentPeak {
+    bytes: AtomicU64,
+    at_ms: AtomicU64,
+}
+
+impl RecentPeak {
+    /// How long a figure is recent, as for `rbp` in Redis.
+    const WINDOW_MS: u64 = 5_000;
+
+    /// Takes a figure into account. Only the owning loop calls this.
+    #[inline]
+    pub(crate) fn note(&self, bytes: u64, now_ms: u64) {
+        if bytes > self.bytes.load(Ordering::Relaxed) || self.is_old(now_ms) {
+            self.bytes.store(bytes, Ordering::Relaxed);
+            self.at_ms.store(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// The figure; 0 if it is too old.
+    pub(crate) fn get(&self, now_ms: u64) -> u64 {
+        if self.is_old(now_ms) {
+            return 0;
+        }
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn is_old(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.at_ms.load(Ordering::Relaxed)) >= Self::WINDOW_MS
     }
 }
 

@@ -4,6 +4,7 @@
 //! an idle connection holds no buffer at all. Replies gather in `out` and are written once a turn.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use punctual_resp::Parser;
 
@@ -147,6 +148,15 @@ impl Connection {
     /// Keeps the incomplete rest of what was read.
     pub(crate) fn keep_input(&mut self, rest: &[u8]) {
         self.input.extend_from_slice(rest);
+    }
+
+    /// Publishes how much of its input is kept, for CLIENT LIST.
+    pub(crate) fn show_input(&self) {
+        let (len, capacity) = (self.input.len(), self.input.capacity());
+        let info = &self.session.info;
+        info.query_bytes.store(len as u64, Ordering::Relaxed);
+        info.query_free
+            .store((capacity - len) as u64, Ordering::Relaxed);
     }
 
     /// Lets go of the first `count` bytes of kept input.

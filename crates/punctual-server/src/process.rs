@@ -25,6 +25,12 @@ pub(crate) fn memory() -> (u64, u64) {
     (kib("VmRSS:"), kib("VmHWM:"))
 }
 
+/// Resident bytes that are in no file, where the system tells.
+pub(crate) fn anonymous_memory() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    Some(field_kib(&status, "RssAnon:")? * 1024)
+}
+
 /// Bytes of memory in the machine.
 pub(crate) fn total_memory() -> u64 {
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -66,6 +72,8 @@ mod tests {
     #[test]
     fn figures_are_those_of_a_running_process() {
         let (rss, peak) = super::memory();
+        let anonymous = super::anonymous_memory().unwrap();
+        assert!((1..rss).contains(&anonymous));
         assert!(rss > 0 && peak >= rss && super::total_memory() > rss);
         assert!(super::os().contains("Linux"));
         assert!(!super::executable().is_empty());

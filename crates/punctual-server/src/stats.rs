@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use punctual_store::Now;
 
+use crate::clients::RecentPeak;
 use crate::command_latency::CommandLatency;
 use crate::table::TABLE;
 
@@ -82,6 +83,10 @@ pub struct LoopStats {
     pub writes: Counter,
     /// Turns of the loop.
     pub turns: Counter,
+    /// Most bytes of input of one client.
+    pub input_peak: RecentPeak,
+    /// Most bytes of output that one client left unread, beyond what fits into Redis's reply buffer.
+    pub output_peak: RecentPeak,
     /// Clients cut off for a query that did not end.
     pub input_limit_closed: Counter,
     /// Clients cut off for their unread output.
@@ -112,6 +117,8 @@ impl Default for LoopStats {
             reads: Counter::default(),
             writes: Counter::default(),
             turns: Counter::default(),
+            input_peak: RecentPeak::default(),
+            output_peak: RecentPeak::default(),
             input_limit_closed: Counter::default(),
             output_limit_closed: Counter::default(),
             protocol_errors: Counter::default(),

@@ -23,6 +23,8 @@ pub struct Transaction {
     queue: Vec<Queued>,
     /// Bytes of all arguments.
     bytes: usize,
+    /// Bytes that the arguments take on the heap.
+    memory: usize,
     /// A command was refused: EXEC runs none.
     refused: bool,
     /// One of them may change the keyspace or what others see of it.
@@ -35,6 +37,9 @@ struct Queued {
     entry: &'static Entry,
     args: OwnedArgs,
 }
+
+/// Bytes of a queued command besides its arguments.
+pub(crate) const QUEUED_BYTES: usize = size_of::<Queued>();
 
 impl Transaction {
     /// Whether a command changes what others see.
@@ -141,6 +146,7 @@ impl Session {
         if !transaction.refused && !hopeless {
             let args = OwnedArgs::from(args);
             transaction.bytes += args.as_args().iter().map(<[u8]>::len).sum::<usize>();
+            transaction.memory += args.memory();
             transaction.writes |= entry.writes();
             transaction.reads |= entry.row.flags.has(Flags::READONLY);
             transaction.queue.push(Queued { entry, args });
@@ -159,10 +165,10 @@ impl Session {
     fn show_multi(&self) {
         let (count, bytes) = match &self.multi {
             None => (-1, 0),
-            Some(transaction) => (transaction.queue.len() as i64, transaction.memory()),
+            Some(transaction) => (transaction.queue.len() as i64, transaction.memory),
         };
         self.info.multi.store(count, Ordering::Relaxed);
-        self.info.multi_bytes.store(bytes, Ordering::Relaxed);
+        self.info.multi_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
     /// The flag that tells of changes of the watched keys, if there was ever one.
@@ -184,7 +190,6 @@ impl Session {
             }
         }
         turn.watch(self.db, new.iter().copied(), flag);
-        self.show_watched();
     }
 
     /// Ends all watches, and forgets the changes.
@@ -192,29 +197,13 @@ impl Session {
         if let Some(flag) = self.info.watch.get() {
             turn.unwatch(self.watched.iter(), flag);
             self.watched = BTreeSet::new();
-            self.show_watched();
         }
-    }
-
-    fn show_watched(&self) {
-        let count = self.watched.len() as u64;
-        self.info.watched.store(count, Ordering::Relaxed);
     }
 
     /// Ends the transaction and all watches.
     pub(crate) fn discard(&mut self, turn: &mut Turn<'_>) {
         self.set_multi(None);
         self.unwatch(turn);
-    }
-}
-
-impl Transaction {
-    /// Bytes that it takes, about.
-    fn memory(&self) -> u64 {
-        if self.queue.is_empty() {
-            return 0;
-        }
-        (self.bytes + self.queue.len() * size_of::<Queued>()) as u64
     }
 }
 

@@ -9,21 +9,24 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
 use crate::call::Call;
-use crate::clients::{ClientInfo, ClientType};
+use crate::clients::{ClientInfo, ClientType, REPLY_BUFFER};
 use crate::net::order::Order;
 use crate::table::TABLE;
 
 /// What only the client's own loop knows, while it runs a command.
 #[derive(Clone, Copy, Default)]
 struct Running {
-    argument_bytes: usize,
+    argument_bytes: u64,
+    output_bytes: u64,
+    output_capacity: u64,
     closing: bool,
 }
 
 /// Writes a client's line of CLIENT LIST: Redis's fields in Redis's order.
 ///
-/// There is one output buffer, not a small one and a list: what waits in it is `omem`, and `oll` is 1. Input is
-/// parsed where it was read, so `qbuf` is what waits for the rest of its command.
+/// Input is parsed in a buffer that all clients of a loop share: `qbuf` counts the bytes that are this client's, and
+/// `qbuf-free` is 0 unless it has a buffer of its own. There is one output buffer, not a small one and a list: its
+/// first [`REPLY_BUFFER`] bytes are told as the small one, the rest as the list.
 fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Running) {
     let get = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
     let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
@@ -50,13 +53,12 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
     if flags.is_empty() {
         flags.push('N');
     }
-    let output = get(&info.output_bytes);
-    let query = get(&info.query_bytes);
-    let held = size_of::<ClientInfo>() as u64
-        + output
-        + query
-        + multi_bytes
-        + running.argument_bytes as u64;
+    let output = get(&info.output_bytes).max(running.output_bytes);
+    let capacity = get(&info.output_capacity);
+    let held =
+        info.memory() + running.argument_bytes + running.output_capacity.saturating_sub(capacity);
+    let capacity = capacity.max(running.output_capacity);
+    let peak = info.output_peak.get(now_ms).max(output);
     let command = (info.last_command.load(Ordering::Relaxed) as usize)
         .checked_sub(1)
         .and_then(|id| TABLE.name_of(id))
@@ -72,8 +74,8 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
     // Writing to a String cannot fail.
     let _ = write!(
         text,
-        " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi={multi} watch={} qbuf={query} qbuf-free=0 argv-mem={} \
-         multi-mem={multi_bytes} rbs=0 rbp=0 obl=0 oll={} omem={output} tot-mem={held} events={} cmd={command} user=default \
+        " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi={multi} qbuf={} qbuf-free={} argv-mem={} \
+         multi-mem={multi_bytes} rbs={} rbp={} obl={} oll={} omem={} tot-mem={held} events={} cmd={command} user=default \
          redir=-1 resp={} lib-name=",
         seconds(info.created_ms),
         seconds(get(&info.seen_ms)),
@@ -81,10 +83,19 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
         info.channels.load(Ordering::Relaxed),
         info.patterns.load(Ordering::Relaxed),
         info.shard_channels.load(Ordering::Relaxed),
-        get(&info.watched),
-        running.argument_bytes,
-        u8::from(output > 0),
-        if output > 0 { "rw" } else { "r" },
+        get(&info.query_bytes),
+        get(&info.query_free),
+        running.argument_bytes + info.waiting_bytes(),
+        capacity.min(REPLY_BUFFER),
+        peak.min(REPLY_BUFFER),
+        output.min(REPLY_BUFFER),
+        u8::from(output > REPLY_BUFFER),
+        output.saturating_sub(REPLY_BUFFER),
+        if get(&info.output_bytes) > 0 {
+            "rw"
+        } else {
+            "r"
+        },
         info.resp.load(Ordering::Relaxed),
     );
     line.extend_from_slice(text.as_bytes());
@@ -106,8 +117,12 @@ fn write_lines(
     for info in clients {
         let mut running = Running::default();
         if info.id == call.session.id {
-            running.argument_bytes = args.skip(1).iter().map(<[u8]>::len).sum();
-            running.closing = call.session.closing;
+            running = Running {
+                argument_bytes: args.iter().map(|arg| arg.len() as u64).sum(),
+                output_bytes: reply.len() as u64,
+                output_capacity: reply.out().capacity() as u64,
+                closing: call.session.closing,
+            };
         }
         write_line(&mut lines, info, now_ms, running);
     }

@@ -16,6 +16,7 @@ use punctual_store::{Error, Turn};
 
 use crate::REDIS_VERSION;
 use crate::call::Call;
+use crate::clients::{ClientInfo, RecentPeak};
 use crate::command::latency::durations;
 use crate::command::memory::Picture;
 use crate::process;
@@ -177,28 +178,28 @@ fn server(page: &mut Page<'_, '_>) {
 
 fn clients(page: &mut Page<'_, '_>) {
     let shared = page.shared;
+    let now_ms = page.turn.now.read_ms();
+    let most = |peak: fn(&LoopStats) -> &RecentPeak| {
+        let peaks = shared.stats.iter().map(|s| peak(s).get(now_ms));
+        peaks.max().unwrap_or(0)
+    };
+    let (input, output) = (most(|s| &s.input_peak), most(|s| &s.output_peak));
     let all = shared.clients.list();
-    let most = |f: &dyn Fn(&crate::clients::ClientInfo) -> u64| all.iter().map(|c| f(c)).max();
-    let input = most(&|c| c.query_bytes.load(Ordering::Relaxed));
-    let output = most(&|c| c.output_bytes.load(Ordering::Relaxed));
-    let listening = all
-        .iter()
-        .filter(|c| {
-            c.channels.load(Ordering::Relaxed)
-                + c.patterns.load(Ordering::Relaxed)
-                + c.shard_channels.load(Ordering::Relaxed)
-                > 0
-        })
-        .count();
+    let has_timeout = |client: &&Arc<ClientInfo>| {
+        let waiter = client.waiter.lock();
+        waiter.as_ref().is_some_and(|w| w.deadline_ms().is_some())
+    };
     page.line("connected_clients", shared.clients.connected());
     page.line("cluster_connections", 0);
     page.line("maxclients", shared.settings().max_clients);
-    page.line("client_recent_max_input_buffer", input.unwrap_or(0));
-    page.line("client_recent_max_output_buffer", output.unwrap_or(0));
+    page.line("client_recent_max_input_buffer", input);
+    page.line("client_recent_max_output_buffer", output);
     page.line("blocked_clients", shared.clients.waiting());
     page.line("tracking_clients", 0);
-    page.line("pubsub_clients", listening);
-    page.line("clients_in_timeout_table", 0);
+    page.line(
+        "clients_in_timeout_table",
+        all.iter().filter(has_timeout).count(),
+    );
     page.line("total_blocking_keys", shared.store.waiting_keys());
     page.line("total_blocking_keys_on_nokey", 0);
 }
@@ -221,6 +222,9 @@ fn memory(page: &mut Page<'_, '_>) {
         "used_memory_dataset_perc",
         format_args!("{:.2}%", picture.dataset_percent()),
     );
+    page.line("allocator_allocated", picture.allocated);
+    page.line("allocator_active", picture.allocated);
+    page.line("allocator_resident", picture.allocated);
     page.bytes("total_system_memory", process::total_memory());
     page.bytes("used_memory_lua", 0);
     page.bytes("used_memory_scripts", 0);
@@ -229,6 +233,16 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("number_of_libraries", 0);
     page.bytes("maxmemory", settings.maxmemory);
     page.line("maxmemory_policy", settings.maxmemory_policy);
+    // The allocator does not tell what it has used of its pages.
+    page.line("allocator_frag_ratio", "1.00");
+    page.line("allocator_frag_bytes", 0);
+    page.line("allocator_rss_ratio", "1.00");
+    page.line("allocator_rss_bytes", 0);
+    page.line(
+        "rss_overhead_ratio",
+        format_args!("{:.2}", picture.overhead_ratio()),
+    );
+    page.line("rss_overhead_bytes", picture.resident - picture.allocated);
     page.line("mem_fragmentation_ratio", "1.00");
     page.line("mem_fragmentation_bytes", 0);
     page.line("mem_not_counted_for_evict", 0);

@@ -1,7 +1,7 @@
 //! MEMORY: where the bytes are. MEMORY USAGE is the keyspace's; the two containers are one in the table.
 //!
 //! Every figure is a true one of this process: what is resident, as the kernel counts it, and what the parts know of
-//! themselves. The allocator does not count, so figures of Redis that come from its allocator are left out.
+//! themselves. The allocator does not count: what is resident of its pages stands for what it has allocated.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,6 @@ use punctual_store::{Error, Turn};
 
 use crate::call::Call;
 use crate::command::info::human;
-use crate::connection::Connection;
 use crate::process;
 use crate::shared::Shared;
 use crate::table::{ServerCommand, ServerHandler};
@@ -76,6 +75,8 @@ pub(crate) struct Picture {
     pub(crate) peak: u64,
     /// Resident when the server started.
     pub(crate) startup: u64,
+    /// Resident and no file's: the allocator's pages, and the little that the stacks take.
+    pub(crate) allocated: u64,
     /// Connections and their buffers.
     pub(crate) clients: u64,
     /// Databases that have keys, or room for some: number, keys, memory.
@@ -86,12 +87,7 @@ impl Picture {
     /// Looks everywhere. Locks all shards. O(shards · databases + clients).
     pub(crate) fn new(shared: &Shared, turn: &mut Turn<'_>) -> Self {
         let (resident, peak) = process::memory();
-        let buffers: u64 = shared
-            .clients
-            .list()
-            .iter()
-            .map(|c| c.query_bytes.load(Ordering::Relaxed) + c.output_bytes.load(Ordering::Relaxed))
-            .sum();
+        let clients = shared.clients.list();
         turn.lock_all();
         let mut dbs = Vec::new();
         for db in 0..shared.store.databases() {
@@ -112,7 +108,9 @@ impl Picture {
             resident,
             peak: peak.max(resident),
             startup: shared.startup_bytes.load(Ordering::Relaxed),
-            clients: buffers + shared.clients.connected() * size_of::<Connection>() as u64,
+            // Redis, too, takes what is resident for allocated where its allocator does not count.
+            allocated: process::anonymous_memory().map_or(resident, |bytes| bytes.min(resident)),
+            clients: clients.iter().map(|client| client.memory()).sum(),
             dbs,
         }
     }
@@ -138,6 +136,11 @@ impl Picture {
         percent(self.dataset(), self.resident.saturating_sub(self.startup))
     }
 
+    /// What is resident now, by what the allocator has of it.
+    pub(crate) fn overhead_ratio(&self) -> f64 {
+        self.resident as f64 / self.allocated.max(1) as f64
+    }
+
     /// What is resident now, in percent of what was at most.
     pub(crate) fn peak_percent(&self) -> f64 {
         percent(self.resident, self.peak)
@@ -156,7 +159,7 @@ fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     };
     let keys = picture.keys();
     let data = picture.resident.saturating_sub(picture.startup);
-    reply.map(17 + picture.dbs.len());
+    reply.map(27 + picture.dbs.len());
     int(reply, "peak.allocated", picture.peak);
     int(reply, "total.allocated", picture.resident);
     int(reply, "startup.allocated", picture.startup);
@@ -186,7 +189,29 @@ fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     reply.double(picture.dataset_percent());
     reply.bulk(b"peak.percentage");
     reply.double(picture.peak_percent());
-    int(reply, "allocator.resident", picture.resident);
+    for name in ["allocated", "active", "resident"] {
+        int(reply, &format!("allocator.{name}"), picture.allocated);
+    }
+    for (ratio, value, bytes, count) in [
+        (
+            "allocator-fragmentation.ratio",
+            1.0,
+            "allocator-fragmentation.bytes",
+            0,
+        ),
+        ("allocator-rss.ratio", 1.0, "allocator-rss.bytes", 0),
+        (
+            "rss-overhead.ratio",
+            picture.overhead_ratio(),
+            "rss-overhead.bytes",
+            picture.resident - picture.allocated,
+        ),
+        ("fragmentation", 1.0, "fragmentation.bytes", 0),
+    ] {
+        reply.bulk(ratio.as_bytes());
+        reply.double(value);
+        int(reply, bytes, count);
+    }
     Ok(())
 }
 
@@ -292,11 +317,13 @@ mod tests {
             resident: 100 << 20,
             peak: 120 << 20,
             startup: 10 << 20,
+            allocated: 80 << 20,
             clients: 4 << 20,
             dbs: vec![(0, 1_000_000, memory)],
         };
         assert_eq!(picture.overhead(), 20 << 20);
         assert_eq!(picture.dataset(), 80 << 20);
+        assert_eq!(picture.overhead_ratio(), 1.25);
         assert!((88.0..89.0).contains(&picture.dataset_percent()));
         assert_eq!(report(&picture, 100), "Nothing unusual.\n");
         picture.dbs[0].1 = 1000;

@@ -81,6 +81,9 @@ impl EventLoop {
         // Only this loop writes it.
         let net_in = info.net_in.load(Ordering::Relaxed) + bytes.len() as u64;
         info.net_in.store(net_in, Ordering::Relaxed);
+        let held = connection.input.len() + bytes.len();
+        info.query_bytes.store(held as u64, Ordering::Relaxed);
+        stats.input_peak.note(held as u64, turn.now.read_ms());
         if connection.out.capacity() == 0 {
             connection.out = self.spare.pop().unwrap_or_default();
         }
@@ -109,6 +112,7 @@ impl EventLoop {
         if let Some(connection) = self.connection(slot) {
             connection.input = input;
             connection.consume_input(used);
+            connection.show_input();
         }
     }
 
@@ -224,13 +228,9 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
+        connection.show_input();
         let queued = connection.session.multi.as_ref().map_or(0, |m| m.bytes());
         let len = connection.input.len();
-        connection
-            .session
-            .info
-            .query_bytes
-            .store(len as u64, Ordering::Relaxed);
         if len + queued > limit {
             self.shared.stats[self.number].input_limit_closed.add(1);
             log::warning!(

@@ -23,7 +23,7 @@ use punctual_store::keyspace::watch::WatchedKey;
 use punctual_store::{Now, Turn};
 
 use crate::alarm::Alarm;
-use crate::clients::ClientInfo;
+use crate::clients::{ClientInfo, REPLY_BUFFER};
 use crate::config::Settings;
 use crate::connection::{Connection, Flushed, KEPT_OUTPUT, is_exceeded};
 use crate::dispatch;
@@ -488,6 +488,7 @@ impl EventLoop {
         if connection.out.is_empty() && !connection.ended && !connection.session.closing {
             return;
         }
+        let before = connection.unwritten() as u64;
         let mut sent = 0;
         let flushed = connection.flush(&mut sent);
         let stats = &self.shared.stats[self.number];
@@ -502,6 +503,17 @@ impl EventLoop {
             info.seen_ms.store(now_ms, Ordering::Relaxed);
         }
         info.output_bytes.store(left, Ordering::Relaxed);
+        info.output_peak.note(before, now_ms);
+        // A buffer without unread output goes back to the loop.
+        let capacity = match flushed {
+            Flushed::Blocked => connection.out.capacity() as u64,
+            Flushed::All | Flushed::Broken => 0,
+        };
+        info.output_capacity.store(capacity, Ordering::Relaxed);
+        if left > 0 {
+            let beyond = left.saturating_sub(REPLY_BUFFER);
+            stats.output_peak.note(beyond, now_ms);
+        }
         match flushed {
             Flushed::Broken => self.close(slot),
             Flushed::All => {

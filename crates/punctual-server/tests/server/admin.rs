@@ -494,3 +494,17 @@ fn helps_are_those_of_redis_without_what_is_not_there() {
         assert_eq!(help_entries(&mut ours, container), (heading, expected));
     }
 }
+
+#[test]
+fn memory_stats_have_the_names_of_redis() {
+    let redis = Redis::start(&[]);
+    let server = Server::builder().port(0).spawn().unwrap();
+    let [theirs, ours] = [redis.port, server.port()].map(|port| {
+        let mut c = Wire::to(port);
+        c.expect(&["SET k v"], "+OK|");
+        let stats = c.ask(&["MEMORY", "STATS"]);
+        let pairs = stats.as_slice().unwrap().chunks(2);
+        strings(&Value::Array(pairs.map(|pair| pair[0].clone()).collect()))
+    });
+    assert_eq!(ours, theirs);
+}

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use crate::process::Process;
+use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually, field};
 use punctual_resp::Value;
 use punctual_server::Server;
@@ -200,7 +201,6 @@ fn the_line_of_a_client() {
         ("argv-mem", "0".into()),
         ("multi-mem", "0".into()),
         ("rbs", "0".into()),
-        ("rbp", "0".into()),
         ("obl", "0".into()),
         ("oll", "0".into()),
         ("omem", "0".into()),
@@ -215,13 +215,23 @@ fn the_line_of_a_client() {
         assert_eq!(field(&list, name), value, "{name} in {list}");
     }
     assert!(field(&list, "fd").parse::<u32>().is_ok());
-    assert!(field(&list, "tot-mem").parse::<u64>().unwrap() > 0);
+    let figure = |name: &str| field(&list, name).parse::<u64>().unwrap();
+    assert!(figure("tot-mem") > 14);
+    // The peak of the subscriptions' replies is told for five seconds.
+    assert!((50..1000).contains(&figure("rbp")), "{list}");
     assert_eq!(c.text("CLIENT LIST TYPE pubsub"), list);
     assert_eq!(c.text("CLIENT LIST TYPE replica"), "");
     let own = c.text("CLIENT LIST TYPE normal");
     assert_eq!(field(&own, "cmd"), "client|list");
     assert_eq!(field(&own, "flags"), "N");
     assert_eq!(c.text("CLIENT LIST").lines().count(), 2);
+    c.int("CLOCK ADVANCE 5000");
+    d.stream.write_all(b"$3\r\n").unwrap();
+    eventually(|| field(&c.text(&format!("CLIENT LIST ID {id}")), "qbuf") == "18");
+    let list = c.text(&format!("CLIENT LIST ID {id}"));
+    assert_eq!(field(&list, "rbp"), "0");
+    // Its buffer of incomplete input has grown.
+    assert_ne!(field(&list, "qbuf-free"), "0");
     let Value::Verbatim { format, .. } = ({
         c.send(&["HELLO 3"]);
         c.value();
@@ -230,6 +240,76 @@ fn the_line_of_a_client() {
         panic!()
     };
     assert_eq!(&format, b"txt");
+}
+
+#[test]
+fn lines_have_the_fields_and_figures_of_redis() {
+    let redis = Redis::start(&[]);
+    let server = start();
+    let ports = [redis.port, server.port()];
+    let mut two = ports.map(Wire::to);
+    let [theirs, ours] = &mut two;
+    let names = |line: &str| -> Vec<String> {
+        let fields = line.split_ascii_whitespace();
+        fields
+            .map(|f| f.split_once('=').unwrap().0.to_owned())
+            .collect()
+    };
+    // New in 7.2.
+    let mut expected = names(&theirs.text("CLIENT INFO"));
+    expected.extend(["lib-name", "lib-ver"].map(str::to_owned));
+    assert_eq!(names(&ours.text("CLIENT INFO")), expected);
+
+    let same = |lines: [String; 2], more: &[&str]| {
+        let all = "name flags db sub psub ssub multi argv-mem multi-mem oll omem events cmd user redir resp";
+        for name in all.split(' ').chain(more.iter().copied()) {
+            let [theirs, ours] = [field(&lines[0], name), field(&lines[1], name)];
+            assert_eq!(ours, theirs, "{name} in {lines:?}");
+        }
+    };
+    let own = ["qbuf", "obl"];
+    let ask = |c: &mut Wire| {
+        let line = c.ask(&["client", "list"]);
+        String::from_utf8_lossy(line.as_bytes().unwrap()).into_owned()
+    };
+    same([ask(theirs), ask(ours)], &own);
+    assert_eq!(field(&ask(ours), "qbuf"), "26");
+    let behind_a_ping = |c: &mut Wire| {
+        c.send(&["PING", "CLIENT INFO"]);
+        c.value();
+        String::from_utf8_lossy(c.value().as_bytes().unwrap()).into_owned()
+    };
+    same([behind_a_ping(theirs), behind_a_ping(ours)], &own);
+    // What is written for it lies in a buffer of its own by now.
+    let line = behind_a_ping(ours);
+    let figure = |name: &str| field(&line, name).parse::<u64>().unwrap();
+    assert!(figure("rbs") >= figure("obl") && figure("obl") == 7);
+    assert!((200..=16384).contains(&figure("rbp")), "{line}");
+
+    // As others see it: with queued commands, and waiting.
+    let mut others = ports.map(Wire::to);
+    for (c, seen_by) in two.iter_mut().zip(&mut others) {
+        c.expect(&["MULTI", "SET k v", "GET k"], "+OK|+QUEUED|+QUEUED|");
+        seen_by.expect(&["PING"], "+PONG|");
+    }
+    let line_of = |c: &mut Wire, id: &str| c.text(&format!("CLIENT LIST ID {id}"));
+    let ids = [
+        field(&others[0].text("CLIENT LIST"), "id").to_owned(),
+        field(&others[1].text("CLIENT LIST"), "id").to_owned(),
+    ];
+    let mut seen = || {
+        let [theirs, ours] = &mut others;
+        [line_of(theirs, &ids[0]), line_of(ours, &ids[1])]
+    };
+    same(seen(), &own);
+    assert_eq!(field(&seen()[1], "multi-mem"), "49");
+    for c in &mut two {
+        c.send(&["EXEC", "BLPOP nothing 0"]);
+        c.value();
+    }
+    eventually(|| seen().iter().all(|line| field(line, "flags") == "b"));
+    same(seen(), &own);
+    assert_eq!(field(&seen()[1], "argv-mem"), "13");
 }
 
 #[test]
@@ -425,6 +505,20 @@ fn a_slow_subscriber_is_cut_off_at_the_soft_limit_after_its_seconds() {
         field(&list, "omem").parse::<u64>().unwrap() > 1 << 20,
         "{list}"
     );
+    for (name, value) in [
+        ("rbs", "16384"),
+        ("rbp", "16384"),
+        ("obl", "16384"),
+        ("oll", "1"),
+    ] {
+        assert_eq!(field(&list, name), value, "{name}");
+    }
+    let recent = |c: &mut Wire| {
+        let info = c.text("INFO clients");
+        let (_, line) = info.split_once("client_recent_max_output_buffer:").unwrap();
+        line.lines().next().unwrap().parse::<u64>().unwrap()
+    };
+    assert!(recent(&mut c) > 1 << 20);
     assert_eq!(field(&list, "events"), "rw");
     // Nothing more is sent to it; the limit holds all the same.
     c.int("CLOCK ADVANCE 2000");

@@ -13,21 +13,6 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         "Server",
         &["redis_build_id", "atomicvar_api", "gcc_version"],
     ),
-    // What jemalloc counts; mimalloc does not.
-    (
-        "Memory",
-        &[
-            "allocator_allocated",
-            "allocator_active",
-            "allocator_resident",
-            "allocator_frag_ratio",
-            "allocator_frag_bytes",
-            "allocator_rss_ratio",
-            "allocator_rss_bytes",
-            "rss_overhead_ratio",
-            "rss_overhead_bytes",
-        ],
-    ),
     // What a script engine would take.
     (
         "Memory",
@@ -177,6 +162,53 @@ fn nothing_that_redis_tells_is_missing() {
 }
 
 #[test]
+fn clients_are_told_as_in_redis() {
+    let redis = Redis::start(&[]);
+    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
+    // Waiters, one of them with a timeout.
+    let mut waiting: Vec<Wire> = [redis.port, redis.port, server.port(), server.port()]
+        .map(Wire::to)
+        .into();
+    for (c, line) in waiting
+        .iter_mut()
+        .zip(["BLPOP a 0", "BLPOP b 100"].repeat(2))
+    {
+        c.send(&[line]);
+    }
+    let names = |text: &str| -> Vec<String> {
+        let lines = text.lines().skip(1);
+        lines
+            .map(|l| l.split_once(':').unwrap().0.to_owned())
+            .collect()
+    };
+    let mut expected = names(&theirs.text("INFO clients"));
+    // New in 7.2.
+    expected.extend(["total_blocking_keys", "total_blocking_keys_on_nokey"].map(str::to_owned));
+    assert_eq!(names(&ours.text("INFO clients")), expected);
+    eventually(|| {
+        [&mut theirs, &mut ours].map(|c| number(c, "clients", "blocked_clients")) == [2.0, 2.0]
+    });
+    for name in [
+        "connected_clients",
+        "blocked_clients",
+        "tracking_clients",
+        "clients_in_timeout_table",
+    ] {
+        let [theirs, ours] = [&mut theirs, &mut ours].map(|c| number(c, "clients", name));
+        assert_eq!(ours, theirs, "{name}");
+    }
+    assert_eq!(number(&mut ours, "clients", "total_blocking_keys"), 2.0);
+    // A large command is remembered for a while.
+    let value = vec![b'x'; 100_000];
+    ours.ask(&[b"SET".as_slice(), b"k", &value]);
+    let most = "client_recent_max_input_buffer";
+    assert!(number(&mut ours, "clients", most) > 100_000.0);
+    ours.int("CLOCK ADVANCE 5000");
+    assert!(number(&mut ours, "clients", most) < 100.0);
+}
+
+#[test]
 fn sections_are_chosen_as_in_redis() {
     let redis = Redis::start(&[]);
     let server = Server::builder().port(0).spawn().unwrap();
@@ -276,6 +308,12 @@ fn figures_are_true() {
     ] {
         assert!(all["Memory"][name].parse::<u64>().unwrap() > 0, "{name}");
     }
+    let bytes = |name: &str| all["Memory"][name].parse::<u64>().unwrap();
+    assert_eq!(
+        bytes("allocator_resident") + bytes("rss_overhead_bytes"),
+        bytes("used_memory_rss")
+    );
+    assert!(bytes("rss_overhead_bytes") > 0, "the program itself");
     let share = number(&mut c, "memory", "used_memory_dataset_perc");
     assert!((0.0..=100.0).contains(&share));
 }
