@@ -1,4 +1,4 @@
-//! CLIENT: what a client says and asks of itself, and what it does to others.
+//! CLIENT, except LIST, INFO and KILL.
 
 use std::sync::atomic::Ordering;
 
@@ -38,17 +38,17 @@ static SUBCOMMANDS: &[ServerCommand] = &[
     row("getredir", 2, SELF, get_redir).doc(
         "6.0.0",
         "O(1)",
-        "Returns the client that gets this one's invalidation messages.",
+        "Returns the client ID to which the connection's tracking notifications are redirected.",
     ),
     row("help", 2, HELPS, help).doc(
         "5.0.0",
         "O(1)",
         "Returns helpful text about the different subcommands.",
     ),
-    row("id", 2, SELF, id).doc("5.0.0", "O(1)", "Returns the number of the connection."),
+    row("id", 2, SELF, id).doc("5.0.0", "O(1)", "Returns the unique client ID of the connection."),
     row("info", 2, SELF, info).tips(&["nondeterministic_output"]).doc("6.2.0", "O(1)", "Returns information about the connection."),
     row("kill", -3, ADMIN, kill)
-        .doc("2.4.0", "O(N) where N is the number of client connections", "Closes connections.")
+        .doc("2.4.0", "O(N) where N is the number of client connections", "Terminates open connections.")
         .history(&[
             ("2.8.12", "Added the form with filters."),
             ("2.8.12", "`ID` option."),
@@ -58,7 +58,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         ]),
     row("list", -2, ADMIN, list)
         .tips(&["nondeterministic_output"])
-        .doc("2.4.0", "O(N) where N is the number of client connections", "Lists the connections.")
+        .doc("2.4.0", "O(N) where N is the number of client connections", "Lists open connections.")
         .history(&[
             ("2.8.12", "Added unique client `id` field."),
             ("5.0.0", "Added optional `TYPE` filter."),
@@ -70,15 +70,15 @@ static SUBCOMMANDS: &[ServerCommand] = &[
     row("no-evict", 3, ADMIN, no_evict).doc(
         "7.0.0",
         "O(1)",
-        "Says whether the connection stays when connections go for memory.",
+        "Sets the client eviction mode of the connection.",
     ),
     row("no-touch", 3, SELF, no_touch).doc(
         "7.2.0",
         "O(1)",
-        "Says whether the connection's reads leave the keys' last use as it was.",
+        "Controls whether commands sent by the client affect the LRU/LFU of accessed keys.",
     ),
     row("pause", -3, ADMIN, pause)
-        .doc("3.0.0", "O(1)", "Holds commands back for a while.")
+        .doc("3.0.0", "O(1)", "Suspends commands processing.")
         .history(&[(
             "6.2.0",
             "`CLIENT PAUSE WRITE` mode added along with the `mode` option.",
@@ -86,28 +86,28 @@ static SUBCOMMANDS: &[ServerCommand] = &[
     row("reply", 3, SELF, reply_mode).doc(
         "3.2.0",
         "O(1)",
-        "Says whether commands are answered.",
+        "Instructs the server whether to reply to commands.",
     ),
     row("setinfo", 4, SELF, set_info).doc(
         "7.2.0",
         "O(1)",
-        "Tells the name or the version of the client library.",
+        "Sets information specific to the client or connection.",
     ),
-    row("setname", 3, SELF, set_name).doc("2.6.9", "O(1)", "Names the connection."),
+    row("setname", 3, SELF, set_name).doc("2.6.9", "O(1)", "Sets the connection name."),
     row("trackinginfo", 2, SELF, tracking_info).doc(
         "6.2.0",
         "O(1)",
-        "Returns whether the keys that the connection reads are tracked.",
+        "Returns information about server-assisted client-side caching for the connection.",
     ),
     row("unblock", -3, ADMIN, unblock).doc(
         "5.0.0",
         "O(log N) where N is the number of client connections",
-        "Unblocks a client that waits in a blocking command.",
+        "Unblocks a client blocked by a blocking command from a different connection.",
     ),
     row("unpause", 2, ADMIN, unpause).doc(
         "6.2.0",
         "O(N) Where N is the number of paused clients",
-        "Lets commands go on that CLIENT PAUSE holds back.",
+        "Resumes processing commands from paused clients.",
     ),
 ];
 

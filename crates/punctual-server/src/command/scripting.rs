@@ -1,7 +1,7 @@
-//! FUNCTION and SCRIPT of a server that runs no scripts: there are none to list, and flushing them is done at once.
+//! FUNCTION and SCRIPT of a server that runs no scripts.
 //!
-//! Clients and test harnesses begin with a flush of everything; what would need an interpreter is unknown here, and
-//! says so.
+//! Clients and test harnesses list and flush scripts before they start. Subcommands that need an interpreter are
+//! unknown here.
 
 use punctual_rdb::dump;
 use punctual_resp::{Args, Reply};
@@ -16,12 +16,12 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     ServerCommand::container("function", Group::Scripting, FUNCTIONS).doc(
         "7.0.0",
         "Depends on subcommand.",
-        "A container for functions, of which there are none here.",
+        "A container for function commands.",
     ),
     ServerCommand::container("script", Group::Scripting, SCRIPTS).doc(
         "2.6.0",
         "Depends on subcommand.",
-        "A container for scripts, of which there are none here.",
+        "A container for Lua scripts management commands.",
     ),
 ];
 
@@ -46,18 +46,18 @@ const FUNCTIONS: &[ServerCommand] = &[
         function_flush,
     )
     .tips(EVERYWHERE)
-    .doc("7.0.0", "O(1)", "Deletes all functions: there are none."),
-    row("help", 2, HELP, function_help).doc("7.0.0", "O(1)", "Lists the subcommands."),
+    .doc("7.0.0", "O(1)", "Deletes all libraries and functions."),
+    row("help", 2, HELP, function_help).doc(
+        "7.0.0",
+        "O(1)",
+        "Returns helpful text about the different subcommands.",
+    ),
     row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
         .tips(ONE_OF_ALL)
         .doc("7.0.0", "O(1)", "Terminates a function during execution."),
     row("list", -2, Flags::NOSCRIPT, function_list)
         .tips(&["nondeterministic_output_order"])
-        .doc(
-            "7.0.0",
-            "O(1)",
-            "Lists the libraries of functions: there are none.",
-        ),
+        .doc("7.0.0", "O(1)", "Returns information about all libraries."),
     row(
         "stats",
         2,
@@ -69,7 +69,11 @@ const FUNCTIONS: &[ServerCommand] = &[
         "request_policy:all_shards",
         "response_policy:special",
     ])
-    .doc("7.0.0", "O(1)", "Tells which function runs: none does."),
+    .doc(
+        "7.0.0",
+        "O(1)",
+        "Returns information about a function during execution.",
+    ),
 ];
 
 const SCRIPTS: &[ServerCommand] = &[
@@ -81,16 +85,24 @@ const SCRIPTS: &[ServerCommand] = &[
         .doc(
             "2.6.0",
             "O(N) with N being the number of scripts asked for.",
-            "Tells which scripts are kept: none is.",
+            "Determines whether server-side Lua scripts exist in the script cache.",
         ),
     row("flush", -2, Flags::NOSCRIPT, script_flush)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-        .doc("2.6.0", "O(1)", "Forgets all scripts: there are none.")
+        .doc(
+            "2.6.0",
+            "O(1)",
+            "Removes all server-side Lua scripts from the script cache.",
+        )
         .history(&[(
             "6.2.0",
             "Added the `ASYNC` and `SYNC` flushing mode modifiers.",
         )]),
-    row("help", 2, HELP, script_help).doc("5.0.0", "O(1)", "Lists the subcommands."),
+    row("help", 2, HELP, script_help).doc(
+        "5.0.0",
+        "O(1)",
+        "Returns helpful text about the different subcommands.",
+    ),
     row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
         .tips(ONE_OF_ALL)
         .doc(
