@@ -232,6 +232,7 @@ impl<'a, 's> Batch<'a, 's> {
                 if let Some(transaction) = session.executing.take() {
                     self.run_queued(session, &transaction, reply.out());
                 }
+                self.turn.release_whole();
                 result.inspect_err(|_| reply.truncate(start))
             }
             Run::Nobody => Err(Error::Syntax),

@@ -55,9 +55,6 @@ impl EventLoop {
             }
         }
         self.buffer = buffer;
-        if self.shared.mailboxes.len() > 1 {
-            turn.release();
-        }
     }
 
     /// The connection may have more to read: next turn.
@@ -201,6 +198,10 @@ impl EventLoop {
         };
         if std::mem::take(&mut session.separated) {
             mailbox.end_separation(out);
+        }
+        if self.shared.mailboxes.len() > 1 {
+            // Other loops should not wait while this one reads and writes.
+            turn.release();
         }
         if out.len() > out_max {
             self.cut_off(slot);

@@ -193,7 +193,18 @@ impl<'s> Turn<'s> {
             touch,
             write: command.flags.has(Flags::WRITE),
         };
-        handler(&mut cx, args, reply).inspect_err(|_| reply.truncate(start))
+        let result = handler(&mut cx, args, reply).inspect_err(|_| reply.truncate(start));
+        self.release_whole();
+        result
+    }
+
+    /// Unlocks everything if the turn holds every one of several shards, unless it is pinned: other threads should not
+    /// wait any longer for a command on the whole keyspace.
+    #[inline]
+    pub fn release_whole(&mut self) {
+        if self.held.len() > 1 && self.held.len() == self.store.shards() && self.wait.is_none() {
+            self.release();
+        }
     }
 
     /// Notes that deadlines of these databases may have changed since the shards were locked.
@@ -428,4 +439,44 @@ pub struct Cx<'t, 's> {
     pub touch: bool,
     /// Whether the command may write; its look-ups count no hits and misses.
     pub write: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_resp::{OwnedArgs, Protocol};
+
+    use super::*;
+    use crate::events::Silent;
+    use crate::{StoreOptions, command};
+
+    /// Runs a command. Returns the number of shards that are locked afterwards.
+    fn locked_after(turn: &mut Turn<'_>, line: &str) -> usize {
+        let args: OwnedArgs = line.split(' ').collect();
+        let row = command::find(&args.as_args()[0].to_ascii_lowercase()).unwrap();
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, Protocol::Resp2);
+        turn.run(row, 0, true, args.as_args(), &mut reply).unwrap();
+        let shards = turn.store.locked.iter();
+        shards.filter(|l| l.shard.try_lock().is_none()).count()
+    }
+
+    #[test]
+    fn a_command_on_the_whole_keyspace_keeps_no_lock() {
+        let store = Store::new(StoreOptions {
+            shards: 4,
+            databases: 2,
+        });
+        let mut sink = Silent;
+        let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
+        assert_eq!(locked_after(&mut turn, "SET k v"), 1);
+        for line in ["DBSIZE", "FLUSHALL", "KEYS *"] {
+            assert_eq!(locked_after(&mut turn, line), 0, "{line}");
+        }
+        turn.pin(None);
+        assert_eq!(
+            locked_after(&mut turn, "DBSIZE"),
+            4,
+            "a transaction keeps them"
+        );
+    }
 }
