@@ -347,5 +347,5 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
         "server CPU meanwhile, s",
         cpu.iter().map(|cpu| spread::text(*cpu, 2)),
     );
-    println!("{sheet}");
+    say!("{sheet}");
 }

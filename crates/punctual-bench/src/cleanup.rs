@@ -55,14 +55,19 @@ pub(crate) fn install() -> io::Result<()> {
         .name("signals".into())
         .spawn(move || {
             if let Some(signal) = signals.forever().next() {
-                let actions: Vec<_> = pending().1.drain(..).rev().collect();
-                for (_, action) in actions {
-                    action();
-                }
-                std::process::exit(128 + signal);
+                end(128 + signal);
             }
         })?;
     Ok(())
+}
+
+/// Undoes what must be undone, and ends the process with this code.
+pub(crate) fn end(code: i32) -> ! {
+    let actions: Vec<_> = pending().1.drain(..).rev().collect();
+    for (_, action) in actions {
+        action();
+    }
+    std::process::exit(code);
 }
 
 #[cfg(test)]

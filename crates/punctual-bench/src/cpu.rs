@@ -140,16 +140,17 @@ fn find_unknown(
             };
             if let Known::No(words) = known {
                 let words = words.split(", with args").next().unwrap_or_default();
-                println!(
+                say!(
                     "{}: {} is skipped: {words}",
-                    bench.server.label, workload.name
+                    bench.server.label,
+                    workload.name
                 );
                 skipped.push((at, workload.name));
             }
         }
     }
     if !skipped.is_empty() {
-        println!();
+        say!();
     }
     Ok(skipped)
 }
@@ -194,13 +195,13 @@ fn print_table(report: &mut Report, servers: &[Server], cases: &[Case]) {
         table.row(row);
     }
     if !table.is_empty() {
-        println!("{table}");
+        say!("{table}");
     }
 }
 
 /// Throughput and latency, which mostly show the load generator.
 fn print_rates(servers: &[Server], cases: &[Case]) {
-    println!(
+    say!(
         "Throughput and latency as the load generator saw them (it shares the machine with the servers):"
     );
     let mut table = Table::new(
@@ -232,7 +233,7 @@ fn print_rates(servers: &[Server], cases: &[Case]) {
             ]);
         }
     }
-    println!("{table}");
+    say!("{table}");
 }
 
 /// More bars than this side by side are hard to read: then each pipeline depth has its own plot.

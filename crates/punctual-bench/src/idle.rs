@@ -97,7 +97,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
         );
         table.row(row);
     }
-    println!("{table}");
+    say!("{table}");
     Ok(())
 }
 

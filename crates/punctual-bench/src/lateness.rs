@@ -302,7 +302,7 @@ fn print_table(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
     for (name, figures) in rest {
         sheet.row(name, figures.iter().map(|figure| spread::text(*figure, 2)));
     }
-    println!("{sheet}");
+    say!("{sheet}");
 }
 
 /// A spread of whole numbers.
@@ -313,7 +313,7 @@ fn whole(spread: &Option<Spread>) -> String {
 /// Shows that the receiver kept up and what delivery alone costs.
 fn print_sanity(server: &Server, run: &Run) {
     let received = &run.received;
-    println!(
+    say!(
         "{}: the receiver used {:.2} s of CPU in {:.1} s; {} reads, {:.2} events each, at most {}; {} events of other keys",
         server.label,
         received.cpu.as_secs_f64(),
@@ -324,7 +324,7 @@ fn print_sanity(server: &Server, run: &Run) {
         thousands(received.foreign as f64),
     );
     let floor = |percentile| millis(run.floor.value_at_percentile(percentile) as f64 / 1000.0);
-    println!(
+    say!(
         "{}: a PUBLISH to an idle subscriber takes {} ms (p50), {} (p99), {} (max): delivery is part of the lateness",
         server.label,
         floor(50.0),

@@ -377,7 +377,9 @@ impl Server {
             let restored = Client::connect(addr, password.as_deref())
                 .and_then(|mut client| client.expect(&["CONFIG", "SET", name, &before]));
             if let Err(error) = restored {
-                eprintln!("punctual bench: {name} could not be set back to \"{before}\": {error}");
+                crate::output::complain(format_args!(
+                    "punctual bench: {name} could not be set back to \"{before}\": {error}"
+                ));
             }
         })))
     }

@@ -16,6 +16,9 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+#[macro_use]
+mod output;
+
 mod bars;
 mod blocking;
 mod cleanup;
@@ -66,11 +69,8 @@ use crate::report::Report;
 ///
 /// 0 when the run finished; 1 when it could not be made, or when `--strict` was given and a bar
 /// was missed; 2 when the arguments make no sense; 128 + the signal's number when SIGINT, SIGTERM
-/// or SIGHUP ended it (servers that it started are stopped and settings set back first).
-///
-/// # Panics
-///
-/// Only when standard output cannot be written to.
+/// or SIGHUP ended it, or SIGPIPE's when nobody reads its output any more (servers that it started are stopped and
+/// settings set back first).
 ///
 /// # Examples
 ///
@@ -92,15 +92,15 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
             }
         };
     if let Err(error) = cleanup::install() {
-        eprintln!(
+        output::complain(format_args!(
             "punctual bench: signals cannot be watched ({error}); started servers may outlive an interrupt"
-        );
+        ));
     }
     match measure(&cli, &args) {
         Ok(report) if report.strict_failure() => ExitCode::from(1),
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("punctual bench: {error}");
+            output::complain(format_args!("punctual bench: {error}"));
             ExitCode::from(1)
         }
     }

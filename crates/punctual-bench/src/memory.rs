@@ -122,7 +122,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
             table.row(row);
         }
     }
-    println!("{table}");
+    say!("{table}");
     let Some(path) = report.plot_path("server-memory.svg") else {
         return Ok(());
     };

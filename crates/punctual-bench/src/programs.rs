@@ -69,7 +69,7 @@ pub(crate) fn run(options: &TimeOptions, report: &mut Report) -> Result<()> {
         &["sleeps of 1 to 10 ms, tickers of 10 ms; one thread for each, side by side".into()],
     );
     lateness(options, report)?;
-    println!();
+    say!();
     poller(options, report)
 }
 
@@ -136,7 +136,7 @@ fn lateness(options: &TimeOptions, report: &mut Report) -> Result<()> {
             report.record(measured(waits.name, 1, name, "us", at(percentile) * 1e3))?;
         }
     }
-    println!("{table}");
+    say!("{table}");
     draw(report, &all)
 }
 
@@ -250,7 +250,7 @@ fn poller(options: &TimeOptions, report: &mut Report) -> Result<()> {
         format!("bar {}", bars::POLLER_RATIO),
         report.verdict(true, met).to_owned(),
     ]);
-    println!("{table}");
+    say!("{table}");
     Ok(())
 }
 

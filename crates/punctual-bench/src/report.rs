@@ -55,28 +55,31 @@ impl Report {
     /// Prints what, where, with which servers, and how.
     pub(crate) fn header(&self, title: &str, servers: &[String], notes: &[String]) {
         let machine = &self.machine;
-        println!("{title}");
-        println!("  command   {}", self.command_line);
-        println!("  date      {}", machine.date);
-        println!(
+        say!("{title}");
+        say!("  command   {}", self.command_line);
+        say!("  date      {}", machine.date);
+        say!(
             "  machine   {} x {}; {}; load {} when begun",
-            machine.cores, machine.processor, machine.kernel, machine.load
+            machine.cores,
+            machine.processor,
+            machine.kernel,
+            machine.load
         );
         for (at, server) in servers.iter().enumerate() {
-            println!("  {:<9} {server}", if at == 0 { "servers" } else { "" });
+            say!("  {:<9} {server}", if at == 0 { "servers" } else { "" });
         }
         if self.quick {
-            println!("  note      a quick run: smaller than the bars are meant for");
+            say!("  note      a quick run: smaller than the bars are meant for");
         }
         if cfg!(debug_assertions) {
-            println!(
+            say!(
                 "  note      the load generator is a debug build: build with --release for figures that count"
             );
         }
         for note in notes {
-            println!("  note      {note}");
+            say!("  note      {note}");
         }
-        println!();
+        say!();
     }
 
     /// `PASS` or `MISS`; one of ours that misses is remembered for `--strict`.
@@ -112,7 +115,7 @@ impl Report {
             csv.finish()?;
         }
         for path in &self.written {
-            println!("wrote {}", path.display());
+            say!("wrote {}", path.display());
         }
         Ok(())
     }

@@ -257,7 +257,7 @@ fn print_saves(report: &mut Report, servers: &[Server], saved: &[Saved]) {
     );
     sheet.row("copied, as it says, MiB", row(|s| mib(s.copied)));
     sheet.row("file, MiB", row(|s| mib(s.file_bytes)));
-    println!("{sheet}");
+    say!("{sheet}");
 }
 
 fn record(report: &mut Report, server: &Server, saved: &Saved) -> Result<()> {
@@ -346,7 +346,7 @@ fn print_loads(
             ratios,
         );
     }
-    println!("{sheet}");
+    say!("{sheet}");
     for (server, times) in servers.iter().zip(times) {
         for (round, &value) in (1..).zip(times) {
             report.record(Measurement {

@@ -369,7 +369,7 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
             last.into_iter().map(|last| spread::text_with(last, millis)),
         );
     }
-    println!("{sheet}");
+    say!("{sheet}");
     for (server, runs) in servers.iter().zip(runs) {
         if let Some(left) = runs
             .iter()
@@ -377,7 +377,7 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
             .max()
             .filter(|left| *left > 0)
         {
-            println!(
+            say!(
                 "{}: up to {} keys were never removed",
                 server.label,
                 thousands(left as f64)

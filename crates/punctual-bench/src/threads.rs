@@ -144,9 +144,10 @@ fn start(candidate: &Candidate, threads: u32) -> Result<Variant> {
 fn known_to_all(benches: &mut [Bench<'_>], workload: &Workload, shape: Shape) -> Result<bool> {
     for bench in benches {
         if let Known::No(words) = bench.knows(workload, shape)? {
-            println!(
+            say!(
                 "{}: {} is skipped: {words}",
-                bench.server.label, workload.name
+                bench.server.label,
+                workload.name
             );
             return Ok(false);
         }
@@ -156,7 +157,7 @@ fn known_to_all(benches: &mut [Bench<'_>], workload: &Workload, shape: Shape) ->
 
 fn print_table(variants: &[Variant], cases: &[Case]) {
     for case in cases {
-        println!("{}, pipeline {}:", case.workload.name, case.pipeline);
+        say!("{}, pipeline {}:", case.workload.name, case.pipeline);
         let mut table = Table::new(
             1,
             [
@@ -186,7 +187,7 @@ fn print_table(variants: &[Variant], cases: &[Case]) {
                 spread::text(of(&|cost| Some(cost.generator)), 2),
             ]);
         }
-        println!("{table}");
+        say!("{table}");
     }
 }
 

@@ -5,6 +5,7 @@
 mod allocator;
 
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use punctual_server::program;
@@ -31,11 +32,15 @@ fn main() -> ExitCode {
     match args.first().and_then(|a| a.to_str()) {
         Some("bench") => return punctual_bench::run(args.into_iter().skip(1)),
         Some("-h" | "--help") => {
-            print!("{USAGE}\n{}\n{EXAMPLES}", program::OPTIONS);
+            say(&format!("{USAGE}\n{}\n{EXAMPLES}", program::OPTIONS));
             return ExitCode::SUCCESS;
         }
         Some("-v" | "--version") => {
-            println!("Punctual server v={}", env!("CARGO_PKG_VERSION"));
+            say(concat!(
+                "Punctual server v=",
+                env!("CARGO_PKG_VERSION"),
+                "\n"
+            ));
             return ExitCode::SUCCESS;
         }
         _ => {}
@@ -45,8 +50,13 @@ fn main() -> ExitCode {
     match program::serve(args, Some(allocator::RECLAIM)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("{e}");
+            let _ = writeln!(io::stderr(), "{e}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes to standard output. Whoever closes it does not want the rest: `punctual --help | head -1`.
+fn say(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
 }

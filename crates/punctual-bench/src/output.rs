@@ -1,0 +1,29 @@
+//! Standard output, which may be a pipe that somebody has closed: `punctual bench ... | head`.
+
+use std::fmt;
+use std::io::{self, Write as _};
+
+use signal_hook::consts::SIGPIPE;
+
+use crate::cleanup;
+
+/// Prints a line, as `say!` does. Ends the run if nobody reads it any more.
+macro_rules! say {
+    () => {
+        $crate::output::line(format_args!(""))
+    };
+    ($($text:tt)+) => {
+        $crate::output::line(format_args!($($text)+))
+    };
+}
+
+pub(crate) fn line(text: fmt::Arguments<'_>) {
+    if writeln!(io::stdout(), "{text}").is_err() {
+        cleanup::end(128 + SIGPIPE);
+    }
+}
+
+/// Prints a line to standard error, if it is still open.
+pub(crate) fn complain(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
