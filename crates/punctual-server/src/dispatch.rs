@@ -19,7 +19,7 @@ use crate::session::{ReplyMode, Session};
 use crate::shared::Shared;
 use crate::slowlog::Slow;
 use crate::stats::LoopStats;
-use crate::table::{Entry, Run, TABLE};
+use crate::table::{Entry, Run};
 use crate::transaction::{self, Transaction, aborted_by, runs_at_once};
 
 /// What becomes of a command.
@@ -74,7 +74,7 @@ impl<'a, 's> Batch<'a, 's> {
     pub(crate) fn run(&mut self, session: &mut Session, args: Args<'_>, out: &mut Vec<u8>) -> Flow {
         let start = out.len();
         let mode = session.reply_mode;
-        let flow = match find(session, args) {
+        let flow = match find(self.shared, session, args) {
             Ok(entry) => self.run_entry(session, entry, args, out),
             Err((entry, error)) => {
                 if entry.is_none() && is_http(args.at(0)) {
@@ -333,6 +333,7 @@ impl<'a, 's> Batch<'a, 's> {
 /// The entry that is called: often the same as the last one.
 #[inline]
 fn find(
+    shared: &Shared,
     session: &mut Session,
     args: Args<'_>,
 ) -> Result<&'static Entry, (Option<&'static Entry>, Error)> {
@@ -342,13 +343,15 @@ fn find(
         last.check_arity(args)?;
         return Ok(last);
     }
-    let entry = TABLE.find(args)?;
+    let entry = shared.commands.find(args)?;
     session
         .info
         .last_command
         .store(entry.id as u32 + 1, Ordering::Relaxed);
-    // A container's subcommand is found by two words.
-    session.last = (!entry.name.contains('|') && entry.subcommands.is_empty()).then_some(entry);
+    // A container's subcommand is found by two words. The comparison above must not find what is renamed.
+    let by_one_word = !entry.name.contains('|') && entry.subcommands.is_empty();
+    let by_own_name = entry.row.name.as_bytes().eq_ignore_ascii_case(args.at(0));
+    session.last = (by_one_word && by_own_name).then_some(entry);
     Ok(entry)
 }
 

@@ -2,7 +2,8 @@
 //!
 //! [`Server::builder`] starts one inside any program; the binary `punctual` is that and a command line.
 
-#![forbid(unsafe_code)]
+// One module may have unsafe code: `daemon`.
+#![deny(unsafe_code)]
 
 mod alarm;
 mod blocking;
@@ -11,9 +12,11 @@ pub mod clients;
 mod clock;
 mod command;
 mod command_latency;
+mod command_names;
 pub mod config;
 mod connection;
 mod cross_protocol;
+mod daemon;
 mod dispatch;
 mod event_loop;
 pub mod latency;
@@ -34,6 +37,7 @@ mod shared;
 mod sink;
 mod slowlog;
 pub mod stats;
+mod supervision;
 mod table;
 mod transaction;
 

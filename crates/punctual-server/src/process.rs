@@ -1,6 +1,37 @@
-//! What the system knows of this process. Linux's `/proc`; elsewhere zeros.
+//! What the system knows of this process: Linux's `/proc`, elsewhere zeros; and the file with its id.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::log::{self, Logger};
+
+/// The file of `pidfile`; dropping it removes the file.
+pub(crate) struct PidFile {
+    path: PathBuf,
+    logger: Logger,
+}
+
+impl PidFile {
+    /// Writes the process id. A failure is a warning, as in Redis.
+    pub(crate) fn write(path: &Path, logger: &Logger) -> Option<Self> {
+        if let Err(e) = fs::write(path, format!("{}\n", std::process::id())) {
+            log::warning!(logger, "Failed to write PID file: {e}");
+            return None;
+        }
+        Some(Self {
+            path: path.to_owned(),
+            logger: logger.clone(),
+        })
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if fs::remove_file(&self.path).is_ok() {
+            log::notice!(self.logger, "Removing the pid file.");
+        }
+    }
+}
 
 /// Kernel, version and machine.
 pub(crate) fn os() -> String {

@@ -3,15 +3,18 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::REDIS_VERSION;
 use crate::config::Config;
+use crate::daemon;
 use crate::log::{self, Logger};
 use crate::server::{Reclaim, Server, StartError};
 use crate::shared::Shared;
+use crate::supervision::Supervision;
 
 /// What a command line may have, for those who ask for help.
 pub const OPTIONS: &str = "\
@@ -21,15 +24,25 @@ Every directive of redis.conf may be given as an option. Some of Punctual's own:
   --notify-expired-values yes   expired strings also publish their last value
 ";
 
-/// Serves until SHUTDOWN, SIGTERM or SIGINT; `args` are those that follow the program's name. It is meant to be the last
+/// Serves until SHUTDOWN, SIGTERM or SIGINT; with `daemonize yes` in a child process, while this one exits. `args` are those that follow the program's name. It is meant to be the last
 /// thing a process does: the two signals do not get their default action back.
 ///
 /// # Errors
 /// As [`Builder::spawn`](crate::Builder::spawn); the log file cannot be written; signals cannot be had.
 pub fn serve(args: Vec<OsString>, reclaim: Option<Reclaim>) -> Result<(), StartError> {
     let configured = !args.is_empty();
-    let config = Config::from_args(args)?;
-    let logger = Logger::from_settings(&config.settings()).map_err(StartError::Log)?;
+    let mut config = Config::from_args(args)?;
+    let settings = config.settings();
+    let logger = Logger::from_settings(&settings).map_err(StartError::Log)?;
+    let supervision = Supervision::begin(settings.supervised, &logger);
+    if settings.daemonize && matches!(supervision, Supervision::None) {
+        if settings.pidfile.is_none() {
+            let line = format!("pidfile {}", daemon::PIDFILE);
+            config.load(line.as_bytes(), "the default of a daemon")?;
+        }
+        // No thread has started yet: a fork copies only one.
+        daemon::detach().map_err(StartError::Daemonize)?;
+    }
     log::notice!(logger, "oO0OoO0OoO0Oo Punctual is starting oO0OoO0OoO0Oo");
     log::notice!(
         logger,
@@ -48,12 +61,23 @@ pub fn serve(args: Vec<OsString>, reclaim: Option<Reclaim>) -> Result<(), StartE
         );
     }
     let ignored = config.without_effect();
-    let pidfile = config.settings().pidfile.clone();
-    let mut builder = Server::builder().config(config).logger(logger.clone());
+    let systemd = match supervision {
+        Supervision::Systemd(systemd) => Some(systemd),
+        _ => None,
+    };
+    let mut builder = Server::builder()
+        .config(config)
+        .logger(logger.clone())
+        .for_program(systemd);
     if let Some(reclaim) = reclaim {
         builder = builder.reclaim(reclaim);
     }
-    let server = builder.spawn()?;
+    let server = builder.spawn().inspect_err(|e| {
+        // Standard error is closed to a daemon. What fails in a load is in the log already.
+        if settings.logfile.is_some() && !matches!(e, StartError::Load(_)) {
+            log::warning!(logger, "{e}");
+        }
+    })?;
     if !ignored.is_empty() {
         log::warning!(
             logger,
@@ -67,20 +91,13 @@ pub fn serve(args: Vec<OsString>, reclaim: Option<Reclaim>) -> Result<(), StartE
     let listener = std::thread::Builder::new()
         .name("punctual-signals".into())
         .spawn(move || stop_at(signals, &shared))?;
-    if let Some(path) = &pidfile
-        && let Err(e) = std::fs::write(path, format!("{}\n", std::process::id()))
-    {
-        log::warning!(logger, "Failed to write PID file: {e}");
+    if let Some(systemd) = &server.shared().systemd {
+        systemd.ready();
     }
     server.join();
     no_more_signals.close();
     // It cannot panic, and there would be nobody to tell.
     let _ = listener.join();
-    if let Some(path) = &pidfile
-        && std::fs::remove_file(path).is_ok()
-    {
-        log::notice!(logger, "Removing the pid file.");
-    }
     log::warning!(logger, "Punctual is now ready to exit, bye bye...");
     Ok(())
 }
@@ -93,6 +110,14 @@ fn stop_at(mut signals: Signals, shared: &Shared) {
             "SIGTERM"
         };
         log::warning!(shared.logger, "Received {name} scheduling shutdown...");
+        if let Some(systemd) = &shared.systemd {
+            systemd.stopping(!shared.settings().save.is_empty());
+        }
         shared.save_and_stop();
+        if let Some(systemd) = &shared.systemd
+            && !shared.stopping.load(Ordering::Acquire)
+        {
+            systemd.goes_on();
+        }
     }
 }

@@ -24,8 +24,9 @@ pub use crate::open_files::TooFewFiles;
 use crate::open_files::make_room_for;
 use crate::persist::load;
 pub use crate::persist::load::LoadError;
-use crate::process;
+use crate::process::{self, PidFile};
 use crate::shared::Shared;
+use crate::supervision::Systemd;
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,9 @@ pub enum StartError {
     /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The process cannot go on in the background.
+    #[error("Can't daemonize: {0}")]
+    Daemonize(#[source] io::Error),
     /// The log file.
     #[error("Can't open the log file: {0}")]
     Log(#[source] io::Error),
@@ -68,6 +72,9 @@ pub struct Builder {
     free_port: bool,
     logger: Option<Logger>,
     reclaim: Option<Reclaim>,
+    systemd: Option<Systemd>,
+    /// Writes the file of `pidfile`.
+    writes_pid: bool,
 }
 
 impl Builder {
@@ -121,6 +128,13 @@ impl Builder {
         self
     }
 
+    /// What only a server does that is its process's purpose: it writes a pid file, and tells systemd that it stops.
+    pub(crate) fn for_program(mut self, systemd: Option<Systemd>) -> Self {
+        self.systemd = systemd;
+        self.writes_pid = true;
+        self
+    }
+
     /// Starts the server on threads of its own. It serves when this returns.
     ///
     /// # Errors
@@ -136,7 +150,7 @@ impl Builder {
             }
             None => Logger::silent(),
         };
-        Server::start(config, self.free_port, keeps, logger, self.reclaim)
+        Server::start(config, keeps, logger, &self)
     }
 
     /// What the server would be started with.
@@ -183,6 +197,7 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     addr: Option<SocketAddr>,
     unix: Option<PathBuf>,
+    _pid_file: Option<PidFile>,
 }
 
 impl Server {
@@ -194,15 +209,16 @@ impl Server {
             free_port: false,
             logger: None,
             reclaim: None,
+            systemd: None,
+            writes_pid: false,
         }
     }
 
     fn start(
         mut config: Config,
-        free_port: bool,
         loads: bool,
         logger: Logger,
-        reclaim: Option<Reclaim>,
+        builder: &Builder,
     ) -> Result<Self, StartError> {
         let wanted = config.settings().max_clients;
         let possible = make_room_for(wanted, &logger)?;
@@ -224,10 +240,18 @@ impl Server {
             shards: shard_count(&settings),
             databases: settings.databases,
         });
-        let listeners = Listener::open(&settings, free_port)?;
+        let listeners = Listener::open(&settings, builder.free_port)?;
         let addr = listeners.iter().find_map(Listener::tcp_addr);
         let unix = settings.unixsocket.clone();
-        let shared = Arc::new(Shared::new(config, store, mailboxes, logger, reclaim));
+        // Only now: a second server with the same address must not overwrite the first one's.
+        let pid_file = settings
+            .pidfile
+            .as_ref()
+            .filter(|_| builder.writes_pid)
+            .and_then(|path| PidFile::write(path, &logger));
+        let (reclaim, systemd) = (builder.reclaim, builder.systemd.clone());
+        let shared = Shared::new(config, store, mailboxes, logger, reclaim, systemd);
+        let shared = Arc::new(shared);
         let wanted = loads && load::is_wanted(&shared);
         let port = addr.map_or(0, |a| a.port());
         shared.tcp_port.store(port.into(), Ordering::Relaxed);
@@ -252,6 +276,7 @@ impl Server {
             threads,
             addr,
             unix,
+            _pid_file: pid_file,
         };
         let shared = &server.shared;
         if wanted && let Err(error) = load::at_start(shared) {

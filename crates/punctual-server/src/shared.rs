@@ -12,6 +12,7 @@ use punctual_store::{Now, Store, Turn};
 
 use crate::clients::Clients;
 use crate::clock::{Move, MoveError, ServerClock};
+use crate::command_names::CommandNames;
 use crate::config::{Changes, Config, SetError, Settings};
 use crate::cross_protocol::HttpWarning;
 use crate::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, LatencyMonitor};
@@ -26,6 +27,7 @@ use crate::pubsub::PubSub;
 use crate::server::Reclaim;
 use crate::slowlog::{Slow, SlowLog};
 use crate::stats::{LoopStats, Rates};
+use crate::supervision::Systemd;
 
 /// What all event loops share. Lock order: shards, then `config`, then the pub/sub registry, then mailboxes.
 pub struct Shared {
@@ -33,6 +35,8 @@ pub struct Shared {
     pub store: Store,
     /// The clock.
     pub clock: ServerClock,
+    /// Which names call which commands.
+    pub(crate) commands: CommandNames,
     /// The configuration as its commands see it.
     pub config: OrderedMutex<Config>,
     /// The configuration as everything else sees it.
@@ -82,6 +86,8 @@ pub struct Shared {
     pub(crate) next_loop: AtomicUsize,
     /// How freed memory goes back to the system, if it must be asked for.
     pub(crate) reclaim: Option<Reclaim>,
+    /// Who waits to hear of the start and the stop.
+    pub(crate) systemd: Option<Systemd>,
     /// Snapshots.
     pub(crate) persistence: Persistence,
     /// Something keeps commands out: a look at [`Shared::persistence`] tells what.
@@ -98,6 +104,7 @@ impl Shared {
         mailboxes: Vec<Mailbox<Order>>,
         logger: Logger,
         reclaim: Option<Reclaim>,
+        systemd: Option<Systemd>,
     ) -> Self {
         let settings = config.settings();
         let clock = ServerClock::new(settings.clock);
@@ -107,6 +114,7 @@ impl Shared {
             started_ms,
             clock,
             store,
+            commands: config.commands().clone(),
             config: OrderedMutex::new(Rank::Config, config),
             settings: RwLock::new(settings),
             settings_version: AtomicU64::new(0),
@@ -132,6 +140,7 @@ impl Shared {
             tcp_port: AtomicU32::new(0),
             next_loop: AtomicUsize::new(0),
             reclaim,
+            systemd,
             persistence: Persistence::new(started_ms),
             gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -159,19 +168,20 @@ impl Shared {
         changes: &Changes,
         settings: &Settings,
     ) -> Result<(), SetError> {
-        if changes.contains("port") || changes.contains("bind") {
-            let name = if changes.contains("port") {
-                "port"
-            } else {
-                "bind"
-            };
+        let refusals = [
+            ("port", "Unable to listen on this port. Check server logs."),
+            ("bind", "Failed to bind to specified addresses."),
+        ];
+        // As in Redis, the first of the two in the call is the one to blame.
+        let first = changes
+            .names
+            .iter()
+            .find_map(|changed| refusals.iter().find(|(name, _)| changed == name));
+        if let Some(&(name, reason)) = first {
             let listeners = Listener::open_tcp(settings, false).map_err(|e| {
                 self.logger
                     .write(crate::log::Level::Warning, format_args!("{e}"));
-                SetError::refused(
-                    name,
-                    "Unable to listen on this port. Please check server logs.",
-                )
+                SetError::refused(name, reason)
             })?;
             let port = listeners
                 .iter()

@@ -3,7 +3,6 @@
 use std::sync::LazyLock;
 
 use punctual_resp::{Args, Reply};
-use punctual_store::error::{brief, c_string};
 use punctual_store::spec::{Flags, Row};
 use punctual_store::{Command, Error};
 use std::collections::HashMap;
@@ -145,37 +144,6 @@ impl CommandTable {
         let lower = std::str::from_utf8(lower).ok()?;
         self.by_name.get(lower).map(|&at| &self.commands[at])
     }
-
-    /// The command or subcommand that `args` calls.
-    ///
-    /// # Errors
-    /// Redis's texts for unknown commands, unknown subcommands and wrong numbers of arguments; with the entry that
-    /// was called, if one was found.
-    pub fn find(&self, args: Args<'_>) -> Result<&Entry, (Option<&Entry>, Error)> {
-        let Some(entry) = self.get(args.at(0)) else {
-            return Err((None, unknown(args)));
-        };
-        let entry = if entry.subcommands.is_empty() || args.len() < 2 {
-            entry
-        } else {
-            match entry.subcommand(args.at(1)) {
-                Some(sub) => sub,
-                None => return Err((None, unknown_subcommand(entry, args))),
-            }
-        };
-        entry.check_arity(args)?;
-        Ok(entry)
-    }
-
-    /// By full name, `|` between container and subcommand, in any case.
-    pub fn get_full(&self, name: &[u8]) -> Option<&Entry> {
-        let mut parts = name.splitn(2, |&b| b == b'|');
-        let entry = self.get(parts.next()?)?;
-        match parts.next() {
-            None => Some(entry),
-            Some(sub) => entry.subcommand(sub),
-        }
-    }
 }
 
 impl Entry {
@@ -248,30 +216,4 @@ fn entry<H: Copy + 'static>(
         name,
         subcommands,
     }
-}
-
-/// The answer to an unknown command: its name, and arguments up to 128 bytes.
-fn unknown(args: Args<'_>) -> Error {
-    const LISTED_MAX: usize = 128;
-    let mut listed = Vec::new();
-    for arg in args.iter().skip(1) {
-        if listed.len() >= LISTED_MAX {
-            break;
-        }
-        let arg = c_string(arg);
-        let arg = &arg[..arg.len().min(LISTED_MAX - listed.len())];
-        listed.extend_from_slice(&[b"'", arg, b"' "].concat());
-    }
-    let before = b"ERR unknown command '";
-    let between = b"', with args beginning with: ";
-    Error::Bytes(
-        [before, brief(args.at(0)), between, &listed]
-            .concat()
-            .into(),
-    )
-}
-
-fn unknown_subcommand(entry: &Entry, args: Args<'_>) -> Error {
-    let after = format!("'. Try {} HELP.", entry.name.to_uppercase());
-    Error::repeating("ERR unknown subcommand '", brief(args.at(1)), &after)
 }

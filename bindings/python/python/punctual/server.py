@@ -111,7 +111,8 @@ class Server:
         if logger is not None and "logfile" in words:
             raise ValueError("logger and logfile: the log goes to one of them")
         native = NativeServer(port, list(words.items()))
-        idle = [*native.without_effect, *(["pidfile"] if "pidfile" in words else [])]
+        of_programs = ("daemonize", "pidfile", "supervised")
+        idle = [*native.without_effect, *(name for name in of_programs if name in words)]
         if idle:
             warnings.warn(f"no effect in punctual.Server: {', '.join(idle)}", stacklevel=2)
         self._native = native

@@ -6,7 +6,8 @@ use punctual_store::{Error, glob};
 
 use crate::call::Call;
 use crate::command::acl::CATEGORIES;
-use crate::table::{Entry, NOT_KEYS, ServerCommand, ServerHandler, TABLE};
+use crate::command_names::CommandNames;
+use crate::table::{Entry, NOT_KEYS, ServerCommand, ServerHandler};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
@@ -65,25 +66,25 @@ static SUBCOMMANDS: &[ServerCommand] = &[
     ),
 ];
 
-fn command(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    describe_all(reply);
+fn command(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    describe_all(&call.shared.commands, reply);
     Ok(())
 }
 
-fn count(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    reply.int(TABLE.commands().len() as i64);
+fn count(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.int(call.shared.commands.commands().count() as i64);
     Ok(())
 }
 
-fn info(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let names = args.skip(2);
     if names.is_empty() {
-        describe_all(reply);
+        describe_all(&call.shared.commands, reply);
         return Ok(());
     }
     reply.array(names.len());
     for name in names {
-        match TABLE.get_full(name) {
+        match call.shared.commands.get_full(name) {
             Some(entry) => describe(entry, reply),
             None => reply.null(),
         }
@@ -91,9 +92,9 @@ fn info(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
-fn describe_all(reply: &mut Reply<'_>) {
-    reply.array(TABLE.commands().len());
-    for entry in TABLE.commands() {
+fn describe_all(names: &CommandNames, reply: &mut Reply<'_>) {
+    reply.array(names.commands().count());
+    for entry in names.commands() {
         describe(entry, reply);
     }
 }
@@ -274,14 +275,14 @@ fn flag_set(words: &str, reply: &mut Reply<'_>) {
     }
 }
 
-fn docs(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn docs(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let names = args.skip(2);
     let found: Vec<&Entry> = if names.is_empty() {
-        TABLE.commands().iter().collect()
+        call.shared.commands.commands().collect()
     } else {
         names
             .iter()
-            .filter_map(|name| TABLE.get_full(name))
+            .filter_map(|name| call.shared.commands.get_full(name))
             .collect()
     };
     document(&found, reply);
@@ -338,7 +339,7 @@ fn document(entries: &[&Entry], reply: &mut Reply<'_>) {
     }
 }
 
-fn list(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn list(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let is = |i: usize, word: &str| {
         args.get(i)
             .is_some_and(|a| a.eq_ignore_ascii_case(word.as_bytes()))
@@ -359,7 +360,9 @@ fn list(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     } else {
         return Err(Error::Syntax);
     };
-    let names: Vec<&str> = TABLE
+    let names: Vec<&str> = call
+        .shared
+        .commands
         .all()
         .filter(|e| wanted(e))
         .map(|e| e.name.as_str())
@@ -372,9 +375,9 @@ fn list(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(
 }
 
 /// The command that `args` holds, and the positions of its keys.
-fn keys_of(args: Args<'_>) -> Result<(&'static Entry, Vec<usize>), Error> {
+fn keys_of(names: &CommandNames, args: Args<'_>) -> Result<(&'static Entry, Vec<usize>), Error> {
     const UNKNOWN: Error = Error::fixed("ERR Invalid command specified");
-    let container = TABLE.get(args.at(0)).ok_or(UNKNOWN)?;
+    let container = names.get(args.at(0)).ok_or(UNKNOWN)?;
     let entry = match args.get(1) {
         Some(name) if !container.subcommands.is_empty() => {
             container.subcommand(name).ok_or(UNKNOWN)?
@@ -397,9 +400,9 @@ fn keys_of(args: Args<'_>) -> Result<(&'static Entry, Vec<usize>), Error> {
     Ok((entry, positions))
 }
 
-fn get_keys(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn get_keys(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let args = args.skip(2);
-    let (_, positions) = keys_of(args)?;
+    let (_, positions) = keys_of(&call.shared.commands, args)?;
     reply.array(positions.len());
     for at in positions {
         reply.bulk(args.at(at));
@@ -408,12 +411,12 @@ fn get_keys(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
 }
 
 fn get_keys_and_flags(
-    _: &mut Call<'_, '_>,
+    call: &mut Call<'_, '_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
     let args = args.skip(2);
-    let (entry, positions) = keys_of(args)?;
+    let (entry, positions) = keys_of(&call.shared.commands, args)?;
     reply.array(positions.len());
     for (i, at) in positions.into_iter().enumerate() {
         reply.array(2);

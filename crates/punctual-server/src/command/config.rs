@@ -90,12 +90,17 @@ fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         .collect();
     let mut config = call.shared.config.lock();
     let changes = config
-        .set(&pairs, call.session.info.local)
+        .set(
+            &pairs,
+            call.session.info.local,
+            call.shared.persistence.is_loading(),
+        )
         .map_err(|e| match e {
             SetError::Unknown(name) => {
                 let before = "ERR Unknown option or number of arguments for CONFIG SET - '";
                 Error::repeating(before, &name, "'")
             }
+            SetError::Loading => Error::Text(format!("LOADING {e}").into()),
             refused => Error::Text(format!("ERR {refused}").into()),
         })?;
     let settings = config.settings();

@@ -182,7 +182,9 @@ fn histogram(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
         TABLE.all().collect()
     } else {
         // A container stands for its subcommands.
-        let found = names.iter().filter_map(|name| TABLE.get_full(name));
+        let found = names
+            .iter()
+            .filter_map(|name| call.shared.commands.get_full(name));
         found
             .flat_map(|e| std::iter::once(e).chain(&e.subcommands))
             .collect()

@@ -52,6 +52,9 @@ fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Resul
     let asked = asks("save")
         .then_some(true)
         .or(asks("nosave").then_some(false));
+    if let Some(systemd) = &call.shared.systemd {
+        systemd.stopping(asked.unwrap_or(!call.shared.settings().save.is_empty()));
+    }
     if let Err(error) = save::before_exit(call.shared, call.turn, asked) {
         log::warning!(logger, "Error trying to save the DB: {error}");
         if !asks("force") {
@@ -59,6 +62,9 @@ fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Resul
                 logger,
                 "Errors trying to shut down the server. Check the logs for more information."
             );
+            if let Some(systemd) = &call.shared.systemd {
+                systemd.goes_on();
+            }
             return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
         }
         log::warning!(

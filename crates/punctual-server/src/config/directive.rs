@@ -35,6 +35,8 @@ pub(crate) struct Directive {
     pub(crate) default: &'static str,
     pub(crate) change: Change,
     pub(crate) effect: Effect,
+    /// CONFIG SET refuses it while a snapshot is loaded.
+    pub(crate) not_while_loading: bool,
     /// Not shown for a pattern, only for its exact name.
     pub(crate) hidden: bool,
     /// A secret: its value must not reach the slow log or MONITOR.
@@ -49,6 +51,7 @@ const fn row(name: &'static str, kind: Kind, default: &'static str) -> Directive
         default,
         change: Change::AnyTime,
         effect: Effect::Accepted,
+        not_while_loading: false,
         hidden: false,
         sensitive: false,
     }
@@ -123,6 +126,11 @@ impl Directive {
 
     pub(crate) const fn protected(mut self) -> Self {
         self.change = Change::Protected;
+        self
+    }
+
+    pub(crate) const fn not_while_loading(mut self) -> Self {
+        self.not_while_loading = true;
         self
     }
 

@@ -63,12 +63,15 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Why CONFIG SET changed nothing. `Display` is Redis's error text after `ERR `.
+/// Why CONFIG SET changed nothing. `Display` is Redis's error text after its first word.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetError {
     /// No directive has this name.
     #[error("Unknown option or number of arguments for CONFIG SET - '{}'", String::from_utf8_lossy(.0))]
     Unknown(Vec<u8>),
+    /// A snapshot is being loaded, and one of the directives must wait for its end.
+    #[error("Redis is loading the dataset in memory")]
+    Loading,
     /// The directive may not be changed, or not to this value.
     #[error("CONFIG SET failed (possibly related to argument '{name}') - {reason}")]
     Refused {

@@ -35,8 +35,10 @@ use punctual_store::glob;
 
 pub use self::error::{ConfigError, Place, RewriteError, SetError};
 pub use self::invocation::{Invocation, Override};
-pub use self::settings::{BindAddress, ClockKind, Permission, Settings};
+pub use self::settings::{BindAddress, ClockKind, Permission, Settings, Supervised};
 pub use self::value::{OutputLimit, SavePoint};
+
+use crate::command_names::CommandNames;
 
 use self::directive::{Change, Effect};
 use self::settings::Values;
@@ -51,6 +53,8 @@ pub struct Config {
     values: Vec<Value>,
     defaults: Arc<[Value]>,
     settings: Arc<Settings>,
+    /// What `rename-command` has made of the commands' names.
+    commands: CommandNames,
     /// Absolute path of the file that CONFIG REWRITE writes.
     file: Option<PathBuf>,
 }
@@ -59,7 +63,7 @@ pub struct Config {
 #[derive(Debug)]
 #[must_use = "changes have to be put into force"]
 pub struct Changes {
-    /// Directives whose value is now another, by their own names (not aliases).
+    /// Directives whose value is now another, by their own names (not aliases), in the order of the call.
     pub names: Vec<&'static str>,
     before: Vec<Value>,
 }
@@ -87,6 +91,7 @@ impl Config {
             settings: Arc::new(Settings::from_values(&values)),
             defaults: values.clone().into(),
             values,
+            commands: CommandNames::default(),
             file: None,
         })
     }
@@ -156,14 +161,20 @@ impl Config {
     }
 
     /// Sets one directive, as a program does that has a server inside it; several values stand in one text, between
-    /// spaces.
+    /// spaces. The two of `rename-command` are quoted as in a file: `KEYS ""`.
     ///
     /// # Errors
     /// As [`Config::from_args`].
     pub fn option(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+        let values = match name.eq_ignore_ascii_case("rename-command") {
+            true => quoting::split(value.as_bytes()),
+            false => None,
+        };
+        let mut words = vec![name.into()];
+        words.extend(values.unwrap_or_else(|| vec![value.into()]));
         let option = Override {
             argument: name.to_owned(),
-            words: vec![name.into(), value.into()],
+            words,
         };
         Reader::new(self)
             .option(&option)
@@ -185,6 +196,11 @@ impl Config {
     #[must_use]
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings)
+    }
+
+    /// Which names call which commands.
+    pub(crate) fn commands(&self) -> &CommandNames {
+        &self.commands
     }
 
     /// The file that the configuration came from, absolute.
@@ -247,7 +263,7 @@ impl Config {
     }
 
     /// CONFIG SET: all pairs or none. `caller_is_local` decides over protected directives when
-    /// `enable-protected-configs` is `local`.
+    /// `enable-protected-configs` is `local`; some directives have to wait for the end of `loading`.
     ///
     /// # Errors
     /// Redis's, in Redis's order of checks. Nothing is changed then.
@@ -255,6 +271,7 @@ impl Config {
         &mut self,
         pairs: &[(&[u8], &[u8])],
         caller_is_local: bool,
+        loading: bool,
     ) -> Result<Changes, SetError> {
         let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let protected_allowed = Values(&self.values)
@@ -277,10 +294,13 @@ impl Config {
             if let Some(reason) = refusal {
                 return Err(SetError::refused(shown(name), reason));
             }
+            if loading && directive.not_while_loading {
+                return Err(SetError::Loading);
+            }
             rows.push((index, directive, *value));
         }
         let mut values = self.values.clone();
-        for (index, directive, text) in rows {
+        for &(index, directive, text) in &rows {
             let words: Vec<&[u8]> = match directive.kind.takes_words() {
                 true if text.is_empty() => Vec::new(),
                 true => text.split(|byte| *byte == b' ').collect(),
@@ -298,11 +318,10 @@ impl Config {
             }
             values[index] = value;
         }
-        let names = DIRECTIVES
+        let names = rows
             .iter()
-            .zip(self.values.iter().zip(&values))
-            .filter(|(_, (old, new))| old != new)
-            .map(|(directive, _)| directive.name)
+            .filter(|(index, ..)| self.values[*index] != values[*index])
+            .map(|(_, directive, _)| directive.name)
             .collect();
         let before = std::mem::replace(&mut self.values, values);
         self.refresh();

@@ -61,6 +61,10 @@ pub struct Settings {
     pub logfile: Option<PathBuf>,
     /// A file to hold the process id.
     pub pidfile: Option<PathBuf>,
+    /// Go on in the background, in a child process.
+    pub daemonize: bool,
+    /// Who waits for a message that the server is ready.
+    pub supervised: Supervised,
     /// Where relative paths begin. Absolute.
     pub dir: PathBuf,
     /// File of snapshots, in `dir`.
@@ -132,6 +136,19 @@ pub enum ClockKind {
     Virtual,
 }
 
+/// Who may have started the server, as configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Supervised {
+    /// Nobody that waits for a message.
+    No,
+    /// Upstart.
+    Upstart,
+    /// A unit of `Type=notify`.
+    Systemd,
+    /// Whichever of the two the environment shows.
+    Auto,
+}
+
 impl Settings {
     /// Index in [`output_limits`](Self::output_limits) of clients that send commands.
     pub const OUTPUT_NORMAL: usize = 0;
@@ -185,6 +202,13 @@ impl Settings {
             },
             logfile: values.path("logfile").map(|path| dir.join(path)),
             pidfile: values.path("pidfile").map(|path| dir.join(path)),
+            daemonize: values.yes("daemonize"),
+            supervised: match values.word("supervised") {
+                "upstart" => Supervised::Upstart,
+                "systemd" => Supervised::Systemd,
+                "auto" => Supervised::Auto,
+                _ => Supervised::No,
+            },
             limits: Limits {
                 list_piece: values.integer("list-max-listpack-size"),
                 hash_entries: values.number("hash-max-listpack-entries"),

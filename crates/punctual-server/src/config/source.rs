@@ -140,9 +140,12 @@ impl<'a> Reader<'a> {
 
     fn other(&mut self, name: &[u8], args: &[&[u8]]) -> Result<(), String> {
         match (name.to_ascii_lowercase().as_slice(), args) {
-            // Ignoring it would leave commands open that the user means to have closed.
-            (b"rename-command", [_, _]) => Err("commands cannot be renamed yet".to_owned()),
+            (b"rename-command", [from, to]) => {
+                let renamed = self.config.commands.rename(from, to);
+                renamed.map_err(str::to_owned)
+            }
             (b"loadmodule", _) => Err("modules are not supported".to_owned()),
+            (b"user", [name, rules @ ..]) if is_default_user(name, rules) => Ok(()),
             (b"user", _) => {
                 Err("users other than the default one are not implemented yet".to_owned())
             }
@@ -156,6 +159,20 @@ impl<'a> Reader<'a> {
             }),
         }
     }
+}
+
+/// Whether a `user` line is the one that Redis's CONFIG REWRITE leaves in every file: the default user, who may do
+/// everything without a password.
+fn is_default_user(name: &[u8], rules: &[&[u8]]) -> bool {
+    const NEEDED: [&str; 5] = ["on", "nopass", "~*", "&*", "+@all"];
+    let is = |rule: &[u8], word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
+    name == b"default"
+        && NEEDED
+            .iter()
+            .all(|word| rules.iter().any(|rule| is(rule, word)))
+        && rules
+            .iter()
+            .all(|rule| is(rule, "sanitize-payload") || NEEDED.iter().any(|word| is(rule, word)))
 }
 
 /// The files that a pattern stands for, sorted. Wildcards may stand in any part of the path.

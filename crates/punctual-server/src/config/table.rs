@@ -80,9 +80,9 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     choice("loglevel", LEVELS, "notice").implemented(),
     text("logfile", "").at_start().implemented(),
     optional("pidfile").at_start().implemented(),
-    special("dir", Kind::Directory, ".").protected().implemented(),
-    yes_no("daemonize", "no").at_start(),
-    choice("supervised", &["upstart", "systemd", "auto", "no"], "no").at_start(),
+    special("dir", Kind::Directory, ".").protected().not_while_loading().implemented(),
+    yes_no("daemonize", "no").at_start().implemented(),
+    choice("supervised", &["upstart", "systemd", "auto", "no"], "no").at_start().implemented(),
     yes_no("always-show-logo", "no").at_start(),
     yes_no("set-proc-title", "yes").at_start(),
     text("proc-title-template", "{title} {listen-addr} {server-mode}"),
@@ -163,8 +163,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("io-threads", 1, 128, "1").at_start(),
     yes_no("io-threads-do-reads", "no").at_start(),
 
-    // Snapshots. Redis's default of `save` is "3600 1 300 100 60 10000": ours says what happens, which is
-    // that nothing is saved.
+    // Snapshots.
     special("save", Kind::Save, "3600 1 300 100 60 10000").implemented(),
     file_name("dbfilename", "dump.rdb", FILE_NAME).protected().implemented(),
     yes_no("rdbcompression", "yes").implemented(),
@@ -177,7 +176,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("loading-process-events-interval-bytes", 1024, INT, "2097152").hidden(),
 
     // The append-only file.
-    yes_no("appendonly", "no").fixed("the append-only file is not implemented yet"),
+    yes_no("appendonly", "no").not_while_loading().fixed("the append-only file is not implemented yet"),
     special("appendfilename", AOF_NAME, "appendonly.aof").at_start(),
     special("appenddirname", AOF_DIR, "appendonlydir").at_start(),
     choice("appendfsync", &["everysec", "always", "no"], "everysec"),

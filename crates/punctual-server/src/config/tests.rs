@@ -32,7 +32,9 @@ fn set(config: &mut Config, pairs: &[(&str, &str)]) -> Result<Changes, String> {
         .iter()
         .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
         .collect();
-    config.set(&pairs, true).map_err(|error| error.to_string())
+    config
+        .set(&pairs, true, false)
+        .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -139,9 +141,29 @@ fn errors_name_line_and_reason() {
         ("loadmodule x.so", ">>> ", "modules are not supported"),
         ("dir /nonexistent/x", ">>> ", "No such file or directory"),
         (
-            "rename-command KEYS \"\"",
+            "rename-command KEYS a\nrename-command SET A",
+            "2 of test.conf\n>>> 'rename-command SET A'",
+            "Target command name already exists",
+        ),
+        (
+            "rename-command nosuch a",
             ">>> ",
-            "commands cannot be renamed yet",
+            "No such command in rename-command",
+        ),
+        (
+            "rename-command KEYS",
+            ">>> ",
+            "Bad directive or wrong number of arguments",
+        ),
+        (
+            "user alice on nopass ~* &* +@all",
+            ">>> ",
+            "users other than the default one are not implemented yet",
+        ),
+        (
+            "user default off",
+            ">>> ",
+            "users other than the default one are not implemented yet",
         ),
         (
             "tls-port 6380",
@@ -160,7 +182,9 @@ fn errors_name_line_and_reason() {
         );
         assert!(error.contains(line) && error.ends_with(reason), "{error}");
     }
-    loaded("appendonly no\nreplicaof no one\ndaemonize no\n");
+    loaded(
+        "appendonly no\nreplicaof no one\nuser default on nopass sanitize-payload ~* &* +@all\n",
+    );
 }
 
 #[test]
@@ -295,6 +319,10 @@ fn set_is_all_or_nothing_and_can_be_undone() {
         assert_eq!(set(&mut config, pairs).unwrap_err(), error);
         assert_eq!(config.get([&b"*"[..]]), before);
     }
+    let pairs: [(&[u8], &[u8]); 2] = [(b"timeout", b"5"), (b"dir", b"/")];
+    let mut open = loaded("enable-protected-configs yes\n");
+    assert_eq!(open.set(&pairs, true, true).unwrap_err(), SetError::Loading);
+    assert!(open.set(&pairs, true, false).is_ok());
     let changes = set(
         &mut config,
         &[
@@ -318,11 +346,11 @@ fn set_is_all_or_nothing_and_can_be_undone() {
 fn protected_directives_need_leave() {
     let mut config = loaded("enable-protected-configs local\n");
     let pair: [(&[u8], &[u8]); 1] = [(b"dbfilename", b"x.rdb")];
-    assert!(config.set(&pair, false).is_err());
-    assert!(config.set(&pair, true).is_ok());
+    assert!(config.set(&pair, false, false).is_err());
+    assert!(config.set(&pair, true, false).is_ok());
     assert_eq!(config.settings().dbfilename, "x.rdb");
     let pair: [(&[u8], &[u8]); 1] = [(b"dbfilename", b"a/b")];
-    assert!(config.set(&pair, true).is_err());
+    assert!(config.set(&pair, true, false).is_err());
 }
 
 #[test]
@@ -454,10 +482,10 @@ proptest! {
         let mut config = loaded("enable-protected-configs yes\n");
         for (row, value) in picks {
             let pair: [(&[u8], &[u8]); 1] = [(DIRECTIVES[row].name.as_bytes(), VALUES[value].as_bytes())];
-            let _ = config.set(&pair, true);
+            let _ = config.set(&pair, true, false);
         }
         let pair: [(&[u8], &[u8]); 1] = [(b"masterauth", &text)];
-        prop_assert!(config.set(&pair, true).is_ok());
+        prop_assert!(config.set(&pair, true, false).is_ok());
         let first = config.rewritten(b"");
         let mut again = super::Config::new().unwrap();
         again.load(&first, "rewritten").unwrap();
@@ -477,3 +505,4 @@ proptest! {
 }
 
 mod beside_redis;
+mod rewriting;

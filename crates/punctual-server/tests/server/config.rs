@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually};
 use punctual_server::Server;
 use punctual_server::log::{Level, Logger};
@@ -89,7 +90,7 @@ fn another_port_and_back() {
     let refusal = format!("CONFIG SET port {port}");
     assert!(
         c.text(&refusal)
-            .ends_with("Unable to listen on this port. Please check server logs.")
+            .ends_with("Unable to listen on this port. Check server logs.")
     );
     Wire::open(&server).expect(&["PING"], "+PONG|");
     drop(free);
@@ -101,6 +102,37 @@ fn another_port_and_back() {
         c.text("INFO server")
             .contains(&format!("tcp_port:{port}\r\n"))
     );
+}
+
+#[test]
+fn addresses_that_cannot_be_had_are_refused_as_by_redis() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let ours = Server::builder()
+        .port(port)
+        .option("bind", "127.0.0.1")
+        .spawn()
+        .unwrap();
+    let theirs = Redis::start(&[]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    for line in [
+        // No machine has this address (RFC 5737).
+        "CONFIG SET bind 192.0.2.1",
+        "CONFIG SET bind '127.0.0.1 192.0.2.1'",
+        "CONFIG GET bind",
+        &format!("CONFIG SET port {port}"),
+        &format!("CONFIG SET port {port} bind 192.0.2.1"),
+        &format!("CONFIG SET bind 192.0.2.1 port {port}"),
+    ] {
+        let reply = |port: u16| {
+            let mut wire = Wire::to(port);
+            wire.send(&["CONFIG SET bind 127.0.0.1", line]);
+            (wire.value(), wire.value())
+        };
+        assert_eq!(reply(ours.port()), reply(theirs.port), "{line}");
+    }
 }
 
 #[test]

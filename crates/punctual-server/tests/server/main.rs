@@ -33,4 +33,6 @@ mod pubsub;
 mod readme;
 mod redis_py;
 mod refused;
+mod renamed;
+mod start_up;
 mod transactions;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{DIRECTIVES, VALUES, config, loaded};
 
-struct Redis {
+pub(super) struct Redis {
     process: Child,
     stream: BufReader<UnixStream>,
     _folder: tempfile::TempDir,
@@ -25,14 +25,22 @@ impl Drop for Redis {
 impl Redis {
     /// `None`, with a word about it, where redis-server is not installed.
     fn start(args: &[&str]) -> Option<Self> {
+        Self::spawn(Command::new("redis-server").args(args))
+    }
+
+    /// One that reads this file.
+    pub(super) fn with_file(path: &Path) -> Option<Self> {
+        Self::spawn(Command::new("redis-server").arg(path))
+    }
+
+    fn spawn(command: &mut Command) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("redis.sock");
-        let spawned = Command::new("redis-server")
+        let spawned = command
             .args(["--port", "0", "--dir"])
             .arg(folder.path())
             .arg("--unixsocket")
             .arg(&socket)
-            .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -48,7 +56,7 @@ impl Redis {
         })
     }
 
-    fn ask(&mut self, words: &[&str]) -> Vec<String> {
+    pub(super) fn ask(&mut self, words: &[&str]) -> Vec<String> {
         let mut request = format!("*{}\r\n", words.len());
         for word in words {
             request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
@@ -104,8 +112,8 @@ fn names_and_defaults_are_redis_s() {
         "set-max-listpack-value",
         "cluster-announce-human-nodename",
     ];
-    /// Set for this test, or different on purpose (the table says why).
-    const OTHER_VALUE: [&str; 4] = ["port", "dir", "unixsocket", "save"];
+    /// Set for this test.
+    const OTHER_VALUE: [&str; 3] = ["port", "dir", "unixsocket"];
     let Some(mut redis) = Redis::start(&[]) else {
         return;
     };
@@ -165,7 +173,7 @@ fn every_directive_takes_and_refuses_what_redis_does() {
                 .ask(&["CONFIG", "SET", directive.name, value])
                 .join(" ");
             let pair: [(&[u8], &[u8]); 1] = [(directive.name.as_bytes(), value.as_bytes())];
-            let reply = match ours.set(&pair, true) {
+            let reply = match ours.set(&pair, true, false) {
                 Ok(_) => "+OK".to_owned(),
                 Err(error) => format!("-ERR {error}"),
             };

@@ -1,0 +1,190 @@
+//! Which name calls which command in one server: the table's names, unless `rename-command` changes them.
+//!
+//! A renamed command keeps its row. COMMAND, statistics and errors show the row's name, and the code that depends on
+//! a command compares the row; only the look-up of what a client types goes through here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use punctual_resp::Args;
+use punctual_store::Error;
+use punctual_store::error::{brief, c_string};
+
+use crate::table::{Entry, TABLE};
+
+/// The names of one server's commands. They do not change while it runs.
+#[derive(Clone, Default)]
+pub(crate) struct CommandNames {
+    /// By lower-case name; `None` is a name that calls nothing any more. Empty unless commands are renamed.
+    changed: BTreeMap<Vec<u8>, Option<&'static Entry>>,
+    /// Ids of commands without a name.
+    disabled: Vec<usize>,
+}
+
+impl fmt::Debug for CommandNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let changed = self.changed.iter().map(|(name, entry)| {
+            let name = String::from_utf8_lossy(name);
+            (name, entry.map(|entry| entry.name.as_str()))
+        });
+        f.debug_map().entries(changed).finish()
+    }
+}
+
+impl CommandNames {
+    /// Renames a command, or disables it if `to` is empty.
+    ///
+    /// # Errors
+    /// Redis's texts: no command is called `from`, or one is called `to`.
+    pub(crate) fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), &'static str> {
+        let entry = self.get(from).ok_or("No such command in rename-command")?;
+        self.changed.insert(from.to_ascii_lowercase(), None);
+        if to.is_empty() {
+            self.disabled.push(entry.id);
+        } else if self.get(to).is_some() {
+            return Err("Target command name already exists");
+        } else {
+            self.changed.insert(to.to_ascii_lowercase(), Some(entry));
+        }
+        Ok(())
+    }
+
+    /// The top-level command with this name, in any case. O(1); O(log n) with n renamed commands.
+    #[inline]
+    pub(crate) fn get(&self, name: &[u8]) -> Option<&'static Entry> {
+        if !self.changed.is_empty()
+            && let Some(entry) = self.changed.get(&name.to_ascii_lowercase())
+        {
+            return *entry;
+        }
+        TABLE.get(name)
+    }
+
+    /// By full name, `|` between container and subcommand, in any case.
+    pub(crate) fn get_full(&self, name: &[u8]) -> Option<&'static Entry> {
+        let mut parts = name.splitn(2, |&b| b == b'|');
+        let entry = self.get(parts.next()?)?;
+        match parts.next() {
+            None => Some(entry),
+            Some(sub) => entry.subcommand(sub),
+        }
+    }
+
+    /// The command or subcommand that `args` calls.
+    ///
+    /// # Errors
+    /// Redis's texts for unknown commands, unknown subcommands and wrong numbers of arguments; with the entry that
+    /// was called, if one was found.
+    pub(crate) fn find(
+        &self,
+        args: Args<'_>,
+    ) -> Result<&'static Entry, (Option<&'static Entry>, Error)> {
+        let Some(entry) = self.get(args.at(0)) else {
+            return Err((None, unknown(args)));
+        };
+        let entry = if entry.subcommands.is_empty() || args.len() < 2 {
+            entry
+        } else {
+            match entry.subcommand(args.at(1)) {
+                Some(sub) => sub,
+                None => return Err((None, unknown_subcommand(args))),
+            }
+        };
+        entry.check_arity(args)?;
+        Ok(entry)
+    }
+
+    /// Top-level commands that have a name.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &'static Entry> {
+        let commands = TABLE.commands().iter();
+        commands.filter(|entry| !self.disabled.contains(&entry.id))
+    }
+
+    /// Those and their subcommands, each container before its own.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'static Entry> {
+        self.commands()
+            .flat_map(|entry| std::iter::once(entry).chain(&entry.subcommands))
+    }
+}
+
+/// The answer to an unknown command: its name, and arguments up to 128 bytes.
+fn unknown(args: Args<'_>) -> Error {
+    const LISTED_MAX: usize = 128;
+    let mut listed = Vec::new();
+    for arg in args.iter().skip(1) {
+        if listed.len() >= LISTED_MAX {
+            break;
+        }
+        let arg = c_string(arg);
+        let arg = &arg[..arg.len().min(LISTED_MAX - listed.len())];
+        listed.extend_from_slice(&[b"'", arg, b"' "].concat());
+    }
+    let before = b"ERR unknown command '";
+    let between = b"', with args beginning with: ";
+    Error::Bytes(
+        [before, brief(args.at(0)), between, &listed]
+            .concat()
+            .into(),
+    )
+}
+
+/// Names the container as the client wrote it, in upper case.
+fn unknown_subcommand(args: Args<'_>) -> Error {
+    let container = String::from_utf8_lossy(args.at(0)).to_ascii_uppercase();
+    let after = format!("'. Try {container} HELP.");
+    Error::repeating("ERR unknown subcommand '", brief(args.at(1)), &after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn renamed(renames: &[(&str, &str)]) -> Result<CommandNames, &'static str> {
+        let mut names = CommandNames::default();
+        for (from, to) in renames {
+            names.rename(from.as_bytes(), to.as_bytes())?;
+        }
+        Ok(names)
+    }
+
+    fn called(names: &CommandNames, name: &str) -> Option<&'static str> {
+        names.get(name.as_bytes()).map(|entry| entry.name.as_str())
+    }
+
+    #[test]
+    fn renames_follow_each_other() {
+        let swap = [("get", "tmp"), ("SET", "Get"), ("tmp", "set")];
+        let names = renamed(&swap).unwrap();
+        assert_eq!(called(&names, "gET"), Some("set"));
+        assert_eq!(called(&names, "set"), Some("get"));
+        assert_eq!(called(&names, "tmp"), None);
+        let names = renamed(&[("keys", "a"), ("a", "b"), ("b", "")]).unwrap();
+        assert_eq!(called(&names, "keys"), None);
+        assert_eq!(names.commands().count() + 1, TABLE.commands().len());
+        let names = renamed(&[("get", "GET")]).unwrap();
+        assert_eq!(called(&names, "get"), Some("get"));
+        let long = "x".repeat(100);
+        let names = renamed(&[("get", &long)]).unwrap();
+        assert_eq!(called(&names, &long.to_uppercase()), Some("get"));
+    }
+
+    #[test]
+    fn impossible_renames_have_redis_s_texts() {
+        for (renames, error) in [
+            (&[("nosuch", "a")][..], "No such command in rename-command"),
+            (&[("", "a")], "No such command in rename-command"),
+            (&[("config|get", "a")], "No such command in rename-command"),
+            (
+                &[("get", "a"), ("get", "b")],
+                "No such command in rename-command",
+            ),
+            (&[("get", "set")], "Target command name already exists"),
+            (
+                &[("get", "a"), ("set", "A")],
+                "Target command name already exists",
+            ),
+        ] {
+            assert_eq!(renamed(renames).unwrap_err(), error);
+        }
+    }
+}

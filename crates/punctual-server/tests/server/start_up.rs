@@ -1,0 +1,501 @@
+//! The program as init systems and shells start it: in the background, under systemd or Upstart, with Debian's files, and
+//! into a pipe that nobody reads.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::wire::{Wire, eventually};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_punctual");
+
+fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
+}
+
+/// The program in this folder, listening on this port of this machine.
+fn program(folder: &Path, port: u16) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--pidfile",
+            "pid",
+            "--dir",
+        ])
+        .arg(folder)
+        .env_remove("NOTIFY_SOCKET")
+        .env_remove("UPSTART_JOB")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// A process that is no child of ours; killed at the end of its test.
+struct Daemon(Pid);
+
+impl Daemon {
+    /// The one whose id is in this file.
+    fn of(pidfile: &Path) -> Self {
+        let mut id = None;
+        eventually(|| {
+            let text = fs::read_to_string(pidfile).unwrap_or_default();
+            id = text.strip_suffix('\n').map(|id| id.parse().unwrap());
+            id.is_some()
+        });
+        Self(Pid::from_raw(id.unwrap()).unwrap())
+    }
+
+    fn proc(&self, name: &str) -> PathBuf {
+        format!("/proc/{}/{name}", self.0.as_raw_nonzero()).into()
+    }
+
+    /// Waits until it has ended. Somebody else may be slow to collect its status.
+    fn ends(&self) {
+        eventually(|| state(self.0).is_none_or(|state| state == 'Z'));
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It fails if the process has ended.
+        let _ = kill_process(self.0, Signal::KILL);
+    }
+}
+
+/// A child that is killed if its test fails.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The letter of a process's state.
+fn state(pid: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+fn connect(port: u16) -> Wire {
+    eventually(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    Wire::to(port)
+}
+
+#[test]
+fn a_daemon_leaves_the_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let parent = program(folder.path(), port)
+        .args(["--daemonize", "yes", "--logfile", "log"])
+        .spawn()
+        .unwrap();
+    let parent_id = parent.id().to_string();
+    // Returns because the daemon has closed the pipes, too.
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = parent.wait_with_output().unwrap();
+    assert!(status.success() && stdout.is_empty() && stderr.is_empty());
+    let pidfile = folder.path().join("pid");
+    let daemon = Daemon::of(&pidfile);
+    let id = daemon.0.as_raw_nonzero().to_string();
+    assert_ne!(id, parent_id);
+    let mut c = connect(port);
+    assert!(
+        c.text("INFO server")
+            .contains(&format!("\r\nprocess_id:{id}\r\n"))
+    );
+    let stat = fs::read_to_string(daemon.proc("stat")).unwrap();
+    let session = stat.rsplit_once(") ").unwrap().1.split(' ').nth(3).unwrap();
+    assert_eq!(session, id, "leads a session of its own");
+    for fd in 0..3 {
+        let open = fs::read_link(daemon.proc(&format!("fd/{fd}"))).unwrap();
+        assert_eq!(open, Path::new("/dev/null"));
+    }
+    c.expect(&["CONFIG GET daemonize"], "*2|$9|daemonize|$3|yes|");
+    c.send(&["SHUTDOWN"]);
+    assert_eq!(c.ends(), 0);
+    daemon.ends();
+    assert!(!pidfile.exists() && folder.path().join("dump.rdb").exists());
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(
+        log.contains(&format!("{id}:C ")) && log.contains(&format!(" pid={id}, just started")),
+        "{log}"
+    );
+}
+
+#[test]
+fn what_stops_a_daemon_is_said_or_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    // Before it goes into the background: on the terminal, with a status.
+    for wrong in [
+        ["--hz", "x"],
+        ["--logfile", "nosuch/log"],
+        ["--rename-command", "nosuch"],
+    ] {
+        let output = program(folder.path(), 0)
+            .args(["--daemonize", "yes"])
+            .args(wrong)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{wrong:?}");
+        assert!(!output.stderr.is_empty(), "{wrong:?}");
+    }
+    // After that: in the log. Another server's pid file stays as it is.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    fs::write(folder.path().join("pid"), "another's").unwrap();
+    let output = program(folder.path(), taken.local_addr().unwrap().port())
+        .args(["--daemonize", "yes", "--logfile", "log"])
+        .output()
+        .unwrap();
+    assert!(output.status.success() && output.stderr.is_empty());
+    let log = folder.path().join("log");
+    eventually(|| {
+        fs::read_to_string(&log).is_ok_and(|log| {
+            log.contains(" # Could not create server TCP listening socket 127.0.0.1:")
+        })
+    });
+    assert_eq!(
+        fs::read_to_string(folder.path().join("pid")).unwrap(),
+        "another's"
+    );
+}
+
+/// The next message for a service manager.
+fn message(socket: &UnixDatagram) -> String {
+    let mut bytes = [0; 200];
+    let len = socket.recv(&mut bytes).unwrap();
+    String::from_utf8(bytes[..len].to_vec()).unwrap()
+}
+
+const LOADING: &str = "STATUS=Redis is loading...\n";
+const ACCEPTS: &str = "STATUS=Ready to accept connections\n";
+const READY: &str = "READY=1\n";
+const STOPPING: &str = "STOPPING=1\n";
+const SAVING: &str = "STATUS=Saving the final RDB snapshot\n";
+
+#[track_caller]
+fn expect_messages(socket: &UnixDatagram, expected: &[&str]) {
+    for expected in expected {
+        assert_eq!(message(socket), *expected);
+    }
+}
+
+fn manager(socket: std::io::Result<UnixDatagram>) -> UnixDatagram {
+    let socket = socket.unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    socket
+}
+
+#[test]
+fn systemd_hears_of_start_and_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let path = folder.path().join("notify");
+    let socket = manager(UnixDatagram::bind(&path));
+    let mut child = Started(
+        program(folder.path(), port)
+            .args(["--supervised", "systemd"])
+            .env("NOTIFY_SOCKET", &path)
+            .spawn()
+            .unwrap(),
+    );
+    expect_messages(&socket, &[LOADING, ACCEPTS, READY]);
+    // Ready means ready.
+    Wire::to(port).expect(&["PING"], "+PONG|");
+    assert_eq!(
+        fs::read_to_string(folder.path().join("pid")).unwrap(),
+        format!("{}\n", child.0.id())
+    );
+    kill_process(Pid::from_child(&child.0), Signal::TERM).unwrap();
+    expect_messages(&socket, &[STOPPING, SAVING]);
+    assert!(child.0.wait().unwrap().success());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn systemd_is_found_by_itself_and_keeps_the_server_in_front() {
+    use std::os::linux::net::SocketAddrExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let name = format!("punctual-test-{}-{port}", std::process::id());
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+    let socket = manager(UnixDatagram::bind_addr(&address));
+    let mut child = Started(
+        program(folder.path(), port)
+            .args([
+                "--supervised",
+                "auto",
+                "--daemonize",
+                "yes",
+                "--dbfilename",
+                "nosuch",
+            ])
+            .env("NOTIFY_SOCKET", format!("@{name}"))
+            .spawn()
+            .unwrap(),
+    );
+    expect_messages(&socket, &[LOADING, ACCEPTS, READY]);
+    let mut c = Wire::to(port);
+    assert!(
+        c.text("INFO server")
+            .contains(&format!("process_id:{}\r\n", child.0.id()))
+    );
+    c.send(&["SHUTDOWN NOSAVE"]);
+    expect_messages(&socket, &[STOPPING]);
+    assert!(child.0.wait().unwrap().success());
+}
+
+#[test]
+fn a_supervisor_that_is_not_there_is_no_obstacle() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = folder.path().join("nobody");
+    for (mode, socket, complaint) in [
+        (
+            "systemd",
+            None,
+            Some("systemd supervision error: NOTIFY_SOCKET not found!"),
+        ),
+        (
+            "systemd",
+            Some(nowhere.to_str().unwrap()),
+            Some("systemd supervision error: No such file"),
+        ),
+        (
+            "systemd",
+            Some("vsock:2:1"),
+            Some("systemd supervision error: NOTIFY_SOCKET is neither"),
+        ),
+        (
+            "systemd",
+            Some(""),
+            Some("systemd supervision error: NOTIFY_SOCKET is neither"),
+        ),
+        (
+            "upstart",
+            None,
+            Some("Upstart supervision requested, but UPSTART_JOB not found!"),
+        ),
+        ("auto", None, None),
+    ] {
+        let port = free_port();
+        let mut command = program(folder.path(), port);
+        command.args(["--supervised", mode]);
+        if let Some(socket) = socket {
+            command.env("NOTIFY_SOCKET", socket);
+        }
+        let mut child = Started(command.spawn().unwrap());
+        connect(port).send(&["SHUTDOWN NOSAVE"]);
+        let mut log = String::new();
+        child
+            .0
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut log)
+            .unwrap();
+        assert!(child.0.wait().unwrap().success());
+        let complaints: Vec<&str> = log
+            .lines()
+            .filter(|line| line.contains("upervision"))
+            .collect();
+        match complaint {
+            Some(complaint) => assert!(
+                complaints.len() == 1 && complaints[0].contains(complaint),
+                "{log}"
+            ),
+            None => assert!(complaints.is_empty(), "{log}"),
+        }
+    }
+}
+
+#[test]
+fn upstart_sees_the_process_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let child = Started(
+        program(folder.path(), port)
+            .args(["--supervised", "upstart"])
+            .env("UPSTART_JOB", "x")
+            .spawn()
+            .unwrap(),
+    );
+    let pid = Pid::from_child(&child.0);
+    eventually(|| state(pid) == Some('T'));
+    kill_process(pid, Signal::CONT).unwrap();
+    connect(port).expect(&["PING"], "+PONG|");
+}
+
+/// Debian's file with its folders in this one; `None`, with a word about it, where it is not installed.
+fn debian(file: &str, folder: &Path, port: u16) -> Option<String> {
+    let Ok(text) = fs::read_to_string(file) else {
+        eprintln!("skipped: {file} is not installed, or not to be read");
+        return None;
+    };
+    let mut text = text.replace("port 6379", &format!("port {port}"));
+    for (moved, to) in [
+        ("/run/redis", "run"),
+        ("/var/log/redis", "log"),
+        ("/var/lib/redis", "lib"),
+        ("/etc/redis", "etc"),
+    ] {
+        let to = folder.join(to);
+        fs::create_dir_all(&to).unwrap();
+        text = text.replace(moved, to.to_str().unwrap());
+    }
+    Some(text.replace("/usr/bin/redis-server", PROGRAM))
+}
+
+#[test]
+fn debian_s_unit_starts_and_stops_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let at = |name: &str| folder.path().join(name);
+    let (Some(conf), Some(unit)) = (
+        debian("/etc/redis/redis.conf", folder.path(), port),
+        debian(
+            "/lib/systemd/system/redis-server.service",
+            folder.path(),
+            port,
+        ),
+    ) else {
+        return;
+    };
+    fs::write(at("etc/redis.conf"), &conf).unwrap();
+    let of_unit = |name: &str| {
+        let lines = unit
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        lines
+            .map(str::to_owned)
+            .next()
+            .unwrap_or_else(|| panic!("no {name} in\n{unit}"))
+    };
+    assert_eq!(of_unit("Type"), "notify");
+    let socket = manager(UnixDatagram::bind(at("notify")));
+    let exec = of_unit("ExecStart");
+    let mut words = exec.split(' ');
+    let mut child = Started(
+        Command::new(words.next().unwrap())
+            .args(words)
+            .env("NOTIFY_SOCKET", at("notify"))
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    expect_messages(&socket, &[LOADING, ACCEPTS, READY]);
+    let pidfile = of_unit("PIDFile");
+    assert_eq!(
+        fs::read_to_string(&pidfile).unwrap(),
+        format!("{}\n", child.0.id())
+    );
+    let mut c = Wire::to(port);
+    c.expect(&["SET a 1", "CONFIG REWRITE"], "+OK|+OK|");
+    kill_process(Pid::from_child(&child.0), Signal::TERM).unwrap();
+    expect_messages(&socket, &[STOPPING, SAVING]);
+    assert!(child.0.wait().unwrap().success());
+    assert!(!Path::new(&pidfile).exists() && at("lib/dump.rdb").exists());
+    let log = fs::read_to_string(at("log/redis-server.log")).unwrap();
+    assert!(!log.contains("no effect"), "{log}");
+    // CONFIG REWRITE has kept what the unit says. The file itself says `daemonize yes`, for other init systems.
+    fs::write(at("etc/redis.conf"), &conf).unwrap();
+    let output = Command::new(PROGRAM)
+        .arg(at("etc/redis.conf"))
+        .output()
+        .unwrap();
+    assert!(output.status.success() && output.stderr.is_empty());
+    let daemon = Daemon::of(Path::new(&pidfile));
+    let mut c = connect(port);
+    // The snapshot may take a moment to load.
+    eventually(|| c.ask(&["DBSIZE"]).as_int() == Some(1));
+    c.send(&["SHUTDOWN"]);
+    daemon.ends();
+}
+
+/// Clients that come while a snapshot is read must not move the folder that it is in.
+#[test]
+fn the_folder_stays_while_a_snapshot_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    // Nobody writes into the pipe, so the load does not end.
+    let made = Command::new("mkfifo")
+        .arg(folder.path().join("dump.rdb"))
+        .status();
+    assert!(made.unwrap().success());
+    let _child = Started(
+        program(folder.path(), port)
+            .args(["--enable-protected-configs", "yes"])
+            .spawn()
+            .unwrap(),
+    );
+    let mut c = connect(port);
+    const LOADING: &str = "-LOADING Redis is loading the dataset in memory|";
+    c.expect(&["GET a"], LOADING);
+    c.expect(&["CONFIG SET dir /"], LOADING);
+    c.expect(&["CONFIG SET timeout 7 appendonly no"], LOADING);
+    c.expect(&["CONFIG SET timeout 7"], "+OK|");
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    // Nobody reads standard output.
+    for args in [
+        &["--help"][..],
+        &["--version"],
+        &["bench", "--help"],
+        &["bench", "time", "--help"],
+        &["bench", "time", "--quick"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(PROGRAM)
+            .args(args)
+            .stdout(writer)
+            .output()
+            .unwrap();
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert!(!complaints.contains("panicked"), "{args:?}: {complaints}");
+        let expected = if args.ends_with(&["--quick"]) {
+            128 + 13
+        } else {
+            0
+        };
+        assert_eq!(
+            output.status.code(),
+            Some(expected),
+            "{args:?}: {complaints}"
+        );
+    }
+    // Nor standard error.
+    for args in [
+        &["--nosuch", "1"][..],
+        &["bench", "nosuch"],
+        &["bench", "expiry", "--url", "nosuch"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = Command::new(PROGRAM)
+            .args(args)
+            .stdout(Stdio::null())
+            .stderr(writer)
+            .status()
+            .unwrap();
+        assert!(matches!(status.code(), Some(1 | 2)), "{args:?}: {status}");
+    }
+}
