@@ -86,7 +86,7 @@ impl Queued {
     fn needs_everything(&self) -> bool {
         match self.entry.run {
             Run::Keyspace(command) => {
-                command.anywhere(self.args.as_args()) || matches!(command.keys, Keys::None)
+                command.reaches_unnamed(self.args.as_args()) || matches!(command.keys, Keys::None)
             }
             // These have nothing to do with the keyspace; any other command may look at it.
             Run::Server(_) => !matches!(

@@ -1,15 +1,15 @@
-//! Errors of commands, and the one place where they become Redis's texts.
+//! Errors of commands and their Redis texts.
 
 use std::borrow::Cow;
 
-/// Why a command was refused. [`Error::bytes`] gives Redis's exact line, code word included.
+/// Error of a command. [`Error::bytes`] returns Redis's exact line, code word included.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The key holds another type.
     #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
     WrongType,
-    /// Options that do not go together or are not known.
+    /// Unknown or incompatible options.
     #[error("ERR syntax error")]
     Syntax,
     /// An argument or a value is not a 64-bit integer.
@@ -18,43 +18,43 @@ pub enum Error {
     /// An argument or a value is not a float.
     #[error("ERR value is not a valid float")]
     NotFloat,
-    /// A count or a position outside of what the command takes.
+    /// A count or a position out of the command's range.
     #[error("ERR value is out of range")]
     OutOfRange,
-    /// The named key does not exist, where the command needs it.
+    /// The key does not exist, and the command requires it.
     #[error("ERR no such key")]
     NoSuchKey,
-    /// A database number outside of `databases`.
+    /// A database number that is not below `databases`.
     #[error("ERR DB index is out of range")]
     DbRange,
     /// An offset that is negative or too large.
     #[error("ERR offset is out of range")]
     OffsetRange,
-    /// The value would pass `proto-max-bulk-len`.
+    /// The value would exceed `proto-max-bulk-len`.
     #[error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")]
     TooLong,
-    /// An expire time that is not positive, or overflows; names the command.
+    /// An expire time that is not positive or overflows, with the command's name.
     #[error("ERR invalid expire time in '{0}' command")]
     ExpireTime(&'static str),
-    /// Too few or too many arguments; names the command.
+    /// Too few or too many arguments, with the command's name.
     #[error("ERR wrong number of arguments for '{0}' command")]
     Arity(Cow<'static, str>),
-    /// Any other of Redis's texts, with its code word.
+    /// Any other text of Redis, code word included.
     #[error("{0}")]
     Text(Cow<'static, str>),
-    /// A text of Redis's that repeats what the client sent, byte for byte.
+    /// A text of Redis that repeats bytes of the client.
     #[error("{}", String::from_utf8_lossy(.0))]
     Bytes(Box<[u8]>),
 }
 
 impl Error {
-    /// An error with a fixed text, code word included (`"ERR ..."`).
+    /// Creates an error from a fixed text, code word included (`"ERR ..."`).
     pub const fn fixed(text: &'static str) -> Self {
         Self::Text(Cow::Borrowed(text))
     }
 
-    /// An error that repeats an argument between two texts, the first beginning with the code word. As Redis does,
-    /// it repeats nothing from the first NUL on.
+    /// Creates an error that repeats an argument between two texts; `before` starts with the code word. As in Redis,
+    /// the argument ends at its first NUL.
     ///
     /// ```
     /// use punctual_store::Error;
@@ -70,8 +70,8 @@ impl Error {
         )
     }
 
-    /// Redis's line for this error, without the leading `-` and the line end. Line ends that came with a repeated
-    /// argument are still in it.
+    /// Returns Redis's line for this error, without the leading `-` and the line end. Line ends in a repeated
+    /// argument are not escaped.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Text(Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
@@ -81,12 +81,12 @@ impl Error {
     }
 }
 
-/// An argument up to its first NUL, where C's strings end.
+/// Returns an argument up to its first NUL, as C reads strings.
 pub fn c_string(argument: &[u8]) -> &[u8] {
     argument.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// As much of a name as Redis repeats where it repeats names only in part: 128 bytes.
+/// Returns the first 128 bytes of a name: the part that Redis repeats in some errors.
 pub fn brief(name: &[u8]) -> &[u8] {
     let name = c_string(name);
     &name[..name.len().min(128)]

@@ -1,8 +1,7 @@
-//! The one stream of events: what happened to which key.
+//! Keyspace events and the [`Sink`] that receives them.
 //!
-//! Commands and expiry tell a [`Sink`]; the server makes keyspace notifications of it (and later the
-//! append-only file and the replicas read the same stream). Events are told while the shard is locked, so
-//! the events of one key come in the order in which they happened.
+//! Commands and expiry send events to a [`Sink`]; the server turns them into keyspace notifications. The
+//! caller holds the shard's lock, so the events of one key arrive in the order in which they happened.
 
 use crate::time::Now;
 
@@ -15,7 +14,7 @@ impl Classes {
     pub const KEYSPACE: Self = Self(1 << 0);
     /// `E`: publish on `__keyevent@<db>__:<event>`.
     pub const KEYEVENT: Self = Self(1 << 1);
-    /// `g`: DEL, EXPIRE, RENAME and others of no single type.
+    /// `g`: commands on keys of any type (DEL, EXPIRE, RENAME).
     pub const GENERIC: Self = Self(1 << 2);
     /// `$`: strings.
     pub const STRING: Self = Self(1 << 3);
@@ -37,7 +36,7 @@ impl Classes {
     pub const MISSED: Self = Self(1 << 11);
     /// `d`: module types.
     pub const MODULE: Self = Self(1 << 12);
-    /// `n`: keys that are new (not part of `A`).
+    /// `n`: new keys (not part of `A`).
     pub const NEW: Self = Self(1 << 13);
     /// `A`: all of `g$lshzxetd`.
     pub const ALL: Self = Self(
@@ -70,22 +69,22 @@ impl Classes {
         (b'm', Self::MISSED),
     ];
 
-    /// No class at all.
+    /// Returns the empty set of classes.
     pub const fn none() -> Self {
         Self(0)
     }
 
-    /// The bits, for keeping them in an atomic.
+    /// Returns the bits, to store them in an atomic.
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// From [`Classes::bits`].
+    /// Restores the classes from [`Classes::bits`].
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// Reads the letters of `notify-keyspace-events`; `None` if one is not known.
+    /// Parses the letters of `notify-keyspace-events`. Returns `None` if a letter is unknown.
     ///
     /// ```
     /// use punctual_store::events::Classes;
@@ -106,7 +105,7 @@ impl Classes {
         Some(Self(bits))
     }
 
-    /// The letters, in the order that Redis's CONFIG GET prints.
+    /// Returns the letters in the order that Redis's CONFIG GET prints.
     pub fn letters(self) -> String {
         let mut out = String::new();
         let all = self.contains(Self::ALL);
@@ -121,12 +120,12 @@ impl Classes {
         out
     }
 
-    /// Whether all of `other` is in here.
+    /// Returns true if all classes of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether something would be published for an event of `class`.
+    /// Returns true if an event of `class` is published.
     pub const fn wants(self, class: Self) -> bool {
         self.0 & class.0 != 0 && self.0 & (Self::KEYSPACE.0 | Self::KEYEVENT.0) != 0
     }
@@ -139,26 +138,26 @@ impl std::ops::BitOr for Classes {
     }
 }
 
-/// Where events go. Called with the key's shard locked: must not run commands.
+/// Receiver of events. The caller holds the key's shard lock, so an implementation must not run commands.
 pub trait Sink {
-    /// `event` happened to `key` in database `db`. Only called for classes that are on.
+    /// Receives an `event` of `key` in database `db`. Called only for enabled classes.
     fn keyspace(&mut self, db: usize, class: Classes, event: &str, key: &[u8]);
 
-    /// A key went at `now`, for its deadline (`deadline_ms`); `value` is the last value of a string.
+    /// Receives a key that expired at `now`; `value` is the last value if the key held a string.
     /// Called for every expiry, before the `expired` event.
     fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64);
 
-    /// A field of the hash `key` went at `now`, for its deadline (`deadline_ms`). Called for each, before the `hexpired`
-    /// event that it may share with other fields of the hash.
+    /// Receives a field of the hash `key` that expired at `now`. Called for each field, before the `hexpired`
+    /// event, which several fields of a hash may share.
     fn field_expired(&mut self, now: Now, db: usize, key: &[u8], field: &[u8], deadline_ms: u64) {
         let _ = (now, db, key, field, deadline_ms);
     }
 
-    /// Shard `shard` must now be looked at by `deadline_ms`, earlier than was known before.
+    /// Reports that the next wake-up of `shard` moved to `deadline_ms`, which is earlier than before.
     fn wake(&mut self, shard: usize, deadline_ms: u64);
 }
 
-/// A sink that drops everything: for tests and tools.
+/// A sink that ignores all events, for tests and tools.
 #[derive(Debug, Default)]
 pub struct Silent;
 

@@ -1,20 +1,20 @@
 //! Glob patterns, as KEYS, SCAN MATCH, PSUBSCRIBE and CONFIG GET use them.
 //!
-//! The rules are those of Redis's matcher, its corners included:
+//! The rules are those of Redis's matcher, edge cases included:
 //!
-//! - `*` any bytes, `?` one byte, `\x` the byte `x` literally (a lone `\` at the end is itself);
-//! - `[abc]`, `[a-z]` (either end may be the greater), `[^abc]`; `\x` inside a class is `x`;
-//!   a class that is never closed ends with the pattern;
-//! - a pattern made only of stars does **not** match the empty text. Callers that mean
-//!   "everything" by `*` test for that pattern first, as Redis's KEYS and SCAN do;
-//! - in a range bytes compare as signed, as on the machines Redis is deployed on.
+//! - `*` matches any bytes, `?` one byte, `\x` the byte `x` (a single `\` at the end matches itself);
+//! - `[abc]`, `[a-z]` (the ends in either order) and `[^abc]` are classes; `\x` inside a class is `x`;
+//!   an unclosed class ends with the pattern;
+//! - a pattern of stars only does **not** match the empty text. Callers that use `*` for
+//!   "everything" compare the pattern first, as Redis's KEYS and SCAN do;
+//! - ranges compare bytes as signed, as Redis does where C's `char` is signed.
 //!
-//! Each element other than `*` eats exactly one byte, so when a mismatch comes only the *last* star
-//! needs another try: if the elements after it fit nowhere in the rest of the text, giving an
-//! earlier star more bytes only shortens that rest. Hence one resume point, no recursion, and at
-//! worst |pattern| x |text| steps.
+//! Each element except `*` consumes exactly one byte, so after a mismatch only the *last* star needs
+//! a retry: if the elements after it match nowhere in the rest of the text, more bytes for an
+//! earlier star only shorten that rest. One resume point is enough, without recursion, and the
+//! matcher takes at most |pattern| x |text| steps.
 
-/// Does `text` match `pattern`, byte for byte?
+/// Returns true if `text` matches `pattern`, byte for byte.
 ///
 /// Takes **O(p·t)** time at worst, **O(p + t)** for a pattern with at most one star, and no memory.
 ///
@@ -31,9 +31,9 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     run(pattern, text, false)
 }
 
-/// Like [`matches()`], with ASCII letters equal to their other case.
+/// Like [`matches()`], but ignores the case of ASCII letters.
 ///
-/// As in Redis, an escaped letter inside a class still has to match exactly.
+/// As in Redis, an escaped letter inside a class must still match exactly.
 ///
 /// ```
 /// assert!(punctual_store::glob::matches_nocase(b"MAX*", b"maxclients"));
@@ -48,7 +48,7 @@ fn run(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
         return pattern.is_empty();
     }
     let (mut p, mut t) = (0, 0);
-    // Where to go on after a mismatch: (first element after the last star, text not yet given to it).
+    // Resume point after a mismatch: (first element after the last star, first byte that the star does not cover).
     let mut resume: Option<(usize, usize)> = None;
     while t < text.len() {
         let width = match pattern.get(p) {
@@ -77,7 +77,7 @@ fn run(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
     pattern[p..].iter().all(|&byte| byte == b'*')
 }
 
-/// The width of the pattern's first element if it accepts `byte`. The pattern is not empty and does not
+/// Returns the width of the pattern's first element if it matches `byte`. The pattern must not be empty or
 /// start with a star.
 fn element(pattern: &[u8], byte: u8, nocase: bool) -> Option<usize> {
     match pattern {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The textbook matcher: every star tries every length. Exponential, and plainly right.
+    /// The textbook matcher, exponential: every star tries every length.
     fn model(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
         match (pattern, text) {
             ([], []) => true,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn corners_as_redis_answers_them() {
+    fn edge_cases_match_as_in_redis() {
         for (pattern, text, expected) in [
             ("*", "", false),
             ("**", "", false),
@@ -204,15 +204,15 @@ mod tests {
         assert!(!matches(b"HELLO", b"hello"));
         assert!(matches_nocase(b"H[A-F]LLO", b"hello"));
         assert!(!matches_nocase(b"[\\H]", b"h"));
-        // Signed: 0xff is below 'a', so the range a..0xff holds the bytes from 0xff up to 'a'.
+        // Signed comparison: 0xff is below 'a', so the range a-0xff holds the bytes from 0xff up to 'a'.
         assert!(matches(b"[a-\xff]", b"0") && !matches(b"[a-\xff]", b"z"));
     }
 
     #[test]
-    fn many_stars_stay_cheap() {
+    fn many_stars_take_quadratic_time_at_most() {
         let pattern = [b"a*".repeat(2_000), b"b".to_vec()].concat();
         let text = b"a".repeat(4_000);
-        // At most 4,001 x 4,000 steps here; a matcher that retries every star would never return.
+        // At most 4,001 x 4,000 steps; a matcher that retries every star would not finish.
         assert!(!matches(&pattern, &text));
         assert!(matches(&pattern[..pattern.len() - 1], &text));
     }

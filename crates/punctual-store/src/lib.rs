@@ -1,7 +1,7 @@
-//! A sharded Redis keyspace on a timing wheel: `(now, command)` to reply and events.
+//! A sharded Redis keyspace on a timing wheel, which turns `(now, command)` into a reply and events.
 //!
-//! Nothing in here reads a clock, a socket or a file, so the same code runs in the server, in tests that jump
-//! through time, and in fuzzing.
+//! The crate reads no clock, socket or file, so the same code runs in the server, in tests that move the clock,
+//! and in fuzzing.
 //!
 //! ```
 //! use punctual_store::{Now, Store, StoreOptions, Turn, command, events::{Classes, Silent}};
@@ -16,7 +16,7 @@
 //! turn.run(set, 0, true, args.as_args(), &mut Reply::new(&mut out, Protocol::Resp2)).unwrap();
 //! assert_eq!(out, b"+OK\r\n");
 //!
-//! turn.now = Now::from_ms(1_100); // time is passed in: it jumps
+//! turn.now = Now::from_ms(1_100); // the caller sets the time
 //! assert!(turn.expire(0, &mut 1000));
 //! assert_eq!(turn.stats.expired, 1);
 //! ```

@@ -1,11 +1,11 @@
-//! Up to which size a collection is kept in its compact form, and what keys remember: Redis's directives of those names.
+//! Size limits of compact collections and the usage policy, from Redis's directives of the same names.
 
 use crate::uses::Uses;
 
-/// The limits; see each directive in redis.conf.
+/// Size limits; redis.conf describes each directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// `list-max-listpack-size`: elements of a list's piece if positive, else -1 to -5 for 4 KiB to 64 KiB.
+    /// `list-max-listpack-size`: elements per list chunk if positive, else -1 to -5 for 4 KiB to 64 KiB.
     pub list_piece: i64,
     /// `hash-max-listpack-entries`.
     pub hash_entries: usize,
@@ -23,7 +23,7 @@ pub struct Limits {
     pub zset_value: usize,
     /// `hll-sparse-max-bytes`.
     pub hll_sparse_bytes: usize,
-    /// What keys remember of their uses.
+    /// Usage that each key records.
     pub uses: Uses,
 }
 

@@ -1,15 +1,15 @@
-//! What a command is, as data: one row beside its handler, from which COMMAND, COMMAND DOCS, the arity
-//! check, the key lookup and the ACL categories all derive.
+//! Command metadata: one row per command, beside its handler. COMMAND, COMMAND DOCS, the arity check, the key
+//! lookup and the ACL categories derive from it.
 //!
-//! A row names its handler of type `H`: the keyspace's handlers and the server's own (connections,
-//! configuration) are different functions in the same kind of row.
+//! `H` is the handler's type: keyspace commands and the server's own commands (connections, configuration) have
+//! different handlers in the same kind of row.
 
 use std::ops::Range;
 
 use punctual_resp::Args;
 use punctual_resp::decimal::parse_i64;
 
-/// Redis's command flags, as COMMAND INFO names them.
+/// Command flags of Redis, under the names of COMMAND INFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u32);
 
@@ -26,41 +26,41 @@ macro_rules! flags {
 flags! {
     WRITE = 0, "write", "May change the keyspace.";
     READONLY = 1, "readonly", "Reads keys and changes nothing.";
-    DENYOOM = 2, "denyoom", "May make the keyspace larger.";
+    DENYOOM = 2, "denyoom", "May use more memory.";
     ADMIN = 4, "admin", "Administration.";
     PUBSUB = 5, "pubsub", "Publish and subscribe.";
-    NOSCRIPT = 6, "noscript", "Not from scripts.";
+    NOSCRIPT = 6, "noscript", "Not allowed in scripts.";
     BLOCKING = 8, "blocking", "May block its client.";
-    LOADING = 9, "loading", "Allowed while a snapshot is loaded.";
+    LOADING = 9, "loading", "Allowed while a snapshot loads.";
     STALE = 10, "stale", "Allowed on a stale replica.";
-    SKIP_MONITOR = 11, "skip_monitor", "Not shown to MONITOR.";
-    SKIP_SLOWLOG = 12, "skip_slowlog", "Not kept in the slow log.";
+    SKIP_MONITOR = 11, "skip_monitor", "Hidden from MONITOR.";
+    SKIP_SLOWLOG = 12, "skip_slowlog", "Not recorded in the slow log.";
     FAST = 14, "fast", "O(1) or O(log N).";
     NO_AUTH = 15, "no_auth", "Allowed before AUTH.";
-    MAY_REPLICATE = 16, "", "May produce replication traffic; Redis does not show it.";
-    NO_ASYNC_LOADING = 23, "no_async_loading", "Not while a replica loads its master's data beside its own.";
-    NO_MULTI = 24, "no_multi", "Not inside MULTI.";
+    MAY_REPLICATE = 16, "", "May produce replication traffic; COMMAND INFO does not show it.";
+    NO_ASYNC_LOADING = 23, "no_async_loading", "Not allowed while a replica loads its master's data beside its own.";
+    NO_MULTI = 24, "no_multi", "Not allowed inside MULTI.";
     MOVABLE_KEYS = 18, "movablekeys", "The key positions depend on the arguments.";
     ALLOW_BUSY = 26, "allow_busy", "Allowed while a script runs.";
-    WHOLE = 30, "", "Ours: works on the whole keyspace, so every shard is locked.";
+    WHOLE = 30, "", "Not a Redis flag: reaches the whole keyspace, so every shard is locked.";
 }
 
 impl Flags {
     /// No flags.
     pub const NONE: Self = Self(0);
 
-    /// Both sets of flags.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is in here.
+    /// Returns true if all flags of `other` are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The names that COMMAND INFO shows.
+    /// Returns the names that COMMAND INFO shows.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES
             .iter()
@@ -76,31 +76,31 @@ impl std::ops::BitOr for Flags {
     }
 }
 
-/// Where a command's keys stand among its arguments.
+/// Positions of a command's keys among its arguments.
 #[derive(Clone, Copy, Debug)]
 pub enum Keys {
-    /// It has none.
+    /// No keys.
     None,
-    /// From `first` to `last` (negative: counted from the end) in steps of `step`, as COMMAND INFO says it.
+    /// Positions `first` to `last` (negative: from the end) in steps of `step`, as in COMMAND INFO.
     Range {
-        /// First key's position; the command's name is at 0.
+        /// Position of the first key; the command's name is at 0.
         first: usize,
-        /// Last key's position, -1 for the last argument.
+        /// Position of the last key, -1 for the last argument.
         last: i32,
-        /// Distance from key to key.
+        /// Distance between two keys.
         step: usize,
     },
-    /// Behind the argument at `count`, which tells how many they are.
+    /// Keys follow their number, which is the argument at `count`.
     Counted {
-        /// The position of that argument.
+        /// Position of the number of keys.
         count: usize,
-        /// Whether the first argument is a key too: where the result goes.
+        /// The first argument is a key too: the destination.
         destination: bool,
     },
-    /// The first argument; more are arguments of options.
+    /// The first argument is a key; further keys are arguments of options.
     Options(&'static OptionKeys),
-    /// Positions depend on the arguments: the function pushes each key's position.
-    /// It is called after the arity check, and pushes nothing for arguments that make no sense.
+    /// The function finds the keys: it passes each key's position to the callback.
+    /// It runs after the arity check and finds no keys in invalid arguments.
     Found(fn(Args<'_>, &mut dyn FnMut(usize))),
 }
 
@@ -138,27 +138,27 @@ impl Keys {
         }
     }
 
-    /// Whether a command with these arguments reaches keys that they do not name.
-    pub fn anywhere(&self, args: Args<'_>) -> bool {
-        matches!(self, Self::Options(options) if options.anywhere(args))
+    /// Returns true if a command with these arguments may reach keys that the arguments do not name.
+    pub fn reaches_unnamed(&self, args: Args<'_>) -> bool {
+        matches!(self, Self::Options(options) if options.reaches_unnamed(args))
     }
 }
 
-/// Keys that come with options.
+/// Keys that are arguments of options.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionKeys {
-    /// The position of the first option.
+    /// Position of the first option.
     pub from: usize,
-    /// Options with a key behind them; of one that is given twice, the last counts.
+    /// Options with a key as argument. If an option is repeated, its last key counts.
     pub keyed: &'static [&'static str],
-    /// Options with a pattern behind them, whose asterisk stands for an element: keys are made of it.
+    /// Options with a pattern as argument: key names result from replacing its asterisk with an element.
     pub patterned: &'static [&'static str],
-    /// Other options with arguments, and how many.
+    /// Other options with arguments, and the number of arguments.
     pub skipped: &'static [(&'static str, usize)],
 }
 
 impl OptionKeys {
-    /// Visits the keys that come with options.
+    /// Visits the positions of keys that are arguments of options.
     fn each_key(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
         for word in self.keyed {
             let mut last = None;
@@ -167,8 +167,8 @@ impl OptionKeys {
         }
     }
 
-    /// Whether a pattern makes keys.
-    fn anywhere(&self, args: Args<'_>) -> bool {
+    /// Returns true if an option's pattern builds key names.
+    fn reaches_unnamed(&self, args: Args<'_>) -> bool {
         let mut found = false;
         self.each(args, self.patterned, &mut |at| {
             found |= args[at].contains(&b'*');
@@ -176,7 +176,7 @@ impl OptionKeys {
         found
     }
 
-    /// Visits what is behind each option of `words`.
+    /// Visits the position of the argument of each option in `words`.
     fn each(&self, args: Args<'_>, words: &[&str], visit: &mut dyn FnMut(usize)) {
         let mut at = self.from;
         while let Some(arg) = args.get(at) {
@@ -195,16 +195,16 @@ impl OptionKeys {
     }
 }
 
-/// The positions of the keys behind the argument at `count`; none if it tells more than there are.
+/// Returns the positions of the keys after the argument at `count`; empty if that number exceeds the arguments.
 fn counted(args: Args<'_>, count: usize) -> Range<usize> {
-    let told = args.get(count).and_then(parse_i64);
-    let there = args.len().saturating_sub(count + 1);
-    let keys = told.and_then(|keys| usize::try_from(keys).ok());
-    let keys = keys.filter(|keys| *keys <= there).unwrap_or_default();
+    let number = args.get(count).and_then(parse_i64);
+    let available = args.len().saturating_sub(count + 1);
+    let keys = number.and_then(|keys| usize::try_from(keys).ok());
+    let keys = keys.filter(|keys| *keys <= available).unwrap_or_default();
     count + 1..count + 1 + keys
 }
 
-/// The family a command belongs to: COMMAND DOCS' group, and an ACL category.
+/// Family of a command: its group in COMMAND DOCS, and an ACL category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Keys of any type.
@@ -213,7 +213,7 @@ pub enum Group {
     String,
     /// Connections.
     Connection,
-    /// The server itself.
+    /// The server.
     Server,
     /// Publish and subscribe.
     Pubsub,
@@ -229,9 +229,9 @@ pub enum Group {
     Bitmap,
     /// HyperLogLogs in strings.
     HyperLogLog,
-    /// Places on Earth in sorted sets.
+    /// Geospatial members of sorted sets.
     Geo,
-    /// MULTI and its kin.
+    /// MULTI, EXEC and WATCH.
     Transactions,
     /// Scripts and functions.
     Scripting,
@@ -240,7 +240,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// The name that COMMAND DOCS shows.
+    /// Returns the name that COMMAND DOCS shows.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Generic => "generic",
@@ -261,7 +261,7 @@ impl Group {
         }
     }
 
-    /// The ACL category that comes with the group, if any.
+    /// Returns the group's ACL category, if it has one.
     const fn category(self) -> Option<&'static str> {
         match self {
             Self::Generic => Some("keyspace"),
@@ -276,52 +276,52 @@ impl Group {
             Self::Geo => Some("geo"),
             Self::Transactions => Some("transaction"),
             Self::Scripting => Some("scripting"),
-            // PUBSUB HELP does not have the category; the others have it from their flag.
+            // PUBSUB HELP lacks the category; the other commands get it from their flag.
             Self::Pubsub | Self::Server | Self::Cluster => None,
         }
     }
 }
 
-/// One command or subcommand: its facts and its handler.
+/// Metadata and handler of a command or subcommand.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<H: 'static> {
-    /// Lower-case name; a subcommand's own name only (`"id"` of `client|id`).
+    /// Lower-case name; for a subcommand, without the container (`"id"` of `client|id`).
     pub name: &'static str,
-    /// Number of arguments, the name counted (a subcommand's container too); negative: at least so many.
+    /// Number of arguments, including the name (and a subcommand's container); negative: the minimum.
     pub arity: i32,
     /// Flags.
     pub flags: Flags,
     /// Positions of the keys.
     pub keys: Keys,
-    /// What the command does to its keys, in Redis's words (`"RW access update"`): one entry that stands for all of
-    /// them, or one for each. Tells COMMAND GETKEYSANDFLAGS; locks do not depend on it.
+    /// Access to the keys in Redis's words (`"RW access update"`): one entry for all keys, or one for each.
+    /// COMMAND GETKEYSANDFLAGS shows it; locks do not depend on it.
     pub access: &'static [&'static str],
     /// Hints for clients and proxies that COMMAND INFO shows (`"nondeterministic_output"`).
     pub tips: &'static [&'static str],
     /// Family.
     pub group: Group,
-    /// ACL categories besides those that follow from flags and group.
+    /// ACL categories that do not follow from flags and group.
     pub categories: &'static [&'static str],
-    /// Redis version that brought it.
+    /// First Redis version with the command.
     pub since: &'static str,
-    /// One line.
+    /// One-line description.
     pub summary: &'static str,
-    /// Its cost.
+    /// Time complexity.
     pub complexity: &'static str,
-    /// What its options came with: Redis version and change, oldest first.
+    /// Changes: Redis version and description, oldest first.
     pub history: &'static [(&'static str, &'static str)],
-    /// Since which Redis version another command is to be used, and which.
+    /// Redis version that deprecated the command, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Redis calls it a system command: not for applications.
     pub internal: bool,
-    /// What runs it; a container without a handler of its own has `None`.
+    /// Handler; `None` for a container without a handler of its own.
     pub handler: Option<H>,
-    /// Subcommands, for a container.
+    /// Subcommands of a container.
     pub subcommands: &'static [Row<H>],
 }
 
 impl<H> Row<H> {
-    /// A row with the facts that every command has; no keys, no further categories.
+    /// Creates a row without keys, further categories and documentation.
     pub const fn new(name: &'static str, arity: i32, flags: Flags, group: Group, handler: H) -> Self
     where
         H: Copy,
@@ -346,7 +346,7 @@ impl<H> Row<H> {
         }
     }
 
-    /// A container, which only has subcommands.
+    /// Creates a container that has only subcommands.
     pub const fn container(name: &'static str, group: Group, subcommands: &'static [Row<H>]) -> Self
     where
         H: Copy,
@@ -371,14 +371,14 @@ impl<H> Row<H> {
         }
     }
 
-    /// With keys from `first` to `last` in steps of `step`.
+    /// Sets the keys to positions `first` to `last` in steps of `step`.
     #[must_use]
     pub const fn keys(mut self, first: usize, last: i32, step: usize) -> Self {
         self.keys = Keys::Range { first, last, step };
         self
     }
 
-    /// With keys behind the argument at `count`, which tells how many they are.
+    /// Sets the keys to the arguments after `count`, the position of their number.
     #[must_use]
     pub const fn counted_keys(mut self, count: usize) -> Self {
         self.keys = Keys::Counted {
@@ -388,8 +388,8 @@ impl<H> Row<H> {
         self
     }
 
-    /// With a key as first argument, where the result goes, and others behind the argument at `count`, which tells how
-    /// many these are.
+    /// Sets the keys to the first argument, the destination, and the arguments after `count`, the position of their
+    /// number.
     #[must_use]
     pub const fn destination_and_counted_keys(mut self, count: usize) -> Self {
         self.keys = Keys::Counted {
@@ -399,42 +399,42 @@ impl<H> Row<H> {
         self
     }
 
-    /// With what it does to its keys: one entry for all of them, or one for each.
+    /// Sets the access to the keys: one entry for all of them, or one for each.
     #[must_use]
     pub const fn access(mut self, access: &'static [&'static str]) -> Self {
         self.access = access;
         self
     }
 
-    /// With hints for clients and proxies.
+    /// Sets the hints for clients and proxies.
     #[must_use]
     pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
         self.tips = tips;
         self
     }
 
-    /// With a function that finds the keys.
+    /// Sets the function that finds the keys.
     #[must_use]
     pub const fn found_keys(mut self, find: fn(Args<'_>, &mut dyn FnMut(usize))) -> Self {
         self.keys = Keys::Found(find);
         self
     }
 
-    /// With a first argument that is a key, and options that bring more.
+    /// Sets the keys to the first argument and the arguments of options.
     #[must_use]
     pub const fn option_keys(mut self, options: &'static OptionKeys) -> Self {
         self.keys = Keys::Options(options);
         self
     }
 
-    /// With further ACL categories.
+    /// Sets further ACL categories.
     #[must_use]
     pub const fn categories(mut self, categories: &'static [&'static str]) -> Self {
         self.categories = categories;
         self
     }
 
-    /// With its documentation: since when, complexity, summary.
+    /// Sets the documentation: first version, complexity, summary.
     #[must_use]
     pub const fn doc(
         mut self,
@@ -448,33 +448,33 @@ impl<H> Row<H> {
         self
     }
 
-    /// With the Redis versions that changed it, oldest first.
+    /// Sets the changes by Redis version, oldest first.
     #[must_use]
     pub const fn history(mut self, history: &'static [(&'static str, &'static str)]) -> Self {
         self.history = history;
         self
     }
 
-    /// Deprecated since a Redis version, in favour of another command.
+    /// Marks the command as deprecated since a Redis version, and names its replacement.
     #[must_use]
     pub const fn deprecated(mut self, since: &'static str, replaced_by: &'static str) -> Self {
         self.deprecated = Some((since, replaced_by));
         self
     }
 
-    /// Not for applications.
+    /// Marks the command as a system command.
     #[must_use]
     pub const fn internal(mut self) -> Self {
         self.internal = true;
         self
     }
 
-    /// Whether the command, with these arguments, may reach keys that they do not name.
-    pub fn anywhere(&self, args: Args<'_>) -> bool {
-        self.flags.has(Flags::WHOLE) || self.keys.anywhere(args)
+    /// Returns true if the command may reach keys that these arguments do not name.
+    pub fn reaches_unnamed(&self, args: Args<'_>) -> bool {
+        self.flags.has(Flags::WHOLE) || self.keys.reaches_unnamed(args)
     }
 
-    /// Whether `count` arguments (the name counted) are allowed.
+    /// Returns true if the arity allows `count` arguments, including the name.
     pub const fn takes(&self, count: usize) -> bool {
         if self.arity >= 0 {
             count == self.arity as usize
@@ -483,7 +483,7 @@ impl<H> Row<H> {
         }
     }
 
-    /// All ACL categories, without the `@`, in Redis's order of deriving them.
+    /// Returns all ACL categories, without the `@`, in the order in which Redis derives them.
     pub fn all_categories(&self) -> Vec<&'static str> {
         let mut all: Vec<&'static str> = Vec::new();
         let mut add = |category| {
@@ -498,9 +498,9 @@ impl<H> Row<H> {
             add("read");
         }
         self.categories.iter().copied().for_each(&mut add);
-        // What works on some types only (SORT) is of these, not of the keyspace.
+        // A generic command for some types only (SORT) is not in the keyspace category.
         let typed = self.group == Group::Generic && self.categories.contains(&"list");
-        // A container does nothing itself: its subcommands carry the family.
+        // A container has no family category; its subcommands have it.
         if self.handler.is_some() && !typed {
             self.group.category().into_iter().for_each(&mut add);
         }

@@ -1,26 +1,26 @@
-//! What a key remembers of its uses, in 24 bits: when the last one was, or about how many there were.
+//! Usage of a key in 24 bits: the time of the last access, or an approximate access frequency.
 //!
-//! As in Redis: seconds of the clock, or, under an LFU policy, 16 bits of minutes and a logarithmic counter (Morris,
-//! "Counting large numbers of events in small registers", 1978) that loses one for every so many minutes without a use.
+//! As in Redis, the bits are seconds of the clock or, under an LFU policy, 16 bits of minutes and a logarithmic counter
+//! (Morris, "Counting large numbers of events in small registers", 1978) that decays while the key is not used.
 
 use crate::time::Now;
 
-/// The bits that there are.
+/// Mask of the 24 bits.
 pub const MASK: u32 = 0x00ff_ffff;
-/// A new key's counter: it must live long enough to be used.
+/// Counter of a new key. It is above 0 so that eviction does not pick a new key before its first use.
 const NEW: u32 = 5;
 
-/// Which of the two is kept (`maxmemory-policy`).
+/// Kind of usage that keys record (`maxmemory-policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Uses {
-    /// Seconds of the clock.
+    /// Time of the last access, in seconds.
     #[default]
     Last,
-    /// A counter.
+    /// Access counter.
     Count {
-        /// `lfu-log-factor`: the greater, the slower it grows.
+        /// `lfu-log-factor`: a greater factor makes the counter grow more slowly.
         log_factor: u32,
-        /// `lfu-decay-time`: minutes without a use that cost it one; 0: it loses nothing.
+        /// `lfu-decay-time`: idle minutes per decrement; 0 disables the decay.
         decay_minutes: u32,
     },
 }
@@ -34,18 +34,18 @@ fn minutes(now: Now) -> u32 {
 }
 
 impl Uses {
-    /// A new key's.
+    /// Returns the usage of a new key.
     #[inline]
-    pub fn first(self, now: Now) -> u32 {
+    pub fn initial(self, now: Now) -> u32 {
         match self {
             Self::Last => seconds(now),
             Self::Count { .. } => minutes(now) << 8 | NEW,
         }
     }
 
-    /// Of a key that comes from elsewhere, with what is told of it: seconds since its last use, its counter. What is not told,
-    /// or not kept, is as a new key's.
-    pub fn told(self, idle_s: Option<u64>, count: Option<u8>, now: Now) -> u32 {
+    /// Returns the usage of a restored key, from its idle time or its counter. Without the value that this policy
+    /// records, the usage is that of a new key.
+    pub fn restored(self, idle_s: Option<u64>, count: Option<u8>, now: Now) -> u32 {
         match self {
             Self::Last => {
                 let idle_ms = idle_s.unwrap_or(0).saturating_mul(1000);
@@ -55,17 +55,17 @@ impl Uses {
         }
     }
 
-    /// After one more use of a key that had `before`.
+    /// Returns the usage of a key after one more access; `before` is its previous usage.
     #[inline]
-    pub fn again(self, before: u32, now: Now) -> u32 {
+    pub fn after_access(self, before: u32, now: Now) -> u32 {
         match self {
             Self::Last => seconds(now),
-            Self::Count { .. } => self.counted(before, now),
+            Self::Count { .. } => self.incremented(before, now),
         }
     }
 
     #[cold]
-    fn counted(self, before: u32, now: Now) -> u32 {
+    fn incremented(self, before: u32, now: Now) -> u32 {
         let Self::Count { log_factor, .. } = self else {
             return before;
         };
@@ -75,7 +75,7 @@ impl Uses {
         minutes(now) << 8 | (count + u32::from(more))
     }
 
-    /// The counter of a key that has `uses`, less what it lost since. Means nothing where last uses are kept.
+    /// Returns the decayed counter of a key with usage `uses`, or 0 if keys record their last access.
     pub fn count(self, uses: u32, now: Now) -> u32 {
         let Self::Count { decay_minutes, .. } = self else {
             return 0;
@@ -85,8 +85,8 @@ impl Uses {
         (uses & 0xff).saturating_sub(lost)
     }
 
-    /// Seconds since the last use of a key that has `uses`. Means nothing where counters are kept. The clock wraps after 194
-    /// days; one that was set back tells nothing.
+    /// Returns the seconds since the last access of a key with usage `uses`. Meaningless for counters, and after the
+    /// clock was set back. The time wraps after 194 days.
     pub fn idle_s(uses: u32, now: Now) -> u32 {
         seconds(now).wrapping_sub(uses) & MASK
     }
@@ -103,11 +103,11 @@ mod tests {
             decay_minutes: 1,
         };
         let now = Now::from_ms(60_000 * 70_000);
-        let mut key = uses.first(now);
+        let mut key = uses.initial(now);
         assert_eq!(uses.count(key, now), 5);
         let mut at_hundred = 0;
         for n in 0..100_000 {
-            key = uses.again(key, now);
+            key = uses.after_access(key, now);
             if n == 99 {
                 at_hundred = uses.count(key, now);
             }

@@ -1,4 +1,4 @@
-//! Reading arguments: numbers, times and words, with Redis's errors.
+//! Parsing of arguments: numbers, times and option words, with Redis's errors.
 
 use punctual_resp::Args;
 use punctual_resp::decimal::parse_i64;
@@ -6,29 +6,29 @@ use punctual_resp::decimal::parse_i64;
 use crate::error::Error;
 use crate::time::Now;
 
-/// A 64-bit integer.
+/// Parses a 64-bit integer.
 #[inline]
 pub(crate) fn int(arg: &[u8]) -> Result<i64, Error> {
     parse_i64(arg).ok_or(Error::NotInteger)
 }
 
-/// Whether `arg` is the option `word` (upper case), in any case.
+/// Returns true if `arg` is the option `word`, in any case.
 #[inline]
 pub(crate) fn is(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// How a time argument counts.
+/// Unit and base of a time argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TimeUnit {
-    /// Seconds, else milliseconds.
+    /// In seconds, else in milliseconds.
     pub(crate) seconds: bool,
     /// Since the unix epoch, else from now.
     pub(crate) absolute: bool,
 }
 
 impl TimeUnit {
-    /// The unit of SET's and GETEX's options.
+    /// Parses an expiration option of SET and GETEX.
     pub(crate) fn of_option(arg: &[u8]) -> Option<Self> {
         let (seconds, absolute) = match () {
             () if is(arg, "EX") => (true, false),
@@ -40,7 +40,7 @@ impl TimeUnit {
         Some(Self { seconds, absolute })
     }
 
-    /// The deadline in unix ms that `amount` means. Negative results are left to the caller.
+    /// Converts `amount` to a deadline in unix ms, which may be negative.
     ///
     /// # Errors
     /// [`Error::ExpireTime`] with `command` on overflow.
@@ -64,17 +64,17 @@ impl TimeUnit {
     }
 }
 
-/// A time among the options of SET and its kin. Redis reads all options before it looks at the amount.
+/// Expiration option of SET and GETEX. Redis parses all options before it parses the amount.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeadlineOption {
-    /// How the amount counts.
+    /// Unit and base of the amount.
     pub(crate) unit: TimeUnit,
-    /// Which argument it is.
+    /// Position of the amount among the arguments.
     pub(crate) amount: usize,
 }
 
 impl DeadlineOption {
-    /// The deadline in unix ms, which may have passed.
+    /// Returns the deadline in unix ms, which may have passed.
     ///
     /// # Errors
     /// [`Error::NotInteger`]; [`Error::ExpireTime`] with `command` if the amount is not positive or overflows.

@@ -1,6 +1,5 @@
-//! Bitmaps and bit fields: strings looked at bit by bit. Bit 0 is the highest of byte 0, and a string goes on with
-//! zeros for ever. Single bits are in `single`, counting and searching in `range`, BITOP in `operation`, BITFIELD
-//! in `field`.
+//! Bitmaps and bit fields in strings. Bit 0 is the highest bit of byte 0; bits after the end of a string are 0.
+//! Single bits are in `single`, counting and searching in `range`, BITOP in `operation`, BITFIELD in `field`.
 
 mod field;
 mod operation;
@@ -77,13 +76,12 @@ const UNITS: &[(&str, &str)] = &[("7.0.0", "Added the `BYTE|BIT` option.")];
 
 const BAD_OFFSET: Error = Error::fixed("ERR bit offset is not an integer or out of range");
 
-/// A row of a command on one key, its first argument.
+/// Creates the row of a command on one key, its first argument.
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     Command::new(name, arity, flags, Group::Bitmap, handler).keys(1, 1, 1)
 }
 
-/// Reads the number of a bit, which is `number` units of `width` bits; it must lie in a string as long as strings
-/// may be.
+/// Parses a bit offset: `number` units of `width` bits. The bit must lie within the maximum length of a string.
 fn offset(cx: &Cx<'_, '_>, number: &[u8], width: u32) -> Result<u64, Error> {
     parse_i64(number)
         .and_then(|number| u64::try_from(number).ok())
@@ -92,9 +90,13 @@ fn offset(cx: &Cx<'_, '_>, number: &[u8], width: u32) -> Result<u64, Error> {
         .ok_or(BAD_OFFSET)
 }
 
-/// The string of a key to be changed in place, made if it is not there, and lengthened so that byte `last` is in it.
-/// Whether it became longer is told.
-fn grown<'c>(cx: &'c mut Cx<'_, '_>, key: &[u8], last: u64) -> Result<(&'c mut [u8], bool), Error> {
+/// Returns the bytes of a string to change in place, and true if it grew. Creates a missing key, and extends the string
+/// with zeros up to byte `last`.
+fn grow_string<'c>(
+    cx: &'c mut Cx<'_, '_>,
+    key: &[u8],
+    last: u64,
+) -> Result<(&'c mut [u8], bool), Error> {
     let len = usize::try_from(last + 1).map_err(|_| BAD_OFFSET)?;
     let (place, found) = cx.seek_as::<Str>(key)?;
     let (id, longer) = match found {
@@ -107,7 +109,7 @@ fn grown<'c>(cx: &'c mut Cx<'_, '_>, key: &[u8], last: u64) -> Result<(&'c mut [
     Ok((cx.edit::<Str>(place, id)?.at_least(len), longer))
 }
 
-/// Tells that bits of `key` were changed, `count` times.
-fn told(cx: &mut Cx<'_, '_>, key: &[u8], count: u64) {
+/// Commits `count` changed bits or fields of `key`.
+fn commit_bits(cx: &mut Cx<'_, '_>, key: &[u8], count: u64) {
     cx.commit(key, Classes::STRING, "setbit", count);
 }

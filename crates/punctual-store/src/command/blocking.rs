@@ -1,8 +1,8 @@
-//! Commands that wait when there is nothing to pop: the family's rows, and what they have in common.
+//! Blocking pops and moves of lists and sorted sets.
 //!
-//! A handler tries its keys in order and answers at once if it can. Else it says what it waits for, and replies nothing:
-//! whoever runs it lets the client wait, and when a key is ready the same handler runs again
-//! ([`crate::keyspace::waiters`]). Where a client may not wait it answers as if its time were over.
+//! A handler tries its keys in order and replies if one has elements. Otherwise it requests a wait and does not reply:
+//! the caller blocks the client, and runs the same handler again when a key is ready ([`crate::keyspace::waiters`]).
+//! If the client may not wait, the handler replies as after a timeout.
 
 mod lists;
 #[cfg(test)]
@@ -111,8 +111,7 @@ const fn zset(name: &'static str, arity: i32, flags: Flags, handler: Handler) ->
     Command::new(name, arity, flags, Group::SortedSet, handler)
 }
 
-/// Until when a command waits, in unix ms: so many seconds from now, rounded up to a millisecond; `None` for 0, which is
-/// for ever.
+/// Parses a timeout in seconds into a deadline in unix ms, rounded up; `None` for 0, which means no timeout.
 fn deadline(cx: &Cx<'_, '_>, seconds: &[u8]) -> Result<Option<u64>, Error> {
     const OUT_OF_RANGE: Error = Error::fixed("ERR timeout is out of range");
     let seconds =
@@ -128,7 +127,7 @@ fn deadline(cx: &Cx<'_, '_>, seconds: &[u8]) -> Result<Option<u64>, Error> {
         .map(Some)
 }
 
-/// Lets the command wait; whether it may.
+/// Requests a wait. Returns false if the client may not wait.
 fn wait(cx: &mut Cx<'_, '_>, wants: Wants, keys: Range<usize>, deadline_ms: Option<u64>) -> bool {
     if cx.turn.may_wait {
         cx.turn.wait = Some(Wait {

@@ -1,4 +1,4 @@
-//! Whole databases: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB.
+//! Commands on databases: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB.
 
 use punctual_resp::{Args, Reply};
 
@@ -38,14 +38,14 @@ pub static COMMANDS: &[Command] = &[
 
 const FLUSH_HISTORY: &[(&str, &str)] = &[("4.0.0", "Option `ASYNC`."), ("6.2.0", "Option `SYNC`.")];
 
-/// Steps that DBSIZE spends on keys that are due, so as not to count them.
+/// Steps that DBSIZE spends on expiring due keys before it counts.
 const DBSIZE_STEPS: usize = 1000;
 
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     Command::new(name, arity, flags.or(Flags::WHOLE), Group::Server, handler)
 }
 
-/// The database that an argument names.
+/// Parses the number of a database.
 pub(crate) fn database_index(cx: &Cx<'_, '_>, arg: &[u8]) -> Result<usize, Error> {
     let index = i32::try_from(int(arg)?).map_err(|_| {
         Error::fixed("ERR value is out of range, value must between -2147483648 and 2147483647")
@@ -62,7 +62,7 @@ fn in_range(cx: &Cx<'_, '_>, index: i32) -> Result<usize, Error> {
 
 fn dbsize(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let (db, now) = (cx.db, cx.now());
-    // Mostly nothing is due, or little; when a million keys are, some of them are counted.
+    // Due keys beyond this budget are counted.
     if cx.store().active_expire() && !cx.turn.frozen {
         let mut budget = DBSIZE_STEPS;
         for number in 0..cx.store().shards() {
@@ -74,7 +74,7 @@ fn dbsize(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(),
     Ok(())
 }
 
-/// Checks the one option. When the memory is given back is up to whoever owns the turn, so it changes nothing.
+/// Checks the option SYNC or ASYNC. It has no effect: the owner of the turn frees the memory.
 fn flush_option(args: Args<'_>) -> Result<(), Error> {
     match args.get(1) {
         None => Ok(()),
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(
             fixture.run("DBSIZE"),
             ":200",
-            "only a touch expires them now"
+            "without active expiry, due keys are counted"
         );
         fixture.store.set_active_expire(true);
         assert_eq!(fixture.run("DBSIZE"), ":100");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_takes_one_database_or_all() {
+    fn flushdb_clears_one_database_and_flushall_all() {
         let mut fixture = Fixture::sharded(4);
         for db in [0, 1, 2] {
             fixture.db = db;
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(
             fixture.events(),
             "",
-            "flushed keys are not told one by one, nor do they expire"
+            "flushed keys have no events and do not expire"
         );
         fixture.run("SET again v PX 5");
         fixture.advance(5);

@@ -1,7 +1,7 @@
-//! DEBUG DIGEST and DIGEST-VALUE: one number for what is in the keyspace, the same for the same content in any form.
+//! DEBUG DIGEST and DIGEST-VALUE: digests of the keyspace's content, independent of encodings.
 //!
-//! The number is Redis's own: SHA-1 over texts in the order of lists, exclusive or where there is no order. Two servers
-//! with the same keys answer the same.
+//! The digest is Redis's: SHA-1 chained where order counts (list elements), combined by XOR where it does not. Two
+//! servers with the same keys have the same digest.
 
 use punctual_resp::{Args, Reply};
 use sha1::{Digest as _, Sha1};
@@ -14,7 +14,7 @@ use crate::turn::{Command, Cx};
 use crate::value::Value;
 use crate::value::zset::write_plain_score;
 
-/// DEBUG DIGEST, whose container is the server's: of all keys of all databases.
+/// DEBUG DIGEST: the digest of all databases. The container DEBUG is a server command.
 pub const DEBUG_DIGEST: Command = Command::new(
     "digest",
     2,
@@ -23,7 +23,7 @@ pub const DEBUG_DIGEST: Command = Command::new(
     digest,
 );
 
-/// DEBUG DIGEST-VALUE, whose container is the server's: of each key.
+/// DEBUG DIGEST-VALUE: the digest of each key's value.
 pub const DEBUG_DIGEST_VALUE: Command = Command::new(
     "digest-value",
     -2,
@@ -37,7 +37,7 @@ pub const DEBUG_DIGEST_VALUE: Command = Command::new(
 struct Digest([u8; 20]);
 
 impl Digest {
-    /// Takes a text in, whatever the order.
+    /// Adds a text; the order does not count.
     fn add(&mut self, text: &[u8]) {
         let hash = Sha1::digest(text);
         for (byte, hashed) in self.0.iter_mut().zip(hash) {
@@ -45,13 +45,13 @@ impl Digest {
         }
     }
 
-    /// Takes a text in whose place counts.
+    /// Adds a text; the order counts.
     fn chain(&mut self, text: &[u8]) {
         self.add(text);
         self.0 = Sha1::digest(self.0).into();
     }
 
-    /// Takes a key's value and deadline in.
+    /// Adds a key's value, and whether it has a deadline.
     fn value(&mut self, record: &Record) {
         let kind: u32 = match &record.value {
             Value::Str(_) => 0,
@@ -169,7 +169,7 @@ mod tests {
         let all = |fixture: &mut Fixture| fixture.run_row(&DEBUG_DIGEST, "DEBUG DIGEST");
         let same = all(&mut one);
         assert_eq!(all(&mut other), same);
-        // Told by redis-server 7.0 for these keys.
+        // The digest of redis-server 7.0 for these keys.
         assert_eq!(same, "+056e78d8c4f7f4e5501f95703d221fe0b3e8bc2d");
         for line in ["PEXPIRE a 100", "RPUSH l 3", "HSET h f w"] {
             let before = all(&mut other);

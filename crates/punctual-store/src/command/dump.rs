@@ -1,4 +1,4 @@
-//! DUMP and RESTORE: one value as a snapshot has it.
+//! DUMP and RESTORE: a value in the format of snapshots.
 
 use punctual_rdb::dump::{self, Restore};
 use punctual_resp::{Args, Reply};
@@ -120,7 +120,7 @@ fn restore(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         ttl => Some(unit.deadline(ttl, cx.now(), "restore")?.max(0) as u64),
     };
     if deadline.is_some_and(|at| cx.now().is_due(at)) {
-        // It would go at once: only what it replaces is seen to go.
+        // A due key is not added; only the removal of the old key has an event.
         if replaced {
             cx.commit(key, Classes::GENERIC, "del", 1);
         }
@@ -130,14 +130,14 @@ fn restore(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     let id = cx.add(key, value);
     let (uses, now) = (cx.limits().uses, cx.now());
     cx.db_of(key)
-        .touch(id, uses.told(options.idle_s, options.freq, now));
+        .touch(id, uses.restored(options.idle_s, options.freq, now));
     cx.set_deadline(key, id, deadline);
     cx.commit(key, Classes::GENERIC, "restore", 1);
     reply.ok();
     Ok(())
 }
 
-/// The value in a payload.
+/// Decodes the value of a payload.
 fn read(cx: &Cx<'_, '_>, payload: &[u8]) -> Result<Value, Error> {
     let bad = |_| Error::fixed("ERR Bad data format");
     let body = if cx.store().checks_payloads() {
@@ -163,7 +163,7 @@ mod tests {
     use crate::command::testing::Fixture;
 
     #[test]
-    fn no_idle_time_is_too_long() {
+    fn idle_time_is_limited_to_the_age_of_the_clock() {
         let mut fixture = Fixture::new();
         fixture.run("SET k v");
         let payload = crate::value::encode::dump(&crate::value::Value::string(b"v"));
@@ -177,7 +177,7 @@ mod tests {
             longest.as_bytes(),
         ];
         assert_eq!(fixture.run_words(&words), "+OK");
-        // The clock of the test began a thousand seconds ago: no key has been idle for longer.
+        // The test's clock is at 1000 s, so no key can be idle for longer.
         assert_eq!(fixture.run("OBJECT IDLETIME r"), ":1000");
     }
 }

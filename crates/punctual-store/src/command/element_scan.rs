@@ -1,7 +1,7 @@
-//! What SSCAN, HSCAN and ZSCAN have in common: a collection in small pieces, with SCAN's options.
+//! Shared implementation of SSCAN, HSCAN and ZSCAN, with SCAN's options.
 //!
-//! A large collection's cursor is the hash of a name, as in SCAN: all elements with a lower one have been seen. Compact
-//! forms are shown in one go, whatever cursor comes.
+//! The cursor of a large collection is a hash, as in SCAN: all elements with a lower hash have been returned. A compact
+//! collection is returned as a whole, whatever the cursor.
 
 use punctual_rdb::listpack::Element as Packed;
 use punctual_resp::{Args, Reply};
@@ -13,33 +13,33 @@ use crate::turn::Cx;
 use crate::value::Kind;
 use crate::value::keyed::{Element, Keyed};
 
-/// What one call shows: the elements are shown one by one, each filtered by its name.
-pub(crate) struct Piece<'a, 'o> {
+/// The elements that one call returns, filtered by name.
+pub(crate) struct ScanPage<'a, 'o> {
     cursor: Cursor,
     filter: Filter<'a>,
     write: Reply<'o>,
-    shown: usize,
+    written: usize,
 }
 
-impl Piece<'_, '_> {
-    /// Shows a name, unless the pattern is against it; whether it was shown, so that what belongs to it must follow.
+impl ScanPage<'_, '_> {
+    /// Writes a name if the pattern matches it. Returns true if it was written: the value or score must follow.
     pub(crate) fn name(&mut self, name: &[u8]) -> bool {
-        let shows = self
+        let matches = self
             .filter
             .pattern
             .is_none_or(|pattern| glob::matches(pattern, name));
-        if shows {
+        if matches {
             self.bulk(name);
         }
-        shows
+        matches
     }
 
-    /// Whether names are shown without what belongs to them.
+    /// Returns true if values are omitted (NOVALUES).
     pub(crate) fn names_only(&self) -> bool {
         self.filter.names_only
     }
 
-    /// As [`Piece::name`], of a compact form's element.
+    /// As [`ScanPage::name`], for a listpack element.
     pub(crate) fn packed_name(&mut self, name: Packed<'_>) -> bool {
         match name {
             Packed::Bytes(name) => self.name(name),
@@ -47,13 +47,13 @@ impl Piece<'_, '_> {
         }
     }
 
-    /// Shows what belongs to the name before: a value, a score.
+    /// Writes the value or score of the previous name.
     pub(crate) fn bulk(&mut self, text: &[u8]) {
         self.write.bulk(text);
-        self.shown += 1;
+        self.written += 1;
     }
 
-    /// As [`Piece::bulk`], of a compact form's element.
+    /// As [`ScanPage::bulk`], for a listpack element.
     pub(crate) fn packed(&mut self, text: Packed<'_>) {
         match text {
             Packed::Bytes(text) => self.bulk(text),
@@ -61,24 +61,24 @@ impl Piece<'_, '_> {
         }
     }
 
-    /// Goes on through a large collection; `show` is called with each element. Gives where to go on, `None` at the
-    /// end. O(count) on average.
+    /// Continues the scan of a large collection and calls `show` with each element. Returns the next cursor, `None` at
+    /// the end. O(count) on average.
     pub(crate) fn walk<E: Element>(
         &mut self,
         keyed: &Keyed<E>,
         mut show: impl FnMut(&mut Self, &E),
     ) -> Option<u32> {
-        // A cursor beyond every hash has everything behind it.
+        // A cursor beyond every hash ends the scan.
         let mut at = u32::try_from(self.cursor.0).ok();
-        let mut looked_at = 0;
+        let mut visited = 0;
         let mut steps = self.filter.count.saturating_mul(10);
         while let Some(from) = at
-            && looked_at < self.filter.count
+            && visited < self.filter.count
             && steps > 0
         {
             steps -= 1;
             at = keyed.scan(from, |element| {
-                looked_at += 1;
+                visited += 1;
                 show(self, element);
             });
         }
@@ -86,21 +86,21 @@ impl Piece<'_, '_> {
     }
 }
 
-/// Runs SSCAN and its kin on a `K`: `walk` shows a piece of it, and gives where to go on, `None` at the end.
+/// Runs SSCAN or ZSCAN on a `K`: `walk` writes a page and returns the next cursor, `None` at the end.
 ///
 /// # Errors
-/// Those of the arguments; [`Error::WrongType`] if the key holds something else. Options are looked at only if the
-/// key is there.
+/// Errors of the arguments; [`Error::WrongType`] if the key holds another type. Options are parsed only if the key
+/// exists.
 pub(crate) fn scan_elements<K: Kind>(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-    walk: impl FnOnce(&K, &mut Piece<'_, '_>) -> Option<u32>,
+    walk: impl FnOnce(&K, &mut ScanPage<'_, '_>) -> Option<u32>,
 ) -> Result<(), Error> {
     scan(cx, args, reply, Of::Elements, walk)
 }
 
-/// Runs HSCAN, as [`scan_elements`]; `NOVALUES` is among its options.
+/// Runs HSCAN, as [`scan_elements`] with the option `NOVALUES`.
 ///
 /// # Errors
 /// As [`scan_elements`].
@@ -108,7 +108,7 @@ pub(crate) fn scan_fields<K: Kind>(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-    walk: impl FnOnce(&K, &mut Piece<'_, '_>) -> Option<u32>,
+    walk: impl FnOnce(&K, &mut ScanPage<'_, '_>) -> Option<u32>,
 ) -> Result<(), Error> {
     scan(cx, args, reply, Of::Fields, walk)
 }
@@ -118,20 +118,20 @@ fn scan<K: Kind>(
     args: Args<'_>,
     reply: &mut Reply<'_>,
     of: Of,
-    walk: impl FnOnce(&K, &mut Piece<'_, '_>) -> Option<u32>,
+    walk: impl FnOnce(&K, &mut ScanPage<'_, '_>) -> Option<u32>,
 ) -> Result<(), Error> {
     let cursor = Cursor::parse(&args[2])?;
     let mut elements = Vec::new();
-    let (next, shown) = match cx.read_as::<K>(&args[1])? {
+    let (next, written) = match cx.read_as::<K>(&args[1])? {
         None => (None, 0),
         Some(collection) => {
-            let mut piece = Piece {
+            let mut page = ScanPage {
                 cursor,
                 filter: Filter::parse(args.skip(3), of)?,
                 write: Reply::new(&mut elements, reply.protocol()),
-                shown: 0,
+                written: 0,
             };
-            (walk(collection, &mut piece), piece.shown)
+            (walk(collection, &mut page), page.written)
         }
     };
     reply.array(2);
@@ -140,7 +140,7 @@ fn scan<K: Kind>(
             .format(next.unwrap_or_default())
             .as_bytes(),
     );
-    reply.array(shown);
+    reply.array(written);
     reply.out().extend_from_slice(&elements);
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Deadlines: EXPIRE, TTL, PERSIST and their kin.
+//! Deadlines: EXPIRE, TTL, PERSIST and their variants.
 //!
-//! Where a time is relative, it counts from the instant rounded up, and what remains is counted from there too;
-//! whether a deadline has passed is asked of the instant rounded down (see [`crate::Now`]).
+//! Relative times and remaining times count from the instant rounded up; the test whether a deadline has passed uses
+//! the instant rounded down (see [`crate::Now`]).
 
 use punctual_resp::{Args, Reply};
 
@@ -13,9 +13,9 @@ use crate::turn::{Command, Cx, Handler};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
-    arm("expire", expire).doc("1.0.0", "O(1)", "Lets a key go after a number of seconds."),
-    arm("expireat", expire_at).doc("1.2.0", "O(1)", "Lets a key go at a unix time in seconds."),
-    tell("expiretime", expire_time).doc(
+    setter("expire", expire).doc("1.0.0", "O(1)", "Lets a key go after a number of seconds."),
+    setter("expireat", expire_at).doc("1.2.0", "O(1)", "Lets a key go at a unix time in seconds."),
+    getter("expiretime", expire_time).doc(
         "7.0.0",
         "O(1)",
         "Tells the unix time in seconds at which a key goes.",
@@ -23,36 +23,36 @@ pub static COMMANDS: &[Command] = &[
     row("persist", 2, Flags::WRITE.or(Flags::FAST), persist)
         .access(&["RW update"])
         .doc("2.2.0", "O(1)", "Takes a key's deadline away."),
-    arm("pexpire", pexpire).doc(
+    setter("pexpire", pexpire).doc(
         "2.6.0",
         "O(1)",
         "Lets a key go after a number of milliseconds.",
     ),
-    arm("pexpireat", pexpire_at).doc(
+    setter("pexpireat", pexpire_at).doc(
         "2.6.0",
         "O(1)",
         "Lets a key go at a unix time in milliseconds.",
     ),
-    tell("pexpiretime", pexpire_time).doc(
+    getter("pexpiretime", pexpire_time).doc(
         "7.0.0",
         "O(1)",
         "Tells the unix time in milliseconds at which a key goes.",
     ),
-    tell("pttl", pttl)
-        .tips(PASSES)
+    getter("pttl", pttl)
+        .tips(NONDETERMINISTIC)
         .doc(
             "2.6.0",
             "O(1)",
             "Tells how many milliseconds a key has left.",
         )
         .history(NO_KEY),
-    tell("ttl", ttl)
-        .tips(PASSES)
+    getter("ttl", ttl)
+        .tips(NONDETERMINISTIC)
         .doc("1.0.0", "O(1)", "Tells how many seconds a key has left.")
         .history(NO_KEY),
 ];
 
-const PASSES: &[&str] = &["nondeterministic_output"];
+const NONDETERMINISTIC: &[&str] = &["nondeterministic_output"];
 
 const NO_KEY: &[(&str, &str)] = &[("2.8.0", "-2 for a key that does not exist.")];
 
@@ -60,13 +60,13 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
     Command::new(name, arity, flags, Group::Generic, handler).keys(1, 1, 1)
 }
 
-const fn arm(name: &'static str, handler: Handler) -> Command {
+const fn setter(name: &'static str, handler: Handler) -> Command {
     row(name, -3, Flags::WRITE.or(Flags::FAST), handler)
         .access(&["RW update"])
         .history(&[("7.0.0", "Options `NX`, `XX`, `GT` and `LT`.")])
 }
 
-const fn tell(name: &'static str, handler: Handler) -> Command {
+const fn getter(name: &'static str, handler: Handler) -> Command {
     row(name, 2, Flags::READONLY.or(Flags::FAST), handler).access(&["RO access"])
 }
 
@@ -87,16 +87,16 @@ const UNIX_MILLISECONDS: TimeUnit = TimeUnit {
     absolute: true,
 };
 
-/// When the deadline is set: only if all that is asked for holds.
+/// Conditions for setting a deadline; all must hold.
 #[derive(Clone, Copy, Default)]
 struct Condition {
-    /// NX: there is none.
+    /// NX: the key has no deadline.
     none: bool,
-    /// XX: there is one.
+    /// XX: the key has a deadline.
     some: bool,
-    /// GT: it gets later; no deadline is the latest.
+    /// GT: the new deadline is later; no deadline counts as the latest.
     later: bool,
-    /// LT: it gets earlier.
+    /// LT: the new deadline is earlier.
     earlier: bool,
 }
 
@@ -132,7 +132,7 @@ impl Condition {
     }
 
     fn holds(self, current: Option<u64>, new: i64) -> bool {
-        // A deadline in the database was once an i64, or is later than any.
+        // A deadline beyond i64::MAX compares as the latest one.
         let current = current.map(|at| i64::try_from(at).unwrap_or(i64::MAX));
         !(self.none && current.is_some()
             || self.some && current.is_none()
@@ -177,7 +177,7 @@ fn set_deadline(
         return Ok(());
     }
     match u64::try_from(deadline) {
-        // A relative time counts from the instant rounded up, so 0 would still be to come.
+        // A relative time counts from the instant rounded up, so a deadline 0 ms from now may not be due yet.
         Ok(at) if !cx.now().is_due(at) && (unit.absolute || amount > 0) => {
             cx.set_deadline(key, id, Some(at));
             cx.commit(key, Classes::GENERIC, "expire", 1);
@@ -206,23 +206,23 @@ fn persist(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
 }
 
 fn ttl(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    tell_deadline(cx, args, reply, SECONDS)
+    reply_deadline(cx, args, reply, SECONDS)
 }
 
 fn pttl(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    tell_deadline(cx, args, reply, MILLISECONDS)
+    reply_deadline(cx, args, reply, MILLISECONDS)
 }
 
 fn expire_time(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    tell_deadline(cx, args, reply, UNIX_SECONDS)
+    reply_deadline(cx, args, reply, UNIX_SECONDS)
 }
 
 fn pexpire_time(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    tell_deadline(cx, args, reply, UNIX_MILLISECONDS)
+    reply_deadline(cx, args, reply, UNIX_MILLISECONDS)
 }
 
-/// -2: no such key; -1: it has no deadline. Seconds are rounded to the nearest.
-fn tell_deadline(
+/// Replies with a key's deadline or remaining time; -2: no such key; -1: no deadline. Rounds to the nearest second.
+fn reply_deadline(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
@@ -257,7 +257,7 @@ mod tests {
     use crate::command::testing::Fixture;
 
     #[test]
-    fn deadlines_are_set_told_and_taken_away() {
+    fn deadlines_are_set_read_and_removed() {
         let mut fixture = Fixture::new();
         fixture.run("SET k v");
         fixture.events();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn within_a_millisecond_nothing_goes_early() {
+    fn a_key_does_not_expire_early_within_a_millisecond() {
         let mut fixture = Fixture::new();
         fixture.now = Now::from_micros(1_000_000_300);
         fixture.run("SET k v");
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(
             fixture.run("PTTL k"),
             ":0",
-            "a part of a millisecond is left"
+            "less than a millisecond remains"
         );
         fixture.now = Now::from_ms(1_000_003);
         assert_eq!(fixture.run("PTTL k"), ":-2");
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn conditions() {
-        // Of a key without a deadline, and of one that has 100 s left.
+        // Replies for a key without a deadline, and for a key with 100 s left.
         for (options, none, some) in [
             ("200 NX", ":1", ":0"),
             ("200 XX", ":0", ":1"),
@@ -438,7 +438,7 @@ mod tests {
         }
     }
 
-    /// Redis shows the line ends of an unknown option as spaces, or the reply would end there.
+    /// Redis replaces line ends of an unknown option by spaces; otherwise they would end the reply.
     #[test]
     fn an_unknown_option_cannot_break_the_reply() {
         let reply = Fixture::new().run_words(&["EXPIRE", "k", "1", "x\r\n+OK"]);
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_is_not_using() {
+    fn ttl_exists_and_type_do_not_reset_the_idle_time() {
         let mut fixture = Fixture::new();
         fixture.run("SET k v EX 100");
         fixture.advance(5_000);

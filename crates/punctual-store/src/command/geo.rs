@@ -1,6 +1,6 @@
-//! Places on Earth: members of a sorted set whose scores are cells of a grid. Cells are in `cell`, distances and what
-//! covers a circle or a box in `shape`; single places are in `place`, searches in `query`, which reads them, and
-//! `search`, which runs them.
+//! Geospatial commands: members of a sorted set whose scores are cells of a grid. `cell` has the grid, `shape` distances
+//! and the cells that cover a circle or a box, `place` commands on members; `query` parses searches and `search` runs
+//! them.
 
 mod cell;
 mod place;
@@ -127,14 +127,14 @@ const STORES: OptionKeys = OptionKeys {
     skipped: &[],
 };
 
-/// A row of a command on one key, its first argument.
+/// Creates the row of a command on one key, its first argument.
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     Command::new(name, arity, flags, Group::Geo, handler).keys(1, 1, 1)
 }
 
 const BAD_UNIT: Error = Error::fixed("ERR unsupported unit provided. please use M, KM, FT, MI");
 
-/// Reads a unit: how many metres it has.
+/// Parses a unit and returns its length in metres.
 fn unit_m(arg: &[u8]) -> Result<f64, Error> {
     match arg.to_ascii_lowercase().as_slice() {
         b"m" => Ok(1.0),
@@ -145,7 +145,7 @@ fn unit_m(arg: &[u8]) -> Result<f64, Error> {
     }
 }
 
-/// Reads a longitude and a latitude; both must be on the map.
+/// Parses a longitude and a latitude; both must lie on the map.
 fn point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Error> {
     let longitude = parse_score(longitude).ok_or(Error::NotFloat)?;
     let latitude = parse_score(latitude).ok_or(Error::NotFloat)?;
@@ -159,13 +159,13 @@ fn point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Error> {
     })
 }
 
-/// Answers with a distance: four digits after the point.
-fn answer_distance(reply: &mut Reply<'_>, distance: f64) {
+/// Writes a distance with four decimal places.
+fn reply_distance(reply: &mut Reply<'_>, distance: f64) {
     reply.bulk(format!("{distance:.4}").as_bytes());
 }
 
-/// Answers with a longitude and a latitude: up to 17 digits after the point.
-fn answer_point(reply: &mut Reply<'_>, point: Point) {
+/// Writes a longitude and a latitude with up to 17 decimal places.
+fn reply_point(reply: &mut Reply<'_>, point: Point) {
     reply.array(2);
     for degrees in [point.longitude, point.latitude] {
         let text = format!("{degrees:.17}");

@@ -1,6 +1,6 @@
-//! The keyspace's commands: one file a family, each handler with its row in the family's list.
+//! The commands of the keyspace: one file per family, which holds the handlers and their rows.
 //!
-//! To add a command: write the handler, add its row to the family's `COMMANDS`. A new family is a file and
+//! To add a command, write the handler and add its row to the family's `COMMANDS`. A new family is a file and
 //! a line in [`FAMILIES`].
 
 mod arguments;
@@ -32,7 +32,7 @@ use punctual_resp::Reply;
 
 use crate::turn::Command;
 
-/// Answers `<container> HELP` as Redis does: a heading, `lines`, and HELP itself.
+/// Replies to `<container> HELP` as Redis does: a heading, `lines` and the entry of HELP.
 pub fn help(reply: &mut Reply<'_>, container: &str, lines: &[&str]) {
     reply.array(lines.len() + 3);
     reply.simple(format!(
@@ -43,7 +43,7 @@ pub fn help(reply: &mut Reply<'_>, container: &str, lines: &[&str]) {
     }
 }
 
-/// Every command of the keyspace.
+/// Rows of all keyspace commands, by family.
 pub static FAMILIES: &[&[Command]] = &[
     bitmap::COMMANDS,
     blocking::COMMANDS,
@@ -71,7 +71,7 @@ static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::n
         .collect()
 });
 
-/// The row of a command, by its lower-case name. O(1).
+/// Returns the row of the command with this lower-case name. O(1).
 pub fn find(name: &[u8]) -> Option<&'static Command> {
     BY_NAME.get(name).copied()
 }

@@ -1,4 +1,4 @@
-//! A small fixture for the families' tests: command lines in, replies and events out, at any instant.
+//! Fixture for the tests of the command families: command lines in, replies and events out, with a clock that tests set.
 
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 
@@ -15,28 +15,28 @@ use crate::turn::{Command, Stats, Turn};
 use crate::value::decode::read_value;
 use crate::{RestoreBatch, Restored};
 
-/// A keyspace, an instant and a client.
+/// A keyspace, a clock and a client.
 pub(crate) struct Fixture {
     pub(crate) store: Store,
     pub(crate) now: Now,
     /// The client's database.
     pub(crate) db: usize,
     pub(crate) protocol: Protocol,
-    /// Which events are told; all of them, misses and new keys included, unless a test says otherwise.
+    /// Enabled events; by default all of them, including misses and new keys.
     pub(crate) classes: Classes,
-    /// What was counted since the start.
+    /// Statistics since the start.
     pub(crate) stats: Stats,
-    told: Told,
+    sink: RecordingSink,
 }
 
-/// A sink that keeps what it is told.
+/// A sink that records events and expired values.
 #[derive(Default)]
-struct Told {
+struct RecordingSink {
     events: Vec<String>,
     last_values: Vec<String>,
 }
 
-impl Sink for Told {
+impl Sink for RecordingSink {
     fn keyspace(&mut self, db: usize, _: Classes, event: &str, key: &[u8]) {
         let key = key.escape_ascii();
         self.events.push(match db {
@@ -61,8 +61,8 @@ impl Sink for Told {
     fn wake(&mut self, _: usize, _: u64) {}
 }
 
-/// A file of a snapshot's records, which `next` gives.
-pub(crate) fn written(
+/// Returns a snapshot file of the records that `next` returns.
+pub(crate) fn snapshot_file(
     snapshot: &mut Snapshot,
     mut next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
 ) -> Vec<u8> {
@@ -84,7 +84,7 @@ impl Fixture {
         Self::sharded(1)
     }
 
-    /// As [`Fixture::new`], with so many shards.
+    /// As [`Fixture::new`], with several shards.
     pub(crate) fn sharded(shards: usize) -> Self {
         Self {
             store: Store::new(StoreOptions {
@@ -96,11 +96,11 @@ impl Fixture {
             protocol: Protocol::Resp2,
             classes: Classes::parse(b"KEAmn").expect("known letters"),
             stats: Stats::default(),
-            told: Told::default(),
+            sink: RecordingSink::default(),
         }
     }
 
-    /// As [`Fixture::new`], for a client that said `HELLO 3`.
+    /// As [`Fixture::new`], for a RESP3 client.
     pub(crate) fn resp3() -> Self {
         Self {
             protocol: Protocol::Resp3,
@@ -108,36 +108,36 @@ impl Fixture {
         }
     }
 
-    /// Runs one line, words split at spaces (`""` is the empty word); the reply's bytes with line ends as
-    /// single spaces: `+OK`, `$1 v`, `*2 $1 a :1`, `-ERR syntax error`.
+    /// Runs a command line, with words split at spaces (`""` is the empty word). Returns the reply with line ends
+    /// replaced by spaces: `+OK`, `$1 v`, `*2 $1 a :1`, `-ERR syntax error`.
     pub(crate) fn run(&mut self, line: &str) -> String {
         let words: OwnedArgs = line
             .split_whitespace()
             .map(|word| if word == "\"\"" { "" } else { word })
             .collect();
-        self.shown(words.as_args())
+        self.reply_line(words.as_args())
     }
 
-    /// Runs a line by this row, whose container is the server's.
+    /// Runs a command line with this row, for rows that are in no family.
     pub(crate) fn run_row(&mut self, row: &Command, line: &str) -> String {
         let words: OwnedArgs = line.split_whitespace().collect();
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, self.protocol);
-        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         turn.run(row, self.db, false, words.as_args(), &mut reply)
-            .expect("it answers");
+            .expect("the command succeeds");
         String::from_utf8_lossy(&out)
             .trim_end()
             .replace("\r\n", " ")
     }
 
-    /// As [`Fixture::run`], of words that may hold any bytes.
+    /// As [`Fixture::run`], with words of any bytes.
     pub(crate) fn run_words<W: AsRef<[u8]>>(&mut self, words: &[W]) -> String {
         let words: OwnedArgs = words.iter().collect();
-        self.shown(words.as_args())
+        self.reply_line(words.as_args())
     }
 
-    fn shown(&mut self, args: Args<'_>) -> String {
+    fn reply_line(&mut self, args: Args<'_>) -> String {
         let reply = String::from_utf8_lossy(&self.reply(args)).into_owned();
         reply
             .strip_suffix("\r\n")
@@ -145,7 +145,7 @@ impl Fixture {
             .replace("\r\n", " ")
     }
 
-    /// The reply to one command as the client gets it; subcommand and arity are checked as the server does.
+    /// Returns the reply to a command; checks subcommand and arity as the server does.
     pub(crate) fn reply(&mut self, args: Args<'_>) -> Vec<u8> {
         let name = args[0].to_ascii_lowercase();
         let mut command = command::find(&name).expect("a known command");
@@ -160,7 +160,7 @@ impl Fixture {
         }
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, self.protocol);
-        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         let done = if command.takes(args.len()) {
             turn.run(command, self.db, true, args, &mut reply)
         } else {
@@ -171,25 +171,25 @@ impl Fixture {
         }
         let counted = turn.stats;
         drop(turn);
-        self.add(counted);
+        self.add_stats(counted);
         out
     }
 
-    /// Does something with a turn of its own.
+    /// Calls `act` with a new turn.
     pub(crate) fn with_turn<T>(&mut self, act: impl FnOnce(&mut Turn<'_>) -> T) -> T {
-        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         let done = act(&mut turn);
         let counted = turn.stats;
         drop(turn);
-        self.add(counted);
+        self.add_stats(counted);
         done
     }
 
-    /// A snapshot of everything, as a file.
+    /// Returns a snapshot file of all databases.
     pub(crate) fn snapshot(&mut self) -> Vec<u8> {
-        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         let mut snapshot = Snapshot::begin(&mut turn, Format { compress: true });
-        let file = written(&mut snapshot, |snapshot, out| {
+        let file = snapshot_file(&mut snapshot, |snapshot, out| {
             snapshot.next_held(&mut turn, out)
         });
         assert!(
@@ -199,9 +199,9 @@ impl Fixture {
         file
     }
 
-    /// Adds the keys of a file that are not due.
+    /// Loads the keys of a snapshot file, except due ones.
     pub(crate) fn load(&mut self, file: &[u8]) {
-        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         let mut reader = Reader::new(file);
         let (mut db, mut batch) = (0, RestoreBatch::default());
         loop {
@@ -235,68 +235,67 @@ impl Fixture {
         }
     }
 
-    /// Writes a snapshot, empties everything, and reads it again.
+    /// Writes a snapshot, clears all databases and loads the snapshot.
     pub(crate) fn reload(&mut self) {
         let file = self.snapshot();
-        Turn::new(&self.store, self.now, &mut self.told, self.classes).clear();
+        Turn::new(&self.store, self.now, &mut self.sink, self.classes).clear();
         self.load(&file);
     }
 
-    /// Goes to another instant; what is due stays until [`Fixture::expire`] or a command meets it.
+    /// Advances the clock. Due keys stay until [`Fixture::expire`] or a command finds them.
     pub(crate) fn advance(&mut self, ms: u64) {
         self.now = Now::from_micros(self.now.micros() + ms * 1000);
     }
 
-    /// Expires all that is due, as the event loop does.
+    /// Expires all due keys and fields, as the event loop does.
     pub(crate) fn expire(&mut self) {
-        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         for shard in 0..self.store.shards() {
             while !turn.expire(shard, &mut 1000) {}
         }
         let counted = turn.stats;
         drop(turn);
-        self.add(counted);
+        self.add_stats(counted);
     }
 
-    /// Moves the clock to `ms` after the epoch and expires all that is due by then in exact order, as CLOCK ADVANCE.
+    /// Moves the clock to `ms` after the epoch and expires due keys in exact order, as CLOCK ADVANCE does.
     pub(crate) fn jump(&mut self, ms: u64) {
-        let mut turn = Turn::new(&self.store, self.now, &mut self.told, self.classes);
+        let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         turn.advance(Now::from_ms(ms));
         self.now = turn.now;
         let counted = turn.stats;
         drop(turn);
-        self.add(counted);
+        self.add_stats(counted);
     }
 
-    /// The events since the last call, as `set k`, or `set k @3` outside of database 0, comma between them.
+    /// Returns the events since the last call, separated by commas: `set k`, or `set k @3` for database 3.
     pub(crate) fn events(&mut self) -> String {
-        std::mem::take(&mut self.told.events).join(", ")
+        std::mem::take(&mut self.sink.events).join(", ")
     }
 
-    /// What the sink was told of expired keys and fields since the last call: `key=last value at deadline`,
-    /// `key.field at deadline`.
+    /// Returns the expired keys and fields since the last call: `key=last value at deadline`, `key.field at deadline`.
     pub(crate) fn last_values(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.told.last_values)
+        std::mem::take(&mut self.sink.last_values)
     }
 
-    /// Runs the commands of a transcript, which says what a real server answered and told; what comes must be the same.
-    /// Lines: `command => reply | event key, event key`, or a remark behind `#`.
+    /// Runs the commands of a transcript and compares replies and events with those that redis-server gave.
+    /// Lines: `command => reply | event key, event key`, or a comment after `#`.
     #[track_caller]
     pub(crate) fn replay(&mut self, transcript: &str) {
         for line in transcript.lines().filter(|line| !line.starts_with('#')) {
             let (command, expected) = line.split_once(" => ").expect("a command and its reply");
             let reply = self.run(command);
             let events = self.events();
-            let told = if events.is_empty() {
+            let suffix = if events.is_empty() {
                 String::new()
             } else {
                 format!(" | {events}")
             };
-            assert_eq!(format!("{reply}{told}"), expected, "{command}");
+            assert_eq!(format!("{reply}{suffix}"), expected, "{command}");
         }
     }
 
-    fn add(&mut self, counted: Stats) {
+    fn add_stats(&mut self, counted: Stats) {
         self.stats.hits += counted.hits;
         self.stats.misses += counted.misses;
         self.stats.expired += counted.expired;
@@ -307,7 +306,7 @@ impl Fixture {
 }
 
 #[test]
-fn a_line_goes_in_and_a_reply_comes_out() {
+fn fixture_returns_replies_events_and_stats() {
     let mut fixture = Fixture::new();
     assert_eq!(fixture.run("SET k \"\" PX 100"), "+OK");
     assert_eq!(fixture.events(), "new k, set k, expire k");

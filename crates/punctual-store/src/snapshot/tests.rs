@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{Format, Snapshot};
-use crate::command::testing::{Fixture, written};
+use crate::command::testing::{Fixture, snapshot_file};
 use crate::events::{Classes, Silent};
 use crate::turn::Turn;
 
@@ -203,7 +203,7 @@ proptest! {
         let mut snapshot = Snapshot::begin(&mut turn, Format::default());
         drop(turn);
         let mut left = during.iter();
-        let file = written(&mut snapshot, |snapshot, out| {
+        let file = snapshot_file(&mut snapshot, |snapshot, out| {
             for what in left.by_ref() {
                 if matches!(what, Happening::Step) {
                     break;

@@ -91,7 +91,7 @@ impl<'s> Cx<'_, 's> {
             return (place, None);
         }
         if touch {
-            let used = uses.again(part.get(id).key.uses(), now);
+            let used = uses.after_access(part.get(id).key.uses(), now);
             part.touch(id, used);
         }
         (place, Some(id))
@@ -324,7 +324,7 @@ impl<'s> Cx<'_, 's> {
 
     /// As [`Cx::add`], in database `db`.
     pub fn add_in(&mut self, db: usize, key: &[u8], value: Value) -> Id {
-        let uses = self.turn.limits.uses.first(self.turn.now);
+        let uses = self.turn.limits.uses.initial(self.turn.now);
         let id = self.db_of_in(db, key).insert(key, value, uses);
         self.turn.announce(db, Classes::NEW, "new", key);
         id
@@ -332,7 +332,7 @@ impl<'s> Cx<'_, 's> {
 
     /// As [`Cx::add`], at the place of a look-up that found nothing, so the name is not hashed again.
     pub(crate) fn add_at(&mut self, place: Place, key: &[u8], value: Value) -> Id {
-        let uses = self.turn.limits.uses.first(self.turn.now);
+        let uses = self.turn.limits.uses.initial(self.turn.now);
         let id = self
             .db_at(place)
             .insert_hashed(place.hash, key, value, uses);

@@ -242,7 +242,7 @@ impl<'s> Turn<'s> {
     /// Locks the shards that `command` needs. Returns false if the held shards suffice, and true if they were unlocked first.
     pub(crate) fn lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
         self.sole = None;
-        if command.anywhere(args) {
+        if command.reaches_unnamed(args) {
             let enough = self.held.len() == self.store.shards();
             self.lock_all();
             return !enough;
@@ -276,7 +276,7 @@ impl<'s> Turn<'s> {
     /// Adds the shards that `command` needs to the held ones, as far as they are free. Returns whether all are held now.
     pub(crate) fn try_lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
         let store = self.store;
-        let mut all_there = !command.anywhere(args);
+        let mut all_there = !command.reaches_unnamed(args);
         command.keys.each(args, &mut |at| {
             let needed = args.get(at).map(|key| store.shard_of(key));
             let Some(number) = needed.filter(|number| !self.holds(*number)) else {

@@ -68,7 +68,7 @@ impl Turn<'_> {
         self.lock_all();
         let Restored { db, key, .. } = restored;
         let uses = self.limits.uses;
-        let uses = uses.told(restored.idle_s, restored.freq, self.now);
+        let uses = uses.restored(restored.idle_s, restored.freq, self.now);
         batch.keys.extend_from_slice(key);
         let shard = self.store.shard_of(key);
         batch.waiting.push(Waiting {

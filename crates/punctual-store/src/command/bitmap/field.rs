@@ -4,7 +4,7 @@ use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
-use super::{grown, offset, told};
+use super::{commit_bits, grow_string, offset};
 use crate::command::arguments::{int, is};
 use crate::error::{Error, c_string};
 use crate::turn::Cx;
@@ -15,7 +15,7 @@ const BAD_TYPE: Error = Error::fixed(
 const BAD_OVERFLOW: Error = Error::fixed("ERR Invalid OVERFLOW type specified");
 const ONLY_GET: Error = Error::fixed("ERR BITFIELD_RO only supports the GET subcommand");
 
-/// The type of an integer: 1 to 64 bits with a sign, or 1 to 63 without.
+/// Type of an integer: 1 to 64 bits if signed, else 1 to 63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Width {
     signed: bool,
@@ -23,7 +23,7 @@ struct Width {
 }
 
 impl Width {
-    /// Reads `i16`, `u8` and the like.
+    /// Parses a type such as `i16` or `u8`.
     fn parse(text: &[u8]) -> Result<Self, Error> {
         let (signed, digits) = match text {
             [b'i', digits @ ..] => (true, digits),
@@ -40,7 +40,7 @@ impl Width {
         }
     }
 
-    /// Smallest and largest number.
+    /// Returns the smallest and the largest number.
     fn limits(self) -> (i128, i128) {
         if self.signed {
             let half = 1_i128 << (self.bits - 1);
@@ -50,7 +50,7 @@ impl Width {
         }
     }
 
-    /// The number that the lowest bits of `bits` stand for.
+    /// Returns the number in the lowest bits of `bits`.
     fn number(self, bits: u64) -> i64 {
         let unused = 64 - self.bits;
         if self.signed {
@@ -60,7 +60,7 @@ impl Width {
         }
     }
 
-    /// `number`, or what becomes of it if it does not fit; `None` if it is refused.
+    /// Returns `number`, adjusted to `overflow` if it does not fit, or `None` for an overflow with FAIL.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
         let (min, max) = self.limits();
         if (min..=max).contains(&number) {
@@ -73,8 +73,8 @@ impl Width {
         }
     }
 
-    /// A number that is to be set, as Redis takes it where it saturates: of one so small that its distance from the
-    /// largest that fits is no 64-bit integer, it makes that largest one.
+    /// Returns the operand of SET as Redis saturates it: if the distance of a negative number from the largest one
+    /// overflows 64 bits, Redis sets the largest number.
     fn as_redis_saturates(self, number: i64, overflow: Overflow) -> i64 {
         let max = i64::MAX >> (64 - self.bits);
         let too_far = self.bits < 64 && max.checked_sub(number).is_none();
@@ -85,7 +85,7 @@ impl Width {
         }
     }
 
-    /// The number at bit `at` of a string that goes on with zeros. O(1).
+    /// Reads the number at bit `at`; bits after the end of `bytes` are 0. O(1).
     fn read(self, bytes: &[u8], at: u64) -> i64 {
         let first = usize::try_from(at >> 3).unwrap_or(usize::MAX);
         let there = bytes.get(first..).unwrap_or_default();
@@ -97,7 +97,7 @@ impl Width {
         self.number((u128::from_be_bytes(window) >> shift) as u64)
     }
 
-    /// Writes a number at bit `at`, all of whose bits lie in `bytes`. O(1).
+    /// Writes a number at bit `at`; all its bits must lie in `bytes`. O(1).
     fn write(self, bytes: &mut [u8], at: u64, number: i64) {
         let (first, before) = ((at >> 3) as usize, (at & 7) as u32);
         let len = (before + self.bits).div_ceil(8) as usize;
@@ -112,7 +112,7 @@ impl Width {
     }
 }
 
-/// What becomes of a number that does not fit.
+/// Handling of a number that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overflow {
     Wrap,
@@ -147,7 +147,7 @@ struct Operation {
 }
 
 impl Operation {
-    /// The last byte that it changes, if it changes any.
+    /// Returns the last byte that the operation may change, if any.
     fn last_changed(&self) -> Option<u64> {
         match self.action {
             Action::Get => None,
@@ -155,12 +155,12 @@ impl Operation {
         }
     }
 
-    /// Runs one that changes; the answer, and whether the number is another one now.
+    /// Runs the operation. Returns its reply, and true if it changed the number.
     fn change(&self, bytes: &mut [u8]) -> (Option<i64>, bool) {
         let old = self.width.read(bytes, self.at);
         let (new, answers_old) = match self.action {
             Action::Get => return (Some(old), false),
-            // Without a sign, a negative number is one beyond all limits.
+            // For an unsigned type, a negative number exceeds the maximum.
             Action::Set(number, overflow) if !self.width.signed => {
                 (self.width.fit(i128::from(number as u64), overflow), true)
             }
@@ -230,7 +230,7 @@ pub(super) fn bitfield(
     let Some(last) = operations.iter().filter_map(Operation::last_changed).max() else {
         return read(cx, key, &operations, reply);
     };
-    let (bytes, longer) = grown(cx, key, last)?;
+    let (bytes, longer) = grow_string(cx, key, last)?;
     reply.array(operations.len());
     let mut changes = 0;
     for operation in &operations {
@@ -245,7 +245,7 @@ pub(super) fn bitfield(
         }
     }
     if changes > 0 {
-        told(cx, key, changes);
+        commit_bits(cx, key, changes);
     }
     Ok(())
 }
@@ -262,7 +262,7 @@ pub(super) fn bitfield_ro(
     read(cx, &args[1], &operations, reply)
 }
 
-/// Answers operations none of which changes anything.
+/// Replies to operations that only read.
 fn read(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same, bit by bit.
+    /// Reads a number bit by bit, as a model.
     fn read_by_bits(width: Width, bytes: &[u8], at: u64) -> i64 {
         let mut number: i128 = 0;
         for bit in at..at + u64::from(width.bits) {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn far_too_small_is_too_large_as_in_redis() {
+    fn saturating_set_of_a_very_small_number_sets_the_largest_as_in_redis() {
         let width = Width {
             signed: true,
             bits: 16,
@@ -324,7 +324,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_are_read_and_written_where_they_are(
+        fn reads_and_writes_touch_only_the_bits_of_the_number(
             mut bytes in proptest::collection::vec(any::<u8>(), 20..40),
             width in width(),
             at in 0..96_u64,
@@ -345,7 +345,7 @@ mod tests {
         }
 
         #[test]
-        fn what_does_not_fit_is_wrapped_cut_or_refused(width in width(), number in any::<i64>(), add in any::<i64>()) {
+        fn overflow_wraps_saturates_or_fails(width in width(), number in any::<i64>(), add in any::<i64>()) {
             let sum = i128::from(width.number(number as u64)) + i128::from(add);
             let (min, max) = width.limits();
             let fits = (min..=max).contains(&sum);

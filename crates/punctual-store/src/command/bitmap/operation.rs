@@ -1,4 +1,4 @@
-//! BITOP: whole strings combined.
+//! BITOP: bitwise operations on strings.
 
 use punctual_resp::{Args, Reply};
 
@@ -9,7 +9,8 @@ use crate::turn::Cx;
 use crate::value::Value;
 use crate::value::string::Str;
 
-const NOT_OF_ONE: Error = Error::fixed("ERR BITOP NOT must be called with a single source key.");
+const NOT_NEEDS_ONE_SOURCE: Error =
+    Error::fixed("ERR BITOP NOT must be called with a single source key.");
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -30,7 +31,7 @@ impl Operation {
         }
     }
 
-    /// Combines what there is with one more string; the shorter one goes on with zeros. O(the longer one).
+    /// Combines `all` with one more string; the shorter one is padded with zeros. O(length of the longer one).
     fn combine(self, all: &mut Vec<u8>, more: &[u8]) {
         let common = all.len().min(more.len());
         let (with, beyond) = more.split_at(common);
@@ -58,7 +59,7 @@ pub(super) fn bitop(
     let operation = Operation::parse(&args[1])?;
     let (target, sources) = (&args[2], args.skip(3));
     if operation == Operation::Not && sources.len() != 1 {
-        return Err(NOT_OF_ONE);
+        return Err(NOT_NEEDS_ONE_SOURCE);
     }
     let mut all = Vec::new();
     for (i, key) in sources.iter().enumerate() {

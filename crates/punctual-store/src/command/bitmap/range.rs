@@ -1,4 +1,4 @@
-//! BITCOUNT and BITPOS: bits of a part of a string.
+//! BITCOUNT and BITPOS: bits of a range of a string.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use crate::turn::Cx;
 
 const BAD_BIT: Error = Error::fixed("ERR The bit argument must be 1 or 0.");
 
-/// Bytes that are looked at together when a bit is searched for.
+/// Number of bytes that a search compares at once.
 const BLOCK: usize = 64;
 
-/// What positions count.
+/// Unit of positions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Byte,
@@ -30,8 +30,8 @@ impl Unit {
         }
     }
 
-    /// The bits from `start` to `end`, both inclusive, negative ones counted from the end, of a string of `len` bytes.
-    /// An end before the first position means the first position. `None` if there are none.
+    /// Returns the bits from `start` to `end` of a string of `len` bytes, or `None` if the range is empty. Both ends are
+    /// inclusive; negative positions count from the end, and positions before the first one are the first one.
     fn bits(self, len: usize, start: i64, end: i64) -> Option<Range<u64>> {
         let width = match self {
             Self::Byte => 1,
@@ -68,7 +68,7 @@ pub(super) fn bitcount(
     };
     let counted = match part {
         None => ones(text),
-        // Nothing lies between two ends in the wrong order, even if both come before the string.
+        // Without this arm, both ends could be clamped to the first position.
         Some((start, end, _)) if start < 0 && end < 0 && start > end => 0,
         Some((start, end, unit)) => unit
             .bits(text.len(), start, end)
@@ -78,7 +78,7 @@ pub(super) fn bitcount(
     Ok(())
 }
 
-/// How many bits are set. O(length), by words.
+/// Counts the set bits, a word at a time. O(length).
 fn ones(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let of_words: u64 = words
@@ -89,7 +89,7 @@ fn ones(bytes: &[u8]) -> u64 {
     of_words + u64::from(of_rest)
 }
 
-/// How many bits of `bits` are set; they must not be empty and must lie in `bytes`.
+/// Counts the set bits of a range, which must not be empty and must lie in `bytes`.
 fn ones_in(bytes: &[u8], bits: Range<u64>) -> u64 {
     let (first, last) = ends(&bits);
     let before = bytes[first] & !head_mask(&bits);
@@ -97,17 +97,17 @@ fn ones_in(bytes: &[u8], bits: Range<u64>) -> u64 {
     ones(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(after.count_ones())
 }
 
-/// First and last byte of bits that are not empty.
+/// Returns the first and the last byte of a range that is not empty.
 fn ends(bits: &Range<u64>) -> (usize, usize) {
     ((bits.start >> 3) as usize, ((bits.end - 1) >> 3) as usize)
 }
 
-/// Which bits of the first byte are among `bits`, if they go on to its end.
+/// Returns the mask of the first byte of `bits`, as if the range continued to the byte's end.
 fn head_mask(bits: &Range<u64>) -> u8 {
     0xff >> (bits.start & 7)
 }
 
-/// Which bits of the last byte are among `bits`, if they begin at its beginning or before.
+/// Returns the mask of the last byte of `bits`, as if the range began at or before the byte's start.
 fn tail_mask(bits: &Range<u64>) -> u8 {
     0xff << (7 - ((bits.end - 1) & 7))
 }
@@ -136,7 +136,7 @@ pub(super) fn bitpos(
     let text = string.text(&mut buffer);
     let bits = unit.bits(text.len(), start, end.unwrap_or(i64::MAX));
     let found = bits.and_then(|bits| match find(text, bits, bit) {
-        // Without an end, the zeros behind the string count.
+        // Without an end argument, the zeros after the string count.
         None if !bit && end.is_none() => Some(text.len() as u64 * 8),
         found => found,
     });
@@ -144,9 +144,10 @@ pub(super) fn bitpos(
     Ok(())
 }
 
-/// The first of `bits` that is `bit`; they must not be empty and must lie in `bytes`. O(length), by blocks.
+/// Returns the first position in `bits` with the value `bit`. The range must not be empty and must lie in `bytes`.
+/// O(length), a block at a time.
 fn find(bytes: &[u8], bits: Range<u64>, bit: bool) -> Option<u64> {
-    // Flipped so that a set bit is searched for.
+    // Flips the bytes so that the search is always for a set bit.
     let flip = if bit { 0 } else { 0xff };
     let (first, last) = ends(&bits);
     let at = |index: usize, byte: u8| {
@@ -165,10 +166,10 @@ fn find(bytes: &[u8], bits: Range<u64>, bit: bool) -> Option<u64> {
         .or_else(|| at(last, (bytes[last] ^ flip) & tail_mask(&bits)))
 }
 
-/// The first byte that is not `byte`.
+/// Returns the index of the first byte that differs from `byte`.
 fn find_other(bytes: &[u8], byte: u8) -> Option<usize> {
     let (blocks, _) = bytes.as_chunks::<BLOCK>();
-    // A whole block at a time, without a branch in between: the compiler makes wide instructions of it.
+    // No branch within a block, so the compiler vectorises the comparison.
     let same = blocks
         .iter()
         .take_while(|block| block.iter().fold(0, |other, b| other | (b ^ byte)) == 0)

@@ -3,7 +3,7 @@
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 
-use super::{grown, offset, told};
+use super::{commit_bits, grow_string, offset};
 use crate::error::Error;
 use crate::turn::Cx;
 
@@ -21,7 +21,7 @@ pub(super) fn setbit(
         Some(1) => true,
         _ => return Err(BAD_BIT),
     };
-    let (bytes, longer) = grown(cx, key, at >> 3)?;
+    let (bytes, longer) = grow_string(cx, key, at >> 3)?;
     let byte = &mut bytes[(at >> 3) as usize];
     let mask = 0x80 >> (at & 7);
     let before = *byte & mask != 0;
@@ -29,7 +29,7 @@ pub(super) fn setbit(
         *byte ^= mask;
     }
     if longer || before != on {
-        told(cx, key, 1);
+        commit_bits(cx, key, 1);
     }
     reply.int(before.into());
     Ok(())

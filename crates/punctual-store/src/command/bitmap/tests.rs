@@ -1,4 +1,4 @@
-//! The family against what a real server answered, and against the simplest way to do the same.
+//! Comparison with a transcript of redis-server, and with a model that works bit by bit.
 
 use proptest::prelude::*;
 
@@ -7,18 +7,15 @@ use crate::command::testing::Fixture;
 const TRANSCRIPT: &str = include_str!("transcript.txt");
 
 #[test]
-fn answers_and_events_are_those_of_redis() {
-    Fixture::new().replay(TRANSCRIPT);
+fn replies_and_events_match_redis() {
+    for shards in [1, 16] {
+        Fixture::sharded(shards).replay(TRANSCRIPT);
+    }
 }
 
 #[test]
-fn shards_make_no_difference() {
-    Fixture::sharded(16).replay(TRANSCRIPT);
-}
-
-#[test]
-fn arguments_are_looked_at_before_the_key() {
-    // Since 7.2; the transcript is of 7.0.
+fn arguments_are_checked_before_the_key() {
+    // As since Redis 7.2; the transcript is from 7.0.
     let mut fixture = Fixture::new();
     assert_eq!(fixture.run("BITCOUNT nokey 0 1 x"), "-ERR syntax error");
     assert_eq!(fixture.run("BITCOUNT nokey 0"), "-ERR syntax error");
@@ -30,7 +27,7 @@ fn arguments_are_looked_at_before_the_key() {
 }
 
 #[test]
-fn offsets_end_where_strings_do() {
+fn offsets_beyond_the_longest_string_are_refused() {
     let mut fixture = Fixture::new();
     fixture.store.set_string_max(1000);
     assert_eq!(fixture.run("SETBIT k 7999 1"), ":0");
@@ -38,7 +35,7 @@ fn offsets_end_where_strings_do() {
     assert_eq!(fixture.run("SETBIT k 8000 1"), refused);
     assert_eq!(fixture.run("GETBIT k 8000"), refused);
     assert_eq!(fixture.run("BITFIELD k GET u8 #1000"), refused);
-    // As in Redis, a field may begin in the last byte and end behind it.
+    // As in Redis, a field may begin in the last byte and end after it.
     assert_eq!(
         fixture.run("BITFIELD k SET u63 7999 1"),
         "*1 :4611686018427387904"
@@ -72,7 +69,7 @@ fn changes_are_counted() {
 }
 
 #[test]
-fn what_is_refused_is_null() {
+fn overflow_with_fail_is_null() {
     let mut fixture = Fixture::resp3();
     assert_eq!(
         fixture.run("BITFIELD k OVERFLOW FAIL INCRBY u1 0 2 GET u1 0"),
@@ -82,7 +79,7 @@ fn what_is_refused_is_null() {
 
 type Combine = fn(u8, u8) -> u8;
 
-/// The bits of a string.
+/// Returns the bits of a string.
 fn bits(bytes: &[u8]) -> Vec<bool> {
     let of_byte = |byte: &u8| (0..8).map(|i| byte >> (7 - i) & 1 == 1).collect::<Vec<_>>();
     bytes.iter().flat_map(of_byte).collect()
@@ -100,7 +97,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn bits_are_counted_and_found_in_any_part(
+    fn bitcount_and_bitpos_match_the_model_in_any_range(
         bytes in bytes(),
         start in -5000..5000_i64,
         end in -5000..5000_i64,
@@ -133,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn strings_are_combined_bit_by_bit(strings in proptest::collection::vec(bytes(), 1..5)) {
+    fn bitop_matches_the_model(strings in proptest::collection::vec(bytes(), 1..5)) {
         let mut fixture = Fixture::new();
         for (i, bytes) in strings.iter().enumerate() {
             fixture.run_words(&[&b"SET"[..], i.to_string().as_bytes(), bytes]);

@@ -81,7 +81,7 @@ pub(super) fn blmpop(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    // Redis looks at the timeout last.
+    // Redis parses the timeout last.
     let asked = Mpop::parse(args, 2)?;
     let until = deadline(cx, &args[1])?;
     if !mpop(cx, asked, reply)? && !wait(cx, Wants::List, 3..3 + asked.keys.len(), until) {

@@ -43,7 +43,7 @@ pub(super) fn bzmpop(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    // Redis looks at the timeout last.
+    // Redis parses the timeout last.
     let MultiPop { keys, end, count } = MultiPop::parse(args.skip(2))?;
     let until = deadline(cx, &args[1])?;
     for key in keys {

@@ -1,31 +1,31 @@
-//! Cells of a grid on the map: longitude and latitude halved again and again, a bit for each half, the bits of both
-//! interleaved. A point is a cell of 26 halvings; its 52 bits are the score of a member, so the points of a coarser
-//! cell are the members of a range of scores.
+//! Cells of a grid on the map. Longitude and latitude are halved repeatedly; each halving gives one bit, and the bits of
+//! both are interleaved. A member's score is the 52 bits of its cell after 26 halvings, so the members within a coarser
+//! cell have a contiguous range of scores.
 
-/// Longitudes that have cells.
+/// Longitudes of the grid.
 pub(super) const LONGITUDES: Span = Span {
     min: -180.0,
     max: 180.0,
 };
-/// Latitudes that have cells: those of a square Mercator map.
+/// Latitudes of the grid: those of a square Mercator map.
 pub(super) const LATITUDES: Span = Span {
     min: -85.051_128_78,
     max: 85.051_128_78,
 };
-/// All latitudes: the grid of the geohashes that people know.
+/// All latitudes: the grid of standard geohashes.
 const ALL_LATITUDES: Span = Span {
     min: -90.0,
     max: 90.0,
 };
 
-/// Halvings of a point's cell.
+/// Number of halvings of a point's cell.
 pub(super) const STEPS: u32 = 26;
-/// The bits of latitudes, the lower ones of each pair.
+/// Mask of the latitude's bits, the lower bit of each pair.
 const LATITUDE_BITS: u64 = 0x5555_5555_5555_5555;
-/// The bits of longitudes.
+/// Mask of the longitude's bits.
 const LONGITUDE_BITS: u64 = !LATITUDE_BITS;
 
-/// From here to there, in degrees.
+/// Range of longitudes or latitudes, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Span {
     pub(super) min: f64,
@@ -37,13 +37,13 @@ impl Span {
         (self.min..=self.max).contains(&degrees)
     }
 
-    /// Which of `2^steps` parts a place lies in. The far end itself is behind the last one.
+    /// Returns the one of `2^steps` parts that contains `degrees`. The upper end lies after the last part.
     fn part(self, degrees: f64, steps: u32) -> u32 {
         let share = (degrees - self.min) / (self.max - self.min);
         (share * (1_u64 << steps) as f64) as u32
     }
 
-    /// One of `2^steps` parts.
+    /// Returns the range of one of `2^steps` parts.
     fn of_part(self, part: u32, steps: u32) -> Self {
         let edge = |part: u32| {
             self.min + f64::from(part) / (1_u64 << steps) as f64 * (self.max - self.min)
@@ -54,7 +54,7 @@ impl Span {
         }
     }
 
-    /// The middle of a part of this span, which may lie behind the last one.
+    /// Returns the middle of a part, limited to this span.
     fn middle(self, part: Self) -> f64 {
         ((part.min + part.max) / 2.0).min(self.max).max(self.min)
     }
@@ -68,7 +68,7 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// The middle of the cell that a score stands for, whatever the score.
+    /// Returns the middle of the cell of a score. Accepts any score.
     pub(super) fn of_score(score: f64) -> Self {
         let cell = Cell {
             bits: bits_of(score),
@@ -81,12 +81,12 @@ impl Point {
         }
     }
 
-    /// The score of the point's cell.
+    /// Returns the score of the point's cell.
     pub(super) fn score(self) -> f64 {
         Cell::of(self, STEPS).bits as f64
     }
 
-    /// The geohash that people know (G. Niemeyer, 2008): 11 letters, the last of which says nothing.
+    /// Returns the standard geohash (G. Niemeyer, 2008) with 11 characters; the last one is always `0`.
     pub(super) fn geohash(self) -> [u8; 11] {
         const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         let latitude = ALL_LATITUDES.part(self.latitude, STEPS);
@@ -99,8 +99,8 @@ impl Point {
     }
 }
 
-/// A score as the bits of a cell; scores that no point has as x86 turns a double into an unsigned integer, since
-/// that is what Redis makes of them.
+/// Converts a score to the bits of a cell. Scores that no point has convert as a cast to `uint64_t` on x86 does, since
+/// Redis uses that cast.
 fn bits_of(score: f64) -> u64 {
     const HALF: f64 = (1_u64 << 63) as f64;
     match score {
@@ -110,12 +110,12 @@ fn bits_of(score: f64) -> u64 {
     }
 }
 
-/// Puts the bits of `low` between those of `high`, which are one higher.
+/// Interleaves the bits of `low` and `high`; the bits of `high` are the upper ones of each pair.
 fn interleave(low: u32, high: u32) -> u64 {
     spread(low) | spread(high) << 1
 }
 
-/// Makes room for another bit above each.
+/// Inserts a 0 bit above each bit.
 fn spread(bits: u32) -> u64 {
     let mut bits = u64::from(bits);
     for (shift, mask) in [
@@ -130,7 +130,7 @@ fn spread(bits: u32) -> u64 {
     bits
 }
 
-/// Takes every second bit away again.
+/// Removes every second bit: the inverse of [`spread`].
 fn gather(bits: u64) -> u32 {
     let mut bits = bits & LATITUDE_BITS;
     for (shift, mask) in [
@@ -145,14 +145,14 @@ fn gather(bits: u64) -> u32 {
     bits as u32
 }
 
-/// What a cell covers.
+/// Area of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Area {
     pub(super) longitudes: Span,
     pub(super) latitudes: Span,
 }
 
-/// A cell of the grid: 2 bits for each of 1 to 26 halvings.
+/// A cell of the grid, with 2 bits for each of 1 to 26 halvings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     bits: u64,
@@ -160,7 +160,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// The cell that a point lies in.
+    /// Returns the cell that contains a point.
     pub(super) fn of(point: Point, steps: u32) -> Self {
         let latitude = LATITUDES.part(point.latitude, steps);
         let longitude = LONGITUDES.part(point.longitude, steps);
@@ -179,10 +179,10 @@ impl Cell {
         }
     }
 
-    /// The cell so many columns to the east and rows to the north (-1, 0 or 1); the last one's neighbour is the first.
+    /// Returns the neighbour `east` columns and `north` rows away (-1, 0 or 1 each). The grid wraps around.
     pub(super) fn neighbour(self, east: i32, north: i32) -> Self {
         let used = u64::MAX >> (64 - 2 * self.steps);
-        // The bits of the other coordinate in between pass a carry on, or a borrow.
+        // The bits of the other coordinate propagate the carry or the borrow.
         let moved = |mask: u64, by: i32| match by {
             0 => self.bits & mask,
             1 => (self.bits | !mask).wrapping_add(mask & 3) & mask & used,
@@ -194,7 +194,7 @@ impl Cell {
         }
     }
 
-    /// The scores of the points in it: from the first one to before the second one.
+    /// Returns the range of scores in the cell: the first score, and the score after the last one.
     pub(super) fn scores(self) -> (f64, f64) {
         let shift = 2 * (STEPS - self.steps);
         (
@@ -218,7 +218,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_point_comes_back_from_its_score(point in point()) {
+        fn a_score_converts_back_to_its_point(point in point()) {
             let back = Point::of_score(point.score());
             prop_assert!((back.longitude - point.longitude).abs() < 360.0 / f64::from(1 << 26));
             prop_assert!((back.latitude - point.latitude).abs() < 171.0 / f64::from(1 << 26));
@@ -226,7 +226,7 @@ mod tests {
         }
 
         #[test]
-        fn a_cell_has_the_points_of_its_area_and_of_its_scores(point in point(), steps in 1..=26_u32) {
+        fn a_cell_contains_its_point_by_area_and_by_score(point in point(), steps in 1..=26_u32) {
             let cell = Cell::of(point, steps);
             let area = cell.area();
             prop_assert!(area.longitudes.contains(point.longitude));
@@ -262,14 +262,14 @@ mod tests {
         }
 
         #[test]
-        fn any_score_is_a_point(score in any::<f64>()) {
+        fn any_score_converts_to_a_point(score in any::<f64>()) {
             let point = Point::of_score(score);
             prop_assert!(LONGITUDES.contains(point.longitude) && LATITUDES.contains(point.latitude));
         }
     }
 
     #[test]
-    fn a_known_geohash() {
+    fn geohash_of_palermo() {
         let score = Point {
             longitude: 13.361_389,
             latitude: 38.115_556,

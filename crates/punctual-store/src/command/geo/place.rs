@@ -1,10 +1,10 @@
-//! GEOADD, GEOPOS, GEOHASH and GEODIST: single places.
+//! GEOADD, GEOPOS, GEOHASH and GEODIST.
 
 use punctual_resp::{Args, Reply};
 
 use super::cell::Point;
 use super::shape::distance_m;
-use super::{answer_distance, answer_point, point, unit_m};
+use super::{point, reply_distance, reply_point, unit_m};
 use crate::command::arguments::is;
 use crate::error::Error;
 use crate::events::Classes;
@@ -86,7 +86,7 @@ pub(super) fn geopos(
     reply.array(members.len());
     for member in members {
         match zset.and_then(|zset| zset.score(member)) {
-            Some(score) => answer_point(reply, Point::of_score(score)),
+            Some(score) => reply_point(reply, Point::of_score(score)),
             None => reply.null_array(),
         }
     }
@@ -124,7 +124,7 @@ pub(super) fn geodist(
     match (score(&args[2]), score(&args[3])) {
         (Some(a), Some(b)) => {
             let metres = distance_m(Point::of_score(a), Point::of_score(b));
-            answer_distance(reply, metres / unit_m);
+            reply_distance(reply, metres / unit_m);
         }
         _ => reply.null(),
     }

@@ -1,4 +1,4 @@
-//! What a search asks for: where, which of what is found, and what becomes of it.
+//! Parsing of searches: shape, filter and destination.
 
 use punctual_resp::Args;
 
@@ -18,7 +18,7 @@ const NEGATIVE_SIDE: Error = Error::fixed("ERR height or width cannot be negativ
 const NO_COUNT: Error = Error::fixed("ERR COUNT must be > 0");
 const ANY_OF_ALL: Error = Error::fixed("ERR the ANY argument requires COUNT argument");
 
-/// Which command searches.
+/// Command that runs a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// GEORADIUS.
@@ -32,7 +32,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Which argument is the key that is searched.
+    /// Returns the position of the source key.
     pub(super) fn source(self) -> usize {
         if self == Self::SearchStore { 2 } else { 1 }
     }
@@ -41,8 +41,8 @@ impl Form {
         matches!(self, Self::Search | Self::SearchStore)
     }
 
-    /// Whether STORE and STOREDIST may name a key.
-    fn names_target(self) -> bool {
+    /// Returns true if STORE and STOREDIST take a key.
+    fn takes_store_key(self) -> bool {
         matches!(
             self,
             Self::Radius { stores: true } | Self::RadiusByMember { stores: true }
@@ -50,49 +50,49 @@ impl Form {
     }
 }
 
-/// Nearest first, or farthest.
+/// Order by distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Ascending,
     Descending,
 }
 
-/// Where results are kept.
+/// Destination of the results.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
     pub(super) key: &'a [u8],
-    /// With their distances for scores.
+    /// Scores are distances.
     pub(super) distances: bool,
 }
 
-/// What a search asks for.
+/// A parsed search.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Query<'a> {
-    /// Where; a search around a member of a key that is not there does not know.
+    /// Shape; `None` for a search around a member if the key does not exist.
     pub(super) shape: Option<Shape>,
     pub(super) with_distance: bool,
     pub(super) with_hash: bool,
     pub(super) with_point: bool,
     pub(super) order: Option<Order>,
-    /// At most so many; 0: all.
+    /// Maximum number of results; 0: no maximum.
     pub(super) count: usize,
-    /// The first that are found will do.
+    /// Returns the first matches instead of the nearest ones.
     pub(super) any: bool,
     pub(super) target: Option<Target<'a>>,
 }
 
-/// From where a search goes; a member's point is not known if there is no key.
+/// Centre of a search; `None` for a member of a missing key.
 #[derive(Clone, Copy, Debug)]
-enum From {
+enum Centre {
     Member(Option<Point>),
     Point(Point),
 }
 
-/// How far, and the unit's metres.
+/// Extent, and the unit in metres.
 type Reach = (Extent, f64);
 
 impl<'a> Query<'a> {
-    /// Reads the arguments; `zset` is what is searched.
+    /// Parses the arguments of a search of `zset`.
     pub(super) fn parse(args: Args<'a>, form: Form, zset: Option<&Zset>) -> Result<Self, Error> {
         let member = |name: &[u8]| match zset {
             None => Ok(None),
@@ -101,17 +101,17 @@ impl<'a> Query<'a> {
                 Ok(Some(Point::of_score(score)))
             }
         };
-        let (mut from, mut reach): (Option<From>, Option<Reach>) = (None, None);
+        let (mut from, mut reach): (Option<Centre>, Option<Reach>) = (None, None);
         let mut query = Self::default();
         let mut at = match form {
             Form::Radius { .. } => {
-                from = Some(From::Point(point(args.at(2), args.at(3))?));
+                from = Some(Centre::Point(point(args.at(2), args.at(3))?));
                 reach = Some(circle(args.at(4), args.at(5))?);
                 6
             }
             Form::RadiusByMember { .. } => {
-                from = Some(From::Member(member(args.at(2))?));
-                // As in Redis, nobody looks at the radius if there is nothing to search.
+                from = Some(Centre::Member(member(args.at(2))?));
+                // As in Redis, the radius is not parsed if the key does not exist.
                 if zset.is_some() {
                     reach = Some(circle(args.at(3), args.at(4))?);
                 }
@@ -145,7 +145,7 @@ impl<'a> Query<'a> {
                     query.count = usize::try_from(count).unwrap_or(usize::MAX);
                     at += 1;
                 }
-                () if form.names_target()
+                () if form.takes_store_key()
                     && takes(1, is(word, "STORE") || is(word, "STOREDIST")) =>
                 {
                     query.target = Some(Target {
@@ -161,14 +161,16 @@ impl<'a> Query<'a> {
                     });
                 }
                 () if !form.is_search() => return Err(Error::Syntax),
-                () if takes(1, is(word, "FROMMEMBER")) && !matches!(from, Some(From::Point(_))) => {
-                    from = Some(From::Member(member(args.at(at))?));
+                () if takes(1, is(word, "FROMMEMBER"))
+                    && !matches!(from, Some(Centre::Point(_))) =>
+                {
+                    from = Some(Centre::Member(member(args.at(at))?));
                     at += 1;
                 }
                 () if takes(2, is(word, "FROMLONLAT"))
-                    && !matches!(from, Some(From::Member(_))) =>
+                    && !matches!(from, Some(Centre::Member(_))) =>
                 {
-                    from = Some(From::Point(point(args.at(at), args.at(at + 1))?));
+                    from = Some(Centre::Point(point(args.at(at), args.at(at + 1))?));
                     at += 2;
                 }
                 () if takes(2, is(word, "BYRADIUS"))
@@ -189,12 +191,12 @@ impl<'a> Query<'a> {
         query.check(args, form, from, reach)
     }
 
-    /// Refuses what does not go together.
+    /// Rejects incompatible options and sets the shape.
     fn check(
         self,
         args: Args<'_>,
         form: Form,
-        from: Option<From>,
+        from: Option<Centre>,
         reach: Option<Reach>,
     ) -> Result<Self, Error> {
         if self.target.is_some() && (self.with_distance || self.with_hash || self.with_point) {
@@ -221,8 +223,8 @@ impl<'a> Query<'a> {
             return Err(ANY_OF_ALL);
         }
         let centre = match from {
-            Some(From::Member(point)) => point,
-            Some(From::Point(point)) => Some(point),
+            Some(Centre::Member(point)) => point,
+            Some(Centre::Point(point)) => Some(point),
             None => None,
         };
         let shape = centre.zip(reach).map(|(centre, (extent, unit_m))| Shape {
@@ -230,7 +232,7 @@ impl<'a> Query<'a> {
             extent,
             unit_m,
         });
-        // The nearest are meant, unless any will do.
+        // COUNT without ANY returns the nearest matches.
         let nearest = (self.count > 0 && !self.any).then_some(Order::Ascending);
         Ok(Self {
             shape,

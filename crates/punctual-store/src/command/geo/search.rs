@@ -1,11 +1,11 @@
-//! GEOSEARCH, GEORADIUS and their kin: what lies in a circle or a box.
+//! GEOSEARCH, GEORADIUS and their variants.
 
 use punctual_resp::{Args, Reply};
 
 use super::cell::Point;
 use super::query::{Form, Order, Query, Target};
 use super::shape::Shape;
-use super::{answer_distance, answer_point};
+use super::{reply_distance, reply_point};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::turn::Cx;
@@ -61,7 +61,7 @@ pub(super) fn geosearchstore(
     search(cx, args, Form::SearchStore, reply)
 }
 
-/// A member that was found.
+/// A member within the shape.
 struct Match {
     member: Text,
     score: f64,
@@ -89,13 +89,14 @@ fn search(
                 Form::SearchStore | Form::Search => "geosearchstore",
                 Form::Radius { .. } | Form::RadiusByMember { .. } => "georadiusstore",
             };
-            keep(cx, target, found, unit_m, event);
+            store(cx, target, found, unit_m, event);
         }
     }
     Ok(())
 }
 
-/// What lies in the shape, in the order that is asked for. O(places in the cells), and O(n log n) to sort n found.
+/// Returns the members within the shape, in the requested order. O(members in the cells), and O(n log n) to sort n
+/// matches.
 fn find(zset: &Zset, shape: &Shape, query: &Query<'_>) -> Vec<Match> {
     let enough = match query.any {
         true => query.count,
@@ -141,19 +142,19 @@ fn answer(reply: &mut Reply<'_>, query: &Query<'_>, found: &[Match], unit_m: f64
         }
         reply.bulk(place.member.as_bytes());
         if query.with_distance {
-            answer_distance(reply, place.distance_m / unit_m);
+            reply_distance(reply, place.distance_m / unit_m);
         }
         if query.with_hash {
             reply.int(place.score as i64);
         }
         if query.with_point {
-            answer_point(reply, place.point);
+            reply_point(reply, place.point);
         }
     }
 }
 
-/// Keeps what was found, or deletes the key if that is nothing.
-fn keep(cx: &mut Cx<'_, '_>, target: Target<'_>, found: Vec<Match>, unit_m: f64, event: &str) {
+/// Stores the matches in the target key, or deletes the key if there are none.
+fn store(cx: &mut Cx<'_, '_>, target: Target<'_>, found: Vec<Match>, unit_m: f64, event: &str) {
     let count = found.len() as u64;
     let scored = found.into_iter().map(|place| {
         let score = if target.distances {

@@ -1,12 +1,12 @@
-//! What is searched: a circle or a box on the sphere, and the cells that cover it.
+//! Shapes of searches: circles and boxes on the sphere, and the cells that cover them.
 
 use super::cell::{Area, Cell, Point, STEPS, Span};
 
-/// The radius of the sphere that Redis takes for the Earth, in metres.
+/// Radius of the Earth in Redis, in metres.
 const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
-/// Half of the equator on the map, in metres.
+/// Half the length of the map's equator, in metres.
 const MAP_HALF_M: f64 = 20_037_726.37;
-/// Degrees to radians, as a factor: dividing by its inverse is not the same in the last bit.
+/// Factor from degrees to radians. Division by its inverse would differ in the last bit.
 const RADIANS: f64 = std::f64::consts::PI / 180.0;
 
 fn radians(degrees: f64) -> f64 {
@@ -17,12 +17,12 @@ fn degrees(radians: f64) -> f64 {
     radians / RADIANS
 }
 
-/// The distance of two points of one meridian, in metres.
+/// Returns the distance of two latitudes along a meridian, in metres.
 fn latitude_distance_m(a: f64, b: f64) -> f64 {
     EARTH_RADIUS_M * (radians(b) - radians(a)).abs()
 }
 
-/// The distance of two points on the great circle, in metres, by the haversine formula.
+/// Returns the great-circle distance of two points in metres, by the haversine formula.
 pub(super) fn distance_m(a: Point, b: Point) -> f64 {
     let v = ((radians(b.longitude) - radians(a.longitude)) / 2.0).sin();
     if v == 0.0 {
@@ -31,11 +31,11 @@ pub(super) fn distance_m(a: Point, b: Point) -> f64 {
     let (lat_a, lat_b) = (radians(a.latitude), radians(b.latitude));
     let u = ((lat_b - lat_a) / 2.0).sin();
     let haversine = u * u + lat_a.cos() * lat_b.cos() * v * v;
-    // Rounding must not take antipodes beyond one another, where no arc is so long.
+    // For antipodes, rounding may exceed 1, which is outside the domain of asin.
     2.0 * EARTH_RADIUS_M * haversine.sqrt().min(1.0).asin()
 }
 
-/// An extent, in some unit.
+/// Size of a shape, in the unit of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Extent {
     Circle { radius: f64 },
@@ -47,12 +47,12 @@ pub(super) enum Extent {
 pub(super) struct Shape {
     pub(super) centre: Point,
     pub(super) extent: Extent,
-    /// Metres of the unit.
+    /// Length of the unit in metres.
     pub(super) unit_m: f64,
 }
 
 impl Shape {
-    /// The distance of a point from the centre in metres, if the point lies in the shape. O(1).
+    /// Returns the distance of a point from the centre in metres, or `None` if the point lies outside. O(1).
     pub(super) fn distance_within(&self, point: Point) -> Option<f64> {
         match self.extent {
             Extent::Circle { radius } => {
@@ -76,8 +76,7 @@ impl Shape {
         }
     }
 
-    /// The cells whose points may lie in the shape, in Redis's order: the centre's own, then up to eight around it.
-    /// O(1).
+    /// Returns the cells that cover the shape, in Redis's order: the centre's cell, then up to eight neighbours. O(1).
     pub(super) fn cells(&self) -> impl Iterator<Item = Cell> {
         let bounds = self.bounds();
         let mut steps = self.steps();
@@ -87,7 +86,7 @@ impl Shape {
             own = Cell::of(self.centre, steps);
         }
         let here = own.area();
-        // Neighbours on a side that the shape does not reach need not be looked at.
+        // Skips neighbours on sides that the shape does not reach.
         let needed = move |east: i32, north: i32| {
             steps < 2
                 || !(north < 0 && here.latitudes.min < bounds.latitudes.min
@@ -110,12 +109,12 @@ impl Shape {
             .into_iter()
             .filter(move |(east, north)| needed(*east, *north))
             .map(move |(east, north)| own.neighbour(east, north))
-            // In a coarse grid two neighbours may be one cell.
+            // In a coarse grid two neighbours may be the same cell.
             .filter(move |cell| last.replace(*cell) != Some(*cell));
         std::iter::once(own).chain(around)
     }
 
-    /// How often the map is halved so that a cell is about as large as the shape.
+    /// Returns the number of halvings after which a cell is about as large as the shape.
     fn steps(&self) -> u32 {
         let mut reach = match self.extent {
             Extent::Circle { radius } => radius,
@@ -131,7 +130,8 @@ impl Shape {
             reach *= 2.0;
             steps += 1;
         }
-        // Two less to be sure to cover it, and less again where meridians come close.
+        // Two halvings fewer ensure that the cells cover the shape; near the poles, where meridians converge, one or
+        // two more.
         steps -= 2;
         let latitude = self.centre.latitude.abs();
         if latitude > 66.0 {
@@ -143,7 +143,7 @@ impl Shape {
         steps.clamp(1, STEPS as i32).unsigned_abs()
     }
 
-    /// An area around the shape.
+    /// Returns the bounding area of the shape.
     fn bounds(&self) -> Area {
         let (half_width, half_height) = match self.extent {
             Extent::Circle { radius } => (self.unit_m * radius, self.unit_m * radius),
@@ -156,7 +156,7 @@ impl Shape {
             latitude,
         } = self.centre;
         let height = degrees(half_height / EARTH_RADIUS_M);
-        // As wide as the shape is at its side towards the pole.
+        // The widest latitude is the shape's edge nearest to the pole.
         let widest = if latitude < 0.0 {
             latitude - height
         } else {
@@ -173,7 +173,7 @@ impl Shape {
         }
     }
 
-    /// Whether the cells around `own` reach as far as the shape.
+    /// Returns true if `own` and its neighbours cover the shape.
     fn covered_around(&self, own: Cell) -> bool {
         let bounds = self.bounds();
         own.neighbour(0, 1).area().latitudes.max >= bounds.latitudes.max

@@ -1,5 +1,5 @@
-//! The family against what a real server answered, and searches against looking at every place. Many more are compared
-//! with a real server in `tests/geo_of_redis.rs`.
+//! Comparison with a transcript of redis-server, and properties of searches. `tests/geo_of_redis.rs` compares more
+//! searches with a running redis-server.
 
 use proptest::prelude::*;
 
@@ -10,13 +10,10 @@ use crate::command::testing::Fixture;
 const TRANSCRIPT: &str = include_str!("transcript.txt");
 
 #[test]
-fn answers_and_events_are_those_of_redis() {
-    Fixture::new().replay(TRANSCRIPT);
-}
-
-#[test]
-fn shards_make_no_difference() {
-    Fixture::sharded(16).replay(TRANSCRIPT);
+fn replies_and_events_match_redis() {
+    for shards in [1, 16] {
+        Fixture::sharded(shards).replay(TRANSCRIPT);
+    }
 }
 
 #[test]
@@ -62,7 +59,7 @@ fn point() -> impl Strategy<Value = Point> {
 }
 
 proptest! {
-    /// Away from the poles and the edge of the map, whose far side Redis does not look at.
+    /// Leaves out the poles and the 180th meridian, where Redis does not search the other side of the map.
     #[test]
     fn cells_cover_their_shape(
         longitude in -90.0..90.0,
@@ -80,7 +77,7 @@ proptest! {
         };
         let shape = Shape { centre, extent, unit_m: 1.0 };
         for (east, north) in others {
-            // Somewhere near.
+            // A point near the centre.
             let point = Point {
                 longitude: longitude + east * size / 50_000.0,
                 latitude: latitude + north * size / 100_000.0,
@@ -95,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn a_member_is_found_around_itself(point in point()) {
+    fn a_search_of_radius_zero_finds_its_member(point in point()) {
         let mut fixture = Fixture::new();
         fixture.run(&format!("GEOADD k {} {} a", point.longitude, point.latitude));
         prop_assert_eq!(fixture.run("GEOSEARCH k FROMMEMBER a BYRADIUS 0 m"), "*1 $1 a");
