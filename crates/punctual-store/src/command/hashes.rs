@@ -1,8 +1,8 @@
-//! Hashes: the family's rows. Reading is in `read`, choosing at random in `random`, changes in `write`, the deadlines
-//! of fields in `expire`.
+//! Hashes: the family's rows. `read` has the readers, `random` HRANDFIELD, `write` the changes, `expire` the deadlines
+//! of fields.
 //!
-//! A field that is due is let go by the command that meets it, as a key is: commands that name fields begin with
-//! `Cx::expire_due_fields`; those that show all pass over what is due.
+//! A command that names due fields expires them first (`Cx::expire_due_fields`), as commands do with due keys. A command that
+//! returns all fields skips due ones.
 
 mod expire;
 mod random;
@@ -205,16 +205,16 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
     Command::new(name, arity, flags, Group::Hash, handler).keys(1, 1, 1)
 }
 
-/// Answers with a text.
+/// Writes a name or a value.
 #[inline]
-fn answer(reply: &mut Reply<'_>, text: Element<'_>) {
+fn reply_element(reply: &mut Reply<'_>, text: Element<'_>) {
     match text {
         Element::Int(int) => reply.bulk_int(int),
         Element::Bytes(bytes) => reply.bulk(bytes),
     }
 }
 
-/// Finds a hash of which the named fields are going to be read; those that are due go now. Counts and tells as
+/// Finds a hash to read the named fields, and expires those that are due. Counts hits and misses and sends events as
 /// [`Cx::read`] does.
 #[inline]
 fn find_to_read<'k>(
@@ -232,7 +232,7 @@ fn find_to_read<'k>(
         .map(|id| (place, id)))
 }
 
-/// Finds a hash of which the named fields are going to be written; those that are due go now.
+/// Finds a hash to write the named fields, and expires those that are due.
 #[inline]
 fn find_to_write<'k>(
     cx: &mut Cx<'_, '_>,
@@ -244,20 +244,20 @@ fn find_to_write<'k>(
     Ok((place, found))
 }
 
-/// The value of a field, unless it is due.
+/// Returns the value of a field, unless the field is due.
 #[inline]
 fn value_of<'h>(hash: &'h Hash, name: &[u8], now: crate::time::Now) -> Option<Element<'h>> {
     let (value, deadline) = hash.get(name)?;
     (!now.is_due(deadline)).then_some(value)
 }
 
-/// Adds a hash of one field under a free name.
+/// Adds a hash of one field; the key must not exist.
 fn add_hash_of(cx: &mut Cx<'_, '_>, place: Place, key: &[u8], name: &[u8], value: &[u8]) {
     let hash = Hash::of_pairs(std::iter::once((name, value)), &cx.limits());
     cx.add_at(place, key, hash.into_value());
 }
 
-/// Names and values in turn.
+/// Iterator over alternating names and values.
 #[derive(Clone)]
 struct Pairs<'a>(Args<'a>);
 

@@ -1,13 +1,13 @@
-//! HyperLogLog: how many different elements were added, from 16,384 registers of 6 bits, with a standard error of
-//! 0.81 %. The value is a string, byte for byte Redis's, so GET and SET carry it elsewhere.
+//! HyperLogLog: estimates the number of distinct elements from 16,384 registers of 6 bits, with a standard error of
+//! 0.81 %. The value is a string with the same bytes as in Redis, so GET and SET can transfer it.
 //!
-//! The sketch is of P. Flajolet, É. Fusy, O. Gandouet and F. Meunier, "HyperLogLog: the analysis of a near-optimal
-//! cardinality estimation algorithm" (2007), with a hash of 64 bits; the estimate is of O. Ertl, "New cardinality
+//! The sketch is from P. Flajolet, É. Fusy, O. Gandouet and F. Meunier, "HyperLogLog: the analysis of a near-optimal
+//! cardinality estimation algorithm" (2007), with a hash of 64 bits; the estimate is from O. Ertl, "New cardinality
 //! estimation algorithms for HyperLogLog sketches" (2017).
 //!
-//! `sketch` knows the string: 16 bytes of header, then registers as they are (`dense`) or as runs (`sparse`).
-//! `hash` turns elements into registers, `estimate` registers into a number. Adding, counting and merging are in
-//! `commands`, PFDEBUG and PFSELFTEST in `debug`.
+//! `sketch` has the format of the string: a header of 16 bytes, then plain registers (`dense`) or runs (`sparse`).
+//! `hash` maps elements to registers, `estimate` registers to a number. `commands` has PFADD, PFCOUNT and PFMERGE,
+//! `debug` PFDEBUG and PFSELFTEST.
 
 mod commands;
 mod debug;
@@ -70,7 +70,7 @@ pub static COMMANDS: &[Command] = &[
 const SINCE: &str = "2.8.9";
 const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
 
-/// A HyperLogLog has 2^14 registers.
+/// Number of registers: 2^14.
 const REGISTERS: usize = 1 << hash::INDEX_BITS;
 
 const NOT_A_SKETCH: Error = Error::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");

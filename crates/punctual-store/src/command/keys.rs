@@ -1,4 +1,4 @@
-//! Keys of any type: DEL, EXISTS, RENAME, COPY and their kin.
+//! Commands on keys of any type: DEL, EXISTS, RENAME, COPY and others.
 
 use punctual_resp::{Args, Reply};
 
@@ -76,7 +76,7 @@ pub static COMMANDS: &[Command] = &[
 const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);
 const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
 
-/// Picks of RANDOMKEY before it looks for a key that is not due one by one.
+/// Number of random picks of RANDOMKEY before it searches all keys for one that is not due.
 const PICKS_MAX: usize = 100;
 
 pub(crate) const SAME_OBJECT: Error =
@@ -118,7 +118,7 @@ fn type_of(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
 }
 
 fn touch(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    // TOUCH does so for clients with NO-TOUCH too: it is what it is for.
+    // TOUCH updates the last access for clients with NO-TOUCH too.
     cx.touch = true;
     let found = args
         .skip(1)
@@ -155,20 +155,20 @@ fn rename_key(cx: &mut Cx<'_, '_>, from: &[u8], to: &[u8], only_new: bool) -> Re
         cx.turn.discarded.value(replaced.value);
     }
     if cx.turn.shard_of(from) == cx.turn.shard_of(to) {
-        // The record stays where it is, and so do its deadlines.
+        // The record and its timers stay in place.
         cx.db_of(from).rename(id, to);
         cx.announce(Classes::NEW, "new", to);
     } else {
         let record = cx.db_of(from).remove(id);
-        settle(cx, cx.db, to, record);
+        add_record(cx, cx.db, to, record);
     }
     cx.commit(from, Classes::GENERIC, "rename_from", 1);
     cx.commit(to, Classes::GENERIC, "rename_to", 0);
     Ok(true)
 }
 
-/// Adds a record that was elsewhere under the free name `key`: value, deadline and last use stay.
-fn settle(cx: &mut Cx<'_, '_>, db: usize, key: &[u8], record: Record) {
+/// Adds a record that was removed elsewhere, with its value, deadline and usage; `key` must not exist.
+fn add_record(cx: &mut Cx<'_, '_>, db: usize, key: &[u8], record: Record) {
     let uses = record.key.uses();
     let id = cx.add_in(db, key, record.value);
     let part = cx.db_of_in(db, key);
@@ -193,7 +193,7 @@ fn move_key(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
         return Ok(());
     }
     let record = cx.db_of(key).remove(id);
-    settle(cx, target, key, record);
+    add_record(cx, target, key, record);
     cx.commit(key, Classes::GENERIC, "move_from", 1);
     cx.commit_in(target, key, Classes::GENERIC, "move_to", 0);
     reply.int(1);
@@ -227,7 +227,7 @@ fn copy(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         return Ok(());
     }
     let source = cx.db_of(from);
-    // Looking the target up removes no key but the target itself.
+    // The look-up of the target can expire only the target.
     let id = source.find(from).expect("read above");
     let (value, deadline) = (source.get(id).value.clone(), source.deadline(id));
     if let Some(taken) = taken {
@@ -261,7 +261,7 @@ fn keys(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
             show(part.get(id));
         }
     } else {
-        // A lone star matches the empty name too, which the matcher would not.
+        // The pattern `*` also matches the empty name, unlike in the matcher.
         let all = pattern == b"*";
         let db = cx.db;
         for (_, part) in cx.turn.held_dbs(db) {
@@ -290,7 +290,7 @@ fn random_key(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result
         }
         cx.turn.expire_met(number, db, id);
     }
-    // Nearly everything is due: the queue is long, and luck would take as long.
+    // Nearly all keys are due; more random picks would take long.
     let found = cx
         .turn
         .held_dbs(db)
@@ -303,7 +303,7 @@ fn random_key(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result
     Ok(())
 }
 
-/// A key at random of all shards, due or not: each shard by the number of its keys.
+/// Returns a random key of all shards, weighted by their number of keys. The key may be due.
 fn pick(cx: &mut Cx<'_, '_>) -> Option<(usize, u32)> {
     let db = cx.db;
     let total: usize = cx.turn.held_dbs(db).map(|(_, part)| part.len()).sum();
@@ -326,7 +326,7 @@ mod tests {
     use crate::command::testing::Fixture;
 
     #[test]
-    fn keys_are_deleted_counted_and_told() {
+    fn deleted_keys_are_counted_and_have_events() {
         let mut fixture = Fixture::sharded(8);
         fixture.run("MSET a 1 b 2 c 3");
         fixture.events();
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn types() {
+    fn type_of_string_and_missing_key() {
         let mut fixture = Fixture::new();
         fixture.run("SET s v");
         assert_eq!(fixture.run("TYPE s"), "+string");
@@ -371,7 +371,7 @@ mod tests {
         fixture.run("SET c 1");
         assert_eq!(fixture.run("RENAMENX b c"), ":0");
         assert_eq!(fixture.run("RENAMENX b d"), ":1");
-        // The deadline that b had when it was first written is nobody's.
+        // The deadline moved with the old record, so the new `b` has none.
         fixture.run("SET b stays");
         fixture.advance(500);
         fixture.events();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_due_target_goes_before_a_rename() {
+    fn a_due_target_expires_before_a_rename() {
         let mut fixture = Fixture::new();
         fixture.run("SET from 1");
         fixture.run("SET to 2 PX 10");
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn copies() {
+    fn a_copy_has_the_value_and_the_deadline() {
         let mut fixture = Fixture::sharded(4);
         fixture.run("SET a foo PX 500");
         fixture.events();
@@ -457,11 +457,7 @@ mod tests {
         assert_eq!(fixture.run("MOVE a 99"), "-ERR DB index is out of range");
         fixture.events();
         fixture.advance(500);
-        assert_eq!(
-            fixture.run("MOVE a 2"),
-            ":1",
-            "what is due there is not in the way"
-        );
+        assert_eq!(fixture.run("MOVE a 2"), ":1", "a due target expires first");
         assert_eq!(
             fixture.events(),
             "expired a @2, new a @2, move_from a, move_to a @2"
@@ -469,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn touch_counts_as_a_use() {
+    fn touch_resets_the_idle_time() {
         let mut fixture = Fixture::new();
         fixture.run("SET a 1");
         fixture.advance(7_000);
@@ -491,11 +487,12 @@ mod tests {
         assert_eq!(fixture.run("KEYS tired"), "*0");
         assert_eq!(fixture.run("KEYS *").split(' ').next(), Some("*4"));
         assert_eq!(fixture.run("KEYS \"\""), "*1 $0 ");
-        assert_eq!(fixture.stats.expired, 0, "KEYS shows, it does not touch");
+        assert_eq!(fixture.stats.expired, 0, "KEYS does not expire keys");
     }
 
     #[test]
     fn a_random_key_is_never_due() {
+        assert_eq!(Fixture::resp3().run("RANDOMKEY"), "_");
         for shards in [1, 8] {
             let mut fixture = Fixture::sharded(shards);
             assert_eq!(fixture.run("RANDOMKEY"), "$-1");
@@ -522,11 +519,5 @@ mod tests {
             (0..4000).map(|_| fixture.run("RANDOMKEY")).collect();
         // A fair draw misses a given key with probability (63/64)^4000 < 10^-27.
         assert_eq!(seen.len(), 64);
-    }
-
-    #[test]
-    fn no_key_is_null_in_both_protocols() {
-        assert_eq!(Fixture::resp3().run("RANDOMKEY"), "_");
-        assert_eq!(Fixture::new().run("RANDOMKEY"), "$-1");
     }
 }

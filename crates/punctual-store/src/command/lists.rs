@@ -1,5 +1,5 @@
-//! Lists: the family's rows. What adds and takes at the ends is in `ends`, from key to key in `transfer`; the blocking
-//! commands are made of the same functions. Reading is in `read`, changes of what is there in `change`.
+//! Lists: the family's rows. `ends` has pushes and pops, `transfer` moves between keys, `read` the readers, `change` LSET,
+//! LINSERT, LREM and LTRIM. The blocking commands call the functions of `ends` and `transfer`.
 
 mod change;
 mod ends;
@@ -159,27 +159,27 @@ const POP_COST: &str = "O(N) where N is the number of elements returned.";
 const MANY_ADDED: &str = "Accepts multiple `element` arguments.";
 const COUNT_ADDED: &[(&str, &str)] = &[("6.2.0", "Added the `count` argument.")];
 
-/// A row of a command on one key, its first argument.
+/// Creates the row of a command on one key, its first argument.
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     Command::new(name, arity, flags, Group::List, handler).keys(1, 1, 1)
 }
 
-/// How large pieces are now.
+/// Returns the maximum size of a chunk.
 #[inline]
 fn piece_size(cx: &Cx<'_, '_>) -> PieceSize {
     PieceSize::of(cx.limits().list_piece)
 }
 
-/// Answers with an element.
+/// Writes an element.
 #[inline]
-fn answer(reply: &mut Reply<'_>, element: Element<'_>) {
+fn reply_element(reply: &mut Reply<'_>, element: Element<'_>) {
     match element {
         Element::Bytes(text) => reply.bulk(text),
         Element::Int(int) => reply.bulk_int(int),
     }
 }
 
-/// The index that `index` means in a list of `len` elements: negative ones count from the end.
+/// Converts an index, negative from the end, to one from the start; `None` if it is out of range.
 fn absolute(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 {
         index.checked_add(len as i64)?
@@ -189,7 +189,7 @@ fn absolute(index: i64, len: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|index| *index < len)
 }
 
-/// From where to before where a range goes in a list of `len` elements; `start == end` if it is empty.
+/// Converts an inclusive range, with negative indices from the end, to `start..end`; `start == end` if it is empty.
 fn bounds(start: i64, end: i64, len: usize) -> (usize, usize) {
     let len = len as i64;
     let from_end = |index: i64| if index < 0 { len + index } else { index };

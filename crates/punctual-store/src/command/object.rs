@@ -1,4 +1,4 @@
-//! OBJECT and MEMORY USAGE: how keys are kept.
+//! OBJECT and MEMORY USAGE: encoding, usage and memory of keys.
 
 use punctual_resp::{Args, Reply};
 
@@ -34,7 +34,7 @@ const MEMORY_USAGE: Command =
             "Tells how many bytes a key and its value take.",
         );
 
-/// DEBUG OBJECT, whose container is the server's: where and how a value is kept.
+/// DEBUG OBJECT: address, encoding and usage of a value. The container DEBUG is a server command.
 pub const DEBUG_OBJECT: Command = Command::new(
     "object",
     3,
@@ -74,11 +74,13 @@ const fn row(name: &'static str, handler: Handler) -> Command {
         .tips(&["nondeterministic_output"])
 }
 
-/// Redis shares the integers below this among all keys, and answers this many references for them.
+/// Redis shares the objects of integers below this.
 const SHARED_INTEGERS: i64 = 10_000;
+/// Reference count that Redis reports for a shared object.
 const SHARED_REFERENCES: i64 = i32::MAX as i64;
 
-/// Looks a key up as OBJECT does: counted, but neither a use nor a `keymiss`; answers null if it is not there.
+/// Looks a key up for OBJECT: counts a hit or a miss, but records no access and sends no `keymiss`. Replies null if the
+/// key does not exist.
 fn look_up(cx: &mut Cx<'_, '_>, key: &[u8], reply: &mut Reply<'_>) -> Option<Id> {
     let found = cx.find(key);
     match found {
@@ -165,7 +167,7 @@ fn memory_usage(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     let key = &args[2];
     let mut at = 3;
     while let Some(option) = args.get(at) {
-        // How many elements of a collection to look at; a string has none.
+        // The number of samples is checked and otherwise ignored: the memory is known exactly.
         match args.get(at + 1) {
             Some(samples) if is(option, "SAMPLES") => {
                 if int(samples)? < 0 {
@@ -202,7 +204,7 @@ fn debug_object(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     Ok(())
 }
 
-/// Bytes of a string in Redis's snapshot format, without compression.
+/// Returns the length of a string in Redis's snapshot format, without compression.
 fn serialized_length(string: &Str) -> usize {
     match string {
         Str::Int(int) if i8::try_from(*int).is_ok() => 2,
@@ -221,7 +223,7 @@ mod tests {
     use crate::command::testing::Fixture;
 
     #[test]
-    fn encodings_and_references() {
+    fn object_encoding_and_refcount_of_strings() {
         let mut fixture = Fixture::new();
         for (value, encoding, references) in [
             ("0", "int", 2_147_483_647),
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_null_and_no_event() {
+    fn missing_keys_are_null_without_events() {
         let mut fixture = Fixture::resp3();
         for ask in ["ENCODING", "FREQ", "IDLETIME", "REFCOUNT"] {
             assert_eq!(fixture.run(&format!("OBJECT {ask} nope")), "_");
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_outlives_its_24_bits() {
+    fn idle_time_wraps_after_24_bits() {
         let mut fixture = Fixture::new();
         fixture.run("SET k v");
         fixture.advance(((1 << 24) - 1) * 1000);
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_what_the_key_takes() {
+    fn memory_usage_grows_with_key_value_and_deadline() {
         let mut fixture = Fixture::new();
         for n in 0..3000 {
             fixture.run(&format!("SET {n} v"));
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_those_of_a_snapshot() {
+    fn serialized_lengths_match_the_snapshot_format() {
         let length = |text: &str| super::serialized_length(&super::Str::new(text.as_bytes()));
         assert_eq!(["1", "-129", "40000", "x"].map(length), [2, 3, 5, 2]);
         assert_eq!(

@@ -1,8 +1,8 @@
-//! SCAN: the keyspace in small pieces.
+//! SCAN: incremental iteration over the keyspace.
 //!
-//! A cursor is the shard's number above 32 bits of hash: all keys of lower shards, and in this one all with a
-//! lower hash, have been seen, whatever came, went or made the table grow in between. A scan locks one shard at
-//! a time.
+//! A cursor is the shard's number above 32 bits of hash: SCAN has returned all keys of lower shards, and in this shard
+//! all keys with a lower hash, whatever was added, removed or resized between the calls. A scan locks one shard at a
+//! time.
 
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
@@ -31,15 +31,15 @@ pub static COMMANDS: &[Command] =
             .history(&[("6.0.0", "Option `TYPE`.")]),
     ];
 
-/// Keys that a call looks at unless COUNT says otherwise.
+/// Default of COUNT.
 const COUNT_DEFAULT: i64 = 10;
 
-/// Where a scan stands.
+/// Cursor of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor(pub(crate) u64);
 
 impl Cursor {
-    /// Redis reads a cursor with C's `strtoul`: a sign is allowed, and an empty text is 0.
+    /// Parses a cursor as C's `strtoul` does, which Redis uses: a sign is allowed, and an empty text is 0.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, Error> {
         const INVALID: Error = Error::fixed("ERR invalid cursor");
         let (negative, digits) = match c_string(text) {
@@ -60,7 +60,7 @@ impl Cursor {
         }))
     }
 
-    /// Shard and place in its table.
+    /// Returns the shard and the place in its table.
     const fn parts(self) -> (u64, u32) {
         (self.0 >> 32, self.0 as u32)
     }
@@ -70,18 +70,18 @@ impl Cursor {
     }
 }
 
-/// What a scan shows.
+/// Options of a scan.
 pub(crate) struct Filter<'a> {
-    /// How many keys or elements a call looks at; at least 1.
+    /// Number of keys or elements that a call visits, at least 1.
     pub(crate) count: i64,
-    /// What names must match.
+    /// Pattern of names.
     pub(crate) pattern: Option<&'a [u8]>,
-    /// NOVALUES: of a hash, names only.
+    /// NOVALUES: return only the names of a hash.
     pub(crate) names_only: bool,
     type_name: Option<&'a [u8]>,
 }
 
-/// What is scanned.
+/// Kind of a scan.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
     Keys,
@@ -90,7 +90,7 @@ pub(crate) enum Of {
 }
 
 impl<'a> Filter<'a> {
-    /// The options of a scan, some of which belong to one kind of it.
+    /// Parses the options, some of which are valid for one kind of scan only.
     pub(crate) fn parse(options: Args<'a>, of: Of) -> Result<Self, Error> {
         let mut filter = Self {
             count: COUNT_DEFAULT,
@@ -113,7 +113,7 @@ impl<'a> Filter<'a> {
                         return Err(Error::Syntax);
                     }
                 }
-                // A lone star matches the empty name too, which the matcher would not.
+                // The pattern `*` also matches the empty name, unlike in the matcher.
                 () if is(option, "MATCH") => filter.pattern = (value != b"*").then_some(value),
                 () if of == Of::Keys && is(option, "TYPE") => filter.type_name = Some(value),
                 () => return Err(Error::Syntax),
@@ -123,7 +123,7 @@ impl<'a> Filter<'a> {
         Ok(filter)
     }
 
-    fn is_named(&self, record: &Record) -> bool {
+    fn matches_name(&self, record: &Record) -> bool {
         self.pattern
             .is_none_or(|pattern| glob::matches(pattern, record.key.as_bytes()))
     }
@@ -138,21 +138,21 @@ fn scan(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     let cursor = Cursor::parse(&args[1])?;
     let filter = Filter::parse(args.skip(2), Of::Keys)?;
     let (db, now, shards) = (cx.db, cx.now(), cx.store().shards());
-    let mut shown = 0;
+    let mut written = 0;
     let mut names = Vec::new();
     let mut write = Reply::new(&mut names, reply.protocol());
     let mut ids = Vec::new();
 
-    // A cursor that no scan gave, of a shard that does not exist, has everything behind it.
+    // A cursor with a shard that does not exist ends the scan.
     let (shard, place) = cursor.parts();
     let mut at = usize::try_from(shard)
         .ok()
         .filter(|&n| n < shards)
         .map(|n| (n, place));
-    let mut looked_at = 0;
+    let mut visited = 0;
     let mut steps = filter.count.saturating_mul(10);
     while let Some((number, place)) = at
-        && looked_at < filter.count
+        && visited < filter.count
         && steps > 0
     {
         steps -= 1;
@@ -160,13 +160,13 @@ fn scan(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         ids.clear();
         let part = cx.turn.shard_db(number, db);
         let next = part.scan(place, |id| ids.push(id));
-        looked_at += ids.len() as i64;
+        visited += ids.len() as i64;
         for &id in &ids {
             let record = cx.turn.shard_db(number, db).get(id);
-            if !filter.is_named(record) {
+            if !filter.matches_name(record) {
                 continue;
             }
-            // As in Redis, a due key goes when its name is right, whatever its type.
+            // As in Redis, a due key expires if its name matches, whatever its type.
             if now.is_due(record.deadline) {
                 cx.turn.expire_met(number, db, id);
                 continue;
@@ -174,7 +174,7 @@ fn scan(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
             if !filter.is_of_type(record) {
                 continue;
             }
-            shown += 1;
+            written += 1;
             write.bulk(record.key.as_bytes());
         }
         at = match next {
@@ -186,7 +186,7 @@ fn scan(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     let next = at.map_or(Cursor(0), |(number, place)| Cursor::at(number, place));
     reply.array(2);
     reply.bulk(itoa::Buffer::new().format(next.0).as_bytes());
-    reply.array(shown);
+    reply.array(written);
     reply.out().extend_from_slice(&names);
     Ok(())
 }
@@ -200,7 +200,7 @@ mod tests {
     use super::Cursor;
     use crate::command::testing::Fixture;
 
-    /// One call: the next cursor and the keys.
+    /// Runs one call and returns the next cursor and the keys.
     fn step(fixture: &mut Fixture, line: &str) -> (String, Vec<String>) {
         let reply = fixture.run(line);
         let mut words = reply.split(' ');
@@ -210,7 +210,7 @@ mod tests {
         (cursor, keys)
     }
 
-    /// A whole scan: how often each key came.
+    /// Runs a whole scan and returns the number of times that it returned each key.
     fn all(
         fixture: &mut Fixture,
         options: &str,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_comes_once() {
+    fn every_key_is_returned_once() {
         for shards in [1, 3, 8] {
             let mut fixture = Fixture::sharded(shards);
             assert_eq!(fixture.run("SCAN 0"), "*2 $1 0 *0");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_does_bounded_work() {
+    fn a_call_returns_about_count_keys() {
         let mut fixture = Fixture::sharded(4);
         for n in 0..20_000 {
             fixture.run(&format!("SET key:{n} v"));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn filters() {
+    fn match_type_and_count_filter_keys() {
         let mut fixture = Fixture::sharded(4);
         for n in 0..300 {
             fixture.run(&format!("SET key:{n} v"));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn due_keys_are_met_not_shown() {
+    fn due_keys_expire_and_are_not_returned() {
         let mut fixture = Fixture::sharded(4);
         for n in 0..100 {
             fixture.run(&format!("SET stays:{n} v"));
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(all(&mut fixture, "MATCH *7", |_| ()).len(), 10);
         assert_eq!(
             fixture.stats.expired_on_touch, 10,
-            "those that would have been shown"
+            "only due keys whose names match expire"
         );
         assert_eq!(all(&mut fixture, "", |_| ()).len(), 100);
         assert_eq!(fixture.stats.expired, 100);
@@ -338,9 +338,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Redis's promise: what is there from the first call to the last comes; here exactly once.
+        /// Redis guarantees that a key that exists during the whole scan is returned; here it is returned exactly once.
         #[test]
-        fn what_stays_is_seen(
+        fn keys_that_exist_during_the_whole_scan_are_returned_once(
             shards in prop_oneof![Just(1usize), Just(8)],
             count in 1..200usize,
             churn in proptest::collection::vec((any::<bool>(), 0..4000u32, 1..600u32), 1..40),

@@ -1,5 +1,5 @@
-//! Sets: the family's rows. Adding and removing is in `change`, looking in `read`, what is left to chance in `random`,
-//! several sets at once in `combine`.
+//! Sets: the family's rows. `change` has SADD, SREM and SMOVE, `read` the readers, `random` SPOP and SRANDMEMBER,
+//! `combine` intersections, unions and differences.
 
 mod change;
 mod combine;
@@ -155,22 +155,22 @@ const MANY_MEMBERS: &[(&str, &str)] = &[("2.4.0", "Accepts multiple `member` arg
 const ALL_COST: &str = "O(N) where N is the number of members of all sets together.";
 const SMALLEST_COST: &str = "O(N*M) at worst, where N is the number of members of the smallest set and M the number of sets.";
 
-/// A row of a command on one key, its first argument.
+/// Creates the row of a command on one key, its first argument.
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     Command::new(name, arity, flags, Group::Set, handler).keys(1, 1, 1)
 }
 
-/// Answers with a member.
+/// Writes a member.
 #[inline]
-fn answer(reply: &mut Reply<'_>, member: Element<'_>) {
+fn reply_member(reply: &mut Reply<'_>, member: Element<'_>) {
     match member {
         Element::Bytes(text) => reply.bulk(text),
         Element::Int(int) => reply.bulk_int(int),
     }
 }
 
-/// Answers with all members of a set.
-fn answer_all(reply: &mut Reply<'_>, set: &Set) {
+/// Writes all members of a set.
+fn reply_members(reply: &mut Reply<'_>, set: &Set) {
     reply.set(set.len());
-    set.iter().for_each(|member| answer(reply, member));
+    set.iter().for_each(|member| reply_member(reply, member));
 }

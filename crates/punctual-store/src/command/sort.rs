@@ -1,8 +1,8 @@
-//! SORT and SORT_RO: the elements of a list, a set or a sorted set in order of what they say or of what other keys
-//! say of them. Options are read in `options`, other keys in `pattern`.
+//! SORT and SORT_RO: sort the elements of a list, a set or a sorted set by themselves or by weights in other keys.
+//! `options` parses the options, `pattern` looks up the other keys.
 //!
-//! Texts are compared byte by byte, as Redis does where the environment names no locale. A command whose patterns
-//! reach keys that it does not name has every shard locked.
+//! Texts compare byte by byte, as in Redis without a locale. If a pattern reaches keys that the command does not name,
+//! every shard is locked.
 
 mod options;
 mod pattern;
@@ -83,7 +83,7 @@ fn run(
     let elements = elements(cx, key, options)?;
     let part = options.part(elements.len());
     let sorted = match options.order(elements.is_set) {
-        Order::AsIs => elements.texts.into_iter().skip(part.start),
+        Order::Unsorted => elements.texts.into_iter().skip(part.start),
         Order::Sorted { by, alpha } => {
             let texts = elements.texts;
             let sorted = if alpha {
@@ -99,7 +99,7 @@ fn run(
         None => {
             reply.array(part.len() * options.get.len().max(1));
             for element in sorted {
-                each_answer(
+                each_result(
                     cx,
                     &options.get,
                     element.as_bytes(),
@@ -114,7 +114,7 @@ fn run(
             let piece = PieceSize::of(cx.limits().list_piece);
             let mut list = List::new();
             for element in sorted {
-                each_answer(cx, &options.get, element.as_bytes(), |answer| {
+                each_result(cx, &options.get, element.as_bytes(), |answer| {
                     list.push(
                         End::Tail,
                         std::iter::once(answer.unwrap_or_default()),
@@ -123,15 +123,15 @@ fn run(
                 });
             }
             let len = list.len();
-            keep(cx, target, list);
+            store(cx, target, list);
             reply.int(len as i64);
         }
     }
     Ok(())
 }
 
-/// Keeps a result, or deletes the key if there is none.
-fn keep(cx: &mut Cx<'_, '_>, target: &[u8], list: List) {
+/// Stores the result, or deletes the key if the result is empty.
+fn store(cx: &mut Cx<'_, '_>, target: &[u8], list: List) {
     let len = list.len();
     if len > 0 {
         cx.overwrite(target, Value::List(Box::new(list)));
@@ -141,32 +141,32 @@ fn keep(cx: &mut Cx<'_, '_>, target: &[u8], list: List) {
     }
 }
 
-/// Calls `answer` with what is told of an element: itself, or what each pattern finds.
-fn each_answer(
+/// Calls `visit` with each result for an element: the element, or the value that each GET pattern finds.
+fn each_result(
     cx: &mut Cx<'_, '_>,
     get: &[Pattern<'_>],
     element: &[u8],
-    mut answer: impl FnMut(Option<&[u8]>),
+    mut visit: impl FnMut(Option<&[u8]>),
 ) {
     if get.is_empty() {
-        return answer(Some(element));
+        return visit(Some(element));
     }
     for pattern in get {
-        pattern.look_up(cx, element, &mut answer);
+        pattern.look_up(cx, element, &mut visit);
     }
 }
 
-/// In which order elements are told.
+/// Order of the results.
 enum Order<'a> {
-    AsIs,
+    Unsorted,
     Sorted {
         by: Option<&'a Pattern<'a>>,
-        /// As texts, not as numbers.
+        /// Compares texts instead of numbers.
         alpha: bool,
     },
 }
 
-/// What is sorted.
+/// Elements to sort.
 struct Elements {
     texts: Vec<Text>,
     is_set: bool,
@@ -178,8 +178,7 @@ impl Elements {
     }
 }
 
-/// The elements of a key, those of lists and sorted sets in their order, from the last one on if that is wanted and
-/// they stay as they are.
+/// Returns the elements of a key. Lists and sorted sets keep their order, reversed for DESC without sorting.
 fn elements(cx: &mut Cx<'_, '_>, key: &[u8], options: &Options<'_>) -> Result<Elements, Error> {
     let backwards = options.constant && options.descending;
     let mut is_set = false;
@@ -203,7 +202,7 @@ fn elements(cx: &mut Cx<'_, '_>, key: &[u8], options: &Options<'_>) -> Result<El
     Ok(Elements { texts, is_set })
 }
 
-/// Sorts numbers, those that are equal by their texts.
+/// Sorts by numbers, and equal numbers by their texts.
 fn by_number(
     cx: &mut Cx<'_, '_>,
     texts: Vec<Text>,
@@ -239,7 +238,7 @@ fn by_number(
     Ok(weighed.into_iter().map(|(_, text)| text).collect())
 }
 
-/// Sorts texts; what has none comes first.
+/// Sorts by texts; elements without a weight come first.
 fn by_text(
     cx: &mut Cx<'_, '_>,
     mut texts: Vec<Text>,
@@ -259,7 +258,7 @@ fn by_text(
         by.look_up(cx, text.as_bytes(), |found| weight = found.map(Text::new));
         weighed.push((weight, text));
     }
-    // Elements with equal weights keep their order.
+    // The sort is stable: elements with equal weights keep their order.
     weighed.sort_by(|(a, _), (b, _)| {
         let order = a
             .as_ref()
@@ -274,7 +273,7 @@ fn directed(order: Ordering, descending: bool) -> Ordering {
     if descending { order.reverse() } else { order }
 }
 
-/// Puts those elements in their places that belong into `part`; the others lie anywhere on their side of it.
+/// Sorts the elements so that those in `part` are in their final places; elements outside of it stay unsorted.
 /// O(n + m log m) for m of n elements.
 fn arrange<T>(
     all: &mut [T],
@@ -303,7 +302,7 @@ fn arrange<T>(
     rest.sort_unstable_by(compare);
 }
 
-/// A number as `strtod` reads it: spaces may stand before it, nothing at all is zero, a NUL ends it.
+/// Parses a number as `strtod` does: skips leading spaces, ends at a NUL; the empty text is 0.
 fn number(text: &[u8]) -> Option<f64> {
     let text = c_string(text);
     if text.is_empty() {

@@ -1,7 +1,6 @@
-//! HEXPIRE, HTTL, HPERSIST and their kin: the deadlines of fields, as Redis 7.4 has them.
+//! HEXPIRE, HTTL, HPERSIST and their variants: the deadlines of fields, as in Redis 7.4.
 //!
-//! The same rounding as for keys: a relative time counts from the instant rounded up, a remaining one is what is left
-//! from there.
+//! Rounding is as for keys: relative and remaining times count from the instant rounded up.
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
@@ -14,7 +13,7 @@ use crate::time::NEVER;
 use crate::turn::Cx;
 use crate::value::hash::Hash;
 
-/// The latest deadline that a field can have, in unix ms.
+/// Latest deadline of a field, in unix ms.
 const DEADLINE_MAX_MS: i64 = (1 << 46) - 1;
 
 const NO_FIELD: i64 = -2;
@@ -23,23 +22,23 @@ const REFUSED: i64 = 0;
 const DONE: i64 = 1;
 const DELETED: i64 = 2;
 
-/// When a deadline may be set.
+/// Condition for setting a deadline.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Always,
-    /// NX: there is none.
+    /// NX: the field has no deadline.
     None,
-    /// XX: there is one.
+    /// XX: the field has a deadline.
     Some,
-    /// GT: it gets later; none is the latest.
+    /// GT: the new deadline is later; no deadline counts as the latest.
     Later,
-    /// LT: it gets earlier.
+    /// LT: the new deadline is earlier.
     Earlier,
 }
 
 impl Condition {
-    /// The condition that an argument names, if it is one.
-    fn of(option: &[u8]) -> Option<Self> {
+    /// Parses a condition; `None` if `option` is another word.
+    fn parse(option: &[u8]) -> Option<Self> {
         Some(match () {
             () if is(option, "NX") => Self::None,
             () if is(option, "XX") => Self::Some,
@@ -60,7 +59,7 @@ impl Condition {
     }
 }
 
-/// The fields of `FIELDS numfields field ...`, all that is left of the arguments.
+/// Parses `FIELDS numfields field ...`, which must be the rest of the arguments, and returns the fields.
 fn fields<'a>(args: Args<'a>, wrong_number: &'static str) -> Result<Args<'a>, Error> {
     if !args.get(0).is_some_and(|word| is(word, "FIELDS")) {
         return Err(Error::fixed(
@@ -113,7 +112,7 @@ pub(super) fn hpexpireat(
     set_deadlines(cx, args, reply, (1, true), "hpexpireat")
 }
 
-/// The deadline in unix ms that `amount` units mean.
+/// Converts `amount` units to a deadline in unix ms.
 fn deadline(
     cx: &Cx<'_, '_>,
     amount: i64,
@@ -140,13 +139,13 @@ fn set_deadlines(
     command: &'static str,
 ) -> Result<(), Error> {
     let key = &args[1];
-    // What the key holds is looked at before the arguments.
+    // Redis checks the key's type before the arguments.
     let (place, found) = cx.seek_as::<Hash>(key)?;
     let amount = int(&args[2])?;
     let deadline = deadline(cx, amount, unit, command)?;
-    // A relative time counts from the instant rounded up, so 0 would still be to come.
+    // A relative time counts from the instant rounded up, so a deadline 0 ms from now may not be due yet.
     let past = cx.now().is_due(deadline) || (amount == 0 && !unit.1);
-    let condition = Condition::of(&args[3]);
+    let condition = Condition::parse(&args[3]);
     let options = args.skip(if condition.is_some() { 4 } else { 3 });
     let condition = condition.unwrap_or(Condition::Always);
     let fields = fields(options, NOT_GREATER)?;
@@ -189,7 +188,7 @@ pub(super) fn httl(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    tell_deadlines(cx, args, reply, (1000, false))
+    reply_deadlines(cx, args, reply, (1000, false))
 }
 
 pub(super) fn hpttl(
@@ -197,7 +196,7 @@ pub(super) fn hpttl(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    tell_deadlines(cx, args, reply, (1, false))
+    reply_deadlines(cx, args, reply, (1, false))
 }
 
 pub(super) fn hexpiretime(
@@ -205,7 +204,7 @@ pub(super) fn hexpiretime(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    tell_deadlines(cx, args, reply, (1000, true))
+    reply_deadlines(cx, args, reply, (1000, true))
 }
 
 pub(super) fn hpexpiretime(
@@ -213,11 +212,11 @@ pub(super) fn hpexpiretime(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    tell_deadlines(cx, args, reply, (1, true))
+    reply_deadlines(cx, args, reply, (1, true))
 }
 
-/// Units are rounded up.
-fn tell_deadlines(
+/// Replies with deadlines or remaining times, rounded up to the unit.
+fn reply_deadlines(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
@@ -225,7 +224,7 @@ fn tell_deadlines(
 ) -> Result<(), Error> {
     let now = cx.now();
     let base = if absolute { 0 } else { now.base_ms() };
-    // What the key holds is looked at before the arguments.
+    // Redis checks the key's type before the arguments.
     let found = find_to_read(cx, &args[1], std::iter::empty())?;
     let fields = fields(args.skip(2), NOT_POSITIVE)?;
     let found = found.and_then(|(place, id)| {

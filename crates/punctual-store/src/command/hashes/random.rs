@@ -1,10 +1,10 @@
-//! HRANDFIELD: fields chosen at random.
+//! HRANDFIELD: random fields.
 
 use std::collections::HashSet;
 
 use punctual_resp::{Args, Protocol, Reply};
 
-use super::answer;
+use super::reply_element;
 use crate::command::arguments::{int, is};
 use crate::error::Error;
 use crate::time::Now;
@@ -15,11 +15,11 @@ const OUT_OF_RANGE: Error = Error::fixed("ERR value is out of range");
 const COUNT_RANGE: Error = Error::fixed(
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
 );
-/// Picks before the fields are looked at one by one.
+/// Number of random picks before a search of all fields.
 const PICKS_MAX: usize = 100;
-/// More than one field in so many: it is quicker to look at all of them than to draw until they are different.
+/// Smallest ratio of all fields to wanted fields at which repeated draws are faster than a sample of all fields.
 const SPARSE: usize = 3;
-/// The least that a field takes in a reply.
+/// Smallest size of a field in a reply.
 const REPLY_BYTES_MIN: u64 = 6;
 
 pub(super) fn hrandfield(
@@ -31,8 +31,8 @@ pub(super) fn hrandfield(
     let Some(count) = args.get(2) else {
         cx.expire_before_count(&args[1]);
         let hash = cx.read_as::<Hash>(&args[1])?;
-        match hash.and_then(|hash| Chosen::of(hash, now).one()) {
-            Some(entry) => answer(reply, entry.name),
+        match hash.and_then(|hash| Candidates::of(hash, now).one()) {
+            Some(entry) => reply_element(reply, entry.name),
             None => reply.null(),
         }
         return Ok(());
@@ -50,24 +50,24 @@ pub(super) fn hrandfield(
         return Err(OUT_OF_RANGE);
     }
     cx.expire_before_count(&args[1]);
-    // Redis writes until memory ends; here a reply of repeated fields is at most as long as a string may be.
+    // Redis has no limit; here a reply of repeated fields is at most as long as a string.
     let bytes_max = cx.store().string_max();
     let Some(hash) = cx.read_as::<Hash>(&args[1])? else {
         reply.array(0);
         return Ok(());
     };
-    let chosen = Chosen::of(hash, now);
+    let candidates = Candidates::of(hash, now);
     if count >= 0 {
         let wanted = usize::try_from(count).unwrap_or(usize::MAX);
-        let entries = chosen.different(wanted);
+        let entries = candidates.distinct(wanted);
         open(reply, entries.len(), with_values);
         for entry in entries {
-            show(reply, entry, with_values);
+            write_entry(reply, entry, with_values);
         }
         return Ok(());
     }
     let wanted = count.unsigned_abs();
-    if chosen.is_empty() {
+    if candidates.is_empty() {
         reply.array(0);
         return Ok(());
     }
@@ -77,9 +77,9 @@ pub(super) fn hrandfield(
     let start = reply.len();
     open(reply, wanted as usize, with_values);
     for _ in 0..wanted {
-        // There is one: the instant is the same.
-        if let Some(entry) = chosen.one() {
-            show(reply, entry, with_values);
+        // A field that was not due above is not due here: the instant is the same.
+        if let Some(entry) = candidates.one() {
+            write_entry(reply, entry, with_values);
         }
         if (reply.len() - start) as u64 > bytes_max {
             return Err(OUT_OF_RANGE);
@@ -95,27 +95,27 @@ fn open(reply: &mut Reply<'_>, len: usize, with_values: bool) {
     }
 }
 
-/// A field, in RESP3 an array of its own if the value is shown.
-fn show(reply: &mut Reply<'_>, entry: Entry<'_>, with_values: bool) {
+/// Writes a field; with its value, it is an array of its own in RESP3.
+fn write_entry(reply: &mut Reply<'_>, entry: Entry<'_>, with_values: bool) {
     if !with_values {
-        return answer(reply, entry.name);
+        return reply_element(reply, entry.name);
     }
     if reply.protocol() != Protocol::Resp2 {
         reply.array(2);
     }
-    answer(reply, entry.name);
-    answer(reply, entry.value);
+    reply_element(reply, entry.name);
+    reply_element(reply, entry.value);
 }
 
-/// The fields that may be chosen.
-enum Chosen<'h> {
-    /// All of a table, most or all of which are not due.
+/// The fields of a hash that are not due.
+enum Candidates<'h> {
+    /// All fields of a table that are not due at an instant.
     Table(&'h Table, Now),
-    /// These.
+    /// A list of fields.
     Listed(Vec<Entry<'h>>),
 }
 
-impl<'h> Chosen<'h> {
+impl<'h> Candidates<'h> {
     fn of(hash: &'h Hash, now: Now) -> Self {
         match hash.table() {
             Some(table) => Self::Table(table, now),
@@ -123,12 +123,12 @@ impl<'h> Chosen<'h> {
         }
     }
 
-    /// A field of a table at random that is not due.
+    /// Returns a random field of a table that is not due.
     fn pick(table: &Table, now: Now) -> Option<u32> {
         let stays = |id: &u32| !now.is_due(table.field(*id).deadline());
         let picks = (0..PICKS_MAX).filter_map(|_| table.at_random(below));
         picks.into_iter().find(stays).or_else(|| {
-            // Nearly everything is due: luck would take long.
+            // Nearly all fields are due; more random picks would take long.
             let left: Vec<u32> = table.fields().map(|(id, _)| id).filter(stays).collect();
             (!left.is_empty()).then(|| left[below(left.len() as u32) as usize])
         })
@@ -141,7 +141,7 @@ impl<'h> Chosen<'h> {
         }
     }
 
-    /// One of them.
+    /// Returns a random field.
     fn one(&self) -> Option<Entry<'h>> {
         match self {
             Self::Table(table, now) => Some(table.field(Self::pick(table, *now)?).entry()),
@@ -150,8 +150,8 @@ impl<'h> Chosen<'h> {
         }
     }
 
-    /// `wanted` different ones, or all if they are fewer.
-    fn different(self, wanted: usize) -> Vec<Entry<'h>> {
+    /// Returns `wanted` distinct random fields, or all fields if there are fewer.
+    fn distinct(self, wanted: usize) -> Vec<Entry<'h>> {
         match self {
             Self::Table(table, now)
                 if table.with_deadline() == 0 && wanted.saturating_mul(SPARSE) <= table.len() =>
@@ -169,15 +169,15 @@ impl<'h> Chosen<'h> {
             }
             Self::Table(table, now) => {
                 let fields = table.fields().map(|(_, field)| field.entry());
-                some(fields.filter(|e| !now.is_due(e.deadline)).collect(), wanted)
+                sample(fields.filter(|e| !now.is_due(e.deadline)).collect(), wanted)
             }
-            Self::Listed(entries) => some(entries, wanted),
+            Self::Listed(entries) => sample(entries, wanted),
         }
     }
 }
 
-/// `wanted` of them, each as likely as any, in the order they had.
-fn some<T: Copy>(all: Vec<T>, wanted: usize) -> Vec<T> {
+/// Returns a uniform sample of `wanted` elements in their order.
+fn sample<T: Copy>(all: Vec<T>, wanted: usize) -> Vec<T> {
     if wanted >= all.len() {
         return all;
     }

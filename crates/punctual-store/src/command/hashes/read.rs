@@ -1,8 +1,8 @@
-//! HGET and its kin, and HSCAN: what shows fields and values.
+//! HGET and other readers of fields and values, and HSCAN.
 
 use punctual_resp::{Args, Reply};
 
-use super::{answer, find_to_read, value_of};
+use super::{find_to_read, reply_element, value_of};
 use crate::command::element_scan::scan_fields;
 use crate::error::Error;
 use crate::turn::Cx;
@@ -18,7 +18,7 @@ pub(super) fn hget(
     if let Some((place, id)) = find_to_read(cx, &args[1], std::iter::once(name))?
         && let Some(value) = value_of(cx.view(place, id)?, name, now)
     {
-        answer(reply, value);
+        reply_element(reply, value);
     } else {
         reply.null();
     }
@@ -40,7 +40,7 @@ pub(super) fn hmget(
     reply.array(names.len());
     for name in names {
         match hash.and_then(|hash| value_of(hash, name, now)) {
-            Some(value) => answer(reply, value),
+            Some(value) => reply_element(reply, value),
             None => reply.null(),
         }
     }
@@ -79,7 +79,7 @@ pub(super) fn hexists(
     Ok(())
 }
 
-/// Counts fields that are due if there are so many that the wheel is behind, as DBSIZE counts keys.
+/// Counts due fields only if more are due than the budget allows to expire, as DBSIZE does with keys.
 pub(super) fn hlen(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
@@ -91,7 +91,7 @@ pub(super) fn hlen(
     Ok(())
 }
 
-/// What HGETALL and its kin show of each field.
+/// Part of each field that HGETALL, HKEYS and HVALS return.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Show {
     Both,
@@ -104,7 +104,7 @@ pub(super) fn hgetall(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    all(cx, args, reply, Show::Both)
+    reply_all(cx, args, reply, Show::Both)
 }
 
 pub(super) fn hkeys(
@@ -112,7 +112,7 @@ pub(super) fn hkeys(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    all(cx, args, reply, Show::Names)
+    reply_all(cx, args, reply, Show::Names)
 }
 
 pub(super) fn hvals(
@@ -120,10 +120,10 @@ pub(super) fn hvals(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    all(cx, args, reply, Show::Values)
+    reply_all(cx, args, reply, Show::Values)
 }
 
-fn all(
+fn reply_all(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
@@ -143,10 +143,10 @@ fn all(
     }
     for entry in hash.into_iter().flat_map(Hash::iter).filter(stays) {
         if show != Show::Values {
-            answer(reply, entry.name);
+            reply_element(reply, entry.name);
         }
         if show != Show::Names {
-            answer(reply, entry.value);
+            reply_element(reply, entry.value);
         }
     }
     Ok(())
@@ -158,22 +158,22 @@ pub(super) fn hscan(
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
     let now = cx.now();
-    scan_fields::<Hash>(cx, args, reply, |hash, piece| {
-        let names_only = piece.names_only();
-        // Small hashes are shown in one go, as Redis does, deadlines or not.
+    scan_fields::<Hash>(cx, args, reply, |hash, page| {
+        let names_only = page.names_only();
+        // As in Redis, a small hash is one page, with or without deadlines.
         if let Some(table) = hash.table()
             && hash.encoding() == "hashtable"
         {
-            return piece.walk(table.keyed(), |piece, field| {
-                if !now.is_due(field.deadline()) && piece.name(field.name()) && !names_only {
+            return page.walk(table.keyed(), |page, field| {
+                if !now.is_due(field.deadline()) && page.name(field.name()) && !names_only {
                     let mut buffer = itoa::Buffer::new();
-                    piece.bulk(field.value.text(&mut buffer));
+                    page.bulk(field.value.text(&mut buffer));
                 }
             });
         }
         for entry in hash.iter().filter(|entry| !now.is_due(entry.deadline)) {
-            if piece.packed_name(entry.name) && !names_only {
-                piece.packed(entry.value);
+            if page.packed_name(entry.name) && !names_only {
+                page.packed(entry.value);
             }
         }
         None

@@ -4,14 +4,30 @@ mod model;
 use std::collections::BTreeSet;
 
 use crate::command::testing::Fixture;
+use crate::events::{Classes, Silent};
+use crate::turn::Turn;
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
 
-/// Runs lines against their replies.
+/// Runs lines and compares their replies.
 fn check(fixture: &mut Fixture, lines: &[(&str, &str)]) {
     for (line, reply) in lines {
         assert_eq!(fixture.run(line), *reply, "{line}");
     }
+}
+
+/// Counts the fields with timers in all databases.
+fn timers(fixture: &Fixture) -> usize {
+    let mut sink = Silent;
+    let mut turn = Turn::new(&fixture.store, fixture.now, &mut sink, Classes::none());
+    turn.lock_all();
+    (0..16)
+        .map(|db| {
+            turn.held_dbs(db)
+                .map(|(_, part)| part.fields_with_deadline())
+                .sum::<usize>()
+        })
+        .sum()
 }
 
 fn set(reply: &str) -> BTreeSet<&str> {
@@ -65,7 +81,7 @@ fn fields_are_set_read_and_deleted() {
 }
 
 #[test]
-fn what_is_not_there_is_empty() {
+fn a_missing_hash_is_empty() {
     let mut fixture = Fixture::new();
     check(
         &mut fixture,
@@ -137,7 +153,7 @@ fn other_types_are_refused() {
         "HTTL s FIELDS 1 a",
         "HPERSIST s FIELDS 1 a",
         "HEXPIRE s x FIELDS 1 a",
-        "HPEXPIRETIME s what ever you like",
+        "HPEXPIRETIME s any other arguments",
     ] {
         assert_eq!(fixture.run(line), WRONG_TYPE, "{line}");
     }
@@ -200,7 +216,7 @@ fn arguments_are_checked() {
 }
 
 #[test]
-fn numbers_are_added_to() {
+fn hincrby_and_hincrbyfloat_add_to_fields() {
     let mut fixture = Fixture::new();
     check(
         &mut fixture,
@@ -222,7 +238,7 @@ fn numbers_are_added_to() {
 }
 
 #[test]
-fn a_large_hash_is_a_table() {
+fn a_large_hash_has_the_encoding_hashtable() {
     let mut fixture = Fixture::new();
     for n in 0..512 {
         fixture.run(&format!("HSET h f{n} {n}"));
@@ -251,7 +267,7 @@ fn a_large_hash_is_a_table() {
 }
 
 #[test]
-fn random_fields() {
+fn hrandfield_returns_distinct_or_repeated_fields() {
     let mut fixture = Fixture::new();
     for n in 0..20 {
         fixture.run(&format!("HSET small f{n} {n}"));
@@ -265,7 +281,7 @@ fn random_fields() {
             assert_eq!(
                 set(&reply).len(),
                 count.min(size),
-                "{key} {count}: all different"
+                "{key} {count}: all distinct"
             );
         }
         let all = fixture.run(&format!("HRANDFIELD {key} 5000"));
@@ -287,7 +303,7 @@ fn random_fields() {
     }
 }
 
-/// A whole HSCAN: the words that came.
+/// Runs HSCAN to its end and returns the names and values.
 fn scan(fixture: &mut Fixture, key: &str, options: &str) -> Vec<String> {
     let (mut cursor, mut words) = ("0".to_owned(), Vec::new());
     loop {
@@ -308,7 +324,7 @@ fn scan(fixture: &mut Fixture, key: &str, options: &str) -> Vec<String> {
 }
 
 #[test]
-fn scans() {
+fn hscan_returns_each_field_once() {
     let mut fixture = Fixture::new();
     for n in 0..20 {
         fixture.run(&format!("HSET small f{n} {n}"));

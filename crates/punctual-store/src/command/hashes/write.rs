@@ -1,4 +1,4 @@
-//! HSET and its kin: what sets, adds to and deletes fields.
+//! HSET and other writers of fields, HINCRBY, HDEL.
 
 use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Reply};
@@ -34,7 +34,7 @@ pub(super) fn hmset(
     Ok(())
 }
 
-/// Sets fields; how many of them are new.
+/// Sets fields and returns the number of new ones.
 fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, command: &'static str) -> Result<usize, Error> {
     if args.len() % 2 == 1 {
         return Err(Error::Arity(command.into()));

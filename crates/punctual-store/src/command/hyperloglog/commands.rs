@@ -32,7 +32,7 @@ pub(super) fn pfadd(
         updated += u64::from(sketch::raise(string, index, value, sparse_max)?);
     }
     if updated > 0 {
-        sketch::stale(string);
+        sketch::mark_stale(string);
         cx.commit(key, Classes::STRING, "pfadd", updated);
     }
     reply.int((updated > 0).into());
@@ -60,7 +60,7 @@ pub(super) fn pfcount(
     Ok(())
 }
 
-/// The estimate of one sketch. It is kept in the string, so this reader may write.
+/// Returns the estimate of one sketch, and caches it in the string. PFCOUNT may therefore write.
 fn count_one(cx: &mut Cx<'_, '_>, key: &[u8]) -> Result<u64, Error> {
     let (at, found) = cx.seek_to_read(key);
     let Some(id) = found else {
@@ -69,11 +69,11 @@ fn count_one(cx: &mut Cx<'_, '_>, key: &[u8]) -> Result<u64, Error> {
     let mut buffer = itoa::Buffer::new();
     let string = cx.view::<Str>(at, id)?.text(&mut buffer);
     sketch::form(string)?;
-    if let Some(kept) = sketch::kept(string) {
-        return Ok(kept);
+    if let Some(cached) = sketch::cached(string) {
+        return Ok(cached);
     }
     let estimate = sketch::estimate(string)?;
-    sketch::keep(cx.edit::<Str>(at, id)?.raw(), estimate);
+    sketch::set_cached(cx.edit::<Str>(at, id)?.raw(), estimate);
     cx.commit_silently(key, 1);
     Ok(estimate)
 }
@@ -102,8 +102,8 @@ pub(super) fn pfmerge(
         sketch::to_dense(string)?;
     }
     union.raise(string, sparse_max)?;
-    sketch::stale(string);
-    // One event for whatever adds elements.
+    sketch::mark_stale(string);
+    // As in Redis, PFMERGE has the event of PFADD.
     cx.commit(target, Classes::STRING, "pfadd", 1);
     reply.ok();
     Ok(())

@@ -1,4 +1,4 @@
-//! PFDEBUG and PFSELFTEST: a look at the registers.
+//! PFDEBUG and PFSELFTEST.
 
 use punctual_resp::{Args, Reply};
 use rand::rngs::SmallRng;
@@ -44,7 +44,7 @@ pub(super) fn pfdebug(
                 reply.int(was_sparse.into());
             } else {
                 reply.array(REGISTERS);
-                sketch::all(string)?.for_each(|register| reply.int(register.into()));
+                sketch::dense_registers(string)?.for_each(|register| reply.int(register.into()));
             }
             if was_sparse {
                 cx.commit_silently(&args[2], 1);
@@ -61,9 +61,9 @@ pub(super) fn pfdebug(
     Ok(())
 }
 
-/// Times that all registers are written and read.
+/// Number of times that PFSELFTEST writes and reads all registers.
 const TEST_ROUNDS: usize = 20;
-/// Elements that are added: Redis's ten million would stop the server for seconds.
+/// Number of elements that PFSELFTEST adds. Redis's ten million would block the server for seconds.
 const TEST_ELEMENTS: u64 = 100_000;
 
 pub(super) fn pfselftest(
@@ -87,23 +87,23 @@ pub(super) fn pfselftest(
         }
     }
     let sparse_max = cx.limits().hll_sparse_bytes;
-    let (mut either, mut wide) = (sketch::empty(), sketch::empty());
-    sketch::to_dense(&mut wide)?;
+    let (mut sparse, mut dense) = (sketch::empty(), sketch::empty());
+    sketch::to_dense(&mut dense)?;
     let seed: u64 = random.random();
     let mut checkpoint = 1;
     for n in 1..=TEST_ELEMENTS {
         let (index, value) = place(&(n ^ seed).to_le_bytes());
-        sketch::raise(&mut either, index, value, sparse_max)?;
-        sketch::raise(&mut wide, index, value, sparse_max)?;
+        sketch::raise(&mut sparse, index, value, sparse_max)?;
+        sketch::raise(&mut dense, index, value, sparse_max)?;
         if n != checkpoint {
             continue;
         }
         checkpoint *= 10;
-        if n < sparse_max as u64 / 2 && sketch::form(&either)? != Form::Sparse {
+        if n < sparse_max as u64 / 2 && sketch::form(&sparse)? != Form::Sparse {
             return Err(failed("sparse encoding not used".into()));
         }
-        let estimate = sketch::estimate(&wide)?;
-        if sketch::estimate(&either)? != estimate {
+        let estimate = sketch::estimate(&dense)?;
+        if sketch::estimate(&sparse)? != estimate {
             return Err(failed("dense/sparse disagree".into()));
         }
         let error = estimate.abs_diff(n);

@@ -1,16 +1,16 @@
-//! The number of elements, from how often each value stands in a register: algorithm 6 of O. Ertl, "New cardinality
-//! estimation algorithms for HyperLogLog sketches" (2017). It needs no constants for corrections and no cases.
+//! Estimate of the number of elements from the histogram of the registers: algorithm 6 of O. Ertl, "New cardinality
+//! estimation algorithms for HyperLogLog sketches" (2017). It needs neither correction constants nor special cases.
 
 use super::REGISTERS;
 use super::hash::COUNTED_BITS;
 
-/// How many registers hold each value.
+/// Number of registers with each value.
 pub(super) type Histogram = [u32; 64];
 
 /// 1 / (2 ln 2).
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
-/// The estimate. O(1): at most some hundred steps.
+/// Returns the estimate. O(1): a few hundred steps at most.
 pub(super) fn cardinality(registers: &Histogram) -> u64 {
     let m = REGISTERS as f64;
     let largest = COUNTED_BITS as usize + 1;
@@ -23,12 +23,12 @@ pub(super) fn cardinality(registers: &Histogram) -> u64 {
     if estimate.is_finite() {
         estimate.round() as u64
     } else {
-        // All registers are beyond what elements can leave there; this is what Redis answers then.
+        // All registers hold values that no element sets; Redis returns this number then.
         1 << 63
     }
 }
 
-/// What the empty registers add: x + sum of x^(2^k) 2^(k-1).
+/// Contribution of the empty registers: x + sum of x^(2^k) 2^(k-1).
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -45,7 +45,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// What the full registers add: (1 - x - sum of (1 - x^(2^-k))^2 2^-k) / 3.
+/// Contribution of the full registers: (1 - x - sum of (1 - x^(2^-k))^2 2^-k) / 3.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;

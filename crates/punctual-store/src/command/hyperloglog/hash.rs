@@ -1,17 +1,17 @@
-//! From an element to a register and what it must at least hold: A. Appleby's MurmurHash2 for 64-bit machines
+//! Hash of an element, which gives its register and the value for it: A. Appleby's MurmurHash2 for 64-bit machines
 //! ("MurmurHash64A"), with Redis's seed.
 
-/// Bits of the hash that choose the register.
+/// Number of hash bits that select the register.
 pub(super) const INDEX_BITS: u32 = 14;
-/// Bits of the hash in which zeros are counted.
+/// Number of hash bits whose trailing zeros count.
 pub(super) const COUNTED_BITS: u32 = 64 - INDEX_BITS;
 
 const SEED: u64 = 0xadc8_3b19;
 const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
 const SHIFT: u32 = 47;
 
-/// The register of an element, and the number that the register must at least hold: one more than the zeros at the
-/// low end of the other bits of the hash, 1 to 51. O(length).
+/// Returns the register of an element and its value: the number of trailing zeros of the other hash bits plus one, 1
+/// to 51. O(length).
 pub(super) fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur(element);
     let index = hash & ((1 << INDEX_BITS) - 1);
@@ -20,7 +20,7 @@ pub(super) fn place(element: &[u8]) -> (usize, u8) {
 }
 
 fn murmur(bytes: &[u8]) -> u64 {
-    // The length counts as 32 bits, sign included.
+    // As in Redis, the length is a signed 32-bit number.
     let len = bytes.len() as i32 as u64;
     let mut hash = SEED ^ len.wrapping_mul(FACTOR);
     let (words, rest) = bytes.as_chunks::<8>();

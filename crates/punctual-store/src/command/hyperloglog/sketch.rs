@@ -1,5 +1,5 @@
-//! The string: `HYLL`, a byte for the form of the registers, three that mean nothing, the last estimate (8 bytes from
-//! the low end on; its highest bit says that registers have changed since), then the registers.
+//! Format of the string: `HYLL`, a byte for the form of the registers, three unused bytes, the cached estimate (8 bytes,
+//! little-endian; its highest bit is set if registers have changed since), then the registers.
 
 use super::estimate::cardinality;
 use super::sparse::{Cursor, Raised};
@@ -7,26 +7,26 @@ use super::{CORRUPT, NOT_A_SKETCH, REGISTERS, dense, sparse};
 use crate::error::Error;
 
 const MAGIC: &[u8; 4] = b"HYLL";
-/// The byte that tells the form.
+/// Position of the byte for the form.
 const FORM: usize = 4;
-/// The bytes of the last estimate.
-const KEPT: std::ops::Range<usize> = 8..16;
-/// The bit, in the last byte of the estimate, that says that it does not hold any more.
+/// Position of the cached estimate.
+const CACHED: std::ops::Range<usize> = 8..16;
+/// Bit in the last byte of the cached estimate that marks it as stale.
 const STALE: u8 = 0x80;
-/// Bytes before the registers.
+/// Size of the header in bytes.
 pub(super) const HEADER: usize = 16;
 
-/// How the registers are kept.
+/// Form of the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Dense = 0,
     Sparse = 1,
 }
 
-/// The form of a string's registers.
+/// Returns the form of a string's registers.
 ///
 /// # Errors
-/// If the string is no sketch, by what its header and its length say.
+/// If header or length are not those of a sketch.
 pub(super) fn form(string: &[u8]) -> Result<Form, Error> {
     if string.len() < HEADER || !string.starts_with(MAGIC) {
         return Err(NOT_A_SKETCH);
@@ -38,7 +38,7 @@ pub(super) fn form(string: &[u8]) -> Result<Form, Error> {
     }
 }
 
-/// A sketch without elements: sparse, with an estimate of 0.
+/// Returns an empty sketch: sparse, with a cached estimate of 0.
 pub(super) fn empty() -> Vec<u8> {
     let mut string = vec![0; HEADER];
     string[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -47,32 +47,32 @@ pub(super) fn empty() -> Vec<u8> {
     string
 }
 
-/// The estimate that the string keeps, if nothing has changed since.
-pub(super) fn kept(string: &[u8]) -> Option<u64> {
-    let (bytes, _) = string.get(KEPT)?.split_first_chunk()?;
+/// Returns the cached estimate, unless it is stale.
+pub(super) fn cached(string: &[u8]) -> Option<u64> {
+    let (bytes, _) = string.get(CACHED)?.split_first_chunk()?;
     (bytes[7] & STALE == 0).then(|| u64::from_le_bytes(*bytes))
 }
 
-/// Keeps an estimate.
-pub(super) fn keep(string: &mut [u8], estimate: u64) {
-    string[KEPT].copy_from_slice(&estimate.to_le_bytes());
+/// Caches an estimate.
+pub(super) fn set_cached(string: &mut [u8], estimate: u64) {
+    string[CACHED].copy_from_slice(&estimate.to_le_bytes());
 }
 
-/// Says that the estimate does not hold any more.
-pub(super) fn stale(string: &mut [u8]) {
-    string[KEPT.end - 1] |= STALE;
+/// Marks the cached estimate as stale.
+pub(super) fn mark_stale(string: &mut [u8]) {
+    string[CACHED.end - 1] |= STALE;
 }
 
-/// The registers' bytes, in whichever form.
+/// Returns the bytes of the registers, dense or sparse.
 pub(super) fn registers(string: &[u8]) -> &[u8] {
     &string[HEADER..]
 }
 
-/// Makes register `index` at least `value`; whether that changed it. A sparse sketch becomes dense if it must, or
-/// would pass `sparse_max` bytes. O(1) if dense, else O(length).
+/// Raises register `index` to at least `value`. Returns true if it changed. A sparse sketch becomes dense if runs cannot
+/// hold the value, or if it would exceed `sparse_max` bytes. O(1) if dense, else O(length).
 ///
 /// # Errors
-/// If the string is no sketch, or its registers make no sense.
+/// If the string is not a sketch, or its registers are invalid.
 pub(super) fn raise(
     string: &mut Vec<u8>,
     index: usize,
@@ -82,7 +82,7 @@ pub(super) fn raise(
     raise_from(string, &mut Cursor::first(HEADER), index, value, sparse_max)
 }
 
-/// As [`raise`], with a search of runs from a cursor on: see [`sparse::raise`].
+/// As [`raise`], with a search that starts at a cursor: see [`sparse::raise`].
 fn raise_from(
     string: &mut Vec<u8>,
     from: &mut Cursor,
@@ -94,7 +94,7 @@ fn raise_from(
         match sparse::raise(string, from, index, value, sparse_max)? {
             Raised::Same => return Ok(false),
             Raised::Changed => {
-                stale(string);
+                mark_stale(string);
                 return Ok(true);
             }
             Raised::NoRoom => to_dense(string)?,
@@ -103,33 +103,33 @@ fn raise_from(
     Ok(dense::raise(&mut string[HEADER..], index, value))
 }
 
-/// Makes a sparse sketch dense; whether it was sparse. The kept estimate stays. O(registers).
+/// Makes a sparse sketch dense. Returns true if it was sparse. The cached estimate stays. O(registers).
 ///
 /// # Errors
-/// If the string is no sketch, or its registers make no sense.
+/// If the string is not a sketch, or its registers are invalid.
 pub(super) fn to_dense(string: &mut Vec<u8>) -> Result<bool, Error> {
     if form(string)? == Form::Dense {
         return Ok(false);
     }
-    let mut wide = vec![0; HEADER + dense::BYTES];
-    wide[..HEADER].copy_from_slice(&string[..HEADER]);
-    wide[FORM] = Form::Dense as u8;
-    let there = &mut wide[HEADER..];
+    let mut dense = vec![0; HEADER + dense::BYTES];
+    dense[..HEADER].copy_from_slice(&string[..HEADER]);
+    dense[FORM] = Form::Dense as u8;
+    let target = &mut dense[HEADER..];
     sparse::each(registers(string), |first, run| {
         if run.value > 0 {
             for index in first..first + run.len {
-                dense::raise(there, index, run.value);
+                dense::raise(target, index, run.value);
             }
         }
     })?;
-    *string = wide;
+    *string = dense;
     Ok(true)
 }
 
-/// The estimate, worked out anew. O(registers).
+/// Computes the estimate from the registers. O(registers).
 ///
 /// # Errors
-/// If the string is no sketch, or its registers make no sense.
+/// If the string is not a sketch, or its registers are invalid.
 pub(super) fn estimate(string: &[u8]) -> Result<u64, Error> {
     let histogram = match form(string)? {
         Form::Dense => dense::histogram(registers(string)),
@@ -138,19 +138,19 @@ pub(super) fn estimate(string: &[u8]) -> Result<u64, Error> {
     Ok(cardinality(&histogram))
 }
 
-/// The registers of several sketches together: each as large as in any of them.
+/// Union of several sketches: each register is the maximum of theirs.
 pub(super) struct Union(Box<[u8; REGISTERS]>);
 
 impl Union {
-    /// Of no sketches.
+    /// Returns the union of no sketches.
     pub(super) fn new() -> Self {
-        Self(vec![0; REGISTERS].try_into().expect("just as many"))
+        Self(vec![0; REGISTERS].try_into().expect("the same length"))
     }
 
-    /// Adds a sketch; its form. O(registers).
+    /// Adds a sketch and returns its form. O(registers).
     ///
     /// # Errors
-    /// If the string is no sketch, or its registers make no sense.
+    /// If the string is not a sketch, or its registers are invalid.
     pub(super) fn add(&mut self, string: &[u8]) -> Result<Form, Error> {
         let form = form(string)?;
         match form {
@@ -160,10 +160,10 @@ impl Union {
         Ok(form)
     }
 
-    /// Makes the registers of a sketch at least these. O(registers), and what runs move when one is split.
+    /// Raises the registers of a sketch to at least these. O(registers), and O(length) for each run that splits.
     ///
     /// # Errors
-    /// If the string is no sketch, or its registers make no sense.
+    /// If the string is not a sketch, or its registers are invalid.
     pub(super) fn raise(&self, string: &mut Vec<u8>, sparse_max: usize) -> Result<(), Error> {
         let mut from = Cursor::first(HEADER);
         for (index, value) in self.0.iter().enumerate().filter(|(_, value)| **value > 0) {
@@ -172,7 +172,7 @@ impl Union {
         Ok(())
     }
 
-    /// How many different elements there are in all. O(registers).
+    /// Returns the estimate of the number of distinct elements. O(registers).
     pub(super) fn cardinality(&self) -> u64 {
         let mut histogram = [0; 64];
         for register in self.0.iter() {
@@ -182,11 +182,11 @@ impl Union {
     }
 }
 
-/// A dense sketch tells all its registers.
+/// Returns all registers of a dense sketch.
 ///
 /// # Errors
 /// If the string is not a dense sketch.
-pub(super) fn all(string: &[u8]) -> Result<impl Iterator<Item = u8>, Error> {
+pub(super) fn dense_registers(string: &[u8]) -> Result<impl Iterator<Item = u8>, Error> {
     match form(string)? {
         Form::Dense => Ok(dense::iter(registers(string))),
         Form::Sparse => Err(CORRUPT),

@@ -1,4 +1,4 @@
-//! Registers as runs of equal ones. A run is one byte or two:
+//! Sparse registers: runs of registers with equal values. A run is one byte or two:
 //!
 //! | bits | run |
 //! |---|---|
@@ -6,9 +6,9 @@
 //! | `01llllll llllllll` | l + 1 empty registers |
 //! | `1vvvvvll` | l + 1 registers that hold v + 1 |
 //!
-//! What a change makes of the runs is Redis's, byte for byte: the run that covers the register is split, then runs
-//! near it that hold the same value are joined as far as one run can be long. Runs of empty registers are never
-//! joined: a register never becomes empty again.
+//! A change gives the same bytes as in Redis: it splits the run that covers the register, then joins adjacent runs with
+//! the same value up to the maximum length of a run. Runs of empty registers are never joined, since registers never
+//! become empty again.
 
 use smallvec::SmallVec;
 
@@ -18,27 +18,27 @@ use crate::error::Error;
 
 /// Largest value that a run may hold.
 const VALUE_MAX: u8 = 32;
-/// Most registers in a run that holds a value.
+/// Maximum number of registers in a run with a value.
 const VALUES_MAX: usize = 4;
-/// Most empty registers in a run of one byte.
+/// Maximum number of empty registers in a run of one byte.
 const SHORT_MAX: usize = 64;
-/// How many runs from the one before the change on are looked at for neighbours to be joined.
+/// Number of runs that may be joined after a change, starting at the run before it.
 const JOIN_SCAN: usize = 5;
 
-/// The runs of a sketch without elements.
+/// Runs of an empty sketch.
 pub(super) const EMPTY: [u8; 2] = [0x7f, 0xff];
 
-/// Some registers that hold the same; 0: they are empty.
+/// A run of registers with the same value; 0 means empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) value: u8,
     pub(super) len: usize,
-    /// Bytes of the run itself.
+    /// Size of the run in bytes.
     pub(super) bytes: usize,
 }
 
 impl Run {
-    /// The run at the beginning of `bytes`; `None` if they end before it does.
+    /// Decodes the run at the start of `bytes`; `None` if the run is incomplete.
     fn first(bytes: &[u8]) -> Option<Self> {
         let byte = *bytes.first()?;
         let low = usize::from(byte & 0x3f);
@@ -61,18 +61,18 @@ impl Run {
         })
     }
 
-    /// The byte of a run of `len` registers (1 to 4) that hold `value` (1 to 32).
+    /// Encodes a run of `len` registers (1 to 4) with `value` (1 to 32).
     fn of_values(value: u8, len: usize) -> u8 {
         0x80 | (value - 1) << 2 | (len - 1) as u8
     }
 }
 
-/// Writes runs.
+/// Encoded runs.
 #[derive(Default)]
 struct Runs(SmallVec<[u8; 5]>);
 
 impl Runs {
-    /// Adds `len` registers, perhaps none, that hold `value`.
+    /// Adds `len` registers with `value`; `len` may be 0.
     fn push(&mut self, value: u8, len: usize) {
         match (value, len) {
             (_, 0) => {}
@@ -86,7 +86,7 @@ impl Runs {
     }
 }
 
-/// All runs, with the register each begins at, up to the first that does not make sense.
+/// Iterator over the runs and their first registers, which ends at the first invalid run.
 struct Walk<'a> {
     bytes: &'a [u8],
     register: usize,
@@ -110,7 +110,7 @@ impl Iterator for Walk<'_> {
 /// Calls `visit` with each run and its first register. O(length).
 ///
 /// # Errors
-/// If the runs are not those of just as many registers as there are; some may have been visited then.
+/// If the runs do not cover exactly all registers; `visit` may have been called before.
 pub(super) fn each(bytes: &[u8], mut visit: impl FnMut(usize, Run)) -> Result<(), Error> {
     let mut walk = Walk { bytes, register: 0 };
     for (first, run) in walk.by_ref() {
@@ -123,7 +123,7 @@ pub(super) fn each(bytes: &[u8], mut visit: impl FnMut(usize, Run)) -> Result<()
     }
 }
 
-/// How often each value occurs. O(length).
+/// Counts the registers with each value. O(length).
 ///
 /// # Errors
 /// As [`each`].
@@ -135,21 +135,21 @@ pub(super) fn histogram(bytes: &[u8]) -> Result<Histogram, Error> {
     Ok(tally)
 }
 
-/// Makes each of `all` at least what the register here is. O(length).
+/// Raises each register of `all` to at least the register in `bytes`. O(length).
 ///
 /// # Errors
 /// As [`each`].
 pub(super) fn raise_all(bytes: &[u8], all: &mut [u8; REGISTERS]) -> Result<(), Error> {
     each(bytes, |first, run| {
         if run.value > 0 {
-            for there in &mut all[first..first + run.len] {
-                *there = run.value.max(*there);
+            for register in &mut all[first..first + run.len] {
+                *register = run.value.max(*register);
             }
         }
     })
 }
 
-/// The runs as PFDEBUG DECODE shows them, as far as they make sense.
+/// Formats the runs as PFDEBUG DECODE does, up to the first invalid run.
 pub(super) fn text(bytes: &[u8]) -> String {
     let walk = Walk { bytes, register: 0 };
     let words: Vec<String> = walk
@@ -164,36 +164,35 @@ pub(super) fn text(bytes: &[u8]) -> String {
     words.join(" ")
 }
 
-/// What came of [`raise`].
+/// Result of [`raise`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raised {
-    /// The register holds as much already.
+    /// The register already held the value or a greater one.
     Same,
-    /// It holds more now.
+    /// The register changed.
     Changed,
-    /// Runs cannot hold the value, or would become too long: the sketch must become dense first.
+    /// Runs cannot hold the value, or would exceed the maximum size: the sketch must become dense first.
     NoRoom,
 }
 
-/// The beginning of a run: where a search may start.
+/// The start of a run, at which a search can begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// Its place in the string.
+    /// Position in the string.
     at: usize,
-    /// Its first register.
+    /// First register of the run.
     register: usize,
 }
 
 impl Cursor {
-    /// The first run, which begins at `at` in the string.
+    /// Returns the start of the first run, which is at position `at` of the string.
     pub(super) fn first(at: usize) -> Self {
         Self { at, register: 0 }
     }
 }
 
-/// Makes register `index` at least `value`; the string must not pass `bytes_max` if it grows. Searches from `from` on,
-/// and leaves there from where a larger index can be searched for, as long as nothing else changes. O(length), from
-/// `from` on.
+/// Raises register `index` to at least `value`, unless the string would grow beyond `bytes_max`. The search starts at
+/// `from`, which then moves to a start for greater indices, valid until another change. O(length after `from`).
 ///
 /// # Errors
 /// If the runs end before the register.
@@ -223,8 +222,8 @@ pub(super) fn raise(
             register: end,
         };
     };
-    // The run before may become one with this one, and the next index may lie in it: then the one before that will be
-    // asked for.
+    // The run before may be joined with this one and then contain the next index, whose search also needs the run
+    // before that.
     *from = earlier;
     if run.value >= value {
         return Ok(Raised::Same);
@@ -242,7 +241,7 @@ pub(super) fn raise(
     Ok(Raised::Changed)
 }
 
-/// Joins runs that hold the same value, among the next few from `at` on.
+/// Joins runs with the same value among the first few after `at`.
 fn join(string: &mut Vec<u8>, mut at: usize) {
     for _ in 0..JOIN_SCAN {
         let Some(run) = string.get(at..).and_then(Run::first) else {

@@ -1,5 +1,5 @@
-//! The family against what a real server answered, and strings that are broken. The bytes are compared with a real
-//! server in `tests/hyperloglog_of_redis.rs`.
+//! Comparison with a transcript of redis-server, and corrupt strings. `tests/hyperloglog_of_redis.rs` compares the bytes
+//! with a running redis-server.
 
 use proptest::prelude::*;
 
@@ -10,13 +10,10 @@ use crate::command::testing::Fixture;
 const TRANSCRIPT: &str = include_str!("transcript.txt");
 
 #[test]
-fn answers_and_events_are_those_of_redis() {
-    Fixture::new().replay(TRANSCRIPT);
-}
-
-#[test]
-fn shards_make_no_difference() {
-    Fixture::sharded(16).replay(TRANSCRIPT);
+fn replies_and_events_match_redis() {
+    for shards in [1, 16] {
+        Fixture::sharded(shards).replay(TRANSCRIPT);
+    }
 }
 
 #[test]
@@ -50,7 +47,7 @@ fn the_self_test_passes() {
 }
 
 #[test]
-fn broken_runs_are_refused() {
+fn corrupt_runs_are_refused() {
     let corrupt = "-INVALIDOBJ Corrupted HLL object detected";
     let runs: [&[u8]; 6] = [
         b"",
@@ -82,7 +79,7 @@ fn broken_runs_are_refused() {
 
 proptest! {
     #[test]
-    fn any_string_is_counted_or_refused(
+    fn commands_on_any_string_do_not_panic(
         runs in proptest::collection::vec(any::<u8>(), 0..400),
         elements in proptest::collection::vec(any::<u16>(), 0..40),
     ) {
@@ -100,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn a_union_makes_the_runs_that_one_change_after_the_other_makes(
+    fn raising_to_a_union_gives_the_same_runs_as_single_changes(
         before in proptest::collection::vec((0..500_usize, 1..4_u8), 0..300),
         mut raised in proptest::collection::vec((0..500_usize, 1..4_u8), 1..300),
     ) {
@@ -116,7 +113,7 @@ proptest! {
         let mut union = Union::new();
         union.add(&other).unwrap();
         union.raise(&mut at_once, 3000).unwrap();
-        // The largest value of each register comes first, so the others change nothing.
+        // The largest value of each register comes first, so the others have no effect.
         raised.sort_by_key(|(index, value)| (*index, std::cmp::Reverse(*value)));
         for (index, value) in raised {
             sketch::raise(&mut one_by_one, index, value, 3000).unwrap();
@@ -125,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn both_forms_hold_what_an_array_holds(
+    fn dense_and_sparse_registers_match_an_array(
         changes in proptest::collection::vec((0..REGISTERS, 1..40_u8), 1..600),
         spread in 1..200_usize,
     ) {
@@ -133,7 +130,7 @@ proptest! {
         let (mut either, mut wide) = (sketch::empty(), sketch::empty());
         sketch::to_dense(&mut wide).unwrap();
         for (index, value) in changes {
-            // Near one another, so that runs meet.
+            // Limits the indices, so that runs become adjacent.
             let index = index % (spread * 10);
             let changes = model[index] < value;
             model[index] = value.max(model[index]);

@@ -73,7 +73,7 @@ pub(super) fn lrem(
         Ok(count) => count,
     };
     let piece = piece_size(cx);
-    // Mostly there is something to remove; looking first would take as long again.
+    // Edits without a search first, which would double the time; usually there is an element to remove.
     let removed = cx.edit::<List>(place, id)?.remove(text, from, most, piece);
     reply.int(removed as i64);
     if removed > 0 {

@@ -1,8 +1,8 @@
-//! LPUSH, LPOP and their kin.
+//! LPUSH, LPOP and their variants.
 
 use punctual_resp::{Args, Reply};
 
-use super::{answer, piece_size};
+use super::{piece_size, reply_element};
 use crate::command::arguments::int;
 use crate::error::Error;
 use crate::events::Classes;
@@ -14,7 +14,7 @@ use crate::value::list::{End, List};
 
 const NOT_POSITIVE: Error = Error::fixed("ERR value is out of range, must be positive");
 
-/// A list that a look-up found, until the key is removed.
+/// Result of a look-up of a list, valid until the key is removed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found<'k> {
     pub(crate) key: &'k [u8],
@@ -22,16 +22,16 @@ pub(crate) struct Found<'k> {
     pub(crate) id: Id,
 }
 
-/// The list of a key, to take elements off; notes the use.
+/// Finds a list to pop from, and records the access.
 ///
 /// # Errors
-/// [`Error::WrongType`] if the key holds something else.
+/// [`Error::WrongType`] if the key holds another type.
 pub(crate) fn find<'k>(cx: &mut Cx<'_, '_>, key: &'k [u8]) -> Result<Option<Found<'k>>, Error> {
     let (place, found) = cx.seek_as::<List>(key)?;
     Ok(found.map(|id| Found { key, place, id }))
 }
 
-/// What adding at an end tells.
+/// Returns the event of a push at an end.
 #[inline]
 pub(super) const fn push_event(end: End) -> &'static str {
     match end {
@@ -132,7 +132,7 @@ fn pop(
 ) -> Result<(), Error> {
     let key = &args[1];
     if args.len() == 2 {
-        // The type is looked at when the list is.
+        // `pop_one` checks the type.
         let (place, found) = cx.seek_to_write(key);
         return match found {
             Some(id) => pop_one(cx, Found { key, place, id }, end, reply),
@@ -155,10 +155,10 @@ fn pop(
     Ok(())
 }
 
-/// Takes one element off a list and answers with it; tells the events.
+/// Pops an element, replies with it and sends the events.
 ///
 /// # Errors
-/// [`Error::WrongType`] if it is no list.
+/// [`Error::WrongType`] if the key holds another type.
 #[inline]
 pub(crate) fn pop_one(
     cx: &mut Cx<'_, '_>,
@@ -169,15 +169,15 @@ pub(crate) fn pop_one(
     let piece = piece_size(cx);
     let list = cx.edit::<List>(found.place, found.id)?;
     match list.at_end(end) {
-        Some(element) => answer(reply, element),
+        Some(element) => reply_element(reply, element),
         None => reply.null(),
     }
     list.drop_end(end, 1, piece);
-    taken(cx, found, end, 1);
+    commit_pop(cx, found, end, 1);
     Ok(())
 }
 
-/// Takes up to `count` elements off a list and answers with them, as an array; tells the events.
+/// Pops up to `count` elements, replies with an array of them and sends the events.
 fn pop_many(
     cx: &mut Cx<'_, '_>,
     found: Found<'_>,
@@ -194,17 +194,17 @@ fn pop_many(
     };
     reply.array(count);
     for element in list.walk(from, end.other()).take(count) {
-        answer(reply, element);
+        reply_element(reply, element);
     }
     list.drop_end(end, count, piece);
-    taken(cx, found, end, count);
+    commit_pop(cx, found, end, count);
     Ok(())
 }
 
-/// Takes up to `count` elements off a list and answers with its key and an array of them; tells the events.
+/// As [`pop_many`], but replies with the key and the array.
 ///
 /// # Errors
-/// [`Error::WrongType`] if it is no list.
+/// [`Error::WrongType`] if the key holds another type.
 pub(crate) fn pop_keyed(
     cx: &mut Cx<'_, '_>,
     found: Found<'_>,
@@ -217,9 +217,9 @@ pub(crate) fn pop_keyed(
     pop_many(cx, found, end, count, reply)
 }
 
-/// Tells that elements were taken off an end of a list, which goes if it is empty.
+/// Commits the pop of `count` elements; removes the key if the list is empty.
 #[inline]
-pub(super) fn taken(cx: &mut Cx<'_, '_>, found: Found<'_>, end: End, count: usize) {
+pub(super) fn commit_pop(cx: &mut Cx<'_, '_>, found: Found<'_>, end: End, count: usize) {
     let event = match end {
         End::Head => "lpop",
         End::Tail => "rpop",

@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
-use super::{absolute, answer, bounds};
+use super::{absolute, bounds, reply_element};
 use crate::command::arguments::{int, is};
 use crate::error::Error;
 use crate::turn::Cx;
@@ -40,7 +40,7 @@ pub(super) fn lindex(
     };
     let index = absolute(int(&args[2])?, list.len());
     match index.and_then(|index| list.get(index)) {
-        Some(element) => answer(reply, element),
+        Some(element) => reply_element(reply, element),
         None => reply.null(),
     }
     Ok(())
@@ -59,7 +59,7 @@ pub(super) fn lrange(
     let (start, end) = bounds(start, end, list.len());
     reply.array(end - start);
     for element in list.walk(start, End::Tail).take(end - start) {
-        answer(reply, element);
+        reply_element(reply, element);
     }
     Ok(())
 }
@@ -67,11 +67,11 @@ pub(super) fn lrange(
 /// LPOS's options.
 struct Search {
     from: End,
-    /// The first match that counts, from 1 on.
+    /// Number of the first match to return, from 1.
     rank: u64,
-    /// How many matches to tell; 0 for all.
+    /// Maximum number of matches; 0 for all.
     count: Option<usize>,
-    /// How many elements to look at.
+    /// Maximum number of elements to compare.
     most: usize,
 }
 
@@ -105,12 +105,12 @@ impl Search {
         })
     }
 
-    /// Visits the indexes that are to be told, in the order in which they are found, until `tell` answers false.
-    fn run(&self, list: &List, text: &[u8], mut tell: impl FnMut(usize) -> bool) {
+    /// Calls `visit` with the index of each match to return, until it returns false.
+    fn run(&self, list: &List, text: &[u8], mut visit: impl FnMut(usize) -> bool) {
         let mut matches = 0;
         list.each_match(text, self.from, self.most, |index| {
             matches += 1;
-            matches < self.rank || tell(index)
+            matches < self.rank || visit(index)
         });
     }
 }

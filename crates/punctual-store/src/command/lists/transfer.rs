@@ -1,9 +1,9 @@
-//! LMOVE and RPOPLPUSH, from one list to another; LMPOP, from the first of several lists.
+//! LMOVE and RPOPLPUSH, which move an element to another list, and LMPOP, which pops from the first non-empty list.
 
 use punctual_resp::{Args, Reply};
 
-use super::ends::{Found, find, pop_keyed, push_event, taken};
-use super::{answer, piece_size};
+use super::ends::{Found, commit_pop, find, pop_keyed, push_event};
+use super::{piece_size, reply_element};
 use crate::command::arguments::{int, is};
 use crate::error::Error;
 use crate::events::Classes;
@@ -14,7 +14,7 @@ use crate::value::list::{End, List};
 const NO_KEYS: Error = Error::fixed("ERR numkeys should be greater than 0");
 const NO_COUNT: Error = Error::fixed("ERR count should be greater than 0");
 
-/// The end that LEFT or RIGHT names.
+/// Parses LEFT or RIGHT.
 ///
 /// # Errors
 /// [`Error::Syntax`] for any other word.
@@ -59,11 +59,11 @@ fn transfer_if_any(
     }
 }
 
-/// Moves an element from an end of a list to an end of the list of another key, or the same, and answers with it;
-/// tells the events.
+/// Moves an element from an end of a list to an end of the list at `key`, which may be the same, replies with it and
+/// sends the events.
 ///
 /// # Errors
-/// [`Error::WrongType`] if the other key holds something else; then nothing is moved.
+/// [`Error::WrongType`] if `key` holds another type; then no element moves.
 pub(crate) fn transfer(
     cx: &mut Cx<'_, '_>,
     source: Found<'_>,
@@ -80,9 +80,9 @@ pub(crate) fn transfer(
         return Ok(());
     };
     let len = element.text_len();
-    answer(reply, element);
+    reply_element(reply, element);
     list.drop_end(from, 1, piece);
-    // Between the two lists the text is in the reply, before its line end.
+    // Copies the text from the reply, where it stands before the line end.
     let end = reply.len() - 2;
     let text = std::iter::once(&reply.out()[end - len..end]);
     match found {
@@ -94,25 +94,25 @@ pub(crate) fn transfer(
         }
     }
     cx.commit(key, Classes::LIST, push_event(to), 0);
-    taken(cx, source, from, 1);
+    commit_pop(cx, source, from, 1);
     Ok(())
 }
 
-/// What LMPOP and BLMPOP are asked for.
+/// Arguments of LMPOP and BLMPOP.
 #[derive(Clone, Copy)]
 pub(crate) struct Mpop<'a> {
-    /// The keys, in the order in which they are tried.
+    /// Keys, in the order of the look-ups.
     pub(crate) keys: Args<'a>,
     pub(crate) end: End,
-    /// At most so many elements; at least 1.
+    /// Maximum number of elements, at least 1.
     pub(crate) count: usize,
 }
 
 impl<'a> Mpop<'a> {
-    /// Reads the arguments from the one at `at` on, which is the number of keys.
+    /// Parses the arguments from position `at` on, which is the number of keys.
     ///
     /// # Errors
-    /// Redis's, for numbers that are not positive and words that are not known.
+    /// Redis's errors for numbers that are not positive, and for unknown words.
     pub(crate) fn parse(args: Args<'a>, at: usize) -> Result<Self, Error> {
         let args = args.skip(at);
         let positive = |arg: &[u8]| {
@@ -120,7 +120,7 @@ impl<'a> Mpop<'a> {
             number.filter(|n| *n > 0)
         };
         let keys = positive(args.get(0).unwrap_or_default()).ok_or(NO_KEYS)?;
-        // As many arguments stand before the end as there are keys, and their number.
+        // The end follows the number of keys and the keys.
         let options = args.skip(1).skip(keys);
         let end = end_named(options.get(0).ok_or(Error::Syntax)?)?;
         let count = match options.len() {
@@ -156,11 +156,11 @@ pub(super) fn lmpop(
     Ok(())
 }
 
-/// Takes elements off the first of the lists that is there, and answers with its key and them; tells the events.
-/// Whether there was one.
+/// Pops elements from the first existing list, replies with its key and them, and sends the events. Returns false if no
+/// list exists.
 ///
 /// # Errors
-/// [`Error::WrongType`] if a key before that holds something else.
+/// [`Error::WrongType`] if a key before that list holds another type.
 pub(crate) fn mpop(
     cx: &mut Cx<'_, '_>,
     asked: Mpop<'_>,

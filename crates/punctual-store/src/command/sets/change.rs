@@ -1,4 +1,4 @@
-//! SADD, SREM, SMOVE: members come and go. A set that stays as it is is not touched.
+//! SADD, SREM and SMOVE. A set is edited only if its members change.
 
 use punctual_resp::{Args, Reply};
 

@@ -1,5 +1,4 @@
-//! Intersections, unions and differences. All sets are found first, in the order of the keys, and then looked at
-//! together.
+//! Intersections, unions and differences. Commands look up all sets in the order of the keys before they combine them.
 
 use std::collections::HashSet;
 
@@ -8,7 +7,7 @@ use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
-use super::{answer, answer_all};
+use super::{reply_member, reply_members};
 use crate::command::arguments::{int, is};
 use crate::error::Error;
 use crate::events::Classes;
@@ -17,14 +16,14 @@ use crate::turn::Cx;
 use crate::value::Kind;
 use crate::value::set::{Set, View};
 
-/// The sets of some keys, `None` for those that are not there.
+/// The sets of some keys; `None` for a missing key.
 type Sets<'a> = [Option<&'a Set>];
 
-/// Members of any form, each once.
+/// Distinct members.
 type Unique<'a> = HashSet<Element<'a>, RandomState>;
 
-/// A member as it compares with those of other forms: a table's may look like an integer.
-fn plain(member: Element<'_>) -> Element<'_> {
+/// Normalises a member to compare it with members of other encodings: a hash table holds integers as texts.
+fn normalised(member: Element<'_>) -> Element<'_> {
     match member {
         Element::Bytes(text) => Element::of(text),
         int => int,
@@ -38,12 +37,14 @@ pub(super) fn sinter(
 ) -> Result<(), Error> {
     let sets = cx.views::<Set>(args.skip(1))?;
     if let [Some(only)] = sets[..] {
-        answer_all(reply, only);
+        reply_members(reply, only);
         return Ok(());
     }
     let common: Vec<Element<'_>> = intersection(by_size(&sets)).collect();
     reply.set(common.len());
-    common.into_iter().for_each(|member| answer(reply, member));
+    common
+        .into_iter()
+        .for_each(|member| reply_member(reply, member));
     Ok(())
 }
 
@@ -88,7 +89,7 @@ pub(super) fn sinterstore(
 ) -> Result<(), Error> {
     let limits = cx.limits();
     let sets = by_size(&cx.views::<Set>(args.skip(2))?);
-    // The form that Redis's result begins in.
+    // Redis's result begins with the encoding of the smallest set.
     let mut result = match sets.first().map(|smallest| smallest.view()) {
         Some(View::Ints(_)) => Set::no_ints(),
         _ => Set::default(),
@@ -101,15 +102,15 @@ pub(super) fn sinterstore(
     Ok(())
 }
 
-/// The sets from the smallest to the largest; none if one of them is not there.
+/// Sorts the sets by size, smallest first. Returns no sets if one is missing.
 fn by_size<'a>(sets: &Sets<'a>) -> SmallVec<[&'a Set; 4]> {
-    let there: Option<SmallVec<[&Set; 4]>> = sets.iter().copied().collect();
-    let mut there = there.unwrap_or_default();
-    there.sort_by_key(|set| set.len());
-    there
+    let sets: Option<SmallVec<[&Set; 4]>> = sets.iter().copied().collect();
+    let mut sets = sets.unwrap_or_default();
+    sets.sort_by_key(|set| set.len());
+    sets
 }
 
-/// The members of the first set that are in all others; none if there is no set.
+/// Returns the members of the first set that are in all others; none for no sets.
 fn intersection<'a>(sets: SmallVec<[&'a Set; 4]>) -> impl Iterator<Item = Element<'a>> {
     let first = sets.first().map(|set| set.iter());
     first.into_iter().flatten().filter(move |member| {
@@ -124,18 +125,19 @@ pub(super) fn sunion(
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
     let sets = cx.views::<Set>(args.skip(1))?;
-    let there: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
-    if let [only] = there[..] {
-        answer_all(reply, only);
+    let sets: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
+    if let [only] = sets[..] {
+        reply_members(reply, only);
         return Ok(());
     }
-    let largest = there.iter().map(|set| set.len()).max().unwrap_or_default();
+    let largest = sets.iter().map(|set| set.len()).max().unwrap_or_default();
     let mut all = Unique::with_capacity_and_hasher(largest, RandomState::default());
-    for set in there {
-        all.extend(set.iter().map(plain));
+    for set in sets {
+        all.extend(set.iter().map(normalised));
     }
     reply.set(all.len());
-    all.into_iter().for_each(|member| answer(reply, member));
+    all.into_iter()
+        .for_each(|member| reply_member(reply, member));
     Ok(())
 }
 
@@ -162,20 +164,22 @@ pub(super) fn sdiff(
     let sets = cx.views::<Set>(args.skip(1))?;
     let members: Vec<Element<'_>> = match Difference::of(&sets) {
         Difference::Empty => Vec::new(),
-        Difference::Looking(first, others) => difference(first, &others).collect(),
-        Difference::Removing(first, others) => {
-            let mut left: Unique<'_> = first.iter().map(plain).collect();
+        Difference::Probe(first, others) => difference(first, &others).collect(),
+        Difference::Remove(first, others) => {
+            let mut left: Unique<'_> = first.iter().map(normalised).collect();
             for member in others.into_iter().flat_map(Set::iter) {
                 if left.is_empty() {
                     break;
                 }
-                left.remove(&plain(member));
+                left.remove(&normalised(member));
             }
             left.into_iter().collect()
         }
     };
     reply.set(members.len());
-    members.into_iter().for_each(|member| answer(reply, member));
+    members
+        .into_iter()
+        .for_each(|member| reply_member(reply, member));
     Ok(())
 }
 
@@ -188,9 +192,9 @@ pub(super) fn sdiffstore(
     let sets = cx.views::<Set>(args.skip(2))?;
     let result = match Difference::of(&sets) {
         Difference::Empty => Set::default(),
-        Difference::Looking(first, others) => gather(difference(first, &others), &limits),
-        Difference::Removing(first, others) => {
-            let mut left = gather(first.iter(), &limits);
+        Difference::Probe(first, others) => collect_set(difference(first, &others), &limits),
+        Difference::Remove(first, others) => {
+            let mut left = collect_set(first.iter(), &limits);
             for member in others.into_iter().flat_map(Set::iter) {
                 if left.is_empty() {
                     break;
@@ -205,8 +209,8 @@ pub(super) fn sdiffstore(
     Ok(())
 }
 
-/// The set of these members, in the form that it gets when they are added one by one.
-fn gather<'a>(members: impl Iterator<Item = Element<'a>>, limits: &Limits) -> Set {
+/// Collects members into a set, with the encoding that single insertions give it.
+fn collect_set<'a>(members: impl Iterator<Item = Element<'a>>, limits: &Limits) -> Set {
     let mut set = Set::no_ints();
     for member in members {
         set.insert_element(member, limits);
@@ -214,15 +218,15 @@ fn gather<'a>(members: impl Iterator<Item = Element<'a>>, limits: &Limits) -> Se
     set
 }
 
-/// How a difference is found: the first set, and the others that are there. Redis chooses by the same figures, which
-/// shows in the form of what is stored.
+/// Algorithm for a difference: the first set and the others that exist. The choice is the same as in Redis, since it
+/// determines the encoding of a stored result.
 enum Difference<'a> {
-    /// There is none.
+    /// The difference is empty.
     Empty,
-    /// Each member of the first set is looked for in the others.
-    Looking(&'a Set, SmallVec<[&'a Set; 4]>),
-    /// The members of the others are taken from a copy of the first set.
-    Removing(&'a Set, SmallVec<[&'a Set; 4]>),
+    /// Looks up each member of the first set in the others.
+    Probe(&'a Set, SmallVec<[&'a Set; 4]>),
+    /// Removes the members of the others from a copy of the first set.
+    Remove(&'a Set, SmallVec<[&'a Set; 4]>),
 }
 
 impl<'a> Difference<'a> {
@@ -234,25 +238,25 @@ impl<'a> Difference<'a> {
         if others.iter().any(|other| std::ptr::eq(*other, first)) {
             return Self::Empty;
         }
-        let looked_for = first.len() * (others.len() + 1);
+        let probes = first.len() * (others.len() + 1);
         let all: usize = first.len() + others.iter().map(|other| other.len()).sum::<usize>();
-        if looked_for / 2 <= all {
-            // The largest is the likeliest to have a member.
+        if probes / 2 <= all {
+            // The largest set is the most likely to contain a member.
             others.sort_by_key(|other| std::cmp::Reverse(other.len()));
-            Self::Looking(first, others)
+            Self::Probe(first, others)
         } else {
-            Self::Removing(first, others)
+            Self::Remove(first, others)
         }
     }
 }
 
-/// The members of `first` that are in none of the others.
+/// Returns the members of `first` that are in none of the others.
 fn difference<'a>(first: &'a Set, others: &[&Set]) -> impl Iterator<Item = Element<'a>> {
     let members = first.iter();
     members.filter(|member| !others.iter().any(|other| other.contains_element(*member)))
 }
 
-/// Ends a `*STORE` command: a result without members takes the destination away.
+/// Stores the result of a `*STORE` command and replies with its size. An empty result removes the key.
 fn store(cx: &mut Cx<'_, '_>, key: &[u8], result: Set, event: &str, reply: &mut Reply<'_>) {
     reply.int(result.len() as i64);
     if !result.is_empty() {

@@ -1,9 +1,9 @@
-//! SPOP and SRANDMEMBER: members at random.
+//! SPOP and SRANDMEMBER.
 
 use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Reply};
 
-use super::{answer, answer_all};
+use super::{reply_member, reply_members};
 use crate::command::arguments::int;
 use crate::error::Error;
 use crate::events::Classes;
@@ -14,7 +14,7 @@ const NEGATIVE: Error = Error::fixed("ERR value is out of range, must be positiv
 const LOWEST: Error = Error::fixed(
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
 );
-/// Bytes of a reply's shortest element.
+/// Size of the shortest element of a reply.
 const ELEMENT_MIN: u64 = b"$0\r\n\r\n".len() as u64;
 
 fn random(below: u32) -> u32 {
@@ -29,7 +29,7 @@ pub(super) fn spop(
     let key = &args[1];
     match args.len() {
         2 => {}
-        3 => return spop_some(cx, key, &args[2], reply),
+        3 => return spop_count(cx, key, &args[2], reply),
         _ => return Err(Error::Syntax),
     }
     let (place, found) = cx.seek_as::<Set>(key)?;
@@ -39,14 +39,14 @@ pub(super) fn spop(
     };
     let set = cx.edit::<Set>(place, id)?;
     let (spot, member) = set.pick(random).expect("no set is empty");
-    answer(reply, member);
+    reply_member(reply, member);
     set.remove_at(spot);
     cx.commit_elements(place, id, key, Classes::SET, "spop", 1);
     Ok(())
 }
 
-/// SPOP with a count.
-fn spop_some(
+/// Runs SPOP with a count.
+fn spop_count(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
     count: &[u8],
@@ -62,17 +62,17 @@ fn spop_some(
         return Ok(());
     };
     let set = cx.view::<Set>(place, id)?;
-    let there = set.len();
-    if count >= there {
-        answer_all(reply, set);
+    let len = set.len();
+    if count >= len {
+        reply_members(reply, set);
         cx.db_at(place).remove(id);
     } else {
         reply.set(count);
         let set = cx.edit::<Set>(place, id)?;
-        set.take_some(count, &limits, random, |member| answer(reply, member));
+        set.take_some(count, &limits, random, |member| reply_member(reply, member));
     }
-    cx.commit(key, Classes::SET, "spop", count.min(there) as u64);
-    if count >= there {
+    cx.commit(key, Classes::SET, "spop", count.min(len) as u64);
+    if count >= len {
         cx.commit(key, Classes::GENERIC, "del", 0);
     }
     Ok(())
@@ -98,28 +98,32 @@ pub(super) fn srandmember(
         (None, None) => reply.null(),
         (None, Some(set)) => {
             let (_, member) = set.pick(random).expect("no set is empty");
-            answer(reply, member);
+            reply_member(reply, member);
         }
         (Some(_), None) | (Some(0), _) => reply.array(0),
         (Some(count @ ..0), Some(set)) => {
-            return with_repeats(set, count.unsigned_abs(), longest, reply);
+            return reply_with_repeats(set, count.unsigned_abs(), longest, reply);
         }
         (Some(count), Some(set)) => {
             let count = usize::try_from(count).unwrap_or(usize::MAX).min(set.len());
             reply.array(count);
-            set.sample(count, random, |member| answer(reply, member));
+            set.sample(count, random, |member| reply_member(reply, member));
         }
     }
     Ok(())
 }
 
-/// Answers with so many members, each drawn from all. Redis would send any number of them; here the reply must not
-/// become `longest`.
-fn with_repeats(set: &Set, count: u64, longest: u64, reply: &mut Reply<'_>) -> Result<(), Error> {
+/// Writes `count` members, each drawn from the whole set. Redis has no limit; here the reply has at most `longest` bytes.
+fn reply_with_repeats(
+    set: &Set,
+    count: u64,
+    longest: u64,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
     if count > longest / ELEMENT_MIN {
         return Err(Error::OutOfRange);
     }
-    // A listpack is walked once, not for each.
+    // Decodes a listpack once instead of for each member.
     let entries: Vec<Element<'_>> = match set.view() {
         View::Packed(entries) if count > 1 => entries.iter().collect(),
         _ => Vec::new(),
@@ -132,7 +136,7 @@ fn with_repeats(set: &Set, count: u64, longest: u64, reply: &mut Reply<'_>) -> R
         } else {
             entries[random(entries.len() as u32) as usize]
         };
-        answer(reply, member);
+        reply_member(reply, member);
         if (reply.len() - start) as u64 > longest {
             return Err(Error::OutOfRange);
         }

@@ -1,8 +1,8 @@
-//! What looks at one set and changes nothing.
+//! SISMEMBER, SMEMBERS, SSCAN and other readers of one set.
 
 use punctual_resp::{Args, Reply};
 
-use super::answer_all;
+use super::reply_members;
 use crate::command::element_scan::scan_elements;
 use crate::error::Error;
 use crate::turn::Cx;
@@ -49,7 +49,7 @@ pub(super) fn smembers(
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
     match cx.read_as::<Set>(&args[1])? {
-        Some(set) => answer_all(reply, set),
+        Some(set) => reply_members(reply, set),
         None => reply.set(0),
     }
     Ok(())
@@ -60,13 +60,13 @@ pub(super) fn sscan(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    scan_elements::<Set>(cx, args, reply, |set, piece| match set.view() {
-        View::Table(table) => piece.walk(table.members(), |piece, member| {
-            piece.name(member.name());
+    scan_elements::<Set>(cx, args, reply, |set, page| match set.view() {
+        View::Table(table) => page.walk(table.members(), |page, member| {
+            page.name(member.name());
         }),
         _ => {
             for member in set.iter() {
-                piece.packed_name(member);
+                page.packed_name(member);
             }
             None
         }

@@ -1,4 +1,4 @@
-//! Each command of the family, with its events and counts.
+//! Replies, events and counts of each command of the family.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind o
 const INTEGER: &str = "-ERR value is not an integer or out of range";
 const SYNTAX: &str = "-ERR syntax error";
 
-/// The members of a reply that is a set or an array, in order.
+/// Returns the members of a reply that is a set or an array.
 fn members(reply: &str) -> Vec<String> {
     let mut words = reply.split(' ');
     let head = words.next().unwrap();
@@ -26,7 +26,7 @@ fn sorted(reply: &str) -> String {
 }
 
 #[test]
-fn members_are_added_and_told() {
+fn sadd_counts_new_members() {
     let mut fixture = Fixture::new();
     assert_eq!(fixture.run("SADD s a b a"), ":2");
     assert_eq!(fixture.events(), "new s, sadd s");
@@ -45,7 +45,7 @@ fn members_are_added_and_told() {
 }
 
 #[test]
-fn members_are_removed_and_told() {
+fn srem_counts_removed_members() {
     let mut fixture = Fixture::new();
     fixture.run("SADD s 1 2 3 x");
     fixture.run("PEXPIRE s 1000");
@@ -66,7 +66,7 @@ fn members_are_removed_and_told() {
 }
 
 #[test]
-fn a_member_moves() {
+fn smove_moves_a_member() {
     let mut fixture = Fixture::sharded(8);
     fixture.run("SADD a 1 2");
     fixture.run("SADD b 2 x");
@@ -97,7 +97,7 @@ fn a_member_moves() {
 }
 
 #[test]
-fn members_are_looked_for() {
+fn membership_and_size_are_returned() {
     let mut fixture = Fixture::new();
     fixture.run("SADD s 1 2 x");
     fixture.run("SET str x");
@@ -116,7 +116,7 @@ fn members_are_looked_for() {
 }
 
 #[test]
-fn sets_take_the_forms_of_redis() {
+fn encodings_match_redis() {
     let mut fixture = Fixture::new();
     let encoding = |fixture: &mut Fixture, form: &str| {
         let reply = fixture.run("OBJECT ENCODING s");
@@ -134,7 +134,7 @@ fn sets_take_the_forms_of_redis() {
         (format!("SADD s x{}", numbers(128)), "hashtable"),
         (format!("SADD s {}", "x".repeat(64)), "listpack"),
         (format!("SADD s {}", "x".repeat(65)), "hashtable"),
-        // Told by the number of arguments, not of members.
+        // The number of arguments decides, not the number of members.
         (format!("SADD s x{}", " x".repeat(128)), "hashtable"),
     ] {
         fixture.run(&line);
@@ -161,7 +161,7 @@ fn sets_take_the_forms_of_redis() {
 }
 
 #[test]
-fn members_are_popped() {
+fn spop_removes_random_members() {
     let mut fixture = Fixture::new();
     fixture.run("SADD s 1 2 3");
     fixture.run("SET str x");
@@ -202,7 +202,7 @@ fn members_are_popped() {
 }
 
 #[test]
-fn pops_take_each_member_once() {
+fn spop_with_a_count_removes_each_member_once() {
     for (size, form) in [(400, "i"), (100, "m"), (3000, "m")] {
         for count in [1, 3, size / 3, size * 9 / 10, size - 1] {
             let mut fixture = Fixture::new();
@@ -219,7 +219,7 @@ fn pops_take_each_member_once() {
 }
 
 #[test]
-fn members_come_at_random() {
+fn srandmember_draws_distinct_or_repeated_members() {
     let mut fixture = Fixture::resp3();
     fixture.run("SET str x");
     assert_eq!(fixture.run("SRANDMEMBER nope"), "_");
@@ -231,7 +231,7 @@ fn members_come_at_random() {
         }
         for count in [0, 1, 2, size / 4, size / 2, size - 1, size, size + 1] {
             let reply = fixture.run(&format!("SRANDMEMBER s {count}"));
-            assert!(reply.starts_with('*'), "an array in RESP3 too");
+            assert!(reply.starts_with('*'), "the reply is an array in RESP3 too");
             let drawn = members(&reply);
             let distinct: BTreeSet<&String> = drawn.iter().collect();
             assert_eq!(
@@ -277,7 +277,7 @@ fn members_come_at_random() {
     assert_eq!(
         fixture.run("SRANDMEMBER s -170000"),
         "-ERR value is out of range",
-        "the reply would be too long"
+        "the reply would exceed the limit"
     );
 }
 
@@ -342,14 +342,14 @@ fn sets_are_combined() {
 }
 
 #[test]
-fn both_ways_to_a_difference_are_one() {
+fn both_algorithms_for_a_difference_agree() {
     let mut fixture = Fixture::new();
     for n in 0..1000 {
         fixture.run(&format!("SADD large {n} m{n}"));
         fixture.run(&format!("SADD k{} {n}", n % 7));
     }
     fixture.run("SREM k0 7");
-    // Small others: it is less to remove their members than to look for each in all of them.
+    // With small other sets, removing their members is cheaper than probing all of them.
     let small = sorted(&fixture.run("SDIFF large k0 k1 k2 k3 k4 k5 k6"));
     fixture.run("SUNIONSTORE sum k0 k1 k2 k3 k4 k5 k6");
     let one = sorted(&fixture.run("SDIFF large sum"));
@@ -360,7 +360,7 @@ fn both_ways_to_a_difference_are_one() {
 }
 
 #[test]
-fn what_is_stored_is_told() {
+fn stored_results_have_events() {
     let mut fixture = Fixture::new();
     fixture.run("SADD a 1 2");
     fixture.run("SADD b 2 3");
@@ -385,7 +385,7 @@ fn what_is_stored_is_told() {
 }
 
 #[test]
-fn what_is_stored_has_the_form_of_redis() {
+fn encodings_of_stored_results_match_redis() {
     let mut fixture = Fixture::new();
     let ints: String = (0..130).map(|n| format!(" {n}")).collect();
     fixture.run(&format!("SADD table x{ints}"));
@@ -437,7 +437,7 @@ fn options_of_sintercard() {
 }
 
 #[test]
-fn due_sets_are_not_seen() {
+fn due_sets_are_missing() {
     let mut fixture = Fixture::new();
     fixture.run("SADD a 1 2");
     fixture.run("SADD b 1 2");
@@ -449,7 +449,7 @@ fn due_sets_are_not_seen() {
     assert_eq!(sorted(&fixture.run("SUNION a b")), "1 2");
 }
 
-/// A whole scan: how often each member came.
+/// Runs a whole scan and returns the number of times that it returned each member.
 fn scan(
     fixture: &mut Fixture,
     options: &str,
@@ -472,7 +472,7 @@ fn scan(
 }
 
 #[test]
-fn members_are_scanned() {
+fn sscan_returns_each_member_once() {
     let mut fixture = Fixture::new();
     fixture.run("SADD s 1 2 3");
     assert_eq!(scan(&mut fixture, "COUNT 1", |_| ()).len(), 3);
@@ -490,7 +490,7 @@ fn members_are_scanned() {
         scan(&mut fixture, "MATCH m1?? COUNT 100", |_| ()).len(),
         100
     );
-    // What is there from the first call to the last comes, whatever comes and goes.
+    // A member that exists during the whole scan is returned, whatever other members are added or removed.
     let mut n = 0;
     let seen = scan(&mut fixture, "COUNT 50", |fixture| {
         for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! The options of SORT.
+//! Options of SORT.
 
 use std::ops::Range;
 
@@ -10,22 +10,22 @@ use super::pattern::Pattern;
 use crate::command::arguments::{int, is};
 use crate::error::Error;
 
-/// What a SORT asks for.
+/// Parsed options of SORT.
 pub(super) struct Options<'a> {
     pub(super) descending: bool,
     alpha: bool,
-    /// The first element that is told, and how many; all if that is negative.
+    /// First element and number of elements; all if negative.
     limit: (i64, i64),
     by: Option<Pattern<'a>>,
-    /// Some BY had a text that is the same for all elements: they stay in their order.
+    /// A BY pattern has no asterisk: the elements are not sorted.
     pub(super) constant: bool,
     pub(super) get: SmallVec<[Pattern<'a>; 2]>,
     pub(super) store: Option<&'a [u8]>,
 }
 
 impl<'a> Options<'a> {
-    /// Reads them, STORE only if it is allowed.
-    pub(super) fn parse(args: Args<'a>, stores: bool) -> Result<Self, Error> {
+    /// Parses the options; STORE only if `may_store`.
+    pub(super) fn parse(args: Args<'a>, may_store: bool) -> Result<Self, Error> {
         let mut options = Self {
             descending: false,
             alpha: false,
@@ -47,7 +47,7 @@ impl<'a> Options<'a> {
                     options.limit = (int(args.at(at))?, int(args.at(at + 1))?);
                     at += 2;
                 }
-                () if is(word, "STORE") && stores && more >= 1 => {
+                () if is(word, "STORE") && may_store && more >= 1 => {
                     options.store = Some(args.at(at));
                     at += 1;
                 }
@@ -67,7 +67,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Which of so many elements are told.
+    /// Returns the range of `len` elements that LIMIT selects.
     pub(super) fn part(&self, len: usize) -> Range<usize> {
         let within = |number: i64| usize::try_from(number).unwrap_or(0).min(len);
         let (start, count) = self.limit;
@@ -80,14 +80,14 @@ impl<'a> Options<'a> {
         start..end
     }
 
-    /// In which order they are told. A set has none that would stay: what is kept of it is sorted.
+    /// Returns the order of the results. A set has no order of its own, so with STORE it is always sorted.
     pub(super) fn order(&self, is_set: bool) -> Order<'_> {
         match () {
             () if self.constant && is_set && self.store.is_some() => Order::Sorted {
                 by: None,
                 alpha: true,
             },
-            () if self.constant => Order::AsIs,
+            () if self.constant => Order::Unsorted,
             () => Order::Sorted {
                 by: self.by.as_ref(),
                 alpha: self.alpha,

@@ -1,16 +1,16 @@
-//! Patterns of SORT: the key, or the field of a hash, whose name has an element in the place of an asterisk.
+//! BY and GET patterns of SORT: the name of a key, or of a key and a hash field, with an asterisk for the element.
 
 use crate::turn::Cx;
 use crate::value::Value;
 use crate::value::text::Text;
 
-/// Where to look for what is said of an element.
+/// A parsed pattern.
 pub(super) enum Pattern<'a> {
-    /// `#`: the element.
+    /// `#`: the element itself.
     Element,
-    /// No asterisk: nothing is found.
+    /// A pattern without an asterisk, which finds no value.
     Nowhere,
-    /// A name with the element in it, and maybe a field of what is there.
+    /// A key name around the element, and an optional hash field.
     Key {
         before: &'a [u8],
         behind: &'a [u8],
@@ -19,7 +19,7 @@ pub(super) enum Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    /// Reads a pattern. An arrow behind the asterisk parts key and field, unless nothing follows it.
+    /// Parses a pattern. An arrow after the asterisk separates key and field, unless it ends the pattern.
     pub(super) fn new(pattern: &'a [u8]) -> Self {
         if pattern == b"#" {
             return Self::Element;
@@ -43,8 +43,8 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Calls `with` with what is found for an element, `None` if nothing is or something of another type. Counts a
-    /// read of the key.
+    /// Calls `with` with the value for an element, or `None` if it is missing or has another type. Counts a read of the
+    /// key.
     pub(super) fn look_up(
         &self,
         cx: &mut Cx<'_, '_>,

@@ -1,4 +1,4 @@
-//! The family against what a real server answered, and parts of a sorted list against the whole.
+//! Comparison with a transcript of redis-server, and of LIMIT with a sorted array.
 
 use proptest::prelude::*;
 
@@ -7,13 +7,10 @@ use crate::command::testing::Fixture;
 const TRANSCRIPT: &str = include_str!("transcript.txt");
 
 #[test]
-fn answers_and_events_are_those_of_redis() {
-    Fixture::new().replay(TRANSCRIPT);
-}
-
-#[test]
-fn shards_make_no_difference() {
-    Fixture::sharded(16).replay(TRANSCRIPT);
+fn replies_and_events_match_redis() {
+    for shards in [1, 16] {
+        Fixture::sharded(shards).replay(TRANSCRIPT);
+    }
 }
 
 #[test]
@@ -34,8 +31,8 @@ fn changes_are_counted() {
 }
 
 #[test]
-fn a_short_result_is_one_piece() {
-    // Since 7.2; the transcript is of 7.0.
+fn a_short_result_has_the_encoding_listpack() {
+    // As since Redis 7.2; the transcript is from 7.0.
     let mut fixture = Fixture::new();
     fixture.run("RPUSH k 2 1");
     assert_eq!(fixture.run("SORT k STORE to"), ":2");
@@ -43,7 +40,7 @@ fn a_short_result_is_one_piece() {
 }
 
 #[test]
-fn what_is_due_is_not_seen() {
+fn due_weights_are_missing() {
     let mut fixture = Fixture::sharded(4);
     fixture.run("RPUSH k 1 2");
     fixture.run("SET w_1 9 PX 100");
@@ -57,7 +54,7 @@ fn what_is_due_is_not_seen() {
 
 proptest! {
     #[test]
-    fn a_part_is_a_part_of_the_whole(
+    fn limit_selects_a_range_of_the_sorted_elements(
         numbers in proptest::collection::vec(-50..50_i64, 1..200),
         start in 0..220_usize,
         count in 0..220_usize,

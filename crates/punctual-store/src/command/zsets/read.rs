@@ -131,21 +131,21 @@ pub(super) fn zscan(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    scan_elements::<Zset>(cx, args, reply, |zset, piece| match zset.kept() {
+    scan_elements::<Zset>(cx, args, reply, |zset, page| match zset.kept() {
         Kept::Packed(pairs) => {
             let mut elements = pairs.iter();
             while let (Some(name), Some(score)) = (elements.next(), elements.next()) {
-                if piece.packed_name(name) {
-                    piece.packed(score);
+                if page.packed_name(name) {
+                    page.packed(score);
                 }
             }
             None
         }
-        Kept::Table(entries) => piece.walk(entries, |piece, entry| {
-            if piece.name(entry.name()) {
+        Kept::Table(entries) => page.walk(entries, |page, entry| {
+            if page.name(entry.name()) {
                 let mut text = Vec::with_capacity(24);
                 write_plain_score(&mut text, entry.score);
-                piece.bulk(&text);
+                page.bulk(&text);
             }
         }),
     })

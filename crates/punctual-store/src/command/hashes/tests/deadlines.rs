@@ -1,28 +1,12 @@
-//! Deadlines of fields: what is set and told, what is met, what happens to hashes that go elsewhere.
+//! Deadlines of fields: setting, reading, expiry, and hashes that are copied, moved or removed.
 
-use super::check;
+use super::{check, timers};
 use crate::command::testing::Fixture;
-use crate::events::{Classes, Silent};
-use crate::turn::Turn;
 
 const AT: u64 = 1_000_000;
 
-/// How many fields have timers in all databases.
-fn timers(fixture: &Fixture) -> usize {
-    let mut sink = Silent;
-    let mut turn = Turn::new(&fixture.store, fixture.now, &mut sink, Classes::none());
-    turn.lock_all();
-    (0..16)
-        .map(|db| {
-            turn.held_dbs(db)
-                .map(|(_, part)| part.fields_with_deadline())
-                .sum::<usize>()
-        })
-        .sum()
-}
-
 #[test]
-fn deadlines_are_set_told_and_taken() {
+fn deadlines_are_set_read_and_removed() {
     let mut fixture = Fixture::new();
     check(
         &mut fixture,
@@ -138,7 +122,7 @@ fn conditions() {
             ("HEXPIRE h 50 xx FIELDS 1 a", "*1 :1"),
             ("HPERSIST h FIELDS 1 a", "*1 :1"),
             ("HEXPIRE h 5 LT FIELDS 1 a", "*1 :1"),
-            // What is refused is not deleted either.
+            // A refused deadline in the past does not delete the field.
             ("HPEXPIREAT h 1 NX FIELDS 1 a", "*1 :0"),
             ("HTTL h FIELDS 2 a b", "*2 :5 :10"),
         ],
@@ -170,7 +154,7 @@ fn a_deadline_in_the_past_deletes() {
 }
 
 #[test]
-fn fields_go_at_their_deadlines() {
+fn fields_expire_at_their_deadlines() {
     let mut fixture = Fixture::new();
     fixture.run("HSET h a 1 b 2 c 3 d 4");
     fixture.run("HPEXPIRE h 100 FIELDS 2 a b");
@@ -191,10 +175,10 @@ fn fields_go_at_their_deadlines() {
         "{events}"
     );
     assert_eq!(fixture.run("HKEYS h"), "*2 $1 c $1 d");
-    let mut told = fixture.last_values();
-    told.sort();
+    let mut expired = fixture.last_values();
+    expired.sort();
     assert_eq!(
-        told,
+        expired,
         [
             "g.x at 1000100",
             "h.a at 1000100",
@@ -214,7 +198,7 @@ fn fields_go_at_their_deadlines() {
 }
 
 #[test]
-fn due_fields_are_met_not_seen() {
+fn due_fields_are_skipped_or_expired_by_commands() {
     let mut fixture = Fixture::new();
     for n in 0..8 {
         fixture.run(&format!("HSET h{n} due 1 stays 2"));
@@ -226,7 +210,7 @@ fn due_fields_are_met_not_seen() {
     check(
         &mut fixture,
         &[
-            // Those that show all pass over it.
+            // Commands that return all fields skip the due one.
             ("HGETALL h0", "*2 $5 stays $1 2"),
             ("HKEYS h0", "*1 $5 stays"),
             ("HVALS h0", "*1 $1 2"),
@@ -263,7 +247,7 @@ fn due_fields_are_met_not_seen() {
 }
 
 #[test]
-fn a_hash_that_goes_with_its_fields_is_made_anew() {
+fn a_command_that_expires_the_last_field_removes_the_hash() {
     let mut fixture = Fixture::new();
     fixture.store.set_active_expire(false);
     for (line, reply, events) in [
@@ -292,7 +276,7 @@ fn a_hash_that_goes_with_its_fields_is_made_anew() {
 }
 
 #[test]
-fn what_keeps_a_deadline_and_what_does_not() {
+fn writing_a_field_clears_its_deadline_and_incrementing_keeps_it() {
     let mut fixture = Fixture::new();
     fixture.run("HSET h a 1 b 2 c 3 d 4 e 5");
     fixture.run("HEXPIRE h 10 FIELDS 5 a b c d e");
@@ -316,7 +300,7 @@ fn what_keeps_a_deadline_and_what_does_not() {
 }
 
 #[test]
-fn a_deadline_moves_both_ways() {
+fn a_deadline_can_be_moved_later_and_earlier() {
     let mut fixture = Fixture::new();
     fixture.run("HSET h a 1 b 2");
     fixture.run("HPEXPIRE h 1000 FIELDS 2 a b");
@@ -335,7 +319,7 @@ fn a_deadline_moves_both_ways() {
 }
 
 #[test]
-fn hashes_take_their_deadlines_along() {
+fn copied_and_moved_hashes_keep_the_deadlines_of_their_fields() {
     for shards in [1, 8] {
         let mut fixture = Fixture::sharded(shards);
         fixture.run("HSET h a 1 b 2");
@@ -352,7 +336,7 @@ fn hashes_take_their_deadlines_along() {
         }
         assert_eq!(fixture.run("MOVE copy 3"), ":1");
         assert_eq!(fixture.run("SWAPDB 3 4"), "+OK");
-        assert_eq!(timers(&fixture), 4, "h, again, h in 2, copy in 4");
+        assert_eq!(timers(&fixture), 4, "h, again, h @2, copy @4");
         fixture.reload();
         assert_eq!(timers(&fixture), 4);
         assert_eq!(fixture.run("HPTTL again FIELDS 2 a b"), "*2 :100 :-1");
@@ -376,7 +360,7 @@ fn hashes_take_their_deadlines_along() {
 }
 
 #[test]
-fn hashes_that_go_leave_no_timers() {
+fn removed_hashes_leave_no_timers() {
     let mut fixture = Fixture::new();
     for line in [
         "DEL h",
@@ -407,7 +391,7 @@ fn hashes_that_go_leave_no_timers() {
 }
 
 #[test]
-fn an_advance_goes_in_order_over_keys_and_fields() {
+fn an_advance_expires_keys_and_fields_in_order() {
     let mut fixture = Fixture::sharded(4);
     for n in 0..200u64 {
         let at = AT + 1 + n * 7919 % 1000;
@@ -422,9 +406,9 @@ fn an_advance_goes_in_order_over_keys_and_fields() {
     fixture.events();
     fixture.last_values();
     fixture.jump(AT + 2000);
-    let told = fixture.last_values();
-    assert_eq!(told.len(), 400);
-    let deadlines: Vec<u64> = told
+    let expired = fixture.last_values();
+    assert_eq!(expired.len(), 400);
+    let deadlines: Vec<u64> = expired
         .iter()
         .map(|t| t.rsplit(' ').next().unwrap().parse().unwrap())
         .collect();
@@ -434,7 +418,7 @@ fn an_advance_goes_in_order_over_keys_and_fields() {
 }
 
 #[test]
-fn a_large_hash_stays_large() {
+fn a_large_hash_expires_its_fields() {
     let mut fixture = Fixture::new();
     for n in 0..2000 {
         fixture.run(&format!("HSET h f{n} {n}"));

@@ -1,16 +1,15 @@
-//! A database of hashes against a model that looks at every deadline: random commands, and jumps through time.
+//! Comparison of a database of hashes with a model that checks every deadline: random commands and jumps of the clock.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::timers;
 use crate::command::testing::Fixture;
-use crate::events::{Classes, Silent};
-use crate::turn::Turn;
 
 const NEVER: u64 = u64::MAX;
 
-/// Value and deadline of a field.
+/// Value and deadline by field.
 type Fields = BTreeMap<u8, (i64, u64)>;
 
 /// Fields by key, and the keys' deadlines.
@@ -18,8 +17,8 @@ type Fields = BTreeMap<u8, (i64, u64)>;
 struct Model {
     keys: BTreeMap<u8, (Fields, u64)>,
     now: u64,
-    /// Fields gone at their deadlines, in all.
-    gone: Vec<(u64, u8, u8)>,
+    /// Expired fields: deadline, key, field.
+    expired: Vec<(u64, u8, u8)>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,7 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 impl Model {
-    /// Does a step, and gives the command with the reply that it must have.
+    /// Applies a step. Returns the command and its expected reply.
     fn apply(&mut self, step: &Step) -> Option<(String, String)> {
         let now = self.now;
         let done = match *step {
@@ -161,13 +160,13 @@ impl Model {
         Some(done)
     }
 
-    /// Time passes: keys and fields go in the order of their deadlines; those of the same instant in no order.
+    /// Advances the clock and expires keys and fields in the order of their deadlines, in any order at one instant.
     fn jump(&mut self, ms: u64) {
         let until = self.now + ms;
         while self.now < until {
             self.now += 1;
             let now = self.now;
-            // A key takes its fields with it; whether one of the same instant goes before is not settled.
+            // Fields may expire before or with a key of the same deadline, so they are not recorded.
             let undecided: Vec<u8> = self
                 .keys
                 .iter()
@@ -177,7 +176,7 @@ impl Model {
             for (k, (fields, _)) in &mut self.keys {
                 fields.retain(|f, (_, deadline)| {
                     if *deadline <= now && !undecided.contains(k) {
-                        self.gone.push((*deadline, *k, *f));
+                        self.expired.push((*deadline, *k, *f));
                     }
                     *deadline > now
                 });
@@ -191,15 +190,6 @@ impl Model {
         let all = self.keys.values().flat_map(|(fields, _)| fields.values());
         all.filter(|(_, deadline)| *deadline != NEVER).count()
     }
-}
-
-fn timers(fixture: &Fixture) -> usize {
-    let mut sink = Silent;
-    let mut turn = Turn::new(&fixture.store, fixture.now, &mut sink, Classes::none());
-    turn.lock_all();
-    turn.held_dbs(0)
-        .map(|(_, part)| part.fields_with_deadline())
-        .sum()
 }
 
 fn compare(fixture: &mut Fixture, model: &Model) -> Result<(), TestCaseError> {
@@ -239,14 +229,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn fields_live_as_in_a_model(
+    fn hashes_match_the_model(
         shards in prop_oneof![Just(1usize), Just(4)],
         lazy in any::<bool>(),
         steps in proptest::collection::vec(step(), 1..150),
     ) {
         let mut fixture = Fixture::sharded(shards);
         let mut model = Model { now: 1_000_000, ..Model::default() };
-        // Without the wheel, all is left to the commands that meet what is due.
+        // Without active expiry, only commands that find due fields expire them.
         fixture.store.set_active_expire(!lazy);
         let mut strings = std::collections::BTreeSet::new();
         for step in steps {
@@ -259,7 +249,7 @@ proptest! {
                     fixture.reload();
                 }
                 ref step => {
-                    // A key whose fields are all due is there until one is met: only commands on fields meet them.
+                    // Only commands that name fields expire them, so a hash of due fields exists for commands on keys.
                     if lazy
                         && matches!(
                             step,
@@ -268,7 +258,7 @@ proptest! {
                     {
                         continue;
                     }
-                    // A string is in the way of hash commands: only those that replace it are run.
+                    // Hash commands fail on a string, so only commands that replace it are run.
                     let (target, source) = match *step {
                         Step::Rename(a, b) | Step::Copy(a, b) => (b, Some(a)),
                         Step::Set(k, ..) | Step::Add(k, ..) | Step::Delete(k, _) | Step::Expire(k, ..)
@@ -301,8 +291,8 @@ proptest! {
         }
         if !lazy {
             compare(&mut fixture, &model)?;
-            // Exactly those went, in order, each at its instant.
-            let told: Vec<(u64, String)> = fixture
+            // The same fields expired in order, each at its deadline.
+            let expired: Vec<(u64, String)> = fixture
                 .last_values()
                 .iter()
                 .filter_map(|line| {
@@ -311,10 +301,10 @@ proptest! {
                 })
                 .filter(|(_, name)| name.contains('.'))
                 .collect();
-            prop_assert!(told.is_sorted_by_key(|(deadline, _)| *deadline));
-            for (deadline, key, field) in &model.gone {
+            prop_assert!(expired.is_sorted_by_key(|(deadline, _)| *deadline));
+            for (deadline, key, field) in &model.expired {
                 let name = format!("k{key}.f{field}");
-                prop_assert!(told.contains(&(*deadline, name)));
+                prop_assert!(expired.contains(&(*deadline, name)));
             }
         } else {
             fixture.store.set_active_expire(true);
