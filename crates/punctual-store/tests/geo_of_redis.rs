@@ -1,4 +1,5 @@
-//! Places and searches beside a redis-server on this machine; says so and passes where there is none.
+//! Comparison of the geospatial commands with a redis-server on this machine. Without one, the test prints a message and
+//! passes.
 
 mod oracle;
 
@@ -7,7 +8,8 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-/// Longitudes and latitudes from which places are drawn: the whole map, a town, corners and edges of the grid.
+/// Ranges of longitudes and latitudes for random places: the whole map, an area of two degrees, corners and edges of the
+/// grid.
 const REGIONS: [[f64; 4]; 6] = [
     [-180.0, 180.0, -85.0, 85.0],
     [13.0, 15.0, 37.0, 39.0],
@@ -23,7 +25,7 @@ fn point(random: &mut StdRng, [west, east, south, north]: [f64; 4]) -> String {
     format!("{longitude} {latitude}")
 }
 
-/// A point to search around, round numbers among them.
+/// Returns a random centre of a search; some are whole numbers.
 fn centre(random: &mut StdRng, region: [f64; 4]) -> String {
     let point = point(random, region);
     match random.random_range(0..4) {
@@ -35,7 +37,7 @@ fn centre(random: &mut StdRng, region: [f64; 4]) -> String {
     }
 }
 
-/// Somewhere between millimetres and once around the Earth.
+/// Returns a random length between a millimetre and almost the length of the equator.
 fn length(random: &mut StdRng) -> f64 {
     10_f64.powf(random.random_range(-3.0..7.5))
 }
@@ -75,14 +77,14 @@ fn limits(random: &mut StdRng) -> String {
     format!("{order}{count}")
 }
 
-/// All that is in a sorted set of places, in order.
+/// Compares the members and scores of a sorted set.
 fn contents(both: &mut Both, key: &str) {
     both.line(&format!("SORT {key} BY nosort"));
     both.line(&format!("GEORADIUS {key} 0 0 21000 km WITHHASH"));
 }
 
 #[test]
-fn places_are_found_where_redis_finds_them() {
+fn searches_match_redis() {
     let Some(mut both) = Both::start("geo") else {
         return;
     };
@@ -92,7 +94,7 @@ fn places_are_found_where_redis_finds_them() {
         both.line("FLUSHALL");
         let places = [20, 100, 3000][round / REGIONS.len() % 3];
         for number in 0..places {
-            // No two at one point: Redis does not say which of them is nearer.
+            // No two places at one point: Redis does not define the order of equal distances.
             let point = point(&mut random, region);
             both.line(&format!("GEOADD k {point} {number}"));
         }

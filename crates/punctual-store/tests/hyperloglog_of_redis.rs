@@ -1,4 +1,5 @@
-//! HyperLogLogs byte for byte beside a redis-server on this machine; says so and passes where there is none.
+//! Comparison of HyperLogLogs, byte for byte, with a redis-server on this machine. Without one, the tests print a message
+//! and pass.
 
 mod oracle;
 
@@ -8,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
-/// `hll-sparse-max-bytes`, commands, elements at most at a time.
+/// `hll-sparse-max-bytes`, number of commands, maximum number of elements per command.
 const ROUNDS: [(u64, usize, usize); 4] = [
     (3000, 300, 300),
     (3000, 2000, 4),
@@ -26,9 +27,9 @@ fn elements(random: &mut StdRng, most: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Random commands of the family, with GET of what they made after each.
+/// Runs random commands of the family, each followed by GET.
 #[test]
-fn strings_are_those_of_redis() {
+fn strings_match_redis() {
     let Some(mut both) = Both::start("hyperloglog") else {
         return;
     };
@@ -73,9 +74,9 @@ fn strings_are_those_of_redis() {
     }
 }
 
-/// Many elements, one key: estimates at every size, and what a sketch from elsewhere becomes.
+/// Compares estimates of one key at many sizes, and of sketches with extreme registers.
 #[test]
-fn estimates_are_those_of_redis() {
+fn estimates_match_redis() {
     let Some(mut both) = Both::start("estimates") else {
         return;
     };
@@ -89,7 +90,7 @@ fn estimates_are_those_of_redis() {
         both.same(&words);
         both.line("PFCOUNT k");
     }
-    // Registers that no element leaves: the largest values in all.
+    // Register values that no element sets.
     let mut wide = b"HYLL\0\0\0\0\0\0\0\0\0\0\0\x80".to_vec();
     wide.resize(16 + 12_288, 0);
     for filling in [0xff, 0, 0b0100_0001, 0b1100_1111, 0b0011_0011] {
@@ -104,9 +105,9 @@ fn estimates_are_those_of_redis() {
     }
 }
 
-/// Sparse sketches that no server writes: runs of any kind in any order.
+/// Runs PFADD on sparse sketches that no server writes: runs of any kind in any order.
 #[test]
-fn foreign_runs_become_what_redis_makes_of_them() {
+fn changes_of_arbitrary_runs_match_redis() {
     let Some(mut both) = Both::start("runs") else {
         return;
     };

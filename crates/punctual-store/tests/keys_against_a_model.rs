@@ -1,8 +1,7 @@
-//! Random commands on keys, with jumps of time and expiry in small pieces, against a map.
+//! Comparison of the keyspace with a map under random commands, jumps of the clock and expiry in small steps.
 //!
-//! The model keeps a value and a deadline by database and name and knows no wheel: a key is there while its
-//! deadline is to come. Replies must be the same, whatever the wheel has got to; and each key that reaches its
-//! deadline is told once, not before it.
+//! The model stores value and deadline by database and name, without a wheel: a key exists until its deadline. Replies
+//! must not depend on the progress of the wheel, and each key must expire once and not before its deadline.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +22,7 @@ enum Step {
     SetFor(u8, i64, u16),
     Expire(Unit, u8, i64, Condition),
     Persist(u8),
-    Ask(&'static str, u8),
+    Read(&'static str, u8),
     Delete(&'static str, u8, u8),
     Exists(u8, u8),
     Rename(&'static str, u8, u8),
@@ -36,9 +35,9 @@ enum Step {
     Swap,
     Flush,
     Select(usize),
-    /// Milliseconds, or microseconds for a step within one.
+    /// Advances the clock by milliseconds, or by microseconds if set.
     Jump(u64, bool),
-    /// The event loop gets a budget for one shard.
+    /// Expires keys of one shard within a budget.
     Expiry(usize, usize),
     Advance(u64),
 }
@@ -47,7 +46,7 @@ enum Step {
 enum Unit {
     Seconds,
     Milliseconds,
-    /// Counted from the instant by the test, rounded down.
+    /// Absolute, computed by the test from the instant rounded down.
     UnixMilliseconds,
 }
 
@@ -89,7 +88,7 @@ fn step() -> impl Strategy<Value = Step> {
         Unit::Milliseconds,
         Unit::UnixMilliseconds,
     ]);
-    let ask = prop::sample::select(vec![
+    let read = prop::sample::select(vec![
         "TTL",
         "PTTL",
         "EXPIRETIME",
@@ -103,7 +102,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (key(), 0..100i64, 1..300u16).prop_map(|(k, v, ms)| Step::SetFor(k, v, ms)),
         8 => (unit, key(), -20..400i64, condition).prop_map(|(u, k, n, c)| Step::Expire(u, k, n, c)),
         2 => key().prop_map(Step::Persist),
-        6 => (ask, key()).prop_map(|(a, k)| Step::Ask(a, k)),
+        6 => (read, key()).prop_map(|(c, k)| Step::Read(c, k)),
         2 => (prop::sample::select(vec!["DEL", "UNLINK"]), key(), key()).prop_map(|(c, a, b)| Step::Delete(c, a, b)),
         2 => (key(), key()).prop_map(|(a, b)| Step::Exists(a, b)),
         3 => (prop::sample::select(vec!["RENAME", "RENAMENX"]), key(), key()).prop_map(|(c, a, b)| Step::Rename(c, a, b)),
@@ -129,32 +128,34 @@ struct Entry {
     deadline: Option<u64>,
 }
 
-/// The keys that were told as expired: database, name, last value, deadline.
+/// Records expired keys and their events.
 #[derive(Default)]
-struct Told(Vec<(usize, u8, i64, u64)>, Vec<(usize, u8)>);
+struct ExpirySink {
+    /// Database, name, last value, deadline.
+    expired: Vec<(usize, u8, i64, u64)>,
+    /// Database and name.
+    events: Vec<(usize, u8)>,
+}
 
-impl Sink for Told {
+impl Sink for ExpirySink {
     fn keyspace(&mut self, db: usize, _: Classes, event: &str, key: &[u8]) {
         assert_eq!(event, "expired");
-        self.1.push((db, key[0]));
+        self.events.push((db, key[0]));
     }
 
     fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
-        assert!(
-            now.is_due(deadline_ms),
-            "{deadline_ms} is not before {now:?}"
-        );
+        assert!(now.is_due(deadline_ms), "{deadline_ms} is after {now:?}");
         let value = std::str::from_utf8(value.unwrap())
             .unwrap()
             .parse()
             .unwrap();
-        self.0.push((db, key[0], value, deadline_ms));
+        self.expired.push((db, key[0], value, deadline_ms));
     }
 
     fn wake(&mut self, _: usize, _: u64) {}
 }
 
-/// What the keyspace should be. Keys that are due stay in `keys` until the store tells them.
+/// Expected keyspace. Due keys stay in `keys` until the store expires them.
 struct Model {
     keys: BTreeMap<Name, Entry>,
     now: Now,
@@ -179,22 +180,22 @@ impl Model {
             .collect()
     }
 
-    /// Takes a live key.
+    /// Removes a live key.
     fn take(&mut self, db: usize, key: u8) -> Option<Entry> {
         self.live(db, key)?;
         self.keys.remove(&(db, key))
     }
 
-    /// Checks one telling of the store and forgets the key.
-    fn told(&mut self, (db, key, value, deadline): (usize, u8, i64, u64)) {
+    /// Checks an expired key and removes it.
+    fn remove_expired(&mut self, (db, key, value, deadline): (usize, u8, i64, u64)) {
         let entry = self
             .keys
             .remove(&(db, key))
-            .expect("only keys that are there expire, and once");
+            .expect("only existing keys expire, each once");
         assert_eq!((entry.value, entry.deadline), (value, Some(deadline)));
         assert!(
             self.now.is_due(deadline),
-            "{deadline} is not before {:?}",
+            "{deadline} is after {:?}",
             self.now
         );
     }
@@ -210,20 +211,20 @@ impl Model {
     }
 }
 
-/// The store, and how to ask it.
+/// The store and its sink.
 struct Subject {
     store: Store,
-    told: Told,
+    sink: ExpirySink,
 }
 
 impl Subject {
-    /// The reply, CRLFs as spaces.
+    /// Runs a line and returns the reply, with line ends replaced by spaces.
     fn run(&mut self, now: Now, db: usize, line: &str) -> String {
         let args: OwnedArgs = line.split(' ').collect();
         let row = command::find(args.as_args()[0].to_ascii_lowercase().as_slice()).unwrap();
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, Protocol::Resp2);
-        let mut turn = Turn::new(&self.store, now, &mut self.told, classes());
+        let mut turn = Turn::new(&self.store, now, &mut self.sink, classes());
         if let Err(error) = turn.run(row, db, true, args.as_args(), &mut reply) {
             reply.error(error.bytes());
         }
@@ -239,7 +240,7 @@ fn classes() -> Classes {
     Classes::parse(b"Ex").unwrap()
 }
 
-/// The names in an array reply, sorted.
+/// Returns the names of an array reply, sorted.
 fn names(reply: &str) -> Vec<u8> {
     let mut names: Vec<u8> = reply
         .split(' ')
@@ -257,7 +258,7 @@ fn check(shards: usize, steps: Vec<Step>) {
             shards,
             databases: DATABASES,
         }),
-        told: Told::default(),
+        sink: ExpirySink::default(),
     };
     let mut model = Model {
         keys: BTreeMap::new(),
@@ -267,39 +268,39 @@ fn check(shards: usize, steps: Vec<Step>) {
     for (at, step) in steps.into_iter().enumerate() {
         apply(&mut subject, &mut model, &step, at);
     }
-    // In the end everything with a deadline goes.
+    // Finally, every key with a deadline expires.
     let end = Now::from_ms(START_MS + (1 << 40));
-    let mut turn = Turn::new(&subject.store, end, &mut subject.told, classes());
+    let mut turn = Turn::new(&subject.store, end, &mut subject.sink, classes());
     for shard in 0..shards {
         while !turn.expire(shard, &mut 3) {}
     }
     drop(turn);
     model.now = end;
-    settle(&mut subject, &mut model);
+    apply_expired(&mut subject, &mut model);
     assert!(
         model.keys.values().all(|entry| entry.deadline.is_none()),
         "{:?}",
         model.keys
     );
     for db in 0..DATABASES {
-        let there = model.keys.range((db, 0)..(db + 1, 0)).count();
-        assert_eq!(subject.run(end, db, "DBSIZE"), format!(":{there}"));
+        let len = model.keys.range((db, 0)..(db + 1, 0)).count();
+        assert_eq!(subject.run(end, db, "DBSIZE"), format!(":{len}"));
     }
 }
 
-/// Brings what the store told to the model.
-fn settle(subject: &mut Subject, model: &mut Model) {
-    let told = std::mem::take(&mut subject.told.0);
-    let events = std::mem::take(&mut subject.told.1);
+/// Removes the expired keys of the store from the model.
+fn apply_expired(subject: &mut Subject, model: &mut Model) {
+    let ExpirySink { expired, events } = std::mem::take(&mut subject.sink);
     assert_eq!(
-        told.iter()
+        expired
+            .iter()
             .map(|&(db, key, ..)| (db, key))
             .collect::<Vec<_>>(),
         events,
-        "an event for each"
+        "each key has an event"
     );
-    for (db, key, value, deadline) in told {
-        model.told((db, key - b'a', value, deadline));
+    for (db, key, value, deadline) in expired {
+        model.remove_expired((db, key - b'a', value, deadline));
     }
 }
 
@@ -316,21 +317,22 @@ fn apply(subject: &mut Subject, model: &mut Model, step: &Step, at: usize) {
         }
         Step::Expiry(shard, budget) => {
             let shard = shard % subject.store.shards();
-            Turn::new(&subject.store, now, &mut subject.told, classes())
+            Turn::new(&subject.store, now, &mut subject.sink, classes())
                 .expire(shard, &mut { budget });
-            return settle(subject, model);
+            return apply_expired(subject, model);
         }
         Step::Advance(ms) => {
             model.now = Now::from_micros(now.micros() + ms * 1000);
-            Turn::new(&subject.store, now, &mut subject.told, classes()).advance(model.now);
-            assert!(subject.told.0.is_sorted_by_key(|told| told.3));
-            settle(subject, model);
+            Turn::new(&subject.store, now, &mut subject.sink, classes()).advance(model.now);
+            let expired = &subject.sink.expired;
+            assert!(expired.is_sorted_by_key(|&(.., deadline)| deadline));
+            apply_expired(subject, model);
             assert!(
                 model
                     .keys
                     .values()
                     .all(|entry| entry.deadline.is_none_or(|at| !model.now.is_due(at))),
-                "all that is due is gone"
+                "no due key is left"
             );
             return;
         }
@@ -350,10 +352,10 @@ fn apply(subject: &mut Subject, model: &mut Model, step: &Step, at: usize) {
             format!("{command} {} {amount}{option}", name(key))
         }
         Step::Persist(key) => format!("PERSIST {}", name(key)),
-        Step::Ask(what, key) => format!("{what} {}", name(key)),
-        Step::Delete(what, a, b) => format!("{what} {} {}", name(a), name(b)),
+        Step::Read(command, key) => format!("{command} {}", name(key)),
+        Step::Delete(command, a, b) => format!("{command} {} {}", name(a), name(b)),
         Step::Exists(a, b) => format!("EXISTS {} {}", name(a), name(b)),
-        Step::Rename(what, a, b) => format!("{what} {} {}", name(a), name(b)),
+        Step::Rename(command, a, b) => format!("{command} {} {}", name(a), name(b)),
         Step::Copy(a, b, to, replace) => {
             let replace = if replace { " REPLACE" } else { "" };
             format!("COPY {} {} DB {to}{replace}", name(a), name(b))
@@ -367,8 +369,8 @@ fn apply(subject: &mut Subject, model: &mut Model, step: &Step, at: usize) {
         Step::Flush => "FLUSHDB".into(),
     };
     let reply = subject.run(now, db, &line);
-    // What the command met goes before it takes effect: in the model too.
-    settle(subject, model);
+    // Keys that the command expired are removed from the model before the command's effect.
+    apply_expired(subject, model);
     let expected = match *step {
         Step::Keys => {
             assert_eq!(names(&reply), model.all_live(), "step {at}");
@@ -391,14 +393,14 @@ fn apply(subject: &mut Subject, model: &mut Model, step: &Step, at: usize) {
             }
             return;
         }
-        _ => model.answer(step),
+        _ => model.reply(step),
     };
     assert_eq!(reply, expected, "step {at}: {line} at {now:?} in {db}");
 }
 
 impl Model {
-    /// Does what a command does; its reply.
-    fn answer(&mut self, step: &Step) -> String {
+    /// Applies a command and returns its reply.
+    fn reply(&mut self, step: &Step) -> String {
         let (now, db) = (self.now, self.db);
         let base = now.base_ms() as i64;
         let int = match *step {
@@ -437,7 +439,7 @@ impl Model {
                 }
                 None => 0,
             },
-            Step::Ask(what, key) => return self.ask(what, key),
+            Step::Read(command, key) => return self.read(command, key),
             Step::Delete(_, a, b) => [a, b]
                 .into_iter()
                 .filter(|&key| self.take(db, key).is_some())
@@ -446,8 +448,8 @@ impl Model {
                 .into_iter()
                 .filter(|&key| self.live(db, key).is_some())
                 .count() as i64,
-            Step::Rename(what, a, b) => {
-                let only_new = what == "RENAMENX";
+            Step::Rename(command, a, b) => {
+                let only_new = command == "RENAMENX";
                 if self.live(db, a).is_none() {
                     return "-ERR no such key".into();
                 }
@@ -498,14 +500,14 @@ impl Model {
                 self.keys.retain(|(of, _), _| *of != db);
                 return "+OK".into();
             }
-            _ => unreachable!("no command"),
+            _ => unreachable!("checked by the caller"),
         };
         format!(":{int}")
     }
 
-    fn ask(&self, what: &str, key: u8) -> String {
+    fn read(&self, command: &str, key: u8) -> String {
         let Some(entry) = self.live(self.db, key) else {
-            return match what {
+            return match command {
                 "GET" => "$-1".into(),
                 "TYPE" => "+none".into(),
                 "TOUCH" => ":0".into(),
@@ -515,7 +517,7 @@ impl Model {
         let left = entry
             .deadline
             .map(|at| at.saturating_sub(self.now.base_ms()));
-        let int = match what {
+        let int = match command {
             "GET" => {
                 let text = entry.value.to_string();
                 return format!("${} {text}", text.len());
@@ -535,12 +537,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn one_shard(steps in proptest::collection::vec(step(), 1..300)) {
+    fn one_shard_matches_the_model(steps in proptest::collection::vec(step(), 1..300)) {
         check(1, steps);
     }
 
     #[test]
-    fn eight_shards(steps in proptest::collection::vec(step(), 1..300)) {
+    fn eight_shards_match_the_model(steps in proptest::collection::vec(step(), 1..300)) {
         check(8, steps);
     }
 }

@@ -1,4 +1,4 @@
-//! The facts that clients and proxies read from COMMAND INFO, as Redis 7.2 answers them.
+//! Rows of key commands compared with COMMAND INFO of Redis 7.2.
 
 use std::collections::BTreeSet;
 
@@ -170,7 +170,9 @@ fn check<H>(row: &Row<H>, (name, arity, flags, keys, categories): Facts) {
     let positions = match row.keys {
         Keys::None => NO_KEYS,
         Keys::Range { first, last, step } => (first, last, step),
-        Keys::Counted { .. } | Keys::Options(_) | Keys::Found(_) => panic!("{name}: no key moves"),
+        Keys::Counted { .. } | Keys::Options(_) | Keys::Found(_) => {
+            panic!("{name}: keys are at fixed positions")
+        }
     };
     assert_eq!(positions, keys, "{name}");
     let expected: BTreeSet<&str> = categories.split(' ').collect();
@@ -186,7 +188,7 @@ fn check<H>(row: &Row<H>, (name, arity, flags, keys, categories): Facts) {
 }
 
 #[test]
-fn rows_say_what_command_info_shows() {
+fn rows_match_command_info_of_redis() {
     for &facts in FACTS {
         let mut names = facts.0.split('|');
         let row = command::find(names.next().unwrap().as_bytes()).expect(facts.0);

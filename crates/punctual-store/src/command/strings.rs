@@ -1,5 +1,5 @@
-//! Strings: the family's rows. Reading is in `read`, SET and its kin in `set`, changes of what is there in
-//! `change`, the longest common subsequence in `lcs`.
+//! Strings: the family's rows. `read` has the readers and GETEX, `set` SET and its variants, `change` INCR, APPEND and
+//! SETRANGE, `lcs` the longest common subsequence.
 
 mod change;
 mod lcs;
@@ -186,13 +186,13 @@ const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
 const GROW_FAST: Flags = GROW.or(Flags::FAST);
 const RANGE_COST: &str = "O(N) where N is the length of the part.";
 
-/// A row of a command on one key, its first argument.
+/// Creates the row of a command on one key, its first argument.
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     Command::new(name, arity, flags, Group::String, handler).keys(1, 1, 1)
 }
 
-/// Answers with a string.
+/// Writes a string.
 #[inline]
-fn answer(reply: &mut Reply<'_>, string: &Str) {
+fn reply_str(reply: &mut Reply<'_>, string: &Str) {
     reply.bulk(string.text(&mut itoa::Buffer::new()));
 }

@@ -291,7 +291,8 @@ impl Fixture {
             } else {
                 format!(" | {events}")
             };
-            assert_eq!(format!("{reply}{suffix}"), expected, "{command}");
+            let actual = format!("{reply}{suffix}");
+            assert_eq!(actual.trim_end(), expected.trim_end(), "{command}");
         }
     }
 

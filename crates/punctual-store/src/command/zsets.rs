@@ -1,5 +1,5 @@
-//! Sorted sets: the family's rows. Adding is in `add`, looking up in `read`, ranges in `range`, removing in `remove`,
-//! taking from either end in `pop`, what is left to chance in `random`, several at once in `combine`.
+//! Sorted sets: the family's rows. `add` has ZADD, `read` look-ups and counts, `range` ZRANGE and its variants, `remove`
+//! ZREM, `pop` the pops, `random` ZRANDMEMBER, `combine` unions, intersections and differences.
 
 mod add;
 mod combine;
@@ -294,22 +294,22 @@ const UNION_COST: &str =
 const INTER_COST: &str = "O(N*K)+O(M*log(M)) at worst, N being the size of the smallest of K sorted sets and M that of the result.";
 const DIFF_COST: &str = "O(N*K)+O(M*log(M)) at worst, N being the size of the first of K sorted sets and M that of the result.";
 
-/// A row of a command on one key, its first argument.
+/// Creates the row of a command on one key, its first argument.
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     Command::new(name, arity, flags, Group::SortedSet, handler).keys(1, 1, 1)
 }
 
-/// Answers with a name.
+/// Writes a name.
 #[inline]
-fn answer(reply: &mut Reply<'_>, name: Element<'_>) {
+fn reply_name(reply: &mut Reply<'_>, name: Element<'_>) {
     match name {
         Element::Bytes(name) => reply.bulk(name),
         Element::Int(int) => reply.bulk_int(int),
     }
 }
 
-/// Answers with a number of entries; with scores they are pairs in RESP3, and in RESP2 name and score by turns.
-fn answer_entries<'a>(
+/// Writes `count` entries. With scores, they are pairs in RESP3, and alternating names and scores in RESP2.
+fn reply_entries<'a>(
     reply: &mut Reply<'_>,
     entries: impl Iterator<Item = (Element<'a>, f64)>,
     count: usize,
@@ -325,14 +325,14 @@ fn answer_entries<'a>(
         if pairs {
             reply.array(2);
         }
-        answer(reply, name);
+        reply_name(reply, name);
         if with_scores {
             reply.double(score);
         }
     }
 }
 
-/// Ends a `*STORE` command: a result without members takes the destination away.
+/// Stores the result of a `*STORE` command and replies with its size. An empty result removes the key.
 fn store(cx: &mut Cx<'_, '_>, key: &[u8], result: Zset, event: &str, reply: &mut Reply<'_>) {
     reply.int(result.len() as i64);
     if !result.is_empty() {
@@ -343,10 +343,10 @@ fn store(cx: &mut Cx<'_, '_>, key: &[u8], result: Zset, event: &str, reply: &mut
     }
 }
 
-/// A count that must not be negative: `text` for every other argument.
-fn positive(arg: &[u8], text: Error) -> Result<usize, Error> {
+/// Parses a count that must not be negative; returns `error` for any other argument.
+fn not_negative(arg: &[u8], error: Error) -> Result<usize, Error> {
     let count = punctual_resp::decimal::parse_i64(arg);
     count
         .and_then(|count| usize::try_from(count).ok())
-        .ok_or(text)
+        .ok_or(error)
 }

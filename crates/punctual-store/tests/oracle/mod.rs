@@ -1,4 +1,4 @@
-//! A redis-server of the test's own beside a keyspace of ours: the same commands go to both.
+//! A private redis-server and a keyspace of ours, which run the same commands.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use punctual_store::{Now, Store, StoreOptions, Turn, command};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-/// Random numbers of a seed that is told; `SEED` replays one.
+/// Returns a random number generator and prints its seed; the environment variable `SEED` sets it.
 pub fn random() -> StdRng {
     let given = std::env::var("SEED").ok().and_then(|s| s.parse().ok());
     let seed = given.unwrap_or_else(rand::random);
@@ -20,7 +20,7 @@ pub fn random() -> StdRng {
     StdRng::seed_from_u64(seed)
 }
 
-/// A redis-server with a socket of its own; stopped when dropped.
+/// A redis-server with a private socket, which stops when dropped.
 struct Redis {
     process: Child,
     socket: PathBuf,
@@ -60,7 +60,7 @@ fn connect(socket: &Path) -> UnixStream {
     panic!("redis-server does not listen on {}", socket.display());
 }
 
-/// Both of them.
+/// A redis-server and a keyspace of ours.
 pub struct Both {
     _redis: Redis,
     stream: UnixStream,
@@ -69,7 +69,7 @@ pub struct Both {
 }
 
 impl Both {
-    /// Starts them, empty; says so and gives `None` if there is no redis-server on this machine.
+    /// Starts an empty redis-server. Prints a message and returns `None` if it is not installed.
     pub fn start(name: &str) -> Option<Self> {
         let Some(redis) = Redis::start(name) else {
             eprintln!("no redis-server on this machine: nothing is compared");
@@ -86,7 +86,7 @@ impl Both {
         })
     }
 
-    /// What redis-server replies.
+    /// Returns redis-server's reply.
     pub fn theirs<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Vec<u8> {
         let mut request = Vec::new();
         encode_command(&mut request, words);
@@ -102,7 +102,7 @@ impl Both {
         }
     }
 
-    /// What we reply.
+    /// Returns our reply.
     pub fn ours<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Vec<u8> {
         let args: OwnedArgs = words.iter().collect();
         let name = words[0].as_ref().to_ascii_lowercase();
@@ -117,7 +117,7 @@ impl Both {
         out
     }
 
-    /// The reply of both, which must be the same.
+    /// Runs a command on both, asserts that the replies are equal and returns them.
     #[track_caller]
     pub fn same<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Vec<u8> {
         let (theirs, ours) = (self.theirs(words), self.ours(words));
@@ -136,7 +136,7 @@ impl Both {
         theirs
     }
 
-    /// As [`Both::same`], of a line of words between single spaces.
+    /// As [`Both::same`], for a line of words separated by single spaces.
     #[track_caller]
     pub fn line(&mut self, line: &str) -> Vec<u8> {
         self.same(&line.split(' ').collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! INCR, APPEND and their kin: what changes the string that is there. All of them keep the key's deadline.
+//! INCR, APPEND, SETRANGE and their variants, which change a string and keep the key's deadline.
 
 use punctual_resp::{Args, Reply};
 
@@ -88,7 +88,7 @@ pub(super) fn incrbyfloat(
         return Err(NOT_FINITE);
     }
     let text = sum.text();
-    // Not an integer even if it looks like one: OBJECT ENCODING tells, as in Redis.
+    // As in Redis, the encoding is not `int` even if the text is an integer.
     let string = Str::plain(&text);
     match found {
         Some(id) => *cx.str_at(place, id)? = string,
@@ -101,7 +101,7 @@ pub(super) fn incrbyfloat(
     Ok(())
 }
 
-/// The length `offset + more`, if a string may be so long.
+/// Returns `offset + more`, or an error if it exceeds the maximum length of a string.
 fn grown_len(cx: &Cx<'_, '_>, offset: u64, more: usize) -> Result<u64, Error> {
     offset
         .checked_add(more as u64)

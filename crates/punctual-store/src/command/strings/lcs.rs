@@ -1,7 +1,7 @@
 //! LCS: the longest common subsequence of two strings, by the table of Wagner and Fischer (1974).
 //!
-//! Of the table only one row of lengths is kept, and one bit a cell that tells the way back: a 32nd of the memory
-//! of Redis's. The limit on memory is still Redis's, so that both refuse the same strings.
+//! Only one row of lengths is in memory, and one bit per cell for the way back: a 32nd of Redis's table. The memory limit
+//! is Redis's, so both refuse the same strings.
 
 use punctual_resp::{Args, Reply};
 
@@ -62,7 +62,7 @@ pub(super) fn lcs(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     if lens.iter().any(|&len| len >= u64::from(u32::MAX) - 1) {
         return Err(TOO_LONG);
     }
-    // What a table of 32-bit lengths would take. Both factors stay below 2^32, and so the check cannot overflow.
+    // The size of Redis's table of 32-bit lengths. Both factors are below 2^32, so the product cannot overflow.
     let cells = (lens[0] + 1) * (lens[1] + 1);
     if cells > cx.store().string_max() / size_of::<u32>() as u64 {
         return Err(TOO_MUCH_MEMORY);
@@ -80,14 +80,14 @@ pub(super) fn lcs(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     }
     let table = Table::new(&a, &b, true);
     if options.idx {
-        answer_matches(reply, &table, &options);
+        reply_matches(reply, &table, &options);
     } else {
         reply.bulk(&table.subsequence());
     }
     Ok(())
 }
 
-fn answer_matches(reply: &mut Reply<'_>, table: &Table<'_>, options: &Options) {
+fn reply_matches(reply: &mut Reply<'_>, table: &Table<'_>, options: &Options) {
     let mut matches = table.matches();
     matches.retain(|m| u64::from(m.len) >= options.min_match_len);
     reply.map(2);
@@ -111,20 +111,20 @@ fn answer_matches(reply: &mut Reply<'_>, table: &Table<'_>, options: &Options) {
 /// A run of bytes that both strings share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Match {
-    /// Where it starts in the first string.
+    /// Start in the first string.
     a: u32,
-    /// Where it starts in the second.
+    /// Start in the second string.
     b: u32,
     len: u32,
 }
 
-/// The lengths and ways back of two strings.
+/// Length of the longest common subsequence, and the way back through the table.
 struct Table<'t> {
     a: &'t [u8],
     b: &'t [u8],
     len: u32,
-    /// Bit `i * b.len() + j`: without `a[i]` the common part of `a[..=i]` and `b[..=j]` is longer than without `b[j]`.
-    /// Only asked where the two bytes differ. Empty if the way back is not wanted.
+    /// Bit `i * b.len() + j`: the common subsequence of `a[..=i]` and `b[..=j]` is longer without `a[i]` than without
+    /// `b[j]`. Valid only where the two bytes differ. Empty if the way back is not needed.
     shorten_a: Vec<u64>,
 }
 
@@ -133,7 +133,7 @@ impl<'t> Table<'t> {
     fn new(a: &'t [u8], b: &'t [u8], way_back: bool) -> Self {
         let bits = if way_back { a.len() * b.len() } else { 0 };
         let mut shorten_a = vec![0u64; bits.div_ceil(64)];
-        // row[j] is the length for a[..i] and b[..j], of the row before until it is overwritten.
+        // row[j] is the length for a[..i] and b[..j]; entries after j still belong to the previous row.
         let mut row = vec![0u32; b.len() + 1];
         for (i, &x) in a.iter().enumerate() {
             let mut diagonal = 0;
@@ -159,12 +159,12 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Length of the longest common subsequence.
+    /// Returns the length of the longest common subsequence.
     fn len(&self) -> u32 {
         self.len
     }
 
-    /// Walks back from the ends and visits each pair of common bytes, the last pair first.
+    /// Visits each pair of common bytes, the last pair first.
     fn walk(&self, mut visit: impl FnMut(usize, usize)) {
         let (mut i, mut j) = (self.a.len(), self.b.len());
         while i > 0 && j > 0 {
@@ -187,7 +187,7 @@ impl<'t> Table<'t> {
         bytes
     }
 
-    /// The runs that make up the subsequence, the last one first.
+    /// Returns the runs of the subsequence, the last one first.
     fn matches(&self) -> Vec<Match> {
         let mut matches: Vec<Match> = Vec::new();
         self.walk(|i, j| {
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Length of the longest common subsequence, straight from its definition.
+    /// Returns the length of the longest common subsequence by its recursive definition.
     fn longest(a: &[u8], b: &[u8]) -> u32 {
         match (a.split_last(), b.split_last()) {
             (Some((x, a)), Some((y, b))) if x == y => longest(a, b) + 1,
@@ -225,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_common_and_longest(a in "[abc]{0,9}", b in "[abc]{0,9}") {
+        fn the_subsequence_is_common_and_longest(a in "[abc]{0,9}", b in "[abc]{0,9}") {
             let (a, b) = (a.as_bytes(), b.as_bytes());
             let table = Table::new(a, b, true);
             prop_assert_eq!(table.len(), longest(a, b));

@@ -1,8 +1,8 @@
-//! GET and its kin: what returns strings, and what goes or stays with a read.
+//! GET and other readers of strings, GETDEL and GETEX.
 
 use punctual_resp::{Args, Reply};
 
-use super::answer;
+use super::reply_str;
 use crate::command::arguments::{DeadlineOption, TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
@@ -10,7 +10,7 @@ use crate::turn::Cx;
 
 pub(super) fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     match cx.read_str(&args[1])? {
-        Some(string) => answer(reply, string),
+        Some(string) => reply_str(reply, string),
         None => reply.null(),
     }
     Ok(())
@@ -25,7 +25,7 @@ pub(super) fn mget(
     reply.array(keys.len());
     for key in keys {
         match cx.read_str(key) {
-            Ok(Some(string)) => answer(reply, string),
+            Ok(Some(string)) => reply_str(reply, string),
             Ok(None) | Err(_) => reply.null(),
         }
     }
@@ -58,8 +58,8 @@ pub(super) fn getrange(
     Ok(())
 }
 
-/// From `start` to `end`, both inclusive, negative ones counted from the end. An end before the first byte means the
-/// first byte, as in Redis; but nothing lies between two such positions in the wrong order.
+/// Returns the bytes from `start` to `end`, both inclusive, negative positions from the end. As in Redis, positions before
+/// the first byte mean the first byte, except if both are negative and in the wrong order.
 fn part(text: &[u8], start: i64, end: i64) -> &[u8] {
     if start < 0 && end < 0 && start > end {
         return b"";
@@ -84,13 +84,13 @@ pub(super) fn getdel(
         reply.null();
         return Ok(());
     };
-    answer(reply, cx.str_at(place, id)?);
+    reply_str(reply, cx.str_at(place, id)?);
     cx.db_at(place).remove(id);
     cx.commit(key, Classes::GENERIC, "del", 1);
     Ok(())
 }
 
-/// What GETEX does to the deadline.
+/// Change of the deadline by GETEX.
 enum Change {
     Nothing,
     Persist,
@@ -105,7 +105,7 @@ impl Change {
             at += 1;
             change = match (change, TimeUnit::of_option(arg)) {
                 (Self::Nothing | Self::Persist, None) if is(arg, "PERSIST") => Self::Persist,
-                // The same option twice is allowed; the last one counts.
+                // The option may be repeated; the last one counts.
                 (change, Some(unit)) if at < args.len() && change.takes(unit) => {
                     at += 1;
                     Self::Deadline(DeadlineOption {
@@ -119,7 +119,7 @@ impl Change {
         Ok(change)
     }
 
-    /// Whether a time in `unit` may follow.
+    /// Returns true if an option in `unit` may follow.
     fn takes(&self, unit: TimeUnit) -> bool {
         match self {
             Self::Nothing => true,
@@ -137,12 +137,12 @@ pub(super) fn getex(
     let (key, options) = (&args[1], args.skip(2));
     let change = Change::parse(options)?;
     let (place, found) = cx.seek_to_read(key);
-    // Times are looked at only if there is a string to give them to.
+    // As in Redis, the amount is parsed only if the key exists.
     let Some(id) = found else {
         reply.null();
         return Ok(());
     };
-    answer(reply, cx.str_at(place, id)?);
+    reply_str(reply, cx.str_at(place, id)?);
     match change {
         Change::Nothing => return Ok(()),
         Change::Persist => {

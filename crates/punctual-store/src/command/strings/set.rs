@@ -1,8 +1,8 @@
-//! SET and its kin: what gives keys a string, whatever they held before.
+//! SET and its variants, which replace the value of a key with a string.
 
 use punctual_resp::{Args, Reply};
 
-use super::answer;
+use super::reply_str;
 use crate::command::arguments::{DeadlineOption, TimeUnit, is};
 use crate::error::Error;
 use crate::events::Classes;
@@ -11,7 +11,7 @@ use crate::turn::Cx;
 use crate::turn::cx::Place;
 use crate::value::Value;
 
-/// What a write does to the deadline that the key had.
+/// Change of the key's deadline by a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ttl {
     Clear,
@@ -19,7 +19,7 @@ enum Ttl {
     Until(u64),
 }
 
-/// Gives the key a string, and tells the events of SET.
+/// Sets the string of a key and sends the events of SET.
 #[inline]
 fn put(
     cx: &mut Cx<'_, '_>,
@@ -76,7 +76,7 @@ impl Options {
                 options.keep_ttl = true;
             } else if let Some(unit) = TimeUnit::of_option(arg)
                 && !options.keep_ttl
-                // The same option twice is allowed; the last one counts.
+                // The option may be repeated; the last one counts.
                 && options.deadline.is_none_or(|before| before.unit == unit)
                 && at < args.len()
             {
@@ -93,8 +93,8 @@ impl Options {
 pub(super) fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let (key, text) = (args.at(1), args.at(2));
     if args.len() == 3 {
-        let spot = cx.seek_to_write(key);
-        put(cx, key, spot, text, Ttl::Clear);
+        let found = cx.seek_to_write(key);
+        put(cx, key, found, text, Ttl::Clear);
         reply.ok();
         return Ok(());
     }
@@ -105,7 +105,7 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
         None => Ttl::Clear,
     };
     let (place, found) = if options.get {
-        old(cx, key, reply)?
+        reply_old(cx, key, reply)?
     } else {
         cx.seek_to_write(key)
     };
@@ -122,15 +122,15 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     Ok(())
 }
 
-/// Answers with the string that the key has now, read as GET reads it; where the key belongs.
-fn old(
+/// Replies with the current string, as GET does. Returns the result of the look-up.
+fn reply_old(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
     reply: &mut Reply<'_>,
 ) -> Result<(Place, Option<Id>), Error> {
     let (place, found) = cx.seek_to_read(key);
     match found {
-        Some(id) => answer(reply, cx.str_at(place, id)?),
+        Some(id) => reply_str(reply, cx.str_at(place, id)?),
         None => reply.null(),
     }
     Ok((place, found))
@@ -142,8 +142,8 @@ pub(super) fn getset(
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
     let key = &args[1];
-    let spot = old(cx, key, reply)?;
-    put(cx, key, spot, &args[2], Ttl::Clear);
+    let found = reply_old(cx, key, reply)?;
+    put(cx, key, found, &args[2], Ttl::Clear);
     Ok(())
 }
 
@@ -153,10 +153,10 @@ pub(super) fn setnx(
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
     let key = &args[1];
-    let spot = cx.seek_to_write(key);
-    let new = spot.1.is_none();
+    let found = cx.seek_to_write(key);
+    let new = found.1.is_none();
     if new {
-        put(cx, key, spot, &args[2], Ttl::Clear);
+        put(cx, key, found, &args[2], Ttl::Clear);
     }
     reply.int(i64::from(new));
     Ok(())
@@ -192,8 +192,8 @@ fn set_for(
     };
     let option = DeadlineOption { unit, amount: 2 };
     let deadline = option.deadline(args, cx.now(), command)?;
-    let spot = cx.seek_to_write(key);
-    put(cx, key, spot, &args[3], Ttl::Until(deadline));
+    let found = cx.seek_to_write(key);
+    put(cx, key, found, &args[3], Ttl::Until(deadline));
     reply.ok();
     Ok(())
 }
@@ -229,11 +229,11 @@ pub(super) fn msetnx(
     Ok(())
 }
 
-/// Sets every key that follows the name to the value after it; the last value of a key that is named twice stays.
+/// Sets each key to the value after it. If a key is repeated, its last value counts.
 fn put_all(cx: &mut Cx<'_, '_>, args: Args<'_>) {
     for at in (1..args.len()).step_by(2) {
         let key = &args[at];
-        let spot = cx.seek_to_write(key);
-        put(cx, key, spot, &args[at + 1], Ttl::Clear);
+        let found = cx.seek_to_write(key);
+        put(cx, key, found, &args[at + 1], Ttl::Clear);
     }
 }

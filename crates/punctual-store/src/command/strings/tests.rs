@@ -1,43 +1,18 @@
-//! The family against what a real server answered, and what only a clock that jumps can show.
+//! Comparison with a transcript of redis-server, and tests that move the clock.
 
 use crate::command::testing::Fixture;
 use crate::spec::Keys;
 use crate::time::Now;
 
-/// Commands with what was answered and told.
-fn transcript() -> impl Iterator<Item = (&'static str, &'static str)> {
-    include_str!("transcript.txt")
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| line.split_once(" => ").expect("a command and its reply"))
-}
-
 #[test]
-fn answers_and_events_are_those_of_redis() {
-    let mut fixture = Fixture::new();
-    for (command, expected) in transcript() {
-        let reply = fixture.run(command);
-        let events = fixture.events();
-        let told = if events.is_empty() {
-            String::new()
-        } else {
-            format!(" | {events}")
-        };
-        assert_eq!(format!("{reply}{told}").trim_end(), expected, "{command}");
+fn replies_and_events_match_redis() {
+    for shards in [1, 16] {
+        Fixture::sharded(shards).replay(include_str!("transcript.txt"));
     }
 }
 
 #[test]
-fn shards_make_no_difference() {
-    let (mut one, mut many) = (Fixture::new(), Fixture::sharded(16));
-    for (command, _) in transcript() {
-        assert_eq!(one.run(command), many.run(command), "{command}");
-        assert_eq!(one.events(), many.events(), "{command}");
-    }
-}
-
-#[test]
-fn nothing_is_null_in_resp3() {
+fn missing_strings_are_null_in_resp3() {
     let mut fixture = Fixture::resp3();
     assert_eq!(fixture.run("GET k"), "_");
     assert_eq!(fixture.run("SET k v XX"), "_");
@@ -52,7 +27,7 @@ fn nothing_is_null_in_resp3() {
 }
 
 #[test]
-fn a_relative_time_lasts_as_long_as_it_says() {
+fn a_relative_time_does_not_expire_early() {
     let mut fixture = Fixture::new();
     fixture.now = Now::from_micros(1_000_000_400);
     assert_eq!(fixture.run("SET k v PX 100"), "+OK");
@@ -60,7 +35,7 @@ fn a_relative_time_lasts_as_long_as_it_says() {
     assert_eq!(
         fixture.run("GET k"),
         "$1 v",
-        "100 ms after the start have not passed in whole milliseconds"
+        "fewer than 100 whole milliseconds have passed"
     );
     fixture.now = Now::from_micros(1_000_101_000);
     fixture.events();
@@ -71,7 +46,7 @@ fn a_relative_time_lasts_as_long_as_it_says() {
 }
 
 #[test]
-fn a_time_that_has_passed_is_set_and_expires_at_once() {
+fn set_with_a_deadline_in_the_past_expires_at_once() {
     let mut fixture = Fixture::new();
     for line in ["SET k v PXAT 999999", "SET k v EXAT 1000"] {
         assert_eq!(fixture.run(line), "+OK");
@@ -84,7 +59,7 @@ fn a_time_that_has_passed_is_set_and_expires_at_once() {
 }
 
 #[test]
-fn getex_with_a_time_that_has_passed_deletes() {
+fn getex_with_a_deadline_in_the_past_deletes() {
     let mut fixture = Fixture::new();
     for (line, event) in [
         ("GETEX k PXAT 1000000", "del k"),
@@ -103,9 +78,9 @@ fn getex_with_a_time_that_has_passed_deletes() {
     assert_eq!(fixture.events(), "expired k");
 }
 
-/// A key that is due but not yet taken by the wheel is a new key to every command.
+/// Every command treats a due key as missing, even if the wheel has not expired it yet.
 #[test]
-fn due_keys_are_gone_for_every_command() {
+fn due_keys_are_missing_for_every_command() {
     for (line, reply, events) in [
         ("GET k", "$-1", "expired k, keymiss k"),
         ("MGET k", "*1 $-1", "expired k, keymiss k"),
@@ -136,7 +111,7 @@ fn due_keys_are_gone_for_every_command() {
         fixture.events();
         assert_eq!(fixture.run(line).trim_end(), reply, "{line}");
         assert_eq!(fixture.events(), events, "{line}");
-        // The deadline went with the old key.
+        // The deadline is removed with the old key.
         assert!(matches!(&*fixture.run("PTTL k"), ":-1" | ":-2"), "{line}");
         fixture.advance(1_000_000);
         fixture.expire();
@@ -144,9 +119,8 @@ fn due_keys_are_gone_for_every_command() {
     }
 }
 
-/// What keeps a deadline, what clears it, what replaces it.
 #[test]
-fn deadlines_stay_or_go_with_a_write() {
+fn writes_keep_clear_or_replace_the_deadline() {
     for (line, pttl) in [
         ("SET k 8", -1),
         ("SET k 8 KEEPTTL", 100),
@@ -202,7 +176,7 @@ fn hits_misses_and_changes_are_counted() {
     assert_eq!(
         (stats.hits, stats.misses, stats.dirty),
         (1, 0, 6),
-        "only GETEX reads"
+        "of these commands only GETEX counts a hit"
     );
     for line in [
         "GET k",
@@ -221,7 +195,7 @@ fn hits_misses_and_changes_are_counted() {
 }
 
 #[test]
-fn strings_stay_within_the_longest_bulk() {
+fn strings_are_limited_by_proto_max_bulk_len() {
     let mut fixture = Fixture::new();
     fixture.store.set_string_max(10);
     let too_long = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
@@ -256,7 +230,7 @@ fn values_hold_any_bytes() {
 }
 
 #[test]
-fn an_option_in_any_case_is_known() {
+fn options_are_case_insensitive() {
     let mut fixture = Fixture::new();
     assert_eq!(fixture.run("set k v eX 10 nX gEt"), "$-1");
     assert_eq!(fixture.run("ttl k"), ":10");
@@ -267,9 +241,9 @@ fn an_option_in_any_case_is_known() {
     );
 }
 
-/// COMMAND INFO of Redis: name, arity, first key, last key, step: flags: ACL categories.
+/// Format: name, arity, first key, last key, step: flags: ACL categories.
 #[test]
-fn rows_are_those_of_redis() {
+fn rows_match_command_info_of_redis() {
     let rows = super::COMMANDS.iter().map(|row| {
         let Keys::Range { first, last, step } = row.keys else {
             panic!("{} has keys at fixed places", row.name);

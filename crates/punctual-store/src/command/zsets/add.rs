@@ -17,11 +17,11 @@ const ONE_INCREMENT: Error =
     Error::fixed("ERR INCR option supports a single increment-element pair");
 const NOT_A_NUMBER: Error = Error::fixed("ERR resulting score is not a number (NaN)");
 
-/// What ZADD may do.
+/// Options of ZADD.
 #[derive(Default)]
 struct Options {
     only_new: bool,
-    only_there: bool,
+    only_existing: bool,
     only_greater: bool,
     only_less: bool,
     count_changes: bool,
@@ -29,14 +29,14 @@ struct Options {
 }
 
 impl Options {
-    /// Reads options up to the first word that is none; how many they are.
-    fn read(&mut self, args: Args<'_>) -> usize {
+    /// Parses options up to the first other word. Returns the number of options.
+    fn parse(&mut self, args: Args<'_>) -> usize {
         let mut count = 0;
         while let Some(arg) = args.get(count) {
-            // Most arguments here are scores.
+            // Compares lengths first: most arguments here are scores.
             match arg.len() {
                 2 if is(arg, "NX") => self.only_new = true,
-                2 if is(arg, "XX") => self.only_there = true,
+                2 if is(arg, "XX") => self.only_existing = true,
                 2 if is(arg, "GT") => self.only_greater = true,
                 2 if is(arg, "LT") => self.only_less = true,
                 2 if is(arg, "CH") => self.count_changes = true,
@@ -49,7 +49,7 @@ impl Options {
     }
 
     fn check(&self, pairs: usize) -> Result<(), Error> {
-        if self.only_new && self.only_there {
+        if self.only_new && self.only_existing {
             return Err(NX_XX);
         }
         let compares = u8::from(self.only_greater) + u8::from(self.only_less);
@@ -71,7 +71,7 @@ pub(super) fn zadd(
     add(cx, args, Options::default(), reply)
 }
 
-/// As Redis does, it reads the options of ZADD too.
+/// As in Redis, ZINCRBY also accepts the options of ZADD.
 pub(super) fn zincrby(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
@@ -92,7 +92,7 @@ fn add(
 ) -> Result<(), Error> {
     let key = &args[1];
     let pairs = args.skip(2);
-    let pairs = pairs.skip(options.read(pairs));
+    let pairs = pairs.skip(options.parse(pairs));
     if pairs.is_empty() || pairs.len() % 2 == 1 {
         return Err(Error::Syntax);
     }
@@ -106,7 +106,7 @@ fn add(
     let (place, found) = cx.seek_as::<Zset>(key)?;
     let id = match found {
         Some(id) => Some(id),
-        None if options.only_there => None,
+        None if options.only_existing => None,
         None => {
             let zset = Zset::new(count, pairs[1].len(), limits);
             Some(cx.add_at(place, key, zset.into_value()))
@@ -122,7 +122,7 @@ fn add(
         for (pair, &score) in scores.iter().enumerate() {
             zset.update(&pairs[pair * 2 + 1], limits, |old| {
                 let Some(old) = old else {
-                    if options.only_there {
+                    if options.only_existing {
                         return None;
                     }
                     added += 1;

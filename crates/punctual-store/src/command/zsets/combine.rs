@@ -1,5 +1,5 @@
-//! Unions, intersections and differences, of sorted sets and of sets, whose members count as having the score 1. All of
-//! them are found first, in the order of the keys, and then looked at together.
+//! Unions, intersections and differences of sorted sets and sets, whose members have the score 1. Commands look up all
+//! inputs in the order of the keys before they combine them.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
-use super::{answer_entries, positive, store};
+use super::{not_negative, reply_entries, store};
 use crate::command::arguments::{int, is};
 use crate::error::Error;
 use crate::turn::Cx;
@@ -20,7 +20,7 @@ use crate::value::{Kind, Value};
 const NEGATIVE_LIMIT: Error = Error::fixed("ERR LIMIT can't be negative");
 const NOT_WEIGHT: Error = Error::fixed("ERR weight value is not a float");
 
-/// What is made of several.
+/// Set operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Union,
@@ -28,15 +28,15 @@ enum Operation {
     Diff,
 }
 
-/// What becomes of it.
+/// Use of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
-    Answer,
+enum Purpose {
+    Reply,
     Store,
     Count,
 }
 
-/// How the scores of one member become one.
+/// Combination of the scores of one member.
 #[derive(Clone, Copy, Debug)]
 enum Aggregate {
     Sum,
@@ -47,7 +47,7 @@ enum Aggregate {
 impl Aggregate {
     fn of(self, a: f64, b: f64) -> f64 {
         match self {
-            // Infinities of both signs make none.
+            // The sum of opposite infinities is 0.
             Self::Sum => number(a + b),
             Self::Min if b < a => b,
             Self::Max if b > a => b,
@@ -56,12 +56,12 @@ impl Aggregate {
     }
 }
 
-/// Zero for what is not a number, as Redis has it.
+/// Returns 0 for NaN, as Redis does.
 fn number(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// One of the inputs.
+/// An input.
 #[derive(Clone, Copy)]
 enum Members<'a> {
     Zset(&'a Zset),
@@ -96,8 +96,8 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Whether it is one and the same value.
-    fn is(self, other: Self) -> bool {
+    /// Returns true if both are the same value.
+    fn is_same(self, other: Self) -> bool {
         match (self, other) {
             (Self::Zset(a), Self::Zset(b)) => std::ptr::eq(a, b),
             (Self::Set(a), Self::Set(b)) => std::ptr::eq(a, b),
@@ -105,7 +105,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Names and scores in any order.
+    /// Iterates over names and scores in any order.
     fn iter(self) -> Iter<'a> {
         match self {
             Self::Zset(zset) => Iter::Zset(zset.iter()),
@@ -140,12 +140,12 @@ struct Source<'a> {
     weight: f64,
 }
 
-/// The options behind the keys.
+/// Options after the keys.
 struct Options {
     weights: Option<SmallVec<[f64; 4]>>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// Counting stops there.
+    /// Maximum count.
     limit: usize,
 }
 
@@ -154,7 +154,7 @@ impl Options {
         mut args: Args<'_>,
         keys: usize,
         operation: Operation,
-        purpose: Use,
+        purpose: Purpose,
     ) -> Result<Self, Error> {
         let mut options = Self {
             weights: None,
@@ -162,9 +162,9 @@ impl Options {
             with_scores: false,
             limit: usize::MAX,
         };
-        let weighs = operation != Operation::Diff && purpose != Use::Count;
+        let weighs = operation != Operation::Diff && purpose != Purpose::Count;
         while let Some(option) = args.get(0) {
-            let read = match () {
+            let parsed = match () {
                 () if weighs && args.len() > keys && is(option, "WEIGHTS") => {
                     let weights = args.skip(1).take(keys).into_iter();
                     let weights = weights.map(|arg| zset::parse_score(arg).ok_or(NOT_WEIGHT));
@@ -180,12 +180,12 @@ impl Options {
                     };
                     2
                 }
-                () if purpose == Use::Answer && is(option, "WITHSCORES") => {
+                () if purpose == Purpose::Reply && is(option, "WITHSCORES") => {
                     options.with_scores = true;
                     1
                 }
-                () if purpose == Use::Count && args.len() > 1 && is(option, "LIMIT") => {
-                    options.limit = match positive(args.at(1), NEGATIVE_LIMIT)? {
+                () if purpose == Purpose::Count && args.len() > 1 && is(option, "LIMIT") => {
+                    options.limit = match not_negative(args.at(1), NEGATIVE_LIMIT)? {
                         0 => usize::MAX,
                         limit => limit,
                     };
@@ -193,37 +193,37 @@ impl Options {
                 }
                 () => return Err(Error::Syntax),
             };
-            args = args.skip(read);
+            args = args.skip(parsed);
         }
         Ok(options)
     }
 }
 
-/// Runs a command whose number of keys is at `count_at`.
+/// Runs a command of this family.
 fn combine(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
     command: &'static str,
     operation: Operation,
-    purpose: Use,
+    purpose: Purpose,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    let count_at = if purpose == Use::Store { 2 } else { 1 };
+    let count_at = if purpose == Purpose::Store { 2 } else { 1 };
     let keys = int(&args[count_at])?;
     if keys < 1 {
         let text = format!("ERR at least 1 input key is needed for '{command}' command");
         return Err(Error::Text(text.into()));
     }
-    let behind = args.skip(count_at + 1);
+    let rest = args.skip(count_at + 1);
     let keys = usize::try_from(keys)
         .ok()
-        .filter(|&keys| keys <= behind.len());
+        .filter(|&keys| keys <= rest.len());
     let keys = keys.ok_or(Error::Syntax)?;
 
     let limits = cx.limits();
     let fits = |value: &Value| Zset::of(value).is_some() || Set::of(value).is_some();
-    let values = cx.values(behind.take(keys), fits)?;
-    let options = Options::parse(behind.skip(keys), keys, operation, purpose)?;
+    let values = cx.values(rest.take(keys), fits)?;
+    let options = Options::parse(rest.skip(keys), keys, operation, purpose)?;
     let weight = |i: usize| options.weights.as_ref().map_or(1.0, |weights| weights[i]);
     let mut sources: SmallVec<[Source<'_>; 4]> = values
         .into_iter()
@@ -234,10 +234,10 @@ fn combine(
         })
         .collect();
     if operation != Operation::Diff {
-        // Sums of floats depend on the order: this one is Redis's.
+        // Sums of floats depend on the order; Redis uses this one.
         sources.sort_by_key(|source| source.members.len());
     }
-    if purpose == Use::Count {
+    if purpose == Purpose::Count {
         let common = intersection(&sources, options.aggregate).take(options.limit);
         reply.int(common.count() as i64);
         return Ok(());
@@ -247,7 +247,7 @@ fn combine(
         Operation::Inter => intersection(&sources, options.aggregate).collect(),
         Operation::Diff => difference(&sources),
     };
-    if purpose == Use::Store {
+    if purpose == Purpose::Store {
         let result = Zset::from_unique(result.into_iter(), limits);
         drop(sources);
         store(cx, &args[1], result, command, reply);
@@ -257,13 +257,13 @@ fn combine(
             scores.then_with(|| compare_names(*a, *b))
         });
         let count = result.len();
-        answer_entries(reply, result.into_iter(), count, options.with_scores);
+        reply_entries(reply, result.into_iter(), count, options.with_scores);
     }
     Ok(())
 }
 
-/// A member as it compares with those of other forms: a table's may look like an integer.
-fn plain(name: Element<'_>) -> Element<'_> {
+/// Normalises a name to compare it with names of other encodings: a large set holds integers as texts.
+fn normalised(name: Element<'_>) -> Element<'_> {
     match name {
         Element::Bytes(text) => Element::of(text),
         int => int,
@@ -277,7 +277,7 @@ fn union<'a>(sources: &[Source<'a>], aggregate: Aggregate) -> Vec<(Element<'a>, 
     for source in sources {
         for (name, score) in source.members.iter() {
             let score = number(source.weight * score);
-            all.entry(plain(name))
+            all.entry(normalised(name))
                 .and_modify(|old| *old = aggregate.of(*old, score))
                 .or_insert(score);
         }
@@ -285,7 +285,7 @@ fn union<'a>(sources: &[Source<'a>], aggregate: Aggregate) -> Vec<(Element<'a>, 
     all.into_iter().collect()
 }
 
-/// The members of the first source that are in all others.
+/// Returns the members of the first source that are in all others.
 fn intersection<'a>(
     sources: &[Source<'a>],
     aggregate: Aggregate,
@@ -299,7 +299,7 @@ fn intersection<'a>(
             let first = first?;
             let mut result = number(first.weight * score);
             for other in &sources[1..] {
-                let found = if other.members.is(first.members) {
+                let found = if other.members.is_same(first.members) {
                     score
                 } else {
                     other.members.score(name)?
@@ -310,12 +310,15 @@ fn intersection<'a>(
         })
 }
 
-/// The members of the first source that are in none of the others.
+/// Returns the members of the first source that are in none of the others.
 fn difference<'a>(sources: &[Source<'a>]) -> Vec<(Element<'a>, f64)> {
     let Some((first, others)) = sources.split_first() else {
         return Vec::new();
     };
-    if others.iter().any(|other| other.members.is(first.members)) {
+    if others
+        .iter()
+        .any(|other| other.members.is_same(first.members))
+    {
         return Vec::new();
     }
     let members = first.members.iter();
@@ -335,16 +338,16 @@ macro_rules! commands {
             args: Args<'_>,
             reply: &mut Reply<'_>,
         ) -> Result<(), Error> {
-            let (operation, purpose) = (Operation::$operation, Use::$purpose);
+            let (operation, purpose) = (Operation::$operation, Purpose::$purpose);
             combine(cx, args, stringify!($command), operation, purpose, reply)
         }
     )*};
 }
 
 commands! {
-    zunion: Union, Answer;
-    zinter: Inter, Answer;
-    zdiff: Diff, Answer;
+    zunion: Union, Reply;
+    zinter: Inter, Reply;
+    zdiff: Diff, Reply;
     zunionstore: Union, Store;
     zinterstore: Inter, Store;
     zdiffstore: Diff, Store;

@@ -1,8 +1,8 @@
-//! Taking from either end: ZPOPMIN, ZPOPMAX, ZMPOP, and what their blocking kin are made of.
+//! ZPOPMIN, ZPOPMAX and ZMPOP, and the functions that their blocking variants call.
 
 use punctual_resp::{Args, Protocol, Reply};
 
-use super::{answer, positive};
+use super::{not_negative, reply_name};
 use crate::command::arguments::is;
 use crate::error::Error;
 use crate::events::Classes;
@@ -11,7 +11,7 @@ use crate::value::zset::Zset;
 
 const NEGATIVE: Error = Error::fixed("ERR value is out of range, must be positive");
 
-/// The end that is taken from.
+/// End of a sorted set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// Lowest scores first.
@@ -29,10 +29,10 @@ impl End {
     }
 }
 
-/// How a reply shows what was taken.
+/// Format of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// Name and score by turns.
+    /// Alternating names and scores.
     Flat,
     /// Pairs.
     Pairs,
@@ -42,8 +42,8 @@ enum Shape {
     KeyAndPairs,
 }
 
-/// Takes up to `count` entries (more than none) from the sorted set of `key` and answers with them; tells the events.
-/// `false` if there is no such key: then nothing was answered.
+/// Pops up to `count` entries (at least 1), replies with them and sends the events. Returns false, without a reply, if
+/// the key does not exist.
 fn pop(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
@@ -79,7 +79,7 @@ fn pop(
         if matches!(shape, Shape::Pairs | Shape::KeyAndPairs) {
             reply.array(2);
         }
-        answer(reply, name);
+        reply_name(reply, name);
         reply.double(score);
     }
     zset.remove_ranks(ranks);
@@ -87,11 +87,11 @@ fn pop(
     Ok(true)
 }
 
-/// What BZPOPMIN and BZPOPMAX do with one key: takes one entry and answers with key, name and score. `false` if there
-/// is no such key: then nothing was answered.
+/// Pops one entry for BZPOPMIN and BZPOPMAX, and replies with key, name and score. Returns false, without a reply, if
+/// the key does not exist.
 ///
 /// # Errors
-/// [`Error::WrongType`] if the key holds something else.
+/// [`Error::WrongType`] if the key holds another type.
 pub(crate) fn pop_one(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
@@ -101,11 +101,11 @@ pub(crate) fn pop_one(
     pop(cx, key, end, 1, Shape::KeyAndOne, reply)
 }
 
-/// What ZMPOP and BZMPOP do with one key: takes up to `count` entries and answers with the key and pairs of name and
-/// score. `false` if there is no such key: then nothing was answered.
+/// Pops up to `count` entries for ZMPOP and BZMPOP, and replies with the key and pairs of name and score. Returns false,
+/// without a reply, if the key does not exist.
 ///
 /// # Errors
-/// [`Error::WrongType`] if the key holds something else.
+/// [`Error::WrongType`] if the key holds another type.
 pub(crate) fn pop_entries(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
@@ -142,7 +142,10 @@ fn pop_of_key(
     if args.len() > 3 {
         return Err(Error::Syntax);
     }
-    let count = args.get(2).map(|arg| positive(arg, NEGATIVE)).transpose()?;
+    let count = args
+        .get(2)
+        .map(|arg| not_negative(arg, NEGATIVE))
+        .transpose()?;
     let shape = match reply.protocol() {
         Protocol::Resp3 if count.is_some() => Shape::Pairs,
         _ => Shape::Flat,
@@ -157,26 +160,25 @@ fn pop_of_key(
     Ok(())
 }
 
-/// What ZMPOP and BZMPOP are asked for.
+/// Arguments of ZMPOP and BZMPOP.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MultiPop<'a> {
-    /// The keys, in the order in which they are tried.
+    /// Keys, in the order of the look-ups.
     pub(crate) keys: Args<'a>,
-    /// The end that is taken from.
     pub(crate) end: End,
-    /// How many entries at most; at least 1.
+    /// Maximum number of entries, at least 1.
     pub(crate) count: usize,
 }
 
 impl<'a> MultiPop<'a> {
-    /// Reads what begins with the number of keys.
+    /// Parses arguments that begin with the number of keys.
     ///
     /// # Errors
-    /// Redis's, in its order.
+    /// Redis's errors, in Redis's order.
     pub(crate) fn parse(args: Args<'a>) -> Result<Self, Error> {
         const FEW_KEYS: Error = Error::fixed("ERR numkeys should be greater than 0");
         const FEW: Error = Error::fixed("ERR count should be greater than 0");
-        let keys = Some(positive(args.at(0), FEW_KEYS)?).filter(|&keys| keys > 0);
+        let keys = Some(not_negative(args.at(0), FEW_KEYS)?).filter(|&keys| keys > 0);
         let keys = keys.ok_or(FEW_KEYS)?;
         let end_at = keys.saturating_add(1);
         let end = match args.get(end_at).ok_or(Error::Syntax)? {
@@ -187,11 +189,11 @@ impl<'a> MultiPop<'a> {
         let mut count = None;
         let mut options = args.skip(end_at + 1);
         while let Some(option) = options.get(0) {
-            let told = options
+            let value = options
                 .get(1)
                 .filter(|_| count.is_none() && is(option, "COUNT"));
-            let told = positive(told.ok_or(Error::Syntax)?, FEW)?;
-            count = Some(Some(told).filter(|&told| told > 0).ok_or(FEW)?);
+            let value = not_negative(value.ok_or(Error::Syntax)?, FEW)?;
+            count = Some(Some(value).filter(|&value| value > 0).ok_or(FEW)?);
             options = options.skip(2);
         }
         Ok(Self {

@@ -1,4 +1,4 @@
-//! Parts of a sorted set as commands name them: ranks, scores or names, from either side, with a limit.
+//! Parsing of ranges of a sorted set: by rank, score or name, in either direction, with a limit.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ const LIMIT_OF_RANKS: Error = Error::fixed(
 const SCORES_OF_NAMES: Error =
     Error::fixed("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
 
-/// By what a part is named.
+/// Kind of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Rank,
@@ -24,10 +24,10 @@ pub(super) enum By {
     Name,
 }
 
-/// A part of a sorted set.
+/// A range of a sorted set.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part<'a> {
-    /// From rank to rank, negative ones counted from the end.
+    /// First and last rank; negative ranks count from the end.
     Ranks(i64, i64),
     Scores(ScoreRange),
     Names(LexRange<'a>),
@@ -48,7 +48,8 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// The ranks of it; `backwards` tells from which end ranks are counted, and which names are looked at first.
+    /// Converts the range to ranks. With `backwards`, ranks count from the highest score, and names are searched from the
+    /// last one.
     pub(super) fn ranks(&self, zset: &Zset, backwards: bool) -> Range<usize> {
         match self {
             Self::Scores(range) => zset.ranks_by_score(range),
@@ -89,7 +90,7 @@ fn score_bound(arg: &[u8]) -> Result<ScoreBound, Error> {
 
 fn lex_bound(arg: &[u8]) -> Result<LexBound<'_>, Error> {
     match arg {
-        // A C string ends at a NUL.
+        // As in C, a NUL ends the text.
         [b'-'] | [b'-', 0, ..] => Ok(LexBound::Lowest),
         [b'+'] | [b'+', 0, ..] => Ok(LexBound::Highest),
         [b'[', name @ ..] => Ok(LexBound::Including(name)),
@@ -98,7 +99,7 @@ fn lex_bound(arg: &[u8]) -> Result<LexBound<'_>, Error> {
     }
 }
 
-/// What ZRANGE and its kin are asked for.
+/// Arguments of ZRANGE and its variants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Query<'a> {
     part: Part<'a>,
@@ -110,15 +111,15 @@ pub(super) struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// Reads bounds and options. What `by` and `backwards` say may not be said again by an option; a command that
-    /// stores does not take WITHSCORES.
+    /// Parses bounds and options. An option for `by` or `backwards` is refused if the command fixes it, WITHSCORES if the
+    /// command stores.
     pub(super) fn parse(
         args: Args<'a>,
         by: Option<By>,
         backwards: Option<bool>,
         stores: bool,
     ) -> Result<Self, Error> {
-        let (mut said_by, mut said_backwards) = (by, backwards);
+        let (mut by, mut backwards) = (by, backwards);
         let (mut offset, mut limit, mut with_scores) = (0, -1, false);
         let mut at = 2;
         while let Some(option) = args.get(at) {
@@ -129,15 +130,15 @@ impl<'a> Query<'a> {
                     limit = int(&args[at + 2])?;
                     at += 2;
                 }
-                () if said_backwards.is_none() && is(option, "REV") => said_backwards = Some(true),
-                () if said_by.is_none() && is(option, "BYLEX") => said_by = Some(By::Name),
-                () if said_by.is_none() && is(option, "BYSCORE") => said_by = Some(By::Score),
+                () if backwards.is_none() && is(option, "REV") => backwards = Some(true),
+                () if by.is_none() && is(option, "BYLEX") => by = Some(By::Name),
+                () if by.is_none() && is(option, "BYSCORE") => by = Some(By::Score),
                 () => return Err(Error::Syntax),
             }
             at += 1;
         }
-        let by = said_by.unwrap_or(By::Rank);
-        let backwards = said_backwards.unwrap_or(false);
+        let by = by.unwrap_or(By::Rank);
+        let backwards = backwards.unwrap_or(false);
         if limit != -1 && by == By::Rank {
             return Err(LIMIT_OF_RANKS);
         }
@@ -161,13 +162,13 @@ impl<'a> Query<'a> {
         matches!(self.part, Part::Ranks(..))
     }
 
-    /// The ranks of what is asked for.
+    /// Returns the ranks of the range, after LIMIT.
     pub(super) fn ranks(&self, zset: &Zset) -> Range<usize> {
         let all = self.part.ranks(zset, self.backwards);
         if self.is_by_rank() {
             return all;
         }
-        // Redis goes on to the end for a negative offset.
+        // As in Redis, a negative offset skips all members.
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let skipped = offset.min(all.len());
         let count = usize::try_from(self.limit).unwrap_or(usize::MAX);

@@ -3,7 +3,7 @@
 use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Protocol, Reply};
 
-use super::{answer, answer_entries};
+use super::{reply_entries, reply_name};
 use crate::command::arguments::{int, is};
 use crate::error::Error;
 use crate::turn::Cx;
@@ -12,7 +12,7 @@ use crate::value::zset::Zset;
 const LOWEST: Error = Error::fixed(
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
 );
-/// Bytes of a reply's shortest element.
+/// Size of the shortest element of a reply.
 const ELEMENT_MIN: u64 = b"$0\r\n\r\n".len() as u64;
 
 pub(super) fn zrandmember(
@@ -37,35 +37,35 @@ pub(super) fn zrandmember(
     let zset = cx.read_as::<Zset>(&args[1])?;
     match (count, zset) {
         (None, None) => reply.null(),
-        (None, Some(zset)) => answer(reply, pick(zset).0),
+        (None, Some(zset)) => reply_name(reply, pick(zset).0),
         (Some(_), None) | (Some(0), _) => reply.array(0),
         (Some(count @ ..0), Some(zset)) => {
-            return with_repeats(zset, count.unsigned_abs(), with_scores, longest, reply);
+            return reply_with_repeats(zset, count.unsigned_abs(), with_scores, longest, reply);
         }
         (Some(count), Some(zset)) => {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
-            sample(zset, count.min(zset.len()), with_scores, reply);
+            reply_sample(zset, count.min(zset.len()), with_scores, reply);
         }
     }
     Ok(())
 }
 
-/// An entry, each with the same chance. O(log n).
+/// Returns a random entry. O(log n).
 fn pick(zset: &Zset) -> (Element<'_>, f64) {
     let rank = rand::random_range(0..zset.len());
     zset.nth(rank).expect("a rank below the length")
 }
 
-/// Answers with so many different entries.
-fn sample(zset: &Zset, count: usize, with_scores: bool, reply: &mut Reply<'_>) {
+/// Writes `count` distinct random entries.
+fn reply_sample(zset: &Zset, count: usize, with_scores: bool, reply: &mut Reply<'_>) {
     let len = zset.len();
     if count * 3 <= len {
         let ranks = rand::seq::index::sample(&mut rand::rng(), len, count);
         let entries = ranks.into_iter().filter_map(|rank| zset.nth(rank));
-        return answer_entries(reply, entries, count, with_scores);
+        return reply_entries(reply, entries, count, with_scores);
     }
-    // Knuth's selection sampling (The Art of Computer Programming, volume 2, 3.4.2, algorithm S): in one walk each entry
-    // is taken with the chance that the rest must have.
+    // Knuth's selection sampling (The Art of Computer Programming, volume 2, 3.4.2, algorithm S): takes each entry with
+    // probability (entries still wanted) / (entries left).
     let (mut left, mut wanted) = (len, count);
     let chosen = zset.iter().filter(move |_| {
         let take = rand::random_range(0..left) < wanted;
@@ -73,12 +73,11 @@ fn sample(zset: &Zset, count: usize, with_scores: bool, reply: &mut Reply<'_>) {
         wanted -= usize::from(take);
         take
     });
-    answer_entries(reply, chosen, count, with_scores);
+    reply_entries(reply, chosen, count, with_scores);
 }
 
-/// Answers with so many entries, each drawn from all. Redis would send any number of them; here the reply must not
-/// become `longest`.
-fn with_repeats(
+/// Writes `count` entries, each drawn from the whole set. Redis has no limit; here the reply has at most `longest` bytes.
+fn reply_with_repeats(
     zset: &Zset,
     count: u64,
     with_scores: bool,
@@ -88,7 +87,7 @@ fn with_repeats(
     if count > longest / ELEMENT_MIN {
         return Err(Error::OutOfRange);
     }
-    // The compact form is walked once, not for each.
+    // Decodes a listpack once instead of for each entry.
     let entries: Vec<(Element<'_>, f64)> = match zset.packed() {
         Some(_) if count > 1 => zset.iter().collect(),
         _ => Vec::new(),
@@ -109,7 +108,7 @@ fn with_repeats(
         if pairs {
             reply.array(2);
         }
-        answer(reply, name);
+        reply_name(reply, name);
         if with_scores {
             reply.double(score);
         }

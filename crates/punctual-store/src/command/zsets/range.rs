@@ -1,9 +1,9 @@
-//! ZRANGE in all its forms, and ZRANGESTORE.
+//! ZRANGE and its variants, and ZRANGESTORE.
 
 use punctual_resp::{Args, Reply};
 
 use super::query::{By, Query};
-use super::{answer_entries, store};
+use super::{reply_entries, store};
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::zset::Zset;
@@ -23,7 +23,7 @@ fn range(
     let ranks = query.ranks(zset);
     let count = ranks.len();
     let entries = zset.walk(ranks, query.backwards);
-    answer_entries(reply, entries, count, query.with_scores);
+    reply_entries(reply, entries, count, query.with_scores);
     Ok(())
 }
 
@@ -86,8 +86,8 @@ pub(super) fn zrangestore(
         None => Zset::default(),
         Some(zset) => {
             let ranks = query.ranks(zset);
-            // Redis adds one by one to what is compact at first, unless it knows that they are too many; and the
-            // compact form does not know -0.
+            // Redis adds entries one by one to a listpack, unless it knows in advance that they exceed the limit; a
+            // listpack stores -0 as 0.
             let mut compact = !query.is_by_rank() || ranks.len() <= limits.zset_entries;
             let entries = zset.walk(ranks, query.backwards).enumerate();
             let entries = entries.map(|(i, (name, score))| {

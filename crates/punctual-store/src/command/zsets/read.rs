@@ -1,4 +1,4 @@
-//! Looking up: scores, ranks, counts, and ZSCAN.
+//! Look-ups of scores, ranks and counts, and ZSCAN.
 
 use punctual_resp::{Args, Reply};
 
@@ -26,7 +26,7 @@ pub(super) fn zscore(
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
     let zset = cx.read_as::<Zset>(&args[1])?;
-    answer_score(reply, zset, &args[2]);
+    reply_score(reply, zset, &args[2]);
     Ok(())
 }
 
@@ -39,12 +39,12 @@ pub(super) fn zmscore(
     let names = args.skip(2);
     reply.array(names.len());
     for name in names {
-        answer_score(reply, zset, name);
+        reply_score(reply, zset, name);
     }
     Ok(())
 }
 
-fn answer_score(reply: &mut Reply<'_>, zset: Option<&Zset>, name: &[u8]) {
+fn reply_score(reply: &mut Reply<'_>, zset: Option<&Zset>, name: &[u8]) {
     match zset.and_then(|zset| zset.score(name)) {
         Some(score) => reply.double(score),
         None => reply.null(),

@@ -1,5 +1,5 @@
-//! Each command with its options, errors and events. The replies were compared with those of redis-server 7.0.15, but
-//! for ZRANK's WITHSCORE, which came with 7.2.
+//! Each command with its options, errors and events. The replies are those of redis-server 7.0.15, except for ZRANK's
+//! WITHSCORE, which is new in 7.2.
 
 mod change;
 mod part;
@@ -15,14 +15,14 @@ const NOT_INTEGER: &str = "-ERR value is not an integer or out of range";
 const NOT_SCORES: &str = "-ERR min or max is not a float";
 const NOT_NAMES: &str = "-ERR min or max not valid string range item";
 
-/// Runs lines in turn; each must have the reply behind it.
+/// Runs lines and compares their replies.
 fn check(fixture: &mut Fixture, lines: &[(&str, &str)]) {
     for (line, reply) in lines {
         assert_eq!(&fixture.run(line), reply, "{line}");
     }
 }
 
-/// A fixture whose `z` has these entries, in the compact form; or in the large one, with many more that sort behind.
+/// Returns a fixture in which `z` holds these entries.
 fn with(entries: &str) -> Fixture {
     let mut fixture = Fixture::new();
     fixture.run(&format!("ZADD z {entries}"));
@@ -134,10 +134,10 @@ fn unions_intersections_differences() {
 }
 
 #[test]
-fn names_of_every_form_are_one_name() {
+fn names_compare_equal_across_encodings() {
     let mut fixture = Fixture::new();
     let long = "x".repeat(65);
-    // In the large form 7 is text, in the compact one an integer, in the set one too.
+    // 7 is a text in the skiplist, and an integer in the listpack and in the intset.
     fixture.run(&format!("ZADD large 1 7 2 {long}"));
     fixture.run("ZADD small 10 7");
     fixture.run("SADD ints 7");
@@ -159,7 +159,7 @@ fn names_of_every_form_are_one_name() {
 }
 
 #[test]
-fn the_form_is_told() {
+fn object_encoding_depends_on_the_size() {
     let mut fixture = Fixture::new();
     let many = |count: usize| (0..count).map(|n| format!(" {n} m{n}")).collect::<String>();
     fixture.run(&format!("ZADD z{}", many(128)));
@@ -179,9 +179,9 @@ fn the_form_is_told() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// No arguments make a command panic, and both forms answer alike (but for -0, which the compact form keeps as 0).
+    /// No arguments make a command panic, and both encodings give the same replies (except -0, which a listpack stores as 0).
     #[test]
-    fn forms_answer_alike(
+    fn encodings_give_the_same_replies(
         lines in proptest::collection::vec(
             (0..20usize, "[-+(\\[]?(inf|[1-9]|1e9|[abc]{0,2})", "[-+(\\[]?(inf|[1-9]|1e9|[abc]{0,2})", 0..12usize),
             1..60,
@@ -202,7 +202,7 @@ proptest! {
             let (a, b) = (if a.is_empty() { "\"\"" } else { &a }, if b.is_empty() { "\"\"" } else { &b });
             let line = format!("{} {key} {a} {b} {}", COMMANDS[command], OPTIONS[option]);
             let (of_small, of_large) = (small.run(&line), large.run(&line));
-            // Among members of unequal scores BYLEX is not defined: each form answers what it meets on its way.
+            // For members of unequal scores, BYLEX is undefined and depends on the encoding.
             if OPTIONS[option] != "BYLEX" {
                 prop_assert_eq!(of_small, of_large, "{}", line);
             }

@@ -1,10 +1,10 @@
-//! Adding, removing and taking.
+//! Tests of ZADD, ZINCRBY, removals and pops.
 
 use super::{NOT_FLOAT, NOT_INTEGER, NOT_NAMES, NOT_SCORES, SYNTAX, WRONG_TYPE, check, with};
 use crate::command::testing::Fixture;
 
 #[test]
-fn scores_are_added_and_changed() {
+fn zadd_adds_and_updates_scores() {
     let mut fixture = Fixture::new();
     check(
         &mut fixture,
@@ -50,7 +50,7 @@ fn scores_are_added_and_changed() {
 }
 
 #[test]
-fn errors_of_adding() {
+fn zadd_refuses_incompatible_options_and_bad_scores() {
     let mut fixture = with("1 a");
     fixture.run("SET s v");
     let incompatible = "-ERR XX and NX options at the same time are not compatible";
@@ -93,7 +93,7 @@ fn errors_of_adding() {
 }
 
 #[test]
-fn increments() {
+fn zincrby_adds_to_the_score() {
     let mut fixture = Fixture::new();
     check(
         &mut fixture,
@@ -113,7 +113,7 @@ fn increments() {
 }
 
 #[test]
-fn removals() {
+fn zrem_removes_members() {
     let mut fixture = with("1 a 2 b 3 c");
     check(
         &mut fixture,
@@ -132,7 +132,7 @@ fn removals() {
 }
 
 #[test]
-fn ranges_are_removed() {
+fn zremrangeby_removes_ranges() {
     let mut fixture = with("1 a 2 b 3 c 4 d 5 e 5 f");
     check(
         &mut fixture,
@@ -165,7 +165,7 @@ fn ranges_are_removed() {
 }
 
 #[test]
-fn either_end_is_popped() {
+fn zpopmin_and_zpopmax_pop_from_the_ends() {
     let mut fixture = with("1 a 2 b 3 c 4 d 5 e");
     check(
         &mut fixture,
@@ -205,7 +205,7 @@ fn either_end_is_popped() {
 }
 
 #[test]
-fn the_first_of_several_keys_is_popped() {
+fn zmpop_pops_from_the_first_existing_key() {
     let mut fixture = with("1 a 2 b 3 c");
     fixture.run("SET s v");
     fixture.run("ZADD y 7 x");

@@ -1,4 +1,4 @@
-//! Ranges, look-ups, chance and scans.
+//! Tests of ranges, look-ups, random members and scans.
 
 use super::{NOT_INTEGER, NOT_NAMES, NOT_SCORES, SYNTAX, WRONG_TYPE, check, with};
 use crate::command::testing::Fixture;
@@ -200,7 +200,7 @@ fn scores_and_ranks_are_looked_up() {
 }
 
 #[test]
-fn members_at_random() {
+fn zrandmember_draws_uniformly() {
     let mut fixture = with("1 a 2 b 3 c");
     check(
         &mut fixture,
@@ -271,7 +271,7 @@ fn members_at_random() {
 }
 
 #[test]
-fn scans() {
+fn zscan_returns_each_member_once() {
     let mut fixture = with("1 a 2.5 b 0.1 11");
     check(
         &mut fixture,
@@ -292,7 +292,10 @@ fn scans() {
         let words: Vec<&str> = reply.split(' ').collect();
         for pair in words[4..].chunks(4) {
             if pair[1].starts_with("n:") {
-                assert_eq!(pair[3], "0.10000000000000001", "as Redis shows large sets");
+                assert_eq!(
+                    pair[3], "0.10000000000000001",
+                    "Redis's format for a skiplist"
+                );
             }
             assert!(seen.insert(pair[1].to_owned()));
         }
