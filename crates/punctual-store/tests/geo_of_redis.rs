@@ -1,5 +1,5 @@
-//! Comparison of the geospatial commands with a redis-server on this machine. Without one, the test prints a message and
-//! passes.
+//! Comparison of the geospatial commands with a redis-server on this machine. Without one, the test prints a message
+//! and passes.
 
 mod oracle;
 
@@ -8,8 +8,8 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-/// Ranges of longitudes and latitudes for random places: the whole map, an area of two degrees, corners and edges of the
-/// grid.
+/// Ranges of longitudes and latitudes for random places: the whole map, an area of two degrees, corners and edges of
+/// the grid.
 const REGIONS: [[f64; 4]; 6] = [
     [-180.0, 180.0, -85.0, 85.0],
     [13.0, 15.0, 37.0, 39.0],

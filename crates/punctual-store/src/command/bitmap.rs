@@ -23,8 +23,8 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RO access"])
         .doc(
             "2.6.0",
-            "O(N) where N is the length of the part that is looked at.",
-            "Counts the bits that are set in a string or in a part of it.",
+            "O(N)",
+            "Counts the set bits in a string or in a range of it.",
         )
         .history(UNITS),
     row("bitfield", -2, GROW, field::bitfield)
@@ -32,46 +32,46 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "3.2.0",
             FIELD_COST,
-            "Reads, sets and increments integers of any width at any bits of a string.",
+            "Performs arbitrary bitfield integer operations on a string.",
         ),
     row("bitfield_ro", -2, READ_FAST, field::bitfield_ro)
         .access(&["RO access"])
         .doc(
             "6.0.0",
             FIELD_COST,
-            "Reads integers of any width at any bits of a string.",
+            "Performs read-only bitfield integer operations on a string.",
         ),
     row("bitop", -4, GROW, operation::bitop)
         .keys(2, -1, 1)
         .access(&["OW update", "RO access"])
         .doc(
             "2.6.0",
-            "O(N) where N is the length of all strings together.",
-            "Combines strings bit by bit and keeps the result.",
+            "O(N)",
+            "Performs a bitwise operation on strings and stores the result.",
         ),
     row("bitpos", -3, Flags::READONLY, range::bitpos)
         .access(&["RO access"])
         .doc(
             "2.8.7",
-            "O(N) where N is the length of the part that is looked at.",
-            "Finds the first bit that is set, or not set, in a string or in a part of it.",
+            "O(N)",
+            "Finds the first set or clear bit in a string.",
         )
         .history(UNITS),
     row("getbit", 3, READ_FAST, single::getbit)
         .access(&["RO access"])
-        .doc("2.2.0", "O(1)", "Returns one bit of a string."),
+        .doc("2.2.0", "O(1)", "Returns the bit at an offset of a string."),
     row("setbit", 4, GROW, single::setbit)
         .access(&["RW access update"])
         .doc(
             "2.2.0",
-            "O(1) amortised, and the zeros that lengthen the string.",
-            "Sets or clears one bit of a string and returns what it was before.",
+            "O(1)",
+            "Sets or clears the bit at an offset of a string and returns its old value.",
         ),
 ];
 
 const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);
 const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
-const FIELD_COST: &str = "O(1) for each operation, and the zeros that lengthen the string.";
+const FIELD_COST: &str = "O(1) for each subcommand.";
 const UNITS: &[(&str, &str)] = &[("7.0.0", "Added the `BYTE|BIT` option.")];
 
 const BAD_OFFSET: Error = Error::fixed("ERR bit offset is not an integer or out of range");

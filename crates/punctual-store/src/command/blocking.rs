@@ -25,15 +25,17 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "6.2.0",
             "O(1)",
-            "Takes an element off one list, adds it to another and returns it. Waits until there is one.",
+            "Pops an element from a list, pushes it to another list and returns it. Blocks until \
+             an element is available.",
         ),
     list("blmpop", -5, POP, lists::blmpop)
         .counted_keys(2)
         .access(&["RW access delete"])
         .doc(
             "7.0.0",
-            "O(N+M) where N is the number of keys and M the number of elements returned.",
-            "Takes elements off the first of several lists that has any, and returns them. Waits until one has.",
+            "O(N+M) where N is the number of keys and M is the number of elements returned.",
+            "Pops elements from the first non-empty list of several. Blocks until an element is \
+             available.",
         ),
     list("blpop", -3, POP.or(Flags::NOSCRIPT), lists::blpop)
         .keys(1, -2, 1)
@@ -41,7 +43,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.0.0",
             "O(N) where N is the number of keys.",
-            "Takes the first element off the first of several lists that has any, and returns it. Waits until one has.",
+            "Removes and returns the first element of the first non-empty list. Blocks until an \
+             element is available.",
         )
         .history(DOUBLE),
     list("brpop", -3, POP.or(Flags::NOSCRIPT), lists::brpop)
@@ -50,7 +53,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.0.0",
             "O(N) where N is the number of keys.",
-            "Takes the last element off the first of several lists that has any, and returns it. Waits until one has.",
+            "Removes and returns the last element of the first non-empty list. Blocks until an \
+             element is available.",
         )
         .history(DOUBLE),
     list("brpoplpush", 4, GROW, lists::brpoplpush)
@@ -59,7 +63,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.2.0",
             "O(1)",
-            "Takes the last element off one list, adds it at the head of another and returns it. Waits until there is one.",
+            "Pops the last element of a list, prepends it to another list and returns it. Blocks \
+             until an element is available.",
         )
         .history(DOUBLE)
         .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments"),
@@ -68,19 +73,19 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RW access delete"])
         .doc(
             "7.0.0",
-            "O(K) + O(M*log(N)) where K is the number of keys, N the size of the sorted set, and M the number of \
-             elements returned.",
-            "Takes elements off an end of the first of several sorted sets that has any, and returns them. Waits until \
-             one has.",
+            "O(K) + O(M*log(N)) where K is the number of keys, N is the number of elements in the \
+             sorted set and M is the number of elements popped.",
+            "Removes and returns members by score from the first non-empty sorted set. Blocks \
+             until a member is available.",
         ),
     zset("bzpopmax", -3, POP_FAST, zsets::bzpopmax)
         .keys(1, -2, 1)
         .access(&["RW access delete"])
         .doc(
             "5.0.0",
-            "O(log(N)) where N is the size of the sorted set.",
-            "Takes the element with the highest score off the first of several sorted sets that has any, and returns it. \
-             Waits until one has.",
+            "O(log(N)) where N is the number of elements in the sorted set.",
+            "Removes and returns the member with the highest score from the first non-empty \
+             sorted set. Blocks until a member is available.",
         )
         .history(DOUBLE),
     zset("bzpopmin", -3, POP_FAST, zsets::bzpopmin)
@@ -88,9 +93,9 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RW access delete"])
         .doc(
             "5.0.0",
-            "O(log(N)) where N is the size of the sorted set.",
-            "Takes the element with the lowest score off the first of several sorted sets that has any, and returns it. \
-             Waits until one has.",
+            "O(log(N)) where N is the number of elements in the sorted set.",
+            "Removes and returns the member with the lowest score from the first non-empty sorted \
+             set. Blocks until a member is available.",
         )
         .history(DOUBLE),
 ];

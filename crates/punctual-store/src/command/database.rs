@@ -12,14 +12,18 @@ pub static COMMANDS: &[Command] = &[
     row("dbsize", 1, Flags::READONLY.or(Flags::FAST), dbsize)
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
         .categories(&["keyspace"])
-        .doc("1.0.0", "O(1)", "Counts the keys of the database."),
+        .doc(
+            "1.0.0",
+            "O(1)",
+            "Returns the number of keys in the database.",
+        ),
     row("flushall", -1, Flags::WRITE, flush_all)
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .categories(&["keyspace", "dangerous"])
         .doc(
             "1.0.0",
-            "O(1); the memory is given back in O(N), N being the number of keys.",
-            "Removes all keys of all databases.",
+            "O(N) where N is the total number of keys in all databases.",
+            "Removes all keys from all databases.",
         )
         .history(FLUSH_HISTORY),
     row("flushdb", -1, Flags::WRITE, flush_db)
@@ -27,16 +31,24 @@ pub static COMMANDS: &[Command] = &[
         .categories(&["keyspace", "dangerous"])
         .doc(
             "1.0.0",
-            "O(1); the memory is given back in O(N), N being the number of keys.",
-            "Removes all keys of the database.",
+            "O(N) where N is the number of keys in the database.",
+            "Removes all keys from the current database.",
         )
         .history(FLUSH_HISTORY),
     row("swapdb", 3, Flags::WRITE.or(Flags::FAST), swap_db)
         .categories(&["keyspace", "dangerous"])
-        .doc("4.0.0", "O(1)", "Exchanges two databases."),
+        .doc(
+            "4.0.0",
+            "O(N) where N is the number of clients that watch keys in both databases or block on \
+             them.",
+            "Swaps two databases.",
+        ),
 ];
 
-const FLUSH_HISTORY: &[(&str, &str)] = &[("4.0.0", "Option `ASYNC`."), ("6.2.0", "Option `SYNC`.")];
+const FLUSH_HISTORY: &[(&str, &str)] = &[
+    ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
+    ("6.2.0", "Added the `SYNC` flushing mode modifier."),
+];
 
 /// Steps that DBSIZE spends on expiring due keys before it counts.
 const DBSIZE_STEPS: usize = 1000;

@@ -19,8 +19,9 @@ pub static COMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output"])
         .doc(
             "2.6.0",
-            "O(N) where N is the size of the value.",
-            "Returns a value in the form that RESTORE takes.",
+            "O(1) to access the key, plus O(N*M) to serialize it, where N is the number of \
+             objects in the value and M is their average size.",
+            "Returns the serialized value of a key.",
         ),
     Command::new(
         "restore",
@@ -34,8 +35,9 @@ pub static COMMANDS: &[Command] = &[
     .categories(&["dangerous"])
     .doc(
         "2.6.0",
-        "O(N) where N is the size of the value; O(N log N) for sorted sets.",
-        "Gives a key the value that DUMP has returned.",
+        "O(1) to create the key, plus O(N*M) to read the value, where N is the number of its \
+         objects and M is their average size; O(N*M*log(N)) for a sorted set.",
+        "Creates a key from a serialized value.",
     )
     .history(&[
         ("3.0.0", "Added the `REPLACE` modifier."),

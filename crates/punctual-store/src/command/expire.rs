@@ -13,48 +13,60 @@ use crate::turn::{Command, Cx, Handler};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
-    setter("expire", expire).doc("1.0.0", "O(1)", "Lets a key go after a number of seconds."),
-    setter("expireat", expire_at).doc("1.2.0", "O(1)", "Lets a key go at a unix time in seconds."),
+    setter("expire", expire).doc(
+        "1.0.0",
+        "O(1)",
+        "Sets the expiration time of a key in seconds.",
+    ),
+    setter("expireat", expire_at).doc(
+        "1.2.0",
+        "O(1)",
+        "Sets the expiration time of a key to a Unix timestamp.",
+    ),
     getter("expiretime", expire_time).doc(
         "7.0.0",
         "O(1)",
-        "Tells the unix time in seconds at which a key goes.",
+        "Returns the expiration time of a key as a Unix timestamp.",
     ),
     row("persist", 2, Flags::WRITE.or(Flags::FAST), persist)
         .access(&["RW update"])
-        .doc("2.2.0", "O(1)", "Takes a key's deadline away."),
+        .doc("2.2.0", "O(1)", "Removes the expiration time of a key."),
     setter("pexpire", pexpire).doc(
         "2.6.0",
         "O(1)",
-        "Lets a key go after a number of milliseconds.",
+        "Sets the expiration time of a key in milliseconds.",
     ),
     setter("pexpireat", pexpire_at).doc(
         "2.6.0",
         "O(1)",
-        "Lets a key go at a unix time in milliseconds.",
+        "Sets the expiration time of a key to a Unix timestamp in milliseconds.",
     ),
     getter("pexpiretime", pexpire_time).doc(
         "7.0.0",
         "O(1)",
-        "Tells the unix time in milliseconds at which a key goes.",
+        "Returns the expiration time of a key as a Unix timestamp in milliseconds.",
     ),
     getter("pttl", pttl)
         .tips(NONDETERMINISTIC)
         .doc(
             "2.6.0",
             "O(1)",
-            "Tells how many milliseconds a key has left.",
+            "Returns the remaining time to live of a key in milliseconds.",
         )
         .history(NO_KEY),
     getter("ttl", ttl)
         .tips(NONDETERMINISTIC)
-        .doc("1.0.0", "O(1)", "Tells how many seconds a key has left.")
+        .doc(
+            "1.0.0",
+            "O(1)",
+            "Returns the remaining time to live of a key in seconds.",
+        )
         .history(NO_KEY),
 ];
 
 const NONDETERMINISTIC: &[&str] = &["nondeterministic_output"];
 
-const NO_KEY: &[(&str, &str)] = &[("2.8.0", "-2 for a key that does not exist.")];
+const NO_KEY: &[(&str, &str)] = &[("2.8.0", "Added the -2 reply.")];
 
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     Command::new(name, arity, flags, Group::Generic, handler).keys(1, 1, 1)
@@ -63,7 +75,7 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 const fn setter(name: &'static str, handler: Handler) -> Command {
     row(name, -3, Flags::WRITE.or(Flags::FAST), handler)
         .access(&["RW update"])
-        .history(&[("7.0.0", "Options `NX`, `XX`, `GT` and `LT`.")])
+        .history(&[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")])
 }
 
 const fn getter(name: &'static str, handler: Handler) -> Command {

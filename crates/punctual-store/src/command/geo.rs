@@ -1,6 +1,6 @@
-//! Geospatial commands: members of a sorted set whose scores are cells of a grid. `cell` has the grid, `shape` distances
-//! and the cells that cover a circle or a box, `place` commands on members; `query` parses searches and `search` runs
-//! them.
+//! Geospatial commands: members of a sorted set whose scores are cells of a grid. `cell` has the grid, `shape`
+//! distances and the cells that cover a circle or a box, `place` commands on members; `query` parses searches and
+//! `search` runs them.
 
 mod cell;
 mod place;
@@ -25,34 +25,38 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RW update"])
         .doc(
             "3.2.0",
-            "O(log(N)) for each member, where N is the number of members.",
-            "Adds places to a sorted set, or moves them.",
+            "O(log(N)) for each member added, where N is the number of members in the sorted set.",
+            "Adds members to a geospatial index, which is created if the key doesn't exist.",
         )
         .history(&[("6.2.0", "Added the `CH`, `NX` and `XX` options.")]),
     row("geodist", -4, Flags::READONLY, place::geodist)
         .access(&["RO access"])
-        .doc("3.2.0", "O(1)", "Returns the distance between two places."),
+        .doc(
+            "3.2.0",
+            "O(log(N))",
+            "Returns the distance between two members of a geospatial index.",
+        ),
     row("geohash", -2, Flags::READONLY, place::geohash)
         .access(&["RO access"])
         .doc(
             "3.2.0",
-            "O(1) for each member.",
-            "Returns the geohashes of places, which other services understand.",
+            "O(log(N)) for each member, where N is the number of members in the sorted set.",
+            "Returns the standard geohashes of members of a geospatial index.",
         ),
     row("geopos", -2, Flags::READONLY, place::geopos)
         .access(&["RO access"])
         .doc(
             "3.2.0",
-            "O(1) for each member.",
-            "Returns longitudes and latitudes of places.",
+            "O(N) where N is the number of members requested.",
+            "Returns the longitude and latitude of members of a geospatial index.",
         ),
     row("georadius", -6, GROW, search::georadius)
         .option_keys(&OptionKeys { from: 6, ..STORES })
         .access(&["RO access", "OW update", "OW update"])
         .doc(
             "3.2.0",
-            SEARCH_COST,
-            "Finds the places in a circle around a point, and keeps them if asked to.",
+            RADIUS_COST,
+            "Returns or stores the members of a geospatial index within a distance from a point.",
         )
         .history(&[("6.2.0", "Added the `ANY` option for `COUNT`."), UPPER_CASE])
         .deprecated(
@@ -63,8 +67,8 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RO access"])
         .doc(
             "3.2.10",
-            SEARCH_COST,
-            "Finds the places in a circle around a point.",
+            RADIUS_COST,
+            "Returns the members of a geospatial index within a distance from a point.",
         )
         .history(&[("6.2.0", "Added the `ANY` option for `COUNT`.")])
         .deprecated("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument"),
@@ -73,8 +77,8 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RO access", "OW update", "OW update"])
         .doc(
             "3.2.0",
-            SEARCH_COST,
-            "Finds the places in a circle around one of them, and keeps them if asked to.",
+            RADIUS_COST,
+            "Returns or stores the members of a geospatial index within a distance from a member.",
         )
         .history(&[UPPER_CASE])
         .deprecated(
@@ -90,8 +94,8 @@ pub static COMMANDS: &[Command] = &[
     .access(&["RO access"])
     .doc(
         "3.2.10",
-        SEARCH_COST,
-        "Finds the places in a circle around one of them.",
+        RADIUS_COST,
+        "Returns the members of a geospatial index within a distance from a member.",
     )
     .deprecated(
         "6.2.0",
@@ -102,7 +106,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "6.2.0",
             SEARCH_COST,
-            "Finds the places in a circle or a box.",
+            "Returns the members of a geospatial index inside a circle or a box.",
         )
         .history(&[UPPER_CASE]),
     row("geosearchstore", -8, GROW, search::geosearchstore)
@@ -111,15 +115,17 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "6.2.0",
             SEARCH_COST,
-            "Finds the places in a circle or a box, and keeps them.",
+            "Stores the members of a geospatial index inside a circle or a box in another key.",
         )
         .history(&[UPPER_CASE]),
 ];
 
 const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
 const UPPER_CASE: (&str, &str) = ("7.0.0", "Added support for uppercase unit names.");
-const SEARCH_COST: &str = "O(N+log(M)) where N is the number of places in up to nine cells of the grid that cover the \
-                           shape, and M the number of all.";
+const RADIUS_COST: &str = "O(N+log(M)) where N is the number of members in the bounding box of the circle and M is \
+                           the number of members in the index.";
+const SEARCH_COST: &str = "O(N+log(M)) where N is the number of members in the grid-aligned bounding box of the shape \
+                           and M is the number of members inside the shape.";
 const STORES: OptionKeys = OptionKeys {
     from: 5,
     keyed: &["store", "storedist"],

@@ -28,106 +28,112 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RW delete"])
         .doc(
             "2.0.0",
-            PER_FIELD,
-            "Deletes fields and counts those that were there; a hash without fields goes.",
+            "O(N) where N is the number of fields to be removed.",
+            "Deletes fields of a hash. Deletes the hash if no fields remain.",
         )
         .history(&[("2.4.0", "Accepts multiple `field` arguments.")]),
     row("hexists", 3, READ_FAST, read::hexists)
         .access(&["RO"])
-        .doc("2.0.0", "O(1)", "Tells whether a hash has a field."),
+        .doc(
+            "2.0.0",
+            "O(1)",
+            "Determines whether a field exists in a hash.",
+        ),
     row("hexpire", -6, GROW_FAST, expire::hexpire)
         .access(&["RW update"])
         .doc(
             "7.4.0",
             PER_FIELD,
-            "Lets fields expire after a number of seconds.",
+            "Sets the expiration time of hash fields in seconds.",
         ),
     row("hexpireat", -6, GROW_FAST, expire::hexpireat)
         .access(&["RW update"])
         .doc(
             "7.4.0",
             PER_FIELD,
-            "Lets fields expire at a Unix time in seconds.",
+            "Sets the expiration time of hash fields to a Unix timestamp.",
         ),
     row("hexpiretime", -5, READ_FAST, expire::hexpiretime)
         .access(&["RO access"])
         .doc(
             "7.4.0",
             PER_FIELD,
-            "Tells at which Unix time in seconds fields expire.",
+            "Returns the expiration times of hash fields as Unix timestamps.",
         ),
     row("hget", 3, READ_FAST, read::hget)
         .access(&["RO access"])
-        .doc("2.0.0", "O(1)", "Returns the value of a field."),
+        .doc("2.0.0", "O(1)", "Returns the value of a field in a hash."),
     row("hgetall", 2, Flags::READONLY, read::hgetall)
         .access(&["RO access"])
         .tips(UNORDERED)
-        .doc(
-            "2.0.0",
-            WHOLE,
-            "Returns all fields of a hash with their values.",
-        ),
+        .doc("2.0.0", WHOLE, "Returns all fields and values of a hash."),
     row("hincrby", 4, GROW_FAST, write::hincrby)
         .access(&["RW access update"])
         .doc(
             "2.0.0",
             "O(1)",
-            "Adds a number to the integer of a field, which starts at 0 if the field is new.",
+            "Increments the integer value of a field in a hash. Uses 0 as initial value if the \
+             field doesn't exist.",
         ),
     row("hincrbyfloat", 4, GROW_FAST, write::hincrbyfloat)
         .access(&["RW access update"])
         .doc(
             "2.6.0",
             "O(1)",
-            "Adds a float to the number of a field, which starts at 0 if the field is new.",
+            "Increments the floating-point value of a field in a hash. Uses 0 as initial value if \
+             the field doesn't exist.",
         ),
     row("hkeys", 2, Flags::READONLY, read::hkeys)
         .access(&["RO access"])
         .tips(UNORDERED)
-        .doc("2.0.0", WHOLE, "Returns the names of all fields of a hash."),
+        .doc("2.0.0", WHOLE, "Returns all field names of a hash."),
     row("hlen", 2, READ_FAST, read::hlen).access(&["RO"]).doc(
         "2.0.0",
         "O(1)",
-        "Counts the fields of a hash.",
+        "Returns the number of fields in a hash.",
     ),
     row("hmget", -3, READ_FAST, read::hmget)
         .access(&["RO access"])
         .doc(
             "2.0.0",
-            PER_FIELD,
-            "Returns the values of several fields at once.",
+            "O(N) where N is the number of fields requested.",
+            "Returns the values of several fields in a hash.",
         ),
     row("hmset", -4, GROW_FAST, write::hmset)
         .access(&["RW update"])
         .doc(
             "2.0.0",
-            PER_FIELD,
-            "Sets the values of several fields at once.",
+            "O(N) where N is the number of fields set.",
+            "Sets the values of several fields in a hash.",
         )
         .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
     row("hpersist", -5, WRITE_FAST, expire::hpersist)
         .access(&["RW update"])
-        .doc("7.4.0", PER_FIELD, "Takes the expiration of fields away."),
+        .doc(
+            "7.4.0",
+            PER_FIELD,
+            "Removes the expiration times of hash fields.",
+        ),
     row("hpexpire", -6, GROW_FAST, expire::hpexpire)
         .access(&["RW update"])
         .doc(
             "7.4.0",
             PER_FIELD,
-            "Lets fields expire after a number of milliseconds.",
+            "Sets the expiration time of hash fields in milliseconds.",
         ),
     row("hpexpireat", -6, GROW_FAST, expire::hpexpireat)
         .access(&["RW update"])
         .doc(
             "7.4.0",
             PER_FIELD,
-            "Lets fields expire at a Unix time in milliseconds.",
+            "Sets the expiration time of hash fields to a Unix timestamp in milliseconds.",
         ),
     row("hpexpiretime", -5, READ_FAST, expire::hpexpiretime)
         .access(&["RO access"])
         .doc(
             "7.4.0",
             PER_FIELD,
-            "Tells at which Unix time in milliseconds fields expire.",
+            "Returns the expiration times of hash fields as Unix timestamps in milliseconds.",
         ),
     row("hpttl", -5, READ_FAST, expire::hpttl)
         .access(&["RO access"])
@@ -135,7 +141,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "7.4.0",
             PER_FIELD,
-            "Tells in how many milliseconds fields expire.",
+            "Returns the remaining times to live of hash fields in milliseconds.",
         ),
     row("hrandfield", -2, Flags::READONLY, random::hrandfield)
         .access(&["RO access"])
@@ -143,23 +149,24 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "6.2.0",
             "O(N) where N is the number of fields returned.",
-            "Returns fields chosen at random.",
+            "Returns one or more random fields of a hash.",
         ),
     row("hscan", -3, Flags::READONLY, read::hscan)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
         .doc(
             "2.8.0",
-            "O(1) a call, O(N) for a whole scan, N being the number of fields.",
-            "Walks through the fields of a hash, some at each call.",
+            "O(1) for each call, O(N) for a complete iteration, where N is the number of fields \
+             in the hash.",
+            "Iterates over the fields and values of a hash.",
         )
-        .history(&[("7.4.0", "Option `NOVALUES`.")]),
+        .history(&[("7.4.0", "Added the `NOVALUES` option.")]),
     row("hset", -4, GROW_FAST, write::hset)
         .access(&["RW update"])
         .doc(
             "2.0.0",
-            PER_FIELD,
-            "Sets the values of fields and counts those that are new.",
+            "O(1) for each field, so O(N) for N fields.",
+            "Creates fields of a hash or changes their values.",
         )
         .history(&[("4.0.0", "Accepts multiple `field` and `value` arguments.")]),
     row("hsetnx", 4, GROW_FAST, write::hsetnx)
@@ -167,14 +174,14 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.0.0",
             "O(1)",
-            "Sets the value of a field, only if the field is new.",
+            "Sets the value of a field in a hash, only if the field doesn't exist.",
         ),
     row("hstrlen", 3, READ_FAST, read::hstrlen)
         .access(&["RO"])
         .doc(
             "3.2.0",
             "O(1)",
-            "Returns the length of a field's value in bytes.",
+            "Returns the length of the value of a field in a hash.",
         ),
     row("httl", -5, READ_FAST, expire::httl)
         .access(&["RO access"])
@@ -182,23 +189,19 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "7.4.0",
             PER_FIELD,
-            "Tells in how many seconds fields expire.",
+            "Returns the remaining times to live of hash fields in seconds.",
         ),
     row("hvals", 2, Flags::READONLY, read::hvals)
         .access(&["RO access"])
         .tips(UNORDERED)
-        .doc(
-            "2.0.0",
-            WHOLE,
-            "Returns the values of all fields of a hash.",
-        ),
+        .doc("2.0.0", WHOLE, "Returns all values of a hash."),
 ];
 
 const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);
 const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
 const GROW_FAST: Flags = WRITE_FAST.or(Flags::DENYOOM);
-const PER_FIELD: &str = "O(N) where N is the number of fields named.";
-const WHOLE: &str = "O(N) where N is the number of fields of the hash.";
+const PER_FIELD: &str = "O(N) where N is the number of specified fields.";
+const WHOLE: &str = "O(N) where N is the size of the hash.";
 const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {

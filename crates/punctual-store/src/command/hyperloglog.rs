@@ -30,8 +30,8 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RW insert"])
         .doc(
             SINCE,
-            "O(1) for each element; while a sketch is sparse, in its length, which is bounded.",
-            "Adds elements to a HyperLogLog, which starts empty if the key is new.",
+            "O(1) for each element added.",
+            "Adds elements to a HyperLogLog, which is created if the key doesn't exist.",
         ),
     row(
         "pfcount",
@@ -43,28 +43,34 @@ pub static COMMANDS: &[Command] = &[
     .access(&["RW access"])
     .doc(
         SINCE,
-        "O(1), mostly from the number that is kept; O(N) for the union of N HyperLogLogs, which is not kept.",
-        "Estimates how many different elements were added to a HyperLogLog, or to any of several.",
+        "O(1) with a very small average constant time for one key; O(N) with much greater \
+         constant times for N keys.",
+        "Returns the approximated cardinality of the union of HyperLogLogs.",
     ),
     row("pfdebug", 3, GROW.or(Flags::ADMIN), debug::pfdebug)
         .keys(2, 2, 1)
         .access(&["RW access"])
-        .doc(SINCE, "N/A", "Shows a HyperLogLog from inside.")
+        .doc(
+            SINCE,
+            "N/A",
+            "An internal command for debugging HyperLogLog values.",
+        )
         .internal(),
     row("pfmerge", -2, GROW, commands::pfmerge)
         .keys(1, -1, 1)
         .access(&["RW access insert", "RO access"])
         .doc(
             SINCE,
-            "O(N) where N is the number of HyperLogLogs.",
-            "Makes a HyperLogLog the union of itself and others.",
+            "O(N) to merge N HyperLogLogs, with high constant times.",
+            "Merges HyperLogLogs into one.",
         ),
-    row("pfselftest", 1, Flags::ADMIN, debug::pfselftest).doc(
-        SINCE,
-        "N/A",
-        "Tests the registers and the estimate on random elements.",
-    )
-    .internal(),
+    row("pfselftest", 1, Flags::ADMIN, debug::pfselftest)
+        .doc(
+            SINCE,
+            "N/A",
+            "An internal command for testing HyperLogLog values.",
+        )
+        .internal(),
 ];
 
 const SINCE: &str = "2.8.9";

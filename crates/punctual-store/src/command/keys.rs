@@ -14,63 +14,102 @@ use crate::turn::{Command, Cx, Handler};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
-    row("copy", -3, Flags::WRITE.or(Flags::DENYOOM), copy).keys(1, 2, 1).access(&["RO access", "OW update"]).doc(
-        "6.2.0",
-        "O(N), N being the size of the value.",
-        "Copies a key's value and deadline to another key, in this database or another.",
-    ),
-    row("del", -2, Flags::WRITE, del).keys(1, -1, 1).access(&["RM delete"]).tips(&["request_policy:multi_shard", "response_policy:agg_sum"]).doc(
-        "1.0.0",
-        "O(N), N being the number of keys.",
-        "Deletes keys and counts those that were there.",
-    ),
-    row("exists", -2, READ_FAST, exists).keys(1, -1, 1).access(&["RO"]).tips(&["request_policy:multi_shard", "response_policy:agg_sum"]).doc(
-        "1.0.0",
-        "O(N), N being the number of keys.",
-        "Counts how many of the keys are there; a key named twice counts twice.",
-    ).history(&[("3.0.3", "More than one key.")]),
-    row("keys", 2, Flags::READONLY.or(Flags::WHOLE), keys).tips(&["request_policy:all_shards", "nondeterministic_output_order"])
+    row("copy", -3, Flags::WRITE.or(Flags::DENYOOM), copy)
+        .keys(1, 2, 1)
+        .access(&["RO access", "OW update"])
+        .doc(
+            "6.2.0",
+            "O(N) worst case for collections, where N is the number of nested items; O(1) for \
+             strings.",
+            "Copies the value and the expiration time of a key to another key.",
+        ),
+    row("del", -2, Flags::WRITE, del)
+        .keys(1, -1, 1)
+        .access(&["RM delete"])
+        .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
+        .doc(
+            "1.0.0",
+            "O(N) where N is the number of keys; for a key with a list, a set, a sorted set or a \
+             hash, O(M) where M is its number of elements.",
+            "Deletes keys.",
+        ),
+    row("exists", -2, READ_FAST, exists)
+        .keys(1, -1, 1)
+        .access(&["RO"])
+        .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
+        .doc(
+            "1.0.0",
+            "O(N) where N is the number of keys.",
+            "Counts the keys that exist among those given.",
+        )
+        .history(&[("3.0.3", "Accepts multiple `key` arguments.")]),
+    row("keys", 2, Flags::READONLY.or(Flags::WHOLE), keys)
+        .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
         .categories(&["dangerous"])
         .doc(
             "1.0.0",
-            "O(N), N being the number of keys in the database; O(1) for a pattern without wildcards.",
-            "Lists the keys whose names match a pattern.",
+            "O(N) where N is the number of keys in the database, if key names and pattern have \
+             limited length.",
+            "Returns all key names that match a pattern.",
         ),
-    row("move", 3, WRITE_FAST, move_key).keys(1, 1, 1).access(&["RW access update"]).doc(
-        "1.0.0",
-        "O(1)",
-        "Moves a key to another database, unless the name is taken there.",
-    ),
-    row("randomkey", 1, Flags::READONLY.or(Flags::WHOLE), random_key).tips(&["request_policy:all_shards", "response_policy:special", "nondeterministic_output"]).doc(
-        "1.0.0",
-        "O(1)",
-        "Names a key at random.",
-    ),
-    row("rename", 3, Flags::WRITE, rename).keys(1, 2, 1).access(&["RW access delete", "OW update"]).doc(
-        "1.0.0",
-        "O(1)",
-        "Gives a key another name; a key of that name is replaced.",
-    ),
-    row("renamenx", 3, WRITE_FAST, rename_nx).keys(1, 2, 1).access(&["RW access delete", "OW insert"]).doc(
-        "1.0.0",
-        "O(1)",
-        "Gives a key another name, unless that name is taken.",
-    ).history(&[("3.2.0", "No error if both names are the same.")]),
-    row("touch", -2, READ_FAST, touch).keys(1, -1, 1).access(&["RO"]).tips(&["request_policy:multi_shard", "response_policy:agg_sum"]).doc(
-        "3.2.1",
-        "O(N), N being the number of keys.",
-        "Notes a use of keys and counts those that are there.",
-    ),
-    row("type", 2, READ_FAST, type_of).keys(1, 1, 1).access(&["RO"]).doc(
-        "1.0.0",
-        "O(1)",
-        "Tells the type of a key's value.",
-    ),
-    row("unlink", -2, WRITE_FAST, del).keys(1, -1, 1).access(&["RM delete"]).tips(&["request_policy:multi_shard", "response_policy:agg_sum"]).doc(
-        "4.0.0",
-        "O(N), N being the number of keys.",
-        "Deletes keys and counts those that were there.",
-    ),
+    row("move", 3, WRITE_FAST, move_key)
+        .keys(1, 1, 1)
+        .access(&["RW access update"])
+        .doc("1.0.0", "O(1)", "Moves a key to another database."),
+    row("randomkey", 1, Flags::READONLY.or(Flags::WHOLE), random_key)
+        .tips(&[
+            "request_policy:all_shards",
+            "response_policy:special",
+            "nondeterministic_output",
+        ])
+        .doc(
+            "1.0.0",
+            "O(1)",
+            "Returns a random key name from the database.",
+        ),
+    row("rename", 3, Flags::WRITE, rename)
+        .keys(1, 2, 1)
+        .access(&["RW access delete", "OW update"])
+        .doc(
+            "1.0.0",
+            "O(1)",
+            "Renames a key and overwrites the destination.",
+        ),
+    row("renamenx", 3, WRITE_FAST, rename_nx)
+        .keys(1, 2, 1)
+        .access(&["RW access delete", "OW insert"])
+        .doc(
+            "1.0.0",
+            "O(1)",
+            "Renames a key, only if the new name doesn't exist.",
+        )
+        .history(&[(
+            "3.2.0",
+            "No longer returns an error if both names are the same.",
+        )]),
+    row("touch", -2, READ_FAST, touch)
+        .keys(1, -1, 1)
+        .access(&["RO"])
+        .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
+        .doc(
+            "3.2.1",
+            "O(N) where N is the number of keys.",
+            "Updates the last access time of keys and returns the number of keys that exist.",
+        ),
+    row("type", 2, READ_FAST, type_of)
+        .keys(1, 1, 1)
+        .access(&["RO"])
+        .doc("1.0.0", "O(1)", "Returns the type of the value of a key."),
+    row("unlink", -2, WRITE_FAST, del)
+        .keys(1, -1, 1)
+        .access(&["RM delete"])
+        .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
+        .doc(
+            "4.0.0",
+            "O(1) for each key; another thread frees the memory in O(N), where N is the number of \
+             allocations of the values.",
+            "Deletes keys and frees their memory asynchronously.",
+        ),
 ];
 
 const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);

@@ -1,5 +1,5 @@
-//! Lists: the family's rows. `ends` has pushes and pops, `transfer` moves between keys, `read` the readers, `change` LSET,
-//! LINSERT, LREM and LTRIM. The blocking commands call the functions of `ends` and `transfer`.
+//! Lists: the family's rows. `ends` has pushes and pops, `transfer` moves between keys, `read` the readers, `change`
+//! LSET, LINSERT, LREM and LTRIM. The blocking commands call the functions of `ends` and `transfer`.
 
 mod change;
 mod ends;
@@ -24,57 +24,63 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RO access"])
         .doc(
             "1.0.0",
-            "O(N/M) where N is the number of elements to the nearer end, and M how many a piece of memory holds; O(1) \
-             at both ends.",
-            "Returns the element at an index of a list.",
+            "O(N) where N is the number of elements to traverse to the index; O(1) for the first \
+             and the last element.",
+            "Returns an element of a list by its index.",
         ),
     row("linsert", 5, GROW, change::linsert)
         .access(&["RW insert"])
         .doc(
             "2.2.0",
-            "O(N) where N is the number of elements up to the one that is sought.",
+            "O(N) where N is the number of elements to traverse to the pivot.",
             "Inserts an element before or after another element of a list.",
         ),
-    row("llen", 2, READ_FAST, read::llen)
-        .access(&["RO"])
-        .doc("1.0.0", "O(1)", "Returns the length of a list."),
+    row("llen", 2, READ_FAST, read::llen).access(&["RO"]).doc(
+        "1.0.0",
+        "O(1)",
+        "Returns the length of a list.",
+    ),
     row("lmove", 5, GROW, transfer::lmove)
         .keys(1, 2, 1)
         .access(&["RW access delete", "RW insert"])
         .doc(
             "6.2.0",
             "O(1)",
-            "Takes an element off one list, adds it to another and returns it.",
+            "Pops an element from a list, pushes it to another list and returns it. Deletes the \
+             list if no elements remain.",
         ),
     row("lmpop", -4, Flags::WRITE, transfer::lmpop)
         .counted_keys(1)
         .access(&["RW access delete"])
         .doc(
             "7.0.0",
-            "O(N+M) where N is the number of keys and M the number of elements returned.",
-            "Takes elements off the first of several lists that has any, and returns them.",
+            "O(N+M) where N is the number of keys and M is the number of elements returned.",
+            "Pops elements from the first non-empty list of several. Deletes the list if no \
+             elements remain.",
         ),
     row("lpop", -2, WRITE_FAST, ends::lpop)
         .access(&["RW access delete"])
         .doc(
             "1.0.0",
             POP_COST,
-            "Takes elements off the head of a list and returns them.",
+            "Removes and returns the first elements of a list. Deletes the list if no elements \
+             remain.",
         )
         .history(COUNT_ADDED),
     row("lpos", -3, Flags::READONLY, read::lpos)
         .access(&["RO access"])
         .doc(
             "6.0.6",
-            "O(N) where N is the number of elements that are compared.",
-            "Returns the indexes of the elements that are equal to one.",
+            "O(N) where N is the number of elements in the list; it may be constant near the ends \
+             or with MAXLEN.",
+            "Returns the indexes of matching elements in a list.",
         ),
     row("lpush", -3, GROW_FAST, ends::lpush)
         .access(&["RW insert"])
         .doc(
             "1.0.0",
             PUSH_COST,
-            "Adds elements at the head of a list, which starts empty if the key is new.",
+            "Prepends elements to a list. Creates the key if it doesn't exist.",
         )
         .history(&[("2.4.0", MANY_ADDED)]),
     row("lpushx", -3, GROW_FAST, ends::lpushx)
@@ -82,45 +88,46 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.2.0",
             PUSH_COST,
-            "Adds elements at the head of a list, only if there is one.",
+            "Prepends elements to a list, only if the list exists.",
         )
         .history(&[("4.0.0", MANY_ADDED)]),
     row("lrange", 4, Flags::READONLY, read::lrange)
         .access(&["RO access"])
         .doc(
             "1.0.0",
-            "O(S/M+N) where S is the number of elements from the start to the nearer end, M how many a piece of memory \
-             holds, and N the number of elements returned.",
-            "Returns a range of elements of a list.",
+            "O(S+N) where S is the distance of the start from the head, or from the nearest end \
+             of a large list, and N is the number of elements in the range.",
+            "Returns a range of elements from a list.",
         ),
     row("lrem", 4, Flags::WRITE, change::lrem)
         .access(&["RW delete"])
         .doc(
             "1.0.0",
-            "O(N) where N is the number of elements that are compared.",
-            "Removes the elements of a list that are equal to one, all or the first or last ones.",
+            "O(N+M) where N is the length of the list and M is the number of elements removed.",
+            "Removes matching elements from a list. Deletes the list if no elements remain.",
         ),
     row("lset", 4, GROW, change::lset)
         .access(&["RW update"])
         .doc(
             "1.0.0",
-            "O(N/M) where N is the number of elements to the nearer end, and M how many a piece of memory holds; O(1) \
-             at both ends.",
-            "Sets the element at an index of a list.",
+            "O(N) where N is the length of the list; O(1) for the first and the last element.",
+            "Sets an element of a list by its index.",
         ),
     row("ltrim", 4, Flags::WRITE, change::ltrim)
         .access(&["RW delete"])
         .doc(
             "1.0.0",
-            "O(N/M) where N is the number of elements removed, and M how many a piece of memory holds.",
-            "Removes the elements of a list outside of a range.",
+            "O(N) where N is the number of elements removed.",
+            "Removes the elements outside a range from a list. Deletes the list if no elements \
+             remain.",
         ),
     row("rpop", -2, WRITE_FAST, ends::rpop)
         .access(&["RW access delete"])
         .doc(
             "1.0.0",
             POP_COST,
-            "Takes elements off the tail of a list and returns them.",
+            "Removes and returns the last elements of a list. Deletes the list if no elements \
+             remain.",
         )
         .history(COUNT_ADDED),
     row("rpoplpush", 3, GROW, transfer::rpoplpush)
@@ -129,7 +136,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.2.0",
             "O(1)",
-            "Takes the last element off one list, adds it at the head of another and returns it.",
+            "Pops the last element of a list, prepends it to another list and returns it. Deletes \
+             the list if no elements remain.",
         )
         .deprecated("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments"),
     row("rpush", -3, GROW_FAST, ends::rpush)
@@ -137,7 +145,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.0",
             PUSH_COST,
-            "Adds elements at the tail of a list, which starts empty if the key is new.",
+            "Appends elements to a list. Creates the key if it doesn't exist.",
         )
         .history(&[("2.4.0", MANY_ADDED)]),
     row("rpushx", -3, GROW_FAST, ends::rpushx)
@@ -145,7 +153,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.2.0",
             PUSH_COST,
-            "Adds elements at the tail of a list, only if there is one.",
+            "Appends elements to a list, only if the list exists.",
         )
         .history(&[("4.0.0", MANY_ADDED)]),
 ];
@@ -154,7 +162,7 @@ const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);
 const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
 const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
 const GROW_FAST: Flags = GROW.or(Flags::FAST);
-const PUSH_COST: &str = "O(1) for each element.";
+const PUSH_COST: &str = "O(1) for each element added, so O(N) to add N elements.";
 const POP_COST: &str = "O(N) where N is the number of elements returned.";
 const MANY_ADDED: &str = "Accepts multiple `element` arguments.";
 const COUNT_ADDED: &[(&str, &str)] = &[("6.2.0", "Added the `count` argument.")];

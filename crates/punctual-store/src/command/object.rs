@@ -15,12 +15,12 @@ pub static COMMANDS: &[Command] = &[
     Command::container("memory", Group::Server, &[MEMORY_USAGE]).doc(
         "4.0.0",
         "Depends on subcommand.",
-        "A container for commands about memory.",
+        "A container for memory diagnostics commands.",
     ),
     Command::container("object", Group::Generic, OBJECT).doc(
         "2.2.3",
         "Depends on subcommand.",
-        "A container for commands about how keys are kept.",
+        "A container for object introspection commands.",
     ),
 ];
 
@@ -30,8 +30,8 @@ const MEMORY_USAGE: Command =
         .access(&["RO"])
         .doc(
             "4.0.0",
-            "O(1)",
-            "Tells how many bytes a key and its value take.",
+            "O(N) where N is the number of samples.",
+            "Estimates the memory usage of a key.",
         );
 
 /// DEBUG OBJECT: address, encoding and usage of a value. The container DEBUG is a server command.
@@ -45,11 +45,11 @@ pub const DEBUG_OBJECT: Command = Command::new(
 .keys(2, 2, 1);
 
 static OBJECT: &[Command] = &[
-    row("encoding", encoding).doc("2.2.3", "O(1)", "Tells the form in which a value is kept."),
+    row("encoding", encoding).doc("2.2.3", "O(1)", "Returns the internal encoding of a value."),
     row("freq", freq).doc(
         "4.0.0",
         "O(1)",
-        "Tells how often a key is used, on a logarithmic scale.",
+        "Returns the logarithmic access frequency counter of a key.",
     ),
     Command::new(
         "help",
@@ -58,13 +58,17 @@ static OBJECT: &[Command] = &[
         Group::Generic,
         help,
     )
-    .doc("6.2.0", "O(1)", "Lists the subcommands."),
+    .doc(
+        "6.2.0",
+        "O(1)",
+        "Returns helpful text about the different subcommands.",
+    ),
     row("idletime", idle_time).doc(
         "2.2.3",
         "O(1)",
-        "Tells how many seconds ago a key was last used.",
+        "Returns the time since the last access to a key in seconds.",
     ),
-    row("refcount", ref_count).doc("2.2.3", "O(1)", "Tells how many references a value has."),
+    row("refcount", ref_count).doc("2.2.3", "O(1)", "Returns the reference count of a value."),
 ];
 
 const fn row(name: &'static str, handler: Handler) -> Command {

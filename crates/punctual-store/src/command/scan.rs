@@ -15,21 +15,25 @@ use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx};
 
 /// The family's rows.
-pub static COMMANDS: &[Command] =
-    &[
-        Command::new("scan", -2, Flags::READONLY, Group::Generic, scan)
-            .tips(&[
-                "nondeterministic_output",
-                "request_policy:special",
-                "response_policy:special",
-            ])
-            .doc(
-                "2.8.0",
-                "O(1) a call, O(N) for a whole scan, N being the number of keys in the database.",
-                "Walks through the names of the database's keys, some at each call.",
-            )
-            .history(&[("6.0.0", "Option `TYPE`.")]),
-    ];
+pub static COMMANDS: &[Command] = &[Command::new(
+    "scan",
+    -2,
+    Flags::READONLY,
+    Group::Generic,
+    scan,
+)
+.tips(&[
+    "nondeterministic_output",
+    "request_policy:special",
+    "response_policy:special",
+])
+.doc(
+    "2.8.0",
+    "O(1) for each call, O(N) for a complete iteration, where N is the number of keys in \
+     the database.",
+    "Iterates over the key names in the database.",
+)
+.history(&[("6.0.0", "Added the `TYPE` option.")])];
 
 /// Default of COUNT.
 const COUNT_DEFAULT: i64 = 10;

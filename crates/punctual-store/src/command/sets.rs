@@ -21,48 +21,36 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RW insert"])
         .doc(
             "1.0.0",
-            "O(1) for each member, so O(N) to add N of them.",
-            "Adds members to a set, which is created if the key is new.",
+            "O(1) for each member added, so O(N) to add N members.",
+            "Adds members to a set. Creates the key if it doesn't exist.",
         )
         .history(MANY_MEMBERS),
     row("scard", 2, READ_FAST, read::scard).access(&["RO"]).doc(
         "1.0.0",
         "O(1)",
-        "Counts the members of a set.",
+        "Returns the number of members in a set.",
     ),
     row("sdiff", -2, Flags::READONLY, combine::sdiff)
         .keys(1, -1, 1)
         .access(&["RO access"])
         .tips(ANY_ORDER)
-        .doc(
-            "1.0.0",
-            ALL_COST,
-            "Returns the members of the first set that are in none of the others.",
-        ),
+        .doc("1.0.0", ALL_COST, "Returns the difference of sets."),
     row("sdiffstore", -3, GROW, combine::sdiffstore)
         .keys(1, -1, 1)
         .access(&["OW update", "RO access"])
-        .doc(
-            "1.0.0",
-            ALL_COST,
-            "Stores the members of the first set that are in none of the others.",
-        ),
+        .doc("1.0.0", ALL_COST, "Stores the difference of sets in a key."),
     row("sinter", -2, Flags::READONLY, combine::sinter)
         .keys(1, -1, 1)
         .access(&["RO access"])
         .tips(ANY_ORDER)
-        .doc(
-            "1.0.0",
-            SMALLEST_COST,
-            "Returns the members that are in all of the sets.",
-        ),
+        .doc("1.0.0", SMALLEST_COST, "Returns the intersection of sets."),
     row("sintercard", -3, Flags::READONLY, combine::sintercard)
         .counted_keys(1)
         .access(&["RO access"])
         .doc(
             "7.0.0",
             SMALLEST_COST,
-            "Counts the members that are in all of the sets.",
+            "Returns the number of members of the intersection of sets.",
         ),
     row("sinterstore", -3, GROW, combine::sinterstore)
         .keys(1, -1, 1)
@@ -70,25 +58,29 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.0",
             SMALLEST_COST,
-            "Stores the members that are in all of the sets.",
+            "Stores the intersection of sets in a key.",
         ),
     row("sismember", 3, READ_FAST, read::sismember)
         .access(&["RO"])
-        .doc("1.0.0", "O(1)", "Tells whether a set has a member."),
+        .doc(
+            "1.0.0",
+            "O(1)",
+            "Determines whether a member belongs to a set.",
+        ),
     row("smembers", 2, Flags::READONLY, read::smembers)
         .access(&["RO access"])
         .tips(ANY_ORDER)
         .doc(
             "1.0.0",
-            "O(N) where N is the number of members.",
+            "O(N) where N is the number of members in the set.",
             "Returns all members of a set.",
         ),
     row("smismember", -3, READ_FAST, read::smismember)
         .access(&["RO access"])
         .doc(
             "6.2.0",
-            "O(N) where N is the number of members that are asked for.",
-            "Tells of each of several members whether a set has it.",
+            "O(N) where N is the number of members checked.",
+            "Determines for each of several members whether it belongs to a set.",
         ),
     row("smove", 4, WRITE_FAST, change::smove)
         .keys(1, 2, 1)
@@ -100,7 +92,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.0",
             "O(1) without a count, else O(N) where N is the count.",
-            "Removes members at random from a set and returns them.",
+            "Removes and returns random members of a set. Deletes the set if no members remain.",
         )
         .history(&[("3.2.0", "Added the `count` argument.")]),
     row("srandmember", -2, Flags::READONLY, random::srandmember)
@@ -108,8 +100,8 @@ pub static COMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output"])
         .doc(
             "1.0.0",
-            "O(1) without a count, else O(N) where N is the count without its sign.",
-            "Returns members of a set at random.",
+            "O(1) without a count, else O(N) where N is the absolute value of the count.",
+            "Returns random members of a set.",
         )
         .history(&[("2.6.0", "Added the optional `count` argument.")]),
     row("srem", -3, WRITE_FAST, change::srem)
@@ -117,7 +109,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.0",
             "O(N) where N is the number of members to be removed.",
-            "Removes members from a set.",
+            "Removes members from a set. Deletes the set if no members remain.",
         )
         .history(MANY_MEMBERS),
     row("sscan", -3, Flags::READONLY, read::sscan)
@@ -125,26 +117,19 @@ pub static COMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output"])
         .doc(
             "2.8.0",
-            "O(1) a call, O(N) for a whole scan, N being the number of members.",
-            "Walks through the members of a set, some at each call.",
+            "O(1) for each call, O(N) for a complete iteration, where N is the number of members \
+             in the set.",
+            "Iterates over the members of a set.",
         ),
     row("sunion", -2, Flags::READONLY, combine::sunion)
         .keys(1, -1, 1)
         .access(&["RO access"])
         .tips(ANY_ORDER)
-        .doc(
-            "1.0.0",
-            ALL_COST,
-            "Returns the members that are in any of the sets.",
-        ),
+        .doc("1.0.0", ALL_COST, "Returns the union of sets."),
     row("sunionstore", -3, GROW, combine::sunionstore)
         .keys(1, -1, 1)
         .access(&["OW update", "RO access"])
-        .doc(
-            "1.0.0",
-            ALL_COST,
-            "Stores the members that are in any of the sets.",
-        ),
+        .doc("1.0.0", ALL_COST, "Stores the union of sets in a key."),
 ];
 
 const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);
@@ -152,8 +137,9 @@ const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
 const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
 const MANY_MEMBERS: &[(&str, &str)] = &[("2.4.0", "Accepts multiple `member` arguments.")];
-const ALL_COST: &str = "O(N) where N is the number of members of all sets together.";
-const SMALLEST_COST: &str = "O(N*M) at worst, where N is the number of members of the smallest set and M the number of sets.";
+const ALL_COST: &str = "O(N) where N is the total number of members in all sets.";
+const SMALLEST_COST: &str =
+    "O(N*M) worst case, where N is the size of the smallest set and M is the number of sets.";
 
 /// Creates the row of a command on one key, its first argument.
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {

@@ -34,14 +34,19 @@ pub static COMMANDS: &[Command] = &[
             ..OPTIONS
         })
         .access(&["RO access", "RO access", "OW update"])
-        .doc("1.0.0", COST, "Sorts a list, a set or a sorted set."),
+        .doc(
+            "1.0.0",
+            COST,
+            "Sorts the elements of a list, a set or a sorted set, and optionally stores the \
+             result.",
+        ),
     row("sort_ro", Flags::READONLY, sort_ro)
         .option_keys(&OPTIONS)
         .access(&["RO access", "RO access"])
         .doc(
             "7.0.0",
             COST,
-            "Sorts a list, a set or a sorted set, and keeps nothing.",
+            "Returns the sorted elements of a list, a set or a sorted set.",
         ),
 ];
 
@@ -52,8 +57,8 @@ const OPTIONS: OptionKeys = OptionKeys {
     skipped: &[("limit", 2)],
 };
 
-const COST: &str = "O(N+M*log(M)) where N is the number of elements and M how many are returned, and a look-up for \
-                    every key that a pattern makes; O(N) if nothing is sorted.";
+const COST: &str = "O(N+M*log(M)) where N is the number of elements to sort and M is the number of elements returned; \
+                    O(N) without sorting.";
 
 const NOT_NUMBERS: Error = Error::fixed("ERR One or more scores can't be converted into double");
 

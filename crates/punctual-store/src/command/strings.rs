@@ -20,49 +20,55 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RW insert"])
         .doc(
             "2.0.0",
-            "O(1) amortised for short values; a string that grows gets room to spare.",
-            "Appends to a string, which starts empty if the key is new.",
+            "O(1) amortized if the appended value is small.",
+            "Appends a string to the value of a key. Creates the key if it doesn't exist.",
         ),
     row("decr", 2, GROW_FAST, change::decr)
         .access(&["RW access update"])
         .doc(
             "1.0.0",
             "O(1)",
-            "Takes one from an integer, which starts at 0 if the key is new.",
+            "Decrements the integer value of a key by one. Uses 0 as initial value if the key \
+             doesn't exist.",
         ),
     row("decrby", 3, GROW_FAST, change::decrby)
         .access(&["RW access update"])
         .doc(
             "1.0.0",
             "O(1)",
-            "Takes a number from an integer, which starts at 0 if the key is new.",
+            "Decrements the integer value of a key by a number. Uses 0 as initial value if the \
+             key doesn't exist.",
         ),
     row("get", 2, READ_FAST, read::get)
         .access(&["RO access"])
-        .doc("1.0.0", "O(1)", "Returns the string of a key."),
+        .doc("1.0.0", "O(1)", "Returns the string value of a key."),
     row("getdel", 2, WRITE_FAST, read::getdel)
         .access(&["RW access delete"])
         .doc(
             "6.2.0",
             "O(1)",
-            "Returns the string of a key and deletes the key.",
+            "Returns the string value of a key and deletes the key.",
         ),
     row("getex", -2, WRITE_FAST, read::getex)
         .access(&["RW access update"])
         .doc(
             "6.2.0",
             "O(1)",
-            "Returns the string of a key and gives the key another expiration, if asked to.",
+            "Returns the string value of a key and optionally sets its expiration time.",
         ),
     row("getrange", 4, Flags::READONLY, read::getrange)
         .access(&["RO access"])
-        .doc("2.4.0", RANGE_COST, "Returns a part of a string."),
+        .doc(
+            "2.4.0",
+            RANGE_COST,
+            "Returns a substring of the string value of a key.",
+        ),
     row("getset", 3, GROW_FAST, set::getset)
         .access(&["RW access update"])
         .doc(
             "1.0.0",
             "O(1)",
-            "Sets the string of a key and returns the one before.",
+            "Sets the string value of a key and returns its old value.",
         )
         .deprecated("6.2.0", "`SET` with the `!GET` argument"),
     row("incr", 2, GROW_FAST, change::incr)
@@ -70,21 +76,24 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.0",
             "O(1)",
-            "Adds one to an integer, which starts at 0 if the key is new.",
+            "Increments the integer value of a key by one. Uses 0 as initial value if the key \
+             doesn't exist.",
         ),
     row("incrby", 3, GROW_FAST, change::incrby)
         .access(&["RW access update"])
         .doc(
             "1.0.0",
             "O(1)",
-            "Adds a number to an integer, which starts at 0 if the key is new.",
+            "Increments the integer value of a key by a number. Uses 0 as initial value if the \
+             key doesn't exist.",
         ),
     row("incrbyfloat", 3, GROW_FAST, change::incrbyfloat)
         .access(&["RW access update"])
         .doc(
             "2.6.0",
             "O(1)",
-            "Adds a float to a number, which starts at 0 if the key is new.",
+            "Increments the floating-point value of a key by a number. Uses 0 as initial value if \
+             the key doesn't exist.",
         ),
     row("lcs", -3, Flags::READONLY, lcs::lcs)
         .keys(1, 2, 1)
@@ -101,7 +110,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.0",
             "O(N) where N is the number of keys.",
-            "Returns the strings of several keys at once.",
+            "Returns the string values of several keys atomically.",
         ),
     row("mset", -3, GROW, set::mset)
         .keys(1, -1, 2)
@@ -113,7 +122,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.1",
             "O(N) where N is the number of keys.",
-            "Sets the strings of several keys at once.",
+            "Sets the string values of several keys atomically.",
         ),
     row("msetnx", -3, GROW, set::msetnx)
         .keys(1, -1, 2)
@@ -122,14 +131,14 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.1",
             "O(N) where N is the number of keys.",
-            "Sets the strings of several keys at once, only if none of the keys exists.",
+            "Sets the string values of several keys atomically, only if none of the keys exist.",
         ),
     row("psetex", 4, GROW, set::psetex)
         .access(&["OW update"])
         .doc(
             "2.6.0",
             "O(1)",
-            "Sets the string of a key and lets it expire after a number of milliseconds.",
+            "Sets the string value and the expiration time in milliseconds of a key.",
         )
         .deprecated("2.6.12", "`SET` with the `PX` argument"),
     row("set", -3, GROW, set::set)
@@ -137,7 +146,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.0",
             "O(1)",
-            "Sets the string of a key, whatever it held before.",
+            "Sets the string value of a key, whatever its type. Creates the key if it doesn't \
+             exist.",
         )
         .history(&[
             ("2.6.12", "Added the `EX`, `PX`, `NX` and `XX` options."),
@@ -153,7 +163,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.0.0",
             "O(1)",
-            "Sets the string of a key and lets it expire after a number of seconds.",
+            "Sets the string value and the expiration time in seconds of a key.",
         )
         .deprecated("2.6.12", "`SET` with the `EX` argument"),
     row("setnx", 3, GROW_FAST, set::setnx)
@@ -161,22 +171,27 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.0",
             "O(1)",
-            "Sets the string of a key, only if the key is new.",
+            "Sets the string value of a key, only if the key doesn't exist.",
         )
         .deprecated("2.6.12", "`SET` with the `NX` argument"),
     row("setrange", 4, GROW, change::setrange)
         .access(&["RW update"])
         .doc(
             "2.2.0",
-            "O(M) where M is the length of the value, and the zeros that lengthen the string.",
-            "Overwrites a part of a string, which is lengthened with zeros as needed.",
+            "O(1) for a small value, else O(M) where M is the length of the value.",
+            "Overwrites a part of a string from an offset on. Creates the key if it doesn't \
+             exist.",
         ),
     row("strlen", 2, READ_FAST, read::strlen)
         .access(&["RO"])
-        .doc("2.2.0", "O(1)", "Returns the length of a string in bytes."),
+        .doc("2.2.0", "O(1)", "Returns the length of a string value."),
     row("substr", 4, Flags::READONLY, read::getrange)
         .access(&["RO access"])
-        .doc("1.0.0", RANGE_COST, "Returns a part of a string.")
+        .doc(
+            "1.0.0",
+            RANGE_COST,
+            "Returns a substring of a string value.",
+        )
         .deprecated("2.0.0", "`GETRANGE`"),
 ];
 
@@ -184,7 +199,7 @@ const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);
 const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
 const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
 const GROW_FAST: Flags = GROW.or(Flags::FAST);
-const RANGE_COST: &str = "O(N) where N is the length of the part.";
+const RANGE_COST: &str = "O(N) where N is the length of the returned string.";
 
 /// Creates the row of a command on one key, its first argument.
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {

@@ -1,4 +1,5 @@
-//! Fixture for the tests of the command families: command lines in, replies and events out, with a clock that tests set.
+//! Fixture for the tests of the command families: command lines in, replies and events out, with a clock that tests
+//! set.
 
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 

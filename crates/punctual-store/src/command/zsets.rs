@@ -1,5 +1,5 @@
-//! Sorted sets: the family's rows. `add` has ZADD, `read` look-ups and counts, `range` ZRANGE and its variants, `remove`
-//! ZREM, `pop` the pops, `random` ZRANDMEMBER, `combine` unions, intersections and differences.
+//! Sorted sets: the family's rows. `add` has ZADD, `read` look-ups and counts, `range` ZRANGE and its variants,
+//! `remove` ZREM, `pop` the pops, `random` ZRANDMEMBER, `combine` unions, intersections and differences.
 
 mod add;
 mod combine;
@@ -29,8 +29,9 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RW update"])
         .doc(
             "1.2.0",
-            "O(log(N)) for each member, where N is the number of members in the sorted set.",
-            "Adds members to a sorted set or gives them other scores; the set is created if the key is new.",
+            "O(log(N)) for each member added, where N is the number of members in the sorted set.",
+            "Adds members to a sorted set, or updates their scores. Creates the key if it doesn't \
+             exist.",
         )
         .history(&[
             ("2.4.0", "Accepts multiple elements."),
@@ -40,37 +41,33 @@ pub static COMMANDS: &[Command] = &[
     row("zcard", 2, READ_FAST, read::zcard).access(&["RO"]).doc(
         "1.2.0",
         "O(1)",
-        "Counts the members of a sorted set.",
+        "Returns the number of members in a sorted set.",
     ),
     row("zcount", 4, READ_FAST, read::zcount)
         .access(&["RO access"])
         .doc(
             "2.0.0",
             LOOK_COST,
-            "Counts the members of a sorted set whose scores are in a range.",
+            "Returns the number of members of a sorted set within a range of scores.",
         ),
     row("zdiff", -3, Flags::READONLY, combine::zdiff)
         .counted_keys(1)
         .access(&["RO access"])
-        .doc(
-            "6.2.0",
-            DIFF_COST,
-            "Returns the members of the first sorted set that are in none of the others.",
-        ),
+        .doc("6.2.0", DIFF_COST, "Returns the difference of sorted sets."),
     row("zdiffstore", -4, GROW, combine::zdiffstore)
         .destination_and_counted_keys(2)
         .access(STORE)
         .doc(
             "6.2.0",
             DIFF_COST,
-            "Stores the members of the first sorted set that are in none of the others.",
+            "Stores the difference of sorted sets in a key.",
         ),
     row("zincrby", 4, GROW.or(Flags::FAST), add::zincrby)
         .access(&["RW access update"])
         .doc(
             "1.2.0",
             LOOK_COST,
-            "Adds a number to a member's score, which starts at 0 if the member is new.",
+            "Increments the score of a member in a sorted set.",
         ),
     row("zinter", -3, Flags::READONLY, combine::zinter)
         .counted_keys(1)
@@ -78,15 +75,16 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "6.2.0",
             INTER_COST,
-            "Returns the members that are in all of the sorted sets.",
+            "Returns the intersection of sorted sets.",
         ),
     row("zintercard", -3, Flags::READONLY, combine::zintercard)
         .counted_keys(1)
         .access(&["RO access"])
         .doc(
             "7.0.0",
-            "O(N*K) at worst, N being the size of the smallest of K sorted sets.",
-            "Counts the members that are in all of the sorted sets.",
+            "O(N*K) worst case, where N is the size of the smallest input and K is the number of \
+             inputs.",
+            "Returns the number of members of the intersection of sorted sets.",
         ),
     row("zinterstore", -4, GROW, combine::zinterstore)
         .destination_and_counted_keys(2)
@@ -94,58 +92,62 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.0.0",
             INTER_COST,
-            "Stores the members that are in all of the sorted sets.",
+            "Stores the intersection of sorted sets in a key.",
         ),
     row("zlexcount", 4, READ_FAST, read::zlexcount)
         .access(&["RO access"])
         .doc(
             "2.8.9",
             LOOK_COST,
-            "Counts the members of a sorted set whose names are in a range.",
+            "Returns the number of members of a sorted set within a lexicographical range.",
         ),
     row("zmpop", -4, Flags::WRITE, pop::zmpop)
         .counted_keys(1)
         .access(&["RW access delete"])
         .doc(
             "7.0.0",
-            "O(K) + O(M*log(N)) where K is the number of keys, N that of members and M that of members removed.",
-            "Removes members with the lowest or highest scores from the first sorted set that there is, and returns them.",
+            "O(K) + O(M*log(N)) where K is the number of keys, N is the number of members in the \
+             sorted set and M is the number of members popped.",
+            "Removes and returns members by score from the first non-empty sorted set of several. \
+             Deletes the sorted set if no members remain.",
         ),
     row("zmscore", -3, READ_FAST, read::zmscore)
         .access(&["RO access"])
         .doc(
             "6.2.0",
-            "O(N) where N is the number of members that are asked for.",
-            "Returns the scores of several members.",
+            "O(N) where N is the number of members requested.",
+            "Returns the scores of members of a sorted set.",
         ),
     row("zpopmax", -2, WRITE_FAST, pop::zpopmax)
         .access(&["RW access delete"])
         .doc(
             "5.0.0",
             POP_COST,
-            "Removes the members with the highest scores and returns them.",
+            "Removes and returns the members with the highest scores of a sorted set. Deletes the \
+             sorted set if no members remain.",
         ),
     row("zpopmin", -2, WRITE_FAST, pop::zpopmin)
         .access(&["RW access delete"])
         .doc(
             "5.0.0",
             POP_COST,
-            "Removes the members with the lowest scores and returns them.",
+            "Removes and returns the members with the lowest scores of a sorted set. Deletes the \
+             sorted set if no members remain.",
         ),
     row("zrandmember", -2, Flags::READONLY, random::zrandmember)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
         .doc(
             "6.2.0",
-            "O(M*log(N)) where M is the count without its sign and N the number of members.",
-            "Returns members of a sorted set at random.",
+            "O(N) where N is the number of members returned.",
+            "Returns one or more random members of a sorted set.",
         ),
     row("zrange", -4, Flags::READONLY, range::zrange)
         .access(&["RO access"])
         .doc(
             "1.2.0",
             RANGE_COST,
-            "Returns a part of a sorted set, by rank, score or name.",
+            "Returns members of a sorted set within a range of ranks, scores or names.",
         )
         .history(&[(
             "6.2.0",
@@ -156,7 +158,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.8.9",
             RANGE_COST,
-            "Returns the members of a sorted set whose names are in a range.",
+            "Returns members of a sorted set within a lexicographical range.",
         )
         .deprecated("6.2.0", "`ZRANGE` with the `BYLEX` argument"),
     row("zrangebyscore", -4, Flags::READONLY, range::zrangebyscore)
@@ -164,7 +166,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.5",
             RANGE_COST,
-            "Returns the members of a sorted set whose scores are in a range.",
+            "Returns members of a sorted set within a range of scores.",
         )
         .history(&[("2.0.0", "Added the `WITHSCORES` modifier.")])
         .deprecated("6.2.0", "`ZRANGE` with the `BYSCORE` argument"),
@@ -173,23 +175,25 @@ pub static COMMANDS: &[Command] = &[
         .access(STORE)
         .doc(
             "6.2.0",
-            "O(log(N)+M) with N members in the sorted set and M of them stored.",
-            "Stores a part of a sorted set under another key.",
+            "O(log(N)+M) where N is the number of members in the sorted set and M is the number \
+             of members stored.",
+            "Stores a range of members of a sorted set in another key.",
         ),
     row("zrank", -3, READ_FAST, read::zrank)
         .access(&["RO access"])
         .doc(
             "2.0.0",
             "O(log(N))",
-            "Tells how many members of a sorted set come before a member.",
+            "Returns the rank of a member in a sorted set, ordered by ascending scores.",
         )
         .history(WITH_SCORE),
     row("zrem", -3, WRITE_FAST, remove::zrem)
         .access(&["RW delete"])
         .doc(
             "1.2.0",
-            "O(M*log(N)) with N members in the sorted set and M of them to be removed.",
-            "Removes members from a sorted set.",
+            "O(M*log(N)) where N is the number of members in the sorted set and M is the number \
+             of members to be removed.",
+            "Removes members from a sorted set. Deletes the sorted set if no members remain.",
         )
         .history(&[("2.4.0", "Accepts multiple elements.")]),
     row("zremrangebylex", 4, Flags::WRITE, remove::zremrangebylex)
@@ -197,28 +201,33 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.8.9",
             REMOVE_COST,
-            "Removes the members of a sorted set whose names are in a range.",
+            "Removes the members of a sorted set within a lexicographical range.",
         ),
     row("zremrangebyrank", 4, Flags::WRITE, remove::zremrangebyrank)
         .access(&["RW delete"])
         .doc(
             "2.0.0",
             REMOVE_COST,
-            "Removes the members of a sorted set whose ranks are in a range.",
+            "Removes the members of a sorted set within a range of ranks.",
         ),
-    row("zremrangebyscore", 4, Flags::WRITE, remove::zremrangebyscore)
-        .access(&["RW delete"])
-        .doc(
-            "1.2.0",
-            REMOVE_COST,
-            "Removes the members of a sorted set whose scores are in a range.",
-        ),
+    row(
+        "zremrangebyscore",
+        4,
+        Flags::WRITE,
+        remove::zremrangebyscore,
+    )
+    .access(&["RW delete"])
+    .doc(
+        "1.2.0",
+        REMOVE_COST,
+        "Removes the members of a sorted set within a range of scores.",
+    ),
     row("zrevrange", -4, Flags::READONLY, range::zrevrange)
         .access(&["RO access"])
         .doc(
             "1.2.0",
             RANGE_COST,
-            "Returns a part of a sorted set by rank, highest scores first.",
+            "Returns members of a sorted set within a range of ranks, in reverse order.",
         )
         .deprecated("6.2.0", "`ZRANGE` with the `REV` argument"),
     row("zrevrangebylex", -4, Flags::READONLY, range::zrevrangebylex)
@@ -226,7 +235,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.8.9",
             RANGE_COST,
-            "Returns the members of a sorted set whose names are in a range, last ones first.",
+            "Returns members of a sorted set within a lexicographical range, in reverse order.",
         )
         .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments"),
     row(
@@ -239,7 +248,7 @@ pub static COMMANDS: &[Command] = &[
     .doc(
         "2.2.0",
         RANGE_COST,
-        "Returns the members of a sorted set whose scores are in a range, highest scores first.",
+        "Returns members of a sorted set within a range of scores, in reverse order.",
     )
     .history(&[("2.1.6", "`min` and `max` can be exclusive.")])
     .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments"),
@@ -248,7 +257,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.0.0",
             "O(log(N))",
-            "Tells how many members of a sorted set come behind a member.",
+            "Returns the rank of a member in a sorted set, ordered by descending scores.",
         )
         .history(WITH_SCORE),
     row("zscan", -3, Flags::READONLY, read::zscan)
@@ -256,27 +265,28 @@ pub static COMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output"])
         .doc(
             "2.8.0",
-            "O(1) a call, O(N) for a whole scan, N being the number of members.",
-            "Walks through the members of a sorted set and their scores, some at each call.",
+            "O(1) for each call, O(N) for a complete iteration, where N is the number of members \
+             in the sorted set.",
+            "Iterates over the members and scores of a sorted set.",
         ),
     row("zscore", 3, READ_FAST, read::zscore)
         .access(&["RO access"])
-        .doc("1.2.0", "O(1)", "Returns the score of a member."),
+        .doc(
+            "1.2.0",
+            "O(1)",
+            "Returns the score of a member in a sorted set.",
+        ),
     row("zunion", -3, Flags::READONLY, combine::zunion)
         .counted_keys(1)
         .access(&["RO access"])
-        .doc(
-            "6.2.0",
-            UNION_COST,
-            "Returns the members that are in any of the sorted sets.",
-        ),
+        .doc("6.2.0", UNION_COST, "Returns the union of sorted sets."),
     row("zunionstore", -4, GROW, combine::zunionstore)
         .destination_and_counted_keys(2)
         .access(STORE)
         .doc(
             "2.0.0",
             UNION_COST,
-            "Stores the members that are in any of the sorted sets.",
+            "Stores the union of sorted sets in a key.",
         ),
 ];
 
@@ -285,14 +295,19 @@ const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
 const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
 const STORE: &[&str] = &["OW update", "RO access"];
 const WITH_SCORE: &[(&str, &str)] = &[("7.2.0", "Added the optional `WITHSCORE` argument.")];
-const LOOK_COST: &str = "O(log(N)) with N members in the sorted set.";
-const RANGE_COST: &str = "O(log(N)+M) with N members in the sorted set and M of them returned.";
-const REMOVE_COST: &str = "O(M*log(N)) with N members in the sorted set and M of them removed.";
-const POP_COST: &str = "O(M*log(N)) with N members in the sorted set and M of them removed.";
+const LOOK_COST: &str = "O(log(N)) where N is the number of members in the sorted set.";
+const RANGE_COST: &str = "O(log(N)+M) where N is the number of members in the sorted set and M is the number of \
+                          members returned.";
+const REMOVE_COST: &str = "O(log(N)+M) where N is the number of members in the sorted set and M is the number of \
+                           members removed.";
+const POP_COST: &str = "O(log(N)*M) where N is the number of members in the sorted set and M is the number of members \
+                        popped.";
 const UNION_COST: &str =
-    "O(N)+O(M*log(M)) with N members in all of the sorted sets and M in the result.";
-const INTER_COST: &str = "O(N*K)+O(M*log(M)) at worst, N being the size of the smallest of K sorted sets and M that of the result.";
-const DIFF_COST: &str = "O(N*K)+O(M*log(M)) at worst, N being the size of the first of K sorted sets and M that of the result.";
+    "O(N)+O(M*log(M)) where N is the total size of the inputs and M is the size of the result.";
+const INTER_COST: &str = "O(N*K)+O(M*log(M)) worst case, where N is the size of the smallest input, K is the number of \
+                          inputs and M is the size of the result.";
+const DIFF_COST: &str = "O(L + (N-K)log(N)) worst case, where L is the total size of the inputs, N is the size of the \
+                         first input and K is the size of the result.";
 
 /// Creates the row of a command on one key, its first argument.
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {

@@ -1,5 +1,5 @@
-//! Format of the string: `HYLL`, a byte for the form of the registers, three unused bytes, the cached estimate (8 bytes,
-//! little-endian; its highest bit is set if registers have changed since), then the registers.
+//! Format of the string: `HYLL`, a byte for the form of the registers, three unused bytes, the cached estimate (8
+//! bytes, little-endian; its highest bit is set if registers have changed since), then the registers.
 
 use super::estimate::cardinality;
 use super::sparse::{Cursor, Raised};
@@ -68,8 +68,8 @@ pub(super) fn registers(string: &[u8]) -> &[u8] {
     &string[HEADER..]
 }
 
-/// Raises register `index` to at least `value`. Returns true if it changed. A sparse sketch becomes dense if runs cannot
-/// hold the value, or if it would exceed `sparse_max` bytes. O(1) if dense, else O(length).
+/// Raises register `index` to at least `value`. Returns true if it changed. A sparse sketch becomes dense if runs
+/// cannot hold the value, or if it would exceed `sparse_max` bytes. O(1) if dense, else O(length).
 ///
 /// # Errors
 /// If the string is not a sketch, or its registers are invalid.

@@ -101,8 +101,8 @@ pub(crate) fn pop_one(
     pop(cx, key, end, 1, Shape::KeyAndOne, reply)
 }
 
-/// Pops up to `count` entries for ZMPOP and BZMPOP, and replies with the key and pairs of name and score. Returns false,
-/// without a reply, if the key does not exist.
+/// Pops up to `count` entries for ZMPOP and BZMPOP, and replies with the key and pairs of name and score. Returns
+/// false, without a reply, if the key does not exist.
 ///
 /// # Errors
 /// [`Error::WrongType`] if the key holds another type.

@@ -76,7 +76,8 @@ fn reply_sample(zset: &Zset, count: usize, with_scores: bool, reply: &mut Reply<
     reply_entries(reply, chosen, count, with_scores);
 }
 
-/// Writes `count` entries, each drawn from the whole set. Redis has no limit; here the reply has at most `longest` bytes.
+/// Writes `count` entries, each drawn from the whole set. Redis has no limit; here the reply has at most `longest`
+/// bytes.
 fn reply_with_repeats(
     zset: &Zset,
     count: u64,

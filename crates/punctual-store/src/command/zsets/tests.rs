@@ -179,7 +179,8 @@ fn object_encoding_depends_on_the_size() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// No arguments make a command panic, and both encodings give the same replies (except -0, which a listpack stores as 0).
+    /// No arguments make a command panic, and both encodings give the same replies (except -0, which a listpack
+    /// stores as 0).
     #[test]
     fn encodings_give_the_same_replies(
         lines in proptest::collection::vec(
