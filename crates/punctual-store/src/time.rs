@@ -49,7 +49,7 @@ impl Now {
         self.micros.div_ceil(1000)
     }
 
-    /// Returns true if `deadline_ms` has passed or is now.
+    /// Returns true if `deadline_ms` is now or in the past.
     pub const fn is_due(self, deadline_ms: u64) -> bool {
         deadline_ms <= self.read_ms()
     }

@@ -1,8 +1,8 @@
 //! Hashes: the family's rows. `read` has the readers, `random` HRANDFIELD, `write` the changes, `expire` the deadlines
 //! of fields.
 //!
-//! A command that names due fields expires them first (`Cx::expire_due_fields`), as commands do with due keys. A command that
-//! returns all fields skips due ones.
+//! A command that names due fields expires them first (`Cx::expire_due_fields`), as commands do with due keys. A command
+//! that returns all fields skips due ones.
 
 mod expire;
 mod random;

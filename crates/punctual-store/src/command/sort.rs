@@ -236,7 +236,7 @@ fn by_number(
     if !all_numbers {
         return Err(NOT_NUMBERS);
     }
-    arrange(&mut weighed, descending, part, |a, b| {
+    sort_part(&mut weighed, descending, part, |a, b| {
         let by_weight = a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal);
         by_weight.then_with(|| a.1.as_bytes().cmp(b.1.as_bytes()))
     });
@@ -252,7 +252,7 @@ fn by_text(
     part: Range<usize>,
 ) -> Vec<Text> {
     let Some(by) = by else {
-        arrange(&mut texts, descending, part, |a, b| {
+        sort_part(&mut texts, descending, part, |a, b| {
             a.as_bytes().cmp(b.as_bytes())
         });
         return texts;
@@ -280,7 +280,7 @@ fn directed(order: Ordering, descending: bool) -> Ordering {
 
 /// Sorts the elements so that those in `part` are in their final places; elements outside of it stay unsorted.
 /// O(n + m log m) for m of n elements.
-fn arrange<T>(
+fn sort_part<T>(
     all: &mut [T],
     descending: bool,
     part: Range<usize>,
@@ -296,13 +296,9 @@ fn arrange<T>(
         (rest, _, _) = rest.select_nth_unstable_by(end, compare);
     }
     if start > 0 && start < rest.len() {
-        let (_, first, behind) = rest.select_nth_unstable_by(start, compare);
-        debug_assert!(
-            behind
-                .iter()
-                .all(|b| compare(first, b) != Ordering::Greater)
-        );
-        rest = behind;
+        let (_, first, after) = rest.select_nth_unstable_by(start, compare);
+        debug_assert!(after.iter().all(|b| compare(first, b) != Ordering::Greater));
+        rest = after;
     }
     rest.sort_unstable_by(compare);
 }

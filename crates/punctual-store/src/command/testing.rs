@@ -306,24 +306,3 @@ impl Fixture {
         self.stats.dirty += counted.dirty;
     }
 }
-
-#[test]
-fn fixture_returns_replies_events_and_stats() {
-    let mut fixture = Fixture::new();
-    assert_eq!(fixture.run("SET k \"\" PX 100"), "+OK");
-    assert_eq!(fixture.events(), "new k, set k, expire k");
-    assert_eq!(fixture.run("GET k"), "$0 ");
-    assert_eq!(
-        fixture.run("GET"),
-        "-ERR wrong number of arguments for 'get' command"
-    );
-    fixture.advance(100);
-    fixture.expire();
-    assert_eq!(fixture.events(), "expired k");
-    assert_eq!(fixture.last_values(), ["k= at 1000100"]);
-    assert_eq!(
-        (fixture.stats.expired, fixture.stats.expired_on_touch),
-        (1, 0)
-    );
-    assert_eq!(fixture.stats.dirty, 1);
-}

@@ -88,11 +88,11 @@ impl Width {
     /// Reads the number at bit `at`; bits after the end of `bytes` are 0. O(1).
     fn read(self, bytes: &[u8], at: u64) -> i64 {
         let first = usize::try_from(at >> 3).unwrap_or(usize::MAX);
-        let there = bytes.get(first..).unwrap_or_default();
+        let available = bytes.get(first..).unwrap_or_default();
         // With the bits before it, a number lies in at most 9 bytes.
         let mut window = [0; 16];
-        let len = there.len().min(9);
-        window[..len].copy_from_slice(&there[..len]);
+        let len = available.len().min(9);
+        window[..len].copy_from_slice(&available[..len]);
         let shift = 128 - (at & 7) as u32 - self.bits;
         self.number((u128::from_be_bytes(window) >> shift) as u64)
     }
@@ -101,14 +101,14 @@ impl Width {
     fn write(self, bytes: &mut [u8], at: u64, number: i64) {
         let (first, before) = ((at >> 3) as usize, (at & 7) as u32);
         let len = (before + self.bits).div_ceil(8) as usize;
-        let there = &mut bytes[first..first + len];
+        let target = &mut bytes[first..first + len];
         let mut window = [0; 16];
-        window[..len].copy_from_slice(there);
+        window[..len].copy_from_slice(target);
         let shift = 128 - before - self.bits;
         let mask = u128::from(u64::MAX >> (64 - self.bits));
         let old = u128::from_be_bytes(window) & !(mask << shift);
         let new = old | (u128::from(number as u64) & mask) << shift;
-        there.copy_from_slice(&new.to_be_bytes()[..len]);
+        target.copy_from_slice(&new.to_be_bytes()[..len]);
     }
 }
 

@@ -16,7 +16,7 @@ fn row_of(id: &WaiterId) -> &'static Command {
     rows().nth(id.entry).unwrap()
 }
 
-/// A keyspace with blocked blocked.
+/// A keyspace with blocked clients.
 struct BlockedClients {
     fixture: Fixture,
     waiters: Vec<Arc<Waiter>>,

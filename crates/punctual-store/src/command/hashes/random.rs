@@ -125,11 +125,11 @@ impl<'h> Candidates<'h> {
 
     /// Returns a random field of a table that is not due.
     fn pick(table: &Table, now: Now) -> Option<u32> {
-        let stays = |id: &u32| !now.is_due(table.field(*id).deadline());
+        let is_live = |id: &u32| !now.is_due(table.field(*id).deadline());
         let picks = (0..PICKS_MAX).filter_map(|_| table.at_random(below));
-        picks.into_iter().find(stays).or_else(|| {
+        picks.into_iter().find(is_live).or_else(|| {
             // Nearly all fields are due; more random picks would take long.
-            let left: Vec<u32> = table.fields().map(|(id, _)| id).filter(stays).collect();
+            let left: Vec<u32> = table.fields().map(|(id, _)| id).filter(is_live).collect();
             (!left.is_empty()).then(|| left[below(left.len() as u32) as usize])
         })
     }

@@ -131,17 +131,17 @@ fn reply_all(
 ) -> Result<(), Error> {
     let now = cx.now();
     let hash = cx.read_as::<Hash>(&args[1])?;
-    let stays = |entry: &Entry<'_>| !now.is_due(entry.deadline);
+    let is_live = |entry: &Entry<'_>| !now.is_due(entry.deadline);
     let len = match hash {
         None => 0,
         Some(hash) if hash.with_deadline() == 0 => hash.len(),
-        Some(hash) => hash.iter().filter(stays).count(),
+        Some(hash) => hash.iter().filter(is_live).count(),
     };
     match show {
         Show::Both => reply.map(len),
         Show::Names | Show::Values => reply.array(len),
     }
-    for entry in hash.into_iter().flat_map(Hash::iter).filter(stays) {
+    for entry in hash.into_iter().flat_map(Hash::iter).filter(is_live) {
         if show != Show::Values {
             reply_element(reply, entry.name);
         }

@@ -13,7 +13,7 @@ pub(super) enum Pattern<'a> {
     /// A key name around the element, and an optional hash field.
     Key {
         before: &'a [u8],
-        behind: &'a [u8],
+        after: &'a [u8],
         field: Option<&'a [u8]>,
     },
 }
@@ -27,17 +27,17 @@ impl<'a> Pattern<'a> {
         let Some(asterisk) = pattern.iter().position(|byte| *byte == b'*') else {
             return Self::Nowhere;
         };
-        let (before, behind) = (&pattern[..asterisk], &pattern[asterisk + 1..]);
-        let arrow = behind.windows(2).position(|two| two == b"->");
-        match arrow.map(|at| (&behind[..at], &behind[at + 2..])) {
-            Some((behind, field)) if !field.is_empty() => Self::Key {
+        let (before, after) = (&pattern[..asterisk], &pattern[asterisk + 1..]);
+        let arrow = after.windows(2).position(|two| two == b"->");
+        match arrow.map(|at| (&after[..at], &after[at + 2..])) {
+            Some((after, field)) if !field.is_empty() => Self::Key {
                 before,
-                behind,
+                after,
                 field: Some(field),
             },
             _ => Self::Key {
                 before,
-                behind,
+                after,
                 field: None,
             },
         }
@@ -51,16 +51,16 @@ impl<'a> Pattern<'a> {
         element: &[u8],
         with: impl FnOnce(Option<&[u8]>),
     ) {
-        let (before, behind, field) = match self {
+        let (before, after, field) = match self {
             Self::Element => return with(Some(element)),
             Self::Nowhere => return with(None),
             Self::Key {
                 before,
-                behind,
+                after,
                 field,
-            } => (before, behind, field),
+            } => (before, after, field),
         };
-        let key = [before, element, behind].concat();
+        let key = [before, element, after].concat();
         let now = cx.now();
         let value = cx.read(&key).map(|record| &record.value);
         match (value, field) {

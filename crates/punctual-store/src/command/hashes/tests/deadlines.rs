@@ -300,25 +300,6 @@ fn writing_a_field_clears_its_deadline_and_incrementing_keeps_it() {
 }
 
 #[test]
-fn a_deadline_can_be_moved_later_and_earlier() {
-    let mut fixture = Fixture::new();
-    fixture.run("HSET h a 1 b 2");
-    fixture.run("HPEXPIRE h 1000 FIELDS 2 a b");
-    fixture.run("HPEXPIRE h 5000 FIELDS 1 a");
-    fixture.run("HPEXPIRE h 10 FIELDS 1 b");
-    fixture.run("HPEXPIRE h 3000 FIELDS 1 a");
-    fixture.advance(10);
-    fixture.expire();
-    assert_eq!(fixture.run("HKEYS h"), "*1 $1 a");
-    fixture.advance(2989);
-    fixture.expire();
-    assert_eq!(fixture.run("HKEYS h"), "*1 $1 a");
-    fixture.advance(1);
-    fixture.expire();
-    assert_eq!(fixture.run("EXISTS h"), ":0");
-}
-
-#[test]
 fn copied_and_moved_hashes_keep_the_deadlines_of_their_fields() {
     for shards in [1, 8] {
         let mut fixture = Fixture::sharded(shards);

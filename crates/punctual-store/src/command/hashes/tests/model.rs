@@ -74,13 +74,13 @@ impl Model {
                 (format!("HINCRBY k{k} f{f} {by}"), format!(":{}", field.0))
             }
             Step::Delete(k, f) => {
-                let there = self
+                let existed = self
                     .keys
                     .get_mut(&k)
                     .and_then(|(fields, _)| fields.remove(&f));
                 (
                     format!("HDEL k{k} f{f}"),
-                    format!(":{}", u8::from(there.is_some())),
+                    format!(":{}", u8::from(existed.is_some())),
                 )
             }
             Step::Expire(k, f, after) => {
@@ -117,7 +117,7 @@ impl Model {
                 (format!("HPERSIST k{k} FIELDS 1 f{f}"), reply.to_owned())
             }
             Step::ExpireKey(k, after) => {
-                let there = match self.keys.get_mut(&k) {
+                let existed = match self.keys.get_mut(&k) {
                     None => 0,
                     Some(_) if after == 0 => {
                         self.keys.remove(&k);
@@ -128,11 +128,11 @@ impl Model {
                         1
                     }
                 };
-                (format!("PEXPIRE k{k} {after}"), format!(":{there}"))
+                (format!("PEXPIRE k{k} {after}"), format!(":{existed}"))
             }
             Step::Drop(k) => {
-                let there = self.keys.remove(&k).is_some();
-                (format!("DEL k{k}"), format!(":{}", u8::from(there)))
+                let existed = self.keys.remove(&k).is_some();
+                (format!("DEL k{k}"), format!(":{}", u8::from(existed)))
             }
             Step::Overwrite(k) => {
                 self.keys.remove(&k);
