@@ -126,7 +126,7 @@ impl Turn<'_> {
 }
 
 impl Cx<'_, '_> {
-    /// Commits a change of a key of the client's database; see [`Turn::commit`].
+    /// Commits a change of a key of the client's database; see `Turn::commit`.
     #[inline]
     pub fn commit(&mut self, key: &[u8], class: Classes, event: &str, count: u64) {
         self.turn.commit(self.db, key, class, event, count);

@@ -194,7 +194,9 @@ impl<'s> Turn<'s> {
             write: command.flags.has(Flags::WRITE),
         };
         let result = handler(&mut cx, args, reply).inspect_err(|_| reply.truncate(start));
-        self.release_whole();
+        if command.reaches_unnamed(args) {
+            self.release_whole();
+        }
         result
     }
 

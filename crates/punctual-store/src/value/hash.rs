@@ -50,7 +50,7 @@ pub struct Entry<'a> {
     pub name: Element<'a>,
     /// Its value.
     pub value: Element<'a>,
-    /// Unix time in ms at which the field goes; [`NEVER`] without a TTL.
+    /// Unix time in ms at which the field goes; [`NEVER`](crate::time::NEVER) without a TTL.
     pub deadline: u64,
 }
 
