@@ -379,7 +379,14 @@ impl<S: Source> Nodes<'_, S> {
         let start = self.input.offset();
         let mut span = self.input.string()?;
         if !packed {
-            return Ok(Some(Node::Plain(self.input.element(span))));
+            let input = &*self.input;
+            return match input.element(span) {
+                // An empty element is an entry of a listpack; as a node Redis refuses it.
+                Element::Bytes(b"") if matches!(item, Item::Node) => {
+                    Err(input.error(start, Reason::Node))
+                }
+                element => Ok(Some(Node::Plain(element))),
+            };
         }
         if matches!(item, Item::Ziplist) {
             span = self

@@ -182,4 +182,24 @@ mod tests {
         // The test's clock is at 1000 s, so no key can be idle for longer.
         assert_eq!(fixture.run("OBJECT IDLETIME r"), ":1000");
     }
+
+    #[test]
+    fn an_empty_element_is_no_node_of_its_own() {
+        let mut fixture = Fixture::new();
+        let mut restore = |body: &[u8]| {
+            let mut payload = body.to_vec();
+            punctual_rdb::dump::seal(&mut payload);
+            let words: [&[u8]; 5] = [b"RESTORE", b"l", b"0", &payload, b"REPLACE"];
+            fixture.run_words(&words)
+        };
+        // A quicklist of plain nodes: one of length 1, one of length 0, both.
+        assert_eq!(restore(&[18, 1, 1, 1, b'a']), "+OK");
+        assert_eq!(restore(&[18, 1, 1, 0]), "-ERR Bad data format");
+        assert_eq!(restore(&[18, 2, 1, 1, b'a', 1, 0]), "-ERR Bad data format");
+        // An old list may have empty elements; what is written of it can be read.
+        assert_eq!(restore(&[1, 2, 0, 1, b'a']), "+OK");
+        assert_eq!(fixture.run("LRANGE l 0 -1"), "*2 $0  $1 a");
+        fixture.reload();
+        assert_eq!(fixture.run("LRANGE l 0 -1"), "*2 $0  $1 a");
+    }
 }

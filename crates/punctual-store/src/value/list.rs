@@ -262,7 +262,12 @@ impl List {
     /// Adds an element that is a piece of its own at the end. O(length). As [`List::push_piece`].
     pub fn push_plain(&mut self, text: &[u8]) {
         self.become_pieces();
-        self.add_chunk(End::Tail, Chunk::plain(text));
+        // A snapshot cannot hold an empty plain piece.
+        let chunk = match text {
+            [] => Chunk::single(Element::Bytes(text)),
+            _ => Chunk::plain(text),
+        };
+        self.add_chunk(End::Tail, chunk);
     }
 
     /// Gives a list that was made of pieces the form that it has in Redis.

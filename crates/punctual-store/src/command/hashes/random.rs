@@ -109,7 +109,7 @@ fn write_entry(reply: &mut Reply<'_>, entry: Entry<'_>, with_values: bool) {
 
 /// The fields of a hash that are not due.
 enum Candidates<'h> {
-    /// All fields of a table that are not due at an instant.
+    /// A table, some of whose fields may be due.
     Table(&'h Table, Now),
     /// A list of fields.
     Listed(Vec<Entry<'h>>),
@@ -119,7 +119,10 @@ impl<'h> Candidates<'h> {
     fn of(hash: &'h Hash, now: Now) -> Self {
         match hash.table() {
             Some(table) => Self::Table(table, now),
-            None => Self::Listed(hash.iter().collect()),
+            None => {
+                let stays = |entry: &Entry<'_>| !now.is_due(entry.deadline);
+                Self::Listed(hash.iter().filter(stays).collect())
+            }
         }
     }
 

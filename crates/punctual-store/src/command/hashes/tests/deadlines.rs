@@ -416,3 +416,26 @@ fn a_large_hash_expires_its_fields() {
     assert_eq!(fixture.run("HRANDFIELD h 3"), "*1 $5 f1999");
     assert_eq!(fixture.run("HRANDFIELD h"), "$5 f1999");
 }
+
+#[test]
+fn random_fields_are_never_due_ones() {
+    let mut fixture = Fixture::new();
+    fixture.run("HSET h a 1 b 2 c 3");
+    fixture.run("HPEXPIRE h 10 FIELDS 2 a b");
+    fixture.run("HSET all a 1");
+    fixture.run("HPEXPIRE all 10 FIELDS 1 a");
+    fixture.store.set_active_expire(false);
+    fixture.advance(10);
+    check(
+        &mut fixture,
+        &[
+            ("OBJECT ENCODING h", "$10 listpackex"),
+            ("HRANDFIELD h", "$1 c"),
+            ("HRANDFIELD h 3", "*1 $1 c"),
+            ("HRANDFIELD h -2 WITHVALUES", "*4 $1 c $1 3 $1 c $1 3"),
+            ("HRANDFIELD all", "$-1"),
+            ("HRANDFIELD all 2", "*0"),
+            ("HRANDFIELD all -2", "*0"),
+        ],
+    );
+}
