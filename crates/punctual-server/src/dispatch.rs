@@ -165,7 +165,7 @@ impl<'a, 's> Batch<'a, 's> {
                 session.closing = true;
                 return Flow::Go;
             }
-            if let Some(error) = self.kept_out(entry) {
+            if let Some(error) = self.kept_out(session, entry) {
                 return self.reject(session, entry, args, &error, out);
             }
         }
@@ -210,7 +210,7 @@ impl<'a, 's> Batch<'a, 's> {
                     return Flow::Block;
                 }
                 if flags.has(Flags::WHOLE) && entry.row.name == "flushall" && result.is_ok() {
-                    self.shared.flushed_all();
+                    self.shared.flushed_all(self.turn);
                 }
                 result
             }
@@ -296,14 +296,18 @@ impl<'a, 's> Batch<'a, 's> {
 
     /// Why the command may not run while the server is as it is.
     #[cold]
-    fn kept_out(&self, entry: &Entry) -> Option<Error> {
+    fn kept_out(&self, session: &Session, entry: &Entry) -> Option<Error> {
         let state = &self.shared.persistence;
         if state.is_loading() && !entry.row.flags.has(Flags::LOADING) {
             return Some(Error::fixed(
                 "LOADING Redis is loading the dataset in memory",
             ));
         }
-        let writes = entry.row.flags.has(Flags::WRITE) || entry.name == "ping";
+        let executing = session.multi.as_ref().filter(|_| entry.row.name == "exec");
+        // Redis refuses PING too, so that health checks notice.
+        let writes = entry.row.flags.has(Flags::WRITE)
+            || entry.name == "ping"
+            || executing.is_some_and(|queued| queued.changes_keys());
         if writes && state.refuses_writes(&self.shared.settings()) {
             return Some(Error::fixed(
                 "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \

@@ -245,8 +245,8 @@ impl Shared {
 
     /// Asks the server to stop. Returns at once.
     pub fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        self.gate_closed.store(true, Ordering::Release);
+        self.stopping.store(true, Ordering::SeqCst);
+        self.gate_closed.store(true, Ordering::SeqCst);
         self.order_all(|| Order::Stop);
     }
 

@@ -52,6 +52,12 @@ impl Transaction {
         self.reads || self.writes
     }
 
+    /// Whether a command may change keys. O(commands).
+    pub(crate) fn changes_keys(&self) -> bool {
+        let mut queued = self.queue.iter();
+        queued.any(|queued| queued.entry.row.flags.has(Flags::WRITE))
+    }
+
     /// Whether a command was refused.
     pub(crate) fn is_refused(&self) -> bool {
         self.refused

@@ -65,22 +65,29 @@ fn save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
 }
 
 fn bgsave(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    let schedule = match args.get(1) {
-        None => false,
-        Some(word) if args.len() == 2 && word.eq_ignore_ascii_case(b"schedule") => true,
+    // SCHEDULE waits for the end of an AOF rewrite in Redis; there is none here.
+    match args.get(1) {
+        None => {}
+        Some(word) if args.len() == 2 && word.eq_ignore_ascii_case(b"schedule") => {}
         Some(_) => return Err(Error::Syntax),
-    };
-    match save::begin_background(call.shared, call.turn) {
-        Ok(()) => reply.simple("Background saving started"),
-        Err(SaveError::Busy) if schedule => {
-            let scheduled = &call.shared.persistence.scheduled;
-            scheduled.store(true, Ordering::Release);
-            reply.simple("Background saving scheduled");
-        }
-        Err(SaveError::Busy) => return Err(IN_PROGRESS),
-        Err(_) => return Err(Error::fixed("ERR")),
     }
-    Ok(())
+    let state = &call.shared.persistence;
+    if state.is_saving() {
+        return Err(IN_PROGRESS);
+    }
+    if call.session.in_exec {
+        state.scheduled.store(true, Ordering::Release);
+        reply.simple("Background saving scheduled");
+        return Ok(());
+    }
+    match save::begin_background(call.shared, call.turn) {
+        Ok(()) => {
+            reply.simple("Background saving started");
+            Ok(())
+        }
+        Err(SaveError::Busy) => Err(IN_PROGRESS),
+        Err(_) => Err(Error::fixed("ERR")),
+    }
 }
 
 fn last_save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use punctual_store::Turn;
 use punctual_store::events::{Classes, Silent};
+use punctual_store::{Now, Turn};
 
 use crate::config::Settings;
 use crate::log;
@@ -27,10 +27,12 @@ pub(crate) use schedule::{next_check_ms, save_if_due};
 pub(crate) struct Persistence {
     /// A snapshot is being made.
     saving: AtomicBool,
-    /// Another is to follow it (BGSAVE SCHEDULE).
+    /// One is to begin as soon as none is being made (BGSAVE in a transaction).
     pub(crate) scheduled: AtomicBool,
     /// The one that is being made is not wanted any more.
     abort: AtomicBool,
+    /// Held while a file gets its final name.
+    naming: Mutex<()>,
     /// When the one that is being made began, unix ms.
     pub(crate) began_ms: AtomicU64,
     /// Keys that it will have and has, for the log and INFO.
@@ -40,9 +42,9 @@ pub(crate) struct Persistence {
     saved_changes: AtomicU64,
     /// When that was begun, unix ms.
     pub(crate) last_save_ms: AtomicU64,
-    /// When the last one was tried, unix ms.
+    /// When the last one in the background was tried, unix ms.
     pub(crate) last_try_ms: AtomicU64,
-    /// The last one failed.
+    /// The last one in the background failed, and none has been made since.
     pub(crate) failed: AtomicBool,
     /// Seconds that the last one in the background took; -1: there was none.
     pub(crate) last_seconds: AtomicI64,
@@ -94,6 +96,14 @@ impl Persistence {
             && self.failed.load(Ordering::Acquire)
     }
 
+    /// A snapshot that has all but later changes is on disk; it is of the instant `now`.
+    fn saved(&self, changes: u64, now: Now) {
+        // A background save that ends late must not hide that FLUSHALL has saved since.
+        self.saved_changes.fetch_max(changes, Ordering::AcqRel);
+        self.last_save_ms.store(now.read_ms(), Ordering::Release);
+        self.failed.store(false, Ordering::Release);
+    }
+
     /// Gives up the snapshot that is being made, if there is one, and waits until it is gone.
     pub(crate) fn abort(&self) {
         self.abort.store(true, Ordering::Release);
@@ -132,13 +142,20 @@ impl Shared {
         }
     }
 
-    /// FLUSHALL has run: a snapshot that is being made is of what was before, so it is given up; with save points, one of
-    /// what is now follows at once.
-    pub(crate) fn flushed_all(&self) {
+    /// Follows FLUSHALL, in its turn: gives up a snapshot that is being made and, with save points, replaces the file
+    /// before the client gets its reply. Every shard is still locked, so no other write comes between the two.
+    pub(crate) fn flushed_all(&self, turn: &Turn<'_>) {
         let state = &self.persistence;
+        // Not waited for: its thread may need a shard that this turn holds.
+        let naming = state.naming.lock();
         state.abort.store(true, Ordering::Release);
-        if !self.settings().save.is_empty() {
-            state.scheduled.store(true, Ordering::Release);
+        drop(naming);
+        if self.settings().save.is_empty() {
+            return;
+        }
+        // As in Redis, the client is not told.
+        if let Err(error) = save::empty(self, turn) {
+            log::warning!(self.logger, "FLUSHALL could not save: {error}");
         }
     }
 
@@ -146,7 +163,11 @@ impl Shared {
     pub(crate) fn set_gate(&self) {
         let state = &self.persistence;
         let closed = state.is_loading() || state.refuses_writes(&self.settings());
-        self.gate_closed.store(closed, Ordering::Release);
+        self.gate_closed.store(closed, Ordering::SeqCst);
+        // A stop closes it for good; it may have come before the line above.
+        if self.stopping.load(Ordering::SeqCst) {
+            self.gate_closed.store(true, Ordering::SeqCst);
+        }
     }
 
     /// Changes that the last good snapshot does not have. `more` are those of the turn that asks.

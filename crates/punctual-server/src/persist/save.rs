@@ -66,8 +66,8 @@ struct NewFile {
 }
 
 impl NewFile {
-    fn create(path: PathBuf) -> Result<Self, SaveError> {
-        let name = format!("temp-{}.rdb", std::process::id());
+    fn create(path: PathBuf, purpose: &str) -> Result<Self, SaveError> {
+        let name = format!("temp-{}{purpose}.rdb", std::process::id());
         let temporary = path.with_file_name(name);
         let file = File::create(&temporary).map_err(|source| SaveError::File {
             what: "Failed opening the temp file",
@@ -100,11 +100,14 @@ impl NewFile {
         Ok(())
     }
 
-    /// Gives the file to the disk, then its name, then the folder: after a crash at any moment there is the old file or
-    /// this one.
-    fn finish(mut self) -> Result<(), SaveError> {
+    /// Syncs the contents.
+    fn sync(&self) -> Result<(), SaveError> {
         let failed = self.failed("Failed syncing");
-        self.file.sync_all().map_err(failed)?;
+        self.file.sync_all().map_err(failed)
+    }
+
+    /// Gives the synced file its name and syncs the folder: after a crash at any moment there is the old file or this one.
+    fn rename(mut self) -> Result<(), SaveError> {
         let failed = self.failed("Error moving the temp file to its final name from");
         fs::rename(&self.temporary, &self.path).map_err(failed)?;
         self.finished = true;
@@ -129,10 +132,29 @@ fn write(
     settings: &Settings,
     now: Now,
     snapshot: &mut Snapshot,
-    mut next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
+    next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
 ) -> Result<(), SaveError> {
+    let file = NewFile::create(path(settings), "")?;
+    let file = fill(file, shared, settings, now, snapshot, next)?;
     let state = &shared.persistence;
-    let mut file = NewFile::create(path(settings))?;
+    // FLUSHALL must not find this snapshot under the file's name after its own.
+    let _naming = state.naming.lock();
+    if state.abort.load(Ordering::Acquire) {
+        return Err(SaveError::Aborted);
+    }
+    file.rename()
+}
+
+/// Writes a snapshot to `file` and syncs it.
+fn fill(
+    mut file: NewFile,
+    shared: &Shared,
+    settings: &Settings,
+    now: Now,
+    snapshot: &mut Snapshot,
+    mut next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
+) -> Result<NewFile, SaveError> {
+    let state = &shared.persistence;
     let version = if snapshot.has_field_deadlines() {
         VERSION_FIELD_EXPIRY
     } else {
@@ -186,7 +208,8 @@ fn write(
     }
     writer.finish(&mut block);
     file.write(&block)?;
-    file.finish()
+    file.sync()?;
+    Ok(file)
 }
 
 /// What is the same for every save: one at a time, and what is noted before and after it.
@@ -198,16 +221,17 @@ struct Attempt<'s> {
 }
 
 impl<'s> Attempt<'s> {
-    fn begin(shared: &'s Shared, turn: &Turn<'_>) -> Result<Self, SaveError> {
+    fn begin(shared: &'s Shared, turn: &mut Turn<'_>) -> Result<Self, SaveError> {
         let state = &shared.persistence;
         if state.saving.swap(true, Ordering::AcqRel) {
             return Err(SaveError::Busy);
         }
+        // A FLUSHALL that ran before the locks were taken does not abort this snapshot.
+        turn.lock_all();
         state.scheduled.store(false, Ordering::Release);
         state.abort.store(false, Ordering::Release);
         let now = turn.now;
         state.began_ms.store(now.read_ms(), Ordering::Relaxed);
-        state.last_try_ms.store(now.read_ms(), Ordering::Release);
         state.keys_written.store(0, Ordering::Relaxed);
         Ok(Self {
             shared,
@@ -228,11 +252,7 @@ impl<'s> Attempt<'s> {
             .store(early_bytes as u64, Ordering::Relaxed);
         match done {
             Ok(()) => {
-                state.saved_changes.store(self.changes, Ordering::Release);
-                state
-                    .last_save_ms
-                    .store(self.now.read_ms(), Ordering::Release);
-                state.failed.store(false, Ordering::Release);
+                state.saved(self.changes, self.now);
                 state.saves.fetch_add(1, Ordering::Relaxed);
                 log::notice!(
                     shared.logger,
@@ -244,7 +264,10 @@ impl<'s> Attempt<'s> {
             }
             Err(SaveError::Aborted) => log::notice!(shared.logger, "Saving was given up"),
             Err(error) => {
-                state.failed.store(true, Ordering::Release);
+                // As in Redis, only a background save that failed makes the server refuse writes.
+                if background {
+                    state.failed.store(true, Ordering::Release);
+                }
                 log::warning!(shared.logger, "{error}");
             }
         }
@@ -266,6 +289,23 @@ pub(crate) fn in_turn(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), SaveEr
     }
     attempt.end(false, 0, &done);
     done
+}
+
+/// Replaces the file by a snapshot without keys, in a turn that has emptied every database and still holds every shard.
+///
+/// # Errors
+/// The old file is as it was.
+pub(super) fn empty(shared: &Shared, turn: &Turn<'_>) -> Result<(), SaveError> {
+    let (settings, state) = (shared.settings(), &shared.persistence);
+    // The thread of a snapshot that was given up may still write under the other temporary name.
+    let file = NewFile::create(path(&settings), "-empty")?;
+    let mut none = Snapshot::default();
+    let file = fill(file, shared, &settings, turn.now, &mut none, |_, _| None)?;
+    file.rename()?;
+    state.saved(shared.changes() + turn.stats.dirty, turn.now);
+    shared.set_gate();
+    log::notice!(shared.logger, "DB saved on disk: FLUSHALL left no keys");
+    Ok(())
 }
 
 /// What a shutdown does: gives up a snapshot that is being made, and makes one if there are save points or `asked`
@@ -293,11 +333,15 @@ pub(crate) fn before_exit(
 /// Begins a snapshot of the keyspace as it is now, and goes on with it on a thread of its own.
 pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), SaveError> {
     let attempt = Attempt::begin(shared, turn)?;
+    let state = &shared.persistence;
+    state
+        .last_try_ms
+        .store(turn.now.read_ms(), Ordering::Release);
     let (changes, began, now) = (attempt.changes, attempt.began, attempt.now);
     let settings = shared.settings();
     let mut snapshot = Snapshot::begin(turn, format(&settings));
     // The thread before this one has ended, or this one would not have begun.
-    shared.persistence.wait();
+    state.wait();
     let mine = Arc::clone(shared);
     let thread = std::thread::Builder::new()
         .name("punctual-save".into())
@@ -324,7 +368,7 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
     match thread {
         Ok(thread) => {
             log::notice!(shared.logger, "Background saving started");
-            *shared.persistence.thread.lock() = Some(thread);
+            *state.thread.lock() = Some(thread);
             Ok(())
         }
         Err(error) => {

@@ -26,6 +26,7 @@ mod debug;
 mod hashes;
 mod info;
 mod inside;
+mod killed;
 mod many_clients;
 mod pause;
 mod persistence;

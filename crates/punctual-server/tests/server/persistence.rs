@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::wire::Wire;
@@ -328,35 +327,81 @@ fn save_points_are_kept() {
     Wire::open(&server).expect(&["DBSIZE", "GET last"], ":3|$1|1|");
 }
 
-#[test]
-fn a_save_that_fails_stops_writes_until_one_is_good() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = builder(folder.path())
+/// A server with save points, in whose folder no snapshot can get its name.
+fn unable_to_save(folder: &Path) -> (Server, Wire) {
+    let server = builder(folder)
         .option("save", "3600 1000")
         .option("enable-protected-configs", "yes")
         .spawn()
         .unwrap();
-    let mut c = Wire::open(&server);
-    c.expect(&["SET a 1"], "+OK|");
-    let gone = folder.path().join("gone");
-    fs::create_dir(&gone).unwrap();
-    c.ask(&["CONFIG", "SET", "dir", gone.to_str().unwrap()]);
-    fs::remove_dir(&gone).unwrap();
-    c.expect(&["SAVE"], "-ERR|");
-    let refused = c.ask(&["SET", "b", "1"]);
-    let refused = String::from_utf8_lossy(refused.as_bytes().unwrap()).into_owned();
-    assert!(refused.starts_with("MISCONF "), "{refused}");
+    fs::create_dir_all(folder.join("dump.rdb/in the way")).unwrap();
+    let c = Wire::open(&server);
+    (server, c)
+}
+
+fn has_status(c: &mut Wire, status: &str) -> bool {
+    let line = format!("rdb_last_bgsave_status:{status}\r");
+    c.text("INFO persistence").contains(&line)
+}
+
+#[track_caller]
+fn expect_misconf(c: &mut Wire, line: &str) {
+    let refused = c.ask(&line.split(' ').collect::<Vec<_>>());
+    let refused = String::from_utf8_lossy(refused.as_bytes().unwrap_or_default()).into_owned();
+    assert!(refused.contains("MISCONF "), "{line}: {refused}");
+}
+
+#[test]
+fn a_background_save_that_fails_stops_writes_until_one_is_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, mut c) = unable_to_save(folder.path());
+    c.expect(&["SET a 1", "BGSAVE"], "+OK|+Background saving started|");
+    let end = Instant::now() + Duration::from_secs(20);
+    while !has_status(&mut c, "err") {
+        assert!(Instant::now() < end, "it does not fail");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Redis refuses PING, too.
+    for line in ["SET b 1", "FLUSHALL", "PING"] {
+        expect_misconf(&mut c, line);
+    }
+    c.expect(&["GET a", "PUBLISH channel x"], "$1|1|:0|");
+    // What was queued before may not be written now either.
+    c.expect(
+        &[
+            "CONFIG SET stop-writes-on-bgsave-error no",
+            "MULTI",
+            "SET a 2",
+        ],
+        "+OK|+OK|+QUEUED|",
+    );
+    let mut other = Wire::open(&server);
+    other.expect(&["CONFIG SET stop-writes-on-bgsave-error yes"], "+OK|");
+    expect_misconf(&mut c, "EXEC");
     c.expect(&["GET a"], "$1|1|");
-    assert!(
-        c.text("INFO persistence")
-            .contains("rdb_last_bgsave_status:err")
-    );
-    c.ask(&["CONFIG", "SET", "dir", folder.path().to_str().unwrap()]);
+    // A SAVE that fails changes nothing, a good one opens the gate.
+    c.expect(&["SAVE"], "-ERR|");
+    expect_misconf(&mut c, "PING");
+    fs::remove_dir_all(folder.path().join("dump.rdb")).unwrap();
     c.expect(&["SAVE", "SET b 1"], "+OK|+OK|");
-    assert!(
-        c.text("INFO persistence")
-            .contains("rdb_last_bgsave_status:ok")
+    assert!(has_status(&mut c, "ok"));
+}
+
+#[test]
+fn a_save_or_shutdown_that_fails_leaves_writes_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, mut c) = unable_to_save(folder.path());
+    c.expect(
+        &[
+            "SET a 1", "SAVE", "PING", "SET a 2", "SHUTDOWN", "PING", "SET a 3",
+        ],
+        "+OK|-ERR|+PONG|+OK|-ERR Errors trying to SHUTDOWN. Check logs.|+PONG|+OK|",
     );
+    c.expect(&["FLUSHALL", "SET a 4"], "+OK|+OK|");
+    assert!(has_status(&mut c, "ok"));
+    // FLUSHALL could not save: the key that it removed counts with the four changes before and after it.
+    let text = c.text("INFO persistence");
+    assert!(text.contains("rdb_changes_since_last_save:5\r"), "{text}");
 }
 
 #[test]
@@ -367,111 +412,73 @@ fn bgsave_answers_as_redis_does() {
     c.expect_error("BGSAVE x", "syntax error");
     c.expect_error("BGSAVE SCHEDULE x", "syntax error");
     c.expect(&["DEBUG POPULATE 300000"], "+OK|");
+    const BUSY: &str = "-ERR Background save already in progress|";
     c.expect(
-        &["BGSAVE", "BGSAVE", "BGSAVE SCHEDULE", "SAVE", "FLUSHALL", "SET after 1"],
-        "+Background saving started|-ERR Background save already in progress|+Background saving scheduled|-ERR Background save already in progress|+OK|+OK|",
+        &[
+            "BGSAVE SCHEDULE",
+            "BGSAVE",
+            "BGSAVE SCHEDULE",
+            "MULTI",
+            "BGSAVE",
+            "EXEC",
+            "SAVE",
+        ],
+        &format!("+Background saving started|{BUSY}{BUSY}+OK|+QUEUED|*1|{BUSY}{BUSY}"),
     );
-    // FLUSHALL gives the first one up, if it has not ended; the scheduled one is of what came after.
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
-        let info = c.text("INFO persistence");
-        let done = ["rdb_bgsave_in_progress:0", "rdb_changes_since_last_save:0"];
-        if done.iter().all(|line| info.contains(line)) {
-            break;
+    let wait = |c: &mut Wire, lines: &[&str]| {
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            let info = c.text("INFO persistence");
+            if lines.iter().all(|line| info.contains(line)) {
+                break;
+            }
+            assert!(Instant::now() < end, "{info}");
+            std::thread::sleep(Duration::from_millis(10));
         }
-        assert!(Instant::now() < end, "{info}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    };
+    wait(&mut c, &["rdb_bgsave_in_progress:0"]);
+    // In a transaction it begins after EXEC.
+    c.expect(
+        &["FLUSHALL", "MULTI", "SET before 1", "BGSAVE", "BGSAVE SCHEDULE", "SET after 1", "EXEC"],
+        "+OK|+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*4|+OK|+Background saving scheduled|+Background saving scheduled|+OK|",
+    );
+    wait(
+        &mut c,
+        &["rdb_bgsave_in_progress:0", "rdb_changes_since_last_save:0"],
+    );
     drop(server);
     let server = builder(folder.path()).spawn().unwrap();
-    Wire::open(&server).expect(&["KEYS *"], "*1|$5|after|");
+    Wire::open(&server).expect(&["DBSIZE", "EXISTS before after"], ":2|:2|");
 }
 
-/// Starts the binary in `folder`, and waits until it has loaded what is there.
-fn start(folder: &Path, port: u16) -> Child {
-    let child = Command::new(env!("CARGO_BIN_EXE_punctual"))
-        .args(["--port", &port.to_string(), "--save", "", "--dir"])
-        .arg(folder)
-        .stdout(Stdio::null())
+#[test]
+fn flushall_saves_what_it_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = builder(folder.path())
+        .option("save", "3600 1")
+        .threads(2)
         .spawn()
         .unwrap();
-    let end = Instant::now() + crate::process::PATIENCE;
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(Instant::now() < end, "it does not serve");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let mut c = Wire::to(port);
-    while c.ask(&["DBSIZE"]).is_error() {
-        assert!(Instant::now() < end, "it loads for ever");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    child
-}
-
-/// Killed a hundred times in the middle of a save, each time at another moment: every start finds a whole snapshot, the
-/// last one that was reported as saved or a later one.
-#[test]
-fn a_kill_in_the_middle_of_a_save_loses_no_snapshot() {
-    const KEYS: usize = 40_000;
-    let folder = tempfile::tempdir().unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let mut unfinished = 0;
-    let mut least = 0;
-    for round in 1..=100u64 {
-        let mut child = start(folder.path(), port);
-        let mut c = Wire::to(port);
-        let generation = c.ask(&["GET", "generation"]);
-        let generation = generation.as_bytes().unwrap_or(b"0");
-        let generation = String::from_utf8_lossy(generation).into_owned();
-        let generation: u64 = generation
-            .parse()
-            .unwrap_or_else(|_| panic!("round {round}: {generation}"));
-        assert!(
-            generation >= least,
-            "round {round}: {generation}, but {least} was saved"
-        );
-        let size = c.int("DBSIZE");
-        assert!(
-            size == 0 && generation == 0 || size as usize == KEYS + 1,
-            "round {round}: {size} keys"
-        );
-        if generation > 0 {
-            // All keys are of one generation: of one instant.
-            let wanted = format!("v{generation}");
-            for n in [0, KEYS / 2, KEYS - 1] {
-                assert_eq!(
-                    c.ask(&["GET", &format!("k{n}")]).as_bytes(),
-                    Some(wanted.as_bytes())
-                );
-            }
-        }
-        let value = format!("v{round}");
-        let mut lines: Vec<String> = (0..KEYS).map(|n| format!("SET k{n} {value}")).collect();
-        lines.insert(0, "MULTI".into());
-        lines.push(format!("SET generation {round}"));
-        lines.push("EXEC".into());
-        c.send(&lines.iter().map(String::as_str).collect::<Vec<_>>());
-        for _ in 0..lines.len() - 1 {
-            c.value();
-        }
-        assert!(!c.value().is_error());
-        c.expect(&["BGSAVE"], "+Background saving started|");
-        // From at once to well after the end.
-        std::thread::sleep(Duration::from_micros(round % 50 * 80));
-        if c.text("INFO persistence").contains("rdb_saves:1") {
-            least = round;
-        } else {
-            unfinished += 1;
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-    assert!(
-        unfinished >= 20,
-        "only {unfinished} kills came in the middle of a save"
+    let mut c = Wire::open(&server);
+    let changes = |c: &mut Wire, count: u64| {
+        let text = c.text("INFO persistence");
+        let line = format!("rdb_changes_since_last_save:{count}\r");
+        assert!(text.contains(&line), "{count}: {text}");
+    };
+    c.expect(&["MSET a 1 b 2", "SAVE", "FLUSHALL"], "+OK|+OK|+OK|");
+    changes(&mut c, 0);
+    let saved = file(folder.path());
+    assert!(saved.len() < 200, "{} bytes", saved.len());
+    // What the same transaction writes later is not saved yet, and counts.
+    c.expect(
+        &["MULTI", "SET a 1", "FLUSHALL", "SET b 1", "SET c 1", "EXEC"],
+        "+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*4|+OK|+OK|+OK|+OK|",
     );
+    changes(&mut c, 2);
+    // Without save points the file stays.
+    c.expect(&["SAVE", "CONFIG SET save \"\""], "+OK|+OK|");
+    let saved = file(folder.path());
+    c.expect(&["FLUSHALL"], "+OK|");
+    changes(&mut c, 2);
+    assert_eq!(file(folder.path()), saved);
 }

@@ -36,7 +36,9 @@ use crate::turn::Turn;
 ///     records.clear();
 /// }
 /// ```
-#[derive(Debug)]
+///
+/// The default is a snapshot of an empty keyspace.
+#[derive(Debug, Default)]
 pub struct Snapshot {
     /// Number of keys and of deadlines of each database that has keys, over all shards.
     sizes: BTreeMap<usize, (usize, usize)>,

@@ -1,0 +1,135 @@
+//! Servers that are killed, and what their snapshots have when they start again.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::wire::Wire;
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Starts the binary in `folder`, and waits until it has loaded what is there.
+fn start(folder: &Path, port: u16, options: &[&str]) -> Child {
+    let child = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .args(["--port", &port.to_string(), "--save", "", "--dir"])
+        .arg(folder)
+        .args(options)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + crate::process::PATIENCE;
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(Instant::now() < end, "it does not serve");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let mut c = Wire::to(port);
+    while c.ask(&["DBSIZE"]).is_error() {
+        assert!(Instant::now() < end, "it loads for ever");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child
+}
+
+/// Killed a hundred times in the middle of a save, each time at another moment: every start finds a whole snapshot, the
+/// last one that was reported as saved or a later one.
+#[test]
+fn a_kill_in_the_middle_of_a_save_loses_no_snapshot() {
+    const KEYS: usize = 40_000;
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let mut unfinished = 0;
+    let mut least = 0;
+    for round in 1..=100u64 {
+        let mut child = start(folder.path(), port, &[]);
+        let mut c = Wire::to(port);
+        let generation = c.ask(&["GET", "generation"]);
+        let generation = generation.as_bytes().unwrap_or(b"0");
+        let generation = String::from_utf8_lossy(generation).into_owned();
+        let generation: u64 = generation
+            .parse()
+            .unwrap_or_else(|_| panic!("round {round}: {generation}"));
+        assert!(
+            generation >= least,
+            "round {round}: {generation}, but {least} was saved"
+        );
+        let size = c.int("DBSIZE");
+        assert!(
+            size == 0 && generation == 0 || size as usize == KEYS + 1,
+            "round {round}: {size} keys"
+        );
+        if generation > 0 {
+            // All keys are of one generation: of one instant.
+            let wanted = format!("v{generation}");
+            for n in [0, KEYS / 2, KEYS - 1] {
+                assert_eq!(
+                    c.ask(&["GET", &format!("k{n}")]).as_bytes(),
+                    Some(wanted.as_bytes())
+                );
+            }
+        }
+        let value = format!("v{round}");
+        let mut lines: Vec<String> = (0..KEYS).map(|n| format!("SET k{n} {value}")).collect();
+        lines.insert(0, "MULTI".into());
+        lines.push(format!("SET generation {round}"));
+        lines.push("EXEC".into());
+        c.send(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        for _ in 0..lines.len() - 1 {
+            c.value();
+        }
+        assert!(!c.value().is_error());
+        c.expect(&["BGSAVE"], "+Background saving started|");
+        // From at once to well after the end.
+        std::thread::sleep(Duration::from_micros(round % 50 * 80));
+        if c.text("INFO persistence").contains("rdb_saves:1") {
+            least = round;
+        } else {
+            unfinished += 1;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(
+        unfinished >= 20,
+        "only {unfinished} kills came in the middle of a save"
+    );
+}
+
+/// Killed when FLUSHALL has answered: nothing that was there before comes back.
+#[test]
+fn a_kill_after_flushall_brings_no_key_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    for round in 0..8 {
+        let threads = (round % 2 + 1).to_string();
+        let options = [
+            "--save",
+            "3600 1",
+            "--enable-debug-command",
+            "yes",
+            "--threads",
+            &threads,
+        ];
+        let mut child = start(folder.path(), port, &options);
+        let mut c = Wire::to(port);
+        c.expect(&["DBSIZE", "MSET a 1 b 2", "SAVE"], ":0|+OK|+OK|");
+        match round / 2 {
+            0 => c.expect(&["FLUSHALL"], "+OK|"),
+            1 => c.expect(&["FLUSHALL ASYNC"], "+OK|"),
+            2 => c.expect(
+                &["MULTI", "SET c 1", "FLUSHALL", "SET c 2", "EXEC"],
+                "+OK|+QUEUED|+QUEUED|+QUEUED|*3|+OK|+OK|+OK|",
+            ),
+            // A snapshot that is being made is given up.
+            _ => c.expect(
+                &["DEBUG POPULATE 100000", "BGSAVE", "FLUSHALL"],
+                "+OK|+Background saving started|+OK|",
+            ),
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    start(folder.path(), port, &[]).kill().unwrap();
+}
