@@ -204,13 +204,24 @@ impl<'a, 's> Batch<'a, 's> {
         let result = match entry.run {
             Run::Keyspace(command) => {
                 let touch = !session.no_touch;
+                let flushes = flags.has(Flags::WHOLE) && entry.row.name == "flushall";
+                if flushes && !session.in_exec {
+                    // No write may come between the flush and its snapshot.
+                    self.turn.pin(None);
+                }
                 let result = self.turn.run(command, session.db, touch, args, &mut reply);
                 if self.turn.wait.is_some() {
                     self.begin_waiting(session, entry, args);
                     return Flow::Block;
                 }
-                if flags.has(Flags::WHOLE) && entry.row.name == "flushall" && result.is_ok() {
-                    self.shared.flushed_all(self.turn);
+                if flushes {
+                    if result.is_ok() {
+                        self.shared.flushed_all(self.turn);
+                    }
+                    if !session.in_exec {
+                        self.turn.unpin();
+                        self.turn.release_whole();
+                    }
                 }
                 result
             }

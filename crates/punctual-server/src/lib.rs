@@ -15,6 +15,7 @@ mod command_latency;
 mod command_names;
 pub mod config;
 mod connection;
+pub mod crash_report;
 mod cross_protocol;
 mod daemon;
 mod dispatch;

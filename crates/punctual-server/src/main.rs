@@ -3,12 +3,13 @@
 #![deny(unsafe_code)]
 
 mod allocator;
+mod crash;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use punctual_server::program;
+use punctual_server::program::{self, Host};
 
 const USAGE: &str = "\
 Punctual: a Redis-compatible server whose keys expire on time.
@@ -47,7 +48,11 @@ fn main() -> ExitCode {
     }
     // As Redis: huge pages keep memory resident that has been given back. A kernel that cannot do this has none.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
-    match program::serve(args, Some(allocator::RECLAIM)) {
+    let host = Host {
+        reclaim: Some(allocator::RECLAIM),
+        watch_crashes: Some(crash::watch),
+    };
+    match program::serve(args, host) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             let _ = writeln!(io::stderr(), "{e}");

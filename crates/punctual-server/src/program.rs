@@ -2,6 +2,7 @@
 //! `python -m punctual serve`.
 
 use std::ffi::OsString;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -10,6 +11,7 @@ use signal_hook::iterator::Signals;
 
 use crate::REDIS_VERSION;
 use crate::config::Config;
+use crate::crash_report::CrashReporter;
 use crate::daemon;
 use crate::log::{self, Logger};
 use crate::server::{Reclaim, Server, StartError};
@@ -24,24 +26,60 @@ Every directive of redis.conf may be given as an option. Some of Punctual's own:
   --notify-expired-values yes   expired strings also publish their last value
 ";
 
-/// Serves until SHUTDOWN, SIGTERM or SIGINT; with `daemonize yes` in a child process, while this one exits. `args` are those that follow the program's name. It is meant to be the last
-/// thing a process does: the two signals do not get their default action back.
+/// What the process around the server provides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Host {
+    /// How freed memory goes back to the system.
+    pub reclaim: Option<Reclaim>,
+    /// Installs handlers that report crashes. A process that has handlers of its own leaves it out.
+    pub watch_crashes: Option<fn(CrashReporter) -> io::Result<()>>,
+}
+
+/// Why [`serve`] has ended, if not on request.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The server did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// An event loop panicked. Nothing was saved: what is in memory may be wrong.
+    #[error("An event loop panicked; the server has stopped without saving")]
+    Panicked,
+}
+
+impl From<io::Error> for ServeError {
+    fn from(error: io::Error) -> Self {
+        StartError::from(error).into()
+    }
+}
+
+/// Serves until SHUTDOWN, SIGTERM or SIGINT; with `daemonize yes` in a child process, while this one exits. `args` follow
+/// the program's name. It should be the last thing that a process does: the two signals do not get their default action
+/// back.
 ///
 /// # Errors
-/// As [`Builder::spawn`](crate::Builder::spawn); the log file cannot be written; signals cannot be had.
-pub fn serve(args: Vec<OsString>, reclaim: Option<Reclaim>) -> Result<(), StartError> {
+/// As [`Builder::spawn`](crate::Builder::spawn); the log file cannot be written; signals cannot be had; an event loop
+/// panicked.
+pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     let configured = !args.is_empty();
-    let mut config = Config::from_args(args)?;
+    let mut config = Config::from_args(args).map_err(StartError::from)?;
     let settings = config.settings();
     let logger = Logger::from_settings(&settings).map_err(StartError::Log)?;
     let supervision = Supervision::begin(settings.supervised, &logger);
     if settings.daemonize && matches!(supervision, Supervision::None) {
         if settings.pidfile.is_none() {
             let line = format!("pidfile {}", daemon::PIDFILE);
-            config.load(line.as_bytes(), "the default of a daemon")?;
+            config
+                .load(line.as_bytes(), "the default of a daemon")
+                .map_err(StartError::from)?;
         }
         // No thread has started yet: a fork copies only one.
         daemon::detach().map_err(StartError::Daemonize)?;
+    }
+    // After the fork, which would not copy the reporter's thread.
+    let crashes = CrashReporter::new(logger.clone(), config.settings().crash_log);
+    if let Some(watch) = host.watch_crashes {
+        watch(crashes.clone())?;
     }
     log::notice!(logger, "oO0OoO0OoO0Oo Punctual is starting oO0OoO0OoO0Oo");
     log::notice!(
@@ -68,8 +106,9 @@ pub fn serve(args: Vec<OsString>, reclaim: Option<Reclaim>) -> Result<(), StartE
     let mut builder = Server::builder()
         .config(config)
         .logger(logger.clone())
-        .for_program(systemd);
-    if let Some(reclaim) = reclaim {
+        .for_program(systemd)
+        .crashes(crashes);
+    if let Some(reclaim) = host.reclaim {
         builder = builder.reclaim(reclaim);
     }
     let server = builder.spawn().inspect_err(|e| {
@@ -87,6 +126,7 @@ pub fn serve(args: Vec<OsString>, reclaim: Option<Reclaim>) -> Result<(), StartE
     }
     let signals = Signals::new([SIGTERM, SIGINT])?;
     let no_more_signals = signals.handle();
+    let state = Arc::clone(server.shared());
     let shared = Arc::clone(server.shared());
     let listener = std::thread::Builder::new()
         .name("punctual-signals".into())
@@ -98,6 +138,9 @@ pub fn serve(args: Vec<OsString>, reclaim: Option<Reclaim>) -> Result<(), StartE
     no_more_signals.close();
     // It cannot panic, and there would be nobody to tell.
     let _ = listener.join();
+    if state.panicked.load(Ordering::Acquire) {
+        return Err(ServeError::Panicked);
+    }
     log::warning!(logger, "Punctual is now ready to exit, bye bye...");
     Ok(())
 }

@@ -15,6 +15,7 @@ use punctual_store::{Now, Store, StoreOptions};
 use crate::clock::Move;
 pub use crate::clock::MoveError;
 use crate::config::{Config, ConfigError, Settings};
+use crate::crash_report::CrashReporter;
 use crate::event_loop::{EventLoop, WAKER_TOKEN};
 use crate::listener::{ListenError, Listener};
 use crate::log::{self, Logger, Role};
@@ -75,6 +76,7 @@ pub struct Builder {
     systemd: Option<Systemd>,
     /// Writes the file of `pidfile`.
     writes_pid: bool,
+    crashes: Option<CrashReporter>,
 }
 
 impl Builder {
@@ -132,6 +134,12 @@ impl Builder {
     pub(crate) fn for_program(mut self, systemd: Option<Systemd>) -> Self {
         self.systemd = systemd;
         self.writes_pid = true;
+        self
+    }
+
+    /// Who reports crashes, of this server from its start.
+    pub(crate) fn crashes(mut self, reporter: CrashReporter) -> Self {
+        self.crashes = Some(reporter);
         self
     }
 
@@ -211,6 +219,7 @@ impl Server {
             reclaim: None,
             systemd: None,
             writes_pid: false,
+            crashes: None,
         }
     }
 
@@ -252,6 +261,9 @@ impl Server {
         let (reclaim, systemd) = (builder.reclaim, builder.systemd.clone());
         let shared = Shared::new(config, store, mailboxes, logger, reclaim, systemd);
         let shared = Arc::new(shared);
+        if let Some(reporter) = &builder.crashes {
+            reporter.attach(&shared);
+        }
         let wanted = loads && load::is_wanted(&shared);
         let port = addr.map_or(0, |a| a.port());
         shared.tcp_port.store(port.into(), Ordering::Relaxed);
@@ -430,6 +442,9 @@ struct EndsAll(Arc<Shared>);
 
 impl Drop for EndsAll {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.panicked.store(true, Ordering::Release);
+        }
         self.0.stop();
     }
 }

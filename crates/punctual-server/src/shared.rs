@@ -94,6 +94,8 @@ pub struct Shared {
     pub(crate) gate_closed: AtomicBool,
     /// Somebody asked for the end.
     pub stopping: AtomicBool,
+    /// An event loop has ended by a panic.
+    pub(crate) panicked: AtomicBool,
 }
 
 impl Shared {
@@ -144,6 +146,7 @@ impl Shared {
             persistence: Persistence::new(started_ms),
             gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
         };
         shared.apply_settings();
         shared

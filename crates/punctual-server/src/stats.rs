@@ -73,6 +73,8 @@ pub struct LoopStats {
     pub expired_fields: Counter,
     /// Changes to the keyspace.
     pub dirty: Counter,
+    /// The client whose commands ran last; 0: none yet. For reports of crashes.
+    pub client: AtomicU64,
     /// Nanoseconds spent on letting keys go by themselves.
     pub expiry_nanos: Counter,
     /// Error replies.
@@ -112,6 +114,7 @@ impl Default for LoopStats {
             expired: Counter::default(),
             expired_fields: Counter::default(),
             dirty: Counter::default(),
+            client: AtomicU64::new(0),
             expiry_nanos: Counter::default(),
             errors: Counter::default(),
             reads: Counter::default(),

@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 
+use punctual_server::program::Host;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Serves until SHUTDOWN, SIGTERM or SIGINT.
 #[pyfunction]
 pub(super) fn serve(py: Python<'_>, args: Vec<OsString>) -> PyResult<()> {
-    py.detach(|| punctual_server::program::serve(args, None))
+    py.detach(|| punctual_server::program::serve(args, Host::default()))
         .map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }

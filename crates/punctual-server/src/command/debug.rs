@@ -11,6 +11,7 @@ use punctual_store::command::digest::{DEBUG_DIGEST, DEBUG_DIGEST_VALUE};
 use punctual_store::command::object::DEBUG_OBJECT;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, command};
+use signal_hook::consts::SIGSEGV;
 
 use crate::call::Call;
 use crate::log;
@@ -88,6 +89,12 @@ fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
             call.shared.store.set_checks_payloads(!skip);
             reply.ok();
         }
+        // Without a handler of the binary's, the first one may be caught and forgotten.
+        (b"segfault", _) => loop {
+            let _ = signal_hook::low_level::raise(SIGSEGV);
+        },
+        (b"panic", _) => panic!("called by DEBUG PANIC"),
+        (b"assert", _) => assert!(args.is_empty(), "called by DEBUG ASSERT"),
         (b"htstats", 3) => return table_stats(call, args, reply),
         (b"help", 2) => help(reply),
         _ => return Err(super::wrong_form("DEBUG", args)),
@@ -281,6 +288,8 @@ fn help(reply: &mut Reply<'_>) {
         reply,
         "DEBUG",
         &[
+            "ASSERT",
+            "    Crash by assertion failed.",
             "DIGEST",
             "    Output a hex signature representing the current DB content.",
             "DIGEST-VALUE <key> [<key> ...]",
@@ -294,6 +303,8 @@ fn help(reply: &mut Reply<'_>) {
             "    Return hash table statistics of the specified Redis database.",
             "OBJECT <key>",
             "    Show low level info about `key` and associated value.",
+            "PANIC",
+            "    Crash the server simulating a panic.",
             "POPULATE <count> [<prefix>] [<size>]",
             "    Create <count> string keys named key:<num>. If <prefix> is specified then",
             "    it is used instead of the 'key' prefix. These are not propagated to",
@@ -316,6 +327,8 @@ fn help(reply: &mut Reply<'_>) {
             "      existing RDB file.",
             "    * DEBUG RELOAD NOSAVE NOFLUSH MERGE: add the contents of an existing RDB",
             "      file to the database.",
+            "SEGFAULT",
+            "    Crash the server with sigsegv.",
             "SET-ACTIVE-EXPIRE <0|1>",
             "    Setting it to 0 disables expiring keys in background when they are not",
             "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",

@@ -78,19 +78,31 @@ fn info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
         .map(|a| String::from_utf8_lossy(a).to_ascii_lowercase())
         .collect();
     let asks = |name: &str| wanted.iter().any(|w| w == name);
-    let mut page = Page {
-        shared: call.shared,
-        turn: call.turn,
-        text: String::new(),
-    };
-    for (name, by_default, in_all, write) in SECTIONS {
-        let shown = ((wanted.is_empty() || asks("default")) && *by_default)
+    let text = text(call.shared, call.turn, |(name, by_default, in_all, _)| {
+        ((wanted.is_empty() || asks("default")) && *by_default)
             || (asks("all") && *in_all)
             || asks("everything")
-            || asks(name);
-        if !shown {
-            continue;
-        }
+            || asks(name)
+    });
+    reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// The sections that need no lock of a shard, and the others: for a report on a server that has crashed.
+pub(crate) fn for_report(shared: &Arc<Shared>, turn: &mut Turn<'_>, with_locks: bool) -> String {
+    text(shared, turn, |(name, ..)| {
+        matches!(*name, "memory" | "keyspace" | "timers") == with_locks
+    })
+}
+
+fn text(shared: &Arc<Shared>, turn: &mut Turn<'_>, shown: impl Fn(&Section) -> bool) -> String {
+    let mut page = Page {
+        shared,
+        turn,
+        text: String::new(),
+    };
+    for section in SECTIONS.iter().filter(|section| shown(section)) {
+        let (name, .., write) = section;
         if !page.text.is_empty() {
             page.text.push_str("\r\n");
         }
@@ -102,8 +114,7 @@ fn info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
         let _ = write!(page.text, "# {title}\r\n");
         write(&mut page);
     }
-    reply.verbatim("txt", page.text.as_bytes());
-    Ok(())
+    page.text
 }
 
 /// The text so far, and where the figures come from.

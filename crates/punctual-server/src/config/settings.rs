@@ -79,6 +79,8 @@ pub struct Settings {
     pub rdb_checksum: bool,
     /// Refuse writes after a snapshot has failed, if snapshots are made by themselves.
     pub stop_writes_on_save_error: bool,
+    /// Write a report to the log when the binary crashes.
+    pub crash_log: bool,
     /// Who may call DEBUG.
     pub debug_command: Permission,
     /// Event loops, one per thread.
@@ -236,6 +238,7 @@ impl Settings {
             rdb_compression: values.yes("rdbcompression"),
             rdb_checksum: values.yes("rdbchecksum"),
             stop_writes_on_save_error: values.yes("stop-writes-on-bgsave-error"),
+            crash_log: values.yes("crash-log-enabled"),
             debug_command: values.permission("enable-debug-command"),
             threads: values.number("threads"),
             shards: values.number("shards"),

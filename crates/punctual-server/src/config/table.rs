@@ -89,7 +89,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("syslog-enabled", "no").at_start(),
     text("syslog-ident", "redis").at_start(),
     choice("syslog-facility", SYSLOG, "local0").at_start(),
-    yes_no("crash-log-enabled", "yes"),
+    yes_no("crash-log-enabled", "yes").implemented(),
     yes_no("crash-memcheck-enabled", "yes"),
     yes_no("use-exit-on-panic", "no").hidden(),
     yes_no("disable-thp", "yes").at_start(),

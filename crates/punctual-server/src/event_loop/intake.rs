@@ -136,6 +136,8 @@ impl EventLoop {
             dispatch::Batch::new(&self.shared, self.number, turn, &self.stopwatch, out_max);
         let mailbox = &self.shared.mailboxes[self.number];
         let session = &mut connection.session;
+        let stats = &self.shared.stats[self.number];
+        stats.client.store(session.id, Ordering::Relaxed);
         let out = &mut connection.out;
         if session.listens() {
             session.separated = true;

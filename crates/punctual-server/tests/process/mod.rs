@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,9 @@ impl Process {
             folder,
         };
         let end = Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        // A connection may get the port for both of its ends before the server has it.
+        let reached = |s: TcpStream| s.local_addr().unwrap() != s.peer_addr().unwrap();
+        while !TcpStream::connect(("127.0.0.1", port)).is_ok_and(reached) {
             let exit = process.child.try_wait().unwrap();
             assert!(exit.is_none(), "{exit:?}: {}", process.complaints());
             assert!(Instant::now() < end, "does not serve");
@@ -121,6 +123,29 @@ impl Process {
             status.success() && !complaints.contains("panicked"),
             "{status}: {complaints}"
         );
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits until it has ended by itself; how, and what it wrote to its standard error.
+    #[track_caller]
+    pub fn ended(&mut self) -> (ExitStatus, String) {
+        let end = Instant::now() + PATIENCE * 2;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status, self.complaints());
+            }
+            assert!(Instant::now() < end, "does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What its file `server.log` has, if it was started with `--logfile server.log`.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("server.log")).unwrap_or_default()
     }
 
     /// All that it wrote to its standard error; only once it has ended.

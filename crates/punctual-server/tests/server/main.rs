@@ -22,6 +22,7 @@ mod clients;
 mod clock;
 mod commands;
 mod config;
+mod crash;
 mod debug;
 mod hashes;
 mod info;

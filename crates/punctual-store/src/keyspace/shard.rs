@@ -159,6 +159,12 @@ impl Store {
         self.locked.len()
     }
 
+    /// Whether no shard is locked at this moment.
+    pub fn is_unlocked(&self) -> bool {
+        let mut all = self.locked.iter();
+        all.all(|locked| locked.shard.try_lock().is_some())
+    }
+
     /// Number of databases.
     pub fn databases(&self) -> usize {
         self.databases

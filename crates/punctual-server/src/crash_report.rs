@@ -1,0 +1,121 @@
+//! The text of crash reports.
+//!
+//! Who notices a crash calls the parts of a [`CrashReporter`] in their order, from a thread that has not crashed: they
+//! allocate and take locks. What is most likely to find a lock held comes last. A server inside another program
+//! reports nothing, because the handlers of signals are that program's.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, Weak};
+
+use punctual_store::Turn;
+use punctual_store::events::{Classes, Silent};
+
+use crate::command::info;
+use crate::log::{self, Logger};
+use crate::shared::Shared;
+use crate::table::TABLE;
+
+/// Writes crash reports to a server's log; clones write for the same server.
+#[derive(Clone, Debug)]
+pub struct CrashReporter(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    logger: Logger,
+    /// `crash-log-enabled` at the start.
+    enabled_at_start: bool,
+    server: OnceLock<Weak<Shared>>,
+}
+
+impl CrashReporter {
+    /// Reports without a server's state, until one is attached.
+    pub(crate) fn new(logger: Logger, enabled: bool) -> Self {
+        Self(Arc::new(Inner {
+            logger,
+            enabled_at_start: enabled,
+            server: OnceLock::new(),
+        }))
+    }
+
+    /// From now on reports show the state of this server.
+    pub(crate) fn attach(&self, shared: &Arc<Shared>) {
+        // There is one server, which is attached once.
+        let _ = self.0.server.set(Arc::downgrade(shared));
+    }
+
+    fn server(&self) -> Option<Arc<Shared>> {
+        self.0.server.get().and_then(Weak::upgrade)
+    }
+
+    /// Whether `crash-log-enabled` asks for reports.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        let server = self.server();
+        server.map_or(self.0.enabled_at_start, |shared| {
+            shared.settings().crash_log
+        })
+    }
+
+    fn write(&self, text: impl fmt::Display) {
+        log::warning!(self.0.logger, "{text}");
+    }
+
+    /// Opens a report.
+    pub fn begin(&self, cause: &str, thread: &str) {
+        self.write(format_args!(
+            "\n\n=== PUNCTUAL CRASH REPORT BEGINS: please attach all of it to a bug report ===\n\
+             Punctual {} on {} crashed in thread {thread}: {cause}",
+            env!("CARGO_PKG_VERSION"),
+            crate::process::os(),
+        ));
+    }
+
+    /// Writes the calls that led to the crash.
+    pub fn backtrace(&self, calls: &str) {
+        self.write(format_args!("\n------ BACKTRACE ------\n{calls}"));
+    }
+
+    /// Writes the last command of each event loop and the sections of INFO, those of the keyspace only if no shard is
+    /// locked.
+    pub fn state(&self) {
+        let Some(shared) = self.server() else {
+            return self.write("The server had not started.");
+        };
+        let clients = shared.clients.list();
+        let mut last = String::from("\n------ LAST COMMANDS ------");
+        for (number, stats) in shared.stats.iter().enumerate() {
+            let id = stats.client.load(Ordering::Relaxed);
+            let text = match clients.iter().find(|client| client.id == id) {
+                Some(client) => {
+                    let command = client.last_command.load(Ordering::Relaxed) as usize;
+                    let name = command.checked_sub(1).and_then(|id| TABLE.name_of(id));
+                    format!(
+                        "{} of client id={id} addr={} db={}",
+                        name.unwrap_or("none"),
+                        client.addr,
+                        client.db.load(Ordering::Relaxed)
+                    )
+                }
+                None if id == 0 => "none".to_owned(),
+                None => format!("one of client id={id}, which has gone"),
+            };
+            last.push_str(&format!("\nevent loop {number}: {text}"));
+        }
+        self.write(last);
+        let mut sink = Silent;
+        let now = shared.clock.now();
+        let mut turn = Turn::new(&shared.store, now, &mut sink, Classes::none());
+        let mut info =
+            |with_locks| info::for_report(&shared, &mut turn, with_locks).replace('\r', "");
+        self.write(format_args!("\n------ INFO ------\n{}", info(false)));
+        if shared.store.is_unlocked() {
+            self.write(format_args!("\n{}", info(true)));
+        }
+    }
+
+    /// Closes a report.
+    pub fn end(&self) {
+        self.write("\n=== PUNCTUAL CRASH REPORT ENDS ===\n");
+    }
+}

@@ -1,0 +1,132 @@
+//! Crashes of the binary: what the log has afterwards, and how the process ends.
+
+use std::os::unix::process::ExitStatusExt;
+
+use punctual_server::Server;
+use rustix::process::Signal;
+
+use crate::process::Process;
+use crate::wire::{Wire, eventually};
+
+const BEGINS: &str = "=== PUNCTUAL CRASH REPORT BEGINS";
+const ENDS: &str = "=== PUNCTUAL CRASH REPORT ENDS";
+
+fn start(options: &[&str]) -> Process {
+    let mine = ["--logfile", "server.log", "--enable-debug-command", "yes"];
+    Process::start(&[&mine[..], options].concat())
+}
+
+/// The only report in a log, which must be whole.
+#[track_caller]
+fn report(log: &str) -> &str {
+    assert_eq!(log.matches(BEGINS).count(), 1, "{log}");
+    let (_, rest) = log.split_once(BEGINS).unwrap();
+    let (report, _) = rest.split_once(ENDS).unwrap_or_else(|| panic!("{log}"));
+    for part in ["BACKTRACE", "LAST COMMANDS", "INFO"] {
+        assert!(
+            report.contains(&format!("------ {part} ------")),
+            "{report}"
+        );
+    }
+    for line in ["redis_version:", "rdb_changes_since_last_save:"] {
+        assert!(report.contains(line), "{report}");
+    }
+    report
+}
+
+#[test]
+fn a_fatal_signal_leaves_a_report_and_ends_the_process() {
+    for (signal, number) in [
+        (Signal::SEGV, "signal 11 (SIGSEGV)"),
+        (Signal::BUS, "signal 7 (SIGBUS)"),
+        (Signal::FPE, "signal 8 (SIGFPE)"),
+        (Signal::ILL, "signal 4 (SIGILL)"),
+        (Signal::ABORT, "signal 6 (SIGABRT)"),
+    ] {
+        let mut process = start(&[]);
+        eventually(|| process.log().contains("Ready to accept connections"));
+        process.signal(signal);
+        let (status, _) = process.ended();
+        assert_eq!(status.signal(), Some(signal.as_raw()));
+        let log = process.log();
+        assert!(report(&log).contains(number), "{log}");
+    }
+}
+
+#[test]
+fn the_report_tells_the_command_and_does_not_wait_for_its_lock() {
+    let mut process = start(&["--threads", "2", "--shards", "1"]);
+    let mut c = Wire::to(process.port);
+    // The transaction has pinned the shard when it crashes.
+    c.send(&[
+        "SET key value",
+        "MULTI",
+        "SET key other",
+        "DEBUG SEGFAULT",
+        "EXEC",
+    ]);
+    let (status, _) = process.ended();
+    assert_eq!(status.signal(), Some(Signal::SEGV.as_raw()));
+    let log = process.log();
+    let report = report(&log);
+    assert!(report.contains("exec of client id="), "{report}");
+    assert!(
+        report.contains("punctual_server::command::debug::debug"),
+        "{report}"
+    );
+    assert!(
+        report.contains("# Commandstats") && !report.contains("# Keyspace"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_panic_of_an_event_loop_leaves_a_report_and_an_exit_status() {
+    for (line, message) in [
+        ("DEBUG PANIC", "called by DEBUG PANIC"),
+        ("DEBUG ASSERT", "called by DEBUG ASSERT"),
+    ] {
+        let mut process = start(&["--threads", "2"]);
+        Wire::to(process.port).send(&["SET key value", line]);
+        let (status, complaints) = process.ended();
+        assert_eq!(status.code(), Some(1), "{complaints}");
+        assert!(complaints.contains(message), "{complaints}");
+        let log = process.log();
+        let report = report(&log);
+        assert!(report.contains(message), "{report}");
+        assert!(report.contains("debug of client id="), "{report}");
+    }
+}
+
+#[test]
+fn reports_can_be_turned_off() {
+    for (at_start, line) in [
+        ("no", "DEBUG SEGFAULT"),
+        ("no", "DEBUG PANIC"),
+        ("yes", "DEBUG SEGFAULT"),
+    ] {
+        let mut process = start(&["--crash-log-enabled", at_start]);
+        let mut c = Wire::to(process.port);
+        c.expect(&["CONFIG SET crash-log-enabled no"], "+OK|");
+        c.send(&[line]);
+        let (status, _) = process.ended();
+        assert!(!status.success());
+        let log = process.log();
+        assert!(!log.contains("CRASH REPORT"), "{log}");
+    }
+}
+
+/// Bit n - 1 of `SigCgt` is set if signal n has a handler.
+#[test]
+fn a_server_inside_a_program_installs_no_handlers() {
+    let _server = Server::builder().port(0).spawn().unwrap();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let caught = status
+        .lines()
+        .find_map(|l| l.strip_prefix("SigCgt:"))
+        .unwrap();
+    let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+    for signal in [Signal::FPE, Signal::ILL, Signal::ABORT] {
+        assert_eq!(caught >> (signal.as_raw() - 1) & 1, 0, "{signal:?}");
+    }
+}
