@@ -453,8 +453,8 @@ fn helps_are_those_of_redis_without_what_is_not_there() {
         ),
     ];
     /// The subcommands of DEBUG, which are in no table.
-    const DEBUG: &str = "DIGEST DIGEST-VALUE ERROR HELP HTSTATS LOG OBJECT POPULATE PROTOCOL \
-        QUICKLIST-PACKED-THRESHOLD RELOAD SET-ACTIVE-EXPIRE SET-SKIP-CHECKSUM-VALIDATION SLEEP";
+    const DEBUG: &str = "ASSERT DIGEST DIGEST-VALUE ERROR HELP HTSTATS LOG OBJECT PANIC POPULATE PROTOCOL \
+        QUICKLIST-PACKED-THRESHOLD RELOAD SEGFAULT SET-ACTIVE-EXPIRE SET-SKIP-CHECKSUM-VALIDATION SLEEP";
     let redis = Redis::start(&["--enable-debug-command", "yes"]);
     let server = debuggable().spawn().unwrap();
     let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
