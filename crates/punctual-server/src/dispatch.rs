@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, Reply};
 use punctual_store::spec::Flags;
-use punctual_store::{Discarded, Error, Turn};
+use punctual_store::{Error, Turn};
 use quanta::Clock;
 
 use crate::call::Call;
@@ -424,15 +424,4 @@ fn subscribed_mode(entry: &Entry) -> Error {
         )
         .into(),
     )
-}
-
-/// Drops emptied databases and large values: on a thread of their own if that takes long.
-pub(crate) fn drop_aside(discarded: Discarded) {
-    const LARGE: usize = 10_000;
-    if discarded.things() > LARGE {
-        // If no thread can be had they are dropped here, with the closure.
-        let _ = std::thread::Builder::new()
-            .name("punctual-free".into())
-            .spawn(move || drop(discarded));
-    }
 }

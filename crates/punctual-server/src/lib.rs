@@ -31,6 +31,7 @@ mod persist;
 mod process;
 pub mod program;
 mod pubsub;
+mod reclaim;
 mod redact;
 mod server;
 mod session;
@@ -42,7 +43,8 @@ mod supervision;
 mod table;
 mod transaction;
 
-pub use server::{Builder, LoadError, MoveError, Reclaim, Server, StartError, TooFewFiles};
+pub use reclaim::Reclaim;
+pub use server::{Builder, LoadError, MoveError, Server, StartError, TooFewFiles};
 pub use shared::Shared;
 
 /// The Redis version whose behaviour this server has: clients switch features on by it.

@@ -48,6 +48,7 @@ fn main() -> ExitCode {
     }
     // As Redis: huge pages keep memory resident that has been given back. A kernel that cannot do this has none.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
+    allocator::configure();
     let host = Host {
         reclaim: Some(allocator::RECLAIM),
         watch_crashes: Some(crash::watch),

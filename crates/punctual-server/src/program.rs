@@ -14,7 +14,8 @@ use crate::config::Config;
 use crate::crash_report::CrashReporter;
 use crate::daemon;
 use crate::log::{self, Logger};
-use crate::server::{Reclaim, Server, StartError};
+use crate::reclaim::Reclaim;
+use crate::server::{Server, StartError};
 use crate::shared::Shared;
 use crate::supervision::Supervision;
 

@@ -26,6 +26,7 @@ use crate::open_files::make_room_for;
 use crate::persist::load;
 pub use crate::persist::load::LoadError;
 use crate::process::{self, PidFile};
+use crate::reclaim::Reclaim;
 use crate::shared::Shared;
 use crate::supervision::Systemd;
 
@@ -54,15 +55,6 @@ pub enum StartError {
     /// Event queues, timers or threads cannot be had.
     #[error("Can't start an event loop: {0}")]
     EventLoop(#[from] io::Error),
-}
-
-/// What an allocator offers that gives freed memory back to the system only when it is asked.
-#[derive(Clone, Copy, Debug)]
-pub struct Reclaim {
-    /// Bytes in large blocks that have been freed since the start, by any thread.
-    pub freed_bytes: fn() -> u64,
-    /// Gives back what the calling thread has freed.
-    pub purge: fn(),
 }
 
 /// Makes a server; see [`Server::builder`].
@@ -123,7 +115,7 @@ impl Builder {
         self
     }
 
-    /// How freed memory goes back to the system. A loop asks for it before it sleeps, when much has been freed.
+    /// How freed memory goes back to the system, about a second after much has been freed.
     #[must_use]
     pub fn reclaim(mut self, reclaim: Reclaim) -> Self {
         self.reclaim = Some(reclaim);

@@ -24,7 +24,7 @@ use crate::net::order::Order;
 use crate::open_files::make_room_for;
 use crate::persist::Persistence;
 use crate::pubsub::PubSub;
-use crate::server::Reclaim;
+use crate::reclaim::{Reclaim, Worker};
 use crate::slowlog::{Slow, SlowLog};
 use crate::stats::{LoopStats, Rates};
 use crate::supervision::Systemd;
@@ -88,6 +88,8 @@ pub struct Shared {
     pub(crate) reclaim: Option<Reclaim>,
     /// Who waits to hear of the start and the stop.
     pub(crate) systemd: Option<Systemd>,
+    /// Drops what takes long to drop.
+    pub(crate) worker: Worker,
     /// Snapshots.
     pub(crate) persistence: Persistence,
     /// Something keeps commands out: a look at [`Shared::persistence`] tells what.
@@ -143,6 +145,7 @@ impl Shared {
             next_loop: AtomicUsize::new(0),
             reclaim,
             systemd,
+            worker: Worker::default(),
             persistence: Persistence::new(started_ms),
             gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),

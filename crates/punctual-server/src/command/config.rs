@@ -1,5 +1,7 @@
 //! CONFIG: reading and changing the configuration while the server runs.
 
+use std::sync::atomic::Ordering;
+
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
@@ -134,6 +136,7 @@ fn reset_stat(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Re
     }
     call.turn.stats = Default::default();
     call.shared.errors.reset();
+    call.shared.worker.freed_objects.store(0, Ordering::Relaxed);
     reply.ok();
     Ok(())
 }

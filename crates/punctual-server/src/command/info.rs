@@ -265,8 +265,12 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("mem_aof_buffer", 0);
     page.line("mem_allocator", "mimalloc");
     page.line("active_defrag_running", 0);
-    page.line("lazyfree_pending_objects", 0);
-    page.line("lazyfreed_objects", 0);
+    let worker = &page.shared.worker;
+    page.line(
+        "lazyfree_pending_objects",
+        worker.pending_objects.load(Relaxed),
+    );
+    page.line("lazyfreed_objects", worker.freed_objects.load(Relaxed));
     let sum =
         |part: fn(&DbMemory) -> usize| picture.dbs.iter().map(|(.., m)| part(m)).sum::<usize>();
     page.line("mem_records", sum(|m| m.records));

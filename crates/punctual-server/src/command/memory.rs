@@ -14,6 +14,7 @@ use punctual_store::{Error, Turn};
 use crate::call::Call;
 use crate::command::info::human;
 use crate::process;
+use crate::reclaim;
 use crate::shared::Shared;
 use crate::table::{ServerCommand, ServerHandler};
 
@@ -271,10 +272,15 @@ fn malloc_stats(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Res
     Ok(())
 }
 
-/// Gives back what this event loop's thread has freed; the others do so by themselves once they are idle.
+/// Returns all free pages before it replies. Pages that only other loops can free follow in a round.
 fn purge(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     if let Some(reclaim) = call.shared.reclaim {
+        // It takes long.
+        call.turn.release();
+        (reclaim.collect)();
         (reclaim.purge)();
+        // If one goes on already, that one is as good.
+        reclaim::begin_round(call.shared);
     }
     reply.ok();
     Ok(())

@@ -163,6 +163,7 @@ impl EventLoop {
                         self.accept(listener, now);
                     }
                 }
+                ClientTimer::Round => self.begin_round(),
                 ClientTimer::Idle(slot) => self.close_idle(slot, now_ms),
                 ClientTimer::Wait(slot) => self.wait_is_over(slot, now),
                 ClientTimer::SoftLimit(slot) => {
@@ -249,6 +250,5 @@ impl EventLoop {
         self.shared.monitors.remove(session);
         self.shared.clients.remove(session.id);
         self.free_slots.push(slot);
-        self.freed += 1;
     }
 }

@@ -7,6 +7,7 @@
 mod arrivals;
 mod errands;
 mod intake;
+mod reclaiming;
 mod waiting;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
+use punctual::queue::TimerKey;
 use punctual::{DeadlineQueue, Wheel};
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchedKey;
@@ -26,13 +28,13 @@ use crate::alarm::Alarm;
 use crate::clients::{ClientInfo, REPLY_BUFFER};
 use crate::config::Settings;
 use crate::connection::{Connection, Flushed, KEPT_OUTPUT, is_exceeded};
-use crate::dispatch;
 use crate::listener::Listener;
 use crate::log;
 use crate::lookahead::Lookahead;
 use crate::net::mailbox::Mail;
 use crate::net::order::Order;
 use crate::persist;
+use crate::reclaim;
 use crate::shared::Shared;
 use crate::sink::LoopSink;
 
@@ -60,6 +62,8 @@ enum ClientTimer {
     Wait(usize),
     /// Its output may have been above the soft limit for too long.
     SoftLimit(usize),
+    /// Freed memory goes back to the system.
+    Round,
     /// Accepting failed, and readiness will not be told again for those who wait already.
     AcceptAgain,
 }
@@ -91,10 +95,12 @@ pub(crate) struct EventLoop {
     lookahead: Lookahead,
     /// Measures how long commands take.
     stopwatch: quanta::Clock,
-    /// Roughly how many small blocks have been freed since memory last went back to the system.
-    freed: u64,
-    /// How many bytes in large blocks had been freed then.
-    freed_bytes: u64,
+    /// Begins a round of giving memory back.
+    round_timer: Option<TimerKey>,
+    /// Bytes that other threads have reported as freed, since the start.
+    reported_bytes: u64,
+    /// Freed bytes, of this thread and reported, that earlier rounds have seen to.
+    collected_bytes: u64,
     /// The clock as this turn of the loop read it last, unix ms.
     turn_ms: u64,
     more_due: bool,
@@ -149,8 +155,9 @@ impl EventLoop {
             spare: Vec::new(),
             lookahead: Lookahead::new(),
             stopwatch: quanta::Clock::new(),
-            freed: 0,
-            freed_bytes: 0,
+            round_timer: None,
+            reported_bytes: 0,
+            collected_bytes: 0,
             turn_ms: 0,
             more_due: false,
             accepts_again: false,
@@ -225,31 +232,12 @@ impl EventLoop {
         if mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
             return Some(Duration::ZERO);
         }
-        self.give_memory_back(wakeup);
         if self.shared.clock.is_virtual() {
             // Only an order moves this clock.
             let due = self.shared.clock.now().is_due(wakeup);
             return due.then_some(Duration::ZERO);
         }
         self.alarm.set(wakeup)
-    }
-
-    /// Gives freed memory back to the system, if it is much and nothing is to be done for a while.
-    fn give_memory_back(&mut self, wakeup_ms: u64) {
-        const MANY: u64 = 10_000;
-        const MANY_BYTES: u64 = 8 << 20;
-        const WHILE_MS: u64 = 100;
-        let Some(reclaim) = self.shared.reclaim else {
-            return;
-        };
-        let freed_bytes = (reclaim.freed_bytes)();
-        if (self.freed >= MANY || freed_bytes - self.freed_bytes >= MANY_BYTES)
-            && wakeup_ms > self.shared.clock.now().read_ms() + WHILE_MS
-        {
-            self.freed = 0;
-            self.freed_bytes = freed_bytes;
-            (reclaim.purge)();
-        }
     }
 
     fn turn(&mut self, events: &Events) {
@@ -295,6 +283,7 @@ impl EventLoop {
             self.flush(slot);
         }
         self.clear_left();
+        self.arm_round();
         self.shared.stats[self.number].turns.add(1);
         for done in settling {
             // The receiver may have given up.
@@ -331,17 +320,14 @@ impl EventLoop {
         stats.expired.add(counted.expired);
         stats.expired_fields.add(counted.expired_fields);
         stats.dirty.add(counted.dirty);
-        // Some of what was written has freed something.
-        self.freed += counted.expired + counted.expired_fields + counted.dirty / 8;
     }
 
     /// Ends a turn, and frees what it has taken out of the keyspace.
     fn discard(&mut self, mut turn: Turn<'_>) {
         turn.release();
         let discarded = std::mem::take(&mut turn.discarded);
-        self.freed += discarded.things() as u64;
         drop(turn);
-        dispatch::drop_aside(discarded);
+        reclaim::discard(&self.shared, discarded);
     }
 
     /// Expires one batch of what is due in the shards of this loop.
@@ -450,6 +436,8 @@ impl EventLoop {
                     }
                 }
                 Order::Reconfigure => self.reconfigure(),
+                Order::Freed(bytes) => self.reported_bytes += bytes,
+                Order::Collect(share) => self.collect_pages(share),
                 // The next turn looks at the pause, or at the clock.
                 Order::Resume | Order::ClockMoved => self.more_due = true,
                 Order::MoveClock { to, answer } => {

@@ -6,6 +6,7 @@ use punctual_store::Now;
 
 use crate::clock::{Move, MoveError};
 use crate::listener::{Arrival, Listener};
+use crate::reclaim::Share;
 
 /// An order to an event loop.
 pub(crate) enum Order {
@@ -29,6 +30,10 @@ pub(crate) enum Order {
     },
     /// Read the configuration again.
     Reconfigure,
+    /// A thread that is no event loop has freed this number of bytes.
+    Freed(u64),
+    /// Collect free pages, so that they go back to the system.
+    Collect(Share),
     /// Look at the clients that wait for the end of a pause, and at due keys.
     Resume,
     /// Look at the virtual clock, which has moved.

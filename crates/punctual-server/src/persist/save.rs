@@ -15,6 +15,7 @@ use crate::config::Settings;
 use crate::log;
 use crate::net::order::Order;
 use crate::process;
+use crate::reclaim;
 use crate::shared::Shared;
 
 /// Bytes that are gathered before they are written to the file.
@@ -354,6 +355,8 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
             let early_bytes = snapshot.early_bytes();
             if done.is_err() {
                 snapshot.abandon(store);
+            } else {
+                drop(snapshot);
             }
             let attempt = Attempt {
                 shared: &shared,
@@ -362,6 +365,7 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
                 now,
             };
             attempt.end(true, early_bytes, &done);
+            reclaim::report_freed(&shared, 0);
             // One may be scheduled, or due.
             shared.mailboxes[0].order(Order::Resume);
         });

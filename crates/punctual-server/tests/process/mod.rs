@@ -85,7 +85,7 @@ impl Process {
     /// Waits until it has no more than so much resident; how much it has then.
     #[track_caller]
     pub fn settles_at(&self, most_mib: f64) -> f64 {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + PATIENCE;
         loop {
             let now = self.resident_mib();
             if now <= most_mib {

@@ -29,6 +29,7 @@ mod info;
 mod inside;
 mod killed;
 mod many_clients;
+mod memory;
 mod pause;
 mod persistence;
 mod pubsub;

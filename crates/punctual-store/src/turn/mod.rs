@@ -72,6 +72,11 @@ impl Discarded {
         keys + elements
     }
 
+    /// Number of objects, as Redis counts them: the keys of databases, and values. O(databases).
+    pub fn objects(&self) -> usize {
+        self.values.len() + self.dbs.iter().map(Db::len).sum::<usize>()
+    }
+
     /// Takes a removed value. Drops a small one at once.
     pub(crate) fn value(&mut self, value: Value) {
         const LARGE: usize = 1_000;

@@ -1,0 +1,44 @@
+//! A loop's part in giving memory back; see [`crate::reclaim`].
+
+use punctual::DeadlineQueue;
+
+use super::{ClientTimer, EventLoop};
+use crate::reclaim::{self, DELAY_MS, Share};
+
+impl EventLoop {
+    /// Arms the timer of a round if enough has been freed since the last one. Called once a turn.
+    pub(super) fn arm_round(&mut self) {
+        if self.round_timer.is_none() && self.freed_bytes() >= reclaim::worth_a_round(&self.shared)
+        {
+            let at = self.turn_ms.saturating_add(DELAY_MS);
+            self.round_timer = Some(self.timers.insert(at, ClientTimer::Round));
+        }
+    }
+
+    /// Begins a round. If another loop's goes on, this loop tries again later: that one may have missed something.
+    pub(super) fn begin_round(&mut self) {
+        self.round_timer = None;
+        if !reclaim::begin_round(&self.shared) {
+            let at = self.turn_ms.saturating_add(DELAY_MS);
+            self.round_timer = Some(self.timers.insert(at, ClientTimer::Round));
+        }
+    }
+
+    /// Does this loop's part of a round: a bounded step.
+    pub(super) fn collect_pages(&mut self, share: Share) {
+        if let Some(reclaim) = self.shared.reclaim {
+            (reclaim.collect)();
+        }
+        self.collected_bytes += self.freed_bytes();
+        if let Some(timer) = self.round_timer.take() {
+            self.timers.remove(timer);
+        }
+        reclaim::end_share(&self.shared, share);
+    }
+
+    /// Bytes freed since the last round, by this thread and by those that report to it.
+    fn freed_bytes(&self) -> u64 {
+        let own = self.shared.reclaim.map_or(0, |r| (r.freed_bytes)());
+        own + self.reported_bytes - self.collected_bytes
+    }
+}

@@ -1,0 +1,159 @@
+//! Freed memory on its way back to the system.
+//!
+//! - A worker drops what takes long to drop, one thing after another.
+//! - A loop that has freed much arms a timer. When it fires, a round begins: every loop collects its free pages, a
+//!   bounded step, and the last one asks the worker to return the free pages of all threads.
+//! - No loop waits while the system takes memory back. Only MEMORY PURGE does that where it runs.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use punctual_store::Discarded;
+
+use crate::net::order::Order;
+use crate::process;
+use crate::shared::Shared;
+
+/// How long freed memory stays with the allocator, for the next values.
+pub(crate) const DELAY_MS: u64 = 1_000;
+/// Freed bytes that a round is worth, in a small server.
+const FREED_MIN: u64 = 1 << 20;
+/// In a larger one it is this part of what is resident.
+const RESIDENT_PART: u64 = 16;
+/// Keys and elements that a loop drops itself: well under a millisecond of work.
+const DROPPED_AT_ONCE: usize = 10_000;
+
+/// An allocator that returns memory to the system when it is asked to.
+#[derive(Clone, Copy, Debug)]
+pub struct Reclaim {
+    /// Bytes that the calling thread has freed since it started.
+    pub freed_bytes: fn() -> u64,
+    /// Makes the calling thread's pages free in which other threads have freed the last blocks. Event loops call it, so
+    /// it must take little time.
+    pub collect: fn(),
+    /// Returns the free pages of all threads to the system. O(free pages).
+    pub purge: fn(),
+}
+
+/// A loop's part in a round.
+pub(crate) type Share = Arc<()>;
+
+enum Job {
+    Drop(Discarded),
+    Purge,
+}
+
+/// A thread that exists while there are jobs.
+#[derive(Default)]
+pub(crate) struct Worker {
+    queue: Mutex<Queue>,
+    /// Objects that wait to be dropped.
+    pub(crate) pending_objects: AtomicU64,
+    /// Objects that the worker has dropped.
+    pub(crate) freed_objects: AtomicU64,
+    /// A round has begun and has not ended.
+    in_round: AtomicBool,
+    /// Resident bytes after the last round.
+    resident: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    has_thread: bool,
+}
+
+/// Drops flushed databases and large values: by the worker if that takes long.
+pub(crate) fn discard(shared: &Arc<Shared>, discarded: Discarded) {
+    if discarded.things() > DROPPED_AT_ONCE {
+        let objects = discarded.objects() as u64;
+        let pending = &shared.worker.pending_objects;
+        pending.fetch_add(objects, Ordering::Relaxed);
+        submit(shared, Job::Drop(discarded));
+    }
+}
+
+/// Tells a loop what the calling thread, which is no loop, has freed since it had freed `before`.
+pub(crate) fn report_freed(shared: &Shared, before: u64) {
+    if let Some(reclaim) = shared.reclaim {
+        let bytes = (reclaim.freed_bytes)() - before;
+        shared.mailboxes[0].order(Order::Freed(bytes));
+    }
+}
+
+/// Freed bytes for which a loop begins a round.
+pub(crate) fn worth_a_round(shared: &Shared) -> u64 {
+    let resident = shared.worker.resident.load(Ordering::Relaxed);
+    (resident / RESIDENT_PART).max(FREED_MIN) / shared.mailboxes.len() as u64
+}
+
+/// Begins a round, unless one has begun already; returns false then.
+pub(crate) fn begin_round(shared: &Arc<Shared>) -> bool {
+    if shared.worker.in_round.swap(true, Ordering::AcqRel) {
+        return false;
+    }
+    let share = Share::default();
+    for mailbox in &shared.mailboxes {
+        mailbox.order(Order::Collect(Arc::clone(&share)));
+    }
+    end_share(shared, share);
+    true
+}
+
+/// Ends a part of a round. The last one to end has the worker return the memory.
+pub(crate) fn end_share(shared: &Arc<Shared>, share: Share) {
+    if Arc::into_inner(share).is_some() {
+        submit(shared, Job::Purge);
+    }
+}
+
+fn submit(shared: &Arc<Shared>, job: Job) {
+    let mut queue = shared.worker.queue.lock();
+    queue.jobs.push_back(job);
+    if std::mem::replace(&mut queue.has_thread, true) {
+        return;
+    }
+    drop(queue);
+    let worker = Arc::clone(shared);
+    let thread = std::thread::Builder::new()
+        .name("punctual-free".into())
+        .spawn(move || work(&worker));
+    if thread.is_err() {
+        // No thread can be had: it is done here.
+        work(shared);
+    }
+}
+
+/// Does all jobs.
+fn work(shared: &Shared) {
+    let worker = &shared.worker;
+    loop {
+        let mut queue = worker.queue.lock();
+        let Some(job) = queue.jobs.pop_front() else {
+            queue.has_thread = false;
+            return;
+        };
+        drop(queue);
+        match (job, shared.reclaim) {
+            (Job::Drop(discarded), reclaim) => {
+                let objects = discarded.objects() as u64;
+                let before = reclaim.map_or(0, |reclaim| (reclaim.freed_bytes)());
+                drop(discarded);
+                worker.pending_objects.fetch_sub(objects, Ordering::Relaxed);
+                worker.freed_objects.fetch_add(objects, Ordering::Relaxed);
+                report_freed(shared, before);
+            }
+            (Job::Purge, reclaim) => {
+                if let Some(reclaim) = reclaim {
+                    (reclaim.purge)();
+                }
+                worker
+                    .resident
+                    .store(process::memory().0, Ordering::Relaxed);
+                worker.in_round.store(false, Ordering::Release);
+            }
+        }
+    }
+}

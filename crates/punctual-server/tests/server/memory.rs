@@ -1,0 +1,151 @@
+//! Freed memory goes back to the system by itself, whichever command freed it on whichever loop.
+
+use std::io::{Read, Write};
+
+use punctual_server::Server;
+
+use crate::process::Process;
+use crate::wire::{Wire, eventually};
+
+/// How much more may be resident than after MEMORY PURGE.
+const TOLERANCE: f64 = 1.2;
+/// Commands sent in one write.
+const BATCH: usize = 1_000;
+
+fn info(wire: &mut Wire, name: &str) -> u64 {
+    let text = wire.text("INFO memory");
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap().parse().unwrap()
+}
+
+fn ask(wire: &mut Wire, line: &str) {
+    wire.send(&[line]);
+    wire.value();
+}
+
+/// Sends the commands of numbers 0 to `count`, a batch on each connection in turn. Each has a reply of one line.
+fn send(wires: &mut [Wire], count: usize, command: impl Fn(usize) -> String) {
+    let mut replies = vec![0; 64 << 10];
+    for first in (0..count).step_by(BATCH) {
+        let wire = &mut wires[first / BATCH % wires.len()];
+        let numbers = first..count.min(first + BATCH);
+        let mut waiting = numbers.len();
+        let lines: Vec<String> = numbers.map(&command).collect();
+        wire.stream
+            .write_all((lines.join("\r\n") + "\r\n").as_bytes())
+            .unwrap();
+        while waiting > 0 {
+            let len = wire.stream.read(&mut replies).unwrap();
+            assert!(len > 0 && !replies[..len].contains(&b'-'));
+            waiting -= replies[..len].iter().filter(|byte| **byte == b'\n').count();
+        }
+    }
+}
+
+/// Waits until the worker has dropped everything, and has memory returned; how many MiB are resident then.
+fn purged_mib(server: &Process, wire: &mut Wire) -> f64 {
+    eventually(|| info(wire, "lazyfree_pending_objects") == 0);
+    wire.expect(&["MEMORY PURGE"], "+OK|");
+    server.resident_mib()
+}
+
+fn flush_on_loops(threads: &str) {
+    let server = Process::start(&["--threads", threads]);
+    let mut wires: Vec<Wire> = (0..8).map(|_| Wire::to(server.port)).collect();
+    let value = "x".repeat(100);
+    let fill = |wires: &mut [Wire]| send(wires, 500_000, |n| format!("SET key:{n} {value}"));
+    fill(&mut wires);
+    // Each loop frees some blocks in pages of all the others.
+    send(&mut wires, 100_000, |n| {
+        format!("SET key:{} {value}", n * 5)
+    });
+    wires[0].expect(&["FLUSHALL"], "+OK|");
+    let used_mib = purged_mib(&server, &mut wires[0]);
+
+    fill(&mut wires);
+    assert!(server.resident_mib() > used_mib + 60.0);
+    wires[0].expect(&["FLUSHALL"], "+OK|");
+    server.settles_at(used_mib * TOLERANCE);
+    server.stop();
+}
+
+#[test]
+fn memory_goes_back_after_a_flush() {
+    flush_on_loops("1");
+}
+
+#[test]
+fn all_loops_give_memory_back() {
+    flush_on_loops("4");
+}
+
+/// Fills, shrinks, and moves the clock until memory is back; while the clock stands still, it stays.
+fn shrinks(name: &str, fill: impl Fn(&mut [Wire]), shrink: &str) {
+    let server = Process::start(&["--clock", "virtual"]);
+    let mut wires = [Wire::to(server.port)];
+    fill(&mut wires);
+    ask(&mut wires[0], shrink);
+    let used_mib = purged_mib(&server, &mut wires[0]);
+
+    ask(&mut wires[0], "FLUSHALL");
+    fill(&mut wires);
+    ask(&mut wires[0], shrink);
+    eventually(|| info(&mut wires[0], "lazyfree_pending_objects") == 0);
+    let held_mib = server.resident_mib();
+    assert!(
+        held_mib > used_mib * TOLERANCE,
+        "{name}: {held_mib} of {used_mib}"
+    );
+    eventually(|| {
+        ask(&mut wires[0], "CLOCK ADVANCE 1000");
+        server.resident_mib() <= used_mib * TOLERANCE
+    });
+    server.stop();
+}
+
+fn elements(command: &'static str) -> impl Fn(&mut [Wire]) {
+    move |wires| {
+        send(wires, 200, |n| {
+            let names: String = (0..BATCH)
+                .map(|i| format!(" element:{}", n * BATCH + i))
+                .collect();
+            format!("{command}{names}")
+        });
+    }
+}
+
+#[test]
+fn memory_goes_back_after_any_command_that_frees() {
+    let value = "x".repeat(200);
+    let strings = |options: &'static str| {
+        let value = value.clone();
+        move |wires: &mut [Wire]| send(wires, 50_000, |n| format!("SET key:{n} {value}{options}"))
+    };
+    shrinks("unlink", elements("SADD s"), "UNLINK s");
+    shrinks("del", elements("SADD s"), "DEL s");
+    shrinks("spop", elements("SADD s"), "SPOP s 199990");
+    shrinks("ltrim", elements("RPUSH l"), "LTRIM l 0 9");
+    shrinks("flushdb", strings(""), "FLUSHDB SYNC");
+    shrinks("flushall", strings(""), "FLUSHALL ASYNC");
+    // They go when the clock moves, and leave it to the next second to give memory back.
+    shrinks("expiry", strings(" PX 100"), "CLOCK ADVANCE 100");
+}
+
+#[test]
+fn objects_dropped_by_the_worker_are_counted() {
+    let server = Server::builder().port(0).spawn().unwrap();
+    let mut wires = [Wire::open(&server)];
+    elements("SADD s")(&mut wires);
+    send(&mut wires, 20_000, |n| format!("SET key:{n} v"));
+    let [wire] = &mut wires;
+    assert_eq!(info(wire, "lazyfreed_objects"), 0);
+    assert_eq!(wire.int("UNLINK s"), 1);
+    eventually(|| info(wire, "lazyfreed_objects") == 1);
+    wire.expect(&["FLUSHALL ASYNC"], "+OK|");
+    eventually(|| info(wire, "lazyfreed_objects") == 20_001);
+    assert_eq!(info(wire, "lazyfree_pending_objects"), 0);
+    wire.expect(&["CONFIG RESETSTAT"], "+OK|");
+    assert_eq!(info(wire, "lazyfreed_objects"), 0);
+}
