@@ -6,9 +6,8 @@
 
 use std::time::Duration;
 
+use punctual_figures::spread::Spread;
 use rustix::time::{ClockId, clock_gettime};
-
-use crate::spread::undisturbed_mean;
 
 /// How much to do in a round, and when to stop.
 #[derive(Clone, Copy, Debug)]
@@ -152,9 +151,29 @@ impl Sections {
     }
 }
 
+/// The mean of sections that should all take the same, in nanoseconds: those that took ten times the
+/// median were interrupted and are left out.
+fn undisturbed_mean(sections: &[f64]) -> Option<f64> {
+    let most = Spread::of(sections.iter().copied())?.median * 10.0;
+    let (mut sum, mut count) = (0.0, 0_usize);
+    for &section in sections.iter().filter(|&&section| section <= most) {
+        sum += section;
+        count += 1;
+    }
+    Some(sum / count as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interrupted_sections_do_not_count() {
+        assert_eq!(undisturbed_mean(&[]), None);
+        assert_eq!(undisturbed_mean(&[2.0, 4.0, 3.0, 500.0]), Some(3.0));
+        // Growth belongs to what is measured: a section of a few times the median stays.
+        assert_eq!(undisturbed_mean(&[1.0, 1.0, 1.0, 5.0]), Some(2.0));
+    }
 
     #[test]
     fn batches_do_what_they_are_asked() {

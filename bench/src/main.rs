@@ -6,7 +6,6 @@
 
 mod allocation;
 mod bars;
-mod choose;
 mod clock;
 mod contender;
 mod csv;
@@ -15,7 +14,6 @@ mod exactness;
 mod field;
 mod figure;
 mod floor;
-mod machine;
 mod options;
 mod ours;
 mod peers;
@@ -23,7 +21,6 @@ mod plot;
 mod random;
 mod results;
 mod run;
-mod spread;
 mod table;
 mod timeouts;
 mod workload;
@@ -32,9 +29,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use punctual_figures::machine::Machine;
+use punctual_figures::make_directory;
 
 use crate::contender::Role;
-use crate::csv::Csv;
 use crate::error::{Error, Result};
 use crate::field::Entry;
 use crate::options::{Field, Options, What};
@@ -80,19 +78,10 @@ fn go(options: &Options) -> Result<bool> {
             println!("{}", table::exactness(&results));
             Ok(ours_are_right(&results))
         }
-        Some(What::Choose) => {
-            let out = options.field.out.as_deref();
-            if let Some(folder) = out {
-                make(folder)?;
-            }
-            header(&plan);
-            choose::choose(&plan, out)?;
-            Ok(true)
-        }
         Some(What::Timeouts { only }) => {
             let out = options.field.out.as_deref();
             if let Some(folder) = out {
-                make(folder)?;
+                make_directory(folder)?;
             }
             header(&plan);
             timeouts::compare(&plan, &options.field.contenders, only, out)?;
@@ -105,8 +94,8 @@ fn go(options: &Options) -> Result<bool> {
 fn compare(entries: Vec<Entry>, plan: &Plan, out: Option<&Path>) -> Result<bool> {
     let mut csv = None;
     if let Some(folder) = out {
-        make(folder)?;
-        csv = Some(Csv::create(&folder.join("timers.csv"))?);
+        make_directory(folder)?;
+        csv = Some(csv::create(&folder.join("timers.csv"))?);
     }
     header(plan);
     let mut results = Results::new(entries);
@@ -117,22 +106,16 @@ fn compare(entries: Vec<Entry>, plan: &Plan, out: Option<&Path>) -> Result<bool>
     if let Some(folder) = out {
         draw(&results, plan, folder)?;
     }
-    if let Some(csv) = csv {
+    if let Some(mut csv) = csv {
         println!("wrote {}", csv.finish()?.display());
     }
     Ok(ours_are_right(&results))
 }
 
-fn make(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder).map_err(|source| Error::File {
-        path: folder.to_owned(),
-        source,
-    })
-}
-
 fn header(plan: &Plan) {
     println!("Timers side by side");
-    println!("  machine  {}, load {}", machine::here(), machine::load());
+    let machine = Machine::here();
+    println!("  machine  {}, load {}", machine.provenance(), machine.load);
     if plan.quick {
         println!("  note     a quick run: fewer timers and rounds than the bars are meant for");
     }
@@ -211,7 +194,7 @@ fn ours_are_right(results: &Results) -> bool {
 
 /// One plot a figure.
 fn draw(results: &Results, plan: &Plan, folder: &Path) -> Result<()> {
-    let machine = machine::here();
+    let machine = Machine::here().provenance();
     for figure in plan
         .workloads
         .iter()
@@ -231,7 +214,6 @@ fn draw(results: &Results, plan: &Plan, folder: &Path) -> Result<()> {
             x_axis: "timers, N (logarithmic)".into(),
             y_axis: format!("{} (logarithmic)", figure.unit()),
             foot: format!("Punctual's thick, peers' dashed; {machine}"),
-            log_x: true,
             names: Vec::new(),
             curves: (0..results.entries.len()).map(curve).collect(),
         };

@@ -27,8 +27,6 @@ pub struct Options {
 pub enum What {
     /// Lists the contenders
     List,
-    /// Measures what docs/choosing.md answers: arities, crossings, lazy deletion, near and far, ticks
-    Choose,
     /// Compares futures: sleep and timeout of punctual, tokio, pingora-timeout, futures-timer
     Timeouts {
         /// Only what has one of these in its name: ready, pending-once, sleep-1m, rate-1m, rate-1k

@@ -2,8 +2,7 @@
 
 use std::marker::PhantomData;
 
-use punctual::queue::{BTree, Fifo, Heap, LazyHeap, Sorted};
-use punctual::{Adaptive, DeadlineQueue, TimerKey, Wheel};
+use punctual::{Adaptive, DeadlineQueue, Heap, TimerKey, Wheel};
 
 use crate::contender::{Contender, Role, Visitor};
 
@@ -13,8 +12,6 @@ pub trait Ours: 'static {
     type Queue: DeadlineQueue<u64> + 'static;
     /// Name in tables and plots.
     const NAME: &'static str;
-    /// The most timers worth trying.
-    const MAX_TIMERS: usize = usize::MAX;
     /// An empty one.
     fn empty() -> Self::Queue;
 }
@@ -28,7 +25,6 @@ pub struct Queue<O: Ours> {
 impl<O: Ours> Contender for Queue<O> {
     const NAME: &'static str = O::NAME;
     const ROLE: Role = Role::Ours;
-    const MAX_TIMERS: usize = O::MAX_TIMERS;
     const REFUSES_STALE: bool = true;
     type Handle = TimerKey;
 
@@ -82,7 +78,7 @@ impl<O: Ours> Contender for Queue<O> {
 }
 
 macro_rules! ours {
-    ($($(#[$about:meta])* $tag:ident = $queue:ty, $name:literal $(, at most $most:literal)?;)*) => {
+    ($($(#[$about:meta])* $tag:ident = $queue:ty, $name:literal;)*) => {
         $(
             $(#[$about])*
             pub enum $tag {}
@@ -90,7 +86,6 @@ macro_rules! ours {
             impl Ours for $tag {
                 type Queue = $queue;
                 const NAME: &'static str = $name;
-                $(const MAX_TIMERS: usize = $most;)?
                 fn empty() -> Self::Queue {
                     <$queue>::default()
                 }
@@ -107,18 +102,10 @@ macro_rules! ours {
 ours! {
     /// The hierarchical wheel.
     TheWheel = Wheel<u64>, "Wheel";
-    /// Sorted while it is small, a wheel when it is large.
+    /// An array while it is small, a wheel when it is large.
     TheAdaptive = Adaptive<u64>, "Adaptive";
     /// A heap of four children.
     FourHeap = Heap<u64, 4>, "Heap<4>";
     /// A heap of eight children.
     EightHeap = Heap<u64, 8>, "Heap<8>";
-    /// A heap that leaves cancelled timers where they are.
-    Lazy = LazyHeap<u64, 4>, "LazyHeap<4>";
-    /// A sorted array, whose insertions move half of it.
-    TheSorted = Sorted<u64>, "Sorted", at most 10_000;
-    /// A tree.
-    Tree = BTree<u64>, "BTree";
-    /// Lanes of equal timeouts; here all timeouts differ, which it is not for.
-    Lanes = Fifo<u64>, "Fifo";
 }

@@ -1,32 +1,19 @@
-//! Plots over the number of timers, as SVG: both axes logarithmic, one line a contender.
+//! Plots as SVG, one line a contender: over the number of timers, both axes logarithmic, or over places with names.
 
 use std::path::Path;
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use punctual_figures::plot::{Area, COLOURS, Drawing, FONT, page};
 
 use crate::contender::Role;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::table;
 
 const SIZE: (u32, u32) = (1080, 600);
 
 /// Pixels at the right for the names.
 const LEGEND: u32 = 250;
-
-/// Colours that colour-blind readers can tell apart (Okabe and Ito, 2008), and that print.
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(110, 110, 110),
-];
-
-const FONT: &str = "sans-serif";
 
 /// A line with its name.
 #[derive(Clone, Debug)]
@@ -45,15 +32,11 @@ pub struct Plot {
     pub y_axis: String,
     /// Where the figures come from.
     pub foot: String,
-    /// Whether x is logarithmic; y always is.
-    pub log_x: bool,
     /// Names of the places 0, 1, 2... on the x axis, if it has names; then points are not joined.
+    /// Otherwise x is logarithmic, as y always is.
     pub names: Vec<String>,
     pub curves: Vec<Curve>,
 }
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawing = std::result::Result<(), Box<dyn std::error::Error>>;
 
 impl Plot {
     /// Writes the file; a plot without two points on any line is not drawn.
@@ -61,40 +44,18 @@ impl Plot {
         if self.curves.iter().all(|curve| curve.points.len() < 2) {
             return Ok(false);
         }
-        let attempt = || -> Drawing {
-            let root = SVGBackend::new(path, SIZE).into_drawing_area();
-            root.fill(&WHITE)?;
-            let middle = Pos::new(HPos::Center, VPos::Top);
-            let title = (FONT, 19).into_font().color(&BLACK).pos(middle);
-            root.draw(&Text::new(
-                self.title.as_str(),
-                (SIZE.0 as i32 / 2, 10),
-                title,
-            ))?;
-            let right = Pos::new(HPos::Right, VPos::Bottom);
-            let foot = (FONT, 11)
-                .into_font()
-                .color(&RGBColor(110, 110, 110))
-                .pos(right);
-            let corner = (SIZE.0 as i32 - 10, SIZE.1 as i32 - 4);
-            root.draw(&Text::new(self.foot.as_str(), corner, foot))?;
-            let area = root.margin(38, 18, 4, 10);
-            let (lines, legend) = area.split_horizontally(SIZE.0 - LEGEND - 14);
+        page(path, SIZE, &self.title, &self.foot, |area| {
+            let (lines, legend) = area.split_horizontally(SIZE.0 - LEGEND - 34);
             // Two branches, for the types of the two axes differ.
             let (x, y) = self.ranges();
-            if self.log_x {
+            if self.names.is_empty() {
                 self.lines(&lines, (x.0..x.1).log_scale(), y)?;
             } else {
                 self.lines(&lines, x.0..x.1, y)?;
             }
-            self.legend(&legend)?;
-            root.present()?;
-            Ok(())
-        };
-        attempt().map(|()| true).map_err(|error| Error::Plot {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })
+            self.legend(&legend)
+        })?;
+        Ok(true)
     }
 
     /// From the least to the greatest, y by whole decades or nearly so.
@@ -229,13 +190,12 @@ fn shown(value: f64) -> f64 {
     value.max(0.05)
 }
 
-/// A number on an axis: no more decimals than it needs.
+/// A number on an axis.
 fn tick(value: f64) -> String {
     if value >= 1_000.0 {
         return table::count(value.round() as usize);
     }
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    punctual_figures::plot::tick(value)
 }
 
 #[cfg(test)]
@@ -248,7 +208,6 @@ mod tests {
             x_axis: "x".into(),
             y_axis: "y".into(),
             foot: "f".into(),
-            log_x: true,
             names: Vec::new(),
             curves: vec![Curve {
                 name: "the only one".into(),
@@ -278,7 +237,6 @@ mod tests {
     #[test]
     fn ticks() {
         assert_eq!(tick(0.5), "0.5");
-        assert_eq!(tick(100.0), "100");
         assert_eq!(tick(100_000.0), "100k");
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use punctual_figures::spread::Spread;
+
 use crate::contender::Role;
 use crate::exactness::Verdict;
 use crate::field::Entry;
 use crate::figure::{Figure, Sample};
-use crate::spread::Spread;
 
 /// The rounds of one contender in one cell.
 #[derive(Clone, Debug, Default)]

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
+use punctual_figures::progress;
 
 use crate::clock::{Pace, Stopwatch};
 use crate::contender::Role;
-use crate::csv::Csv;
+use crate::csv::{self, Csv};
 use crate::error::Result;
 use crate::random::Random;
 use crate::results::Results;
@@ -61,7 +62,7 @@ impl Plan {
 /// Tries whether each keeps to the time.
 pub fn try_exactness(results: &mut Results, plan: &Plan) {
     let operations = if plan.quick { 100_000 } else { 1_000_000 };
-    let bar = bar(results.entries.len() as u64);
+    let bar = progress(results.entries.len() as u64, "exactness");
     for at in 0..results.entries.len() {
         let entry = results.entries[at];
         bar.set_message(format!("exactness: {}", entry.name));
@@ -79,7 +80,7 @@ pub fn run(results: &mut Results, plan: &Plan, csv: &mut Option<Csv>) -> Result<
         .cells()
         .map(|(workload, size)| plan.rounds(workload, size) + 1)
         .sum::<usize>();
-    let bar = bar((turns * results.entries.len()) as u64);
+    let bar = progress((turns * results.entries.len()) as u64, "");
     for &workload in &plan.workloads {
         for size in workload.sizes(&plan.sizes, plan.quick) {
             run_cell(results, plan, workload, size, csv, &bar)?;
@@ -148,7 +149,7 @@ fn run_cell(
                 Ok(samples) if round > 0 || slow => {
                     for sample in samples {
                         if let Some(csv) = csv {
-                            csv.write(entry.name, size, round, &sample)?;
+                            csv::write(csv, entry.name, size, round, &sample)?;
                         }
                         results
                             .rounds_mut(sample.figure, size, at)
@@ -188,14 +189,4 @@ fn note(results: &mut Results, workload: Workload, size: usize, entry: usize, te
     for &figure in workload.figures() {
         results.rounds_mut(figure, size, entry).note = Some(text.to_owned());
     }
-}
-
-/// A progress bar on standard error; nothing where that is no terminal.
-pub fn bar(length: u64) -> ProgressBar {
-    let bar = ProgressBar::new(length);
-    if let Ok(style) = ProgressStyle::with_template("{msg:<44!} {wide_bar} {percent:>3} % {eta:>4}")
-    {
-        bar.set_style(style);
-    }
-    bar
 }

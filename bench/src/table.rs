@@ -2,66 +2,11 @@
 
 use std::fmt::Write;
 
+pub use punctual_figures::table::Table;
+
 use crate::contender::Role;
 use crate::figure::Figure;
 use crate::results::Results;
-
-/// Rows of text under a head.
-pub struct Table {
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
-    /// Columns of words, which go to the left.
-    left: usize,
-}
-
-impl Table {
-    /// A table whose first `left` columns hold words.
-    pub fn new<S: Into<String>>(left: usize, head: impl IntoIterator<Item = S>) -> Self {
-        Table {
-            head: head.into_iter().map(Into::into).collect(),
-            rows: Vec::new(),
-            left,
-        }
-    }
-
-    /// Appends a row; missing cells are empty.
-    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
-        let mut row: Vec<String> = cells.into_iter().map(Into::into).collect();
-        row.resize(self.head.len(), String::new());
-        self.rows.push(row);
-    }
-}
-
-impl std::fmt::Display for Table {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let all = || self.rows.iter().chain([&self.head]);
-        let width = |column: usize| {
-            all()
-                .map(|row| row[column].chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
-        let line = |row: &[String]| {
-            let mut text = String::new();
-            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-                let gap = if column > 0 { "  " } else { "" };
-                let _ = if column < self.left {
-                    write!(text, "{gap}{cell:<width$}")
-                } else {
-                    write!(text, "{gap}{cell:>width$}")
-                };
-            }
-            text.trim_end().to_owned()
-        };
-        writeln!(f, "{}", line(&self.head))?;
-        let total = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-        writeln!(f, "{}", "-".repeat(total))?;
-        self.rows
-            .iter()
-            .try_for_each(|row| writeln!(f, "{}", line(row)))
-    }
-}
 
 /// A number of timers: 10, 31,623, 100k, 10M.
 pub fn count(size: usize) -> String {
@@ -74,15 +19,7 @@ pub fn count(size: usize) -> String {
 
 /// A whole number with its thousands apart.
 pub fn thousands(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    punctual_figures::table::thousands(number as f64)
 }
 
 /// A figure with as many decimals as its size deserves.
@@ -215,15 +152,6 @@ pub fn exactness(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_line_up() {
-        let mut table = Table::new(1, ["who", "ns"]);
-        table.row(["a", "1.25"]);
-        table.row(["longer name"]);
-        let expected = "who            ns\n-----------------\na            1.25\nlonger name\n";
-        assert_eq!(table.to_string(), expected);
-    }
 
     #[test]
     fn numbers() {

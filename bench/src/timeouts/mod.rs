@@ -8,16 +8,17 @@ mod workload;
 use std::path::Path;
 use std::thread::available_parallelism;
 
+use punctual_figures::machine::Machine;
+use punctual_figures::progress;
+use punctual_figures::spread::Spread;
 use tokio::runtime::{Builder, Runtime};
 
 use self::contenders::{Contender, FuturesTimer, Nothing, Pingora, Punctual, Tokio};
 use self::workload::{Took, Workload, round};
 use crate::contender::Role;
 use crate::error;
-use crate::machine;
 use crate::plot::{Curve, Plot};
-use crate::run::{Plan, bar};
-use crate::spread::Spread;
+use crate::run::Plan;
 use crate::table::{Table, number};
 
 /// One contender, with its rounds compiled for it.
@@ -209,7 +210,7 @@ fn run(
     seed: u64,
 ) -> Measured {
     let cells = entries.len() * setups.len();
-    let progress = bar((studies.len() * cells * (rounds + 1)) as u64);
+    let bar = progress((studies.len() * cells * (rounds + 1)) as u64, "");
     let mut measured = Vec::new();
     for study in studies {
         let mut rows = vec![vec![Vec::new(); setups.len()]; entries.len()];
@@ -223,8 +224,8 @@ fn run(
                     threads,
                     runtime,
                 } = &setups[setup];
-                progress.set_message(format!("{}, {name}: {}", study.file, entries[at].name));
-                progress.inc(1);
+                bar.set_message(format!("{}, {name}: {}", study.file, entries[at].name));
+                bar.inc(1);
                 let seed = seed ^ (number as u64) << 32;
                 let took =
                     (entries[at].round)(study.workload, runtime, *threads, study.operations, seed);
@@ -235,7 +236,7 @@ fn run(
         }
         measured.push(rows);
     }
-    progress.finish_and_clear();
+    bar.finish_and_clear();
     measured
 }
 
@@ -381,8 +382,7 @@ fn draw(
         title: study.title.to_owned(),
         x_axis: "runtime".into(),
         y_axis: format!("{} (logarithmic)", study.unit.name()),
-        foot: machine::here(),
-        log_x: false,
+        foot: Machine::here().provenance(),
         names: setups.iter().map(|setup| setup.name.clone()).collect(),
         curves: entries.iter().zip(rows).map(curve).collect(),
     };

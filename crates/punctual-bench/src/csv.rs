@@ -1,10 +1,8 @@
 //! Every single measurement as one line of comma-separated values.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The columns.
 const HEAD: &str = "date,benchmark,server,case,round,metric,unit,value";
@@ -30,73 +28,36 @@ pub(crate) struct Measurement<'a> {
 /// The file.
 #[derive(Debug)]
 pub(crate) struct Csv {
-    path: PathBuf,
-    out: BufWriter<File>,
+    file: punctual_figures::csv::Csv,
     date: String,
 }
 
 impl Csv {
     /// Makes the file anew, with its head.
     pub(crate) fn create(path: &Path, date: &str) -> Result<Self> {
-        let failed = |source| Error::File {
-            path: path.to_owned(),
-            source,
-        };
-        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
-        writeln!(out, "{HEAD}").map_err(failed)?;
         Ok(Self {
-            path: path.to_owned(),
-            out,
+            file: punctual_figures::csv::Csv::create(path, HEAD)?,
             date: date.to_owned(),
         })
     }
 
     /// Appends one line.
     pub(crate) fn write(&mut self, one: Measurement<'_>) -> Result<()> {
-        let line = format!(
-            "{},{},{},{},{},{},{},{}",
-            quoted(&self.date),
-            quoted(one.benchmark),
-            quoted(one.server),
-            quoted(one.case),
-            one.round,
-            quoted(one.metric),
-            quoted(one.unit),
-            one.value
-        );
-        writeln!(self.out, "{line}").map_err(|source| self.failed(source))
+        Ok(self.file.line(&[
+            &self.date,
+            &one.benchmark,
+            &one.server,
+            &one.case,
+            &one.round,
+            &one.metric,
+            &one.unit,
+            &one.value,
+        ])?)
     }
 
-    /// Brings everything to the file.
+    /// Writes what is buffered.
     pub(crate) fn finish(&mut self) -> Result<()> {
-        self.out.flush().map_err(|source| self.failed(source))
-    }
-
-    fn failed(&self, source: std::io::Error) -> Error {
-        Error::File {
-            path: self.path.clone(),
-            source,
-        }
-    }
-}
-
-/// A field, in quotes where it needs them (RFC 4180).
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_with_commas_and_quotes() {
-        assert_eq!(quoted("plain"), "plain");
-        assert_eq!(quoted("a,b"), "\"a,b\"");
-        assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
+        self.file.finish()?;
+        Ok(())
     }
 }

@@ -50,12 +50,9 @@ pub(crate) enum Error {
     /// The run went differently from what it was meant to measure.
     #[error("the run is not valid: {0}")]
     Invalid(String),
-    /// A file or directory of results.
-    #[error("{path}: {source}")]
-    File { path: PathBuf, source: io::Error },
-    /// A plot that could not be drawn.
-    #[error("the plot {path} could not be drawn: {reason}")]
-    Plot { path: PathBuf, reason: String },
+    /// A table or plot that could not be written.
+    #[error(transparent)]
+    Figures(#[from] punctual_figures::Error),
     /// The operating system refused something.
     #[error("{doing}: {source}")]
     System {

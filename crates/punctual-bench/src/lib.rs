@@ -35,7 +35,6 @@ mod keyload;
 mod lateness;
 mod launch;
 mod load;
-mod machine;
 mod memory;
 mod options;
 mod plot;
@@ -45,9 +44,7 @@ mod reader;
 mod report;
 mod sheet;
 mod snapshot;
-mod spread;
 mod storm;
-mod table;
 mod threads;
 mod workload;
 
@@ -55,6 +52,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
+use punctual_figures::{spread, table};
 
 use crate::error::Error;
 use crate::options::{Bench, Cli};

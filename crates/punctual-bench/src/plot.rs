@@ -2,32 +2,17 @@
 
 use std::path::Path;
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use punctual_figures::plot::{COLOURS, FONT, page, tick};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The width and height of a plot.
 const SIZE: (u32, u32) = (960, 540);
 
 /// Pixels that a group of bars needs for its name; plots with many groups are wider.
 const GROUP_WIDTH: u32 = 72;
-
-/// Colours that colour-blind readers can tell apart (Okabe and Ito, 2008), and that print.
-const COLOURS: [RGBColor; 6] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-];
-
-const FONT: &str = "sans-serif";
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawing = std::result::Result<(), Box<dyn std::error::Error>>;
 
 /// A place in the axes' units.
 pub(crate) type Point = (f64, f64);
@@ -54,40 +39,6 @@ fn colour(series: usize) -> RGBColor {
     COLOURS[series % COLOURS.len()]
 }
 
-/// Makes the file: white ground, title, foot line, and what `draw` puts between them.
-fn page(
-    path: &Path,
-    size: (u32, u32),
-    title: &str,
-    foot: &str,
-    draw: impl FnOnce(&Area<'_>) -> Drawing,
-) -> Result<()> {
-    let attempt = || -> Drawing {
-        let root = SVGBackend::new(path, size).into_drawing_area();
-        root.fill(&WHITE)?;
-        let middle = Pos::new(HPos::Center, VPos::Top);
-        let title_style = (FONT, 20).into_font().color(&BLACK).pos(middle);
-        root.draw(&Text::new(title, (size.0 as i32 / 2, 10), title_style))?;
-        let right = Pos::new(HPos::Right, VPos::Bottom);
-        let foot_style = (FONT, 11)
-            .into_font()
-            .color(&RGBColor(110, 110, 110))
-            .pos(right);
-        root.draw(&Text::new(
-            foot,
-            (size.0 as i32 - 10, size.1 as i32 - 4),
-            foot_style,
-        ))?;
-        draw(&root.margin(38, 18, 4, 30))?;
-        root.present()?;
-        Ok(())
-    };
-    attempt().map_err(|error| Error::Plot {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })
-}
-
 /// Cumulative distribution of lateness: milliseconds on a logarithmic axis, per cent of all.
 ///
 /// `counted` says of what the per cent are.
@@ -106,7 +57,7 @@ pub(crate) fn lateness(
     let right = 10f64.powf(latest.log10().ceil());
     // Ten microseconds stand for "at once": a logarithmic axis has no zero.
     let left = 0.01;
-    page(path, SIZE, title, foot, |area| {
+    Ok(page(path, SIZE, title, foot, |area| {
         let mut chart = ChartBuilder::on(area)
             .x_label_area_size(46)
             .y_label_area_size(58)
@@ -141,7 +92,7 @@ pub(crate) fn lateness(
             .label_font((FONT, 14))
             .draw()?;
         Ok(())
-    })
+    })?)
 }
 
 /// Drops points that would lie within a pixel of the one before.
@@ -175,7 +126,7 @@ pub(crate) fn storm(path: &Path, title: &str, foot: &str, curves: &[(Curve, Curv
     let low = 10f64.powf(low.max(1e-4).log10().floor());
     // The legend has the upper part to itself.
     let high = high * (high / low).powf(0.1 + 0.07 * 2.0 * curves.len() as f64);
-    page(path, SIZE, title, foot, |area| {
+    Ok(page(path, SIZE, title, foot, |area| {
         let mut chart = ChartBuilder::on(area)
             .x_label_area_size(46)
             .y_label_area_size(70)
@@ -211,7 +162,7 @@ pub(crate) fn storm(path: &Path, title: &str, foot: &str, curves: &[(Curve, Curv
             .label_font((FONT, 13))
             .draw()?;
         Ok(())
-    })
+    })?)
 }
 
 /// Bars in groups, each with its figure above it.
@@ -232,7 +183,7 @@ pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<
     let groups = bars.groups.len().max(1) as f64;
     let plot_width = SIZE.0.max(GROUP_WIDTH * bars.groups.len() as u32 + 130);
     let inner_width = f64::from(plot_width - 120);
-    page(path, (plot_width, SIZE.1), title, foot, |area| {
+    Ok(page(path, (plot_width, SIZE.1), title, foot, |area| {
         let mut chart = ChartBuilder::on(area)
             .x_label_area_size(34)
             .y_label_area_size(70)
@@ -309,34 +260,12 @@ pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<
             .label_font((FONT, 14))
             .draw()?;
         Ok(())
-    })
-}
-
-/// A number on an axis: no more decimals than it needs.
-fn tick(value: f64) -> String {
-    if value >= 1000.0 {
-        return crate::table::thousands(value);
-    }
-    let text = format!("{value:.4}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text.is_empty() {
-        "0".into()
-    } else {
-        text.into()
-    }
+    })?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ticks() {
-        assert_eq!(tick(0.01), "0.01");
-        assert_eq!(tick(100.0), "100");
-        assert_eq!(tick(0.0), "0");
-        assert_eq!(tick(10_000.0), "10,000");
-    }
 
     #[test]
     fn thinning_keeps_the_ends() {

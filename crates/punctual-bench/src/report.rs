@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use punctual_figures::machine::Machine;
+pub(crate) use punctual_figures::progress;
 
 use crate::csv::{Csv, Measurement};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::launch::Server;
-use crate::machine::Machine;
 use crate::options::Output;
 
 /// The output of one run.
@@ -30,10 +30,7 @@ impl Report {
     pub(crate) fn open(output: &Output, args: &[OsString]) -> Result<Self> {
         let machine = Machine::here();
         if let Some(path) = &output.out {
-            std::fs::create_dir_all(path).map_err(|source| Error::File {
-                path: path.clone(),
-                source,
-            })?;
+            punctual_figures::make_directory(path)?;
         }
         let csv = match &output.csv {
             Some(path) => Some(Csv::create(path, &machine.date)?),
@@ -102,11 +99,7 @@ impl Report {
 
     /// A line for the foot of a plot: where the figures come from.
     pub(crate) fn provenance(&self) -> String {
-        let machine = &self.machine;
-        format!(
-            "{} x {}, {}",
-            machine.cores, machine.processor, machine.date
-        )
+        self.machine.provenance()
     }
 
     /// Finishes the files and says where they are.
@@ -165,18 +158,6 @@ fn shown(arg: &OsString) -> String {
         return text.into_owned();
     }
     format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// A progress bar on standard error; nothing where that is no terminal.
-pub(crate) fn progress(length: u64, what: &str) -> ProgressBar {
-    let bar = ProgressBar::new(length);
-    if let Ok(style) =
-        ProgressStyle::with_template("{msg:<48!} {wide_bar} {human_pos}/{human_len} {eta:>4}")
-    {
-        bar.set_style(style);
-    }
-    bar.set_message(what.to_owned());
-    bar
 }
 
 #[cfg(test)]

@@ -5,22 +5,22 @@ use std::thread::available_parallelism;
 
 /// The facts about this machine that a reader needs beside a figure.
 #[derive(Debug, Clone)]
-pub(crate) struct Machine {
+pub struct Machine {
     /// Local date and time, with the zone's offset.
-    pub(crate) date: String,
+    pub date: String,
     /// Logical processors that this process may use.
-    pub(crate) cores: usize,
+    pub cores: usize,
     /// Operating system and kernel release.
-    pub(crate) kernel: String,
+    pub kernel: String,
     /// The processor's name, as the kernel tells it.
-    pub(crate) processor: String,
+    pub processor: String,
     /// The 1-minute load average: what else is running here.
-    pub(crate) load: String,
+    pub load: String,
 }
 
 impl Machine {
     /// Reads them now.
-    pub(crate) fn here() -> Self {
+    pub fn here() -> Self {
         let uname = rustix::system::uname();
         Self {
             date: jiff::Zoned::now()
@@ -42,6 +42,11 @@ impl Machine {
                 .and_then(|text| text.split_ascii_whitespace().next().map(str::to_owned))
                 .unwrap_or_else(|| "unknown".into()),
         }
+    }
+
+    /// Processors and date in one line, for the foot of a plot.
+    pub fn provenance(&self) -> String {
+        format!("{} x {}, {}", self.cores, self.processor, self.date)
     }
 }
 

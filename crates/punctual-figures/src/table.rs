@@ -1,10 +1,10 @@
-//! Tables on the terminal: the first column to the left, figures to the right.
+//! Tables on the terminal: words to the left, figures to the right.
 
 use std::fmt;
 
 /// Rows of text under a head.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
     /// Columns of words, which go to the left.
@@ -13,7 +13,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// A table whose first `left` columns hold words.
-    pub(crate) fn new<S: Into<String>>(left: usize, head: impl IntoIterator<Item = S>) -> Self {
+    pub fn new<S: Into<String>>(left: usize, head: impl IntoIterator<Item = S>) -> Self {
         Self {
             head: head.into_iter().map(Into::into).collect(),
             rows: Vec::new(),
@@ -22,13 +22,14 @@ impl Table {
     }
 
     /// Appends a row; cells beyond the head are dropped, missing ones are empty.
-    pub(crate) fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         let mut row: Vec<String> = cells.into_iter().map(Into::into).collect();
         row.resize(self.head.len(), String::new());
         self.rows.push(row);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether no row has been appended.
+    pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 }
@@ -69,7 +70,7 @@ impl fmt::Display for Table {
 }
 
 /// A whole number with its thousands apart.
-pub(crate) fn thousands(number: f64) -> String {
+pub fn thousands(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -86,7 +87,7 @@ pub(crate) fn thousands(number: f64) -> String {
 }
 
 /// Milliseconds with as many decimals as their size deserves.
-pub(crate) fn millis(milliseconds: f64) -> String {
+pub fn millis(milliseconds: f64) -> String {
     match milliseconds.abs() {
         size if size < 10.0 => format!("{milliseconds:.3}"),
         size if size < 1000.0 => format!("{milliseconds:.1}"),

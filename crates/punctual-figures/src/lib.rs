@@ -1,0 +1,69 @@
+//! How the benchmarks show figures: tables, CSV files, SVG plots, and the machine that they come from.
+//!
+//! `punctual bench` and the comparison of timers in `bench/`, which is a workspace of its own, share this crate.
+#![forbid(unsafe_code)]
+
+pub mod csv;
+pub mod machine;
+pub mod plot;
+pub mod spread;
+pub mod table;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Why figures could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or directory of results could not be made or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system answered.
+        source: io::Error,
+    },
+    /// A plot could not be drawn.
+    #[error("the plot {path} could not be drawn: {reason}")]
+    Plot {
+        /// The plot's file.
+        path: PathBuf,
+        /// What the plotter answered.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// The error of an operation on the file or directory at `path`.
+    fn file(path: &Path, source: io::Error) -> Self {
+        Error::File {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+/// `Result` with this crate's error.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Makes a directory for results, and those above it.
+///
+/// # Errors
+/// [`Error::File`] if the operating system refuses.
+pub fn make_directory(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(|source| Error::file(path, source))
+}
+
+/// A progress bar on standard error; nothing where standard error is no terminal.
+pub fn progress(length: u64, what: &str) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    if let Ok(style) =
+        ProgressStyle::with_template("{msg:<48!} {wide_bar} {human_pos}/{human_len} {eta:>4}")
+    {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar
+}

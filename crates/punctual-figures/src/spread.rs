@@ -1,0 +1,80 @@
+//! The median of a few rounds, and how far they lie apart.
+
+/// Quartiles of some measurements.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// Least measurement.
+    pub min: f64,
+    /// A quarter is at most this.
+    pub low: f64,
+    /// Half of the measurements are at most this.
+    pub median: f64,
+    /// Three quarters are at most this.
+    pub high: f64,
+    /// Greatest measurement.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Returns `None` without a measurement. Between two measurements the quartiles are interpolated.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let last = values.len().checked_sub(1)?;
+        let at = |share: f64| {
+            let place = share * last as f64;
+            let (below, above) = (values[place as usize], values[place.ceil() as usize]);
+            match place.fract() {
+                0.0 => below,
+                part => below + (above - below) * part,
+            }
+        };
+        Some(Spread {
+            min: at(0.0),
+            low: at(0.25),
+            median: at(0.5),
+            high: at(0.75),
+            max: at(1.0),
+        })
+    }
+
+    /// Median, least and greatest, written by `show`; the median alone when all are the same.
+    pub fn written(&self, show: impl Fn(f64) -> String) -> String {
+        if self.min == self.max {
+            return show(self.median);
+        }
+        format!(
+            "{} ({}..{})",
+            show(self.median),
+            show(self.min),
+            show(self.max)
+        )
+    }
+}
+
+/// A spread that may be missing, with so many decimals.
+pub fn text(spread: Option<Spread>, digits: usize) -> String {
+    text_with(spread, |value| format!("{value:.digits$}"))
+}
+
+/// A spread that may be missing, written by `show`.
+pub fn text_with(spread: Option<Spread>, show: impl Fn(f64) -> String) -> String {
+    spread.map_or_else(|| "-".into(), |spread| spread.written(show))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles() {
+        assert_eq!(Spread::of([]), None);
+        let five = Spread::of([5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
+        assert_eq!((five.low, five.median, five.high), (2.0, 3.0, 4.0));
+        let even = Spread::of([1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert_eq!((even.low, even.median, even.high), (1.75, 2.5, 3.25));
+        assert_eq!((even.min, even.max), (1.0, 4.0));
+        assert_eq!(text(Some(five), 1), "3.0 (1.0..5.0)");
+        assert_eq!(text(Spread::of([7.0]), 0), "7");
+    }
+}
