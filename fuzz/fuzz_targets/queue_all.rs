@@ -4,7 +4,6 @@
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
 
 use libfuzzer_sys::fuzz_target;
-use punctual::queue::{BTree, Fifo, LazyHeap, Sorted};
 use punctual::{Adaptive, Heap, Wheel};
 
 #[path = "../../crates/punctual/tests/model/mod.rs"]
@@ -26,10 +25,6 @@ queues! {
     Heap<u64, 2>,
     Heap<u64, 4>,
     Heap<u64, 8>,
-    LazyHeap<u64, 4>,
-    Sorted<u64>,
-    BTree<u64>,
-    Fifo<u64>,
     Adaptive<u64>,
 }
 

@@ -3,7 +3,7 @@
  *
  *   cc -O2 boundary.c $(pkg-config --cflags --libs punctual) -o boundary && ./boundary
  *
- * `cargo run --release -p punctual --example small_queues` prints the same for Rust ("arm and cancel"). */
+ * `make bench-timers ARGS="--contender wheel --workload steady"` prints the same for Rust ("arm + cancel"). */
 
 #define _POSIX_C_SOURCE 199309L
 

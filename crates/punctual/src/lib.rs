@@ -57,7 +57,7 @@ pub use clock::Monotonic;
 pub use clock::Virtual;
 pub use queue::wheel::Wheel;
 pub use queue::{
-    Adaptive, DeadlineQueue, Expired, Heap, LazyHeap, Polled, PriorityQueue, TimerKey, TotalF64,
+    Adaptive, DeadlineQueue, Expired, Heap, Polled, PriorityQueue, TimerKey, TotalF64,
 };
 #[cfg(feature = "std")]
 pub use tick::Epoch;

@@ -9,7 +9,6 @@ mod model;
 use model::random::{cases, ops, span, when};
 use model::{Model, Op, Span, Subject, When, sized};
 use proptest::prelude::*;
-use punctual::queue::{BTree, Fifo, LazyHeap, Sorted};
 use punctual::{Adaptive, DeadlineQueue, Heap, TimerKey, Wheel};
 
 /// Says, if a queue fails, which one it was.
@@ -52,10 +51,6 @@ queues! {
     "binary heap": Heap<u64, 2>,
     "heap of four": Heap<u64, 4>,
     "heap of eight": Heap<u64, 8>,
-    "lazy heap": LazyHeap<u64, 4>,
-    "sorted array": Sorted<u64>,
-    "tree": BTree<u64>,
-    "lanes": Fifo<u64>,
     "adaptive queue": Adaptive<u64>,
 }
 

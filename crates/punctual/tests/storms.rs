@@ -9,7 +9,6 @@
 #![allow(missing_docs)]
 #![cfg_attr(miri, allow(unused_imports))]
 
-use punctual::queue::{BTree, Fifo, LazyHeap, Sorted};
 use punctual::{Adaptive, DeadlineQueue, Expired, Heap, Polled, TimerKey, Wheel};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -517,8 +516,4 @@ storms! {
     #[cfg(not(miri))] adaptive: Adaptive<u64>,
     #[cfg(not(miri))] binary_heap: Heap<u64, 2>,
     #[cfg(not(miri))] heap_of_four: Heap<u64, 4>,
-    #[cfg(not(miri))] lazy_heap: LazyHeap<u64, 4>,
-    #[cfg(not(miri))] sorted: Sorted<u64>,
-    #[cfg(not(miri))] tree: BTree<u64>,
-    #[cfg(not(miri))] lanes: Fifo<u64>,
 }

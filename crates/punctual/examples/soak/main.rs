@@ -14,7 +14,7 @@
 //! - timers taken in one look come in the order of deadlines, equal ones in the order of arming;
 //! - the next deadline is that of the timer that then fires first;
 //! - memory is at most twice what the most timers since the queue was empty need, and a constant
-//!   ([`Which::bound`]);
+//!   ([`BOUND`]);
 //! - in the end, all that was armed was fired or cancelled.
 //!
 //! Now and then every timer is looked at. It prints a summary, and exits with 1 after a violation.
@@ -24,7 +24,6 @@ mod crowd;
 use clap::{Parser, ValueEnum};
 use crowd::{Bound, Checked, Soak};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
-use punctual::queue::{BTree, Fifo, LazyHeap, Sorted};
 use punctual::{Adaptive, DeadlineQueue, Heap, Wheel};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -35,9 +34,9 @@ struct Options {
     /// Operations; firing a timer is one
     #[arg(long, default_value = "1e9", value_parser = number)]
     ops: u64,
-    /// The most timers at a time [default: 1000000, and 2000 for the sorted array]
-    #[arg(long, value_parser = number)]
-    live: Option<u64>,
+    /// The most timers at a time
+    #[arg(long, default_value = "1e6", value_parser = number)]
+    live: u64,
     /// The same seed does the same
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -50,33 +49,13 @@ enum Which {
     Wheel,
     Adaptive,
     Heap,
-    LazyHeap,
-    Sorted,
-    Tree,
-    Lanes,
 }
 
-impl Which {
-    fn bound(self) -> Bound {
-        match self {
-            // As many dead entries as living ones, in vectors that double: both at once.
-            Which::Sorted | Which::LazyHeap => Bound {
-                times: 3.0,
-                spare: (192 << 10) as f64,
-            },
-            // Each of its 64 lanes keeps room for 1,024 entries.
-            Which::Lanes => Bound {
-                times: 3.0,
-                spare: (1_216 << 10) as f64,
-            },
-            // A wheel may have a chunk in each of its 704 slots.
-            _ => Bound {
-                times: 2.0,
-                spare: (192 << 10) as f64,
-            },
-        }
-    }
-}
+/// What a queue may take. A wheel may have a chunk in each of its 704 slots.
+const BOUND: Bound = Bound {
+    times: 2.0,
+    spare: (192 << 10) as f64,
+};
 
 /// 1000000, 1_000_000 or 1e6.
 fn number(text: &str) -> Result<u64, String> {
@@ -97,10 +76,6 @@ fn main() -> ExitCode {
         Which::Wheel => soak::<Wheel<u64>>(&options),
         Which::Adaptive => soak::<Adaptive<u64>>(&options),
         Which::Heap => soak::<Heap<u64>>(&options),
-        Which::LazyHeap => soak::<LazyHeap<u64>>(&options),
-        Which::Sorted => soak::<Sorted<u64>>(&options),
-        Which::Tree => soak::<BTree<u64>>(&options),
-        Which::Lanes => soak::<Fifo<u64>>(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -116,12 +91,7 @@ fn main() -> ExitCode {
 }
 
 fn soak<Q: DeadlineQueue<u64> + Default>(options: &Options) -> Checked {
-    let usual = if matches!(options.queue, Which::Sorted) {
-        2_000
-    } else {
-        1_000_000
-    };
-    let most = options.live.unwrap_or(usual).clamp(1, 1 << 31);
+    let most = options.live.clamp(1, 1 << 31);
     let bar = ProgressBar::new(options.ops);
     let style = ProgressStyle::with_template(
         "{msg} {bar:30} {human_pos} of {human_len}, {per_sec}, {eta} left",
@@ -129,8 +99,7 @@ fn soak<Q: DeadlineQueue<u64> + Default>(options: &Options) -> Checked {
     bar.set_style(style.map_err(|error| error.to_string())?);
     let begun = Instant::now();
 
-    let bound = options.queue.bound();
-    let mut soak = Soak::<Q>::new(options.seed, bound);
+    let mut soak = Soak::<Q>::new(options.seed, BOUND);
     let mut phase = soak.phase(most);
     let mut steps = 0u64;
     while soak.counts.all() < options.ops {
@@ -183,9 +152,9 @@ fn soak<Q: DeadlineQueue<u64> + Default>(options: &Options) -> Checked {
         "{:<24} {:>13.0} %  of {} x {:.1} bytes a timer and {}",
         "memory, at worst",
         100.0 * soak.worst,
-        bound.times,
+        BOUND.times,
         soak.bytes_per_timer,
-        HumanBytes(bound.spare as u64)
+        HumanBytes(BOUND.spare as u64)
     );
     println!("{:<24} {:>13.0} s", "time", took.as_secs_f64());
     Ok(())

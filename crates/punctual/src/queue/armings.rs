@@ -6,6 +6,48 @@ use core::num::NonZeroU32;
 /// The wheel compares orders modulo 2^32, so they are numbered anew before they span half of it.
 const LAST: u32 = 1 << 31;
 
+/// An arming: deadline, order and the timer's index, in one number. One comparison decides between
+/// two armings, and no two are equal. (A processor that has just written the fields of a struct one
+/// by one waits before it copies the whole.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Arming(u128);
+
+impl Arming {
+    #[inline]
+    pub(super) fn new(deadline: u64, order: NonZeroU32, index: u32) -> Self {
+        let low = u64::from(order.get()) << 32 | u64::from(index);
+        Arming(u128::from(deadline) << 64 | u128::from(low))
+    }
+
+    #[inline]
+    pub(super) fn deadline(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    /// Order and index.
+    #[inline]
+    pub(super) fn order_and_index(self) -> u64 {
+        self.0 as u64
+    }
+
+    #[inline]
+    pub(super) fn order(self) -> NonZeroU32 {
+        // It was made with an order that is not 0.
+        NonZeroU32::new((self.order_and_index() >> 32) as u32).unwrap_or(NonZeroU32::MIN)
+    }
+
+    #[inline]
+    pub(super) fn index(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The same arming with another order.
+    #[inline]
+    pub(super) fn renumbered(self, order: NonZeroU32) -> Self {
+        Arming::new(self.deadline(), order, self.index())
+    }
+}
+
 /// Numbers armings from 1 on.
 #[derive(Debug)]
 pub(super) struct Armings {

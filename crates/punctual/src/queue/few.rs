@@ -8,53 +8,19 @@
 //! - In a record, `order` is not the timer's order, which is in its entry, but its entry's place.
 
 use super::adaptive::Migration;
-use super::armings::Armings;
-use super::slab::{self, Slab};
+use super::armings::{Arming, Armings};
+use super::slab::{Slab, Tenant};
 use super::wheel::Timer;
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 use core::num::NonZeroU32;
 
-/// An entry in one number: deadline, order, index, from the top. As the fields of a struct it would
-/// be written in parts and copied as a whole, which a processor that has just written it waits for.
-#[derive(Clone, Copy, Debug)]
-struct Packed(u128);
-
-impl Packed {
-    #[inline]
-    fn new(deadline: u64, order: NonZeroU32, index: u32) -> Self {
-        let arming = u64::from(order.get()) << 32 | u64::from(index);
-        Packed(u128::from(deadline) << 64 | u128::from(arming))
-    }
-
-    #[inline]
-    fn deadline(self) -> u64 {
-        (self.0 >> 64) as u64
-    }
-
-    /// Order and index.
-    #[inline]
-    fn arming(self) -> u64 {
-        self.0 as u64
-    }
-
-    #[inline]
-    fn order(self) -> NonZeroU32 {
-        NonZeroU32::new((self.arming() >> 32) as u32).unwrap_or(NonZeroU32::MIN)
-    }
-
-    #[inline]
-    fn index(self) -> u32 {
-        self.arming() as u32
-    }
-}
-
 /// Timers in an array.
 #[derive(Debug)]
 pub(super) struct Few<T> {
     slab: Slab<Timer<T>>,
-    entries: Vec<Packed>,
+    entries: Vec<Arming>,
     /// No deadline is earlier; the last tick if there are no timers.
     bound: u64,
     /// Whether a timer has just that deadline.
@@ -78,14 +44,14 @@ fn place(number: NonZeroU32) -> usize {
 /// The least number of all, by fours: a least number by one after the other is what compilers make
 /// branches of, which are taken by surprise.
 #[inline]
-fn least(entries: &[Packed], number: impl Fn(Packed) -> u64) -> u64 {
+fn least(entries: &[Arming], number: impl Fn(Arming) -> u64) -> u64 {
     let (fours, rest) = entries.as_chunks::<4>();
     let fours = fours.iter().fold(u64::MAX, |least, four| {
         let [a, b, c, d] = four.map(&number);
         least.min(a.min(b).min(c.min(d)))
     });
     rest.iter()
-        .fold(fours, |least, &packed| least.min(number(packed)))
+        .fold(fours, |least, &arming| least.min(number(arming)))
 }
 
 impl<T> Few<T> {
@@ -109,10 +75,9 @@ impl<T> Few<T> {
             ..Self::new()
         };
         for entry in timers.entries {
-            if let Some(timer) = few.slab.at_mut(entry.index) {
+            if let Some(timer) = few.slab.at_mut(entry.index()) {
                 timer.order = number(few.entries.len());
-                let packed = Packed::new(entry.deadline, entry.order, entry.index);
-                few.entries.push(packed);
+                few.entries.push(entry);
             }
         }
         few.find_bound();
@@ -122,10 +87,10 @@ impl<T> Few<T> {
     /// Its timers, on the way to another queue; their handles stay good. O(n log n).
     pub(super) fn hand_over(mut self) -> Migration<T> {
         let mut entries = Vec::with_capacity(self.entries.len());
-        for packed in &self.entries {
-            if let Some(timer) = self.slab.at_mut(packed.index()) {
-                timer.order = packed.order();
-                entries.push(timer.entry(packed.index()));
+        for arming in &self.entries {
+            if let Some(timer) = self.slab.at_mut(arming.index()) {
+                timer.order = arming.order();
+                entries.push(*arming);
             }
         }
         entries.sort_unstable();
@@ -150,10 +115,9 @@ impl<T> Few<T> {
     #[inline(never)]
     fn renumber(&mut self) {
         let armed = self.entries.iter().enumerate();
-        let armed = armed.map(|(at, packed)| (packed.order(), at)).collect();
+        let armed = armed.map(|(at, arming)| (arming.order(), at)).collect();
         for (order, at) in self.armings.renumber::<usize>(armed) {
-            let packed = &mut self.entries[at];
-            *packed = Packed::new(packed.deadline(), order, packed.index());
+            self.entries[at] = self.entries[at].renumbered(order);
         }
     }
 
@@ -178,7 +142,7 @@ impl<T> Few<T> {
     /// O(n).
     #[inline]
     fn find_bound(&mut self) {
-        self.bound = least(&self.entries, Packed::deadline);
+        self.bound = least(&self.entries, Arming::deadline);
         self.exact = !self.entries.is_empty();
     }
 
@@ -192,8 +156,8 @@ impl<T> Few<T> {
     #[inline]
     fn first(&self) -> u32 {
         let bound = self.bound;
-        least(&self.entries, |packed| {
-            packed.arming() | u64::from(packed.deadline() != bound).wrapping_neg()
+        least(&self.entries, |arming| {
+            arming.order_and_index() | u64::from(arming.deadline() != bound).wrapping_neg()
         }) as u32
     }
 
@@ -206,7 +170,7 @@ impl<T> Few<T> {
         let index = self.first();
         let timer = self.take(index)?;
         Some(Expired {
-            key: slab::key(index, timer.stamp),
+            key: timer.key(index),
             deadline: timer.deadline,
             value: timer.value,
         })
@@ -218,17 +182,16 @@ impl<T> DeadlineQueue<T> for Few<T> {
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         let order = self.next_order();
         let place = number(self.entries.len());
-        let (index, stamp) = self.slab.insert(|stamp| Timer {
+        let key = self.slab.insert(|generation| Timer {
             deadline,
-            stamp,
+            generation,
             order: place,
             value,
         });
-        let packed = Packed::new(deadline, order, index);
-        self.entries.push(packed);
+        self.entries.push(Arming::new(deadline, order, key.index()));
         self.exact |= deadline <= self.bound;
         self.bound = self.bound.min(deadline);
-        slab::key(index, stamp)
+        key
     }
 
     #[inline]
@@ -245,11 +208,11 @@ impl<T> DeadlineQueue<T> for Few<T> {
             return false;
         };
         timer.deadline = deadline;
-        let packed = Packed::new(deadline, order, key.index());
+        let arming = Arming::new(deadline, order, key.index());
         let Some(entry) = self.entries.get_mut(place(timer.order)) else {
             return false; // never: a timer has an entry
         };
-        let before = replace(entry, packed);
+        let before = replace(entry, arming);
         let is_first = (self.entries.len() == 1) | (deadline <= self.bound);
         self.exact = is_first | (self.exact & (before.deadline() != self.bound));
         self.bound = if is_first { deadline } else { self.bound };
@@ -288,7 +251,7 @@ impl<T> DeadlineQueue<T> for Few<T> {
     {
         self.slab
             .iter()
-            .map(|(index, timer)| (slab::key(index, timer.stamp), timer.deadline, &timer.value))
+            .map(|(index, timer)| (timer.key(index), timer.deadline, &timer.value))
     }
 
     /// O(n), and O(1) if nothing is due.
@@ -335,7 +298,7 @@ impl<T> DeadlineQueue<T> for Few<T> {
     }
 
     fn memory(&self) -> usize {
-        size_of::<Self>() + self.slab.memory() + self.entries.capacity() * size_of::<Packed>()
+        size_of::<Self>() + self.slab.memory() + self.entries.capacity() * size_of::<Arming>()
     }
 }
 
@@ -354,7 +317,7 @@ mod tests {
                 assert_eq!(place(timer.order), at);
                 assert_eq!(timer.deadline, entry.deadline());
             }
-            let earliest = self.entries.iter().map(|packed| packed.deadline()).min();
+            let earliest = self.entries.iter().map(|arming| arming.deadline()).min();
             assert!(self.bound <= earliest.unwrap_or(self.bound));
             assert!(!self.exact || earliest == Some(self.bound));
             assert!(earliest.is_some() || self.bound == u64::MAX);

@@ -8,34 +8,23 @@
 //! |---|---|
 //! | [`Adaptive`] | whoever does not want to choose: an array while timers are few, then a `Wheel` |
 //! | [`Wheel`](wheel::Wheel) | everything, from one timer to tens of millions |
-//! | [`Sorted`] | a few dozen timers at most |
-//! | [`Fifo`] | many timers of few timeouts |
 //! | [`Heap`] | a few thousand timers that nearly all fire |
-//! | [`LazyHeap`] | timers that are nearly all cancelled or put off, where a heap is wanted |
-//! | [`BTree`] | comparison: the queue that is right at a glance |
 //! | [`PriorityQueue`] | priorities of any type, without time |
 //! | [`RawWheel`](wheel::RawWheel) | timers that already live in a structure of their own |
 
 mod adaptive;
 mod armings;
-mod btree;
 mod few;
-mod fifo;
 mod heap;
 mod prefetch;
 mod priority;
-mod run;
 mod shorten;
 mod slab;
-mod sorted;
 pub mod wheel;
 
 pub use adaptive::Adaptive;
-pub use btree::BTree;
-pub use fifo::Fifo;
-pub use heap::{Heap, LazyHeap};
+pub use heap::Heap;
 pub use priority::{PriorityQueue, TotalF64};
-pub use sorted::Sorted;
 
 // The model that every queue is held against; tests and fuzzing share it.
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What stands in a heap, and how it moves.
 
+use crate::queue::armings::Arming;
 use core::num::NonZeroU32;
 
 /// An entry of a heap.
@@ -33,48 +34,30 @@ pub(in crate::queue) trait Entry: Ord + Sized {
     fn settle(held: Self::Held, entries: &mut [Self], at: usize);
 }
 
-/// A deadline, the order of its arming and the timer's index, in one number: one comparison decides
-/// between two timers, and no two are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::queue) struct Due(u128);
-
-impl Due {
-    #[inline]
-    pub(in crate::queue) fn new(deadline: u64, order: NonZeroU32, index: u32) -> Self {
-        Due(u128::from(deadline) << 64 | u128::from(order.get()) << 32 | u128::from(index))
-    }
-
-    #[inline]
-    pub(in crate::queue) fn deadline(self) -> u64 {
-        (self.0 >> 64) as u64
-    }
-}
-
-impl Entry for Due {
-    type Held = Due;
+impl Entry for Arming {
+    type Held = Arming;
 
     #[inline]
     fn index(&self) -> u32 {
-        self.0 as u32
+        Arming::index(*self)
     }
 
     #[inline]
     fn order(&self) -> NonZeroU32 {
-        // It was made with an order that is not 0.
-        NonZeroU32::new((self.0 >> 32) as u32).unwrap_or(NonZeroU32::MIN)
+        Arming::order(*self)
     }
 
     fn set_order(&mut self, order: NonZeroU32) {
-        *self = Due::new(self.deadline(), order, self.index());
+        *self = self.renumbered(order);
     }
 
     #[inline]
-    fn hold(entries: &[Self], at: usize) -> Due {
+    fn hold(entries: &[Self], at: usize) -> Arming {
         entries[at]
     }
 
     #[inline]
-    fn held<'a>(held: &'a Due, _: &'a [Self], _: usize) -> &'a Due {
+    fn held<'a>(held: &'a Arming, _: &'a [Self], _: usize) -> &'a Arming {
         held
     }
 
@@ -84,7 +67,7 @@ impl Entry for Due {
     }
 
     #[inline]
-    fn settle(held: Due, entries: &mut [Self], at: usize) {
+    fn settle(held: Arming, entries: &mut [Self], at: usize) {
         entries[at] = held;
     }
 }

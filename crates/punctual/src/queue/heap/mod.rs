@@ -1,24 +1,17 @@
-//! Heaps: what most timer queues are made of, in two ways of cancelling.
+//! A heap of timers with `D` children to an entry: more make a heap flatter and a level dearer.
 //!
-//! [`Heap`] takes a cancelled timer out at once, for which every timer knows its place and every
-//! move is told to it. [`LazyHeap`] leaves it until it comes up, for which every look at the head
-//! looks at its timer. Both are exact, both take [`TimerKey`]s, and both have `D` children to an
-//! entry: more make a heap flatter and a level dearer.
-//!
-//! One file sifts for all of them, [`PriorityQueue`](crate::PriorityQueue) included.
+//! Every timer knows its entry's place, so a cancelled timer leaves the heap at once.
+//! [`PriorityQueue`](crate::PriorityQueue) stands on the same heap.
 
 pub(super) mod entry;
-mod lazy;
 pub(super) mod sift;
 #[cfg(test)]
 mod tests;
 pub(super) mod tracked;
 
-pub use lazy::LazyHeap;
-
+use super::armings::Arming;
 use super::{DeadlineQueue, Expired, TimerKey};
 use core::mem::size_of;
-use entry::Due;
 use tracked::TrackedHeap;
 
 /// A heap of timers with `D` children to a timer, 2 to 16: arm, cancel, re-arm and pop in
@@ -46,7 +39,7 @@ use tracked::TrackedHeap;
 /// ```
 #[derive(Debug)]
 pub struct Heap<T, const D: usize = 4> {
-    heap: TrackedHeap<Due, T, D>,
+    heap: TrackedHeap<Arming, T, D>,
 }
 
 impl<T> Heap<T> {
@@ -94,7 +87,7 @@ impl<T, const D: usize> DeadlineQueue<T> for Heap<T, D> {
     #[inline]
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         self.heap
-            .insert(value, |order, index| Due::new(deadline, order, index))
+            .insert(value, |order, index| Arming::new(deadline, order, index))
     }
 
     /// O(log n).
@@ -107,7 +100,7 @@ impl<T, const D: usize> DeadlineQueue<T> for Heap<T, D> {
     #[inline]
     fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
         self.heap
-            .reset(key, |order, index| Due::new(deadline, order, index))
+            .reset(key, |order, index| Arming::new(deadline, order, index))
             .is_some()
     }
 

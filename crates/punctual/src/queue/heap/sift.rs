@@ -157,15 +157,15 @@ pub(in crate::queue) fn check<E: Entry, const D: usize>(entries: &[E]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::Due;
     use super::*;
+    use crate::queue::armings::Arming;
     use core::num::NonZeroU32;
     use proptest::prelude::*;
 
     fn sorts<const D: usize>(keys: &[u8]) {
-        let mut entries: Vec<Due> = (0..)
+        let mut entries: Vec<Arming> = (0..)
             .zip(keys)
-            .map(|(n, &key)| Due::new(u64::from(key), NonZeroU32::MIN, n))
+            .map(|(n, &key)| Arming::new(u64::from(key), NonZeroU32::MIN, n))
             .collect();
         let mut sorted = entries.clone();
         sorted.sort_unstable();

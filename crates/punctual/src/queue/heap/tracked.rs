@@ -7,7 +7,7 @@ use super::entry::Entry;
 use super::sift::{Arity, sift, sift_down, sift_up};
 use crate::TimerKey;
 use crate::queue::armings::Armings;
-use crate::queue::slab::{self, KEPT, Slab, Tenant};
+use crate::queue::slab::{KEPT, Slab, Tenant};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 use core::num::NonZeroU32;
@@ -17,7 +17,7 @@ use core::num::NonZeroU32;
 struct Tracked<T> {
     /// The entry's number, counted from 1: never 0, which is how a free record is told.
     place: NonZeroU32,
-    stamp: u32,
+    generation: u32,
     value: T,
 }
 
@@ -32,8 +32,8 @@ impl<T> Tracked<T> {
 
 impl<T> Tenant for Tracked<T> {
     #[inline]
-    fn stamp(&self) -> u32 {
-        self.stamp
+    fn generation(&self) -> u32 {
+        self.generation
     }
 }
 
@@ -235,13 +235,13 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
     fn append(&mut self, value: T, make: impl FnOnce(NonZeroU32, u32) -> E) -> TimerKey {
         let order = self.next_order();
         let place = numbered(self.entries.len());
-        let (index, stamp) = self.slab.insert(|stamp| Tracked {
+        let key = self.slab.insert(|generation| Tracked {
             place,
-            stamp,
+            generation,
             value,
         });
-        self.entries.push(make(order, index));
-        slab::key(index, stamp)
+        self.entries.push(make(order, key.index()));
+        key
     }
 
     /// Takes the entry at `place` out.

@@ -1,15 +1,11 @@
 //! The timers of a queue, in one growing array: records that never move, found by index, each with
 //! a generation that tells its tenants apart.
 //!
-//! What a record holds is its queue's affair: a body with a `stamp`, which is 28 bits of generation,
-//! the handle's, and 4 bits of epoch, which only the wheel uses: its entries carry them, and an
-//! earlier re-arm takes a new epoch, so the handle stays good while the old entry dies. (Should a
-//! timer be re-armed earlier sixteen times while its first entry is still filed, that entry stands
-//! again. It is then one more entry of a living timer: whichever comes first fires it.)
+//! The queue decides what a record holds besides its generation.
 //!
 //! A record takes no more than its body if that has a number that is never 0: the wheel's take 24
 //! bytes for an 8-byte value. A record whose generations are used up is never used again, so that
-//! no handle is ever mistaken for another one: one record lost in 268 million timers.
+//! no handle is ever mistaken for another one: one record is lost in four billion timers.
 //!
 //! Records are given back from the end, when the last timer of a crowd is gone. To look through a million of them takes
 //! milliseconds, so the wheel and the array of few have that done a piece at a time, with each call that finds the queue
@@ -25,12 +21,9 @@ use super::shorten::{Pieces, shorten};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 
-const EPOCH_BITS: u32 = 4;
-const EPOCH_MASK: u32 = (1 << EPOCH_BITS) - 1;
-const LAST_GENERATION: u32 = u32::MAX >> EPOCH_BITS;
-
-/// The stamp of a free record whose generations are used up.
+/// The generation of a free record whose generations are used up.
 const SPENT: u32 = u32::MAX;
+const LAST_GENERATION: u32 = SPENT - 1;
 
 /// The end of the free list.
 const NONE: u32 = u32::MAX;
@@ -44,32 +37,20 @@ const STEP: usize = 32 << 10;
 
 /// What lives in a record.
 pub(super) trait Tenant {
-    /// The stamp it was made with, but for the epoch.
-    fn stamp(&self) -> u32;
+    /// The generation it was made with.
+    fn generation(&self) -> u32;
 
     /// Its handle.
     #[inline]
     fn key(&self, index: u32) -> TimerKey {
-        key(index, self.stamp())
+        TimerKey::new(index, self.generation())
     }
-}
-
-/// The handle of the tenant with this index and stamp.
-#[inline]
-pub(super) fn key(index: u32, stamp: u32) -> TimerKey {
-    TimerKey::new(index, stamp >> EPOCH_BITS)
-}
-
-/// Another stamp of the same handle: what carries the old one is dead.
-#[inline]
-pub(super) fn next_epoch(stamp: u32) -> u32 {
-    (stamp & !EPOCH_MASK) | (stamp.wrapping_add(1) & EPOCH_MASK)
 }
 
 #[derive(Debug)]
 enum Record<R> {
     Live(R),
-    Free { stamp: u32, next: u32 },
+    Free { generation: u32, next: u32 },
 }
 
 /// The records.
@@ -103,55 +84,53 @@ impl<R: Tenant> Slab<R> {
         }
     }
 
-    /// Makes a tenant with the stamp of its record; tells the record's index and the stamp. O(1)
-    /// amortised.
+    /// Makes a tenant of the record's next generation, and returns its handle. O(1) amortised.
     ///
     /// # Panics
     ///
     /// If there would be more than 2^32 - 1 records.
     #[inline]
-    pub(super) fn insert(&mut self, make: impl FnOnce(u32) -> R) -> (u32, u32) {
+    pub(super) fn insert(&mut self, make: impl FnOnce(u32) -> R) -> TimerKey {
         let index = self.free;
-        let stamp = match self.records.get(index as usize) {
-            Some(&Record::Free { stamp, next }) => {
+        let generation = match self.records.get(index as usize) {
+            Some(&Record::Free { generation, next }) => {
                 self.free = next;
-                stamp
+                generation
             }
             _ => return self.grow(make),
         };
-        self.records[index as usize] = Record::Live(make(stamp));
+        self.records[index as usize] = Record::Live(make(generation));
         self.live += 1;
-        (index, stamp)
+        TimerKey::new(index, generation)
     }
 
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, make: impl FnOnce(u32) -> R) -> (u32, u32) {
+    fn grow(&mut self, make: impl FnOnce(u32) -> R) -> TimerKey {
         if self.tail != NONE
-            && let Some((index, stamp)) = self.take_of_tail()
+            && let Some(key) = self.take_of_tail()
         {
-            self.records[index as usize] = Record::Live(make(stamp));
+            self.records[key.index as usize] = Record::Live(make(key.generation));
             self.live += 1;
-            return (index, stamp);
+            return key;
         }
         let index = self.records.len();
         assert!(
             index < NONE as usize,
             "a queue holds at most 2^32 - 1 timers"
         );
-        let stamp = self.floor << EPOCH_BITS;
-        self.records.push(Record::Live(make(stamp)));
+        self.records.push(Record::Live(make(self.floor)));
         self.live += 1;
-        (index as u32, stamp)
+        TimerKey::new(index as u32, self.floor)
     }
 
     /// The first record of the tail that has a generation left.
     #[cold]
-    fn take_of_tail(&mut self) -> Option<(u32, u32)> {
-        while let Some(Record::Free { stamp, .. }) = self.records.get(self.tail as usize) {
+    fn take_of_tail(&mut self) -> Option<TimerKey> {
+        while let Some(Record::Free { generation, .. }) = self.records.get(self.tail as usize) {
             self.tail += 1;
-            if *stamp != SPENT {
-                return Some((self.tail - 1, *stamp));
+            if *generation != SPENT {
+                return Some(TimerKey::new(self.tail - 1, *generation));
             }
         }
         self.tail = NONE;
@@ -162,9 +141,7 @@ impl<R: Tenant> Slab<R> {
     #[inline]
     pub(super) fn get(&self, key: TimerKey) -> Option<&R> {
         match self.records.get(key.index as usize) {
-            Some(Record::Live(tenant)) if tenant.stamp() >> EPOCH_BITS == key.generation => {
-                Some(tenant)
-            }
+            Some(Record::Live(tenant)) if tenant.generation() == key.generation => Some(tenant),
             _ => None,
         }
     }
@@ -172,9 +149,7 @@ impl<R: Tenant> Slab<R> {
     #[inline]
     pub(super) fn get_mut(&mut self, key: TimerKey) -> Option<&mut R> {
         match self.records.get_mut(key.index as usize) {
-            Some(Record::Live(tenant)) if tenant.stamp() >> EPOCH_BITS == key.generation => {
-                Some(tenant)
-            }
+            Some(Record::Live(tenant)) if tenant.generation() == key.generation => Some(tenant),
             _ => None,
         }
     }
@@ -207,9 +182,7 @@ impl<R: Tenant> Slab<R> {
     /// Removes the tenant of a handle. O(1).
     #[inline]
     pub(super) fn remove(&mut self, key: TimerKey) -> Option<R> {
-        self.take_if(key.index, |tenant| {
-            tenant.stamp() >> EPOCH_BITS == key.generation
-        })
+        self.take_if(key.index, |tenant| tenant.generation() == key.generation)
     }
 
     /// Removes the tenant at `index`, whoever it is. O(1).
@@ -222,20 +195,15 @@ impl<R: Tenant> Slab<R> {
     #[inline]
     pub(super) fn take_if(&mut self, index: u32, is_meant: impl Fn(&R) -> bool) -> Option<R> {
         let record = self.records.get_mut(index as usize)?;
-        let stamp = match record {
-            Record::Live(tenant) if is_meant(tenant) => tenant.stamp(),
+        let generation = match record {
+            Record::Live(tenant) if is_meant(tenant) => tenant.generation() + 1,
             _ => return None,
         };
-        let free = match (stamp | EPOCH_MASK).checked_add(1) {
-            Some(stamp) => Record::Free {
-                stamp,
-                next: replace(&mut self.free, index),
-            },
-            None => Record::Free {
-                stamp: SPENT,
-                next: NONE,
-            }, // and not in the free list
+        let next = match generation {
+            SPENT => NONE, // and not in the free list
+            _ => replace(&mut self.free, index),
         };
+        let free = Record::Free { generation, next };
         self.live -= 1;
         match replace(record, free) {
             Record::Live(tenant) => Some(tenant),
@@ -367,8 +335,8 @@ impl<R: Tenant> Slab<R> {
         self.records.shrink_to_fit();
         (self.tail, self.free) = (NONE, NONE);
         for (index, record) in self.records.iter_mut().enumerate().rev() {
-            if let Record::Free { stamp, next } = record
-                && *stamp != SPENT
+            if let Record::Free { generation, next } = record
+                && *generation != SPENT
             {
                 *next = replace(&mut self.free, index as u32);
             }
@@ -385,7 +353,7 @@ impl<R: Tenant> Slab<R> {
 fn may_go<R>(records: &[Record<R>], floor: u32) -> Option<u32> {
     let next = records.iter().map(|record| match record {
         Record::Live(_) => 0,
-        Record::Free { stamp, .. } => stamp >> EPOCH_BITS,
+        Record::Free { generation, .. } => *generation,
     });
     Some(next.fold(floor, u32::max)).filter(|&floor| floor <= LAST_GENERATION / 2)
 }

@@ -1,7 +1,7 @@
 //! Hierarchical timing wheels: [`Wheel`] keeps its timers, [`RawWheel`] leaves them to their owner.
 //!
-//! Why this design, against the usual one of doubly linked lists of timers (`examples/timings.rs`
-//! prints what it costs):
+//! Why this design, against the usual one of doubly linked lists of timers (`make bench-timers`
+//! measures both):
 //!
 //! - **Cancelling touches the timer only.** Unlinking from a list costs two more cache misses than
 //!   the record itself. Here the entry stays, and stands for the record's next timer if that is due
@@ -35,9 +35,8 @@ pub(super) use records::Timer;
 pub use timers::{Due, Step, Timers};
 
 use super::adaptive::Migration;
-use super::armings::Armings;
-use super::run::Entry;
-use super::slab::{self, Tenant};
+use super::armings::{Arming, Armings};
+use super::slab::Tenant;
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
 use alloc::vec::Vec;
 use core::mem::size_of;
@@ -115,11 +114,8 @@ impl<T> Wheel<T> {
             raw: RawWheel::starting_at(now),
             armings,
         };
-        for Entry {
-            deadline, index, ..
-        } in entries
-        {
-            wheel.file(deadline, index);
+        for arming in entries {
+            wheel.file(arming.deadline(), arming.index());
         }
         wheel.raw.untidy = wheel.records.slab.is_untidy();
         wheel
@@ -131,7 +127,7 @@ impl<T> Wheel<T> {
         let mut entries = Vec::with_capacity(self.len());
         while let Some(due) = self.raw.pop_due(u64::MAX, &mut self.records) {
             if let Some(timer) = self.records.slab.at(due.index) {
-                entries.push(timer.entry(due.index));
+                entries.push(Arming::new(timer.deadline, timer.order, due.index));
             }
         }
         // An old entry may stand again, see `records`.
@@ -247,12 +243,13 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     #[inline]
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         let order = self.next_order();
-        let (index, stamp) = self.records.slab.insert(|stamp| Timer {
+        let key = self.records.slab.insert(|generation| Timer {
             deadline,
-            stamp,
+            generation,
             order,
             value,
         });
+        let index = key.index();
         // The entry of the timer before may do.
         let (place, tag) = self.records.filed(index);
         if !self.raw.reuse(place, deadline, index, tag) {
@@ -261,7 +258,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
                 self.raw.forget(&mut self.records);
             }
         }
-        slab::key(index, stamp)
+        key
     }
 
     #[inline]

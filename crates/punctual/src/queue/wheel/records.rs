@@ -26,7 +26,7 @@ use core::num::NonZeroU32;
 #[derive(Debug)]
 pub(in crate::queue) struct Timer<T> {
     pub(in crate::queue) deadline: u64,
-    pub(in crate::queue) stamp: u32,
+    pub(in crate::queue) generation: u32,
     pub(in crate::queue) order: NonZeroU32,
     pub(in crate::queue) value: T,
 }
@@ -35,8 +35,8 @@ const _: () = assert!(Slab::<Timer<u64>>::RECORD == 24);
 
 impl<T> Tenant for Timer<T> {
     #[inline]
-    fn stamp(&self) -> u32 {
-        self.stamp
+    fn generation(&self) -> u32 {
+        self.generation
     }
 }
 
