@@ -24,8 +24,7 @@ use crate::load::latency_histogram;
 use crate::options::BlockingOptions;
 use crate::process::CpuTime;
 use crate::report::{self, Report, describe};
-use crate::sheet::Sheet;
-use crate::spread::{self, Spread};
+use crate::sheet::{Sheet, hundredths, spreads};
 use crate::table::{millis, thousands};
 
 /// Descriptors for everything else.
@@ -308,44 +307,26 @@ fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result
 
 fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
     let mut sheet = Sheet::new("lateness", servers);
-    let of = |value: &dyn Fn(&Run) -> Option<f64>| -> Vec<Option<Spread>> {
-        runs.iter()
-            .map(|runs| Spread::of(runs.iter().filter_map(value)))
-            .collect()
-    };
+    let of = |value: &dyn Fn(&Run) -> Option<f64>| spreads(runs, value);
     for (name, percentile) in COLUMNS {
         let late = of(&|run| lateness(run, percentile));
-        let text = |late: &Option<Spread>| spread::text_with(*late, millis);
         let name_ms = format!("{name}, ms");
         if percentile == bars::BLOCKING_PERCENTILE {
-            let bound = bars::BLOCKING_LATENESS.as_secs_f64() * 1e3;
-            let judged = late.iter().map(|late| {
-                let met = late.is_some_and(|late| late.median <= bound);
-                (text(late), met)
-            });
-            sheet.judged(report, &name_ms, &format!("<= {bound}"), judged);
+            sheet.within(report, &name_ms, &late, bars::BLOCKING_LATENESS);
         } else {
-            sheet.row(&name_ms, late.iter().map(text));
+            sheet.shown(&name_ms, &late, millis);
         }
     }
-    let whole = |all: &Option<Spread>| spread::text_with(*all, thousands);
     let answered = of(&|run| Some(run.lateness.len() as f64));
-    sheet.row("answered", answered.iter().map(whole));
+    sheet.shown("answered", &answered, thousands);
     let counts: [(&str, Count); 2] = [
         ("not answered", |run| run.missing),
         ("answered early", |run| run.early),
     ];
     for (name, count) in counts {
-        let judged = of(&|run| Some(count(run) as f64));
-        let judged = judged
-            .iter()
-            .map(|all| (whole(all), all.is_some_and(|all| all.max == 0.0)));
-        sheet.judged(report, name, "0", judged);
+        sheet.none(report, name, &of(&|run| Some(count(run) as f64)));
     }
     let cpu = of(&|run| Some(run.cpu?.as_secs_f64()));
-    sheet.row(
-        "server CPU meanwhile, s",
-        cpu.iter().map(|cpu| spread::text(*cpu, 2)),
-    );
+    sheet.shown("server CPU meanwhile, s", &cpu, hundredths);
     say!("{sheet}");
 }

@@ -10,17 +10,11 @@ use crate::error::{Error, Result};
 use crate::launch::{self, Server};
 use crate::options::ServerOptions;
 use crate::plot::{self, Bars};
-use crate::report::{self, Report, describe};
+use crate::report::{Report, describe};
+use crate::rounds::{self, Case};
 use crate::spread::{self, Spread};
 use crate::table::{Table, thousands};
 use crate::workload::{self, Workload};
-
-/// A workload at a pipeline depth, and for each server what its rounds cost (none: skipped).
-struct Case {
-    workload: &'static Workload,
-    pipeline: u32,
-    costs: Vec<Vec<Cost>>,
-}
 
 /// The workloads that the options name.
 pub(crate) fn workloads(options: &ServerOptions) -> Result<Vec<&'static Workload>> {
@@ -41,24 +35,16 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
     let workloads = workloads(options)?;
     let (candidates, mut notes) = launch::candidates(&options.target)?;
     let servers = launch::open_all(&candidates, &[])?;
-    let rounds = options.rounds();
-    let shape = Shape {
-        size: options.size(),
-        keyspace: options.keyspace(),
-    };
+    let shape = Shape::of(options);
     notes.push(format!(
-        "{rounds} round(s), the servers taking turns; medians, with (least..greatest); ratios are medians of each round's own ratio"
+        "{} round(s), the servers taking turns; medians, with (least..greatest); ratios are medians of each round's own ratio",
+        options.rounds()
     ));
     notes.push("CPU: user + system time of the server's process per command".into());
     report.header(
         &format!(
-            "Server CPU per command: {} connections, {}-byte values, {}",
-            options.clients(),
-            shape.size,
-            match shape.keyspace {
-                Some(keys) => format!("keys at random out of {}", thousands(keys as f64)),
-                None => "a single key".into(),
-            }
+            "Server CPU per command: {}",
+            shape.written(options.clients())
         ),
         &servers.iter().map(describe).collect::<Vec<_>>(),
         &notes,
@@ -68,48 +54,10 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
         .map(|server| Bench::open(server, options.clients(), options.generators))
         .collect::<Result<Vec<_>>>()?;
     let skipped = find_unknown(&mut benches, &workloads, shape, options.flush)?;
-    let mut cases: Vec<Case> = Vec::new();
-    for workload in &workloads {
-        cases.extend(options.pipeline().into_iter().map(|pipeline| Case {
-            workload,
-            pipeline,
-            costs: servers.iter().map(|_| Vec::new()).collect(),
-        }));
-    }
-    let bar = report::progress(
-        (cases.len() * servers.len()) as u64 * u64::from(rounds),
-        "measuring",
-    );
-    for round in 1..=rounds {
-        for case in &mut cases {
-            let mut order: Vec<usize> = (0..servers.len()).collect();
-            if round % 2 == 0 {
-                order.reverse();
-            }
-            for at in order {
-                bar.inc(1);
-                if skipped.contains(&(at, case.workload.name)) {
-                    continue;
-                }
-                bar.set_message(format!(
-                    "{} {} pipeline {}",
-                    servers[at].label, case.workload.name, case.pipeline
-                ));
-                let requests = options.requests(case.pipeline);
-                let cost = benches[at].measure(
-                    case.workload,
-                    shape,
-                    case.pipeline,
-                    requests,
-                    u64::from(round),
-                )?;
-                let name = format!("{} pipeline={}", case.workload.name, case.pipeline);
-                cost.record(report, &servers[at].product, &name, round)?;
-                case.costs[at].push(cost);
-            }
-        }
-    }
-    bar.finish_and_clear();
+    let skips = |at, workload: &Workload| skipped.contains(&(at, workload.name));
+    let cases = rounds::run(&workloads, &mut benches, options, report, skips, |_| {
+        String::new()
+    })?;
     for bench in &mut benches {
         bench.flush(options.flush)?;
     }
@@ -173,8 +121,8 @@ fn print_table(report: &mut Report, servers: &[Server], cases: &[Case]) {
     let mut table = Table::new(1, head);
     for case in cases {
         let mut row = vec![case.workload.name.to_owned(), case.pipeline.to_string()];
-        let cpu = |costs: &[Cost]| Spread::of(costs.iter().filter_map(|cost| cost.cpu));
-        row.extend(case.costs.iter().map(|costs| spread::text(cpu(costs), 3)));
+        let cpu = |costs: &Vec<Cost>| spread::text(rounds::spread(costs, |cost| cost.cpu), 3);
+        row.extend(case.costs.iter().map(cpu));
         for (at, server) in servers.iter().enumerate() {
             let Some(reference) = reference.filter(|reference| *reference != at) else {
                 continue;
@@ -218,8 +166,8 @@ fn print_rates(servers: &[Server], cases: &[Case]) {
     );
     for case in cases {
         for (server, costs) in servers.iter().zip(&case.costs) {
-            let of = |value: &dyn Fn(&Cost) -> f64| Spread::of(costs.iter().map(value));
-            let Some(throughput) = of(&|cost| cost.throughput) else {
+            let of = |value: fn(&Cost) -> f64| rounds::spread(costs, |cost| Some(value(cost)));
+            let Some(throughput) = of(|cost| cost.throughput) else {
                 continue;
             };
             table.row([
@@ -227,9 +175,9 @@ fn print_rates(servers: &[Server], cases: &[Case]) {
                 server.label.clone(),
                 case.pipeline.to_string(),
                 throughput.written(thousands),
-                spread::text(of(&|cost| cost.p50), 3),
-                spread::text(of(&|cost| cost.p99), 3),
-                spread::text(of(&|cost| cost.generator), 2),
+                spread::text(of(|cost| cost.p50), 3),
+                spread::text(of(|cost| cost.p99), 3),
+                spread::text(of(|cost| cost.generator), 2),
             ]);
         }
     }
@@ -270,23 +218,13 @@ fn draw_one(report: &mut Report, servers: &[Server], cases: &[&Case], file: &str
     let Some(path) = report.plot_path(file) else {
         return Ok(());
     };
-    let median = |costs: &Vec<Cost>| {
-        Spread::of(costs.iter().filter_map(|cost| cost.cpu)).map(|cpu| cpu.median)
-    };
-    let groups = cases
-        .iter()
-        .map(|case| {
-            let name = format!("{} P={}", case.workload.name, case.pipeline);
-            (name, case.costs.iter().map(median).collect())
-        })
-        .collect();
     let plot = Bars {
         y_axis: "server CPU per command, µs (user + system)".into(),
         series: servers
             .iter()
             .map(|server| server.product.clone())
             .collect(),
-        groups,
+        groups: rounds::groups(cases.iter().copied(), &|cost| cost.cpu),
         digits: 2,
     };
     let title = "What a command costs the server (P: pipeline depth; medians)";

@@ -19,7 +19,7 @@ use crate::options::ExpiryOptions;
 use crate::plot::{self, Curve};
 use crate::process::{self, CpuTime};
 use crate::report::{self, Report, describe};
-use crate::sheet::Sheet;
+use crate::sheet::{Sheet, hundredths, spreads};
 use crate::spread::{self, Spread};
 use crate::table::{millis, thousands};
 use crate::{bars, keyload};
@@ -237,24 +237,19 @@ fn record(
 
 fn print_table(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
     let mut sheet = Sheet::new("lateness", servers);
-    let of = |value: &dyn Fn(&Run) -> Option<f64>| -> Vec<Option<Spread>> {
-        runs.iter()
-            .map(|runs| Spread::of(runs.iter().filter_map(value)))
-            .collect()
-    };
+    let of = |value: &dyn Fn(&Run) -> Option<f64>| spreads(runs, value);
     for (name, percentile) in COLUMNS {
         let late = of(&|run| run.lateness(percentile));
-        let text = |late: &Option<Spread>| spread::text_with(*late, millis);
         let name_ms = format!("{name}, ms");
         match bars::LATENESS.iter().find(|(bar, _, _)| *bar == name) {
-            None => sheet.row(&name_ms, late.iter().map(text)),
+            None => sheet.shown(&name_ms, &late, millis),
             Some((_, _, bound)) => {
                 let bound = bound.as_secs_f64() * 1e3;
                 let judged = late.iter().zip(runs).map(|(late, runs)| {
                     // Percentiles of what came say nothing where something did not.
                     let all = runs.iter().all(|run| run.missing == 0);
                     let met = all && late.is_some_and(|late| late.median <= bound);
-                    (text(late), met)
+                    (spread::text_with(*late, millis), met)
                 });
                 sheet.judged(report, &name_ms, &format!("<= {bound}"), judged);
             }
@@ -265,16 +260,10 @@ fn print_table(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
         ("events early", |run| run.received.early),
         ("events twice", |run| run.received.repeated),
     ];
-    sheet.row(
-        "events received",
-        of(&|run| Some(run.received.keys as f64)).iter().map(whole),
-    );
+    let received = of(&|run| Some(run.received.keys as f64));
+    sheet.shown("events received", &received, thousands);
     for (name, count) in counts {
-        let judged = of(&|run| Some(count(run) as f64));
-        let judged = judged
-            .iter()
-            .map(|all| (whole(all), all.is_some_and(|all| all.max == 0.0)));
-        sheet.judged(report, name, "0", judged);
+        sheet.none(report, name, &of(&|run| Some(count(run) as f64)));
     }
     let mebibytes = |bytes: Option<u64>| Some(bytes? as f64 / f64::from(1 << 20));
     let rest: [(&str, Vec<Option<Spread>>); 5] = [
@@ -300,14 +289,9 @@ fn print_table(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
         ),
     ];
     for (name, figures) in rest {
-        sheet.row(name, figures.iter().map(|figure| spread::text(*figure, 2)));
+        sheet.shown(name, &figures, hundredths);
     }
     say!("{sheet}");
-}
-
-/// A spread of whole numbers.
-fn whole(spread: &Option<Spread>) -> String {
-    spread::text_with(*spread, thousands)
 }
 
 /// Shows that the receiver kept up and what delivery alone costs.

@@ -42,6 +42,7 @@ mod process;
 mod programs;
 mod reader;
 mod report;
+mod rounds;
 mod sheet;
 mod snapshot;
 mod storm;

@@ -1,10 +1,21 @@
 //! Figures as rows, servers as columns; beside them the bar and who met it.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::launch::Server;
 use crate::report::Report;
-use crate::table::Table;
+use crate::spread::{self, Spread};
+use crate::table::{Table, millis, thousands};
+
+/// For each server, the spread of a figure over its rounds.
+pub(crate) fn spreads<R>(
+    rounds: &[Vec<R>],
+    value: impl Fn(&R) -> Option<f64>,
+) -> Vec<Option<Spread>> {
+    let spread = |rounds: &Vec<R>| Spread::of(rounds.iter().filter_map(&value));
+    rounds.iter().map(spread).collect()
+}
 
 /// A table of figures of several servers.
 #[derive(Debug)]
@@ -33,6 +44,42 @@ impl Sheet {
         self.table.row([name.to_owned()].into_iter().chain(values));
     }
 
+    /// A figure of rounds without a bar, written by `show`.
+    pub(crate) fn shown(
+        &mut self,
+        name: &str,
+        figures: &[Option<Spread>],
+        show: impl Fn(f64) -> String,
+    ) {
+        let text = |figure: &Option<Spread>| spread::text_with(*figure, &show);
+        self.row(name, figures.iter().map(text));
+    }
+
+    /// Milliseconds whose median is within the bound.
+    pub(crate) fn within(
+        &mut self,
+        report: &mut Report,
+        name: &str,
+        figures: &[Option<Spread>],
+        bound: Duration,
+    ) {
+        let bound = bound.as_secs_f64() * 1e3;
+        let judged = figures.iter().map(|figure| {
+            let met = figure.is_some_and(|figure| figure.median <= bound);
+            (spread::text_with(*figure, millis), met)
+        });
+        self.judged(report, name, &format!("<= {bound}"), judged);
+    }
+
+    /// A count that is 0 in every round.
+    pub(crate) fn none(&mut self, report: &mut Report, name: &str, figures: &[Option<Spread>]) {
+        let judged = figures.iter().map(|figure| {
+            let met = figure.is_some_and(|figure| figure.max == 0.0);
+            (spread::text_with(*figure, thousands), met)
+        });
+        self.judged(report, name, "0", judged);
+    }
+
     /// A figure with a bar: for each server a text, and whether it met the bar.
     pub(crate) fn judged(
         &mut self,
@@ -50,6 +97,11 @@ impl Sheet {
         row.append(&mut verdicts);
         self.table.row(row);
     }
+}
+
+/// A figure with two decimals.
+pub(crate) fn hundredths(value: f64) -> String {
+    format!("{value:.2}")
 }
 
 impl fmt::Display for Sheet {

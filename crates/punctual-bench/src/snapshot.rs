@@ -21,8 +21,7 @@ use crate::launch::{self, Candidate, Server};
 use crate::load::latency_histogram;
 use crate::options::SnapshotOptions;
 use crate::report::{self, Report, describe};
-use crate::sheet::Sheet;
-use crate::spread::{self, Spread};
+use crate::sheet::{Sheet, hundredths, spreads};
 use crate::table::{millis, thousands};
 use crate::{bars, keyload, process};
 
@@ -327,11 +326,8 @@ fn print_loads(
     of: usize,
 ) -> Result<()> {
     let mut sheet = Sheet::new("from the start until the keys are there", servers);
-    let spreads: Vec<Option<Spread>> = times
-        .iter()
-        .map(|t| Spread::of(t.iter().copied()))
-        .collect();
-    sheet.row("s", spreads.iter().map(|s| spread::text(*s, 2)));
+    let spreads = spreads(times, |seconds| Some(*seconds));
+    sheet.shown("s", &spreads, hundredths);
     if servers.len() > 1 {
         let base = spreads[of].map_or(f64::NAN, |s| s.median);
         let ratios = spreads.iter().map(|s| {

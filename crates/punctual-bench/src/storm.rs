@@ -20,8 +20,7 @@ use crate::plot::{self, Curve};
 use crate::process::CpuTime;
 use crate::reader::{BUCKET_MS, LIVE_KEYS, Readings, live_name, over_time, read};
 use crate::report::{self, Report, describe};
-use crate::sheet::Sheet;
-use crate::spread::{self, Spread};
+use crate::sheet::{Sheet, hundredths, spreads};
 use crate::table::{millis, thousands};
 use crate::{bars, keyload};
 
@@ -275,23 +274,7 @@ fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result
 
 fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
     let mut sheet = Sheet::new("storm", servers);
-    let of = |value: &dyn Fn(&Run) -> Option<f64>| -> Vec<Option<Spread>> {
-        runs.iter()
-            .map(|runs| Spread::of(runs.iter().filter_map(value)))
-            .collect()
-    };
-    let judge = |sheet: &mut Sheet,
-                 report: &mut Report,
-                 name: &str,
-                 bound: Duration,
-                 figures: Vec<Option<Spread>>| {
-        let bound = bound.as_secs_f64() * 1e3;
-        let judged = figures.into_iter().map(|figure| {
-            let met = figure.is_some_and(|figure| figure.median <= bound);
-            (spread::text_with(figure, millis), met)
-        });
-        sheet.judged(report, name, &format!("<= {bound}"), judged);
-    };
+    let of = |value: &dyn Fn(&Run) -> Option<f64>| spreads(runs, value);
     // A round in which keys stayed counts as infinitely long.
     let gone = of(&|run| {
         Some(
@@ -299,19 +282,9 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
                 .map_or(f64::INFINITY, |gone| gone.as_secs_f64() * 1e3),
         )
     });
-    judge(
-        &mut sheet,
-        report,
-        "all gone after, ms",
-        bars::STORM_GONE,
-        gone,
-    );
-    sheet.row(
-        "GETs meanwhile",
-        of(&|run| Some(run.storm.len() as f64))
-            .into_iter()
-            .map(whole),
-    );
+    sheet.within(report, "all gone after, ms", &gone, bars::STORM_GONE);
+    let gets = of(&|run| Some(run.storm.len() as f64));
+    sheet.shown("GETs meanwhile", &gets, thousands);
     for (name, percentile, bound) in [
         ("GET p50, ms", 50.0, None),
         ("GET p99, ms", 99.0, Some(bars::STORM_GET_P99)),
@@ -320,26 +293,15 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
     ] {
         let figures = of(&|run| at(&run.storm, percentile));
         match bound {
-            Some(bound) => judge(&mut sheet, report, name, bound, figures),
-            None => sheet.row(
-                name,
-                figures
-                    .into_iter()
-                    .map(|figure| spread::text_with(figure, millis)),
-            ),
+            Some(bound) => sheet.within(report, name, &figures, bound),
+            None => sheet.shown(name, &figures, millis),
         }
     }
     for (name, percentile) in [
         ("GET p50 before it, ms", 50.0),
         ("GET p99 before it, ms", 99.0),
     ] {
-        let figures = of(&|run| at(&run.calm, percentile));
-        sheet.row(
-            name,
-            figures
-                .into_iter()
-                .map(|figure| spread::text_with(figure, millis)),
-        );
+        sheet.shown(name, &of(&|run| at(&run.calm, percentile)), millis);
     }
     let counts: [(&str, Count); 3] = [
         ("due keys readable after it", |run| {
@@ -349,25 +311,15 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
         ("living keys lost", |run| run.readings.lost),
     ];
     for (name, count) in counts {
-        let figures = of(&|run| Some(count(run) as f64));
-        let judged = figures
-            .into_iter()
-            .map(|all| (whole(all), all.is_some_and(|all| all.max == 0.0)));
-        sheet.judged(report, name, "0", judged);
+        sheet.none(report, name, &of(&|run| Some(count(run) as f64)));
     }
     let cpu = of(&|run| Some(run.cpu?.as_secs_f64()));
-    sheet.row(
-        "server CPU meanwhile, s",
-        cpu.into_iter().map(|cpu| spread::text(cpu, 2)),
-    );
+    sheet.shown("server CPU meanwhile, s", &cpu, hundredths);
     if runs.iter().flatten().any(|run| run.events.is_some()) {
         let count = of(&|run| Some(run.events?.0 as f64));
-        sheet.row("events received", count.into_iter().map(whole));
+        sheet.shown("events received", &count, thousands);
         let last = of(&|run| Some(run.events?.1.as_secs_f64() * 1e3));
-        sheet.row(
-            "last event after, ms",
-            last.into_iter().map(|last| spread::text_with(last, millis)),
-        );
+        sheet.shown("last event after, ms", &last, millis);
     }
     say!("{sheet}");
     for (server, runs) in servers.iter().zip(runs) {
@@ -384,11 +336,6 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
             );
         }
     }
-}
-
-/// A spread of whole numbers.
-fn whole(spread: Option<Spread>) -> String {
-    spread::text_with(spread, thousands)
 }
 
 /// Latency over time of each server's first round: the slowest and the median GET of each bucket.

@@ -10,8 +10,9 @@ use crate::launch::{self, Candidate, Server};
 use crate::options::{Program, ServerOptions};
 use crate::plot::{self, Bars};
 use crate::process;
-use crate::report::{self, Report, describe};
-use crate::spread::{self, Spread};
+use crate::report::{Report, describe};
+use crate::rounds::{self, Case};
+use crate::spread;
 use crate::table::{Table, thousands};
 use crate::workload::Workload;
 
@@ -19,13 +20,6 @@ use crate::workload::Workload;
 struct Variant {
     server: Server,
     threads: u32,
-}
-
-/// A workload at a pipeline depth, and for each variant what its rounds cost.
-struct Case {
-    workload: &'static Workload,
-    pipeline: u32,
-    costs: Vec<Vec<Cost>>,
 }
 
 /// Runs it and reports.
@@ -38,13 +32,10 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
             variants.push(start(candidate, threads)?);
         }
     }
-    let rounds = options.rounds();
-    let shape = Shape {
-        size: options.size(),
-        keyspace: options.keyspace(),
-    };
+    let shape = Shape::of(options);
     notes.push(format!(
-        "{rounds} round(s), all variants taking turns; medians, with (least..greatest)"
+        "{} round(s), all variants taking turns; medians, with (least..greatest)",
+        options.rounds()
     ));
     notes.push(
         "redis: io-threads N with io-threads-do-reads; its commands still run on one thread".into(),
@@ -54,15 +45,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
         options.generators
     ));
     report.header(
-        &format!(
-            "Threads: {} connections, {}-byte values, {}",
-            options.clients(),
-            shape.size,
-            match shape.keyspace {
-                Some(keys) => format!("keys at random out of {}", thousands(keys as f64)),
-                None => "a single key".into(),
-            }
-        ),
+        &format!("Threads: {}", shape.written(options.clients())),
         &variants
             .iter()
             .map(|variant| describe(&variant.server))
@@ -73,52 +56,20 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
         .iter()
         .map(|variant| Bench::open(&variant.server, options.clients(), options.generators))
         .collect::<Result<Vec<_>>>()?;
-    let mut cases: Vec<Case> = Vec::new();
+    let mut known = Vec::new();
     for workload in workloads {
-        if !known_to_all(&mut benches, workload, shape)? {
-            continue;
-        }
-        cases.extend(options.pipeline().into_iter().map(|pipeline| Case {
-            workload,
-            pipeline,
-            costs: variants.iter().map(|_| Vec::new()).collect(),
-        }));
-    }
-    let bar = report::progress(
-        (cases.len() * variants.len()) as u64 * u64::from(rounds),
-        "measuring",
-    );
-    for round in 1..=rounds {
-        for case in &mut cases {
-            let mut order: Vec<usize> = (0..variants.len()).collect();
-            if round % 2 == 0 {
-                order.reverse();
-            }
-            for at in order {
-                let variant = &variants[at];
-                bar.set_message(format!(
-                    "{} {} pipeline {}",
-                    variant.server.label, case.workload.name, case.pipeline
-                ));
-                let requests = options.requests(case.pipeline);
-                let cost = benches[at].measure(
-                    case.workload,
-                    shape,
-                    case.pipeline,
-                    requests,
-                    u64::from(round),
-                )?;
-                let name = format!(
-                    "{} pipeline={} threads={}",
-                    case.workload.name, case.pipeline, variant.threads
-                );
-                cost.record(report, &variant.server.product, &name, round)?;
-                case.costs[at].push(cost);
-                bar.inc(1);
-            }
+        if known_to_all(&mut benches, workload, shape)? {
+            known.push(workload);
         }
     }
-    bar.finish_and_clear();
+    let cases = rounds::run(
+        &known,
+        &mut benches,
+        options,
+        report,
+        |_, _| false,
+        |at| format!(" threads={}", variants[at].threads),
+    )?;
     print_table(&variants, &cases);
     draw(report, &variants, &cases, options.clients())
 }
@@ -172,19 +123,17 @@ fn print_table(variants: &[Variant], cases: &[Case]) {
             ],
         );
         for (variant, costs) in variants.iter().zip(&case.costs) {
-            let of =
-                |value: &dyn Fn(&Cost) -> Option<f64>| Spread::of(costs.iter().filter_map(value));
+            let of = |value: fn(&Cost) -> Option<f64>| rounds::spread(costs, value);
             let all_threads = variant.server.pid.and_then(process::thread_count);
             table.row([
                 variant.server.product.clone(),
                 variant.threads.to_string(),
                 all_threads.map_or("-".into(), |count| count.to_string()),
-                of(&|cost| Some(cost.throughput))
-                    .map_or("-".into(), |rate| rate.written(thousands)),
-                spread::text(of(&|cost| cost.cpu), 3),
-                spread::text(of(&|cost| Some(cost.p50)), 2),
-                spread::text(of(&|cost| Some(cost.p99)), 2),
-                spread::text(of(&|cost| Some(cost.generator)), 2),
+                of(|cost| Some(cost.throughput)).map_or("-".into(), |rate| rate.written(thousands)),
+                spread::text(of(|cost| cost.cpu), 3),
+                spread::text(of(|cost| Some(cost.p50)), 2),
+                spread::text(of(|cost| Some(cost.p99)), 2),
+                spread::text(of(|cost| Some(cost.generator)), 2),
             ]);
         }
         say!("{table}");
@@ -204,20 +153,10 @@ fn draw(report: &mut Report, variants: &[Variant], cases: &[Case], clients: u32)
             let Some(path) = report.plot_path(file) else {
                 return Ok(());
             };
-            let median = |costs: &Vec<Cost>| {
-                Spread::of(costs.iter().filter_map(value)).map(|all| all.median)
-            };
-            let groups = cases
-                .iter()
-                .map(|case| {
-                    let name = format!("{} P={}", case.workload.name, case.pipeline);
-                    (name, case.costs.iter().map(median).collect())
-                })
-                .collect();
             let plot = Bars {
                 y_axis: y_axis.into(),
                 series: series.clone(),
-                groups,
+                groups: rounds::groups(cases, value),
                 digits,
             };
             plot::bars(&path, &title, &report.provenance(), &plot)

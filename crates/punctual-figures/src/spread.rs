@@ -26,7 +26,8 @@ impl Spread {
             let (below, above) = (values[place as usize], values[place.ceil() as usize]);
             match place.fract() {
                 0.0 => below,
-                part => below + (above - below) * part,
+                // Infinite measurements have infinite quartiles.
+                part => below * (1.0 - part) + above * part,
             }
         };
         Some(Spread {
@@ -74,6 +75,11 @@ mod tests {
         let even = Spread::of([1.0, 2.0, 3.0, 4.0]).unwrap();
         assert_eq!((even.low, even.median, even.high), (1.75, 2.5, 3.25));
         assert_eq!((even.min, even.max), (1.0, 4.0));
+        let endless = Spread::of([f64::INFINITY; 2]).unwrap();
+        assert_eq!(
+            (endless.median, endless.max),
+            (f64::INFINITY, f64::INFINITY)
+        );
         assert_eq!(text(Some(five), 1), "3.0 (1.0..5.0)");
         assert_eq!(text(Spread::of([7.0]), 0), "7");
     }
