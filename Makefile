@@ -1,6 +1,6 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench instructions soak bench-timers fuzz docs fmt miri wheels test-c install-c loom
+.PHONY: help run test lint bench bench-python instructions soak bench-timers fuzz docs fmt miri wheels test-c install-c loom
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -25,6 +25,9 @@ bench: ## the figures of the README, beside redis-server (QUICK=1 for a short ru
 
 bench-timers: ## the timers beside those of the field (QUICK=1 for a short run, ARGS=--help for options)
 	@scripts/bench-timers
+
+bench-python: ## the Python package beside its peers (ARGS="aio --rounds 3", ARGS=--help)
+	@scripts/bench-python
 
 fuzz: ## each fuzz target for a minute (FUZZ_TIME=1h, TARGETS="resp_parse", JOBS=2)
 	@scripts/fuzz

@@ -1,4 +1,4 @@
-"""`python -m punctual bench`: each module of this package is one benchmark.
+"""`make bench-python`: each module of this package that no other imports is one benchmark.
 
 A benchmark has a docstring, whose first line stands in the list; `arguments(parser)`, which adds
 its options; and `run(options)`, which measures and prints. Its peers are measured in the same run,
@@ -14,18 +14,19 @@ from collections.abc import Sequence
 
 __all__ = ["main", "names"]
 
+# What benchmarks share.
+_SHARED = {"__main__", "report"}
+
 
 def names() -> list[str]:
     """Tell the names of the benchmarks."""
-    return sorted(
-        module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")
-    )
+    return sorted({module.name for module in pkgutil.iter_modules(__path__)} - _SHARED)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run one benchmark, or list them; the exit code."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one benchmark, or list them. `argv` are those of the program by default."""
     parser = argparse.ArgumentParser(
-        prog="python -m punctual bench",
+        prog="python -m bench",
         description="Measures one thing and its peers in the same run.",
     )
     commands = parser.add_subparsers(dest="benchmark", metavar="BENCHMARK", required=True)
@@ -43,4 +44,3 @@ def main(argv: Sequence[str]) -> int:
         command.set_defaults(run=module.run)
     options = parser.parse_args(argv)
     options.run(options)
-    return 0

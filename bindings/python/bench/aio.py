@@ -344,9 +344,9 @@ def _memories(live: int) -> Measure:
     def measure(loops: dict[str, Callable[[], Loop]], _rounds: int) -> Figures:
         figures: Figures = {}
         for name in loops:
-            command = ["bench", "aio", "--memory-of", name, "--live", str(live)]
+            command = ["aio", "--memory-of", name, "--live", str(live)]
             process = subprocess.run(
-                [sys.executable, "-m", "punctual", *command],
+                [sys.executable, "-m", "bench", *command],
                 check=True,
                 stdout=subprocess.PIPE,
                 text=True,

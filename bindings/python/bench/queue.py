@@ -24,8 +24,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from punctual.bench._report import Measure, Report
 from punctual.queue import Heap, PriorityQueue, Wheel
+
+from bench.report import Measure, Report
 
 _SPAN = 10_000.0
 _FEW = 1_000

@@ -25,8 +25,9 @@ from statistics import median
 from typing import Any, Callable
 
 from punctual import default, select
-from punctual.bench._report import Bar, Measure, Report
 from punctual.time import Ticker, Timer, after_func, sleep
+
+from bench.report import Bar, Measure, Report
 
 _OURS = "punctual"
 _TOUCHED = "punctual, channel touched"
@@ -267,7 +268,7 @@ def _memory(report: Report) -> None:
     if _peer("golang.time") is not None:
         names.append("pygolang Timer")
     for name in names:
-        command = [sys.executable, "-m", "punctual", "bench", "time", "--memory-of", name]
+        command = [sys.executable, "-m", "bench", "time", "--memory-of", name]
         answer = subprocess.run(command, check=True, capture_output=True, text=True)
         each = float(answer.stdout)
         report.line(name, f"{each:10,.0f} bytes")

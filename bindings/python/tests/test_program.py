@@ -90,9 +90,7 @@ def test_wrong_options(capfd: pytest.CaptureFixture[str]) -> None:
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, pattern in [
         (["--version"], re.escape(f"punctual {punctual.__version__}\n")),
-        (["--help"], r"(?s)usage: python -m punctual .*serve .*bench "),
-        (["bench", "--help"], r"(?s)usage: python -m punctual bench .*server "),
-        (["bench", "server", "--help"], r"usage: python -m punctual bench server "),
+        (["--help"], r"(?s)usage: python -m punctual .*serve "),
     ]:
         with pytest.raises(SystemExit) as ended:
             main(arguments)
@@ -102,22 +100,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--clock virtual" in capsys.readouterr().out
 
 
-def test_benchmark_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "server", "--rounds", "2", "--keys", "100"]) == 0
-    told = capsys.readouterr().out
-    assert len(re.findall(r"^  punctual.Server +[\d.,]+ us ", told, re.MULTILINE)) == 3
-    assert re.search(r"^  100 keys due +[\d.,]+ us ", told, re.MULTILINE)
-
-
-def test_benchmark_of_queues(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "queue", "--rounds", "1", "--live", "200"]) == 0
-    told = capsys.readouterr().out
-    names = re.findall(r"^  (\w+) +[\d.,]+ ns ", told, re.MULTILINE)
-    measured = {"Wheel": 3, "Heap": 3, "sched": 3, "PriorityQueue": 2, "heapq": 5}
-    assert {name: names.count(name) for name in measured} == measured
-
-
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["bench"], ["bench", "nonsense"]])
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["bench"]])
 def test_wrong_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)

@@ -1,6 +1,6 @@
 """punctual.time end to end, on the system's clock: the one file of these tests that sleeps.
 
-Bounds are wide upwards, since machines that test are busy; `python -m punctual bench time`
+Bounds are wide upwards, since machines that test are busy; `make bench-python ARGS=time`
 measures.
 """
 

@@ -1,4 +1,4 @@
-"""`python -m punctual`: the server, and the benchmarks."""
+"""`python -m punctual`: the server."""
 
 from __future__ import annotations
 
@@ -25,24 +25,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. `argv` are the arguments, those of the program by default."""
     parser = argparse.ArgumentParser(
         prog="python -m punctual",
-        description="Deadlines, exact and nearly free: a Redis-compatible server, and benchmarks.",
+        description="Deadlines, exact and nearly free: a Redis-compatible server.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="commands:\n"
-        "  serve    a Redis-compatible server whose keys expire on time\n"
-        "  bench    what timers and the server cost here, beside their peers\n\n"
+        "  serve    a Redis-compatible server whose keys expire on time\n\n"
         "`python -m punctual COMMAND --help` tells more.",
     )
     parser.add_argument("--version", action="version", version=f"punctual {__version__}")
-    parser.add_argument("command", choices=("serve", "bench"), metavar="COMMAND", help="see below")
+    parser.add_argument("command", choices=("serve",), metavar="COMMAND", help="see below")
     parser.add_argument(
         "arguments", nargs=argparse.REMAINDER, metavar="...", help="those of the command"
     )
-    arguments = parser.parse_args(argv)
-    if arguments.command == "serve":
-        return _serve(arguments.arguments)
-    from punctual import bench
-
-    return bench.main(arguments.arguments)
+    return _serve(parser.parse_args(argv).arguments)
 
 
 def _serve(arguments: list[str]) -> int:

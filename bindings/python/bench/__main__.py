@@ -1,0 +1,5 @@
+"""`python -m bench`, from the folder above."""
+
+from bench import main
+
+main()
