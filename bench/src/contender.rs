@@ -7,8 +7,6 @@ pub enum Role {
     Ours,
     /// Somebody else's.
     Peer,
-    /// A peer's structure with an idea of ours built in: shown, and no peer of the bars.
-    Reference,
     /// No queue at all: it touches what any queue has to touch, and so shows what the harness costs.
     Floor,
 }

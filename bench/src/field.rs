@@ -60,8 +60,7 @@ pub fn all() -> Vec<Entry> {
     gathered.0.sort_by_key(|entry| match entry.role {
         Role::Ours => 0,
         Role::Peer => 1,
-        Role::Reference => 2,
-        Role::Floor => 3,
+        Role::Floor => 2,
     });
     gathered.0
 }

@@ -170,7 +170,6 @@ fn list(entries: &[Entry]) {
         let role = match entry.role {
             Role::Ours => "ours",
             Role::Peer => "peer",
-            Role::Reference => "reference",
             Role::Floor => "no queue",
         };
         let next = if entry.exact_next { "exact" } else { "a bound" };

@@ -162,7 +162,7 @@ impl Plot {
             // The first two are those that users get who do not look further.
             Role::Ours => colour.stroke_width(if self.place(at) < 2 { 3 } else { 2 }),
             Role::Peer => colour.mix(0.85).stroke_width(1),
-            Role::Reference | Role::Floor => BLACK.mix(0.5).stroke_width(1),
+            Role::Floor => BLACK.mix(0.5).stroke_width(1),
         }
     }
 

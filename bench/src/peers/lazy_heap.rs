@@ -2,13 +2,11 @@
 //! usual designs, written with care.
 //!
 //! - The heap is 4-ary and holds 16-byte entries: (deadline, index, generation).
-//! - A record is 24 bytes in a slab. Cancelling bumps its generation and leaves the entry behind,
+//! - A record is 16 bytes in a slab. Cancelling bumps its generation and leaves the entry behind,
 //!   dead; entries that surface dead are dropped.
-//! - Re-arming bumps the generation and pushes another entry. The variant `PUT_OFF` has an idea of
-//!   this engine's wheel built in, to tell the idea from the structure, and is no peer: re-arming
-//!   later only writes the record's deadline; the entry surfaces too early and is then filed again.
+//! - Re-arming bumps the generation and pushes another entry.
 //! - When dead entries outnumber live timers (and a floor for small heaps), the heap is swept and
-//!   rebuilt in O(n), with each entry at its record's deadline.
+//!   rebuilt in O(n).
 //!
 //! Exact, no tick; equal deadlines come out in any order. Handles are (index, generation), so stale
 //! ones are refused until a generation comes round after 2^32 uses of one record.
@@ -18,7 +16,7 @@ use std::mem;
 
 use dary_heap::{PeekMut, QuaternaryHeap};
 
-use crate::contender::{Contender, Role};
+use crate::contender::Contender;
 
 /// Dead entries that are not worth a sweep.
 const DEAD_AT_REST: usize = 64;
@@ -57,9 +55,8 @@ impl PartialEq for Entry {
 
 impl Eq for Entry {}
 
-/// A timer's record: never earlier than its live entry.
+/// A timer's record.
 struct Record {
-    deadline: u64,
     payload: u64,
     generation: u32,
     /// The next free record while this one is free.
@@ -74,14 +71,14 @@ pub struct Handle {
 }
 
 /// The heap and its records.
-pub struct LazyHeap<const PUT_OFF: bool> {
+pub struct LazyHeap {
     heap: QuaternaryHeap<Entry>,
     records: Vec<Record>,
     free: u32,
     live: usize,
 }
 
-impl<const PUT_OFF: bool> LazyHeap<PUT_OFF> {
+impl LazyHeap {
     /// Entries in the heap, dead ones included.
     #[cfg(test)]
     pub fn entries(&self) -> usize {
@@ -111,39 +108,25 @@ impl<const PUT_OFF: bool> LazyHeap<PUT_OFF> {
     #[inline(never)]
     fn sweep(&mut self) {
         let mut entries = mem::take(&mut self.heap).into_vec();
-        entries.retain_mut(|entry| {
-            let record = &self.records[entry.index as usize];
-            entry.deadline = record.deadline;
-            entry.generation == record.generation
-        });
+        entries.retain(|entry| entry.generation == self.records[entry.index as usize].generation);
         self.heap = entries.into();
     }
 
-    /// Brings a live entry that holds its true deadline to the top and answers that deadline.
+    /// Brings a live entry to the top and returns its deadline.
     #[inline]
     fn settle_top(&mut self) -> Option<u64> {
         loop {
-            let mut top = self.heap.peek_mut()?;
-            let record = &self.records[top.index as usize];
-            if record.generation != top.generation {
-                PeekMut::pop(top);
-            } else if record.deadline != top.deadline {
-                // Dropping `top` sifts it down to where it belongs now.
-                top.deadline = record.deadline;
-            } else {
-                return Some(record.deadline);
+            let top = self.heap.peek_mut()?;
+            if self.records[top.index as usize].generation == top.generation {
+                return Some(top.deadline);
             }
+            PeekMut::pop(top);
         }
     }
 }
 
-impl<const PUT_OFF: bool> Contender for LazyHeap<PUT_OFF> {
-    const NAME: &'static str = if PUT_OFF {
-        "dary_heap lazy, put off"
-    } else {
-        "dary_heap lazy"
-    };
-    const ROLE: Role = if PUT_OFF { Role::Reference } else { Role::Peer };
+impl Contender for LazyHeap {
+    const NAME: &'static str = "dary_heap lazy";
     const REFUSES_STALE: bool = true;
     type Handle = Handle;
 
@@ -162,13 +145,11 @@ impl<const PUT_OFF: bool> Contender for LazyHeap<PUT_OFF> {
             let index = self.free;
             let record = &mut self.records[index as usize];
             self.free = record.next_free;
-            record.deadline = deadline;
             record.payload = payload;
             (index, record.generation)
         } else {
             let index = self.records.len() as u32;
             self.records.push(Record {
-                deadline,
                 payload,
                 generation: 0,
                 next_free: NONE,
@@ -200,11 +181,6 @@ impl<const PUT_OFF: bool> Contender for LazyHeap<PUT_OFF> {
         if record.generation != handle.generation {
             return;
         }
-        let later = deadline >= record.deadline;
-        record.deadline = deadline;
-        if PUT_OFF && later {
-            return;
-        }
         record.generation = record.generation.wrapping_add(1);
         handle.generation = record.generation;
         self.heap.push(Entry {
@@ -219,20 +195,16 @@ impl<const PUT_OFF: bool> Contender for LazyHeap<PUT_OFF> {
     fn fire(&mut self, now: u64, out: &mut impl FnMut(u64)) -> usize {
         let mut fired = 0;
         loop {
-            let Some(mut top) = self.heap.peek_mut() else {
+            let Some(top) = self.heap.peek_mut() else {
                 break;
             };
-            // Entries are never later than their records, so an early enough top ends the search.
             if top.deadline > now {
                 break;
             }
-            let record = &self.records[top.index as usize];
-            if record.generation != top.generation {
-                PeekMut::pop(top);
-            } else if record.deadline != top.deadline {
-                top.deadline = record.deadline;
-            } else {
-                let index = PeekMut::pop(top).index;
+            let Entry {
+                index, generation, ..
+            } = PeekMut::pop(top);
+            if self.records[index as usize].generation == generation {
                 let payload = self.release(index);
                 out(payload);
                 fired += 1;

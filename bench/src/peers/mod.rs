@@ -22,8 +22,7 @@ pub fn for_each(visitor: &mut impl Visitor) {
     visitor.visit::<nexus::Nexus<nexus::Micro>>();
     visitor.visit::<nexus::Nexus<nexus::Default>>();
     visitor.visit::<delay_queue::Delayed>();
-    visitor.visit::<lazy_heap::LazyHeap<false>>();
-    visitor.visit::<lazy_heap::LazyHeap<true>>();
+    visitor.visit::<lazy_heap::LazyHeap>();
     visitor.visit::<btree_map::Tree>();
     visitor.visit::<priority_queue::Indexed>();
     visitor.visit::<quad_wheel::QuadWheel>();

@@ -211,8 +211,7 @@ fn btree_map() {
 
 #[test]
 fn lazy_heap() {
-    keeps::<LazyHeap<false>>(EXACT);
-    keeps::<LazyHeap<true>>(EXACT);
+    keeps::<LazyHeap>(EXACT);
 }
 
 #[test]
@@ -287,7 +286,7 @@ fn fires_first_at<C: Contender>(deadline: u64) -> u64 {
 
 #[test]
 fn how_early_and_how_late() {
-    assert_eq!(fires_first_at::<LazyHeap<false>>(2_500), 2_500);
+    assert_eq!(fires_first_at::<LazyHeap>(2_500), 2_500);
     assert_eq!(fires_first_at::<Tree>(2_500), 2_500);
     assert_eq!(fires_first_at::<Indexed>(2_500), 2_500);
     assert_eq!(fires_first_at::<SortedSlots>(2_500), 2_500);
@@ -359,7 +358,7 @@ fn sorted_slots_keep_what_lies_beyond_their_span() {
 
 #[test]
 fn the_lazy_heap_bounds_its_garbage() {
-    let mut queue = LazyHeap::<false>::new();
+    let mut queue = LazyHeap::new();
     let mut handles: Vec<_> = (0..1_000).map(|i| queue.arm(1_000_000 + i, i)).collect();
     for round in 0..100_u64 {
         for handle in &mut handles {

@@ -18,12 +18,14 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Coroutine
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, Callable
 
 from punctual.aio import EventLoop
+
+from bench.report import Bar, Report
 
 # What was measured of each contender: one figure a round.
 Figures = dict[str, list[float]]
@@ -31,6 +33,7 @@ Loop = asyncio.AbstractEventLoop
 
 _DEFAULT = "default"
 _OURS = "punctual"
+_HALF = "half"
 _PER_TURN = 1_000
 _LATER = 3_600.0
 
@@ -53,16 +56,22 @@ def run(options: argparse.Namespace) -> None:
     loops = contenders()
     names = ", ".join(loops)
     print(f"Python {sys.version.split()[0]}; {names}; {options.rounds} rounds")
-    table = Table(list(loops))
-    for title, bar, measure in measurements(options.live):
-        if options.only is None or options.only in title:
-            table.add(title, bar, measure(loops, options.rounds))
-    table.end()
+    report = Report(options.rounds, options.only)
+    half = [Bar(of=_OURS, share=0.5, peer=_DEFAULT)]
+    for title, unit, measure, bar in measurements(options.live):
+        if not report.wants(title):
+            continue
+        figures = measure(loops, options.rounds)
+        report.figures(title, unit, figures, half if bar == _HALF else ())
+        if isinstance(bar, float):
+            ours = median(figures[_OURS])
+            report.bar(title, f"{ours:.2f} {unit}", ours <= bar, f"<= {bar:g} {unit}")
+    report.end()
 
 
 def contenders() -> dict[str, Callable[[], Loop]]:
     """Tell who takes part: names, and what makes their loops."""
-    loops: dict[str, Callable[[], Loop]] = {_DEFAULT: asyncio.SelectorEventLoop, _OURS: EventLoop}
+    loops: dict[str, Callable[[], Loop]] = {_OURS: EventLoop, _DEFAULT: asyncio.SelectorEventLoop}
     try:
         uvloop: Any = importlib.import_module("uvloop")
     except ImportError:
@@ -72,90 +81,35 @@ def contenders() -> dict[str, Callable[[], Loop]]:
     return loops
 
 
-@dataclass
-class Bar:
-    """What our figure must not be above: a share of the default loop's, or a number."""
-
-    share: float | None = None
-    most: float | None = None
-
-    def verdict(self, ours: float, default: float) -> str:
-        """Tell whether a figure is below the bar, and what the bar is."""
-        if self.share is not None:
-            bar, text = self.share * default, f"<= {self.share:g}x default"
-        elif self.most is not None:
-            bar, text = self.most, f"<= {self.most:g}"
-        else:
-            return ""
-        return f"{'PASS' if ours <= bar else 'MISS'} {text}"
-
-
-@dataclass
-class Table:
-    """The figures, printed as they come."""
-
-    names: Sequence[str]
-    missed: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        columns = "".join(f"{name:>24}" for name in self.names)
-        print(f"\n{'':<44}{columns}{'ours/default':>14}  bar")
-
-    def add(self, title: str, bar: Bar, figures: Figures) -> None:
-        """Print one line: the median of each contender, and the lowest and highest."""
-        middle = {name: median(values) for name, values in figures.items()}
-        columns = "".join(
-            f"{_show(middle[name]):>9}"
-            + f"{'(' + _show(min(figures[name])) + '-' + _show(max(figures[name])) + ')':>15}"
-            if name in figures
-            else f"{'-':>24}"
-            for name in self.names
-        )
-        ours, default = middle[_OURS], middle.get(_DEFAULT, 0.0)
-        ratio = f"{ours / default:.2f}x" if default else "-"
-        verdict = bar.verdict(ours, default)
-        if verdict.startswith("MISS"):
-            self.missed.append(title)
-        print(f"{title:<44}{columns}{ratio:>14}  {verdict}", flush=True)
-
-    def end(self) -> None:
-        """Print what was missed."""
-        print(f"\nmissed: {', '.join(self.missed)}" if self.missed else "\nall bars passed")
-
-
-def _show(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
 Measure = Callable[[dict[str, Callable[[], Loop]], int], Figures]
 
 
-def measurements(live: int) -> list[tuple[str, Bar, Measure]]:
-    """List what is measured: what it is and in which unit, its bar, and how."""
-    rows: list[tuple[str, Bar, Measure]] = []
+def measurements(live: int) -> list[tuple[str, str, Measure, float | str | None]]:
+    """List what is measured: what it is, in which unit, how, and the bar.
+
+    A bar is the most that ours may take, or half of what the default loop takes.
+    """
+    rows: list[tuple[str, str, Measure, float | str | None]] = []
     for count in sorted({10, 10_000, live}):
-        bar = Bar(share=0.5) if count == live else Bar()
         # Enough for the default loop to sweep its heap a few times.
         churn = _Churn(live=count, timers=max(100_000, 2 * count))
-        rows.append((f"call_later + cancel, {count:,} live, ns", bar, churn))
+        bar = _HALF if count == live else None
+        rows.append((f"call_later + cancel, {count:,} live", "ns", churn, bar))
     rows += [
-        ("call_later, armed and fired, ns", Bar(), _each_round(_fired, 100_000)),
-        ("asyncio.sleep(0): a turn without timers, ns", Bar(), _each_round(_turns, 50_000)),
-        ("call_later(0): a turn with one, ns", Bar(), _each_round(_timer_turns, 20_000)),
+        ("call_later, armed and fired", "ns", _each_round(_fired, 100_000), None),
+        ("asyncio.sleep(0): a turn without timers", "ns", _each_round(_turns, 50_000), None),
+        ("call_later(0): a turn with one", "ns", _each_round(_timer_turns, 20_000), None),
     ]
     if hasattr(asyncio, "timeout"):
-        rows.append(("asyncio.timeout, body ready, ns", Bar(), _each_round(_timeouts, 50_000)))
+        rows.append(("asyncio.timeout, body ready", "ns", _each_round(_timeouts, 50_000), None))
+    longest = _Churn(live=live, timers=2 * live, longest_turn=True)
     rows += [
-        ("asyncio.wait_for, pending once, ns", Bar(), _each_round(_wait_for, 20_000)),
-        ("sleep(1 to 20 ms) late, median, us", Bar(), _each_round(_late_median, 150)),
-        ("sleep(1 to 20 ms) late, p99, us", Bar(most=300.0), _each_round(_late_p99, 150)),
-        (
-            f"longest turn, arm + cancel, {live:,} live, ms",
-            Bar(most=5.0),
-            _Churn(live=live, timers=2 * live, longest_turn=True),
-        ),
-        (f"longest turn, {live:,} due at once, ms", Bar(most=5.0), _each_round(_burst, live)),
-        (f"memory after {10 * live:,} arm + cancel, MB", Bar(most=1.0), _memories(live)),
+        ("asyncio.wait_for, pending once", "ns", _each_round(_wait_for, 20_000), None),
+        ("sleep(1 to 20 ms) late, median", "us", _each_round(_late_median, 150), None),
+        ("sleep(1 to 20 ms) late, p99", "us", _each_round(_late_p99, 150), 300.0),
+        (f"longest turn, arm + cancel, {live:,} live", "ms", longest, 5.0),
+        (f"longest turn, {live:,} due at once", "ms", _each_round(_burst, live), 5.0),
+        (f"memory after {10 * live:,} arm + cancel", "MB", _memories(live), 1.0),
     ]
     return rows
 

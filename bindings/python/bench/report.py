@@ -21,6 +21,10 @@ class Bar:
     peer: str
 
 
+def _show(value: float) -> str:
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+
+
 @dataclass
 class Report:
     """What was measured, printed as it comes, and what was missed."""
@@ -53,13 +57,20 @@ class Report:
                 gc.collect()
                 measure(count // 10)
                 figures[name].append(measure(count))
-        first = next(iter(contenders))
+        self.figures(title, "ns", figures, bars)
+
+    def figures(
+        self, title: str, unit: str, figures: dict[str, list[float]], bars: Sequence[Bar] = ()
+    ) -> None:
+        """Print the figures of all, one a round: medians, with the lowest and the highest."""
+        first = next(iter(figures))
         middle = {name: median(values) for name, values in figures.items()}
         for name, values in figures.items():
+            ratio = middle[first] / middle[name] if middle[name] else 1.0
             self.line(
                 name,
-                f"{middle[name]:10,.0f} ns   ({min(values):,.0f}-{max(values):,.0f})",
-                "" if name == first else f"{middle[first] / middle[name]:6.3f}x",
+                f"{_show(middle[name]):>10} {unit}   ({_show(min(values))}-{_show(max(values))})",
+                "" if name == first else f"{ratio:6.3f}x",
             )
         for bar in bars:
             if bar.peer in middle:

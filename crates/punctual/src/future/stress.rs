@@ -1,35 +1,19 @@
 //! The futures on the real clock, with threads that poll, wake and drop them.
 
 use core::future::Future;
-use core::pin::{Pin, pin};
+use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::Wake;
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Instant;
 
-use super::*;
+use futures::executor::block_on;
 
-/// Runs one future on this thread.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
+use super::*;
 
 /// The smallest executor: a list of tasks that want to be polled, for as many threads as like.
 struct Executor {

@@ -199,18 +199,28 @@ impl RawWheel {
             Some(deadline) if deadline >= self.cursor => {
                 self.refile(deadline, index, generation, timers)
             }
-            Some(deadline) => {
-                let order = timers.order(index);
-                self.clear_until = 0;
-                timers.moved(index, generation, Place::FRONT);
-                self.front.push(Early {
-                    deadline,
-                    order,
-                    index,
-                    generation,
-                });
-            }
+            Some(deadline) => self.put_in_front(deadline, index, generation, timers),
         }
+    }
+
+    /// Files an entry of the front's heap, where arming order counts.
+    #[inline]
+    fn put_in_front(
+        &mut self,
+        deadline: u64,
+        index: u32,
+        generation: u32,
+        timers: &mut impl Timers,
+    ) {
+        let order = timers.order(index);
+        self.clear_until = 0;
+        timers.moved(index, generation, Place::FRONT);
+        self.front.push(Early {
+            deadline,
+            order,
+            index,
+            generation,
+        });
     }
 
     /// The first occupied slot. O(1): a few bit operations.
@@ -242,22 +252,12 @@ impl RawWheel {
         self.levels[place.level].is_mixed(place.slot)
     }
 
-    /// Moves an entry that is due at `start`, now, to the front, where arming order counts.
+    /// Moves an entry that is due at `start`, now, to the front.
     fn pour(&mut self, start: u64, index: u32, generation: u32, timers: &mut impl Timers) {
         match timers.deadline(index, generation) {
             None => self.drop_dead(index, generation, timers),
             Some(later) if later > start => self.refile(later, index, generation, timers),
-            Some(deadline) => {
-                let order = timers.order(index);
-                self.clear_until = 0;
-                timers.moved(index, generation, Place::FRONT);
-                self.front.push(Early {
-                    deadline,
-                    order,
-                    index,
-                    generation,
-                });
-            }
+            Some(deadline) => self.put_in_front(deadline, index, generation, timers),
         }
     }
 
