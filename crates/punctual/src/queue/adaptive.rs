@@ -332,7 +332,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::model::random::{cases, ops, when};
+    use crate::queue::model::random::{cases, ops, span, when};
     use crate::queue::model::{Model, Op, Subject, sized};
     use proptest::prelude::*;
 
@@ -361,6 +361,8 @@ mod tests {
             (any::<u8>(), when()).prop_map(|(pick, when)| Op::Reset(pick, when)),
             Just(Op::PopOne),
             Just(Op::NextDeadline),
+            span().prop_map(Op::Advance),
+            any::<u8>().prop_map(Op::Stale),
         ];
         let up = prop::collection::vec((any::<u8>(), when()), 2..6).prop_map(|bursts| {
             bursts
@@ -381,7 +383,6 @@ mod tests {
         fn it_does_what_the_model_does(ops in ops(1..150)) {
             Model::new(Adaptive::new()).run(ops);
         }
-
     }
 
     proptest! {

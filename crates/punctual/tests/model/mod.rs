@@ -3,7 +3,7 @@
 //! Property tests and the fuzz target share this file. An operation names timers and times by
 //! small numbers, so that random ones meet; see [`Op`].
 
-#![allow(unreachable_pub)] // the crate's own tests include this file privately
+#![allow(unreachable_pub, dead_code)] // included privately, by tests that each use a part of it
 
 #[cfg(miri)]
 mod drawn;
