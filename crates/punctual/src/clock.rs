@@ -1,7 +1,7 @@
-//! Clocks: what passes `now` into a queue.
+//! Clocks, which provide `now` for a queue.
 //!
-//! No queue reads a clock. A program reads one once per turn of its loop, and the same program
-//! runs under a [`Virtual`] clock in its tests, where time is moved by hand.
+//! No queue reads a clock. A program reads one once per turn of its loop, and its tests run the same
+//! code with a [`Virtual`] clock, which they move.
 
 use core::time::Duration;
 #[cfg(feature = "std")]
@@ -14,7 +14,7 @@ use {
 
 use crate::tick::TickScale;
 
-/// A source of time: the time since an origin of its own.
+/// A source of time, measured from the clock's origin.
 ///
 /// ```
 /// use core::time::Duration;
@@ -31,7 +31,7 @@ use crate::tick::TickScale;
 /// assert!(wheel.pop_due(clock.tick(TickScale::MILLISECOND)).is_some());
 /// ```
 pub trait Clock {
-    /// The time since the clock's origin. It should not go backwards; queues bear it if it does.
+    /// Returns the time since the clock's origin. It should not go backwards, but queues tolerate it.
     ///
     /// ```
     /// use punctual::{Clock, Virtual};
@@ -39,7 +39,7 @@ pub trait Clock {
     /// ```
     fn now(&self) -> Duration;
 
-    /// The tick the clock shows: `now`, rounded down. O(1).
+    /// Returns the clock's tick: `now`, rounded down. O(1).
     ///
     /// ```
     /// use core::time::Duration;
@@ -53,7 +53,7 @@ pub trait Clock {
     }
 }
 
-/// The system's monotonic clock, from the moment this was made.
+/// The system's monotonic clock, starting when it is created.
 ///
 /// ```
 /// use punctual::{Clock, Monotonic};
@@ -69,7 +69,7 @@ pub struct Monotonic {
 
 #[cfg(feature = "std")]
 impl Monotonic {
-    /// A clock that starts at zero now. Copies show the same time. O(1).
+    /// Returns a clock that starts at zero now. Copies show the same time. O(1).
     ///
     /// ```
     /// let clock = punctual::Monotonic::new();
@@ -80,7 +80,7 @@ impl Monotonic {
         }
     }
 
-    /// The instant of the clock's zero. O(1).
+    /// Returns the instant of the clock's origin. O(1).
     ///
     /// ```
     /// use std::time::Instant;
@@ -105,8 +105,8 @@ impl Clock for Monotonic {
     }
 }
 
-/// A clock that stands still until it is moved by hand. Clones are the same clock, and may be
-/// moved and read from any thread. It reaches 584 years.
+/// A clock that moves only by calls. Clones are the same clock, and can be moved and read from any
+/// thread. It reaches 584 years.
 ///
 /// ```
 /// use core::time::Duration;
@@ -125,7 +125,7 @@ pub struct Virtual {
 
 #[cfg(target_has_atomic = "64")]
 impl Virtual {
-    /// A clock that shows zero. O(1).
+    /// Returns a clock at zero. O(1).
     ///
     /// ```
     /// use punctual::{Clock, Virtual};
@@ -135,7 +135,7 @@ impl Virtual {
         Self::default()
     }
 
-    /// Moves the clock on, at most to its end, and tells the new time. O(1).
+    /// Advances the clock, at most to its end, and returns the new time. O(1).
     ///
     /// ```
     /// use core::time::Duration;
@@ -160,7 +160,7 @@ impl Virtual {
     /// use punctual::{Clock, Virtual};
     /// let clock = Virtual::new();
     /// clock.set(Duration::from_secs(5));
-    /// clock.set(Duration::from_secs(2)); // queues bear a clock that steps back
+    /// clock.set(Duration::from_secs(2)); // queues tolerate a clock that steps back
     /// assert_eq!(clock.now(), Duration::from_secs(2));
     /// ```
     pub fn set(&self, time: Duration) {

@@ -1,4 +1,4 @@
-//! Deadlines, exact and nearly free: timer queues for servers and runtimes.
+//! Timer queues for servers and runtimes, with exact deadlines.
 //!
 //! ```
 //! use punctual::{Adaptive, DeadlineQueue};
@@ -13,19 +13,19 @@
 //! assert!(timeouts.is_empty());
 //! ```
 //!
-//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Adaptive`] suits itself to how
-//!   many timers there are; [`Wheel`] is a hierarchical timing wheel, and
-//!   [`RawWheel`](queue::wheel::RawWheel) the same for timers that live elsewhere.
-//! - [`tick`]: times and ticks. Everything that rounds is there, so that nothing fires early.
-//! - [`clock`]: the monotonic clock, and a virtual one for tests.
-//! - [`time`]: timers, tickers and timeouts as Go has them, on one thread; and a virtual clock under all of them.
+//! - [`queue`]: deadline queues over `u64` ticks of any length. [`Adaptive`] suits any number of timers;
+//!   [`Wheel`] is a hierarchical timing wheel, and [`RawWheel`](queue::wheel::RawWheel) is the same for
+//!   timers that are stored elsewhere.
+//! - [`tick`]: conversion between times and ticks. All rounding happens here, so that nothing fires early.
+//! - [`clock`]: the monotonic clock, and a virtual clock for tests.
+//! - [`time`]: timers, tickers and timeouts with Go's semantics, on one thread, and virtual time.
 //! - [`driver`]: one thread that sleeps exactly until the next deadline.
 //! - `future` (feature `async`): `sleep`, `timeout`, `interval` and a `DelayQueue` for any executor.
 //!
 //! # Features
 //!
-//! - `std` (on by default): the monotonic clock and `Instant`s, the driver, the time API. Without it the crate needs
-//!   `alloc` only.
+//! - `std` (enabled by default): the monotonic clock, `Instant`s, the driver and the time API. Without it the
+//!   crate needs only `alloc`.
 //! - `async`: futures and streams on the driver.
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]
@@ -36,7 +36,7 @@
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
-// The model that tests and fuzzing share uses the crate from outside.
+// The model shared by tests and fuzzing imports the crate by name.
 #[cfg(test)]
 extern crate self as punctual;
 

@@ -1,11 +1,11 @@
-//! Times and ticks: the only place that rounds.
+//! Conversion between times and ticks; all rounding happens here.
 //!
-//! A deadline is rounded up to a tick and a clock reading is rounded down. So when the reading has
-//! reached the deadline in ticks, the time has come in truth: a timer never fires early, and at
+//! A deadline is rounded up to a tick and a clock reading is rounded down. So when the reading reaches
+//! the deadline in ticks, the deadline has passed: a timer never fires early, and at
 //! most one tick late.
 //!
-//! To arm a timer `delay` from now, add the delay to the exact time and round that up, as in
-//! `scale.deadline(clock.now() + delay)`. Adding ticks to a reading that was rounded down already
+//! To arm a timer `delay` from now, add the delay to the exact time and round the sum up, as in
+//! `scale.deadline(clock.now() + delay)`. Adding ticks to a reading that was already rounded down
 //! would lose up to a tick.
 
 use core::num::NonZeroU64;
@@ -28,8 +28,10 @@ pub struct TickScale {
     nanos: NonZeroU64,
 }
 
-/// Of the ticks `due`, `due + period`, and so on, the last that has come at `now`; `due` if none has. Whoever is late
-/// finds what is due in the place of all that are over. A period of 0 has but one tick. O(1).
+/// Returns the last of the ticks `due`, `due + period`, and so on, that has passed at `now`, or `due` if none has.
+/// O(1).
+///
+/// A late ticker uses it to replace all the ticks that it missed. A period of 0 has only one tick.
 ///
 /// ```
 /// use punctual::tick::last_tick;
@@ -40,15 +42,16 @@ pub struct TickScale {
 #[inline]
 pub const fn last_tick(due: u64, period: u64, now: u64) -> u64 {
     match now.saturating_sub(due).checked_rem(period) {
-        // No earlier than `due`.
+        // Never before `due`.
         Some(over) if now > due => now - over,
         _ => due,
     }
 }
 
-/// When a ticker that was due at `due` and has fired at `now` is due again: at a multiple of its period after `due`, so
-/// that it never drifts, and after `now`, so that what is over is skipped. `u64::MAX`, which never comes, if that is
-/// too far away or the period is 0. O(1).
+/// Returns the next deadline of a ticker that was due at `due` and fired at `now`. O(1).
+///
+/// It is a multiple of the period after `due`, so that the ticker never drifts, and after `now`, so that missed ticks
+/// are skipped. It is `u64::MAX`, which is never due, if that is too far away or the period is 0.
 ///
 /// ```
 /// use punctual::tick::next_tick;
@@ -64,13 +67,13 @@ pub const fn next_tick(due: u64, period: u64, now: u64) -> u64 {
     }
 }
 
-/// Why a [`TickScale`] or an [`Epoch`] cannot be made.
+/// The error of creating a [`TickScale`] or an [`Epoch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TickError {
-    /// A tick of no length.
+    /// The length is zero.
     Zero,
-    /// A tick longer than 2^64 - 1 ns (584 years).
+    /// The length is more than 2^64 - 1 ns (584 years).
     TooLong,
 }
 
@@ -86,15 +89,15 @@ impl core::fmt::Display for TickError {
 impl core::error::Error for TickError {}
 
 impl TickScale {
-    /// A tick is a nanosecond: deadlines reach 584 years.
+    /// One tick is a nanosecond: deadlines reach 584 years.
     pub const NANOSECOND: TickScale = TickScale {
         nanos: NonZeroU64::MIN,
     };
-    /// A tick is a microsecond.
+    /// One tick is a microsecond.
     pub const MICROSECOND: TickScale = TickScale::of_nanos(1_000);
-    /// A tick is a millisecond.
+    /// One tick is a millisecond.
     pub const MILLISECOND: TickScale = TickScale::of_nanos(1_000_000);
-    /// A tick is a second.
+    /// One tick is a second.
     pub const SECOND: TickScale = TickScale::of_nanos(1_000_000_000);
 
     const fn of_nanos(nanos: u64) -> TickScale {
@@ -104,11 +107,11 @@ impl TickScale {
         }
     }
 
-    /// Ticks of this length. O(1).
+    /// Returns a scale with ticks of this length. O(1).
     ///
     /// # Errors
     ///
-    /// [`TickError::Zero`] and [`TickError::TooLong`].
+    /// [`TickError::Zero`] if the length is zero, [`TickError::TooLong`] if it is more than 2^64 - 1 ns.
     ///
     /// ```
     /// use core::time::Duration;
@@ -130,7 +133,7 @@ impl TickScale {
         }
     }
 
-    /// The length of a tick. O(1).
+    /// Returns the length of a tick. O(1).
     ///
     /// ```
     /// use core::time::Duration;
@@ -140,8 +143,7 @@ impl TickScale {
         Duration::from_nanos(self.nanos.get())
     }
 
-    /// The tick at which something due at `time` since tick 0 may fire: rounded up, and no later
-    /// than the last tick. O(1).
+    /// Returns the tick of a deadline at `time` since tick 0, rounded up, and at most the last tick. O(1).
     ///
     /// ```
     /// use core::time::Duration;
@@ -153,8 +155,8 @@ impl TickScale {
         saturate(time.as_nanos().div_ceil(self.nanos.get() as u128))
     }
 
-    /// The tick that a clock shows at `time` since tick 0: rounded down, and no later than the
-    /// last tick. O(1).
+    /// Returns the tick of a clock reading at `time` since tick 0, rounded down, and at most the last tick.
+    /// O(1).
     ///
     /// ```
     /// use core::time::Duration;
@@ -165,7 +167,7 @@ impl TickScale {
         saturate(time.as_nanos() / self.nanos.get() as u128)
     }
 
-    /// The time from tick 0 to `tick`, exactly; the longest `Duration` if it is longer still. O(1).
+    /// Returns the exact time from tick 0 to `tick`, or the longest `Duration` if that is exceeded. O(1).
     ///
     /// ```
     /// use core::time::Duration;
@@ -190,7 +192,7 @@ const fn saturate(ticks: u128) -> u64 {
     }
 }
 
-/// [`Instant`]s as ticks: a tick length, and the instant of tick 0.
+/// A conversion between [`Instant`]s and ticks: a tick length, and the instant of tick 0.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -210,7 +212,7 @@ pub struct Epoch {
 
 #[cfg(feature = "std")]
 impl Epoch {
-    /// Tick 0 is at `start`. O(1).
+    /// Returns an epoch whose tick 0 is at `start`. O(1).
     ///
     /// ```
     /// use std::time::Instant;
@@ -222,7 +224,7 @@ impl Epoch {
         Epoch { start, scale }
     }
 
-    /// The tick at which something due at `instant` may fire: rounded up; 0 before the epoch. O(1).
+    /// Returns the tick of a deadline at `instant`, rounded up; 0 before the epoch. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -236,7 +238,7 @@ impl Epoch {
             .deadline(instant.saturating_duration_since(self.start))
     }
 
-    /// The tick that a clock shows at `instant`: rounded down; 0 before the epoch. O(1).
+    /// Returns the tick of a clock reading at `instant`, rounded down; 0 before the epoch. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -250,7 +252,7 @@ impl Epoch {
             .reading(instant.saturating_duration_since(self.start))
     }
 
-    /// The instant of a tick; `None` if `Instant` does not reach that far. O(1).
+    /// Returns the instant of a tick, or `None` if `Instant` cannot represent it. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -278,7 +280,7 @@ mod tests {
         })]
 
         #[test]
-        fn a_reading_reaches_a_deadline_only_when_its_time_has_come(
+        fn a_reading_reaches_a_deadline_only_after_its_time(
             length in 1..=u64::MAX, due in any::<u64>(), now in any::<u64>(),
         ) {
             let scale = TickScale::new(Duration::from_nanos(length)).unwrap();
@@ -286,7 +288,7 @@ mod tests {
             if scale.reading(now) >= scale.deadline(due) {
                 prop_assert!(now >= due);
             }
-            // And at most one tick late.
+            // It is at most one tick late.
             if now >= due.saturating_add(scale.length()) {
                 prop_assert!(scale.reading(now) >= scale.deadline(due));
             }
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_times_saturate() {
+    fn long_times_saturate() {
         let longest = TickScale::new(Duration::from_nanos(u64::MAX)).unwrap();
         assert_eq!(longest.time(u64::MAX), Duration::MAX);
         assert_eq!(TickScale::new(Duration::MAX), Err(TickError::TooLong));

@@ -16,7 +16,7 @@ const AWAKE: u64 = 0;
 /// use punctual::driver::Announcement;
 ///
 /// let announcement = Announcement::new();
-/// // The sleeper: announce, then look once more for work, then sleep.
+/// // The sleeper: announce, then check for work again, then sleep.
 /// announcement.announce(1_000);
 /// // Another thread, after it has published a deadline:
 /// assert_eq!(announcement.take_if_after(2_000), None); // the sleeper wakes in time
@@ -28,15 +28,15 @@ const AWAKE: u64 = 0;
 pub struct Announcement(AtomicU64);
 
 impl Announcement {
-    /// Creates the announcement of a thread that is awake.
+    /// Returns the announcement of a thread that is awake.
     #[must_use]
     pub fn new() -> Self {
         Announcement(AtomicU64::new(AWAKE))
     }
 
-    /// Announces that the calling thread will sleep until `tick`, at least 1 and `u64::MAX` for ever.
+    /// Announces that the calling thread will sleep until `tick`, at least 1; `u64::MAX` means forever.
     ///
-    /// After this the thread must look for work once more before it sleeps. O(1).
+    /// After this the thread must check for work again before it sleeps. O(1).
     pub fn announce(&self, tick: u64) {
         self.0.swap(tick.max(AWAKE + 1), Ordering::AcqRel);
         fence(Ordering::SeqCst);

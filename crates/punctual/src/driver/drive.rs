@@ -1,6 +1,6 @@
-//! The state of a driver, the loop of its thread, and a virtual clock's walk from deadline to deadline.
+//! The state of a driver, the loop of its thread, and the advance of a virtual clock.
 //!
-//! `running` is held while jobs are done: by the thread for as long as it lives, or by whoever advances.
+//! `runner` is taken by the driver's thread for as long as it lives, and locked by `advance`.
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -19,7 +19,7 @@ use super::{Alarm, Handle, Runner};
 use crate::queue::TimerKey;
 use crate::tick::TickScale;
 
-/// Where `now` comes from.
+/// The source of `now`.
 #[derive(Debug)]
 enum Time {
     Real,
@@ -31,26 +31,26 @@ pub(super) struct Shared<A: Alarm> {
     sleeper: Sleeper,
     origin: Instant,
     time: Time,
-    /// The driver was dropped.
+    /// Set when the driver is dropped.
     stopped: AtomicBool,
     runner: Mutex<Option<Box<dyn Runner<A::Job>>>>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
-    /// Who advances a virtual clock just now.
+    /// The thread that is advancing a virtual clock.
     advancing: Mutex<Option<ThreadId>>,
 }
 
 impl<A: Alarm> Shared<A> {
     pub(super) fn real(runner: Box<dyn Runner<A::Job>>) -> Self {
-        Self::new(Time::Real, long_ago(), runner, shards_wanted())
+        Self::new(Time::Real, day_ago(), runner, shard_count())
     }
 
-    /// A real clock and this many shards, a power of two.
+    /// Returns a driver with a real clock and `shards` shards, a power of two.
     #[cfg(all(test, loom))]
     pub(super) fn of_shards(runner: Box<dyn Runner<A::Job>>, shards: usize) -> Self {
-        Self::new(Time::Real, long_ago(), runner, shards)
+        Self::new(Time::Real, day_ago(), runner, shards)
     }
 
-    /// One shard: alarms due at one tick go off in the order of arming, whoever armed them.
+    /// Returns a driver with a virtual clock. It has one shard, so alarms due at one tick fire in arming order.
     pub(super) fn simulated(runner: Box<dyn Runner<A::Job>>) -> Self {
         Self::new(Time::Virtual(AtomicU64::new(0)), Instant::now(), runner, 1)
     }
@@ -88,27 +88,27 @@ impl<A: Alarm> Shared<A> {
         &self.shards
     }
 
-    /// `None` for a handle of a driver with more shards.
+    /// Returns the shard of a handle, or `None` if the handle is of a driver with more shards.
     #[inline]
     pub(super) fn shard(&self, handle: Handle) -> Option<&Shard<A>> {
         self.shards.get(handle.shard as usize)
     }
 
-    /// The shard of the calling thread.
+    /// Returns the shard of the calling thread.
     #[inline]
-    fn mine(&self) -> u32 {
-        // A power of two.
+    fn current_shard(&self) -> u32 {
+        // The number of shards is a power of two.
         thread_number() & (self.shards.len() as u32 - 1)
     }
 
     #[inline(always)]
     pub(super) fn arm(self: &Arc<Self>, deadline: u64, alarm: A) -> Handle {
-        self.arm_in(self.mine(), deadline, alarm)
+        self.arm_in(self.current_shard(), deadline, alarm)
     }
 
     #[inline(always)]
     pub(super) fn arm_in(self: &Arc<Self>, number: u32, deadline: u64, alarm: A) -> Handle {
-        // Nothing panics on its way to the queue. Told so, the compiler keeps no copy to drop.
+        // Nothing panics before the insertion, so the compiler need not keep a copy to drop.
         let alarm = ManuallyDrop::new(alarm);
         let shard = &self.shards[number as usize];
         let (handle, earliest) = shard.arm(number, deadline, alarm);
@@ -141,21 +141,21 @@ impl<A: Alarm> Shared<A> {
         }
     }
 
-    /// Starts the thread, unless one runs.
+    /// Starts the thread, unless it runs.
     fn start(self: &Arc<Self>) -> io::Result<()> {
-        // A model starts the thread itself, as one of loom's.
+        // A model starts the thread itself, as a loom thread.
         if cfg!(all(test, loom)) {
             return Ok(());
         }
         let mut thread = lock(&self.thread);
-        // If there is one, it has not entered yet, and looks before it sleeps.
+        // A thread that was started but has not entered yet will look at the shards before it sleeps.
         if thread.is_none() {
             let shared = Arc::clone(self);
-            let started = signals::deaf(|heard| {
+            let started = signals::with_signals_blocked(|mask| {
                 std::thread::Builder::new()
                     .name("punctual-driver".into())
                     .spawn(move || {
-                        heard.keep();
+                        mask.keep();
                         shared.drive();
                     })
             });
@@ -164,13 +164,13 @@ impl<A: Alarm> Shared<A> {
         Ok(())
     }
 
-    /// The thread's loop.
+    /// The loop of the driver's thread.
     pub(super) fn drive(&self) {
         let Some(mut runner) = lock(&self.runner).take() else {
             return;
         };
         self.sleeper.enter();
-        be_woken_on_time();
+        disable_timer_slack();
         let mut jobs = Vec::new();
         let mut recheck = u64::MAX;
         while !self.stopped.load(Ordering::Acquire) {
@@ -202,13 +202,13 @@ impl<A: Alarm> Shared<A> {
         }
     }
 
-    /// Fires a batch of every shard that has something due. Answers whether that was all, and when to look next.
+    /// Fires a batch of every shard with due alarms. Returns whether all due alarms fired, and the next deadline.
     fn fire_due(&self, now: u64, jobs: &mut Vec<A::Job>) -> (bool, u64) {
         let (mut all, mut next) = (true, u64::MAX);
         for (number, shard) in (0..).zip(&self.shards) {
             if shard.next() <= now && !shard.fire(number, now, jobs) {
                 all = false;
-                shard.give_way();
+                shard.yield_lock();
             }
             next = next.min(shard.next());
         }
@@ -229,26 +229,26 @@ impl<A: Alarm> Shared<A> {
             return;
         };
         *lock(&self.advancing) = Some(me);
-        // Also if a job panics through its runner.
-        let _done = Done(&self.advancing);
+        // Resets `advancing` even if a job panics.
+        let _done = ResetAdvancing(&self.advancing);
 
         let shard = &self.shards[0];
         let target = self
             .now()
             .saturating_add(TickScale::NANOSECOND.deadline(by));
         let mut jobs = Vec::new();
-        let mut arrived = false;
+        let mut at_target = false;
         loop {
-            // "Never" does not come, even if the clock stands at its end.
+            // `u64::MAX` is never due, even if the clock is at its end.
             let next = shard.next_deadline();
             let Some(due) = next.filter(|&due| due <= target && due != u64::MAX) else {
-                if arrived {
+                if at_target {
                     break;
                 }
-                // Then one more look: a thread that reads the clock after arming either sees that it has come here,
-                // or its alarm is seen.
+                // Check once more: a thread that arms and then reads the clock either reads this tick, or its alarm
+                // is found.
                 clock.store(target, Ordering::Release);
-                arrived = true;
+                at_target = true;
                 continue;
             };
             let now = self.now().max(due);
@@ -260,22 +260,22 @@ impl<A: Alarm> Shared<A> {
         }
     }
 
-    /// Ends the thread and waits for it, unless it is the thread itself that drops its driver.
+    /// Ends the thread and waits for it, unless the thread itself drops its driver.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
-        // As if the earliest deadline of all were armed.
+        // Wakes the thread as for the earliest possible deadline.
         self.sleeper.wake_for(1, || Ok(()));
         let thread = lock(&self.thread).take();
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // It ended by a panic of the runner: reported already.
+            // A panic of the runner that ended the thread was already reported.
             let _ = thread.join();
         }
     }
 }
 
-/// Takes an alarm out again for which no thread could be started: nobody has its handle.
+/// Removes an alarm whose thread could not be started. Its handle was never returned.
 struct Undo<'a, A: Alarm>(&'a Shard<A>, TimerKey);
 
 impl<A: Alarm> Drop for Undo<'_, A> {
@@ -285,9 +285,9 @@ impl<A: Alarm> Drop for Undo<'_, A> {
     }
 }
 
-struct Done<'a>(&'a Mutex<Option<ThreadId>>);
+struct ResetAdvancing<'a>(&'a Mutex<Option<ThreadId>>);
 
-impl Drop for Done<'_> {
+impl Drop for ResetAdvancing<'_> {
     fn drop(&mut self) {
         *lock(self.0) = None;
     }
@@ -302,23 +302,23 @@ impl<A: Alarm> fmt::Debug for Shared<A> {
     }
 }
 
-/// An origin that lies before the instants a program may have taken when it makes a driver, so that they have ticks.
-fn long_ago() -> Instant {
+/// Returns an origin in the past, so that instants taken before the driver was created have ticks.
+fn day_ago() -> Instant {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let now = Instant::now();
-    // Some systems count from their start, and know nothing before it.
+    // Some systems have no instants before their start.
     now.checked_sub(DAY).unwrap_or(now)
 }
 
-/// Enough for threads hardly ever to share one, few enough to be looked through at each wake-up.
-fn shards_wanted() -> usize {
+/// Returns the number of shards: enough that threads rarely share one, few enough to scan at each wake-up.
+fn shard_count() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     (4 * cores).next_power_of_two().clamp(4, 64)
 }
 
-/// Linux lets a thread sleep 50 µs longer than it asked for, to wake several at once. Not this one: whoever waits
-/// for its timers would wait for that too. If the system refuses, timers are as late as usual there.
-fn be_woken_on_time() {
+/// Disables timer slack, by which Linux lets a thread oversleep by 50 µs. If the system refuses, timers keep
+/// its usual lateness.
+fn disable_timer_slack() {
     #[cfg(all(target_os = "linux", not(miri), not(loom)))]
     let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
 }

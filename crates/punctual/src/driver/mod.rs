@@ -1,25 +1,25 @@
-//! The driver: one thread that sleeps exactly until the next deadline, and alarms that go off then.
+//! The driver: one thread that sleeps exactly until the next deadline and then fires the due alarms.
 //!
-//! This is what the time API and the futures of this crate stand on, and what the runtime of another
-//! language can stand on: it knows nothing of channels, wakers or callbacks. An [`Alarm`] says what it does when it
-//! falls due; what may take long is a job, done by a [`Runner`] with no lock held.
+//! The time API and the futures of this crate are built on the driver, and so are the bindings of other
+//! languages. The driver has no notion of channels, wakers or callbacks. An [`Alarm`] defines what happens when it
+//! is due; work that may take long becomes a job, which a [`Runner`] does with no lock held.
 //!
 //! # Ground rules
 //!
 //! - Ticks are nanoseconds since the driver's [`origin`](Driver::origin).
-//! - The queue is split into shards, each under a lock of its own, and every thread has its shard: arming does not
-//!   contend. A handle knows its shard, so any thread may disarm; the locks are held for an operation of the queue
-//!   or for a batch of [`Alarm::fire`]s.
-//! - [`Alarm::fire`] runs under its shard's lock. So whoever was told by [`disarm`](Driver::disarm) that a timer has
-//!   fired knows that its `fire` has completed.
+//! - The queue is split into shards, each under its own lock, and every thread arms in one shard, so arming does not
+//!   contend. A handle includes its shard, so any thread can disarm it. A lock is held for one operation of the queue
+//!   or for a batch of [`Alarm::fire`] calls.
+//! - [`Alarm::fire`] runs under its shard's lock. So when [`disarm`](Driver::disarm) returns `None` for a timer that
+//!   has fired, its `fire` has completed.
 //! - The thread is woken only by a deadline earlier than the one it sleeps for. Disarming never wakes it.
 //! - Only the driver's thread and [`now`](Driver::now) read the clock. A [virtual](Driver::virtual_clock) driver has
-//!   no thread: [`advance`](Driver::advance) fires, in the order of deadlines, on the thread that calls it.
-//! - The thread hears no signals, so the program may block one and wait for it. Threads that a runner starts from it would
-//!   inherit that; those of [`Workers`] hear what the thread that armed first did.
+//!   no thread: [`advance`](Driver::advance) fires alarms in the order of deadlines on the calling thread.
+//! - The thread blocks all signals, so the program can block a signal and wait for it. Threads that a runner starts
+//!   inherit that mask, except those of [`Workers`], which have the mask of the thread that armed first.
 //!
-//! The thread and the locks do not survive a `fork`: a child must make a driver of its own and leave the
-//! parent's alone (`mem::forget` it).
+//! The thread and the locks do not survive a `fork`: a child process must create its own driver and leak the
+//! parent's with `mem::forget`.
 //!
 //! ```
 //! use std::sync::mpsc::{Sender, channel};
@@ -70,62 +70,64 @@ use crate::tick::TickScale;
 use drive::Shared;
 
 pub use announcement::Announcement;
-pub(crate) use workers::unharmed;
+pub(crate) use workers::catch_panics;
 pub use workers::{Jobs, Workers};
 
-/// What a timer does when it falls due.
+/// The action of a timer when it is due.
 ///
 /// The [module](self) has an example.
 pub trait Alarm: Send + 'static {
-    /// What is left to do once the shard is unlocked: call, wake, drop.
+    /// Work for after the shard is unlocked: calling, waking, dropping.
     type Job: Send + 'static;
 
-    /// It fell due at tick `due`; the clock shows `now`.
+    /// Fires the alarm, which was due at tick `due`. The clock is at `now`.
     ///
-    /// Called with its shard locked, so it must not block, panic, or call the driver. Sending without waiting into a
-    /// channel is fine. It is dropped under the lock as well, unless it moves what is dear to drop into the job.
+    /// The shard is locked during the call, so this must not block, panic, or call the driver. A non-blocking send
+    /// to a channel is fine. The alarm is also dropped under the lock, so move values that are costly to drop into the
+    /// job.
     fn fire(&mut self, due: u64, now: u64) -> Fired<Self::Job>;
 
-    /// It was armed, for the first time or after [`Fired::Again`], and this is its handle from now on. The same
-    /// rules hold as for [`fire`](Self::fire).
+    /// Reports the alarm's handle after it was armed, first or by [`Fired::Again`]. The same rules hold as for
+    /// [`fire`](Self::fire).
     fn armed(&mut self, handle: Handle) {
         let _ = handle;
     }
 }
 
-/// What became of an alarm that fell due.
+/// The result of [`Alarm::fire`].
 #[derive(Debug)]
 pub enum Fired<J> {
-    /// It is done with.
+    /// The alarm is finished.
     Done,
-    /// It is done with, but for this job.
+    /// The alarm is finished, except for this job.
     Do(J),
-    /// It is armed again, for this tick, or for the next one if that lies in the past.
+    /// The alarm is armed again, for this tick, or for the next one if that is in the past.
     Again(u64),
 }
 
-/// Does what alarms left to be done.
+/// Runs the jobs of fired alarms.
 ///
 /// It runs on the driver's thread, or within [`advance`](Driver::advance) of a virtual driver, with no lock held.
-/// While it runs, nothing fires: long jobs belong on threads of their own. It must not panic: nothing would
-/// fire any more.
+/// Nothing fires while it runs: long jobs belong on other threads. It must not panic, because the driver's thread
+/// would end.
 pub trait Runner<J>: Send + 'static {
-    /// Does all jobs, and leaves `jobs` empty. Called with none when it asked to be called again.
+    /// Runs all jobs and leaves `jobs` empty. `jobs` may be empty if [`recheck`](Self::recheck) requested the call.
     fn run(&mut self, jobs: &mut Vec<J>);
 
-    /// Asked after every [`run`](Self::run): whether it wants to be called again after so long, even if nothing
-    /// fires until then.
+    /// Returns the time after which [`run`](Self::run) must be called again even if nothing fires. Called after every
+    /// `run`.
     fn recheck(&mut self) -> Option<Duration> {
         None
     }
 }
 
-/// Names an armed alarm of one driver.
+/// A handle to an armed alarm of one driver.
 ///
-/// After the alarm has fired, was disarmed, or was armed again by [`Fired::Again`] it is stale and refused for good.
+/// It becomes stale, and is refused for good, when the alarm fires, is disarmed, or is armed again by
+/// [`Fired::Again`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
-    /// A [`TimerKey`] as one number: so a handle is two, and goes from function to function in registers.
+    /// The bits of a [`TimerKey`]: two numbers are passed in registers.
     key: u64,
     shard: u32,
 }
@@ -145,23 +147,23 @@ impl Handle {
     }
 }
 
-/// Alarms, and a thread that has them go off. The [module](self) tells its rules and shows it.
+/// Alarms and the thread that fires them. The [module](self) documents the rules and has an example.
 ///
-/// Dropping it ends the thread, after the jobs that are being done; armed alarms are dropped.
+/// Dropping it ends the thread after the running jobs; armed alarms are dropped.
 #[derive(Debug)]
 pub struct Driver<A: Alarm> {
     shared: Arc<Shared<A>>,
 }
 
 impl<A: Alarm> Driver<A> {
-    /// A driver on the system's monotonic clock. Its thread starts when an alarm is first armed. O(cores).
+    /// Returns a driver on the system's monotonic clock. Its thread starts when an alarm is first armed. O(cores).
     pub fn new(runner: impl Runner<A::Job>) -> Self {
         Driver {
             shared: Arc::new(Shared::real(Box::new(runner))),
         }
     }
 
-    /// A driver whose clock stands still but for [`advance`](Self::advance). It has no thread. O(1).
+    /// Returns a driver whose clock moves only by [`advance`](Self::advance). It has no thread. O(1).
     ///
     /// ```
     /// # use punctual::driver::{Alarm, Driver, Fired, Runner};
@@ -193,86 +195,92 @@ impl<A: Alarm> Driver<A> {
         }
     }
 
-    /// The tick the clock shows: nanoseconds since [`origin`](Self::origin). O(1).
+    /// Returns the clock's tick: nanoseconds since [`origin`](Self::origin). O(1).
     #[inline]
     pub fn now(&self) -> u64 {
         self.shared.now()
     }
 
-    /// The instant of tick 0: a day before the driver was made, if the system can tell such an instant, so that those
-    /// taken a while ago have ticks as well. A virtual driver's is when it was made, though its clock stands still
-    /// since. O(1).
+    /// Returns the instant of tick 0.
+    ///
+    /// It is a day before the driver was created, if the system supports that, so that recent instants in the past
+    /// have ticks. For a virtual driver it is the instant of creation. O(1).
     pub fn origin(&self) -> Instant {
         self.shared.origin()
     }
 
-    /// Whether the clock is moved by hand. O(1).
+    /// Returns true if the clock is virtual. O(1).
     pub fn is_virtual(&self) -> bool {
         self.shared.is_virtual()
     }
 
-    /// The tick of `delay` from now, rounded up; `u64::MAX`, which never comes, if it is more than 584 years. O(1).
+    /// Returns the tick of `delay` from now, rounded up. O(1).
+    ///
+    /// For more than 584 years it returns `u64::MAX`, which is never due.
     #[inline]
     pub fn deadline_after(&self, delay: Duration) -> u64 {
         let delay = TickScale::NANOSECOND.deadline(delay);
         self.now().saturating_add(delay)
     }
 
-    /// Arms an alarm for a tick; `u64::MAX` never comes. A tick in the past is due at once (on a virtual driver, at
-    /// the next [`advance`](Self::advance), be it by nothing). O(1).
+    /// Arms an alarm and returns its handle. `u64::MAX` is never due. O(1).
+    ///
+    /// A tick in the past is due at once; on a virtual driver, at the next [`advance`](Self::advance), even by zero.
     ///
     /// # Panics
     ///
-    /// If the driver's thread cannot be started, or more than 2^32 - 1 alarms are armed in one shard.
-    #[inline(always)] // the alarm goes from registers into the queue
+    /// If the driver's thread cannot be started, or if a shard would hold more than 2^32 - 1 alarms.
+    #[inline(always)] // keeps the alarm in registers
     pub fn arm(&self, deadline: u64, alarm: A) -> Handle {
         self.shared.arm(deadline, alarm)
     }
 
-    /// Disarms an alarm and gives it back. `None` if it has fired, in which case [`Alarm::fire`] has completed, or
-    /// was disarmed before. O(1).
+    /// Disarms an alarm and returns it, or `None` if the handle is stale. O(1).
+    ///
+    /// If the alarm has fired, its [`Alarm::fire`] has completed when this returns.
     #[inline]
     pub fn disarm(&self, handle: Handle) -> Option<A> {
         self.shared.shard(handle)?.disarm(handle.key())
     }
 
-    /// Arms an armed alarm for another tick, keeping its handle; `false` if the handle is stale. O(1).
+    /// Re-arms an alarm for another tick, keeping its handle. Returns false if the handle is stale. O(1).
     #[inline]
     pub fn rearm(&self, handle: Handle, deadline: u64) -> bool {
         self.shared.rearm(handle, deadline)
     }
 
-    /// Has a look at an armed alarm, or changes it; `None` if the handle is stale. `f` runs under the shard's lock:
-    /// it must not block or call the driver. O(1).
+    /// Calls `f` with an armed alarm and returns the result, or `None` if the handle is stale. O(1).
+    ///
+    /// `f` runs under the shard's lock: it must not block or call the driver.
     #[inline]
     pub fn with<R>(&self, handle: Handle, f: impl FnOnce(&mut A) -> R) -> Option<R> {
         self.shared.shard(handle)?.with(handle.key(), f)
     }
 
-    /// How many alarms are armed. O(cores).
+    /// Returns the number of armed alarms. O(cores).
     pub fn len(&self) -> usize {
         self.shared.shards().iter().map(|shard| shard.len()).sum()
     }
 
-    /// Whether no alarm is armed. O(cores).
+    /// Returns true if no alarm is armed. O(cores).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The earliest deadline. O(cores).
+    /// Returns the earliest deadline, or `None` if no alarm is armed. O(cores).
     pub fn next_deadline(&self) -> Option<u64> {
         let shards = self.shared.shards().iter();
         shards.filter_map(|shard| shard.next_deadline()).min()
     }
 
-    /// Moves a virtual clock, from one deadline to the next: each alarm goes off, and its job is done, at its own
-    /// time, before the next one does; alarms that jobs arm meanwhile are among them. O(alarms that fall due).
+    /// Advances a virtual clock from one deadline to the next. O(alarms that fall due).
     ///
-    /// Two threads that do this at once do it one after the other.
+    /// Each alarm fires at its own time, and its job completes before the next alarm fires. Alarms that jobs arm
+    /// meanwhile are included. Concurrent calls run one after the other.
     ///
     /// # Panics
     ///
-    /// If the clock is real, or if a job of this very driver calls it.
+    /// If the clock is real, or if a job of this driver calls it.
     pub fn advance(&self, by: Duration) {
         self.shared.advance(by);
     }
@@ -280,7 +288,7 @@ impl<A: Alarm> Driver<A> {
 
 #[cfg(all(test, loom))]
 impl<A: Alarm> Driver<A> {
-    /// A driver with a real clock and one shard, and what its thread does, for a model to run on one of loom's.
+    /// Returns a driver with a real clock and one shard, and the body of its thread, for a loom model.
     pub(crate) fn modelled(runner: impl Runner<A::Job>) -> (Self, impl FnOnce() + 'static) {
         let shared = Arc::new(Shared::of_shards(Box::new(runner), 1));
         let driver = Driver {

@@ -1,7 +1,7 @@
-//! Models for loom, which tries every order of the threads: `scripts/loom` runs them.
+//! Loom models of the driver, run by `scripts/loom`. Loom tries every order of the threads.
 //!
-//! Time does not pass in a model: deadline 1 has come, and a sleep never ends by itself. So a wake-up that gets
-//! lost is a deadlock.
+//! Time does not pass in a model: deadline 1 is due, and a sleep never times out. So a lost wake-up is a
+//! deadlock.
 
 use std::boxed::Box;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{Alarm, Fired, Handle, Runner};
 const DUE: u64 = 1;
 const NEVER: u64 = u64::MAX - 1;
 
-/// Counts how often it fired, and whether that was complete.
+/// Counts its firings and whether each has completed.
 struct Count(Arc<AtomicUsize>);
 
 impl Alarm for Count {
@@ -38,7 +38,7 @@ type Driver = Arc<Shared<Count>>;
 
 fn check(shards: usize, body: impl Fn(&Driver) + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
-    // Every order in which at most this many switches are forced: more changes nothing but the time it takes.
+    // Bounds the number of forced switches: a higher bound finds no more and takes longer.
     model.preemption_bound = Some(3);
     model.check(move || {
         let driver = Arc::new(Shared::of_shards(Box::new(Nothing), shards));
@@ -52,7 +52,7 @@ fn check(shards: usize, body: impl Fn(&Driver) + Sync + Send + 'static) {
     });
 }
 
-/// Waits until it has fired: a yield lets the driver's thread go on, and if that sleeps for ever, loom sees it.
+/// Waits until it has fired. Yielding lets the driver's thread run; if that sleeps forever, loom reports it.
 fn until_fired(count: &AtomicUsize, times: usize) {
     while count.load(Ordering::Relaxed) < times {
         thread::yield_now();
@@ -79,7 +79,7 @@ fn an_earlier_deadline_cuts_a_sleep_short() {
 }
 
 #[test]
-fn two_threads_arm_and_both_are_heard() {
+fn two_threads_arm_and_both_timers_fire() {
     check(2, |driver| {
         let fired = Arc::new(AtomicUsize::new(0));
         let other = thread::spawn({
@@ -95,7 +95,7 @@ fn two_threads_arm_and_both_are_heard() {
 }
 
 #[test]
-fn a_timer_put_forward_by_another_thread_is_heard() {
+fn a_timer_rearmed_earlier_by_another_thread_fires() {
     check(1, |driver| {
         let fired = Arc::new(AtomicUsize::new(0));
         let handle = driver.arm(NEVER, Count(fired.clone()));

@@ -1,7 +1,7 @@
-//! A shard: a queue of alarms under a lock of its own, and the earliest deadline for all to see.
+//! A shard: a queue of alarms under its own lock, with the earliest deadline in an atomic.
 //!
-//! A thread arms in the shard it was given, so two threads hardly ever want the same lock; the driver takes it only
-//! when something of the shard is due. `next` is written under the lock and read without.
+//! A thread always arms in the same shard, so two threads rarely contend for a lock. The driver takes the lock only
+//! when an alarm of the shard is due. `next` is written under the lock and read without it.
 
 use core::cell::Cell;
 use core::mem::ManuallyDrop;
@@ -12,27 +12,27 @@ use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, try_lock};
 use super::{Alarm, Fired, Handle};
 use crate::queue::{Adaptive, DeadlineQueue, Polled, TimerKey};
 
-/// How many entries are popped or moved while the lock is held.
+/// Number of entries that are popped or moved under one lock.
 const BATCH: usize = 64;
 
-/// How often the driver's thread looks whether somebody who waits for the lock has got it: a tenth of a millisecond
+/// Number of checks by the driver's thread whether a waiting thread got the lock: a tenth of a millisecond
 /// at most.
 const PATIENCE: u32 = 100;
 
-/// With more entries than these, of alarms and of such as were disarmed, the driver goes by a bound of the earliest
-/// deadline: to know it exactly, a wheel may have to open a slot, which may hold nearly all of them, while whoever arms
-/// waits for the lock. The bound costs some wake-ups more in an hour, and each moves a batch at a time.
+/// Number of entries, dead ones included, above which the driver uses a lower bound of the earliest deadline.
+/// The exact deadline may require a wheel to open a slot with nearly all of them, while arming threads wait for
+/// the lock. The bound costs a few more wake-ups per hour, each of which moves one batch.
 const EXACT: usize = 1_000;
 
 /// Two cache lines: processors fetch them in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Shard<A> {
-    /// No later than the earliest deadline of the queue; `u64::MAX` if it is known to be empty. It may be too early
-    /// after a timer was disarmed: the driver then looks once for nothing.
+    /// A lower bound of the earliest deadline; `u64::MAX` if the queue is known to be empty. After a timer was
+    /// disarmed it may be too early, which costs the driver one useless check.
     next: AtomicU64,
     queue: Mutex<Adaptive<A>>,
-    /// Threads that wait for the lock. Only a hint for the driver's thread, which gives way to them.
+    /// Number of threads that wait for the lock. A hint for the driver's thread, which yields to them.
     waiting: AtomicU64,
 }
 
@@ -45,7 +45,7 @@ impl<A: Alarm> Shard<A> {
         }
     }
 
-    /// Locks the queue for a thread of the program.
+    /// Locks the queue, and counts the thread as waiting if that blocks.
     #[inline]
     fn enter(&self) -> MutexGuard<'_, Adaptive<A>> {
         match try_lock(&self.queue) {
@@ -62,10 +62,10 @@ impl<A: Alarm> Shard<A> {
         queue
     }
 
-    /// Lets one of those who wait for the lock have it. Whoever has just unlocked has it again before a thread that
-    /// sleeps is awake: without this, a thread would wait for its turn until all that is due has fired.
-    pub(super) fn give_way(&self) {
-        // A model has no need of it, and no time.
+    /// Yields the lock to a waiting thread. Without this, the driver's thread would relock before the waiting thread
+    /// wakes up, and that thread would wait until all due alarms have fired.
+    pub(super) fn yield_lock(&self) {
+        // Models do not need it.
         if cfg!(all(test, loom)) {
             return;
         }
@@ -78,12 +78,12 @@ impl<A: Alarm> Shard<A> {
         }
     }
 
-    /// When the driver must look here.
+    /// Returns a lower bound of the earliest deadline.
     pub(super) fn next(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Arms an alarm; `true` beside its handle if it is the earliest, so that the driver may have to be woken.
+    /// Arms an alarm. Returns its handle, and true if it is the earliest, so that the driver may need to be woken.
     #[inline(always)]
     pub(super) fn arm(&self, shard: u32, deadline: u64, alarm: ManuallyDrop<A>) -> (Handle, bool) {
         let mut queue = self.enter();
@@ -97,7 +97,7 @@ impl<A: Alarm> Shard<A> {
         self.enter().remove(key)
     }
 
-    /// Disarms what there is no thread for. If that was all, the next one to arm is the earliest again.
+    /// Disarms an alarm for which no thread could be started, and resets `next` if the queue is empty.
     pub(super) fn withdraw(&self, key: TimerKey) -> Option<A> {
         let mut queue = lock(&self.queue);
         let alarm = queue.remove(key);
@@ -107,7 +107,7 @@ impl<A: Alarm> Shard<A> {
         alarm
     }
 
-    /// Arms anew; `None` if the key is stale, else whether it is the earliest now.
+    /// Re-arms an alarm. Returns whether it is the earliest now, or `None` if the key is stale.
     #[inline]
     pub(super) fn rearm(&self, key: TimerKey, deadline: u64) -> Option<bool> {
         let mut queue = self.enter();
@@ -127,7 +127,7 @@ impl<A: Alarm> Shard<A> {
         self.enter().next_deadline()
     }
 
-    /// Fires what is due at `now`, at most a batch. `false` if something may be left.
+    /// Fires due alarms, at most a batch. Returns false if more may be due.
     pub(super) fn fire(&self, shard: u32, now: u64, jobs: &mut Vec<A::Job>) -> bool {
         let mut queue = lock(&self.queue);
         let mut budget = BATCH;
@@ -138,8 +138,8 @@ impl<A: Alarm> Shard<A> {
                     fire(&mut queue, shard, due, now, alarm, jobs);
                 }
                 Polled::Busy => return false,
-                // It has given back a little of what a crowd has left, and there is more.
-                Polled::Idle if queue.is_untidy() => return false,
+                // The queue freed a piece of memory, and more is waiting.
+                Polled::Idle if queue.has_memory_to_free() => return false,
                 Polled::Idle => {
                     let next = if queue.entries() <= EXACT {
                         queue.next_deadline()
@@ -153,7 +153,7 @@ impl<A: Alarm> Shard<A> {
         }
     }
 
-    /// Fires the first that is due at `now`; `false` if none is.
+    /// Fires the first due alarm. Returns false if none is due.
     pub(super) fn fire_one(&self, shard: u32, now: u64, jobs: &mut Vec<A::Job>) -> bool {
         let mut queue = lock(&self.queue);
         let Some(expired) = queue.pop_due(now) else {
@@ -164,7 +164,7 @@ impl<A: Alarm> Shard<A> {
         true
     }
 
-    /// Under the lock. A deadline of "never" needs no look.
+    /// Lowers `next` to `deadline`, under the lock. Returns whether it changed.
     fn publish(&self, deadline: u64) -> bool {
         let earliest = deadline < self.next.load(Ordering::Relaxed);
         if earliest {
@@ -195,14 +195,14 @@ fn fire<A: Alarm>(
     match alarm.fire(due, now) {
         Fired::Done => {}
         Fired::Do(job) => jobs.push(job),
-        // Not `now` or before, or the batch would never end.
+        // A later tick than `now`, or the batch would never end.
         Fired::Again(deadline) => {
             insert(queue, shard, deadline.max(now.saturating_add(1)), alarm);
         }
     }
 }
 
-/// The number of the calling thread, given out in turn: shards are chosen by it.
+/// Returns the number of the calling thread, assigned in sequence; it selects the thread's shard.
 #[inline]
 pub(super) fn thread_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -212,7 +212,7 @@ pub(super) fn thread_number() -> u32 {
     }
     NUMBER.with(|number| {
         if number.get() == NONE {
-            // It may wrap after four billion threads: then two share a shard sooner.
+            // May wrap after four billion threads; then two threads share a shard.
             number.set(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % NONE);
         }
         number.get()

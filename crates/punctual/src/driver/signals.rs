@@ -1,8 +1,8 @@
-//! Signals are the program's business: the driver's thread hears none, and what it starts hears what the program did.
+//! Signal masks: the driver's thread blocks all signals; its workers use the program's mask.
 //!
-//! A program may block a signal and wait for it (`sigwait`, signalfd) at any time, also after it has armed its first timer.
-//! A thread that had not blocked it would be given the signal, and the process would die of it. Threads that call
-//! functions of the program are not deaf: they may start processes, which inherit what is blocked.
+//! A program may block a signal and wait for it (`sigwait`, signalfd) at any time, also after it armed its first timer.
+//! A driver's thread that did not block the signal would receive it, and the process would die. Workers, which call
+//! functions of the program, do not block signals: they may start processes, which inherit the mask.
 
 use core::cell::Cell;
 
@@ -12,10 +12,10 @@ mod mask {
 
     pub(super) type Mask = SigSet;
 
-    /// Blocks what may be blocked; what was blocked before, unless the system refuses.
+    /// Blocks all signals except faults. Returns the previous mask, or `None` if the system refuses.
     pub(super) fn block() -> Option<Mask> {
         let mut all = SigSet::all();
-        // What a fault of the thread itself raises is for it to hear: handlers tell of the fault.
+        // A thread must receive the signals of its own faults: handlers report them.
         for fault in [
             Signal::SIGSEGV,
             Signal::SIGBUS,
@@ -46,38 +46,38 @@ mod mask {
     pub(super) fn set(_: &Mask) {}
 }
 
-/// What a thread of the program had blocked.
+/// The signal mask of a thread of the program.
 #[derive(Clone, Copy)]
-pub(super) struct Heard(Option<mask::Mask>);
+pub(super) struct SignalMask(Option<mask::Mask>);
 
 std::thread_local! {
-    /// On a deaf thread: what the program had blocked when it started it.
-    static OUTSIDE: Cell<Option<Heard>> = const { Cell::new(None) };
+    /// On a thread that blocks signals: the mask of the program's thread that started it.
+    static PROGRAM_MASK: Cell<Option<SignalMask>> = const { Cell::new(None) };
 }
 
-/// Calls `start`: a thread that it starts is deaf from the first moment, and keeps what it is given.
-pub(super) fn deaf<R>(start: impl FnOnce(Heard) -> R) -> R {
+/// Calls `start` with all signals blocked, so that a thread it starts blocks them from the beginning.
+pub(super) fn with_signals_blocked<R>(start: impl FnOnce(SignalMask) -> R) -> R {
     let before = mask::block();
-    let started = start(Heard(before));
+    let started = start(SignalMask(before));
     if let Some(before) = before {
         mask::set(&before);
     }
     started
 }
 
-/// Of the thread that calls this: what threads it starts have to [hear](Heard::hear), if not the same as it does.
-pub(super) fn of_the_program() -> Option<Heard> {
-    OUTSIDE.get()
+/// Returns the mask for threads started by this one, if it differs from its own.
+pub(super) fn program_mask() -> Option<SignalMask> {
+    PROGRAM_MASK.get()
 }
 
-impl Heard {
-    /// This thread stays deaf, and what it starts does not.
+impl SignalMask {
+    /// Keeps signals blocked on this thread, and keeps this mask for the threads that it starts.
     pub(super) fn keep(self) {
-        OUTSIDE.set(Some(self));
+        PROGRAM_MASK.set(Some(self));
     }
 
-    /// This thread hears what the program did.
-    pub(super) fn hear(self) {
+    /// Sets this mask on the calling thread.
+    pub(super) fn apply(self) {
         if let Some(mask) = self.0 {
             mask::set(&mask);
         }
@@ -93,7 +93,7 @@ mod tests {
 
     use super::super::{Alarm, Driver, Fired, Jobs, Workers};
 
-    /// What the kernel says that this thread has blocked.
+    /// Returns the mask of blocked signals that the kernel reports for this thread.
     fn blocked() -> u64 {
         let status = fs::read_to_string("/proc/thread-self/status").unwrap();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
@@ -116,24 +116,24 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_is_deaf_and_its_workers_hear_what_the_program_does() {
-        let (tell, told) = channel();
+    fn the_driver_blocks_signals_and_its_workers_use_the_programs_mask() {
+        let (sender, receiver) = channel();
         let driver = Driver::new(Workers::new(|jobs: &mut Jobs<'_, Sender<u64>>| {
-            for tell in jobs {
-                let _ = tell.send(blocked());
+            for sender in jobs {
+                let _ = sender.send(blocked());
             }
         }));
         let program = thread::scope(|scope| {
             let arming = scope.spawn(|| {
                 SigSet::from(Signal::SIGUSR2).thread_block().unwrap();
                 let before = blocked();
-                driver.arm(0, Look(tell));
+                driver.arm(0, Look(sender));
                 assert_eq!(blocked(), before);
                 before
             });
             arming.join().unwrap()
         });
-        let (of_driver, of_worker) = (told.recv().unwrap(), told.recv().unwrap());
+        let (of_driver, of_worker) = (receiver.recv().unwrap(), receiver.recv().unwrap());
         assert_ne!(of_driver & bit(Signal::SIGTERM), 0);
         assert_ne!(of_driver & bit(Signal::SIGCHLD), 0);
         assert_eq!(of_driver & bit(Signal::SIGSEGV), 0);

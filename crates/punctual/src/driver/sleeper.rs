@@ -1,7 +1,7 @@
-//! How the driver's thread sleeps and how other threads wake it.
+//! Sleep and wake-up of the driver's thread.
 //!
-//! The [`Announcement`] decides whether a wake-up is needed; the condition variable carries it out. `model.rs` has loom
-//! try every order.
+//! The [`Announcement`] decides whether a wake-up is needed; the condition variable carries it out. `model.rs` checks
+//! every order with loom.
 
 use std::io;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::sync::{Condvar, Mutex, lock, wait};
 
 #[derive(Debug)]
 pub(super) struct Sleeper {
-    /// Announces "for ever" before the thread exists: the first thread that arms finds it asleep, and starts it.
+    /// Announces `u64::MAX` before the thread exists, so that the first thread that arms starts it.
     announcement: Announcement,
     /// A thread has taken the announcement: the driver's thread must not sleep. Set and cleared on the slow path only.
     woken: Mutex<bool>,
@@ -29,7 +29,7 @@ impl Sleeper {
         }
     }
 
-    /// Notes that the driver's thread runs. The thread calls it before anything else.
+    /// Marks the driver's thread as awake. The thread calls this first.
     pub(super) fn enter(&self) {
         self.announcement.withdraw();
     }
@@ -47,8 +47,8 @@ impl Sleeper {
         self.announcement.withdraw();
     }
 
-    /// Wakes the thread if it would sleep beyond `tick`, at which the caller has published something to do. `start`
-    /// makes sure that there is a thread.
+    /// Wakes the thread if it would sleep beyond `tick`, at which the caller has published work. `start` starts the
+    /// thread if there is none.
     ///
     /// # Panics
     ///

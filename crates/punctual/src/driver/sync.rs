@@ -19,13 +19,13 @@ use std::time::Duration;
 
 use super::signals;
 
-/// Locks. Nothing of the driver's panics while it holds a lock; should an alarm do so against its contract, the
-/// queue is still whole, for it was not in the middle of an operation.
+/// Locks a mutex, ignoring poison. The driver does not panic while it holds a lock. If an alarm does, against its
+/// contract, the queue is still consistent, because no operation was in progress.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Locks, unless that would mean to wait.
+/// Locks a mutex if that does not block.
 #[inline]
 pub(super) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
@@ -35,7 +35,7 @@ pub(super) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Waits until notified or `timeout` is over, or for no reason; tells whether it was the timeout. Under loom time does
+/// Waits for a notification or for `timeout`; may wake spuriously. Returns whether it timed out. Under loom, time does
 /// not pass: a lost wake-up is a deadlock, which loom finds.
 pub(super) fn wait<'a, T>(
     condvar: &Condvar,
@@ -48,16 +48,16 @@ pub(super) fn wait<'a, T>(
     (guard, result.timed_out())
 }
 
-/// Starts a thread that nobody waits for. It hears the signals that the program's threads hear.
+/// Starts a detached thread with the signal mask of the program's threads.
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     #[cfg(all(test, loom))]
     use loom::thread::Builder;
     #[cfg(not(all(test, loom)))]
     use std::thread::Builder;
-    let heard = signals::of_the_program();
+    let mask = signals::program_mask();
     let thread = Builder::new().name(name.into()).spawn(move || {
-        if let Some(heard) = heard {
-            heard.hear();
+        if let Some(mask) = mask {
+            mask.apply();
         }
         body();
     });

@@ -1,4 +1,4 @@
-//! The driver with real threads and on a virtual clock. What depends on the order of threads is in `model.rs`.
+//! Tests of the driver with real threads and on a virtual clock. `model.rs` tests the orders of threads.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -10,17 +10,17 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Tells over a channel when it went off.
-struct Tell {
-    to: Sender<Told>,
+/// Sends its name and due tick to a channel when it fires.
+struct Reporting {
+    to: Sender<Report>,
     name: u32,
-    /// Armed again this many times, `period` later each time.
+    /// The number of times it is armed again, `period` later each time.
     again: u32,
     period: u64,
     handle: Option<Handle>,
 }
 
-impl Alarm for Tell {
+impl Alarm for Reporting {
     type Job = (u32, u64);
 
     fn fire(&mut self, due: u64, now: u64) -> Fired<Self::Job> {
@@ -40,19 +40,19 @@ impl Alarm for Tell {
     }
 }
 
-type Done = Arc<Mutex<Vec<Told>>>;
-type Told = (u32, u64);
+type Done = Arc<Mutex<Vec<Report>>>;
+type Report = (u32, u64);
 
 struct Collect(Done);
 
 impl Runner<(u32, u64)> for Collect {
-    fn run(&mut self, jobs: &mut Vec<Told>) {
+    fn run(&mut self, jobs: &mut Vec<Report>) {
         self.0.lock().unwrap().append(jobs);
     }
 }
 
-fn tell(to: &Sender<Told>, name: u32) -> Tell {
-    Tell {
+fn reporting(to: &Sender<Report>, name: u32) -> Reporting {
+    Reporting {
         to: to.clone(),
         name,
         again: 0,
@@ -61,7 +61,7 @@ fn tell(to: &Sender<Told>, name: u32) -> Tell {
     }
 }
 
-fn simulated() -> (Driver<Tell>, Done, Sender<Told>, Receiver<Told>) {
+fn simulated() -> (Driver<Reporting>, Done, Sender<Report>, Receiver<Report>) {
     let done = Done::default();
     let (sender, receiver) = channel();
     (
@@ -86,13 +86,13 @@ fn the_thread_fires_what_other_threads_arm() {
             scope.spawn(move || {
                 for n in 0..each {
                     let deadline = driver.now() + u64::from(n) % 3 * MS;
-                    driver.arm(deadline, tell(&sender, thread * each + n));
+                    driver.arm(deadline, reporting(&sender, thread * each + n));
                 }
             });
         }
     });
     drop(sender);
-    // Ends when the last alarm was dropped.
+    // The iteration ends when the last alarm was dropped.
     let mut names: Vec<u32> = receiver.iter().map(|(name, _)| name).collect();
     names.sort_unstable();
     assert!(names.into_iter().eq(0..4 * each));
@@ -104,9 +104,9 @@ fn the_thread_fires_what_other_threads_arm() {
 fn an_earlier_deadline_wakes_the_thread() {
     let (sender, receiver) = channel();
     let driver = Driver::new(Collect(Done::default()));
-    let hour = driver.arm(driver.now() + 3_600_000 * MS, tell(&sender, 0));
+    let hour = driver.arm(driver.now() + 3_600_000 * MS, reporting(&sender, 0));
     for name in 1..20 {
-        driver.arm(driver.now() + MS / 10, tell(&sender, name));
+        driver.arm(driver.now() + MS / 10, reporting(&sender, name));
         assert_eq!(receiver.recv().unwrap().0, name);
     }
     assert!(driver.rearm(hour, driver.now()));
@@ -114,28 +114,28 @@ fn an_earlier_deadline_wakes_the_thread() {
     assert!(driver.is_empty());
 }
 
-/// Far more than an array holds, and more than the earliest of is known exactly.
+/// More timers than the array holds, and more than `EXACT`.
 #[test]
-fn the_thread_fires_in_time_what_is_due_amid_a_crowd() {
+fn the_thread_fires_due_alarms_among_many() {
     let (sender, receiver) = channel();
     let driver = Driver::new(Collect(Done::default()));
-    let (crowd, due) = if cfg!(miri) {
+    let (far, due) = if cfg!(miri) {
         (1_200, 10)
     } else {
         (50_000, 2_000)
     };
-    for name in 0..crowd {
+    for name in 0..far {
         let hour = 3_600_000 + u64::from(name) * 10;
-        driver.arm(driver.now() + hour * MS, tell(&sender, name));
+        driver.arm(driver.now() + hour * MS, reporting(&sender, name));
     }
-    for name in crowd..crowd + due {
+    for name in far..far + due {
         let delay = u64::from(name) % 30;
-        driver.arm(driver.now() + delay * MS, tell(&sender, name));
+        driver.arm(driver.now() + delay * MS, reporting(&sender, name));
     }
     let mut names: Vec<u32> = (0..due).map(|_| receiver.recv().unwrap().0).collect();
     names.sort_unstable();
-    assert!(names.into_iter().eq(crowd..crowd + due));
-    assert_eq!(driver.len(), crowd as usize);
+    assert!(names.into_iter().eq(far..far + due));
+    assert_eq!(driver.len(), far as usize);
     assert!(receiver.try_recv().is_err());
 }
 
@@ -181,19 +181,19 @@ fn a_timer_is_disarmed_or_fires_but_never_both() {
 }
 
 #[test]
-fn a_virtual_clock_goes_from_deadline_to_deadline() {
+fn a_virtual_clock_stops_at_every_deadline() {
     let (driver, done, sender, receiver) = simulated();
-    let mut ticker = tell(&sender, 1);
+    let mut ticker = reporting(&sender, 1);
     (ticker.again, ticker.period) = (2, 10);
     driver.arm(10, ticker);
-    driver.arm(25, tell(&sender, 2));
-    driver.arm(20, tell(&sender, 3)); // armed before the ticker's second tick is
-    driver.arm(u64::MAX, tell(&sender, 4));
+    driver.arm(25, reporting(&sender, 2));
+    driver.arm(20, reporting(&sender, 3)); // armed before the ticker's second tick is
+    driver.arm(u64::MAX, reporting(&sender, 4));
     driver.advance(Duration::from_nanos(9));
     assert!(receiver.try_recv().is_err());
     driver.advance(Duration::from_nanos(91));
-    let told: Vec<_> = receiver.try_iter().collect();
-    assert_eq!(told, [(1, 10), (3, 20), (1, 20), (2, 25), (1, 30)]);
+    let reports: Vec<_> = receiver.try_iter().collect();
+    assert_eq!(reports, [(1, 10), (3, 20), (1, 20), (2, 25), (1, 30)]);
     assert_eq!(*done.lock().unwrap(), [(3, 20), (2, 25), (1, 30)]);
     assert_eq!((driver.now(), driver.len()), (100, 1));
     driver.advance(Duration::MAX);
@@ -210,7 +210,7 @@ fn jobs_arm_within_an_advance() {
         }
     }
     type Own = Arc<Mutex<Option<Driver<Chain>>>>;
-    struct Next(Own, Arc<Mutex<Vec<Told>>>);
+    struct Next(Own, Arc<Mutex<Vec<Report>>>);
     impl Runner<u32> for Next {
         fn run(&mut self, jobs: &mut Vec<u32>) {
             for left in jobs.drain(..) {
@@ -238,14 +238,14 @@ fn jobs_arm_within_an_advance() {
 #[test]
 #[should_panic(expected = "advance: the clock of this driver is real")]
 fn a_real_clock_cannot_be_moved() {
-    Driver::<Tell>::new(Collect(Done::default())).advance(Duration::ZERO);
+    Driver::<Reporting>::new(Collect(Done::default())).advance(Duration::ZERO);
 }
 
 #[test]
 fn dropping_a_driver_drops_its_alarms() {
     let (sender, receiver) = channel();
     let driver = Driver::new(Collect(Done::default()));
-    driver.arm(driver.now() + 3_600_000 * MS, tell(&sender, 0));
+    driver.arm(driver.now() + 3_600_000 * MS, reporting(&sender, 0));
     drop((driver, sender));
     assert!(receiver.recv().is_err());
 }
@@ -275,7 +275,7 @@ proptest! {
     })]
 
     #[test]
-    fn it_fires_as_a_sorted_map_does(steps in prop::collection::vec(step(), 1..200)) {
+    fn it_matches_a_sorted_map(steps in prop::collection::vec(step(), 1..200)) {
         let (driver, done, sender, _receiver) = simulated();
         // (deadline, order of arming) -> name
         let mut model = BTreeMap::new();
@@ -286,7 +286,7 @@ proptest! {
             match step {
                 Step::Arm(delay) => {
                     let name = handles.len() as u32;
-                    handles.push(driver.arm(now + delay, tell(&sender, name)));
+                    handles.push(driver.arm(now + delay, reporting(&sender, name)));
                     model.insert((now + delay, order), name);
                 }
                 Step::Disarm(which) if !handles.is_empty() => {

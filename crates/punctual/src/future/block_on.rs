@@ -1,4 +1,4 @@
-//! [`VirtualTime::block_on`]: an executor of one future that has the clock moved instead of waiting.
+//! [`VirtualTime::block_on`]: an executor of one future that advances the clock instead of waiting.
 
 use core::future::{Future, IntoFuture};
 use core::pin::pin;
@@ -10,7 +10,7 @@ use std::task::Wake;
 use crate::time::VirtualTime;
 use crate::time::timeline::Simulation;
 
-/// That the future wants to be polled.
+/// Whether the future must be polled.
 struct Woken {
     woken: AtomicBool,
     simulation: Arc<Simulation>,
@@ -23,28 +23,30 @@ impl Wake for Woken {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.woken.store(true, Ordering::SeqCst);
-        self.simulation.tell_watchers();
+        self.simulation.notify_watchers();
     }
 }
 
-/// With the feature `async`.
+/// Requires the feature `async`.
 impl VirtualTime {
-    /// Runs a future to its end on this thread and this clock, which it [enters](Self::enter) meanwhile. Whenever the future
-    /// waits, and nothing has woken it, the clock goes to the next deadline at once: nothing sleeps.
+    /// Runs a future to its end on this thread and this clock, which it [enters](Self::enter) meanwhile.
     ///
-    /// Give it an `async` block that makes what it awaits: a [`sleep`](crate::future::sleep) that was made before this was
-    /// called keeps to the clock it was made on, as everything does.
+    /// Whenever the future waits and nothing has woken it, the clock advances to the next deadline at once: nothing
+    /// sleeps.
     ///
-    /// If nothing is armed either, this waits until another thread wakes the future or arms something. The clock does not
-    /// wait for what other threads do at their own pace, unless it stands because nothing is armed: so let a test
-    /// that must not hurry ahead of them have [`advance`](Self::advance) called where they are ready.
+    /// Pass an `async` block that creates the futures it awaits: a [`sleep`](crate::future::sleep) that was created
+    /// before keeps the clock it was created on.
     ///
-    /// Tasks of an executor can be among what it runs, as in `time.block_on(executor.run(future))` with an executor of smol,
+    /// If no timer is armed either, this blocks until another thread wakes the future or arms a timer. Otherwise the
+    /// clock does not wait for other threads. A test that must not run ahead of them can let them call
+    /// [`advance`](Self::advance) instead.
+    ///
+    /// The future may run an executor's tasks, as in `time.block_on(executor.run(future))` with smol's executor
     /// or `time.block_on(local_set.run_until(future))` with tokio's `LocalSet`.
     ///
     /// # Panics
     ///
-    /// In a callback of a virtual clock, if it has to wait.
+    /// In a callback of a virtual clock, if the future has to wait.
     ///
     /// ```
     /// use std::time::Duration;

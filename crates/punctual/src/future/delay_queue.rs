@@ -1,7 +1,7 @@
-//! [`DelayQueue`]: values that come out when their time has come.
+//! [`DelayQueue`]: a stream of values that are due.
 //!
-//! The values are in a queue of their own; one [`Sleep`] waits for the earliest of them. It may wait for an earlier deadline than
-//! that, after a removal: the task is then woken once for nothing. It never waits for a later one.
+//! The values are in a deadline queue; one [`Sleep`] waits for the earliest of them. After a removal it may wait for an
+//! earlier deadline, and wake the task once spuriously. It never waits for a later one.
 
 use core::fmt;
 use core::future::Future;
@@ -16,15 +16,15 @@ use super::sleep::Sleep;
 use crate::queue::{Adaptive, DeadlineQueue, TimerKey};
 use crate::time::timeline::{self, Timeline};
 
-/// Values with deadlines, as a stream of those whose time has come.
+/// A queue of values with deadlines, and a stream that yields them when they are due.
 ///
-/// One task waits for all of them on one alarm, so a million values cost what they take in the queue: O(1) for every operation,
-/// and no lock. They come out in the order of their deadlines, equal ones in the order in which they were
-/// inserted or reset.
+/// One task waits for all values with one alarm, so a million values cost only what they take in the queue: every
+/// operation is O(1) and takes no lock. Values are yielded in the order of their deadlines, equal ones in the order in
+/// which they were inserted or reset.
 ///
-/// The stream ends (`None`) whenever the queue is empty, and goes on when something has been inserted: the task that found
-/// it empty is woken when that is due. In tokio's `select!` together with what inserts, give its branch the condition that
-/// the queue is not empty; that of the crate `futures` knows by itself.
+/// The stream ends (`None`) whenever the queue is empty, and continues after an insertion: the task that found
+/// it empty is woken when the value is due. In tokio's `select!`, give its branch the condition that
+/// the queue is not empty; that of the crate `futures` detects this by itself.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,8 +36,8 @@ use crate::time::timeline::{self, Timeline};
 /// sessions.insert("bert", Duration::from_millis(1));
 /// let carl = sessions.insert("carl", Duration::from_secs(60));
 ///
-/// sessions.reset(anna, Duration::from_millis(3)); // anna did something
-/// assert_eq!(sessions.remove(carl), Some("carl")); // carl has left
+/// sessions.reset(anna, Duration::from_millis(3)); // anna was active
+/// assert_eq!(sessions.remove(carl), Some("carl")); // carl logged out
 ///
 /// assert_eq!(sessions.next().await.unwrap().value, "bert");
 /// assert_eq!(sessions.next().await.unwrap().value, "anna");
@@ -47,27 +47,27 @@ use crate::time::timeline::{self, Timeline};
 pub struct DelayQueue<T> {
     /// In ticks of the timeline's driver.
     queue: Adaptive<T>,
-    /// For the task that waits, until the earliest deadline or before it.
+    /// Wakes the waiting task at the earliest deadline or before it.
     sleep: Sleep,
-    /// The task that found the queue empty, and nothing was inserted since.
+    /// The task that found the queue empty, until a value is inserted.
     idle: Option<Waker>,
-    /// What the clock showed when it was last read: what was due then needs no other reading.
+    /// The last clock reading: values due at it need no other reading.
     now: u64,
 }
 
-/// A value whose time has come.
+/// A value that is due, removed from its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired<T> {
-    /// The handle it had.
+    /// The value's handle, which is now stale.
     pub key: TimerKey,
-    /// When it was due.
+    /// The value's deadline.
     pub deadline: Instant,
     /// The value.
     pub value: T,
 }
 
 impl<T> DelayQueue<T> {
-    /// An empty queue. It allocates nothing. O(1).
+    /// Returns an empty queue. Allocates nothing. O(1).
     ///
     /// ```
     /// assert!(punctual::future::DelayQueue::<u32>::new().is_empty());
@@ -81,14 +81,14 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Inserts a value that comes out `delay` from now. O(1), and a clock reading.
+    /// Inserts a value that is due `delay` from now, and returns its handle. O(1), and a clock reading.
     ///
-    /// A task that waits for the queue is woken in time for it, even if it waited for a later one, or found the queue
+    /// The task that waits for the queue is woken in time for it, even if it waited for a later one or found the queue
     /// empty.
     ///
     /// # Panics
     ///
-    /// If there would be more than 2^32 - 1 values.
+    /// If the queue would hold more than 2^32 - 1 values.
     ///
     /// ```
     /// use std::time::Duration;
@@ -101,11 +101,11 @@ impl<T> DelayQueue<T> {
         self.insert_tick(value, deadline)
     }
 
-    /// Inserts a value that comes out at an instant. O(1).
+    /// Inserts a value that is due at an instant, and returns its handle. O(1).
     ///
     /// # Panics
     ///
-    /// As [`insert`](Self::insert).
+    /// Like [`insert`](Self::insert).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -122,13 +122,13 @@ impl<T> DelayQueue<T> {
     fn insert_tick(&mut self, value: T, deadline: u64) -> TimerKey {
         let key = self.queue.insert(deadline, value);
         match self.idle.take() {
-            Some(waker) => self.begin(deadline, waker),
-            None => self.hurry(deadline),
+            Some(waker) => self.wait_for_first(deadline, waker),
+            None => self.wait_no_later_than(deadline),
         }
         key
     }
 
-    /// Takes a value out before its time; `None` if its handle is stale. O(1).
+    /// Removes and returns a value, or `None` if its handle is stale. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -143,7 +143,7 @@ impl<T> DelayQueue<T> {
         Some(value)
     }
 
-    /// Has a value come out `delay` from now instead; `false` if its handle is stale. O(1), and a clock reading.
+    /// Changes a value's deadline to `delay` from now. Returns false if its handle is stale. O(1), and a clock reading.
     ///
     /// ```
     /// use std::time::Duration;
@@ -156,7 +156,7 @@ impl<T> DelayQueue<T> {
         self.reset_tick(key, deadline)
     }
 
-    /// Has a value come out at an instant instead; `false` if its handle is stale. O(1).
+    /// Changes a value's deadline to an instant. Returns false if its handle is stale. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -172,12 +172,12 @@ impl<T> DelayQueue<T> {
     fn reset_tick(&mut self, key: TimerKey, deadline: u64) -> bool {
         let known = self.queue.reset(key, deadline);
         if known {
-            self.hurry(deadline);
+            self.wait_no_later_than(deadline);
         }
         known
     }
 
-    /// A value. O(1).
+    /// Returns a value, or `None` if its handle is stale. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -189,7 +189,7 @@ impl<T> DelayQueue<T> {
         self.queue.get(key)
     }
 
-    /// A value, to be changed. O(1).
+    /// Returns a value for modification, or `None` if its handle is stale. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -202,7 +202,7 @@ impl<T> DelayQueue<T> {
         self.queue.get_mut(key)
     }
 
-    /// When a value comes out; `None` if its handle is stale. O(1).
+    /// Returns a value's deadline, or `None` if its handle is stale. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -215,7 +215,7 @@ impl<T> DelayQueue<T> {
         Some(timeline::instant(deadline))
     }
 
-    /// When the next value comes out; `None` if there is none. O(1) amortised.
+    /// Returns the earliest deadline, or `None` if the queue is empty. O(1) amortised.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -229,7 +229,7 @@ impl<T> DelayQueue<T> {
         Some(timeline::instant(deadline))
     }
 
-    /// How many values there are. O(1).
+    /// Returns the number of values. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -241,7 +241,7 @@ impl<T> DelayQueue<T> {
         self.queue.len()
     }
 
-    /// Whether there is none. O(1).
+    /// Returns true if the queue is empty. O(1).
     ///
     /// ```
     /// assert!(punctual::future::DelayQueue::<u32>::new().is_empty());
@@ -250,7 +250,7 @@ impl<T> DelayQueue<T> {
         self.queue.is_empty()
     }
 
-    /// Drops all values; their handles are stale from now on. O(n).
+    /// Drops all values; all handles become stale. O(n).
     ///
     /// ```
     /// use std::time::Duration;
@@ -264,7 +264,7 @@ impl<T> DelayQueue<T> {
         self.wake_if_empty();
     }
 
-    /// Waits for the next value whose time has come; `None` if there is none to wait for. O(1) amortised.
+    /// Waits for the next due value, or returns `None` if the queue is empty. O(1) amortised.
     ///
     /// Dropping the future loses nothing.
     ///
@@ -278,13 +278,14 @@ impl<T> DelayQueue<T> {
     /// ```
     #[expect(
         clippy::should_implement_trait,
-        reason = "as `StreamExt::next` is called"
+        reason = "the name of `StreamExt::next`"
     )]
     pub fn next(&mut self) -> Next<'_, T> {
         Next(self)
     }
 
-    /// What [`next`](Self::next) waits with. O(1) amortised; many values due at once take one clock reading.
+    /// Polls for the next due value, like [`next`](Self::next). O(1) amortised; values due together share one clock
+    /// reading.
     ///
     /// ```
     /// use std::task::{Context, Poll, Waker};
@@ -306,8 +307,8 @@ impl<T> DelayQueue<T> {
                 }));
             }
             let Some(next) = self.queue.next_deadline() else {
-                drop(self.sleep.leave());
-                self.remember(cx.waker());
+                drop(self.sleep.stop_waiting());
+                self.store_idle(cx.waker());
                 return Poll::Ready(None);
             };
             if self.sleep.is_waiting() && self.sleep.poll_elapsed(cx).is_pending() {
@@ -316,7 +317,7 @@ impl<T> DelayQueue<T> {
             }
             self.now = self.sleep.timeline().now();
             if next > self.now {
-                self.sleep.put(next);
+                self.sleep.set_deadline(next);
                 if self.sleep.wait(cx.waker()) {
                     return Poll::Pending;
                 }
@@ -324,33 +325,33 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// The task that has found the queue empty.
-    fn remember(&mut self, waker: &Waker) {
+    /// Stores the waker of the task that found the queue empty.
+    fn store_idle(&mut self, waker: &Waker) {
         match &mut self.idle {
             Some(known) => known.clone_from(waker),
             None => self.idle = Some(waker.clone()),
         }
     }
 
-    /// That task waits for the first value.
-    fn begin(&mut self, deadline: u64, waker: Waker) {
-        self.sleep.put(deadline);
+    /// Makes that task wait for the first value.
+    fn wait_for_first(&mut self, deadline: u64, waker: Waker) {
+        self.sleep.set_deadline(deadline);
         if !self.sleep.wait(&waker) {
             waker.wake();
         }
     }
 
-    /// A task that waits for a later deadline is to wait for this one.
-    fn hurry(&mut self, deadline: u64) {
+    /// Makes a waiting task wait for this deadline if it is earlier.
+    fn wait_no_later_than(&mut self, deadline: u64) {
         if self.sleep.is_waiting() && deadline < self.sleep.tick() {
-            self.sleep.put(deadline);
+            self.sleep.set_deadline(deadline);
         }
     }
 
-    /// A task that waits is to see that there is nothing to wait for.
+    /// Wakes a waiting task if the queue has become empty.
     fn wake_if_empty(&mut self) {
         if self.queue.is_empty()
-            && let Some(waker) = self.sleep.leave()
+            && let Some(waker) = self.sleep.stop_waiting()
         {
             waker.wake();
         }

@@ -1,4 +1,4 @@
-//! [`Interval`]: ready again and again.
+//! [`Interval`]: a periodic stream of ticks.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -13,11 +13,11 @@ use crate::tick::{TickScale, last_tick};
 use crate::time::PeriodError;
 use crate::time::timeline::{self, Timeline};
 
-/// Ticks once a period, for the first time a period from now. O(1).
+/// Returns an interval that ticks once per period, first a period from now. O(1).
 ///
 /// # Errors
 ///
-/// [`PeriodError::Zero`].
+/// [`PeriodError::Zero`] if the period is zero.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -38,11 +38,11 @@ pub fn interval(period: Duration) -> Result<Interval, PeriodError> {
     Interval::new(Sleep::new(timeline, first), period)
 }
 
-/// Ticks once a period, for the first time at `start`, which may be now. O(1).
+/// Returns an interval that ticks once per period, first at `start`, which may be now. O(1).
 ///
 /// # Errors
 ///
-/// [`PeriodError::Zero`].
+/// [`PeriodError::Zero`] if the period is zero.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -60,11 +60,11 @@ pub fn interval_at(start: Instant, period: Duration) -> Result<Interval, PeriodE
     Interval::new(first, period)
 }
 
-/// The ticks of [`interval`] and [`interval_at`]: a stream of the instants they were due at. It does not end.
+/// The stream of [`interval`] and [`interval_at`], which yields the deadlines of its ticks and never ends.
 ///
-/// The n-th tick is due at the first one plus n periods, so it never drifts. Whoever comes late gets one tick, the
-/// last that was due; those before it are skipped, and the next comes when it is due. [`MissedTickBehavior`] has other
-/// ways.
+/// The n-th tick is due at the first one plus n periods, so it never drifts. A late task receives one tick, the
+/// last that was due; earlier ones are skipped, and the next one comes when it is due. [`MissedTickBehavior`] has
+/// alternatives.
 #[derive(Debug)]
 #[must_use = "an interval does nothing unless its ticks are awaited"]
 pub struct Interval {
@@ -75,23 +75,23 @@ pub struct Interval {
     missed: MissedTickBehavior,
 }
 
-/// What becomes of the ticks of an [`Interval`] that nobody has awaited in time.
+/// The handling of ticks of an [`Interval`] that were not awaited in time.
 ///
-/// With a period of 10 ms, if the first tick is awaited in time and the next not before 35 ms:
+/// With a period of 10 ms, if the first tick is awaited in time and the next one at 35 ms:
 ///
-/// | | the instants of the ticks | awaited at, if that takes no time |
+/// | | the instants of the ticks | received at |
 /// |---|---|---|
 /// | [`Skip`](Self::Skip) | 10, 30, 40, 50 | 10, 35, 40, 50 |
 /// | [`Burst`](Self::Burst) | 10, 20, 30, 40, 50 | 10, 35, 35, 40, 50 |
 /// | [`Delay`](Self::Delay) | 10, 20, 45, 55 | 10, 35, 45, 55 |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedTickBehavior {
-    /// They are skipped but for the last one: at most one tick a period, always on the beat.
+    /// Skips them, except for the last one: at most one tick per period, always at a multiple of the period.
     #[default]
     Skip,
-    /// They come one right after the other until they are made up for: as many ticks as periods, whatever happens.
+    /// Delivers them one right after the other: as many ticks as periods.
     Burst,
-    /// The next comes a period after the late one was received: never two in less than a period. It drifts.
+    /// Delivers the next one a period after the late one was received: never two in less than a period. Drifts.
     Delay,
 }
 
@@ -108,7 +108,7 @@ impl Interval {
         })
     }
 
-    /// Waits for the next tick: the instant it was due at. O(1).
+    /// Waits for the next tick and returns its deadline. O(1).
     ///
     /// Dropping the future loses no tick.
     ///
@@ -121,9 +121,9 @@ impl Interval {
     /// let mut ticks = interval(period)?;
     /// let first = ticks.tick().await;
     /// sleep(3 * period).await;
-    /// let late = ticks.tick().await; // one for all that were missed
+    /// let late = ticks.tick().await; // one for all missed ticks
     /// assert!(late >= first + 2 * period);
-    /// assert_eq!((late - first).as_nanos() % period.as_nanos(), 0); // on the beat
+    /// assert_eq!((late - first).as_nanos() % period.as_nanos(), 0); // at a multiple of the period
     /// # Ok::<(), punctual::time::PeriodError>(())
     /// # }).unwrap();
     /// ```
@@ -131,7 +131,7 @@ impl Interval {
         Tick(self)
     }
 
-    /// What [`tick`](Self::tick) waits with. O(1).
+    /// Polls for the next tick, like [`tick`](Self::tick). O(1).
     ///
     /// ```
     /// use std::task::{Context, Waker};
@@ -154,12 +154,12 @@ impl Interval {
             MissedTickBehavior::Burst => {}
             MissedTickBehavior::Delay => base = base.max(self.sleep.timeline().now()),
         }
-        self.sleep.put(base.saturating_add(self.period));
+        self.sleep.set_deadline(base.saturating_add(self.period));
         Poll::Ready(timeline::instant(due))
     }
 
-    /// What becomes of ticks that are missed: they are skipped, unless it was
-    /// [set](Self::set_missed_tick_behavior) otherwise. O(1).
+    /// Returns the handling of missed ticks, [`Skip`](MissedTickBehavior::Skip) unless it was
+    /// [set](Self::set_missed_tick_behavior). O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -172,7 +172,7 @@ impl Interval {
         self.missed
     }
 
-    /// Says what shall become of ticks that are missed. O(1).
+    /// Sets the handling of missed ticks. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -199,7 +199,7 @@ impl Interval {
         self.missed = behavior;
     }
 
-    /// The time between two ticks. O(1).
+    /// Returns the period. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -211,7 +211,7 @@ impl Interval {
         TickScale::NANOSECOND.time(self.period)
     }
 
-    /// When the next tick is due. O(1).
+    /// Returns the deadline of the next tick. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -224,7 +224,7 @@ impl Interval {
         self.sleep.deadline()
     }
 
-    /// Starts anew: the next tick is due a period from now. O(1).
+    /// Restarts the interval: the next tick is due a period from now. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -237,8 +237,8 @@ impl Interval {
         self.reset_after(self.period());
     }
 
-    /// Starts anew: the next tick is due `delay` from now, at once if that is zero, and those after it a period apart.
-    /// O(1).
+    /// Restarts the interval: the next tick is due `delay` from now, at once if that is zero, and later ones a period
+    /// apart. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -251,7 +251,7 @@ impl Interval {
         self.sleep.reset_after(delay);
     }
 
-    /// Starts anew: the next tick is due at an instant, and those after it a period apart. O(1).
+    /// Restarts the interval: the next tick is due at an instant, and later ones a period apart. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};

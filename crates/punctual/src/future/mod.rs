@@ -1,4 +1,4 @@
-//! Futures and streams of time, for any executor: tokio, smol, futures, or your own.
+//! Futures and streams of time for any executor: tokio, smol, futures, or your own.
 //!
 //! ```
 //! use std::time::Duration;
@@ -15,31 +15,31 @@
 //!
 //! | | | complexity |
 //! |---|---|---|
-//! | [`sleep`], [`sleep_until`] | ready at a time | O(1) |
-//! | [`timeout`], [`timeout_at`] | bounds the time of a future | O(1); nothing, not even a clock reading, if the future is ready at once |
-//! | [`interval`], [`interval_at`] | ready again and again; skips what was missed, and does not drift | O(1) a tick |
-//! | [`DelayQueue`] | values that come out when their time has come | O(1) an operation |
+//! | [`sleep`], [`sleep_until`] | become ready at a deadline | O(1) |
+//! | [`timeout`], [`timeout_at`] | limit the time of a future | O(1); nothing, not even a clock reading, if the future is ready at once |
+//! | [`interval`], [`interval_at`] | tick periodically; skip missed ticks, and do not drift | O(1) a tick |
+//! | [`DelayQueue`] | yields values when they are due | O(1) an operation |
 //!
-//! Nothing has to be set up, and no runtime's own timers have to be enabled. The futures are woken by the
+//! There is nothing to set up, and a runtime's own timers need not be enabled. The futures are woken by the
 //! [driver](crate::driver) of the process: one thread that sleeps exactly until the next deadline. Waiting futures
 //! of different threads do not contend for a lock.
 //!
 //! # Exactness
 //!
-//! Deadlines are kept to the nanosecond: nothing is ready early, and a task is woken as soon after its deadline as
+//! Deadlines have nanosecond precision. Nothing is ready early, and a task is woken as soon after its deadline as
 //! the system wakes the driver's thread and the executor its own, usually within 0.1 ms. Runtimes whose timers are
 //! part of their event loop round to a millisecond.
 //!
 //! # Cancellation
 //!
-//! Everything here may be dropped at any time, between any two polls: a dropped future is disarmed at once and
-//! leaves nothing behind. [`Interval::tick`] and [`DelayQueue::next`] lose nothing when they are dropped, and so can be branches of a
-//! `select!` in a loop. Forgetting a future (`mem::forget`) costs a spurious wake-up, no more.
+//! All futures may be dropped between any two polls: a dropped future is disarmed at once and
+//! leaves nothing behind. [`Interval::tick`] and [`DelayQueue::next`] lose nothing when dropped, so they can be
+//! branches of a `select!` in a loop. Forgetting a future (`mem::forget`) costs only a spurious wake-up.
 //!
 //! # Tests
 //!
-//! [`VirtualTime::block_on`] runs a future on a virtual clock, which goes to the next deadline by itself whenever the
-//! future has nothing to do but wait:
+//! [`VirtualTime::block_on`] runs a future on a virtual clock, which advances to the next deadline by itself whenever
+//! the future has nothing else to do:
 //!
 //! ```
 //! use std::time::Duration;
@@ -56,8 +56,8 @@
 //! });
 //! ```
 //!
-//! On other executors, all of this keeps to the virtual clock that the thread has [entered], and that
-//! clock moves only when it is told to. Have every thread of a runtime enter it, and forget that it did:
+//! On other executors, these futures use the virtual clock that the thread has [entered], which moves only when it is
+//! advanced. Let every thread of a runtime enter it, and leak the guards:
 //!
 //! ```
 //! use std::time::Duration;
@@ -72,7 +72,7 @@
 //!     .build()?;
 //!
 //! let task = runtime.spawn(async { sleep(Duration::from_secs(3600)).await });
-//! time.wait_for_pending(1); // it waits
+//! time.wait_for_pending(1); // the task waits
 //! time.advance(Duration::from_secs(3600));
 //! runtime.block_on(task)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -84,10 +84,10 @@
 //! # Ground rules
 //!
 //! - A future owns at most one alarm of its timeline's driver: a waker. It is armed when a poll first has to wait,
-//!   and disarmed when the future is done with or dropped.
-//! - `waiting` alone talks to the driver about wakers. A waker is cloned, woken and dropped with no lock held, for all three may run the executor's code.
-//! - A future keeps to the timeline that it first had to do with: that of the thread it was made on, or, for a [`Timeout`],
-//!   first polled on.
+//!   and disarmed when the future is ready or dropped.
+//! - Only `waiting` passes wakers to the driver. A waker is cloned, woken and dropped with no lock held, because all
+//!   three may run the executor's code.
+//! - A future keeps its timeline: that of the thread it was created on or, for a [`Timeout`], first polled on.
 
 mod block_on;
 mod delay_queue;

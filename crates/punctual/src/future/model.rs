@@ -1,7 +1,7 @@
-//! Models for loom, which tries every order of a poll, a reset or a drop and the deadline: `scripts/loom` runs them.
+//! Loom models of every order of a poll, a reset or a drop and the deadline, run by `scripts/loom`.
 //!
-//! Time does not pass in a model: deadline 1 has come, and a sleep never ends by itself. So a wake-up that gets
-//! lost is a deadlock.
+//! Time does not pass in a model: deadline 1 is due, and a sleep never times out. So a lost wake-up is a
+//! deadlock.
 
 use core::task::{Context, Waker};
 use std::sync::Arc;
@@ -44,22 +44,22 @@ impl Task {
             .is_ready()
     }
 
-    /// Waits as an executor does: a yield lets the driver's thread go on, and if that sleeps for ever, loom sees it.
+    /// Waits like an executor. Yielding lets the driver's thread run; if that sleeps forever, loom reports it.
     fn until_woken(&self) {
         while !self.woken.0.load(Ordering::Acquire) {
             thread::yield_now();
         }
     }
 
-    /// Whether nobody else has a waker of it.
-    fn is_let_go(&self) -> bool {
+    /// Returns true if no other owner of the waker is left.
+    fn is_released(&self) -> bool {
         Arc::strong_count(&self.woken) == 2
     }
 }
 
 fn in_every_order(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
-    // Every order in which at most this many switches are forced: more changes nothing but the time it takes.
+    // Bounds the number of forced switches: a higher bound finds no more and takes longer.
     model.preemption_bound = Some(3);
     model.check(body);
 }
@@ -68,7 +68,7 @@ fn check(body: impl Fn(Timeline) + Sync + Send + 'static) {
     in_every_order(move || {
         let (driver, drive) = Simulation::modelled();
         let thread = thread::spawn(drive);
-        body(Timeline::Virtual(driver)); // and ends it, by dropping the driver
+        body(Timeline::Virtual(driver)); // drops the driver, which ends its thread
         thread.join().unwrap();
     });
 }
@@ -91,7 +91,7 @@ fn the_task_that_polled_last_is_woken() {
         let (first, second) = (Task::new(), Task::new());
         let mut sleep = Sleep::waiting(timeline, DUE, &first.waker);
         if !second.polls(&mut sleep) {
-            assert!(first.is_let_go());
+            assert!(first.is_released());
             second.until_woken();
             assert!(second.polls(&mut sleep));
         }
@@ -99,30 +99,30 @@ fn the_task_that_polled_last_is_woken() {
 }
 
 #[test]
-fn a_deadline_that_is_put_off_wakes_nobody_or_has_come() {
+fn a_postponed_deadline_does_not_wake_unless_it_has_passed() {
     check(|timeline| {
         let task = Task::new();
         let mut sleep = Sleep::waiting(timeline, DUE, &task.waker);
-        sleep.put(NEVER);
+        sleep.set_deadline(NEVER);
         if !sleep.is_waiting() {
             task.until_woken();
             assert!(!task.polls(&mut sleep));
         }
-        assert!(!task.is_let_go());
+        assert!(!task.is_released());
         drop(sleep);
-        assert!(task.is_let_go());
+        assert!(task.is_released());
     });
 }
 
 #[test]
-fn a_sleep_that_is_left_gives_its_waker_back_or_has_woken() {
+fn a_stopped_sleep_returns_its_waker_or_has_woken_it() {
     check(|timeline| {
         let task = Task::new();
         let mut sleep = Sleep::waiting(timeline, DUE, &task.waker);
-        match sleep.leave() {
+        match sleep.stop_waiting() {
             Some(waker) => {
                 drop(waker);
-                assert!(task.is_let_go());
+                assert!(task.is_released());
                 assert!(!task.woken.0.load(Ordering::Acquire));
             }
             None => task.until_woken(),
@@ -130,9 +130,10 @@ fn a_sleep_that_is_left_gives_its_waker_back_or_has_woken() {
     });
 }
 
-/// Who polls looks at a virtual clock, arms, and looks again; who moves it looks for alarms again when it has arrived.
+/// The poll checks the virtual clock, arms, and checks again; the advancing thread checks for alarms again at its
+/// target.
 #[test]
-fn a_clock_that_is_moved_meanwhile_is_noticed_or_wakes() {
+fn a_concurrent_advance_is_noticed_or_wakes() {
     in_every_order(|| {
         let clock = Simulation::standing();
         let moving = thread::spawn({
@@ -148,16 +149,16 @@ fn a_clock_that_is_moved_meanwhile_is_noticed_or_wakes() {
     });
 }
 
-/// The same for one that waits already, and is put off.
+/// The same for a reset of a waiting sleep.
 #[test]
-fn a_clock_that_is_moved_during_a_reset_is_noticed_or_wakes() {
+fn an_advance_during_a_reset_is_noticed_or_wakes() {
     in_every_order(|| {
         let clock = Simulation::standing();
         let task = Task::new();
         let mut sleep = Sleep::new(Timeline::Virtual(clock.clone()), 2 * DUE);
         assert!(!task.polls(&mut sleep));
         let moving = thread::spawn(move || clock.step(Duration::from_nanos(DUE)));
-        sleep.put(DUE);
+        sleep.set_deadline(DUE);
         moving.join().unwrap();
         assert!(task.polls(&mut sleep) && task.woken.0.load(Ordering::Acquire));
     });

@@ -1,4 +1,4 @@
-//! [`Sleep`]: ready at a time.
+//! [`Sleep`]: a future that becomes ready at a deadline.
 
 use core::fmt;
 use core::future::Future;
@@ -12,11 +12,11 @@ use futures_core::FusedFuture;
 use super::waiting::Waiting;
 use crate::time::timeline::{self, Timeline};
 
-/// Waits until `duration` from now has passed. O(1).
+/// Returns a future that is ready after `duration`. O(1).
 ///
-/// The time counts from this call, not from the first poll. Should it have passed by then, the task is woken at once. A
-/// duration of more than 584 years never ends. One of zero is ready at once, and does not let other tasks run: that is what an
-/// executor's `yield_now` is for.
+/// The time counts from this call, not from the first poll. If it has passed by the first poll, the task is woken at
+/// once. A duration of more than 584 years never ends. A duration of zero is ready at once and does not let other tasks
+/// run; use the executor's `yield_now` for that.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ use crate::time::timeline::{self, Timeline};
 /// # });
 /// ```
 ///
-/// A `Sleep` is `Unpin`, so a loop may go on waiting for the same one:
+/// A `Sleep` is `Unpin`, so a loop can keep waiting for the same one:
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,7 +51,7 @@ use crate::time::timeline::{self, Timeline};
 pub fn sleep(duration: Duration) -> Sleep {
     let timeline = Timeline::current();
     let deadline = timeline.deadline_after(duration);
-    // A virtual clock may be moved before the first poll, and fires nothing by itself.
+    // A virtual clock may be advanced before the first poll, and would not fire this alarm by itself.
     let ahead = matches!(timeline, Timeline::Real) && !duration.is_zero();
     Sleep {
         timeline,
@@ -60,7 +60,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     }
 }
 
-/// Waits until an instant. One in the past is ready at the first poll. O(1).
+/// Returns a future that is ready at an instant. An instant in the past is ready at the first poll. O(1).
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -79,7 +79,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// The future of [`sleep`] and [`sleep_until`].
 ///
 /// It is armed when a poll first has to wait, and disarmed when it is dropped. Once ready, it stays ready until it
-/// is [reset](Self::reset): it may be polled again.
+/// is [reset](Self::reset), and may be polled again.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     timeline: Timeline,
@@ -90,14 +90,14 @@ pub struct Sleep {
 
 #[derive(Debug)]
 enum State {
-    /// Nobody waits.
+    /// No task waits.
     Idle,
-    /// Nobody waits, and the deadline lay ahead when it was set: the first poll saves itself a look at the clock. Should
-    /// the deadline have passed since then, the driver wakes the task at once.
+    /// No task waits, and the deadline was in the future when it was set, so the first poll need not read the clock. If
+    /// the deadline has passed since then, the driver wakes the task at once.
     Ahead,
-    /// A task waits, or has been woken since it was last here.
+    /// A task waits, or has been woken since its last poll.
     Waiting(Waiting),
-    /// It was found that the deadline has passed.
+    /// The deadline has passed, as a poll has found.
     Elapsed,
 }
 
@@ -110,7 +110,7 @@ impl Sleep {
         }
     }
 
-    /// When it is ready. O(1).
+    /// Returns the deadline. O(1).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -123,7 +123,7 @@ impl Sleep {
         timeline::instant(self.deadline)
     }
 
-    /// Whether the deadline has passed: reads the clock, unless a poll has found so already. O(1).
+    /// Returns true if the deadline has passed. Reads the clock, unless a poll has already found so. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -136,10 +136,10 @@ impl Sleep {
         matches!(self.state, State::Elapsed) || self.deadline <= self.timeline.now()
     }
 
-    /// Waits until another instant from now on, earlier or later. O(1).
+    /// Changes the deadline to an earlier or later instant. O(1).
     ///
-    /// A task that waits for it is woken at the new time; if the old time had come just before, it is woken for
-    /// nothing, and finds at its next poll that it has to wait. No new allocation, and usually no wake-up of the driver.
+    /// A waiting task is woken at the new deadline. If the old deadline has just passed, the task may be woken
+    /// spuriously and its next poll waits again. This does not allocate, and usually does not wake the driver.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -154,10 +154,10 @@ impl Sleep {
     /// # });
     /// ```
     pub fn reset(&mut self, deadline: Instant) {
-        self.put(timeline::tick(deadline));
+        self.set_deadline(timeline::tick(deadline));
     }
 
-    /// [`reset`](Self::reset) to `duration` from now, by the clock that it keeps to. O(1), and a clock reading.
+    /// Calls [`reset`](Self::reset) with `duration` from now on this future's clock. O(1), and a clock reading.
     ///
     /// ```
     /// use std::time::Duration;
@@ -177,23 +177,23 @@ impl Sleep {
     /// # });
     /// ```
     pub fn reset_after(&mut self, duration: Duration) {
-        self.put(self.timeline.deadline_after(duration));
+        self.set_deadline(self.timeline.deadline_after(duration));
     }
 
-    /// [`reset`](Self::reset) to a tick.
-    pub(super) fn put(&mut self, deadline: u64) {
+    /// Calls [`reset`](Self::reset) with a tick.
+    pub(super) fn set_deadline(&mut self, deadline: u64) {
         let earlier = deadline < self.deadline;
         self.deadline = deadline;
         let State::Waiting(waiting) = &self.state else {
             self.state = State::Idle;
             return;
         };
-        // A poll that finds it waiting takes it that the deadline lies ahead.
+        // A poll in the waiting state assumes that the deadline is in the future.
         let passed = earlier && deadline <= self.timeline.now();
-        if !passed && !waiting.put_off(&self.timeline, deadline) {
+        if !passed && !waiting.rearm(&self.timeline, deadline) {
             self.state = State::Idle;
         } else if (passed || self.timeline.has_passed(deadline))
-            && let Some(waker) = self.leave()
+            && let Some(waker) = self.stop_waiting()
         {
             waker.wake();
         }
@@ -207,10 +207,10 @@ impl Sleep {
         self.deadline
     }
 
-    /// One that waits already. The deadline may have passed: then the driver wakes the task at once.
+    /// Returns a sleep that already waits. If the deadline has passed, the driver wakes the task at once.
     #[inline(always)]
     pub(super) fn waiting(timeline: Timeline, deadline: u64, waker: &Waker) -> Self {
-        let waiting = Waiting::begin(&timeline, deadline, waker);
+        let waiting = Waiting::start(&timeline, deadline, waker);
         Sleep {
             timeline,
             deadline,
@@ -218,30 +218,30 @@ impl Sleep {
         }
     }
 
-    /// Whether a task waits, as far as is known here.
+    /// Returns true if a task waits, as far as this side can tell.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting(_))
     }
 
-    /// Waits, though the deadline may have passed: then the driver wakes the task at once. Only if nobody waits.
+    /// Starts to wait; no task may be waiting. If the deadline has passed, the driver wakes the task at once.
     ///
-    /// `false`, and nobody waits, if another thread has moved a virtual clock past the deadline meanwhile.
+    /// Returns false, and does not wait, if another thread has advanced a virtual clock past the deadline meanwhile.
     #[inline]
     pub(super) fn wait(&mut self, waker: &Waker) -> bool {
         debug_assert!(!self.is_waiting());
-        let waiting = Waiting::begin(&self.timeline, self.deadline, waker);
+        let waiting = Waiting::start(&self.timeline, self.deadline, waker);
         self.state = State::Waiting(waiting);
         if self.timeline.has_passed(self.deadline) {
-            drop(self.leave());
+            drop(self.stop_waiting());
         }
         self.is_waiting()
     }
 
-    /// Leaves the driver. The waker, if it was not woken.
+    /// Stops waiting. Returns the waker, unless it was woken.
     #[inline]
-    pub(super) fn leave(&mut self) -> Option<Waker> {
+    pub(super) fn stop_waiting(&mut self) -> Option<Waker> {
         match core::mem::replace(&mut self.state, State::Idle) {
-            State::Waiting(waiting) => waiting.end(&self.timeline),
+            State::Waiting(waiting) => waiting.stop(&self.timeline),
             State::Idle | State::Ahead | State::Elapsed => None,
         }
     }
@@ -251,7 +251,7 @@ impl Sleep {
         match &self.state {
             State::Elapsed => return Poll::Ready(()),
             State::Waiting(waiting) => {
-                if waiting.goes_on(&self.timeline, cx.waker()) {
+                if waiting.is_pending(&self.timeline, cx.waker()) {
                     return Poll::Pending;
                 }
             }
@@ -279,7 +279,7 @@ impl Future for Sleep {
     }
 }
 
-/// Terminated once it was found ready, until it is reset: `select!` of the crate `futures` leaves it out then.
+/// Terminated from when a poll found it ready until it is reset: `select!` of the crate `futures` then skips it.
 impl FusedFuture for Sleep {
     fn is_terminated(&self) -> bool {
         matches!(self.state, State::Elapsed)
@@ -290,7 +290,7 @@ impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
         if self.is_waiting() {
-            drop(self.leave());
+            drop(self.stop_waiting());
         }
     }
 }

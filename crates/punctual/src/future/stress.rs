@@ -15,7 +15,7 @@ use futures::executor::block_on;
 
 use super::*;
 
-/// The smallest executor: a list of tasks that want to be polled, for as many threads as like.
+/// A minimal executor: a queue of tasks to poll, for any number of threads.
 struct Executor {
     ready: Mutex<VecDeque<Arc<Task>>>,
     changed: Condvar,
@@ -55,7 +55,7 @@ impl Executor {
             let waker = Waker::from(task.clone());
             let mut future = task.future.lock().unwrap();
             let Some(running) = future.as_mut() else {
-                continue; // woken once more after its end
+                continue; // woken again after its end
             };
             if running
                 .as_mut()
@@ -63,7 +63,7 @@ impl Executor {
                 .is_ready()
             {
                 *future = None;
-                // Under the lock, or a thread that is about to wait would miss it.
+                // Under the lock, or a thread that is about to wait would miss the notification.
                 let ready = self.ready.lock().unwrap();
                 self.left.fetch_sub(1, Ordering::SeqCst);
                 drop(ready);
@@ -102,7 +102,7 @@ fn run_all(threads: usize, futures: impl Iterator<Item = Spawned>) {
     );
 }
 
-/// Gives other tasks a turn.
+/// Lets other tasks run.
 struct Yield(bool);
 
 impl Future for Yield {
@@ -117,7 +117,7 @@ impl Future for Yield {
     }
 }
 
-/// Every task awaits futures with timeouts: some are in time, some are not, some are dropped while they wait.
+/// Every task awaits futures with timeouts: some are ready in time, some are not, some are dropped while they wait.
 #[test]
 fn many_tasks_with_timeouts_on_two_threads() {
     let tasks = if cfg!(miri) { 4 } else { 400 };
@@ -133,7 +133,7 @@ fn many_tasks_with_timeouts_on_two_threads() {
                     0 => timeout(Duration::from_secs(600), Yield(false))
                         .await
                         .expect("ten minutes"),
-                    // Which is first? Both outcomes are right; neither may be lost.
+                    // Either outcome is right; neither may be lost.
                     1 => match timeout(micros, sleep(Duration::from_micros(25))).await {
                         Ok(()) => drop(in_time.fetch_add(1, Ordering::Relaxed)),
                         Err(Elapsed) => drop(late.fetch_add(1, Ordering::Relaxed)),
@@ -159,9 +159,9 @@ fn many_tasks_with_timeouts_on_two_threads() {
     assert_eq!(outcomes as u64, tasks * rounds / 4);
 }
 
-/// One thread owns the queue's task, another inserts earlier and earlier values under a lock.
+/// One thread polls the queue, another inserts earlier and earlier values under a lock.
 #[test]
-fn a_queue_is_heard_when_another_thread_inserts() {
+fn a_queue_wakes_its_task_when_another_thread_inserts() {
     let values = if cfg!(miri) { 5 } else { 200 };
     let queue = Mutex::new(DelayQueue::new());
     let hour = Duration::from_secs(3600);
@@ -187,7 +187,7 @@ fn a_queue_is_heard_when_another_thread_inserts() {
             assert_eq!(expired.unwrap().value, seen);
             seen += 1;
         }
-        // Whoever waits for the last one hears that it was taken out.
+        // A thread that waits for the last value notices its removal.
         scope.spawn(move || {
             block_on(sleep(Duration::from_millis(1)));
             queue.lock().unwrap().remove(last);
@@ -199,7 +199,7 @@ fn a_queue_is_heard_when_another_thread_inserts() {
     });
 }
 
-/// The driver's thread goes on.
+/// The driver's thread continues.
 #[test]
 fn a_waker_that_panics_does_not_stop_the_driver() {
     struct Panics;
@@ -232,7 +232,7 @@ fn a_sleep_may_move_between_threads() {
     assert!(Instant::now() >= deadline);
 }
 
-/// Armed here, dropped there at about the time they are due: no waker stays anywhere.
+/// Timeouts armed by one thread and dropped by another at about their deadlines: no waker is left.
 #[test]
 fn timeouts_dropped_by_another_thread_leave_nothing() {
     struct Nothing;
@@ -251,7 +251,7 @@ fn timeouts_dropped_by_another_thread_leave_nothing() {
     }
     drop(sender);
     dropping.join().unwrap();
-    // The driver may still be about to wake the last of them.
+    // The driver may still be about to wake the last ones.
     let patience = Instant::now() + Duration::from_secs(10);
     while Arc::strong_count(&task) > 2 {
         assert!(Instant::now() < patience, "a waker is left");

@@ -1,4 +1,4 @@
-//! [`Timeout`]: a future and the time it has.
+//! [`Timeout`]: a future with a time limit.
 
 use core::fmt;
 use core::future::{Future, IntoFuture};
@@ -13,13 +13,13 @@ use pin_project_lite::pin_project;
 use super::sleep::{Sleep, sleep_until};
 use crate::time::timeline::Timeline;
 
-/// Gives a future so much time: its output, or [`Elapsed`]. O(1).
+/// Limits the time of a future: the result is its output, or [`Elapsed`]. O(1).
 ///
-/// The future is polled first, so one that is ready is never too late. The time counts from its first poll, when
-/// the future begins to work, and not from this call: a future that is ready at its first poll costs neither a clock reading
-/// nor a timer. Where the time must count from a certain moment, say it: [`timeout_at`].
+/// The future is polled first, so a ready future is never too late. The time counts from its first poll, when
+/// the future starts to work, and not from this call: a future that is ready at its first poll costs neither a clock
+/// reading nor a timer. To count from a certain moment, use [`timeout_at`].
 ///
-/// The future is not dropped when its time is up, but when the `Timeout` is; until then it can be had back with [`Timeout::into_inner`].
+/// When the time is up, the future is not dropped until the `Timeout` is; [`Timeout::into_inner`] returns it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,9 +41,9 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     }
 }
 
-/// Gives a future until an instant: its output, or [`Elapsed`]. O(1).
+/// Limits a future to an instant: the result is its output, or [`Elapsed`]. O(1).
 ///
-/// The future is polled first, so one that is ready is never too late, whatever the instant.
+/// The future is polled first, so a ready future is never too late, whatever the instant.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// # smol::block_on(async {
 /// let deadline = Instant::now() + Duration::from_millis(5);
 /// let first = timeout_at(deadline, async { "read the request" }).await;
-/// let then = timeout_at(deadline, std::future::pending::<()>()).await; // what is left of the 5 ms
+/// let then = timeout_at(deadline, std::future::pending::<()>()).await; // the rest of the 5 ms
 /// assert!(first.is_ok() && then.is_err());
 /// # });
 /// ```
@@ -63,9 +63,9 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     }
 }
 
-/// The time is up, and the future is not ready.
+/// The error of a future that was not ready in time.
 ///
-/// It turns into an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut).
+/// It converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Elapsed;
 
@@ -86,8 +86,8 @@ impl From<Elapsed> for io::Error {
 pin_project! {
     /// The future of [`timeout`] and [`timeout_at`].
     ///
-    /// It is armed when the future is first found not to be ready, and disarmed when it is ready or the `Timeout` is dropped. Dropping
-    /// it drops the future in it.
+    /// It is armed when the future is first found not to be ready, and disarmed when the future is ready or the
+    /// `Timeout` is dropped. Dropping it drops the inner future.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Timeout<F> {
@@ -99,20 +99,20 @@ pin_project! {
 
 #[derive(Debug)]
 enum Limit {
-    /// It has not been polled.
+    /// Not polled yet.
     After(Duration),
     Until(Sleep),
 }
 
 impl Limit {
-    /// The future is not ready: is its time up? Compiled once, not with every future.
+    /// Checks the limit of a future that is not ready. Not generic, so it is compiled once.
     #[inline(never)]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Elapsed> {
         match self {
             Limit::After(Duration::ZERO) => Poll::Ready(Elapsed),
             Limit::After(duration) => {
                 let timeline = Timeline::current();
-                // It lies ahead: the clock is read now.
+                // The deadline is in the future: the clock was just read.
                 let deadline = timeline.deadline_after(*duration);
                 *self = Limit::Until(Sleep::waiting(timeline, deadline, cx.waker()));
                 Poll::Pending
@@ -121,17 +121,17 @@ impl Limit {
         }
     }
 
-    /// Nobody waits any more.
+    /// Disarms the limit.
     #[inline]
-    fn end(&mut self) {
+    fn disarm(&mut self) {
         if let Limit::Until(sleep) = self {
-            drop(sleep.leave());
+            drop(sleep.stop_waiting());
         }
     }
 }
 
 impl<F> Timeout<F> {
-    /// The future. O(1).
+    /// Returns the future. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -142,7 +142,7 @@ impl<F> Timeout<F> {
         &self.future
     }
 
-    /// The future, to be changed. O(1).
+    /// Returns the future for modification. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -154,7 +154,7 @@ impl<F> Timeout<F> {
         &mut self.future
     }
 
-    /// The future, from now on without a limit. O(1).
+    /// Returns the future without its limit. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -182,7 +182,7 @@ impl<F: Future> Future for Timeout<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if let Poll::Ready(output) = this.future.poll(cx) {
-            this.limit.end();
+            this.limit.disarm();
             return Poll::Ready(Ok(output));
         }
         this.limit.poll(cx).map(Err)
@@ -191,8 +191,8 @@ impl<F: Future> Future for Timeout<F> {
 
 #[cfg(all(test, not(loom)))]
 impl<F> Timeout<F> {
-    /// Whether its time has begun: the clock was read.
-    pub(super) fn has_begun(&self) -> bool {
+    /// Returns true if the time has started to count.
+    pub(super) fn has_started(&self) -> bool {
         matches!(self.limit, Limit::Until(_))
     }
 }

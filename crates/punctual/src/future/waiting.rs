@@ -1,8 +1,8 @@
-//! A task that waits in a driver for its deadline: beginning, going on, and giving up.
+//! A task that waits for its deadline in a driver.
 //!
-//! The alarm is a waker. While its handle is good, the deadline has not come; once it is stale, the driver has taken
+//! The alarm is a waker. While its handle is valid, the deadline has not passed; once it is stale, the driver has taken
 //! the waker, and has woken it or is about to. So no flag is shared with the driver, and nothing is allocated.
-//! `model.rs` has loom try every order of a poll and the deadline.
+//! `model.rs` checks every order of a poll and the deadline with loom.
 
 use core::mem;
 use core::task::Waker;
@@ -11,19 +11,19 @@ use crate::driver::Handle;
 use crate::time::alarm::Alarm;
 use crate::time::timeline::Timeline;
 
-/// An armed waker. It must be [ended](Self::end), or the task is woken for nothing.
+/// An armed waker. It must be [stopped](Self::stop), or the task is woken spuriously.
 #[derive(Debug)]
 pub(super) struct Waiting(Handle);
 
 impl Waiting {
     #[inline(always)]
-    pub(super) fn begin(timeline: &Timeline, deadline: u64, waker: &Waker) -> Self {
+    pub(super) fn start(timeline: &Timeline, deadline: u64, waker: &Waker) -> Self {
         Waiting(timeline.arm(deadline, Alarm::Wake(waker.clone())))
     }
 
-    /// Whether the deadline is still to come; then `waker` is the one that will be woken.
+    /// Returns true if the deadline has not passed; then `waker` is the one that will be woken.
     #[inline]
-    pub(super) fn goes_on(&self, timeline: &Timeline, waker: &Waker) -> bool {
+    pub(super) fn is_pending(&self, timeline: &Timeline, waker: &Waker) -> bool {
         let same =
             |alarm: &mut Alarm| matches!(alarm, Alarm::Wake(known) if known.will_wake(waker));
         match timeline.with(self.0, same) {
@@ -35,7 +35,7 @@ impl Waiting {
 
     #[cold]
     fn replace(&self, timeline: &Timeline, mut waker: Waker) -> bool {
-        // By swapping: the old one is dropped here, when the lock is free.
+        // Swaps the wakers, so that the old one is dropped here, without the lock.
         let swap = |alarm: &mut Alarm| {
             if let Alarm::Wake(known) = alarm {
                 mem::swap(known, &mut waker);
@@ -44,18 +44,18 @@ impl Waiting {
         timeline.with(self.0, swap).is_some()
     }
 
-    /// Moves the deadline. `false` if it has come already.
+    /// Changes the deadline. Returns false if the old one has passed.
     #[inline]
-    pub(super) fn put_off(&self, timeline: &Timeline, deadline: u64) -> bool {
+    pub(super) fn rearm(&self, timeline: &Timeline, deadline: u64) -> bool {
         timeline.rearm(self.0, deadline)
     }
 
-    /// Gives up. The waker, unless it was woken.
+    /// Disarms the waker and returns it, unless it was woken.
     #[inline]
-    pub(super) fn end(self, timeline: &Timeline) -> Option<Waker> {
+    pub(super) fn stop(self, timeline: &Timeline) -> Option<Waker> {
         match timeline.disarm(self.0)? {
             Alarm::Wake(waker) => Some(waker),
-            _ => None, // it arms nothing else
+            _ => None, // unreachable: `start` arms only wakers
         }
     }
 }

@@ -1,12 +1,11 @@
-//! A queue that is an array in no order while it is small and a wheel when it is large.
+//! A queue that is an unordered array while it is small and a wheel when it is large.
 //!
-//! Both keep their timers in the same slab of the same records, so a migration hands the slab over
-//! and builds new entries only: no timer moves, and every handle stays good.
+//! Both keep their timers in the same slab of the same records, so a migration passes the slab on
+//! and builds new entries only: no timer moves, and every handle stays valid.
 //!
-//! The way up is taken at once, when the array would outgrow [`MOST`]. The way down is taken
-//! when the wheel has held fewer than [`FEW`] timers for [`PATIENCE`] operations, which together
-//! cost as much as the way down and the next way up do: migrations are O(1) amortised, whatever the
-//! load does.
+//! The array becomes a wheel at once when it would outgrow [`MOST`]. The wheel becomes an array
+//! when it has held fewer than [`FEW`] timers for [`PATIENCE`] operations. These operations together
+//! cost as much as the migration and the next one back, so migrations are O(1) amortised for any load.
 
 use super::armings::{Arming, Armings};
 use super::few::Few;
@@ -17,45 +16,44 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 
-/// The most timers that the array holds. The choice rests on these measurements, in ns for the array /
-/// the wheel with 1, 10 and 24 timers: arming and cancelling one 13 / 11, 12 / 11 and 12 / 11; firing
-/// and arming again 15 / 60, 29 / 52 and 35 / 54; re-arming one and asking for the next deadline
-/// 7 / 51, 9 / 58 and 8 / 46. The array would be quicker with some more, too, but firing looks at all
-/// of them twice. (`examples/small_queues.rs` of commit cbe849d measured them.)
+/// Maximum number of timers in the array. Measured in ns for the array / the wheel with 1, 10 and 24
+/// timers: arming and cancelling one 13 / 11, 12 / 11 and 12 / 11; firing and arming again 15 / 60,
+/// 29 / 52 and 35 / 54; re-arming one and finding the next deadline 7 / 51, 9 / 58 and 8 / 46. The
+/// array is also faster with some more timers, but firing one scans all of them twice.
+/// (`examples/small_queues.rs` of commit cbe849d measured this.)
 const MOST: usize = 24;
 
-/// With fewer timers than these, the wheel considers going back: a third of those above, so that a
-/// load that swings by less does not go to and fro.
+/// Number of timers below which the wheel may become an array. It is a third of `MOST`, so that a
+/// load that varies by less does not migrate back and forth.
 const FEW: usize = 8;
 
-/// How many operations in a row must find few timers. The way down and up again takes some 2 us,
-/// which is 8 ns for each of them: less than what one gains in the array.
+/// Number of consecutive operations that must find few timers. Migrating down and up again takes about
+/// 2 us, which is 8 ns for each of them: less than the array saves.
 const PATIENCE: u32 = 256;
 
-/// One more operation for so many records, which the wheel has to note anew on the way up.
-const RECORDS_NOTED: usize = 64;
+/// Number of records per additional operation of patience. The migration back up initialises something for
+/// each record.
+const RECORDS_PER_OPERATION: usize = 64;
 
-/// Timers between two queues.
+/// Timers in migration between two queues.
 #[derive(Debug)]
 pub(super) struct Migration<T> {
     pub(super) slab: Slab<Timer<T>>,
     pub(super) armings: Armings,
-    /// The clock as last seen.
+    /// The last `now`.
     pub(super) now: u64,
-    /// Every timer's, in the order in which they fire.
+    /// The armings of all timers, in the order in which they fire.
     pub(super) entries: Vec<Arming>,
 }
 
-/// The queue of those who do not want to choose: an array while timers are few, a [`Wheel`] when
-/// they are many.
+/// A queue that suits any number of timers: an array while they are few, a [`Wheel`] when they are many.
 ///
-/// One timer costs a few nanoseconds, ten million cost what they cost in a wheel; each operation
-/// adds one well predicted branch to those of the queue behind it. All are O(1), some amortised:
-/// the array holds at most 24 timers, and going over to the other queue is paid for by the
-/// operations before.
+/// One timer costs a few nanoseconds, and ten million cost what they cost in a wheel. Each operation
+/// adds one well-predicted branch to that of the underlying queue. All operations are O(1), some amortised:
+/// the array holds at most 24 timers, and the preceding operations pay for a migration.
 ///
-/// A timer takes what it takes in the queue behind: some 40 bytes with an 8-byte value. An empty
-/// queue takes no allocation.
+/// A timer takes as much memory as in the underlying queue: about 40 bytes with an 8-byte value. An empty
+/// queue allocates nothing.
 ///
 /// # Examples
 ///
@@ -66,15 +64,15 @@ pub(super) struct Migration<T> {
 /// let first = timeouts.insert(1_500, 0);
 /// let others: Vec<_> = (1..100_000).map(|n| timeouts.insert(1_500 + n, n)).collect();
 ///
-/// // It has become a wheel meanwhile; the handle is as good as before.
+/// // By now the queue is a wheel; the handle is still valid.
 /// assert_eq!(timeouts.remove(first), Some(0));
 /// assert_eq!(timeouts.next_deadline(), timeouts.deadline(others[0]));
 /// ```
 #[derive(Debug)]
 pub struct Adaptive<T> {
     state: State<T>,
-    /// For how many operations the wheel has held few timers.
-    calm: u32,
+    /// Number of operations since the wheel last held many timers.
+    few_for: u32,
 }
 
 #[derive(Debug)]
@@ -90,7 +88,7 @@ impl<T> Default for Adaptive<T> {
 }
 
 impl<T> Adaptive<T> {
-    /// An empty queue. Allocates nothing. O(1).
+    /// Returns an empty queue. Allocates nothing. O(1).
     ///
     /// ```
     /// use punctual::{Adaptive, DeadlineQueue};
@@ -100,47 +98,47 @@ impl<T> Adaptive<T> {
     pub const fn new() -> Self {
         Adaptive {
             state: State::Few(Few::new()),
-            calm: 0,
+            few_for: 0,
         }
     }
 
-    /// Becomes a wheel, with one more timer.
+    /// Becomes a wheel, and adds one more timer.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, deadline: u64, value: T) -> TimerKey {
-        self.calm = 0;
+        self.few_for = 0;
         if let State::Few(few) = &mut self.state {
             let few = replace(few, Few::new());
-            self.state = State::Wheel(Box::new(Wheel::take_over(few.hand_over())));
+            self.state = State::Wheel(Box::new(Wheel::from_migration(few.into_migration())));
         }
         self.insert(deadline, value)
     }
 
-    /// The wheel holds few timers: becomes an array if that has been so for long.
+    /// Counts an operation on a wheel of few timers, and becomes an array after enough of them.
     #[cold]
     #[inline(never)]
-    fn keep_calm(&mut self) {
-        self.calm = self.calm.saturating_add(1);
-        // What a crowd has left goes before, a little at a time, so that the way down is short.
+    fn count_few(&mut self) {
+        self.few_for = self.few_for.saturating_add(1);
+        // First frees leftover memory in pieces, so that the migration is short.
         if let State::Wheel(wheel) = &mut self.state
-            && !wheel.tidy()
+            && !wheel.free_piece()
             && !wheel.purge()
-            && self.calm as usize >= PATIENCE as usize + wheel.records() / RECORDS_NOTED
+            && self.few_for as usize >= PATIENCE as usize + wheel.records() / RECORDS_PER_OPERATION
         {
             self.shrink();
         }
     }
 
-    /// Whether there is memory to give back of what a crowd has left: polling it does that. O(1).
+    /// Returns whether memory may be waiting to be freed, which polling does. O(1).
     #[cfg(feature = "std")]
-    pub(crate) fn is_untidy(&self) -> bool {
+    pub(crate) fn has_memory_to_free(&self) -> bool {
         match &self.state {
-            State::Few(few) => few.is_untidy(),
-            State::Wheel(wheel) => wheel.is_untidy(),
+            State::Few(few) => few.has_memory_to_free(),
+            State::Wheel(wheel) => wheel.has_memory_to_free(),
         }
     }
 
-    /// Entries, of timers that were cancelled too: what asking for the next deadline may have to look at. O(1).
+    /// Number of entries, dead ones included, which `next_deadline` may have to scan. O(1).
     #[cfg(feature = "std")]
     pub(crate) fn entries(&self) -> usize {
         match &self.state {
@@ -153,7 +151,7 @@ impl<T> Adaptive<T> {
     fn shrink(&mut self) {
         let empty = State::Few(Few::new());
         self.state = match replace(&mut self.state, empty) {
-            State::Wheel(wheel) => State::Few(Few::take_over(wheel.hand_over())),
+            State::Wheel(wheel) => State::Few(Few::from_migration(wheel.into_migration())),
             few => few,
         };
     }
@@ -169,7 +167,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
             State::Wheel(wheel) => {
                 let key = wheel.insert(deadline, value);
                 if wheel.len() == FEW {
-                    self.calm = 0;
+                    self.few_for = 0;
                 }
                 key
             }
@@ -184,7 +182,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
             State::Wheel(wheel) => {
                 let value = wheel.remove(key);
                 if wheel.len() < FEW {
-                    self.keep_calm();
+                    self.count_few();
                 }
                 value
             }
@@ -199,7 +197,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
             State::Wheel(wheel) => {
                 let armed = wheel.reset(key, deadline);
                 if wheel.len() < FEW {
-                    self.keep_calm();
+                    self.count_few();
                 }
                 armed
             }
@@ -238,7 +236,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
         }
     }
 
-    /// Leaves an array.
+    /// Becomes an array.
     fn clear(&mut self) {
         match &mut self.state {
             State::Few(few) => few.clear(),
@@ -268,7 +266,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
             State::Wheel(wheel) => {
                 let popped = wheel.pop_due(now);
                 if wheel.len() < FEW {
-                    self.keep_calm();
+                    self.count_few();
                 }
                 popped
             }
@@ -292,7 +290,7 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
         }
     }
 
-    /// O(budget), a look at all of the array's entries counted as one.
+    /// O(budget); a scan of the array counts as one.
     #[inline]
     fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
         match &mut self.state {
@@ -300,14 +298,14 @@ impl<T> DeadlineQueue<T> for Adaptive<T> {
             State::Wheel(wheel) => {
                 let polled = wheel.poll_due(now, budget);
                 if wheel.len() < FEW {
-                    self.keep_calm();
+                    self.count_few();
                 }
                 polled
             }
         }
     }
 
-    /// Leaves an array if timers are few.
+    /// Becomes an array if timers are few.
     fn shrink_to_fit(&mut self) {
         if let State::Wheel(wheel) = &mut self.state
             && wheel.len() < FEW
@@ -352,8 +350,8 @@ mod tests {
         matches!(queue.state, State::Wheel(_))
     }
 
-    /// Up, for a while many, down, for a while few.
-    fn tide() -> impl Strategy<Value = Vec<Op>> {
+    /// Operations that grow the queue to a wheel, use it, drain it, and use it with few timers.
+    fn grow_and_shrink() -> impl Strategy<Value = Vec<Op>> {
         let few = prop_oneof![
             when().prop_map(Op::Insert),
             any::<u8>().prop_map(Op::Remove),
@@ -380,7 +378,7 @@ mod tests {
         #![proptest_config(cases(64))]
 
         #[test]
-        fn it_does_what_the_model_does(ops in ops(1..150)) {
+        fn it_matches_the_model(ops in ops(1..150)) {
             Model::new(Adaptive::new()).run(ops);
         }
     }
@@ -390,13 +388,13 @@ mod tests {
 
         #[test]
         #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
-        fn tides_do_what_the_model_does(tides in prop::collection::vec(tide(), 1..4)) {
-            Model::new(Adaptive::new()).run(tides.into_iter().flatten());
+        fn growing_and_shrinking_matches_the_model(cycles in prop::collection::vec(grow_and_shrink(), 1..4)) {
+            Model::new(Adaptive::new()).run(cycles.into_iter().flatten());
         }
     }
 
     #[test]
-    fn handles_stay_good_up_and_down() {
+    fn handles_survive_migrations() {
         let mut queue = Adaptive::new();
         let keys: Vec<_> = (0..sized(1_000, 100) as u64)
             .map(|n| queue.insert(10 + n % 7, n))
@@ -406,7 +404,7 @@ mod tests {
         for (n, &key) in (0..).zip(&keys).skip(few.len()) {
             assert_eq!(queue.remove(key), Some(n));
         }
-        for _ in 0..PATIENCE + 1_000 / RECORDS_NOTED as u32 {
+        for _ in 0..PATIENCE + 1_000 / RECORDS_PER_OPERATION as u32 {
             assert!(queue.reset(few[0], 100));
         }
         assert!(!is_wheel(&queue));
@@ -420,10 +418,10 @@ mod tests {
     }
 
     #[test]
-    fn equal_deadlines_keep_their_order_up_and_down() {
+    fn equal_deadlines_keep_their_order_in_migrations() {
         let mut queue = Adaptive::new();
         let keys: Vec<_> = (0..24).map(|n| queue.insert(50, n)).collect();
-        // Behind all others: put off, and not put off.
+        // Move two timers behind all others: one by a re-arm to the same tick, one by way of a later tick.
         assert!(queue.reset(keys[3], 50));
         assert!(queue.reset(keys[4], 70) && queue.reset(keys[4], 50));
         let last = queue.insert(80, 24);
@@ -450,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_go_to_and_fro() {
+    fn it_does_not_migrate_back_and_forth() {
         let mut queue = Adaptive::new();
         let mut keys: Vec<_> = (0..=MOST as u64).map(|n| queue.insert(n, n)).collect();
         for _ in 0..sized(2_000, 1) {
@@ -466,7 +464,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
-    fn nothing_is_kept_of_a_crowd() {
+    fn memory_is_freed_after_many_timers() {
         let mut queue = Adaptive::new();
         let empty = queue.memory();
         assert!(empty <= 160, "{empty} bytes");

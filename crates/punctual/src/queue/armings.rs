@@ -1,14 +1,14 @@
-//! The order in which timers were armed, which parts timers of equal deadlines.
+//! The order in which timers were armed, which orders timers with equal deadlines.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// The wheel compares orders modulo 2^32, so they are numbered anew before they span half of it.
+/// The wheel compares orders modulo 2^32, so all timers are renumbered before orders span half of it.
 const LAST: u32 = 1 << 31;
 
-/// An arming: deadline, order and the timer's index, in one number. One comparison decides between
-/// two armings, and no two are equal. (A processor that has just written the fields of a struct one
-/// by one waits before it copies the whole.)
+/// An arming: deadline, order and the timer's index, in one number. One comparison orders two
+/// armings, and no two are equal. (A struct would be written field by field and copied as a whole,
+/// which stalls a processor that has just written it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Arming(u128);
 
@@ -24,7 +24,7 @@ impl Arming {
         (self.0 >> 64) as u64
     }
 
-    /// Order and index.
+    /// Returns the order and the index.
     #[inline]
     pub(super) fn order_and_index(self) -> u64 {
         self.0 as u64
@@ -32,7 +32,7 @@ impl Arming {
 
     #[inline]
     pub(super) fn order(self) -> NonZeroU32 {
-        // It was made with an order that is not 0.
+        // `new` stores an order that is not 0.
         NonZeroU32::new((self.order_and_index() >> 32) as u32).unwrap_or(NonZeroU32::MIN)
     }
 
@@ -41,7 +41,7 @@ impl Arming {
         self.0 as u32
     }
 
-    /// The same arming with another order.
+    /// Returns the same arming with another order.
     #[inline]
     pub(super) fn renumbered(self, order: NonZeroU32) -> Self {
         Arming::new(self.deadline(), order, self.index())
@@ -61,22 +61,22 @@ impl Armings {
         }
     }
 
-    /// Armings that are worn after so many more.
+    /// Returns a counter that needs renumbering after this many more armings.
     #[cfg(test)]
-    pub(super) const fn left(armings: u32) -> Self {
+    pub(super) const fn with_remaining(armings: u32) -> Self {
         match NonZeroU32::new(LAST - armings) {
             Some(next) => Armings { next },
             None => Self::new(),
         }
     }
 
-    /// Whether all timers must be [numbered anew](Self::renumber) before the next arming.
+    /// Returns whether all timers must be [renumbered](Self::renumber) before the next arming.
     #[inline]
-    pub(super) fn are_worn(&self) -> bool {
+    pub(super) fn must_renumber(&self) -> bool {
         self.next.get() >= LAST
     }
 
-    /// The order of an arming.
+    /// Returns the order of a new arming.
     #[inline]
     pub(super) fn next(&mut self) -> NonZeroU32 {
         let order = self.next;
@@ -84,10 +84,10 @@ impl Armings {
         order
     }
 
-    /// Numbers anew, from 1 on: takes what is armed, with its order, and gives the new orders. The
-    /// sequence stays the same. O(n log n), once in two billion armings.
+    /// Renumbers from 1 on: takes all timers with their orders and returns them with their new orders, in the
+    /// same sequence. O(n log n), once in two billion armings.
     ///
-    /// Should two billion timers live, orders stay worn, and this is done again and again.
+    /// With two billion live timers, every arming would renumber again.
     #[cold]
     pub(super) fn renumber<I: Ord>(
         &mut self,

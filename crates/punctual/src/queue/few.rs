@@ -1,11 +1,11 @@
-//! An array of entries in no order: the queue of the few timers of [`Adaptive`](super::Adaptive).
+//! An unordered array of entries: the queue that [`Adaptive`](super::Adaptive) uses for few timers.
 //!
-//! - Every timer has one entry and every entry a timer: what is cancelled goes at once, and the last
-//!   entry takes its place. What is re-armed is overwritten where it lies. Nothing is searched and
-//!   nothing but that one entry is moved, so there are no branches to be mistaken in.
-//! - The earliest deadline is remembered. When its timer goes or is put off, it stays as a bound,
-//!   and only who asks then looks at all entries.
-//! - In a record, `order` is not the timer's order, which is in its entry, but its entry's place.
+//! - Every timer has one entry and every entry a timer. A cancel removes the entry at once, and the last
+//!   entry takes its position. A re-arm overwrites the entry in place. Nothing is searched and only
+//!   that one entry moves, so there are no branches to mispredict.
+//! - The earliest deadline is cached. When its timer leaves or is re-armed later, the cached value remains
+//!   as a lower bound; the next query scans all entries.
+//! - In a record, `order` is the position of the timer's entry. The entry has the arming order.
 
 use super::adaptive::Migration;
 use super::armings::{Arming, Armings};
@@ -16,42 +16,42 @@ use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 use core::num::NonZeroU32;
 
-/// Timers in an array.
+/// Timers in an unordered array.
 #[derive(Debug)]
 pub(super) struct Few<T> {
     slab: Slab<Timer<T>>,
     entries: Vec<Arming>,
-    /// No deadline is earlier; the last tick if there are no timers.
+    /// A lower bound of all deadlines; the last tick if there are no timers.
     bound: u64,
-    /// Whether a timer has just that deadline.
+    /// Whether a timer has exactly that deadline.
     exact: bool,
     armings: Armings,
-    /// The clock as last seen.
+    /// The last `now`.
     now: u64,
 }
 
-/// A place as a record holds it: never 0.
+/// Encodes an entry's position for a record, where it is never 0.
 #[inline]
-fn number(place: usize) -> NonZeroU32 {
-    NonZeroU32::MIN | (place as u32) << 1
+fn position_bits(position: usize) -> NonZeroU32 {
+    NonZeroU32::MIN | (position as u32) << 1
 }
 
 #[inline]
-fn place(number: NonZeroU32) -> usize {
-    (number.get() >> 1) as usize
+fn position(position_bits: NonZeroU32) -> usize {
+    (position_bits.get() >> 1) as usize
 }
 
-/// The least number of all, by fours: a least number by one after the other is what compilers make
-/// branches of, which are taken by surprise.
+/// Returns the least `value` of all entries, four at a time: compilers turn a scan one by one into branches,
+/// which mispredict.
 #[inline]
-fn least(entries: &[Arming], number: impl Fn(Arming) -> u64) -> u64 {
+fn least(entries: &[Arming], value: impl Fn(Arming) -> u64) -> u64 {
     let (fours, rest) = entries.as_chunks::<4>();
     let fours = fours.iter().fold(u64::MAX, |least, four| {
-        let [a, b, c, d] = four.map(&number);
+        let [a, b, c, d] = four.map(&value);
         least.min(a.min(b).min(c.min(d)))
     });
     rest.iter()
-        .fold(fours, |least, &arming| least.min(number(arming)))
+        .fold(fours, |least, &arming| least.min(value(arming)))
 }
 
 impl<T> Few<T> {
@@ -66,8 +66,8 @@ impl<T> Few<T> {
         }
     }
 
-    /// Timers that were in another queue; their handles stay good. O(n).
-    pub(super) fn take_over(timers: Migration<T>) -> Self {
+    /// Builds the array from the timers of another queue. Their handles stay valid. O(n).
+    pub(super) fn from_migration(timers: Migration<T>) -> Self {
         let mut few = Few {
             slab: timers.slab,
             armings: timers.armings,
@@ -76,7 +76,7 @@ impl<T> Few<T> {
         };
         for entry in timers.entries {
             if let Some(timer) = few.slab.at_mut(entry.index()) {
-                timer.order = number(few.entries.len());
+                timer.order = position_bits(few.entries.len());
                 few.entries.push(entry);
             }
         }
@@ -84,8 +84,8 @@ impl<T> Few<T> {
         few
     }
 
-    /// Its timers, on the way to another queue; their handles stay good. O(n log n).
-    pub(super) fn hand_over(mut self) -> Migration<T> {
+    /// Converts the array into timers for another queue. Their handles stay valid. O(n log n).
+    pub(super) fn into_migration(mut self) -> Migration<T> {
         let mut entries = Vec::with_capacity(self.entries.len());
         for arming in &self.entries {
             if let Some(timer) = self.slab.at_mut(arming.index()) {
@@ -104,13 +104,13 @@ impl<T> Few<T> {
 
     #[inline]
     fn next_order(&mut self) -> NonZeroU32 {
-        if self.armings.are_worn() {
+        if self.armings.must_renumber() {
             self.renumber();
         }
         self.armings.next()
     }
 
-    /// O(n log n), once in two billion armings.
+    /// Renumbers the arming order of all entries. O(n log n), once in two billion armings.
     #[cold]
     #[inline(never)]
     fn renumber(&mut self) {
@@ -121,16 +121,16 @@ impl<T> Few<T> {
         }
     }
 
-    /// Removes the timer of a record, and its entry. O(1).
+    /// Removes the timer of a record and its entry. O(1).
     #[inline]
     fn take(&mut self, index: u32) -> Option<Timer<T>> {
-        let at = place(self.slab.at(index)?.order);
-        // If the last one is itself the one to go, this changes nothing, and needs no branch.
+        let at = position(self.slab.at(index)?.order);
+        // If the removed entry is the last one, this changes nothing, and needs no branch.
         let last = *self.entries.last()?;
-        self.slab.at_mut(last.index())?.order = number(at);
-        let gone = replace(self.entries.get_mut(at)?, last);
+        self.slab.at_mut(last.index())?.order = position_bits(at);
+        let removed = replace(self.entries.get_mut(at)?, last);
         self.entries.pop();
-        self.exact &= gone.deadline() != self.bound;
+        self.exact &= removed.deadline() != self.bound;
         let timer = self.slab.take(index);
         if self.entries.is_empty() {
             self.bound = u64::MAX;
@@ -139,20 +139,20 @@ impl<T> Few<T> {
         timer
     }
 
-    /// O(n).
+    /// Recomputes the cached deadline. O(n).
     #[inline]
     fn find_bound(&mut self) {
         self.bound = least(&self.entries, Arming::deadline);
         self.exact = !self.entries.is_empty();
     }
 
-    /// Whether there is memory to give back of what a crowd has left. O(1).
+    /// Returns whether memory may be waiting to be freed. O(1).
     #[cfg(feature = "std")]
-    pub(super) fn is_untidy(&self) -> bool {
-        self.slab.is_untidy()
+    pub(super) fn has_memory_to_free(&self) -> bool {
+        self.slab.has_memory_to_free()
     }
 
-    /// The index of the first timer, whose deadline is the bound. O(n).
+    /// Returns the index of the first timer, whose deadline is the bound. O(n).
     #[inline]
     fn first(&self) -> u32 {
         let bound = self.bound;
@@ -161,7 +161,7 @@ impl<T> Few<T> {
         }) as u32
     }
 
-    /// Pops the first timer if one is due. O(n).
+    /// Pops the first timer if it is due. O(n).
     #[inline(never)]
     fn pop_first(&mut self, now: u64) -> Option<Expired<T>> {
         if self.next_deadline()? > now {
@@ -181,11 +181,11 @@ impl<T> DeadlineQueue<T> for Few<T> {
     #[inline]
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         let order = self.next_order();
-        let place = number(self.entries.len());
+        let position = position_bits(self.entries.len());
         let key = self.slab.insert(|generation| Timer {
             deadline,
             generation,
-            order: place,
+            order: position,
             value,
         });
         self.entries.push(Arming::new(deadline, order, key.index()));
@@ -209,8 +209,8 @@ impl<T> DeadlineQueue<T> for Few<T> {
         };
         timer.deadline = deadline;
         let arming = Arming::new(deadline, order, key.index());
-        let Some(entry) = self.entries.get_mut(place(timer.order)) else {
-            return false; // never: a timer has an entry
+        let Some(entry) = self.entries.get_mut(position(timer.order)) else {
+            return false; // unreachable: every timer has an entry
         };
         let before = replace(entry, arming);
         let is_first = (self.entries.len() == 1) | (deadline <= self.bound);
@@ -254,7 +254,7 @@ impl<T> DeadlineQueue<T> for Few<T> {
             .map(|(index, timer)| (timer.key(index), timer.deadline, &timer.value))
     }
 
-    /// O(n), and O(1) if nothing is due.
+    /// O(n); O(1) if nothing is due.
     #[inline]
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
         self.now = now;
@@ -264,11 +264,11 @@ impl<T> DeadlineQueue<T> for Few<T> {
         self.pop_first(now)
     }
 
-    /// O(n), and O(1) if nothing is due.
+    /// O(n); O(1) if nothing is due.
     #[inline]
     fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
         if self.next_deadline().is_none_or(|deadline| deadline > now) {
-            self.slab.tidy_up();
+            self.slab.free_piece_if_any();
             return Polled::Idle;
         }
         let Some(left) = budget.checked_sub(1) else {
@@ -283,7 +283,7 @@ impl<T> DeadlineQueue<T> for Few<T> {
         (!self.entries.is_empty()).then_some(self.bound)
     }
 
-    /// O(1), and O(n) if the first timer went or was put off.
+    /// O(1); O(n) if the first timer left or was re-armed later.
     #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
         if !self.exact {
@@ -311,10 +311,10 @@ mod tests {
 
     impl Subject for Few<u64> {
         fn check(&self) {
-            assert_eq!(self.entries.len(), self.slab.len(), "an entry each");
+            assert_eq!(self.entries.len(), self.slab.len(), "one entry per timer");
             for (at, entry) in self.entries.iter().enumerate() {
-                let timer = self.slab.at(entry.index()).expect("a timer each");
-                assert_eq!(place(timer.order), at);
+                let timer = self.slab.at(entry.index()).expect("one timer per entry");
+                assert_eq!(position(timer.order), at);
                 assert_eq!(timer.deadline, entry.deadline());
             }
             let earliest = self.entries.iter().map(|arming| arming.deadline()).min();
@@ -328,15 +328,15 @@ mod tests {
         #![proptest_config(cases(256))]
 
         #[test]
-        fn the_array_does_what_the_model_does(ops in ops(1..150)) {
+        fn the_array_matches_the_model(ops in ops(1..150)) {
             Model::new(Few::new()).run(ops);
         }
     }
 
     #[test]
-    fn arming_order_outlives_its_numbers() {
+    fn arming_order_survives_renumbering() {
         let mut queue = Few::new();
-        queue.armings = Armings::left(10);
+        queue.armings = Armings::with_remaining(10);
         let keys: Vec<_> = (0..8).map(|n| queue.insert(700, n)).collect();
         assert!(queue.reset(keys[2], 700));
         assert!(queue.reset(keys[5], 800));

@@ -1,16 +1,15 @@
-//! Deadline queues: values that fall due at a tick, behind one contract.
+//! Deadline queues: collections of values that become due at a tick.
 //!
-//! A deadline is a `u64` tick of any length; [`tick`](crate::tick) turns times into ticks. No
-//! queue reads a clock: `now` is passed in, and what is due at a tick is what has a deadline at or
-//! before it.
+//! A deadline is a `u64` tick of any length; [`tick`](crate::tick) converts times to ticks. No
+//! queue reads a clock: callers pass `now`. A timer is due if its deadline is at or before `now`.
 //!
 //! | queue | best for |
 //! |---|---|
-//! | [`Adaptive`] | whoever does not want to choose: an array while timers are few, then a `Wheel` |
-//! | [`Wheel`](wheel::Wheel) | everything, from one timer to tens of millions |
+//! | [`Adaptive`] | the default: an array while timers are few, then a `Wheel` |
+//! | [`Wheel`](wheel::Wheel) | any number of timers, from one to tens of millions |
 //! | [`Heap`] | a few thousand timers that nearly all fire |
 //! | [`PriorityQueue`] | priorities of any type, without time |
-//! | [`RawWheel`](wheel::RawWheel) | timers that already live in a structure of their own |
+//! | [`RawWheel`](wheel::RawWheel) | timers that the caller already stores |
 
 mod adaptive;
 mod armings;
@@ -26,15 +25,15 @@ pub use adaptive::Adaptive;
 pub use heap::Heap;
 pub use priority::{PriorityQueue, TotalF64};
 
-// The model that every queue is held against; tests and fuzzing share it.
+// The model against which every queue is tested; tests and fuzzing share it.
 #[cfg(test)]
 #[path = "../../tests/model/mod.rs"]
 mod model;
 
 /// A handle to a timer in a queue.
 ///
-/// It names a record and the record's tenant. A handle whose timer has fired or was removed is
-/// refused for good, even after its record was reused.
+/// A key identifies a record and the record's generation. Once its timer has fired or was removed, the key
+/// is *stale*: the queue refuses it for good, even after the record is reused.
 ///
 /// ```
 /// use punctual::{DeadlineQueue, Wheel};
@@ -43,7 +42,7 @@ mod model;
 /// let old = wheel.insert(10, "old");
 /// wheel.remove(old);
 /// let new = wheel.insert(10, "new");
-/// assert_eq!(old.index(), new.index()); // the same record
+/// assert_eq!(old.index(), new.index()); // the record was reused
 /// assert_eq!(wheel.get(old), None);
 /// assert_eq!(wheel.get(new), Some(&"new"));
 /// ```
@@ -54,7 +53,7 @@ pub struct TimerKey {
 }
 
 impl TimerKey {
-    /// The handle with these parts. O(1).
+    /// Returns the handle with this index and generation. O(1).
     ///
     /// ```
     /// use punctual::TimerKey;
@@ -65,7 +64,7 @@ impl TimerKey {
         TimerKey { index, generation }
     }
 
-    /// The record's number. O(1).
+    /// Returns the index of the record. O(1).
     ///
     /// ```
     /// assert_eq!(punctual::TimerKey::new(3, 1).index(), 3);
@@ -74,7 +73,7 @@ impl TimerKey {
         self.index
     }
 
-    /// The tenant's number. O(1).
+    /// Returns the generation of the record. O(1).
     ///
     /// ```
     /// assert_eq!(punctual::TimerKey::new(3, 1).generation(), 1);
@@ -83,7 +82,7 @@ impl TimerKey {
         self.generation
     }
 
-    /// The handle as one number, for foreign interfaces. O(1).
+    /// Returns the handle as one number, for foreign interfaces. O(1).
     ///
     /// ```
     /// use punctual::TimerKey;
@@ -94,8 +93,9 @@ impl TimerKey {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// The handle [`to_bits`](Self::to_bits) was taken from; any other number gives a handle that
-    /// a queue refuses, or that of some timer. O(1).
+    /// Restores a handle from [`to_bits`](Self::to_bits). O(1).
+    ///
+    /// Any other number gives a handle that is stale or belongs to an unrelated timer.
     ///
     /// ```
     /// assert_eq!(punctual::TimerKey::from_bits(1 << 32 | 3).index(), 3);
@@ -108,7 +108,7 @@ impl TimerKey {
     }
 }
 
-/// A timer that fell due and left its queue.
+/// A due timer, removed from its queue.
 ///
 /// ```
 /// use punctual::{DeadlineQueue, Wheel};
@@ -120,15 +120,15 @@ impl TimerKey {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired<T> {
-    /// The handle it had.
+    /// The timer's handle, which is now stale.
     pub key: TimerKey,
-    /// The tick it was due at, which may lie well before the tick it was popped at.
+    /// The timer's deadline, which may be well before the tick at which it was popped.
     pub deadline: u64,
-    /// Its value.
+    /// The timer's value.
     pub value: T,
 }
 
-/// What a bounded look for due timers came to.
+/// The result of [`DeadlineQueue::poll_due`].
 ///
 /// ```
 /// use punctual::{DeadlineQueue, Polled, Wheel};
@@ -140,9 +140,9 @@ pub struct Expired<T> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polled<T> {
-    /// This timer fell due.
+    /// This timer is due.
     Due(Expired<T>),
-    /// The budget is used up; there may be more to do now.
+    /// The budget is used up; more work may be left at this tick.
     Busy,
     /// Nothing is due.
     Idle,
@@ -150,12 +150,12 @@ pub enum Polled<T> {
 
 /// A queue of values with deadlines.
 ///
-/// Every implementation keeps to this:
+/// Every implementation guarantees:
 ///
-/// - Timers are popped in the order of their deadlines, equal ones in the order in which they were
-///   armed ([`insert`](Self::insert) and [`reset`](Self::reset) both arm).
-/// - Nothing is popped before its deadline, whatever `now` does: it may stand still or step back.
-/// - Every `u64` is a deadline; one in the past is due at once.
+/// - Timers are popped in the order of their deadlines; timers with equal deadlines in the order in which
+///   they were armed, by [`insert`](Self::insert) or [`reset`](Self::reset).
+/// - No timer is popped before its deadline, even if `now` stands still or steps back.
+/// - Every `u64` is a valid deadline; a deadline in the past is due at once.
 /// - A stale handle is refused.
 ///
 /// ```
@@ -173,11 +173,11 @@ pub enum Polled<T> {
 /// assert_eq!(drain(&mut wheel, 25), "abc");
 /// ```
 pub trait DeadlineQueue<T> {
-    /// Arms a timer. The complexity is the queue's: O(1) for the wheel.
+    /// Arms a timer and returns its handle. O(1) for the wheel.
     ///
     /// # Panics
     ///
-    /// If there would be more than 2^32 - 1 timers.
+    /// If the queue would hold more than 2^32 - 1 timers.
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -187,7 +187,7 @@ pub trait DeadlineQueue<T> {
     /// ```
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey;
 
-    /// Cancels a timer and gives its value; `None` if the handle is stale. O(1) for the wheel.
+    /// Cancels a timer and returns its value, or `None` if the handle is stale. O(1) for the wheel.
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -198,7 +198,7 @@ pub trait DeadlineQueue<T> {
     /// ```
     fn remove(&mut self, key: TimerKey) -> Option<T>;
 
-    /// Arms a timer anew, earlier or later; false if the handle is stale. O(1) for the wheel.
+    /// Re-arms a timer to an earlier or later tick. Returns false if the handle is stale. O(1) for the wheel.
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -211,7 +211,7 @@ pub trait DeadlineQueue<T> {
     /// ```
     fn reset(&mut self, key: TimerKey, deadline: u64) -> bool;
 
-    /// A timer's value. O(1).
+    /// Returns a timer's value, or `None` if the handle is stale. O(1).
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -221,7 +221,7 @@ pub trait DeadlineQueue<T> {
     /// ```
     fn get(&self, key: TimerKey) -> Option<&T>;
 
-    /// A timer's value, to be changed. O(1).
+    /// Returns a timer's value for modification, or `None` if the handle is stale. O(1).
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -232,7 +232,7 @@ pub trait DeadlineQueue<T> {
     /// ```
     fn get_mut(&mut self, key: TimerKey) -> Option<&mut T>;
 
-    /// The tick a timer is due at. O(1).
+    /// Returns a timer's deadline, or `None` if the handle is stale. O(1).
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -242,7 +242,7 @@ pub trait DeadlineQueue<T> {
     /// ```
     fn deadline(&self, key: TimerKey) -> Option<u64>;
 
-    /// How many timers are armed. O(1).
+    /// Returns the number of armed timers. O(1).
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -252,7 +252,7 @@ pub trait DeadlineQueue<T> {
     /// ```
     fn len(&self) -> usize;
 
-    /// Whether no timer is armed. O(1).
+    /// Returns true if no timer is armed. O(1).
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -262,7 +262,7 @@ pub trait DeadlineQueue<T> {
         self.len() == 0
     }
 
-    /// Cancels all timers; their handles are stale from now on. O(n).
+    /// Cancels all timers; all handles become stale. O(n).
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -273,7 +273,7 @@ pub trait DeadlineQueue<T> {
     /// ```
     fn clear(&mut self);
 
-    /// All timers with their deadlines, in no particular order. O(n) for all.
+    /// Iterates over all timers and their deadlines, in no particular order. O(n) in total.
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -285,7 +285,7 @@ pub trait DeadlineQueue<T> {
     where
         T: 'a;
 
-    /// Takes out the first timer due at `now`; `None` if none is. O(1) amortised for the wheel.
+    /// Removes and returns the first timer due at `now`, or `None` if none is due. O(1) amortised for the wheel.
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -296,9 +296,10 @@ pub trait DeadlineQueue<T> {
     /// ```
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>>;
 
-    /// A lower bound of all deadlines, in a few instructions; `None` only if no timer is armed.
-    /// After `pop_due(now)` has answered `None` it lies after `now`, so a loop that sleeps until
-    /// then and pops makes progress. O(1).
+    /// Returns a lower bound of all deadlines, or `None` if no timer is armed. O(1), a few instructions.
+    ///
+    /// After `pop_due(now)` has returned `None`, this bound is later than `now`, so a loop that sleeps until
+    /// then and pops makes progress.
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -308,7 +309,7 @@ pub trait DeadlineQueue<T> {
     /// ```
     fn next_wakeup(&self) -> Option<u64>;
 
-    /// The earliest deadline; `None` if no timer is armed. O(1) amortised for the wheel.
+    /// Returns the earliest deadline, or `None` if no timer is armed. O(1) amortised for the wheel.
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -318,10 +319,11 @@ pub trait DeadlineQueue<T> {
     /// ```
     fn next_deadline(&mut self) -> Option<u64>;
 
-    /// [`pop_due`](Self::pop_due) with bounded work: every timer popped takes 1 from `budget`, and
-    /// so does every entry that the queue moves or drops meanwhile, where it has such. A million
-    /// timers due in one tick are popped over as many calls as the caller has other things to do
-    /// in between. O(budget) for the wheel.
+    /// Does what [`pop_due`](Self::pop_due) does, with bounded work. O(budget) for the wheel.
+    ///
+    /// Every popped timer takes 1 from `budget`, and so does every entry that the queue moves or drops on the
+    /// way. A million timers due at one tick are thus popped over several calls, between which the caller can
+    /// do other work.
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Polled, Wheel};
@@ -334,7 +336,7 @@ pub trait DeadlineQueue<T> {
     ///     let mut budget = 64;
     ///     match wheel.poll_due(7, &mut budget) {
     ///         Polled::Due(_) => fired += 1,
-    ///         Polled::Busy => turns += 1, // time to look at the sockets
+    ///         Polled::Busy => turns += 1, // time for other work
     ///         Polled::Idle => break,
     ///     }
     /// }
@@ -351,9 +353,9 @@ pub trait DeadlineQueue<T> {
         self.pop_due(now).map_or(Polled::Idle, Polled::Due)
     }
 
-    /// Gives back what memory can be given back without touching living timers. O(n).
+    /// Frees memory that no armed timer needs. O(n).
     ///
-    /// A queue does this by itself when it empties after being large; a wheel a little at a time, with the calls that
+    /// A queue also does this when it becomes empty after being large; a wheel in pieces, with the calls that
     /// find nothing due.
     ///
     /// ```
@@ -365,8 +367,8 @@ pub trait DeadlineQueue<T> {
     /// ```
     fn shrink_to_fit(&mut self);
 
-    /// Bytes taken by the queue itself and by its allocations, without what the values own. O(1),
-    /// or nearly so.
+    /// Returns the bytes taken by the queue and its allocations, excluding memory that the values own. O(1), or
+    /// nearly so.
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};

@@ -1,4 +1,4 @@
-//! Asking for memory before it is needed, so that the wait overlaps with other work.
+//! Prefetching: requesting memory before it is needed, so that the wait overlaps with other work.
 
 #![allow(unsafe_code, reason = "the hint is an intrinsic on a raw pointer")]
 

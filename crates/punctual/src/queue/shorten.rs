@@ -1,28 +1,28 @@
-//! Giving back the memory of a long array, a piece at a time.
+//! Freeing the memory of a long array in pieces.
 
 use alloc::vec::Vec;
 use core::mem::size_of;
 
-/// Whether the allocator gives pieces back.
+/// How the allocator shrinks a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pieces {
-    /// It shortens a block where it lies, as far as is known.
+    /// It shrinks the block in place, as far as is known.
     Freed,
-    /// It copies what is left to another block, which takes longer than freeing all of it in the end.
+    /// It copies the rest to another block, which in total takes longer than freeing the array at once.
     Copied,
 }
 
-/// What is copied in no time to speak of.
+/// Size in bytes that is copied in negligible time.
 const SHORT: usize = 64 << 10;
 
-/// Drops what is in an array from `to` on, and gives the memory back, which takes as long as the piece is. If the
-/// allocator turns out to copy what is left, it is not asked again before all but `least` elements are dropped.
+/// Truncates an array to `to` elements and frees the memory after them, in time proportional to that piece.
+/// If the allocator turns out to copy the rest, the memory is kept until only `least` elements are left.
 pub(super) fn shorten<E>(array: &mut Vec<E>, to: usize, least: usize, pieces: &mut Pieces) {
     array.truncate(to);
     if *pieces == Pieces::Freed || to <= least {
-        let lies = array.as_ptr();
+        let before = array.as_ptr();
         array.shrink_to(to);
-        if array.as_ptr() != lies && to * size_of::<E>() > SHORT {
+        if array.as_ptr() != before && to * size_of::<E>() > SHORT {
             *pieces = Pieces::Copied;
         }
     }

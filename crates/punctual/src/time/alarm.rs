@@ -1,8 +1,8 @@
-//! What the timers of this crate do when they fall due.
+//! The actions of this crate's timers.
 //!
-//! Sending into a channel is done at once, under the shard's lock. All that may run foreign code is a [`Job`], done
-//! with no lock held: calling, waking, and dropping either. A waker in particular may be the last owner of a task, and
-//! the task of a timer of the same shard.
+//! Sending to a channel happens at once, under the shard's lock. Anything that may run foreign code (calling, waking,
+//! dropping a callback or waker) is a [`Job`], run with no lock held. A waker in particular may be the last owner of a
+//! task that itself owns a timer of the same shard.
 
 use core::fmt;
 use core::mem;
@@ -21,20 +21,20 @@ use crate::tick::next_tick;
 pub(crate) type Callback = Arc<dyn Fn() + Send + Sync>;
 
 pub(crate) enum Alarm {
-    /// Sends the instant it was due at.
+    /// Sends its deadline.
     Send(Sender<Instant>),
-    /// The same, and leaves the sender to be kept, so that the channel stays connected.
+    /// Sends its deadline, and passes the sender on to be kept, so that the channel stays connected.
     SendAndKeep(Sender<Instant>),
-    /// Sends at every period, if there is room.
+    /// Sends at every period, if the channel has room.
     Tick(Box<Tick>),
     Call(Callback),
     #[cfg_attr(not(feature = "async"), allow(dead_code))]
     Wake(Waker),
-    /// It has fired, and its contents are in the job.
-    Spent,
+    /// Has fired; its contents are in the job.
+    Empty,
 }
 
-/// What is left to do when the shard is unlocked.
+/// Work for after the shard is unlocked.
 pub(crate) enum Job {
     Call(Callback),
     Wake(Waker),
@@ -43,13 +43,13 @@ pub(crate) enum Job {
 
 pub(crate) struct Tick {
     pub(crate) sender: Sender<Instant>,
-    /// In ticks, and more than none.
+    /// In ticks, greater than 0.
     pub(crate) period: u64,
     /// Where a ticker finds the handle of this alarm, which changes with every tick.
     pub(crate) place: Option<Arc<Place>>,
 }
 
-/// The handle of an alarm that is armed again and again. Its lock is a leaf: held for a copy, taken under a shard's.
+/// The current handle of a periodic alarm. Its lock is only held for a copy, and may be taken under a shard's lock.
 #[derive(Default)]
 pub(crate) struct Place(Mutex<Option<Handle>>);
 
@@ -67,9 +67,9 @@ impl driver::Alarm for Alarm {
     type Job = Job;
 
     fn fire(&mut self, due: u64, now: u64) -> Fired<Job> {
-        match mem::replace(self, Alarm::Spent) {
+        match mem::replace(self, Alarm::Empty) {
             Alarm::Send(sender) => {
-                // There is room, or nobody listens.
+                // The channel has room, or no receiver is left.
                 let _ = sender.try_send(timeline::instant(due));
                 Fired::Done
             }
@@ -80,7 +80,7 @@ impl driver::Alarm for Alarm {
             Alarm::Tick(tick) => {
                 let sent = tick.sender.try_send(timeline::instant(due));
                 if let Err(TrySendError::Disconnected(_)) = sent {
-                    return Fired::Done; // nobody can ever receive
+                    return Fired::Done; // no receiver is left
                 }
                 let next = next_tick(due, tick.period, now);
                 *self = Alarm::Tick(tick);
@@ -88,7 +88,7 @@ impl driver::Alarm for Alarm {
             }
             Alarm::Call(callback) => Fired::Do(Job::Call(callback)),
             Alarm::Wake(waker) => Fired::Do(Job::Wake(waker)),
-            Alarm::Spent => Fired::Done,
+            Alarm::Empty => Fired::Done,
         }
     }
 
@@ -108,7 +108,7 @@ impl fmt::Debug for Alarm {
             Alarm::Tick(_) => "Tick",
             Alarm::Call(_) => "Call",
             Alarm::Wake(_) => "Wake",
-            Alarm::Spent => "Spent",
+            Alarm::Empty => "Empty",
         })
     }
 }
@@ -144,7 +144,7 @@ mod tests {
                 "due {due}, fired at {now}"
             );
         }
-        // Nobody received: the first tick is there, the others were skipped.
+        // Nothing was received: the first tick is in the channel, the others were skipped.
         assert_eq!(receiver.try_recv(), Ok(timeline::instant(10)));
         assert!(receiver.try_recv().is_err());
     }

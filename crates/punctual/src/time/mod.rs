@@ -1,7 +1,7 @@
-//! Time for programs: [`sleep`], [`Timer`], [`Ticker`], [`after`], [`tick`] and [`after_func`], as Go's `time` has them.
+//! Time for programs: [`sleep`], [`Timer`], [`Ticker`], [`after`], [`tick`] and [`after_func`], with the semantics of
+//! Go's `time`.
 //!
-//! What a timer sends comes through a channel of `crossbeam-channel`, so [`select!`] waits for timers and for everything
-//! else at once:
+//! A timer sends to a `crossbeam-channel` channel, so [`select!`] can wait for timers and other channels together:
 //!
 //! ```
 //! use std::time::Duration;
@@ -26,35 +26,35 @@
 //! | `time.NewTicker`, `t.Stop`, `t.Reset` | [`Ticker::new`], [`Ticker::stop`], [`Ticker::reset`] | |
 //! | `time.After`, `time.Tick` | [`after`], [`tick`] | |
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! - Nothing fires early. It fires as soon after its time as the system wakes a thread, some tens of microseconds if
-//!   the machine is not busy.
-//! - What a timer sends is the instant it was due at. How late it came is [`now`] minus that.
-//! - When [`Timer::stop`] has returned, the channel is empty and stays so: no value comes late, and nothing has to be
-//!   drained. When it says `true`, the timer had not fired; of a firing and a stop at the same moment, one wins.
-//! - A [`Ticker`] ticks at multiples of its period from its start. Ticks that nobody has received in time are
-//!   skipped, not queued, and late ones move no others.
-//! - Callbacks run on threads of their own, of which there are as many as are needed: one that blocks delays neither
-//!   timers nor other callbacks. Those that are due together may run at the same time. One that panics is reported by the
-//!   panic hook, and nothing else happens.
-//! - Timers and tickers that are dropped are disarmed.
-//! - A delay too long to be told in nanoseconds since about the start of the process (584 years) never ends.
+//! - Nothing fires early. A timer fires as soon after its deadline as the system wakes a thread, some tens of
+//!   microseconds on a machine that is not busy.
+//! - The value that a timer sends is its deadline. Its lateness is [`now`] minus that.
+//! - After [`Timer::stop`] has returned, the channel is empty and stays so: no value comes late, and nothing has to be
+//!   drained. If it returns true, the timer had not fired; of a concurrent firing and stop, one wins.
+//! - A [`Ticker`] ticks at multiples of its period from its start. Ticks that are not received in time are
+//!   skipped, not queued, and a late tick does not delay others.
+//! - Callbacks run on worker threads, as many as needed: a callback that blocks delays neither
+//!   timers nor other callbacks. Callbacks with equal deadlines may run at the same time. A panic in a callback is
+//!   reported by the panic hook and has no other effect.
+//! - Dropping a timer or a ticker disarms it.
+//! - A deadline that does not fit in nanoseconds since about the start of the process (584 years) never fires.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! All timers of a process share one thread, which starts when the first one is armed and sleeps until exactly the next
-//! deadline. It is woken in between only for a deadline earlier than all others. To arm or to stop is O(1), about a tenth
-//! of a microsecond, and threads that do so at once do not wait for each other. What was stopped leaves nothing behind.
+//! All timers of a process share one thread, which starts when the first one is armed and sleeps exactly until the next
+//! deadline. It is woken in between only for a deadline earlier than all others. Arming and stopping are O(1), about a
+//! tenth of a microsecond, and do not contend between threads. A stopped timer leaves nothing behind.
 //!
-//! A channel costs more than a timer: it takes a [`Timer`] twice that time to make one, and nearly all of its kilobyte. A
-//! timer of [`after_func`] takes some 130 bytes. [`sleep`] and [`after`] need no timer at all: the thread that waits sleeps
-//! by itself.
+//! A channel costs more than a timer: it doubles the time to create a [`Timer`] and takes nearly all of its kilobyte. A
+//! timer of [`after_func`] takes about 130 bytes. [`sleep`] and [`after`] on the real clock need no timer: the waiting
+//! thread itself sleeps.
 //!
 //! # Tests
 //!
-//! On a thread that has [entered](VirtualTime::enter) a [`VirtualTime`], all of this keeps to a clock that the test moves by
-//! hand. A timeout of a month takes no time, and everything fires in order:
+//! On a thread that has [entered](VirtualTime::enter) a [`VirtualTime`], this module uses a clock that the test
+//! advances. A timeout of a month takes no time, and everything fires in order:
 //!
 //! ```
 //! use std::time::Duration;
@@ -99,7 +99,7 @@ pub use virtual_time::{Entered, VirtualTime};
 use alarm::Alarm;
 use timeline::Timeline;
 
-/// The time: [`Instant::now`], or what the virtual clock shows that this thread has entered. O(1).
+/// Returns the time: [`Instant::now`], or the time of the virtual clock that this thread has entered. O(1).
 ///
 /// ```
 /// use std::time::Duration;
@@ -118,8 +118,10 @@ pub fn now() -> Instant {
     }
 }
 
-/// Waits for `delay`, at least. On the real clock the system does that, as precisely as it can; on a virtual one, this
-/// waits until another thread has advanced it so far. O(1).
+/// Blocks for at least `delay`. O(1).
+///
+/// On the real clock, the system's sleep is used. On a virtual clock, this blocks until another thread has advanced
+/// the clock far enough.
 ///
 /// # Panics
 ///
@@ -139,7 +141,7 @@ pub fn now() -> Instant {
 ///         now() - before
 ///     }
 /// });
-/// time.wait_for_pending(1); // it sleeps
+/// time.wait_for_pending(1); // the thread sleeps
 /// time.advance(Duration::from_secs(3600));
 /// assert_eq!(nap.join().unwrap(), Duration::from_secs(3600));
 /// ```
@@ -150,7 +152,7 @@ pub fn sleep(delay: Duration) {
     }
 }
 
-/// Waits until `instant`; not at all if that has passed. As [`sleep`] otherwise, with the same panic. O(1).
+/// Blocks until `instant`, or not at all if that has passed. Panics like [`sleep`]. O(1).
 ///
 /// ```
 /// use std::time::Duration;
@@ -158,7 +160,7 @@ pub fn sleep(delay: Duration) {
 ///
 /// let start = now();
 /// for turn in 1..=3 {
-///     sleep_until(start + turn * Duration::from_millis(1)); // however long each turn takes
+///     sleep_until(start + turn * Duration::from_millis(1)); // regardless of the time per turn
 /// }
 /// assert!(now() - start >= Duration::from_millis(3));
 /// ```
@@ -169,7 +171,7 @@ pub fn sleep_until(instant: Instant) {
     }
 }
 
-/// On a virtual timeline.
+/// Sleeps on a virtual timeline.
 fn sleep_on(timeline: &Timeline, deadline: u64) {
     if deadline <= timeline.now() {
         return;
@@ -185,15 +187,15 @@ fn sleep_on(timeline: &Timeline, deadline: u64) {
         timeline.disarm(handle);
         return;
     }
-    // It fails only if the clock goes away, which this thread keeps from going.
+    // This fails only if the clock is dropped, which this thread prevents.
     let _ = receiver.recv();
 }
 
-/// A channel that gets one value, the instant `delay` from now, when that has come. After that it is empty for ever,
-/// but does not become disconnected. It cannot be stopped, nor need it be: dropping it is enough. O(1).
+/// Returns a channel that receives one value, the instant `delay` from now, at that instant. O(1).
 ///
-/// On the real clock this is `crossbeam_channel::after`, which makes no timer at all. A virtual clock keeps the channel
-/// of each one that has fired, about a kilobyte, until it is dropped itself.
+/// After that the channel is empty but not disconnected. It need not be stopped: dropping it is enough.
+/// On the real clock this is `crossbeam_channel::after`, which creates no timer. A virtual clock keeps the channel
+/// of each one that has fired, about a kilobyte, until the clock is dropped.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The time API on a virtual clock against a model that is a list: random operations, everything compared.
+//! The time API on a virtual clock against a model that is a list: random operations, with everything compared.
 
 use std::boxed::Box;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ const SLOTS: usize = 4;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// A timer in this slot; the one that was there is dropped.
+    /// Creates a timer in this slot; the slot's previous timer is dropped.
     Timer(usize, u64),
     Func(usize, u64),
     /// A callback that arms another one.
@@ -34,7 +34,7 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     let slot = 0..SLOTS;
-    // Short enough for many to be due at once.
+    // Mostly short, so that many are due at once.
     let delay = prop_oneof![8 => 0_u64..20, 1 => 1_000_u64..1_000_000_000_000, 1 => Just(u64::MAX)];
     let period = prop_oneof![8 => 1_u64..8, 1 => Just(u64::MAX)];
     prop_oneof![
@@ -57,21 +57,21 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What an armed alarm of the model does. Numbers count what was ever made.
+/// The action of an armed alarm in the model. The numbers count all timers ever created.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Does {
+enum Action {
     Send(usize),
     Call(usize, Option<u64>),
     Tick(usize, u64),
 }
 
-/// Deadlines are times since the start; `u64::MAX` never comes.
+/// Deadlines are times since the start; `u64::MAX` is never due.
 #[derive(Default)]
 struct Model {
     now: u64,
-    /// In the order of arming.
-    armed: Vec<(u64, Does)>,
-    /// What each channel holds, by the number of its owner.
+    /// In arming order.
+    armed: Vec<(u64, Action)>,
+    /// The value in each channel, by the number of its owner.
     values: Vec<Option<u64>>,
     calls: Vec<(usize, u64)>,
 }
@@ -82,23 +82,23 @@ impl Model {
         self.values.len() - 1
     }
 
-    fn arm(&mut self, delay: u64, does: Does) {
-        self.armed.push((self.now.saturating_add(delay), does));
+    fn arm(&mut self, delay: u64, action: Action) {
+        self.armed.push((self.now.saturating_add(delay), action));
     }
 
-    /// A call that was chained to another one is not the timer's.
-    fn disarm(&mut self, does: Does) -> bool {
+    /// A call that a callback chained does not belong to the timer.
+    fn disarm(&mut self, action: Action) -> bool {
         let before = self.armed.len();
-        self.armed.retain(|&(_, armed)| armed != does);
+        self.armed.retain(|&(_, armed)| armed != action);
         self.armed.len() < before
     }
 
     fn disarm_ticker(&mut self, number: usize) {
         self.armed
-            .retain(|(_, armed)| !matches!(armed, Does::Tick(n, _) if *n == number));
+            .retain(|(_, armed)| !matches!(armed, Action::Tick(n, _) if *n == number));
     }
 
-    /// The first of those due first.
+    /// Returns the alarm that is due first, equal ones in arming order.
     fn next(&self) -> Option<(usize, u64)> {
         let deadlines = self.armed.iter().map(|&(due, _)| due).enumerate();
         deadlines
@@ -109,18 +109,18 @@ impl Model {
     fn advance(&mut self, by: u64) {
         let target = self.now + by;
         while let Some((place, due)) = self.next().filter(|&(_, due)| due <= target) {
-            let (_, does) = self.armed.remove(place);
+            let (_, action) = self.armed.remove(place);
             self.now = self.now.max(due);
-            match does {
-                Does::Send(number) => self.values[number] = Some(due),
-                Does::Tick(number, period) => {
+            match action {
+                Action::Send(number) => self.values[number] = Some(due),
+                Action::Tick(number, period) => {
                     self.values[number].get_or_insert(due);
-                    self.arm(period, does);
+                    self.arm(period, action);
                 }
-                Does::Call(number, then) => {
+                Action::Call(number, then) => {
                     self.calls.push((number, self.now));
                     if let Some(delay) = then {
-                        self.arm(delay, Does::Call(number, None));
+                        self.arm(delay, Action::Call(number, None));
                     }
                 }
             }
@@ -131,13 +131,13 @@ impl Model {
 
 type Log = Arc<Mutex<Vec<(usize, Instant)>>>;
 
-/// The model beside the real thing, with the timers of both in the same slots.
+/// The model beside the real API, with the timers of both in the same slots.
 struct Pair {
     model: Model,
     time: VirtualTime,
     start: Instant,
     log: Log,
-    timers: [Option<(usize, Does, Timer)>; SLOTS],
+    timers: [Option<(usize, Action, Timer)>; SLOTS],
     tickers: [Option<(usize, Ticker)>; SLOTS],
     afters: [Option<(usize, Receiver<Instant>)>; SLOTS],
 }
@@ -165,31 +165,31 @@ impl Pair {
         &mut self,
         slot: usize,
         delay: u64,
-        does: impl FnOnce(usize) -> Does,
+        action: impl FnOnce(usize) -> Action,
         make: impl FnOnce(Duration, Box<dyn Fn() + Send + Sync>) -> Timer,
     ) {
-        if let Some((_, does, _)) = self.timers[slot].take() {
-            self.model.disarm(does);
+        if let Some((_, action, _)) = self.timers[slot].take() {
+            self.model.disarm(action);
         }
         let number = self.model.number();
-        let does = does(number);
+        let action = action(number);
         let log = self.log.clone();
         let note = Box::new(move || log.lock().unwrap().push((number, now())));
-        self.model.arm(delay, does);
-        self.timers[slot] = Some((number, does, make(nanos(delay), note)));
+        self.model.arm(delay, action);
+        self.timers[slot] = Some((number, action, make(nanos(delay), note)));
     }
 
     fn apply(&mut self, op: Op) -> Result<(), TestCaseError> {
         match op {
             Op::Timer(slot, delay) => {
-                self.timer(slot, delay, Does::Send, |delay, _| Timer::new(delay));
+                self.timer(slot, delay, Action::Send, |delay, _| Timer::new(delay));
             }
             Op::Func(slot, delay) => {
-                self.timer(slot, delay, |number| Does::Call(number, None), after_func);
+                self.timer(slot, delay, |number| Action::Call(number, None), after_func);
             }
             Op::Chain(slot, delay, then) => {
-                let does = |number| Does::Call(number, Some(then));
-                self.timer(slot, delay, does, |delay, note| {
+                let action = |number| Action::Call(number, Some(then));
+                self.timer(slot, delay, action, |delay, note| {
                     let note: Arc<dyn Fn() + Send + Sync> = note.into();
                     after_func(delay, move || {
                         note();
@@ -199,23 +199,23 @@ impl Pair {
                 });
             }
             Op::Stop(slot) => {
-                if let Some((number, does, timer)) = &self.timers[slot] {
+                if let Some((number, action, timer)) = &self.timers[slot] {
                     self.model.values[*number] = None;
-                    prop_assert_eq!(timer.stop(), self.model.disarm(*does));
+                    prop_assert_eq!(timer.stop(), self.model.disarm(*action));
                     prop_assert!(timer.c().is_empty());
                 }
             }
             Op::Reset(slot, delay) => {
-                let Some((number, does, timer)) = &self.timers[slot] else {
+                let Some((number, action, timer)) = &self.timers[slot] else {
                     return Ok(());
                 };
-                let armed = self.model.armed.iter().any(|(_, armed)| armed == does);
+                let armed = self.model.armed.iter().any(|(_, armed)| armed == action);
                 prop_assert_eq!(timer.is_armed(), armed);
                 let expected = if armed {
                     Err(ResetError::Armed)
                 } else {
                     self.model.values[*number] = None;
-                    self.model.arm(delay, *does);
+                    self.model.arm(delay, *action);
                     Ok(())
                 };
                 prop_assert_eq!(timer.reset(nanos(delay)), expected);
@@ -236,7 +236,7 @@ impl Pair {
                     self.model.disarm_ticker(number);
                 }
                 let number = self.model.number();
-                self.model.arm(period, Does::Tick(number, period));
+                self.model.arm(period, Action::Tick(number, period));
                 self.tickers[slot] = Some((number, Ticker::new(nanos(period)).unwrap()));
             }
             Op::StopTicker(slot) => {
@@ -251,7 +251,7 @@ impl Pair {
                 if let Some((number, ticker)) = &self.tickers[slot] {
                     self.model.disarm_ticker(*number);
                     self.model.values[*number] = None;
-                    self.model.arm(period, Does::Tick(*number, period));
+                    self.model.arm(period, Action::Tick(*number, period));
                     ticker.reset(nanos(period)).unwrap();
                 }
             }
@@ -263,9 +263,9 @@ impl Pair {
             }
             Op::After(slot, delay) => {
                 let number = self.model.number();
-                // One that never comes is no timer at all.
+                // An `after` that is never due is not a timer.
                 if delay != u64::MAX {
-                    self.model.arm(delay, Does::Send(number));
+                    self.model.arm(delay, Action::Send(number));
                 }
                 self.afters[slot] = Some((number, after(nanos(delay))));
             }
@@ -273,7 +273,7 @@ impl Pair {
                 if let Some((number, receiver)) = &self.afters[slot] {
                     let expected = self.model.values[*number].take();
                     prop_assert_eq!(self.received(receiver), expected);
-                    // It never closes.
+                    // The channel never disconnects.
                     let again = receiver.try_recv();
                     prop_assert_eq!(again, Err(crossbeam_channel::TryRecvError::Empty));
                 }
@@ -307,7 +307,7 @@ impl Pair {
     }
 }
 
-/// `u64::MAX` stands for the longest there is.
+/// Converts a delay; `u64::MAX` stands for the longest duration.
 fn nanos(delay: u64) -> Duration {
     if delay == u64::MAX {
         Duration::MAX
@@ -324,7 +324,7 @@ proptest! {
     })]
 
     #[test]
-    fn random_operations_do_what_the_model_does(
+    fn random_operations_match_the_model(
         ops in prop::collection::vec(op(), 1..if cfg!(miri) { 30 } else { 120 }),
     ) {
         let mut pair = Pair::new();
@@ -333,9 +333,9 @@ proptest! {
         for op in ops {
             pair.apply(op)?;
         }
-        // Dropping them leaves what was detached, chained, or is nobody's.
-        for (_, does, _timer) in pair.timers.iter_mut().filter_map(Option::take) {
-            pair.model.disarm(does);
+        // Dropping the timers leaves detached, chained and unowned ones.
+        for (_, action, _timer) in pair.timers.iter_mut().filter_map(Option::take) {
+            pair.model.disarm(action);
         }
         for (number, _ticker) in pair.tickers.iter_mut().filter_map(Option::take) {
             pair.model.disarm_ticker(number);

@@ -1,5 +1,5 @@
-//! Threads that stop, reset and drop what fires at that moment. A virtual clock is advanced by one thread while others
-//! do so: time does not matter, only who is first.
+//! Threads that stop, reset and drop timers at the moment they fire. A virtual clock is advanced by one thread while
+//! others do so: only the order of the threads matters.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -11,8 +11,8 @@ use super::*;
 const ROUNDS: usize = if cfg!(miri) { 5 } else { 2_000 };
 const TICK: Duration = Duration::from_nanos(1);
 
-/// In each round two threads begin at once: one that advances the clock by a tick, and one that does `other`, both on
-/// what `make` has made; then `check` looks at it.
+/// Runs rounds in which two threads start at once on the value of `make`: one advances the clock by a tick, the other
+/// calls `other`. Then `check` checks the result.
 fn race<T: Sync>(
     make: impl Fn() -> T,
     other: impl Fn(&T) -> bool + Sync,
@@ -75,7 +75,7 @@ fn a_value_is_received_or_drained() {
     race(
         || Timer::new(TICK),
         |timer| {
-            // Somebody else receives meanwhile.
+            // Another thread receives meanwhile.
             let receiver = timer.c().clone();
             thread::scope(|scope| {
                 let receiving = scope.spawn(move || receiver.try_recv().is_ok());
@@ -94,7 +94,7 @@ fn a_timer_is_reset_or_was_armed() {
         || Timer::new(TICK),
         |timer| timer.reset(TICK).is_ok(),
         |timer, reset| {
-            // It had fired if it could be reset; the value of that firing is gone.
+            // If it could be reset, it had fired, and the value of that firing is dropped.
             assert_eq!((timer.is_armed(), timer.c().is_empty()), (reset, reset));
             timer.stop();
         },
@@ -111,7 +111,7 @@ fn a_stopped_ticker_is_silent() {
         },
         |ticker, silent| {
             assert!(silent && ticker.c().is_empty());
-            // Its alarm is gone: no clock is needed to see that nothing comes any more.
+            // Its alarm is disarmed, so no further tick can come.
             assert!(format!("{ticker:?}").contains("ticks: false"), "{ticker:?}");
         },
     );
@@ -159,8 +159,8 @@ fn sleepers_wake_at_their_time() {
                 scope.spawn(move || {
                     let _entered = time.enter();
                     sleep(turn * TICK);
-                    sleep(Duration::ZERO); // not at all
-                    sleep_until(start); // long ago
+                    sleep(Duration::ZERO); // returns at once
+                    sleep_until(start); // in the past
                     now() - start
                 })
             })

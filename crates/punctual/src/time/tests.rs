@@ -1,4 +1,4 @@
-//! What the documentation promises and no example shows, on a virtual clock.
+//! Documented behaviour that no example shows, on a virtual clock.
 
 use std::panic;
 use std::string::String;
@@ -18,7 +18,7 @@ fn on_virtual_time(test: impl FnOnce(&VirtualTime)) {
 }
 
 #[test]
-fn what_is_due_at_once_fires_in_the_order_of_arming() {
+fn equal_deadlines_fire_in_arming_order() {
     on_virtual_time(|time| {
         let (sender, order) = unbounded();
         for number in 0..100 {
@@ -31,7 +31,7 @@ fn what_is_due_at_once_fires_in_the_order_of_arming() {
 }
 
 #[test]
-fn a_callback_that_panics_harms_nothing() {
+fn a_callback_that_panics_has_no_other_effect() {
     on_virtual_time(|time| {
         let (sender, calls) = unbounded();
         for panics in [false, true, false] {
@@ -49,8 +49,8 @@ fn a_callback_that_panics_harms_nothing() {
     });
 }
 
-/// What a callback of a virtual clock panics with.
-fn refusal(callback: impl Fn(&VirtualTime) + Send + Sync + 'static) -> String {
+/// Returns the message with which a callback of a virtual clock panics.
+fn panic_message(callback: impl Fn(&VirtualTime) + Send + Sync + 'static) -> String {
     let time = VirtualTime::new();
     let _entered = time.enter();
     let message = Arc::new(Mutex::new(String::new()));
@@ -62,7 +62,7 @@ fn refusal(callback: impl Fn(&VirtualTime) + Send + Sync + 'static) -> String {
     })
     .detach();
     time.advance(SECOND);
-    // The clock is as good as before.
+    // The clock still works.
     let timer = Timer::new(SECOND);
     time.advance(SECOND);
     assert!(!timer.stop());
@@ -71,10 +71,12 @@ fn refusal(callback: impl Fn(&VirtualTime) + Send + Sync + 'static) -> String {
 
 #[test]
 fn callbacks_cannot_wait_for_their_own_clock() {
-    assert!(refusal(|_| sleep(SECOND)).contains("sleep: called by a callback"));
-    assert!(refusal(|time| sleep_until(time.now() + SECOND)).contains("called by a callback"));
-    assert!(refusal(|time| time.advance(SECOND)).contains("advance: called by a callback"));
-    assert!(refusal(|_| VirtualTime::new().advance(SECOND)).contains("called by a callback"));
+    assert!(panic_message(|_| sleep(SECOND)).contains("sleep: called by a callback"));
+    assert!(
+        panic_message(|time| sleep_until(time.now() + SECOND)).contains("called by a callback")
+    );
+    assert!(panic_message(|time| time.advance(SECOND)).contains("advance: called by a callback"));
+    assert!(panic_message(|_| VirtualTime::new().advance(SECOND)).contains("called by a callback"));
 }
 
 #[test]
@@ -94,7 +96,7 @@ fn a_callback_need_not_wait() {
 
 #[test]
 fn callbacks_see_the_clock_that_runs_them() {
-    // The thread that advances has not entered it.
+    // The advancing thread has not entered the clock.
     let time = VirtualTime::new();
     let other = VirtualTime::new();
     let _other = other.enter();
@@ -113,7 +115,7 @@ fn callbacks_see_the_clock_that_runs_them() {
 }
 
 #[test]
-fn stays_end_in_any_order() {
+fn guards_may_be_dropped_in_any_order() {
     let [first, second] = [VirtualTime::new(), VirtualTime::new()];
     first.advance(3600 * SECOND);
     second.advance(7200 * SECOND);
@@ -127,11 +129,11 @@ fn stays_end_in_any_order() {
     drop(again);
     assert_eq!(now(), second.now());
     drop(inner);
-    assert!(now() < first.now()); // real, and less than an hour has passed
+    assert!(now() < first.now()); // the real clock, less than an hour later
 }
 
 #[test]
-fn timers_keep_to_the_clock_they_were_made_on() {
+fn timers_keep_the_clock_they_were_created_on() {
     let time = VirtualTime::new();
     let timer = {
         let _entered = time.enter();
@@ -141,13 +143,13 @@ fn timers_keep_to_the_clock_they_were_made_on() {
     assert_eq!(timer.c().try_recv(), Ok(time.now()));
     timer.reset(SECOND).unwrap();
     assert_eq!(time.pending(), 1);
-    // It outlives the handle to its clock.
+    // It outlives the handle of its clock.
     drop(time);
     assert!(timer.stop());
 }
 
 #[test]
-fn what_never_comes_may_be_stopped() {
+fn timers_that_never_fire_can_be_stopped() {
     on_virtual_time(|time| {
         let timers = [Timer::new(Duration::MAX), after_func(Duration::MAX, || {})];
         let ticker = Ticker::new(Duration::MAX).unwrap();
@@ -167,7 +169,7 @@ fn what_never_comes_may_be_stopped() {
 }
 
 #[test]
-fn channels_stay_connected_while_something_may_come() {
+fn channels_stay_connected_while_a_value_may_come() {
     on_virtual_time(|time| {
         let timer = Timer::new(SECOND);
         let ticker = Ticker::new(SECOND).unwrap();
@@ -181,7 +183,7 @@ fn channels_stay_connected_while_something_may_come() {
         for receiver in [timer.c(), ticker.c(), &after, func.c()] {
             assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
         }
-        // One whose timer is gone says so.
+        // A channel whose timer was dropped is disconnected.
         drop(timer);
         assert_eq!(kept.recv(), Err(RecvError));
     });
@@ -200,7 +202,7 @@ fn a_detached_timer_sends_its_value() {
 }
 
 #[test]
-fn a_tick_that_nobody_can_receive_leaves() {
+fn a_tick_without_receivers_ends() {
     on_virtual_time(|time| {
         let ticks = tick(SECOND);
         time.advance(SECOND);
@@ -212,13 +214,13 @@ fn a_tick_that_nobody_can_receive_leaves() {
 }
 
 #[test]
-fn a_ticker_cannot_have_no_period() {
+fn a_ticker_needs_a_period() {
     assert_eq!(Ticker::new(Duration::ZERO).err(), Some(PeriodError::Zero));
     on_virtual_time(|time| {
         let ticker = Ticker::new(SECOND).unwrap();
         assert_eq!(ticker.reset(Duration::ZERO), Err(PeriodError::Zero));
         time.advance(SECOND);
-        assert_eq!(ticker.c().len(), 1); // it goes on as it was
+        assert_eq!(ticker.c().len(), 1); // the ticker is unchanged
     });
 }
 
@@ -256,7 +258,7 @@ fn a_callback_resets_its_own_timer() {
         let expected: Vec<_> = (1..=5).map(|turn| start + turn * SECOND).collect();
         assert_eq!(*log.lock().unwrap(), expected);
         assert!(timer.stop());
-        // Nobody else owns the timer, so the clock has let go of it.
+        // Nothing else owns the timer, so the clock has dropped it.
         assert_eq!((time.pending(), Arc::strong_count(&timer)), (0, 1));
     });
 }

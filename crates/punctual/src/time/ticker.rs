@@ -1,4 +1,4 @@
-//! `Ticker` and `tick`: again and again, at multiples of a period.
+//! `Ticker` and `tick`: periodic timers.
 
 use core::fmt;
 use std::boxed::Box;
@@ -11,10 +11,10 @@ use super::alarm::{Alarm, Place, Tick};
 use super::timeline::Timeline;
 use crate::tick::TickScale;
 
-/// Sends at every multiple of a period from its start on: the instant at which the tick was due.
+/// A periodic timer, which sends the deadline of each tick at multiples of a period from its start.
 ///
-/// Its channel has room for one tick. While that one has not been received, others are skipped; the next one comes at
-/// a multiple of the period again, however late anything was. Dropping it disarms it.
+/// Its channel has room for one tick. While that tick is not received, others are skipped; the next one again comes at
+/// a multiple of the period, however late anything was. Dropping the ticker disarms it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::tick::TickScale;
 /// let start = now();
 /// let ticker = Ticker::new(10 * SECOND)?;
 ///
-/// time.advance(35 * SECOND); // ticks at 10; nobody looks at 20 and at 30
+/// time.advance(35 * SECOND); // ticks at 10; the ticks at 20 and 30 are skipped
 /// assert_eq!(ticker.c().try_recv(), Ok(start + 10 * SECOND));
 /// assert!(ticker.c().is_empty());
 ///
@@ -39,17 +39,17 @@ pub struct Ticker {
     timeline: Timeline,
     sender: Sender<Instant>,
     receiver: Receiver<Instant>,
-    /// Where the alarm leaves its handle at each tick.
+    /// The alarm stores its handle here at each tick.
     place: Arc<Place>,
-    /// Makes stops and resets one at a time; ticking does not take it.
-    turn: Mutex<()>,
+    /// Serialises stops and resets; ticking does not take it.
+    control: Mutex<()>,
 }
 
-/// Why a [`Ticker`] cannot be made or reset.
+/// The error of creating or resetting a [`Ticker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeriodError {
-    /// A period of no length.
+    /// The period is zero.
     Zero,
 }
 
@@ -71,15 +71,15 @@ fn ticks(period: Duration) -> Result<u64, PeriodError> {
 }
 
 impl Ticker {
-    /// A ticker whose first tick comes a period from now. O(1).
+    /// Returns a ticker whose first tick comes a period from now. O(1).
     ///
     /// # Errors
     ///
-    /// [`PeriodError::Zero`].
+    /// [`PeriodError::Zero`] if the period is zero.
     ///
     /// # Panics
     ///
-    /// If it is the first timer of the process, and the timer thread cannot be started.
+    /// If this is the first timer of the process and the timer thread cannot be started.
     ///
     /// ```
     /// use std::time::Duration;
@@ -99,13 +99,13 @@ impl Ticker {
             sender,
             receiver,
             place: Arc::default(),
-            turn: Mutex::new(()),
+            control: Mutex::new(()),
         };
         ticker.arm(period);
         Ok(ticker)
     }
 
-    /// The channel. It stays connected as long as the ticker lives, also while that is stopped.
+    /// Returns the channel. It stays connected as long as the ticker lives, even while it is stopped.
     ///
     /// ```
     /// use std::time::Duration;
@@ -118,7 +118,7 @@ impl Ticker {
         &self.receiver
     }
 
-    /// Stops it; the channel is empty afterwards. [`reset`](Self::reset) starts it again. O(1).
+    /// Stops the ticker; the channel is empty afterwards. [`reset`](Self::reset) starts it again. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -134,16 +134,16 @@ impl Ticker {
     /// # Ok::<(), punctual::time::PeriodError>(())
     /// ```
     pub fn stop(&self) {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         self.halt();
     }
 
-    /// Gives it another period, and a new start now, whether it was stopped or not. A tick that nobody has received is
-    /// gone. O(1).
+    /// Sets the period and restarts the ticker now, whether it was stopped or not. A tick that was not received is
+    /// dropped. O(1).
     ///
     /// # Errors
     ///
-    /// [`PeriodError::Zero`]; then it goes on as it was.
+    /// [`PeriodError::Zero`] if the period is zero; then the ticker is unchanged.
     ///
     /// ```
     /// use std::time::Duration;
@@ -159,7 +159,7 @@ impl Ticker {
     /// ```
     pub fn reset(&self, period: Duration) -> Result<(), PeriodError> {
         let period = ticks(period)?;
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         self.halt();
         self.arm(period);
         Ok(())
@@ -175,9 +175,9 @@ impl Ticker {
         self.timeline.arm(first, Alarm::Tick(Box::new(tick)));
     }
 
-    /// Disarms it and empties the channel.
+    /// Disarms the ticker and empties the channel.
     fn halt(&self) {
-        // A handle that is refused is that of a tick that fired meanwhile; its alarm has left a new one.
+        // A refused handle belongs to a tick that has fired meanwhile; its alarm has stored a new one.
         while let Some(handle) = self.place.get() {
             if self.timeline.disarm(handle).is_some() {
                 self.place.set(None);
@@ -187,12 +187,12 @@ impl Ticker {
     }
 }
 
-/// A channel that ticks as that of a [`Ticker`] does, for as long as somebody can receive from it: the timer goes at the
-/// first tick after the last receiver was dropped. A period of zero never ticks. O(1).
+/// Returns a channel that ticks like that of a [`Ticker`]. The timer ends at the first tick after the last receiver was
+/// dropped. A period of zero never ticks. O(1).
 ///
 /// # Panics
 ///
-/// As [`Ticker::new`].
+/// Like [`Ticker::new`].
 ///
 /// ```
 /// use std::time::Duration;

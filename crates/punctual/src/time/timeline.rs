@@ -1,8 +1,8 @@
-//! Which clock is in force: the process's real one, or the virtual one that a thread has entered.
+//! The clock in force on a thread: the process's real clock, or the virtual clock that the thread has entered.
 //!
-//! There is one real driver in a process, made when it is first needed. A virtual one belongs to a
-//! [`VirtualTime`](super::VirtualTime). Ticks mean the same on all of them: nanoseconds since the real driver's origin. So
-//! an instant is a tick and a tick an instant without asking whose, and alarms need not know their driver.
+//! A process has one real driver, created when it is first needed. A virtual driver belongs to a
+//! [`VirtualTime`](super::VirtualTime). Ticks have the same meaning on all drivers, nanoseconds since the real driver's
+//! origin, so instants and ticks convert without the driver, and alarms need no reference to it.
 
 use core::cell::{Cell, RefCell};
 use core::marker::PhantomData;
@@ -14,38 +14,38 @@ use std::vec::Vec;
 use crossbeam_channel::Sender;
 
 use super::alarm::{Alarm, Callback, Job};
-use crate::driver::{Driver, Handle, Jobs, Runner, Workers, unharmed};
+use crate::driver::{Driver, Handle, Jobs, Runner, Workers, catch_panics};
 use crate::tick::TickScale;
 
-/// The driver that a timer belongs to. Cloning the real one costs nothing.
+/// The driver of a timer. Cloning the real one costs nothing.
 #[derive(Clone, Debug)]
 pub(crate) enum Timeline {
     Real,
     Virtual(Arc<Simulation>),
 }
 
-/// A virtual driver, and those who wait for something to be armed.
+/// A virtual driver, and a condition variable for threads that wait for an arming.
 #[derive(Debug)]
 pub(crate) struct Simulation {
     driver: Driver<Alarm>,
-    /// Makes those who move the clock take turns.
-    turn: Mutex<()>,
+    /// Serialises the threads that advance the clock.
+    advance_lock: Mutex<()>,
     watchers: AtomicUsize,
     watch: Mutex<()>,
     armed: Condvar,
 }
 
 std::thread_local! {
-    /// How many virtual clocks the thread has entered and not left: nearly always none, and that is all to know.
+    /// Number of virtual clocks that the thread has entered and not left. Nearly always 0, which is quick to check.
     static ENTERED: Cell<usize> = const { Cell::new(0) };
-    /// Those, the one in force last, each with a number of its own.
+    /// These clocks, the one in force last, each with a unique number.
     static STACK: RefCell<Vec<(usize, Arc<Simulation>)>> = const { RefCell::new(Vec::new()) };
-    /// The thread is inside of `advance`.
+    /// Whether the thread is inside `advance`.
     static ADVANCING: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Timeline {
-    /// The one in force on this thread. A nanosecond if it is the real one.
+    /// Returns the timeline in force on this thread. Takes a nanosecond for the real one.
     #[inline]
     pub(crate) fn current() -> Timeline {
         if ENTERED.get() == 0 {
@@ -56,7 +56,7 @@ impl Timeline {
 
     #[cold]
     fn entered() -> Timeline {
-        // While a thread ends, its stack may be gone before its timers are.
+        // While a thread ends, its stack may be destroyed before its timers.
         let top = STACK.try_with(|stack| stack.borrow().last().map(|(_, top)| top.clone()));
         top.ok().flatten().map_or(Timeline::Real, Timeline::Virtual)
     }
@@ -69,13 +69,13 @@ impl Timeline {
         }
     }
 
-    /// The tick it shows.
+    /// Returns the clock's tick.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.driver().now()
     }
 
-    /// The tick of `delay` from now; `u64::MAX`, which never comes, if that is too far away.
+    /// Returns the tick of `delay` from now, or `u64::MAX`, which is never due, if that is too far away.
     #[inline]
     pub(crate) fn deadline_after(&self, delay: Duration) -> u64 {
         self.driver().deadline_after(delay)
@@ -87,19 +87,19 @@ impl Timeline {
             Timeline::Real => real().arm(deadline, alarm),
             Timeline::Virtual(simulation) => {
                 let handle = simulation.driver.arm(deadline, alarm);
-                simulation.tell_watchers();
+                simulation.notify_watchers();
                 handle
             }
         }
     }
 
-    /// `None`: it has fired, and its firing has completed, or it was disarmed before.
+    /// Disarms an alarm. Returns `None` if it was disarmed before, or has fired; then its firing has completed.
     #[inline]
     pub(crate) fn disarm(&self, handle: Handle) -> Option<Alarm> {
         self.driver().disarm(handle)
     }
 
-    /// `false`: it has fired or was disarmed.
+    /// Re-arms an alarm. Returns false if it has fired or was disarmed.
     #[cfg_attr(not(feature = "async"), allow(dead_code))]
     #[inline]
     pub(crate) fn rearm(&self, handle: Handle, deadline: u64) -> bool {
@@ -107,16 +107,16 @@ impl Timeline {
             Timeline::Real => real().rearm(handle, deadline),
             Timeline::Virtual(simulation) => {
                 let armed = simulation.driver.rearm(handle, deadline);
-                simulation.tell_watchers();
+                simulation.notify_watchers();
                 armed
             }
         }
     }
 
-    /// Whether a virtual clock has passed a deadline that the caller has just armed. If this says no, the deadline fires
-    /// when it comes; else it may have been armed too late for whoever moved the clock meanwhile.
+    /// Returns true if a virtual clock has passed a deadline that the caller has just armed; the arming may then have
+    /// been too late for the thread that advanced the clock. If false, the deadline will fire.
     ///
-    /// The real driver looks by itself.
+    /// Always false for the real driver, whose thread checks by itself.
     #[inline]
     pub(crate) fn has_passed(&self, deadline: u64) -> bool {
         match self {
@@ -125,20 +125,20 @@ impl Timeline {
         }
     }
 
-    /// Under the shard's lock: `f` must not block, drop a waker or a callback, or call the driver.
+    /// Calls `f` under the shard's lock: it must not block, drop a waker or a callback, or call the driver.
     #[inline]
     pub(crate) fn with<R>(&self, handle: Handle, f: impl FnOnce(&mut Alarm) -> R) -> Option<R> {
         self.driver().with(handle, f)
     }
 }
 
-/// The process's driver.
+/// Returns the process's driver.
 fn real() -> &'static Driver<Alarm> {
     static REAL: OnceLock<Driver<Alarm>> = OnceLock::new();
-    REAL.get_or_init(|| Driver::new(Deeds::new()))
+    REAL.get_or_init(|| Driver::new(RealRunner::new()))
 }
 
-/// The instant of a tick, of any timeline. One that `Instant` cannot tell is a century away instead.
+/// Returns the instant of a tick of any timeline, or one a century away if `Instant` cannot represent it.
 pub(crate) fn instant(tick: u64) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     let origin = real().origin();
@@ -147,26 +147,26 @@ pub(crate) fn instant(tick: u64) -> Instant {
         .unwrap_or_else(|| origin + CENTURY)
 }
 
-/// The tick of an instant; 0 if it lies before the origin.
+/// Returns the tick of an instant; 0 before the origin.
 pub(crate) fn tick(instant: Instant) -> u64 {
     let since = instant.saturating_duration_since(real().origin());
     TickScale::NANOSECOND.deadline(since)
 }
 
-/// Whether this thread runs a callback of a virtual clock: what waits for that clock would wait for ever.
+/// Returns true if this thread runs a callback of a virtual clock, which must not wait for that clock.
 pub(crate) fn is_advancing() -> bool {
     ADVANCING.get()
 }
 
-/// Does the jobs of the real driver: wakes on its thread, calls on workers.
-struct Deeds {
+/// Runs the jobs of the real driver: wakes on the driver's thread, calls on workers.
+struct RealRunner {
     workers: Workers<Callback>,
     calls: Vec<Callback>,
 }
 
-impl Deeds {
+impl RealRunner {
     fn new() -> Self {
-        Deeds {
+        RealRunner {
             workers: Workers::new(|calls: &mut Jobs<'_, Callback>| {
                 for call in calls {
                     call();
@@ -177,12 +177,12 @@ impl Deeds {
     }
 }
 
-impl Runner<Job> for Deeds {
+impl Runner<Job> for RealRunner {
     fn run(&mut self, jobs: &mut Vec<Job>) {
         for job in jobs.drain(..) {
             match job {
                 Job::Call(callback) => self.calls.push(callback),
-                Job::Wake(waker) => unharmed(move || waker.wake()),
+                Job::Wake(waker) => catch_panics(move || waker.wake()),
                 Job::Keep(_) => {}
             }
         }
@@ -194,19 +194,19 @@ impl Runner<Job> for Deeds {
     }
 }
 
-/// Does the jobs of a virtual driver, on the thread that advances it, one after the other.
+/// Runs the jobs of a virtual driver one after the other, on the thread that advances it.
 #[derive(Default)]
-struct InTurn {
-    /// Of channels that have got all that will ever come, and must not seem to be closed.
+struct VirtualRunner {
+    /// Senders that keep the channels of finished timers connected.
     kept: Vec<Sender<Instant>>,
 }
 
-impl Runner<Job> for InTurn {
+impl Runner<Job> for VirtualRunner {
     fn run(&mut self, jobs: &mut Vec<Job>) {
         for job in jobs.drain(..) {
             match job {
-                Job::Call(callback) => unharmed(move || callback()),
-                Job::Wake(waker) => unharmed(move || waker.wake()),
+                Job::Call(callback) => catch_panics(move || callback()),
+                Job::Wake(waker) => catch_panics(move || waker.wake()),
                 Job::Keep(sender) => self.kept.push(sender),
             }
         }
@@ -214,26 +214,26 @@ impl Runner<Job> for InTurn {
 }
 
 impl Simulation {
-    /// A clock that shows what the real one shows now, and stands.
+    /// Returns a virtual clock that starts at the real clock's time.
     pub(crate) fn new() -> Arc<Self> {
-        let driver = Driver::virtual_clock(InTurn::default());
+        let driver = Driver::virtual_clock(VirtualRunner::default());
         driver.advance(TickScale::NANOSECOND.time(real().now()));
         Arc::new(Simulation {
             driver,
-            turn: Mutex::new(()),
+            advance_lock: Mutex::new(()),
             watchers: AtomicUsize::new(0),
             watch: Mutex::new(()),
             armed: Condvar::new(),
         })
     }
 
-    /// One that goes on by itself, and what its thread does, for a model to run on one of loom's.
+    /// Returns a clock that runs by itself, and the body of its thread, for a loom model.
     #[cfg(all(test, loom))]
     pub(crate) fn modelled() -> (Arc<Self>, impl FnOnce() + 'static) {
-        let (driver, thread) = Driver::modelled(InTurn::default());
+        let (driver, thread) = Driver::modelled(VirtualRunner::default());
         let simulation = Simulation {
             driver,
-            turn: Mutex::new(()),
+            advance_lock: Mutex::new(()),
             watchers: AtomicUsize::new(0),
             watch: Mutex::new(()),
             armed: Condvar::new(),
@@ -241,19 +241,19 @@ impl Simulation {
         (Arc::new(simulation), thread)
     }
 
-    /// One whose clock stands at 0, for a model to [move](Self::step).
+    /// Returns a clock at 0 that a loom model advances by [`step`](Self::step).
     #[cfg(all(test, loom))]
     pub(crate) fn standing() -> Arc<Self> {
         Arc::new(Simulation {
-            driver: Driver::virtual_clock(InTurn::default()),
-            turn: Mutex::new(()),
+            driver: Driver::virtual_clock(VirtualRunner::default()),
+            advance_lock: Mutex::new(()),
             watchers: AtomicUsize::new(0),
             watch: Mutex::new(()),
             armed: Condvar::new(),
         })
     }
 
-    /// `advance` without this thread's timeline, which all threads of a model share.
+    /// Advances the clock without entering it: all threads of a model share one timeline.
     #[cfg(all(test, loom))]
     pub(crate) fn step(&self, by: Duration) {
         self.driver.advance(by);
@@ -264,7 +264,7 @@ impl Simulation {
     }
 
     fn has_passed(&self, deadline: u64) -> bool {
-        // One in a model goes on by itself.
+        // A clock in a model may run by itself.
         self.driver.is_virtual() && deadline <= self.now()
     }
 
@@ -272,12 +272,12 @@ impl Simulation {
         self.driver.len()
     }
 
-    /// The earliest deadline that ever comes.
+    /// Returns the earliest deadline other than `u64::MAX`.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         self.driver.next_deadline().filter(|&tick| tick != u64::MAX)
     }
 
-    /// Moves the clock; callbacks run here, and see this timeline.
+    /// Advances the clock. Callbacks run on this thread and see this timeline.
     ///
     /// # Panics
     ///
@@ -287,8 +287,8 @@ impl Simulation {
         self.advance_by(|_| Some(by));
     }
 
-    /// Moves the clock to the next deadline; `false` if there is none that ever comes, or `unless` says so when nobody
-    /// else moves it. Panics as `advance` does.
+    /// Advances the clock to the next deadline. Returns false if there is none, or if `unless` returns true, which is
+    /// called when no other thread advances the clock. Panics like `advance`.
     pub(crate) fn advance_to_next(self: &Arc<Self>, unless: impl FnOnce() -> bool) -> bool {
         self.advance_by(|now| {
             let next = self.next_deadline()?;
@@ -296,10 +296,10 @@ impl Simulation {
         })
     }
 
-    /// `by` how many ticks, seeing what the clock shows; nobody else moves it meanwhile.
+    /// Advances the clock by the ticks that `by` returns for the current tick, which no other thread changes meanwhile.
     fn advance_by(self: &Arc<Self>, by: impl FnOnce(u64) -> Option<u64>) -> bool {
-        struct Advanced;
-        impl Drop for Advanced {
+        struct ResetAdvancing;
+        impl Drop for ResetAdvancing {
             fn drop(&mut self) {
                 ADVANCING.set(false);
             }
@@ -308,20 +308,23 @@ impl Simulation {
             !ADVANCING.replace(true),
             "VirtualTime::advance: called by a callback that it runs itself; arm a timer instead"
         );
-        let _advanced = Advanced;
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _advanced = ResetAdvancing;
+        let _turn = self
+            .advance_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let now = self.now();
         let Some(by) = by(now) else {
             return false;
         };
         let _entered = self.enter();
-        // It never gets to "never".
+        // The clock never reaches `u64::MAX`.
         let by = by.min((u64::MAX - 1).saturating_sub(now));
         self.driver.advance(TickScale::NANOSECOND.time(by));
         true
     }
 
-    /// Makes this the timeline of the thread, until what it returns is dropped.
+    /// Makes this the timeline of the thread until the returned guard is dropped.
     pub(crate) fn enter(self: &Arc<Self>) -> Entry {
         STACK.with_borrow_mut(|stack| {
             let number = stack.last().map_or(0, |(number, _)| number + 1);
@@ -334,22 +337,22 @@ impl Simulation {
         })
     }
 
-    /// Waits until so many alarms are armed.
+    /// Blocks until `count` alarms are armed.
     pub(crate) fn wait_for_pending(&self, count: usize) {
         self.watch_until(|| self.pending() >= count);
     }
 
-    /// Waits until `woken` says so, or something is armed that the clock can be moved to. Whoever makes `woken` true calls
-    /// [`tell_watchers`](Self::tell_watchers) afterwards.
+    /// Blocks until `woken` returns true or an alarm with a reachable deadline is armed. A thread that makes `woken`
+    /// true must then call [`notify_watchers`](Self::notify_watchers).
     #[cfg(feature = "async")]
     pub(crate) fn wait_for_deadline_or(&self, woken: impl Fn() -> bool) {
         self.watch_until(|| woken() || self.next_deadline().is_some());
     }
 
-    fn watch_until(&self, seen: impl Fn() -> bool) {
+    fn watch_until(&self, condition: impl Fn() -> bool) {
         self.watchers.fetch_add(1, Ordering::SeqCst);
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        while !seen() {
+        while !condition() {
             watch = self
                 .armed
                 .wait(watch)
@@ -359,9 +362,9 @@ impl Simulation {
         self.watchers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Something was armed. A watcher counts itself, then looks at the alarms; this looks after arming. So either the
-    /// watcher sees the alarm, or it is seen here.
-    pub(crate) fn tell_watchers(&self) {
+    /// Wakes the watchers after an arming. A watcher counts itself, then checks the alarms; this checks the count after
+    /// the arming. So either the watcher sees the alarm, or this sees the watcher.
+    pub(crate) fn notify_watchers(&self) {
         if self.watchers.load(Ordering::SeqCst) > 0 {
             let _watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
             self.armed.notify_all();
@@ -369,17 +372,17 @@ impl Simulation {
     }
 }
 
-/// A thread's stay on a virtual timeline. Entries may end in any order: the latest of those that last is in force.
+/// A thread's use of a virtual timeline. Guards may be dropped in any order: the latest live one is in force.
 #[derive(Debug)]
 pub(crate) struct Entry {
     number: usize,
-    /// It must be dropped by the thread that entered.
+    /// Makes the guard `!Send`: the thread that entered must drop it.
     here: PhantomData<*const ()>,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // Dropped outside of the borrow: the last owner of a simulation drops its alarms, which may be anything.
+        // Dropped outside the borrow: the last owner of a simulation drops its alarms, which may run any code.
         let left = STACK.try_with(|stack| {
             let mut stack = stack.borrow_mut();
             let place = stack.iter().rposition(|&(number, _)| number == self.number);

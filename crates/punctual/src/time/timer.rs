@@ -10,9 +10,9 @@ use super::alarm::{Alarm, Callback};
 use super::timeline::Timeline;
 use crate::driver::Handle;
 
-/// Fires once: sends into a channel, or calls a function.
+/// A timer that fires once: it sends to a channel or calls a function.
 ///
-/// Any thread may stop it or reset it. Dropping it disarms it; [`detach`](Self::detach) lets it run on.
+/// Any thread may stop or reset it. Dropping it disarms it; [`detach`](Self::detach) lets it run on.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,16 +22,16 @@ use crate::driver::Handle;
 /// let due = timer.c().recv().unwrap();
 /// assert!(now() >= due);
 ///
-/// timer.reset(Duration::from_secs(3600)).unwrap(); // it has fired, so it may be used again
+/// timer.reset(Duration::from_secs(3600)).unwrap(); // it has fired, so it can be reset
 /// assert!(timer.stop()); // it had not fired
 /// ```
 #[must_use = "a timer that is dropped is disarmed; `detach` lets it run on"]
 pub struct Timer {
     timeline: Timeline,
     action: Action,
-    /// Of the sending kind: it has room for one value, and holds one only while the timer is not armed.
+    /// The channel of a sending timer. It has room for one value, and holds one only while the timer is not armed.
     receiver: Receiver<Instant>,
-    /// The latest arming. The lock makes stops and resets one at a time; firing does not take it.
+    /// The handle of the last arming. The lock serialises stops and resets; firing does not take it.
     handle: Mutex<Option<Handle>>,
 }
 
@@ -40,11 +40,11 @@ enum Action {
     Call(Callback),
 }
 
-/// Why [`Timer::reset`] did nothing.
+/// The error of [`Timer::reset`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResetError {
-    /// It is armed: it would be unclear which of the two firings is meant.
+    /// The timer is armed, so it would be ambiguous which of the two firings a value comes from.
     Armed,
 }
 
@@ -59,11 +59,11 @@ impl fmt::Display for ResetError {
 impl core::error::Error for ResetError {}
 
 impl Timer {
-    /// A timer that sends the instant it was due at into its [channel](Self::c), `delay` from now. O(1).
+    /// Returns a timer that sends its deadline to its [channel](Self::c) `delay` from now. O(1).
     ///
     /// # Panics
     ///
-    /// If it is the first of the process, and the timer thread cannot be started.
+    /// If this is the first timer of the process and the timer thread cannot be started.
     ///
     /// ```
     /// use std::time::Duration;
@@ -98,9 +98,9 @@ impl Timer {
         timer
     }
 
-    /// The channel. That of a timer with a function never gets anything. It stays connected as long as the timer lives.
+    /// Returns the channel. It stays connected as long as the timer lives; for a timer with a function it stays empty.
     ///
-    /// Clones of it may wait on other threads; each value goes to one of them.
+    /// Clones of it can be used on other threads; each value goes to one of them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -112,10 +112,10 @@ impl Timer {
         &self.receiver
     }
 
-    /// Disarms it. `true` if it was armed; `false` if it has fired or was stopped before.
+    /// Disarms the timer. Returns true if it was armed, false if it has fired or was stopped before. O(1).
     ///
-    /// In either case the channel is empty afterwards: a value that nobody has received is gone. A function that
-    /// has been called goes on; this does not wait for it. O(1).
+    /// In either case the channel is empty afterwards: a value that was not received is dropped. A function that
+    /// has started continues; this does not wait for it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -124,7 +124,7 @@ impl Timer {
     /// let time = VirtualTime::new();
     /// let _entered = time.enter();
     /// let timer = Timer::new(Duration::from_secs(1));
-    /// time.advance(Duration::from_secs(1)); // it fires, and nobody receives
+    /// time.advance(Duration::from_secs(1)); // it fires, and the value is not received
     /// assert!(!timer.stop());
     /// assert!(timer.c().is_empty());
     /// ```
@@ -139,16 +139,16 @@ impl Timer {
         disarmed.is_some()
     }
 
-    /// Arms it anew, `delay` from now, on the clock on which it was made. A value of the last firing that nobody has
-    /// received is gone. O(1).
+    /// Arms the timer again, `delay` from now, on the clock on which it was created. A value of the last firing that
+    /// was not received is dropped. O(1).
     ///
     /// # Errors
     ///
-    /// [`ResetError::Armed`] if it is armed: [`stop`](Self::stop) it first.
+    /// [`ResetError::Armed`] if the timer is armed: [`stop`](Self::stop) it first.
     ///
     /// # Panics
     ///
-    /// As [`new`](Self::new).
+    /// Like [`new`](Self::new).
     ///
     /// A function may reset its own timer:
     ///
@@ -160,7 +160,7 @@ impl Timer {
     /// let time = VirtualTime::new();
     /// let _entered = time.enter();
     /// let (sender, attempts) = crossbeam_channel::unbounded();
-    /// // It must not own itself, or it would live for ever: hence the weak reference.
+    /// // A strong reference would keep the timer alive forever.
     /// let retry = Arc::new_cyclic(|retry: &Weak<Timer>| {
     ///     let retry = retry.clone();
     ///     after_func(Duration::from_secs(1), move || {
@@ -176,7 +176,7 @@ impl Timer {
     /// ```
     pub fn reset(&self, delay: Duration) -> Result<(), ResetError> {
         let mut handle = self.lock();
-        if self.stands(*handle) {
+        if self.is_current(*handle) {
             return Err(ResetError::Armed);
         }
         self.drain();
@@ -184,7 +184,7 @@ impl Timer {
         Ok(())
     }
 
-    /// Whether it has neither fired nor been stopped. O(1).
+    /// Returns true if the timer has neither fired nor been stopped. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -195,10 +195,10 @@ impl Timer {
     /// assert!(!timer.is_armed());
     /// ```
     pub fn is_armed(&self) -> bool {
-        self.stands(*self.lock())
+        self.is_current(*self.lock())
     }
 
-    /// Drops the timer and lets it run on: it cannot be stopped any more. Its channel becomes disconnected after
+    /// Drops the timer but lets it run on: it can no longer be stopped. Its channel becomes disconnected after
     /// the value. O(1).
     ///
     /// ```
@@ -213,7 +213,7 @@ impl Timer {
         self.lock().take();
     }
 
-    fn stands(&self, handle: Option<Handle>) -> bool {
+    fn is_current(&self, handle: Option<Handle>) -> bool {
         handle.is_some_and(|handle| self.timeline.with(handle, |_| ()).is_some())
     }
 
@@ -226,7 +226,7 @@ impl Timer {
         *handle = Some(self.timeline.arm(deadline, alarm));
     }
 
-    /// It is known not to be armed, so what it has sent is in the channel or received, and nothing more comes.
+    /// Empties the channel. The timer is not armed, so no further value can come.
     fn drain(&self) {
         let _ = self.receiver.try_recv();
     }
@@ -236,14 +236,15 @@ impl Timer {
     }
 }
 
-/// Calls `callback`, `delay` from now, on a thread for callbacks; on a virtual clock, on the thread that advances it.
-/// The timer can be reset, so it may be called again, even before the last call has returned.
+/// Calls `callback` `delay` from now, on a worker thread, or on a virtual clock on the thread that advances it. O(1).
 ///
-/// Callbacks that are due at the same time may run at the same time. O(1).
+/// The timer can be reset, so `callback` may run again, even before its last call has returned.
+///
+/// Callbacks with equal deadlines may run at the same time.
 ///
 /// # Panics
 ///
-/// As [`Timer::new`].
+/// Like [`Timer::new`].
 ///
 /// ```
 /// use std::time::Duration;

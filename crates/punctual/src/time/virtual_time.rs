@@ -1,16 +1,17 @@
-//! `VirtualTime`: a clock that tests move by hand, under the whole of the time API.
+//! `VirtualTime`: a clock that tests advance, for the whole time API.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::timeline::{self, Entry, Simulation};
 
-/// A clock that stands still until it is advanced, and then fires what is due, in order, before `advance` returns.
+/// A clock that moves only when it is advanced; `advance` fires all due timers in order before it returns.
 ///
-/// A thread [enters](Self::enter) it, and everything of this module that is made there from then on keeps to it: clones
-/// are the same clock, for other threads. What was made before, or on other threads, keeps to the clock it was made on.
+/// After a thread [enters](Self::enter) it, everything of this module that the thread creates uses this clock. Timers
+/// created before, or on other threads, keep the clock they were created on. Clones are the same clock, for use on
+/// other threads.
 ///
-/// At first it shows the time at which it was made.
+/// It starts at the time of its creation.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,7 +25,7 @@ use super::timeline::{self, Entry, Simulation};
 /// for seconds in [30, 10, 20] {
 ///     let sender = sender.clone();
 ///     after_func(Duration::from_secs(seconds), move || {
-///         sender.send((now() - start).as_secs()).unwrap(); // each sees its own time
+///         sender.send((now() - start).as_secs()).unwrap(); // each sees its own deadline
 ///     })
 ///     .detach();
 /// }
@@ -34,25 +35,25 @@ use super::timeline::{self, Entry, Simulation};
 ///
 /// # Callbacks
 ///
-/// They run on the thread that advances, one after the other: each at the time it was due at, and before anything that
-/// is due later fires. What they arm fires within the same `advance`, if it is due then. So tests are repeatable; and a
-/// callback that waits for anything else that this clock does would wait for ever. [`sleep`](super::sleep) and `advance`
-/// say so by a panic, which is reported as any panic of a callback.
+/// Callbacks run on the advancing thread, one after the other, each at its own deadline, and before any later timer
+/// fires. Timers that they arm fire within the same `advance` if they are due by its end. So tests are repeatable. A
+/// callback that waits for anything else that this clock does would deadlock; [`sleep`](super::sleep) and `advance`
+/// panic instead, which is reported like any panic of a callback.
 ///
 /// # Threads
 ///
-/// A test that lets threads sleep or wait for timers should know that they have begun to, before it advances:
-/// [`wait_for_pending`](Self::wait_for_pending). When a timer has fired, who waits for it is woken, but `advance` does not
-/// wait for what that thread does next.
+/// A test whose threads sleep or wait for timers should make sure that they have started to wait before it advances the
+/// clock: [`wait_for_pending`](Self::wait_for_pending). When a timer fires, the waiting thread is woken, but `advance`
+/// does not wait for what that thread does next.
 #[derive(Clone, Debug)]
 pub struct VirtualTime {
     pub(crate) simulation: Arc<Simulation>,
 }
 
-/// A thread's stay on a virtual clock, which ends when this is dropped. Stays may be nested; the last one begun of those
-/// that last is in force.
+/// A guard for a thread's use of a virtual clock, which ends when the guard is dropped. Guards may be nested; the
+/// latest live one is in force.
 ///
-/// [`VirtualTime::enter`] has an example.
+/// See the example of [`VirtualTime::enter`].
 #[derive(Debug)]
 #[must_use = "the thread leaves the virtual clock when this is dropped"]
 pub struct Entered {
@@ -60,7 +61,7 @@ pub struct Entered {
 }
 
 impl VirtualTime {
-    /// A clock that shows the time that it is now, and stands. O(1).
+    /// Returns a clock that starts at the current time. O(1).
     ///
     /// ```
     /// let time = punctual::time::VirtualTime::new();
@@ -73,7 +74,7 @@ impl VirtualTime {
         }
     }
 
-    /// Has this thread keep to this clock, until what it returns is dropped. O(1).
+    /// Makes this thread use this clock until the returned guard is dropped. O(1).
     ///
     /// ```
     /// use punctual::time::{VirtualTime, now};
@@ -91,7 +92,7 @@ impl VirtualTime {
         }
     }
 
-    /// What the clock shows. O(1).
+    /// Returns the clock's time. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -105,8 +106,10 @@ impl VirtualTime {
         timeline::instant(self.simulation.now())
     }
 
-    /// Moves the clock by `by`, from one deadline to the next: what is due then fires, equal ones in the order of
-    /// arming, and callbacks run here. Two threads that advance at once do so one after the other. O(what fires).
+    /// Advances the clock by `by`, from one deadline to the next. O(timers that fire).
+    ///
+    /// Due timers fire in the order of deadlines, equal ones in arming order, and callbacks run on this thread.
+    /// Concurrent calls run one after the other.
     ///
     /// # Panics
     ///
@@ -127,12 +130,12 @@ impl VirtualTime {
         self.simulation.advance(by);
     }
 
-    /// Moves the clock to the next deadline, and fires what is due then. `false` if nothing is armed that ever comes;
-    /// then the clock stays where it is. O(what fires).
+    /// Advances the clock to the next deadline and fires the timers due then. Returns false, without advancing, if no
+    /// timer has a reachable deadline. O(timers that fire).
     ///
     /// # Panics
     ///
-    /// As [`advance`](Self::advance).
+    /// Like [`advance`](Self::advance).
     ///
     /// ```
     /// use std::time::Duration;
@@ -148,7 +151,7 @@ impl VirtualTime {
         self.simulation.advance_to_next(|| false)
     }
 
-    /// How many timers are armed and threads sleep on this clock. O(1).
+    /// Returns the number of armed timers and sleeping threads on this clock. O(1).
     ///
     /// ```
     /// use std::time::Duration;
@@ -164,8 +167,8 @@ impl VirtualTime {
         self.simulation.pending()
     }
 
-    /// Waits, in real time, until at least `count` timers are armed or threads sleep on this clock. A test advances when
-    /// the threads it has started are where it wants them.
+    /// Blocks, in real time, until at least `count` timers are armed or threads sleep on this clock. A test calls this
+    /// to advance only after its threads have started to wait.
     ///
     /// ```
     /// use std::time::Duration;
@@ -180,7 +183,7 @@ impl VirtualTime {
     ///         });
     ///     }
     ///     time.wait_for_pending(2);
-    ///     time.advance(Duration::from_secs(60)); // both go on
+    ///     time.advance(Duration::from_secs(60)); // both threads continue
     /// });
     /// ```
     pub fn wait_for_pending(&self, count: usize) {

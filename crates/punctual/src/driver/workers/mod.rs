@@ -1,17 +1,18 @@
-//! Threads that do jobs, as many as are needed for none to wait behind one that blocks.
+//! Worker threads: as many as needed so that no job waits behind one that blocks.
 //!
 //! # Ground rules
 //!
-//! - The driver hands jobs over and never waits for one: [`run`](Runner::run) locks the pool once, and wakes one worker.
-//!   A worker wakes the next if more waits, up to the number of cores.
-//! - Workers take jobs in the order in which they were handed over. One that finds many takes several at once
-//!   ([`pool`] tells how many); should it then be stuck, they are taken from it again.
-//! - The pool grows by what it sees, not by a number set beforehand: while jobs wait, the driver looks every
-//!   [`STALL`]. If no worker has taken a job since the last look, those there are may all be stuck, and one more is
-//!   woken or started. Up to the number of cores it is enough that something still waits. One comes at a time, and
-//!   has come when it asks for a job.
-//! - A worker without a job for [`PATIENCE`] ends. Idle ones are called last in, first out, so that surplus ones get to that.
-//! - What panics ends the call of the function that does the jobs, not the worker, and loses no job but itself.
+//! - The driver passes jobs on and never waits for one: [`run`](Runner::run) locks the pool once and wakes one
+//!   worker. A worker wakes the next if more jobs wait, up to the number of cores.
+//! - Workers take jobs in order. A worker that finds many jobs takes several at once, into its *hand*
+//!   ([`pool`] defines how many). If the worker gets stuck, they are taken back.
+//! - The pool grows by observation, not by a fixed number: while jobs wait, the driver checks every
+//!   [`STALL`]. If no worker has taken a job since the last check, all of them may be stuck, and one more is
+//!   woken or started. Up to the number of cores, a waiting job is reason enough. Only one worker is added at a time;
+//!   it counts as *coming* until it asks for a job.
+//! - A worker without a job for [`PATIENCE`] ends. Idle workers are called last in, first out, so that surplus ones
+//!   end.
+//! - A panic ends the call of the work function, not the worker, and loses no other job.
 
 #[cfg(all(test, loom))]
 mod model;
@@ -30,24 +31,24 @@ use super::Runner;
 use super::sync::spawn;
 use pool::{Pool, Seat, Wanted};
 
-/// How long no worker takes a job that waits until another one is put to work.
+/// Time without a job being taken, while jobs wait, after which a worker is added.
 const STALL: Duration = Duration::from_micros(100);
-/// How long a worker waits for a job before it ends.
+/// Time that a worker waits for a job before it ends.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// When to try again if the system would not start a thread.
+/// Time until the next attempt after the system refused to start a thread.
 const RETRY: Duration = Duration::from_millis(10);
 
 type Work<J> = dyn Fn(&mut Jobs<'_, J>) + Send + Sync;
 
-/// A [`Runner`] that has the jobs done by threads of its own: a job that blocks delays no other.
+/// A [`Runner`] with its own threads: a job that blocks delays no other.
 ///
-/// The first job starts a worker. While jobs wait and none is taken for 100 µs, one more is woken or started, however
-/// many there are; if the system refuses, that is reported once on stderr, and the jobs wait for a worker to get
-/// free. A worker ends after 10 s without a job. Handing a job over costs the driver's thread some tens of nanoseconds,
-/// and a wake-up if a worker sleeps; taking one, about as much.
+/// The first job starts a worker. While jobs wait and none is taken for 100 µs, one more worker is woken or started,
+/// without a limit. If the system refuses to start a thread, that is reported once on stderr, and the jobs wait for a
+/// free worker. A worker ends after 10 s without a job. Passing a job on costs the driver's thread some tens of
+/// nanoseconds, plus a wake-up if a worker sleeps; taking one costs about as much.
 ///
-/// Dropping it drops the jobs that wait: when `drop` has returned, none is begun any more. Those that are being done
-/// go on, and nobody waits for them. Then the threads end.
+/// Dropping it drops the waiting jobs: none starts after `drop` has returned. Running jobs go on, and
+/// `drop` does not wait for them; then the threads end.
 ///
 /// The threads do not survive a `fork`.
 ///
@@ -61,7 +62,7 @@ type Work<J> = dyn Fn(&mut Jobs<'_, J>) + Send + Sync;
 ///         sender.send(job * job).unwrap();
 ///     }
 /// });
-/// workers.run(&mut vec![1, 2, 3]); // the driver does this
+/// workers.run(&mut vec![1, 2, 3]); // usually called by the driver
 /// let mut squares: Vec<i32> = receiver.iter().take(3).collect();
 /// squares.sort();
 /// assert_eq!(squares, [1, 4, 9]);
@@ -69,18 +70,18 @@ type Work<J> = dyn Fn(&mut Jobs<'_, J>) + Send + Sync;
 pub struct Workers<J: Send + 'static> {
     pool: Arc<Pool<J>>,
     work: Arc<Work<J>>,
-    /// When the pool was last looked at, if something waited then.
-    looked: Option<Instant>,
-    /// The last thread could not be started.
+    /// The time of the last check, if jobs waited then.
+    last_check: Option<Instant>,
+    /// Whether the last thread could not be started.
     refused: bool,
     reported: bool,
-    /// How long to wait for a stuck worker, given how many there are.
+    /// Time after which workers count as stuck, given their number.
     stall: fn(usize) -> Duration,
 }
 
-/// The jobs that wait, for a worker to take them one by one; `None` when none is left.
+/// The waiting jobs, which a worker takes one by one; `None` when none is left.
 ///
-/// [`Workers`] has an example.
+/// See the example of [`Workers`].
 pub struct Jobs<'a, J> {
     pool: &'a Pool<J>,
     seat: &'a Arc<Seat<J>>,
@@ -101,18 +102,17 @@ impl<'a, J> Jobs<'a, J> {
 impl<J> Drop for Jobs<'_, J> {
     fn drop(&mut self) {
         if !self.arrived {
-            self.pool.arrive(); // without ever having asked
+            self.pool.arrive(); // the function never asked for a job
         }
     }
 }
 
 impl<J: Send + 'static> Workers<J> {
-    /// Workers that call `work` when jobs wait. It should take jobs until there are none, and do each; others may
-    /// be faster, so that there is none. It may run on many threads at once.
+    /// Returns workers that call `work` when jobs wait. O(1); starts no thread yet.
     ///
-    /// If it panics, the panic hook has reported that, and it is called again for the jobs that are left.
-    ///
-    /// No thread is started yet. O(1).
+    /// `work` should take jobs until there are none, and do each. It may find none, because other workers were faster.
+    /// It may run on many threads at once. If it panics, the panic hook reports that, and it is called again for the
+    /// remaining jobs.
     pub fn new(work: impl Fn(&mut Jobs<'_, J>) + Send + Sync + 'static) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         Self::of_pool(Pool::new(cores, PATIENCE), work)
@@ -122,18 +122,18 @@ impl<J: Send + 'static> Workers<J> {
         Workers {
             pool: Arc::new(pool),
             work: Arc::new(work),
-            looked: None,
+            last_check: None,
             refused: false,
             reported: false,
             stall: |_| STALL,
         }
     }
 
-    /// The same workers with another idea of being stuck: `stall` tells, for as many as there are, how long none has
-    /// to take a job before one more is put to work. Usually that is 100 µs, always.
+    /// Sets the time after which workers count as stuck. `stall` returns it for the current number of workers; the
+    /// default is 100 µs for any number.
     ///
-    /// If jobs need something that only one of them can have at a time, an interpreter's lock for one, they look stuck
-    /// while they wait for it. Let the time grow with the number then, or so will the number.
+    /// If jobs contend for something that only one of them can have at a time, such as an interpreter's lock, they look
+    /// stuck while they wait for it. Let the time grow with the number then, or the number of workers will grow.
     ///
     /// ```
     /// use std::time::Duration;
@@ -148,26 +148,26 @@ impl<J: Send + 'static> Workers<J> {
         self
     }
 
-    /// How many threads there are, idle ones and one that starts included. O(1).
+    /// Returns the number of threads, including idle ones and one that is starting. O(1).
     pub fn count(&self) -> usize {
         self.pool.workers()
     }
 
-    /// [`run`](Runner::run) at a time: tests pass their own.
+    /// Does what [`run`](Runner::run) does, with a clock that tests can replace.
     fn run_at(&mut self, jobs: &mut Vec<J>, now: impl FnOnce() -> Instant) {
-        let (waits, start) = self.pool.add(jobs);
+        let (waiting, start) = self.pool.add(jobs);
         if start {
             self.start();
         }
-        if !waits {
-            self.looked = None;
+        if !waiting {
+            self.last_check = None;
             return;
         }
         let now = now();
-        match self.looked {
-            None => self.looked = Some(now),
+        match self.last_check {
+            None => self.last_check = Some(now),
             Some(last) if now.saturating_duration_since(last) >= self.interval() => {
-                self.looked = Some(now);
+                self.last_check = Some(now);
                 if self.pool.look() == Wanted::Start {
                     self.start();
                 }
@@ -184,17 +184,17 @@ impl<J: Send + 'static> Workers<J> {
         }
     }
 
-    /// The pool counts the worker already.
+    /// Starts a worker, which the pool already counts.
     fn start(&mut self) {
         let (pool, work) = (self.pool.clone(), self.work.clone());
-        match spawn("punctual-worker", move || attend(&pool, &*work)) {
+        match spawn("punctual-worker", move || worker_loop(&pool, &*work)) {
             Ok(()) => self.refused = false,
             Err(error) => {
                 self.pool.not_started();
                 self.refused = true;
                 if !self.reported {
                     self.reported = true;
-                    // Nothing can be done if nobody reads it.
+                    // A failed write to stderr cannot be reported.
                     let _ = writeln!(
                         std::io::stderr(),
                         "punctual: a worker thread for timers' callbacks cannot be started ({error}): \
@@ -206,13 +206,13 @@ impl<J: Send + 'static> Workers<J> {
     }
 }
 
-/// A worker's life.
-fn attend<J>(pool: &Pool<J>, work: &Work<J>) {
+/// The body of a worker's thread.
+fn worker_loop<J>(pool: &Pool<J>, work: &Work<J>) {
     let seat = Arc::new(Seat::new());
     loop {
         let mut jobs = Jobs::new(pool, &seat);
-        // The jobs that are left are in the pool and in the hand, whole whatever `work` was in the middle of.
-        unharmed(|| work(&mut jobs));
+        // If `work` panics, the remaining jobs are intact, in the pool and in the hand.
+        catch_panics(|| work(&mut jobs));
         drop(jobs);
         if !pool.wait(&seat) {
             return;
@@ -220,10 +220,10 @@ fn attend<J>(pool: &Pool<J>, work: &Work<J>) {
     }
 }
 
-/// Does something that may panic. The panic hook has reported it then.
-pub(crate) fn unharmed(job: impl FnOnce()) {
+/// Runs a job that may panic. The panic hook reports the panic.
+pub(crate) fn catch_panics(job: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
-        // Dropping what it carried may panic as well; then that is left alone.
+        // Dropping the payload may panic as well; that payload is leaked.
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             core::mem::forget(another);
         }
@@ -237,7 +237,7 @@ impl<J: Send + 'static> Runner<J> for Workers<J> {
 
     fn recheck(&mut self) -> Option<Duration> {
         let interval = self.interval();
-        Some(interval.saturating_sub(self.looked?.elapsed()))
+        Some(interval.saturating_sub(self.last_check?.elapsed()))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Models of the pool for loom: `scripts/loom` runs them. Idle workers do not leave in a model, so a call
-//! that gets lost is a deadlock.
+//! Loom models of the pool, run by `scripts/loom`. Idle workers do not end in a model, so a lost call is a
+//! deadlock.
 
 use std::sync::Arc;
 use std::vec::Vec;
@@ -16,7 +16,7 @@ fn check(body: impl Fn() + Sync + Send + 'static) {
     model.check(body);
 }
 
-/// A worker that counts what it does, until the pool is closed.
+/// A worker that counts its jobs until the pool is closed.
 fn worker(pool: &Arc<Pool<u32>>, done: &Arc<AtomicUsize>) -> thread::JoinHandle<()> {
     let (pool, done) = (pool.clone(), done.clone());
     thread::spawn(move || {
@@ -74,11 +74,11 @@ fn two_workers_do_each_job_once() {
 }
 
 #[test]
-fn a_hand_taken_back_loses_and_doubles_nothing() {
+fn taking_back_a_hand_neither_loses_nor_repeats_jobs() {
     check(|| {
         let pool = Arc::new(Pool::new(1, PATIENCE));
         let done = Arc::new(AtomicUsize::new(0));
-        // It takes one and has two in hand, which the look may take back at any moment.
+        // The worker takes one job and has two in hand, which `look` may take back at any moment.
         assert_eq!(pool.add(&mut vec![1, 2, 3, 4, 5]), (true, true));
         let thread = worker(&pool, &done);
         let mut others = Vec::new();

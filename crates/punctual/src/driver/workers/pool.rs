@@ -1,7 +1,7 @@
-//! What workers share: the jobs that wait, and who is idle.
+//! The shared state of the workers: waiting jobs and idle workers.
 //!
-//! Two kinds of locks, taken in this order: the pool's, then a worker's hand. Nobody calls foreign code or wakes a
-//! thread while holding one.
+//! There are two kinds of locks, taken in this order: the pool's, then a worker's hand. No foreign code is called and
+//! no thread is woken while one is held.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,8 +10,8 @@ use std::vec::Vec;
 
 use super::super::sync::{Condvar, Mutex, MutexGuard, lock, wait};
 
-/// How many jobs a worker takes at once, beside the one it does next. It never takes more than its share of what
-/// waits, so hands get smaller towards the end of a storm, and workers are done at about the same time (guided
+/// Maximum number of jobs that a worker takes at once, besides the one it does next. It takes at most its share of the
+/// waiting jobs, so hands get smaller towards the end of a burst, and workers finish at about the same time (guided
 /// self-scheduling, Polychronopoulos and Kuck, 1987).
 const HAND: usize = 32;
 
@@ -23,16 +23,16 @@ pub(super) struct Pool<J> {
 
 struct State<J> {
     queue: VecDeque<J>,
-    /// Workers that wait to be called, the last to come on top.
+    /// Workers that wait to be called, the most recent on top.
     idle: Vec<Arc<Seat<J>>>,
     /// Workers that may have jobs in hand.
     hands: Vec<Arc<Seat<J>>>,
-    /// All workers, with those that are idle and those that are coming.
+    /// Number of all workers, including idle and coming ones.
     workers: usize,
-    /// Those that were called or started and have not come for a job yet: they wait for a processor, or for
-    /// something that the function wants first, such as an interpreter's lock.
+    /// Number of workers that were called or started and have not asked for a job yet: they wait for a processor, or
+    /// for something that the function needs first, such as an interpreter's lock.
     coming: usize,
-    /// How often workers have taken from the queue, and that number at the last look.
+    /// Number of times that workers took from the queue, and that number at the last check.
     taken: u64,
     seen: u64,
     closed: bool,
@@ -41,24 +41,24 @@ struct State<J> {
 /// A worker's place in the pool.
 pub(super) struct Seat<J> {
     hand: Mutex<Hand<J>>,
-    /// Belongs to the lock of the pool's state.
+    /// Used with the lock of the pool's state.
     called: Condvar,
 }
 
 struct Hand<J> {
     jobs: VecDeque<J>,
-    /// How many jobs were done from this hand, and that number at the last look.
+    /// Number of jobs taken from this hand, and that number at the last check.
     taken: u64,
     seen: u64,
-    /// It is in the pool's list of hands; changed under both locks.
+    /// Whether the seat is in the pool's list of hands; changed under both locks.
     listed: bool,
 }
 
-/// What a look at the pool has shown.
+/// The result of [`Pool::look`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Nothing,
-    /// One more thread, which is counted already.
+    /// One more thread, which the pool already counts.
     Start,
 }
 
@@ -75,7 +75,7 @@ impl<J> Seat<J> {
         }
     }
 
-    /// The next job in hand.
+    /// Takes the next job in hand.
     #[inline]
     pub(super) fn next(&self) -> Option<J> {
         let mut hand = lock(&self.hand);
@@ -90,7 +90,7 @@ impl<J> State<J> {
         self.workers - self.idle.len()
     }
 
-    /// The idle worker to call, if there is one and something waits.
+    /// Removes the idle worker to call, if there is one and jobs wait.
     fn next_idle(&mut self) -> Option<Arc<Seat<J>>> {
         if self.queue.is_empty() {
             return None;
@@ -140,8 +140,8 @@ impl<J> Pool<J> {
         lock(&self.state).idle.len()
     }
 
-    /// Hands jobs over and calls a worker. Tells whether something waits now, and whether a first worker must be
-    /// started; that one is counted already.
+    /// Adds jobs and calls a worker. Returns whether jobs wait, and whether the caller must start the first worker,
+    /// which the pool already counts.
     pub(super) fn add(&self, jobs: &mut Vec<J>) -> (bool, bool) {
         let mut state = lock(&self.state);
         let waited = !state.queue.is_empty() || !state.hands.is_empty();
@@ -154,20 +154,20 @@ impl<J> Pool<J> {
         } else {
             None
         };
-        let waits = !state.queue.is_empty();
-        let start = waits && state.workers == 0;
+        let waiting = !state.queue.is_empty();
+        let start = waiting && state.workers == 0;
         if start {
             state.begin_start();
         }
-        let waits = waits || !state.hands.is_empty();
+        let waiting = waiting || !state.hands.is_empty();
         drop(state);
         call(idle);
-        (waits, start)
+        (waiting, start)
     }
 
-    /// To be called at times while something waits: takes back what stuck workers have in hand, and puts one more to
-    /// work if none has taken a job since the last look, or if there are fewer at work than cores; but not before
-    /// the last one has come, which may take a while on a busy machine.
+    /// Checks the workers' progress; called periodically while jobs wait. Takes back the jobs that stuck workers have
+    /// in hand, and adds a worker if none has taken a job since the last check or fewer work than there are cores. It
+    /// adds none before the last added worker has come, which may take a while on a busy machine.
     pub(super) fn look(&self) -> Wanted {
         let mut guard = lock(&self.state);
         let state = &mut *guard;
@@ -181,7 +181,7 @@ impl<J> Pool<J> {
                 progress = true;
                 return true;
             }
-            // Stuck, or empty. They waited longest.
+            // The worker is stuck, or its hand is empty. These jobs have waited longest.
             while let Some(job) = hand.jobs.pop_back() {
                 queue.push_front(job);
             }
@@ -205,19 +205,20 @@ impl<J> Pool<J> {
         }
     }
 
-    /// The worker that was counted could not be started.
+    /// Uncounts the worker that could not be started.
     pub(super) fn not_started(&self) {
         let mut state = lock(&self.state);
         state.workers -= 1;
         state.coming -= 1;
     }
 
-    /// A worker that was started, or whose [`wait`](Self::wait) is over, has come for a job.
+    /// Marks a worker as come, after it was started or its [`wait`](Self::wait) ended.
     pub(super) fn arrive(&self) {
         lock(&self.state).coming -= 1;
     }
 
-    /// [`arrive`](Self::arrive) and take a job at once: nobody sees the worker come and its job wait.
+    /// Combines [`arrive`](Self::arrive) and [`take`](Self::take), so that no check sees the worker come and its job
+    /// wait.
     pub(super) fn arrive_and_take(&self, seat: &Arc<Seat<J>>) -> Option<J> {
         let mut state = lock(&self.state);
         state.coming -= 1;
@@ -228,7 +229,7 @@ impl<J> Pool<J> {
         }
     }
 
-    /// Takes the job that has waited longest, and perhaps more into the hand, which is empty.
+    /// Takes the job that has waited longest, and fills the empty hand with more if many wait.
     pub(super) fn take(&self, seat: &Arc<Seat<J>>) -> Option<J> {
         self.take_locked(seat, lock(&self.state))
     }
@@ -257,8 +258,8 @@ impl<J> Pool<J> {
         Some(first)
     }
 
-    /// Waits until there may be a job; the worker counts as coming then. `false` if it is to end, and is no longer
-    /// counted.
+    /// Waits until there may be a job; the worker then counts as coming. Returns false if the worker must end; it is no
+    /// longer counted.
     pub(super) fn wait(&self, seat: &Arc<Seat<J>>) -> bool {
         let mut state = lock(&self.state);
         let mut called = false;
@@ -267,7 +268,7 @@ impl<J> Pool<J> {
                 state.coming += usize::from(!called);
                 return true;
             }
-            // For nothing, if it was called.
+            // The worker was called but found no job.
             state.coming -= usize::from(called);
             called = false;
             if state.closed {
@@ -295,7 +296,7 @@ impl<J> Pool<J> {
         }
     }
 
-    /// Drops the jobs that wait, and has all workers end when they are done with what they do.
+    /// Drops the waiting jobs, and ends all workers after their current jobs.
     pub(super) fn close(&self) {
         let mut guard = lock(&self.state);
         let state = &mut *guard;
@@ -308,7 +309,7 @@ impl<J> Pool<J> {
         state.coming += idle.len();
         drop(guard);
         idle.into_iter().for_each(|seat| call(Some(seat)));
-        // What a job owns may do anything when it is dropped: not under the lock.
+        // Dropping a job may run any code, so it happens without the lock.
         drop(waiting);
     }
 }

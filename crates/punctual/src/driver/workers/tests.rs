@@ -1,5 +1,5 @@
-//! Workers with real threads. What one thread must not do before another is told through channels and barriers;
-//! time is passed in, or does not matter.
+//! Tests of the workers with real threads. Channels and barriers order the threads; time is passed in or does not
+//! matter.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,7 +19,7 @@ fn workers(cores: usize) -> Workers<Job> {
     })
 }
 
-/// Does what the driver does, until `done`.
+/// Does what the driver does, until `done` returns true.
 fn drive(workers: &mut Workers<Job>, done: impl Fn() -> bool) {
     while !done() {
         workers.run(&mut Vec::new());
@@ -27,7 +27,7 @@ fn drive(workers: &mut Workers<Job>, done: impl Fn() -> bool) {
     }
 }
 
-/// A job that says that it has begun, and blocks until it is let go.
+/// Returns a job that reports its start and then blocks until it is released.
 fn blocking(begun: &Sender<usize>, number: usize) -> (Job, Sender<()>) {
     let begun = begun.clone();
     let (let_go, wait): (Sender<()>, Receiver<()>) = channel();
@@ -73,7 +73,7 @@ fn one_worker_does_jobs_in_their_order() {
             Box::new(move || sender.send(number).unwrap()) as Job
         })
         .collect();
-    // No time passes: no second one is started.
+    // No time passes, so no second worker is started.
     let now = Instant::now();
     workers.run_at(&mut jobs, || now);
     assert!(order.iter().take(count).eq(0..count));
@@ -84,7 +84,7 @@ fn one_worker_does_jobs_in_their_order() {
 fn a_job_that_blocks_delays_no_other() {
     let count = if cfg!(miri) { 4 } else { 50 };
     let mut workers = workers(2);
-    // Each waits for all: they must all run at once.
+    // Each waits for all, so they must all run at once.
     let all = Arc::new(Barrier::new(count));
     let left = Arc::new(AtomicUsize::new(count));
     let mut jobs: Vec<Job> = (0..count)
@@ -115,11 +115,11 @@ fn a_stall_adds_one_worker_and_progress_none() {
     }
     workers.run_at(&mut jobs, || now);
     assert_eq!(begun.recv(), Ok(0));
-    // Too early to tell.
+    // Too early for another worker.
     now += STALL / 2;
     workers.run_at(&mut jobs, || now);
     assert_eq!(workers.count(), 1);
-    // The worker has taken one since the first look.
+    // The worker has taken one since the first check.
     now += STALL / 2;
     workers.run_at(&mut jobs, || now);
     assert_eq!(workers.count(), 1);
@@ -128,7 +128,7 @@ fn a_stall_adds_one_worker_and_progress_none() {
     workers.run_at(&mut jobs, || now);
     assert_eq!(workers.count(), 2);
     assert_eq!(begun.recv(), Ok(1));
-    // Progress once more: the second has come and taken one.
+    // Progress again: the second worker has come and taken a job.
     now += STALL;
     workers.run_at(&mut jobs, || now);
     assert_eq!(workers.count(), 2);
@@ -136,14 +136,14 @@ fn a_stall_adds_one_worker_and_progress_none() {
     workers.run_at(&mut jobs, || now);
     assert_eq!(workers.count(), 3);
     assert_eq!(begun.recv(), Ok(2));
-    // Nothing waits any more.
+    // No job waits any more.
     now += STALL;
     workers.run_at(&mut jobs, || now);
     assert_eq!((workers.count(), workers.recheck()), (3, None));
 }
 
 #[test]
-fn a_worker_that_waits_for_a_lock_first_is_coming() {
+fn a_worker_that_waits_for_a_lock_counts_as_coming() {
     let lock = Arc::new(std::sync::Mutex::new(()));
     let held = lock.lock().unwrap();
     let (sender, receiver) = channel();
@@ -170,7 +170,7 @@ fn a_worker_that_waits_for_a_lock_first_is_coming() {
 }
 
 #[test]
-fn patience_may_grow_with_the_number() {
+fn the_stall_time_may_grow_with_the_number() {
     let (begun_sender, begun) = channel();
     let mut workers = workers(1).with_stall(|workers| STALL * workers as u32);
     let (jobs, _let_go): (Vec<_>, Vec<_>) = (0..3).map(|n| blocking(&begun_sender, n)).unzip();
@@ -189,7 +189,7 @@ fn patience_may_grow_with_the_number() {
 }
 
 #[test]
-fn what_a_stuck_worker_has_in_hand_is_taken_back() {
+fn jobs_in_a_stuck_workers_hand_are_taken_back() {
     let (begun_sender, begun) = channel();
     let mut workers = workers(1);
     let (first, let_go) = blocking(&begun_sender, 0);
@@ -201,7 +201,7 @@ fn what_a_stuck_worker_has_in_hand_is_taken_back() {
     let mut now = Instant::now();
     workers.run_at(&mut jobs, || now);
     assert_eq!(begun.recv(), Ok(0));
-    // The first one holds ten. In order, they are done by others, while it is blocked.
+    // The first worker holds ten. While it is blocked, others do them in order.
     while workers.count() == 1 {
         now += STALL;
         workers.run_at(&mut jobs, || now);
@@ -218,7 +218,7 @@ fn an_idle_worker_is_called_before_another_is_started() {
         let (sender, receiver) = channel();
         workers.run(&mut vec![Box::new(move || sender.send(round).unwrap())]);
         assert_eq!(receiver.recv(), Ok(round));
-        // Until it is idle, the next job is not for it.
+        // The next job would not be for it before it is idle.
         while workers.pool.idle() == 0 {
             thread::yield_now();
         }
@@ -245,12 +245,12 @@ fn idle_workers_leave() {
 }
 
 #[test]
-fn a_panic_harms_nothing() {
+fn a_panic_loses_no_other_job() {
     struct Explosive;
     impl Drop for Explosive {
         fn drop(&mut self) {
             if !thread::panicking() {
-                // It is forgotten: of no size, so that Miri sees no leak.
+                // Forgotten: it is zero-sized, so Miri reports no leak.
                 std::panic::resume_unwind(Box::new(()));
             }
         }
@@ -263,7 +263,7 @@ fn a_panic_harms_nothing() {
             left.fetch_sub(1, Ordering::Release);
         })
     };
-    // Without the hook: a test's output is no place for them.
+    // Without the panic hook, to keep the test's output clean.
     let mut jobs: Vec<Job> = vec![
         ordinary(&left),
         Box::new(|| std::panic::resume_unwind(Box::new("a job panics"))),
@@ -280,7 +280,7 @@ fn a_panic_harms_nothing() {
 }
 
 #[test]
-fn dropping_the_pool_drops_what_waits() {
+fn dropping_the_pool_drops_waiting_jobs() {
     struct Tell(Sender<&'static str>);
     impl Drop for Tell {
         fn drop(&mut self) {
@@ -303,7 +303,7 @@ fn dropping_the_pool_drops_what_waits() {
     drop(workers);
     let told: Vec<_> = told.iter().collect();
     assert_eq!(told, ["dropped"; 10]);
-    // The one that is being done may go on; then its thread ends.
+    // The running job may finish; then its thread ends.
     assert_eq!(pool.workers(), 1);
     drop(let_go);
     while pool.workers() > 0 {
@@ -333,7 +333,7 @@ fn workers_that_cannot_be_started_are_not_counted() {
     assert_eq!(pool.add(&mut vec![1, 2]), (true, true));
     pool.not_started();
     assert_eq!(pool.workers(), 0);
-    // The next look asks again.
+    // The next check asks again.
     assert_eq!(pool.look(), Wanted::Start);
     assert_eq!((pool.workers(), pool.look()), (1, Wanted::Nothing));
     pool.arrive();
@@ -341,7 +341,7 @@ fn workers_that_cannot_be_started_are_not_counted() {
     assert_eq!((pool.take(&seat), pool.take(&seat)), (Some(1), Some(2)));
 }
 
-/// What a job costs: `cargo test --release -p punctual --lib -- storm_of --ignored --nocapture`.
+/// The cost of a job: `cargo test --release -p punctual --lib -- storm_of --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn storm_of_tiny_jobs() {

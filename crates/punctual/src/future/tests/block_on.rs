@@ -1,4 +1,4 @@
-//! A clock that goes by itself while the future on it waits.
+//! Tests of `block_on`, whose clock advances by itself while its future waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use crate::time;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn what_waits_together_is_woken_in_order() {
+fn sleeps_are_woken_in_order() {
     let clock = VirtualTime::new();
     let start = clock.now();
     let order = clock.block_on(async {
@@ -31,7 +31,7 @@ fn what_waits_together_is_woken_in_order() {
 }
 
 #[test]
-fn a_crowd_of_sleeps_wakes_at_once() {
+fn many_sleeps_wake_at_once() {
     let crowd = if cfg!(miri) { 50 } else { 100_000 };
     let clock = VirtualTime::new();
     let start = clock.now();
@@ -43,14 +43,14 @@ fn a_crowd_of_sleeps_wakes_at_once() {
 }
 
 #[test]
-fn what_is_ready_moves_no_clock() {
+fn ready_futures_do_not_advance_the_clock() {
     let clock = VirtualTime::new();
     let start = clock.now();
     let _armed = clock.enter();
     let _timer = time::Timer::new(SECOND);
     assert_eq!(clock.block_on(ready(7)), 7);
     assert_eq!(clock.now(), start);
-    // One that wakes itself is polled again before the clock is moved.
+    // A future that wakes itself is polled again before the clock advances.
     let mut turns = 0;
     clock.block_on(core::future::poll_fn(|cx| {
         turns += 1;
@@ -73,7 +73,7 @@ fn timers_of_threads_and_of_futures_are_on_one_clock() {
         let sender = Mutex::new(Some(sender));
         time::after_func(3600 * SECOND, move || {
             let sender = sender.lock().unwrap().take().unwrap();
-            sender.send(now()).unwrap(); // it wakes the future from within
+            sender.send(now()).unwrap(); // wakes the future from a callback
         })
         .detach();
         timeout(7200 * SECOND, receiver).await.unwrap()
@@ -81,7 +81,7 @@ fn timers_of_threads_and_of_futures_are_on_one_clock() {
     assert_eq!(answer, Ok(start + 3600 * SECOND));
 }
 
-/// Nothing is armed, so this has to wait in real time: for a wake-up, or for something to be armed.
+/// Nothing is armed, so this blocks in real time until a wake-up or an arming.
 #[test]
 fn another_thread_may_wake_it_or_sleep_on_its_clock() {
     let clock = VirtualTime::new();
@@ -115,7 +115,7 @@ fn it_ends_with_a_panic_of_its_future_and_may_be_nested() {
         })
     }));
     assert!(result.is_err());
-    // The thread has left the clock, which is as good as before.
+    // The thread has left the clock, which still works.
     assert!(matches!(Timeline::current(), Timeline::Real));
     let start = clock.now();
     clock.block_on(async {

@@ -1,4 +1,4 @@
-//! The queue against a sorted map, and whom it wakes.
+//! Tests of the queue against a sorted map, and of its wake-ups.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ fn a_delay_queue_wakes_its_task_for_the_earliest() {
     time.advance(20 * MS);
     assert_eq!(task.woken(), 1);
     let Poll::Ready(Some(expired)) = queue.poll_expired(&mut task.cx()) else {
-        panic!("its time has come");
+        panic!("the deadline has passed");
     };
     assert_eq!(expired.value, "sooner");
     assert_eq!(expired.deadline, now());
@@ -36,7 +36,7 @@ fn a_delay_queue_wakes_its_task_for_the_earliest() {
 }
 
 #[test]
-fn a_delay_queue_that_is_emptied_tells_its_task() {
+fn emptying_a_delay_queue_wakes_its_task() {
     let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
@@ -57,7 +57,7 @@ fn a_delay_queue_that_is_emptied_tells_its_task() {
 }
 
 #[test]
-fn a_task_that_found_a_delay_queue_empty_is_woken_for_what_comes() {
+fn a_task_that_found_a_delay_queue_empty_is_woken_for_a_new_value() {
     let time = VirtualTime::new();
     let _entered = time.enter();
     let (first, second) = (Task::new(), Task::new());
@@ -122,9 +122,9 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The order is that of a sorted map, and whoever waits is woken when something falls due, or nothing is left.
+    /// The order is that of a sorted map, and the waiting task is woken when a value is due or none is left.
     #[test]
-    fn a_delay_queue_does_as_a_sorted_map(steps in prop::collection::vec(step(), 1..if cfg!(miri) { 40 } else { 200 })) {
+    fn a_delay_queue_matches_a_sorted_map(steps in prop::collection::vec(step(), 1..if cfg!(miri) { 40 } else { 200 })) {
         let time = VirtualTime::new();
         let _entered = time.enter();
         let task = Task::new();

@@ -1,4 +1,4 @@
-//! Ticks: on the beat, whoever is late.
+//! Tests of intervals with late tasks.
 
 use futures_core::{FusedStream, Stream};
 
@@ -17,7 +17,7 @@ fn an_interval_skips_and_does_not_drift() {
     assert_eq!(task.poll(&mut ticks.tick()), Poll::Ready(start + 10 * MS));
     assert_eq!(ticks.deadline(), start + 20 * MS, "not 22");
     time.advance(33 * MS);
-    // The receiver slept through 20, 30 and 40.
+    // The task missed 20, 30 and 40.
     assert_eq!(task.poll(&mut ticks.tick()), Poll::Ready(start + 40 * MS));
     assert!(task.poll(&mut ticks.tick()).is_pending());
     time.advance(5 * MS);
@@ -50,7 +50,7 @@ fn an_interval_may_start_at_once_or_never_tick() {
 
 /// The table in the documentation.
 #[test]
-fn missed_ticks_are_skipped_made_up_for_or_put_off() {
+fn missed_ticks_are_skipped_or_delivered_in_a_burst_or_delayed() {
     let seen = |behavior: MissedTickBehavior, count: usize| {
         let time = VirtualTime::new();
         time.block_on(async {
@@ -78,7 +78,7 @@ fn missed_ticks_are_skipped_made_up_for_or_put_off() {
 }
 
 #[test]
-fn an_interval_starts_anew_where_it_is_told_to() {
+fn an_interval_restarts_when_it_is_reset() {
     let time = VirtualTime::new();
     let _entered = time.enter();
     let (task, start) = (Task::new(), now());

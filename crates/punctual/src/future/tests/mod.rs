@@ -1,5 +1,5 @@
-//! The futures on a virtual clock, polled by hand. Threads are in `stress.rs`, other people's executors in
-//! `tests/executors.rs`, and the order of a poll and a deadline in `model.rs`.
+//! The futures on a virtual clock, polled by hand. `stress.rs` tests with threads, `tests/executors.rs` with real
+//! executors, and `model.rs` the orders of a poll and a deadline.
 
 mod block_on;
 mod delay_queue;
@@ -22,7 +22,7 @@ use crate::time::{VirtualTime, now};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A task's waker that counts.
+/// Counts the wake-ups of a task.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -53,18 +53,18 @@ impl Task {
         Pin::new(future).poll(&mut self.cx())
     }
 
-    /// How often it was woken since this was last asked.
+    /// Returns the number of wake-ups since the last call.
     fn woken(&self) -> usize {
         self.count.0.swap(0, Ordering::Relaxed)
     }
 
-    /// How many wakers of it there are elsewhere.
+    /// Returns the number of other owners of the waker.
     fn held(&self) -> usize {
         Arc::strong_count(&self.count) - 2
     }
 }
 
-/// How many alarms are armed on this thread's clock.
+/// Returns the number of armed alarms on this thread's clock.
 fn armed() -> usize {
     match Timeline::current() {
         Timeline::Virtual(simulation) => simulation.pending(),
@@ -73,7 +73,7 @@ fn armed() -> usize {
 }
 
 #[test]
-fn they_await_one_another() {
+fn futures_and_streams_compose() {
     let time = VirtualTime::new();
     let _entered = time.enter();
     let start = now();
@@ -90,14 +90,14 @@ fn they_await_one_another() {
 
 #[test]
 fn futures_may_go_to_other_threads() {
-    fn goes<T: Send + Sync + Unpin>(_: &T) {}
-    goes(&sleep(MS));
-    goes(&timeout(MS, ready(())));
-    goes(&interval(MS).unwrap());
-    goes(&DelayQueue::<u32>::new());
-    // Values of any kind, and futures that want to be pinned.
-    fn stays<T: Unpin>(_: &T) {}
-    stays(&DelayQueue::<core::marker::PhantomPinned>::new());
+    fn check_send<T: Send + Sync + Unpin>(_: &T) {}
+    check_send(&sleep(MS));
+    check_send(&timeout(MS, ready(())));
+    check_send(&interval(MS).unwrap());
+    check_send(&DelayQueue::<u32>::new());
+    // Values of any type, and futures that need pinning.
+    fn check_unpin<T: Unpin>(_: &T) {}
+    check_unpin(&DelayQueue::<core::marker::PhantomPinned>::new());
     assert!(size_of::<Sleep>() <= 40);
     assert!(size_of::<Timeout<core::future::Ready<()>>>() <= 48);
 }

@@ -1,4 +1,4 @@
-//! When a sleep is armed, when it is ready, and what a reset does.
+//! Tests of when a sleep is armed and ready, and of resets.
 
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ fn a_sleep_counts_from_its_call() {
 }
 
 #[test]
-fn what_has_passed_needs_no_driver() {
+fn a_past_deadline_needs_no_driver() {
     let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
@@ -58,7 +58,7 @@ fn what_has_passed_needs_no_driver() {
 }
 
 #[test]
-fn never_is_far_off() {
+fn a_deadline_beyond_the_clock_never_comes() {
     let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();
@@ -102,19 +102,19 @@ fn a_reset_moves_the_deadline_of_a_waiting_task() {
     idle.reset(start + 21 * MS);
     time.advance(2 * MS);
     assert_eq!(task.woken(), 1);
-    // It fired, and no poll has seen it yet.
+    // It has fired, and no poll has seen it yet.
     idle.reset(start + 40 * MS);
     assert_eq!(armed(), 0);
     assert!(task.poll(&mut idle).is_pending() && armed() == 1);
     time.advance(19 * MS);
     assert!(task.poll(&mut idle).is_ready());
-    // It is ready, and used again.
+    // It is ready, and reused.
     idle.reset(start + 50 * MS);
     assert!(!idle.is_elapsed());
     assert!(task.poll(&mut idle).is_pending());
     time.advance(10 * MS);
     assert!(task.poll(&mut idle).is_ready());
-    // To a time that has passed.
+    // To an instant in the past.
     idle.reset(start + 90 * MS);
     assert!(task.poll(&mut idle).is_pending());
     task.woken();
@@ -131,7 +131,7 @@ fn a_sleep_is_terminated_from_its_end_to_its_reset() {
     let mut nap = sleep(10 * MS);
     assert!(task.poll(&mut nap).is_pending() && !nap.is_terminated());
     time.advance(10 * MS);
-    assert!(!nap.is_terminated(), "nobody has been told yet");
+    assert!(!nap.is_terminated(), "no poll has returned ready yet");
     assert!(task.poll(&mut nap).is_ready() && nap.is_terminated());
     nap.reset_after(5 * MS);
     assert_eq!(nap.deadline(), start + 15 * MS);
@@ -139,7 +139,7 @@ fn a_sleep_is_terminated_from_its_end_to_its_reset() {
 }
 
 #[test]
-fn never_does_not_come_at_the_end_of_time() {
+fn the_last_tick_is_never_due() {
     let time = VirtualTime::new();
     let _entered = time.enter();
     let task = Task::new();

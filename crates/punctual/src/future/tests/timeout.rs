@@ -1,4 +1,4 @@
-//! What a timeout costs, from when it counts, and who wins.
+//! Tests of a timeout's cost, start and outcome.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn a_ready_future_costs_no_timer() {
     let task = Task::new();
     let mut bounded = timeout(10 * MS, ready(7));
     assert_eq!(task.poll(&mut bounded), Poll::Ready(Ok(7)));
-    assert!(!bounded.has_begun());
+    assert!(!bounded.has_started());
     assert_eq!((armed(), task.held()), (0, 0));
 }
 

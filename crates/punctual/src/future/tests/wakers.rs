@@ -1,10 +1,10 @@
-//! Wakers that do what they should not, or may.
+//! Wakers that panic, or that run other code of the executor.
 
 use std::sync::Mutex;
 
 use super::*;
 
-/// Wakers run the executor's code: here it drops, and makes, what stands in the same shard.
+/// A waker may run the executor's code: here it drops and creates sleeps in the same shard.
 #[test]
 fn wakers_are_woken_and_dropped_with_no_lock_held() {
     struct Drops(Mutex<Vec<Sleep>>, AtomicUsize);
@@ -64,7 +64,7 @@ fn wakers_are_woken_and_dropped_with_no_lock_held() {
 }
 
 #[test]
-fn a_waker_that_panics_harms_nothing() {
+fn a_waker_that_panics_has_no_other_effect() {
     struct Panics;
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {

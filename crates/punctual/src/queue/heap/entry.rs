@@ -1,36 +1,36 @@
-//! What stands in a heap, and how it moves.
+//! The entries of a heap, and how they move.
 
 use crate::queue::armings::Arming;
 use core::num::NonZeroU32;
 
 /// An entry of a heap.
 ///
-/// While its place is sought, an entry is held and other entries are shifted into the place that it
-/// left, so that a level costs one assignment. Safe code can only do so with entries that can be
-/// copied; the others trade places with the held one.
+/// While an entry is sifted, it is held and other entries are shifted into the gap, so that a level costs
+/// one assignment. Safe code can do that only with entries that are `Copy`; other entries swap places with
+/// the held one.
 pub(in crate::queue) trait Entry: Ord + Sized {
-    /// The entry whose place is sought.
+    /// The entry that is being sifted.
     type Held;
 
-    /// The timer it stands for.
+    /// Returns the index of the entry's timer.
     fn index(&self) -> u32;
 
-    /// The order of its arming.
+    /// Returns the order of its arming.
     fn order(&self) -> NonZeroU32;
 
-    /// The same entry, its arming numbered anew.
+    /// Sets the order of its arming, after a renumbering.
     fn set_order(&mut self, order: NonZeroU32);
 
     /// Holds the entry at `at`.
     fn hold(entries: &[Self], at: usize) -> Self::Held;
 
-    /// The held entry, whose place is `at`.
+    /// Returns the held entry, whose position is `at`.
     fn held<'a>(held: &'a Self::Held, entries: &'a [Self], at: usize) -> &'a Self;
 
-    /// Shifts an entry into the held one's place, whose new place is `from`.
+    /// Shifts an entry from `from` to the held one's position `to`.
     fn shift(entries: &mut [Self], from: usize, to: usize);
 
-    /// Lets the held entry go at its place.
+    /// Puts the held entry at its final position.
     fn settle(held: Self::Held, entries: &mut [Self], at: usize);
 }
 

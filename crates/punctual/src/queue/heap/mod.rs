@@ -1,7 +1,7 @@
-//! A heap of timers with `D` children to an entry: more make a heap flatter and a level dearer.
+//! A heap of timers with `D` children per entry: more children make fewer, more expensive levels.
 //!
-//! Every timer knows its entry's place, so a cancelled timer leaves the heap at once.
-//! [`PriorityQueue`](crate::PriorityQueue) stands on the same heap.
+//! Every record has its entry's position, so a cancel removes the entry at once.
+//! [`PriorityQueue`](crate::PriorityQueue) uses the same heap.
 
 pub(super) mod entry;
 pub(super) mod sift;
@@ -14,13 +14,13 @@ use super::{DeadlineQueue, Expired, TimerKey};
 use core::mem::size_of;
 use tracked::TrackedHeap;
 
-/// A heap of timers with `D` children to a timer, 2 to 16: arm, cancel, re-arm and pop in
-/// O(log n), and know the next deadline in O(1).
+/// A heap of timers with `D` children per timer, 2 to 16. Arming, cancelling, re-arming and popping take
+/// O(log n); finding the next deadline takes O(1).
 ///
-/// A timer takes 24 bytes and its value, padded to 8. Memory is given back when the heap empties.
+/// A timer takes 24 bytes plus its value, padded to 8 bytes. The heap frees its memory when it becomes empty.
 ///
-/// `Heap::new()` has 4 children to a timer, which is best for most; other heaps are made with
-/// [`with_arity`](Self::with_arity).
+/// `Heap::new()` has 4 children per timer, which is best for most uses;
+/// [`with_arity`](Self::with_arity) makes other heaps.
 ///
 /// # Examples
 ///
@@ -31,8 +31,8 @@ use tracked::TrackedHeap;
 /// let slow = timeouts.insert(1_000, "slow request");
 /// let idle = timeouts.insert(5_000, "idle connection");
 ///
-/// timeouts.remove(slow); // it was answered
-/// timeouts.reset(idle, 9_000); // it was used
+/// timeouts.remove(slow); // answered in time
+/// timeouts.reset(idle, 9_000); // the connection was active
 /// assert_eq!(timeouts.next_deadline(), Some(9_000));
 /// assert_eq!(timeouts.pop_due(8_999), None);
 /// assert_eq!(timeouts.pop_due(9_000).map(|expired| expired.value), Some("idle connection"));
@@ -43,7 +43,7 @@ pub struct Heap<T, const D: usize = 4> {
 }
 
 impl<T> Heap<T> {
-    /// An empty heap with 4 children to a timer. Allocates nothing. O(1).
+    /// Returns an empty heap with 4 children per timer. Allocates nothing. O(1).
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Heap};
@@ -56,7 +56,7 @@ impl<T> Heap<T> {
 }
 
 impl<T, const D: usize> Heap<T, D> {
-    /// An empty heap with `D` children to a timer; any but 2 to 16 is refused when compiled.
+    /// Returns an empty heap with `D` children per timer, 2 to 16; other numbers do not compile.
     /// Allocates nothing. O(1).
     ///
     /// ```
@@ -148,7 +148,7 @@ impl<T, const D: usize> DeadlineQueue<T> for Heap<T, D> {
         })
     }
 
-    /// The next deadline itself. O(1).
+    /// Returns the exact next deadline. O(1).
     #[inline]
     fn next_wakeup(&self) -> Option<u64> {
         self.heap.first().map(|due| due.deadline())

@@ -1,18 +1,18 @@
-//! The one heap of this crate: a slice in which no entry is greater than its children, `D` of them.
+//! Sifting for all heaps of this crate: slices in which no entry is greater than its `D` children.
 //!
-//! The children of the entry at `n` stand together at `D * n + 1`, so that looking for the least of
-//! them reads one or two cache lines. Entries that must know their place are told through `moved`.
+//! The children of the entry at `n` are contiguous from `D * n + 1`, so that finding the least of
+//! them reads one or two cache lines. `moved` is called with the new position of every moved entry.
 //!
 //! D-ary heaps: D. B. Johnson, "Priority queues with update and finding minimum spanning trees",
-//! Information Processing Letters 4 (1975). Making one in O(n): R. W. Floyd, "Algorithm 245:
+//! Information Processing Letters 4 (1975). Heapify in O(n): R. W. Floyd, "Algorithm 245:
 //! Treesort 3", Communications of the ACM 7 (1964).
 
 use super::entry::Entry;
 use core::hint::select_unpredictable;
 use core::mem::size_of;
 
-/// Reading this constant checks an arity. With 16 at most, and entries of 8 bytes at least, no
-/// child's number overflows.
+/// Reading this constant checks an arity. With at most 16 children, and entries of at least 8 bytes, no
+/// child index overflows.
 pub(in crate::queue) struct Arity<const D: usize>;
 
 impl<const D: usize> Arity<D> {
@@ -20,10 +20,10 @@ impl<const D: usize> Arity<D> {
         assert!(D >= 2 && D <= 16, "a heap's arity is 2 to 16");
 }
 
-/// An entry and its place among its siblings.
+/// An entry and its position among its siblings.
 type Child<'a, E> = (&'a E, usize);
 
-/// The least child of the entry at `at`, and its place, if there are children.
+/// Returns the least child of the entry at `at` and its position, if it has children.
 #[inline(always)]
 fn least_child<E: Entry, const D: usize>(entries: &[E], at: usize) -> Option<Child<'_, E>> {
     const { assert!(size_of::<E>() >= 8) };
@@ -36,7 +36,7 @@ fn least_child<E: Entry, const D: usize>(entries: &[E], at: usize) -> Option<Chi
     Some((least, first + place))
 }
 
-/// The least of all children: the least of every four, then the least of those.
+/// Returns the least of all children: the least of every four, then the least of those.
 #[inline(always)]
 fn least_of_all<E: Ord, const D: usize>(children: &[E; D]) -> Child<'_, E> {
     let child = |place: usize| (&children[place], place);
@@ -62,8 +62,8 @@ fn least_of_all<E: Ord, const D: usize>(children: &[E; D]) -> Child<'_, E> {
     least
 }
 
-/// The lesser of two, the former if they are equal. These comparisons cannot be predicted, and are
-/// most of what a heap does: no branch hangs on them.
+/// Returns the lesser of two, the first if they are equal. These comparisons are unpredictable and
+/// dominate the cost of a heap, so they do not branch.
 #[inline(always)]
 fn lesser<'a, E: Ord>(former: Child<'a, E>, latter: Child<'a, E>) -> Child<'a, E> {
     let is_latter = latter.0 < former.0;
@@ -73,14 +73,14 @@ fn lesser<'a, E: Ord>(former: Child<'a, E>, latter: Child<'a, E>) -> Child<'a, E
     )
 }
 
-/// The least of the last entry and its siblings, when there are fewer than `D`.
+/// Returns the least of fewer than `D` siblings at the end.
 #[inline]
 fn least_in_turn<E: Ord>(entries: &[E]) -> Option<Child<'_, E>> {
     entries.iter().zip(0..).reduce(lesser)
 }
 
-/// Puts the entry at `at`, which may be greater than its children, where it belongs. O(log n), with
-/// one assignment a level.
+/// Sifts the entry at `at`, which may be greater than its children, down. O(log n), with
+/// one assignment per level.
 #[inline]
 pub(in crate::queue) fn sift_down<E: Entry, const D: usize>(
     entries: &mut [E],
@@ -100,8 +100,8 @@ pub(in crate::queue) fn sift_down<E: Entry, const D: usize>(
     moved(&entries[at], at);
 }
 
-/// Puts the entry at `at`, which may be less than its parent, where it belongs. O(log n), with one
-/// assignment a level.
+/// Sifts the entry at `at`, which may be less than its parent, up. O(log n), with one
+/// assignment per level.
 #[inline]
 pub(in crate::queue) fn sift_up<E: Entry, const D: usize>(
     entries: &mut [E],
@@ -122,7 +122,7 @@ pub(in crate::queue) fn sift_up<E: Entry, const D: usize>(
     moved(&entries[at], at);
 }
 
-/// Puts the entry at `at` where it belongs. O(log n).
+/// Sifts the entry at `at` up or down. O(log n).
 #[inline]
 pub(in crate::queue) fn sift<E: Entry, const D: usize>(
     entries: &mut [E],
@@ -136,12 +136,12 @@ pub(in crate::queue) fn sift<E: Entry, const D: usize>(
     }
 }
 
-/// Makes a heap of entries in any order. O(n).
+/// Makes a heap of unordered entries. O(n).
 pub(in crate::queue) fn heapify<E: Entry, const D: usize>(entries: &mut [E]) {
     let Some(last) = entries.len().checked_sub(1) else {
         return;
     };
-    // The last entry's parent is the last that has children.
+    // The parent of the last entry is the last one with children.
     for at in (0..last.div_ceil(D)).rev() {
         sift_down::<E, D>(entries, at, |_, _| {});
     }
@@ -179,8 +179,11 @@ mod tests {
                     places[entry.index() as usize] = Some(at);
                 });
                 for (at, entry) in entries.iter().enumerate() {
-                    let told = places[entry.index() as usize];
-                    assert!(told.is_none_or(|told| told == at), "told its place");
+                    let reported = places[entry.index() as usize];
+                    assert!(
+                        reported.is_none_or(|reported| reported == at),
+                        "reported its place"
+                    );
                 }
             }
         }

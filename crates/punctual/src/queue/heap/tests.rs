@@ -1,4 +1,4 @@
-//! The heap against the model, and its bounds.
+//! Tests of the heap against the model, and of its memory bounds.
 
 use super::Heap;
 use crate::DeadlineQueue;
@@ -12,7 +12,7 @@ impl<const D: usize> Subject for Heap<u64, D> {
     }
 }
 
-/// Runs operations on heaps of every arity.
+/// Runs the operations on heaps of every arity.
 fn run_all(ops: &[Op]) {
     run::<2>(ops);
     run::<3>(ops);
@@ -29,12 +29,12 @@ proptest! {
     #![proptest_config(cases(32))]
 
     #[test]
-    fn heaps_do_what_the_model_does(ops in ops(1..120)) {
+    fn heaps_match_the_model(ops in ops(1..120)) {
         run_all(&ops);
     }
 
     #[test]
-    fn heaps_number_their_armings_anew(
+    fn heaps_renumber_their_armings(
         ops in ops(1..120), left in 0u32..200,
     ) {
         let mut heap = Heap::new();
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn clearing_leaves_good_heaps(
+    fn cleared_heaps_work(
         before in ops(1..40), after in ops(1..40),
     ) {
         run_all(&[before, vec![Op::Clear], after].concat());
@@ -51,7 +51,7 @@ proptest! {
 }
 
 #[test]
-fn a_timer_takes_what_it_says() {
+fn a_timer_takes_the_documented_memory() {
     let many = sized(4096, 64) as u64;
     let mut heap = Heap::new();
     for n in 0..many {
@@ -62,7 +62,7 @@ fn a_timer_takes_what_it_says() {
 }
 
 #[test]
-fn memory_is_given_back() {
+fn memory_is_freed() {
     let mut heap = Heap::new();
     let many = sized(100_000, 200) as u64;
     let keys: Vec<_> = (0..many).map(|n| heap.insert(n * 7919 % many, n)).collect();

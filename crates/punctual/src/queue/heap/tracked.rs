@@ -1,6 +1,6 @@
-//! A heap whose entries are found by handle: every timer's record knows its entry's place.
+//! A heap whose entries are found by handle: every timer's record has the position of its entry.
 //!
-//! [`Heap`](super::Heap) is this over deadlines, [`PriorityQueue`](crate::PriorityQueue) over
+//! [`Heap`](super::Heap) uses it with deadlines, [`PriorityQueue`](crate::PriorityQueue) with
 //! priorities.
 
 use super::entry::Entry;
@@ -15,7 +15,7 @@ use core::num::NonZeroU32;
 /// A record: 16 bytes for an 8-byte value.
 #[derive(Debug)]
 struct Tracked<T> {
-    /// The entry's number, counted from 1: never 0, which is how a free record is told.
+    /// The entry's position, counted from 1: a free record has 0 there.
     place: NonZeroU32,
     generation: u32,
     value: T,
@@ -37,13 +37,13 @@ impl<T> Tenant for Tracked<T> {
     }
 }
 
-/// As many entries as records live, so that a place fits in 32 bits.
+/// Encodes a position. There are no more entries than records, so it fits in 32 bits.
 #[inline]
 fn numbered(place: usize) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(place as u32)
 }
 
-/// Entries in a heap of arity `D`, and the records that they stand for.
+/// Entries in a heap of arity `D`, and the records of their timers.
 #[derive(Debug)]
 pub(in crate::queue) struct TrackedHeap<E, T, const D: usize> {
     entries: Vec<E>,
@@ -61,7 +61,7 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         }
     }
 
-    /// Adds a value with the entry that is made of its order and its index. O(log n).
+    /// Adds a value with the entry that `make` builds from its order and its index. O(log n).
     #[inline]
     pub(in crate::queue) fn insert(
         &mut self,
@@ -74,7 +74,7 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         key
     }
 
-    /// Adds many values in one go. O(all of them), or O(the new ones * log n) if they are few.
+    /// Adds many values. O(n), or O(k log n) if the k new ones are few.
     pub(in crate::queue) fn extend<I>(&mut self, values: impl IntoIterator<Item = (I, T)>)
     where
         I: FnOnce(NonZeroU32, u32) -> E,
@@ -97,7 +97,7 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         }
     }
 
-    /// Puts another entry in the place of a timer's, and gives the old one. O(log n).
+    /// Replaces a timer's entry and returns the old one. O(log n).
     #[inline]
     pub(in crate::queue) fn reset(
         &mut self,
@@ -113,16 +113,16 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         Some(old)
     }
 
-    /// Takes a timer out. O(log n).
+    /// Removes a timer. O(log n).
     #[inline]
     pub(in crate::queue) fn remove(&mut self, key: TimerKey) -> Option<(E, T)> {
         let timer = self.slab.remove(key)?;
-        let entry = self.cut(timer.place())?;
+        let entry = self.remove_at(timer.place())?;
         self.release();
         Some((entry, timer.value))
     }
 
-    /// Takes the first timer out, if it is wanted. O(log n).
+    /// Removes the first timer if `is_wanted` returns true for it. O(log n).
     #[inline]
     pub(in crate::queue) fn pop_if(
         &mut self,
@@ -142,8 +142,8 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         Some((timer.key(index), entry, timer.value))
     }
 
-    /// Takes the first timer out and adds another one. O(log n), of which there is half as much as
-    /// in doing the one after the other.
+    /// Removes the first timer and adds another one. O(log n), with half the work of doing one after the
+    /// other.
     #[inline]
     pub(in crate::queue) fn pop_insert(
         &mut self,
@@ -153,7 +153,7 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         if self.entries.is_empty() {
             return (self.insert(value, make), None);
         }
-        // The old record is free before the new one is taken, so that the slab does not grow.
+        // Frees the old record before taking the new one, so that the slab does not grow.
         let index = self.entries[0].index();
         let timer = self.slab.take(index);
         let key = self.append(value, make);
@@ -169,14 +169,14 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         self.entries.first()
     }
 
-    /// The entry and the value of a handle. O(1).
+    /// Returns the entry and the value of a handle. O(1).
     #[inline]
     pub(in crate::queue) fn get(&self, key: TimerKey) -> Option<(&E, &T)> {
         let timer = self.slab.get(key)?;
         Some((self.entries.get(timer.place())?, &timer.value))
     }
 
-    /// The value that an entry stands for. O(1).
+    /// Returns the value of an entry. O(1).
     #[inline]
     pub(in crate::queue) fn value(&self, entry: &E) -> Option<&T> {
         self.slab.at(entry.index()).map(|timer| &timer.value)
@@ -200,7 +200,7 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         })
     }
 
-    /// All timers, in order. O(n log n).
+    /// Returns all timers in order. O(n log n).
     pub(in crate::queue) fn into_sorted(mut self) -> impl ExactSizeIterator<Item = (E, T)> {
         self.entries.sort_unstable();
         let values: Vec<_> = self
@@ -225,12 +225,12 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         self.slab.shrink_to_fit();
     }
 
-    /// Bytes of the allocations. O(1).
+    /// Returns the bytes of the allocations. O(1).
     pub(in crate::queue) fn memory(&self) -> usize {
         self.entries.capacity() * size_of::<E>() + self.slab.memory()
     }
 
-    /// Adds a timer whose entry stands last, wherever it belongs.
+    /// Adds a timer whose entry comes last, without sifting it.
     #[inline]
     fn append(&mut self, value: T, make: impl FnOnce(NonZeroU32, u32) -> E) -> TimerKey {
         let order = self.next_order();
@@ -244,9 +244,9 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         key
     }
 
-    /// Takes the entry at `place` out.
+    /// Removes the entry at `place`.
     #[inline]
-    fn cut(&mut self, place: usize) -> Option<E> {
+    fn remove_at(&mut self, place: usize) -> Option<E> {
         if place >= self.entries.len() {
             return None;
         }
@@ -258,7 +258,7 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         Some(entry)
     }
 
-    /// The entries, and what tells a record its entry's place.
+    /// Returns the entries, and a function that stores an entry's new position in its record.
     #[inline]
     fn parts(&mut self) -> (&mut [E], impl FnMut(&E, usize)) {
         let slab = &mut self.slab;
@@ -270,7 +270,7 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         (&mut self.entries, moved)
     }
 
-    /// Gives memory back if the heap has just emptied after being large. O(1) otherwise.
+    /// Frees memory if a large heap has just become empty. O(1) otherwise.
     #[inline]
     fn release(&mut self) {
         self.slab.release();
@@ -281,13 +281,13 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
 
     #[inline]
     fn next_order(&mut self) -> NonZeroU32 {
-        if self.armings.are_worn() {
+        if self.armings.must_renumber() {
             self.renumber();
         }
         self.armings.next()
     }
 
-    /// The entries stay where they are, since their sequence does.
+    /// Renumbers the arming order. The entries keep their positions, because their sequence does not change.
     #[cold]
     fn renumber(&mut self) {
         let armed = (0..)
@@ -298,20 +298,20 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         }
     }
 
-    /// A heap whose orders are numbered anew after so many armings.
+    /// Makes the heap renumber its armings after `left` more.
     #[cfg(test)]
     pub(in crate::queue) fn wear(&mut self, left: u32) {
-        self.armings = Armings::left(left);
+        self.armings = Armings::with_remaining(left);
     }
 
-    /// Panics if an invariant does not hold.
+    /// Panics if an invariant is violated.
     #[cfg(test)]
     pub(in crate::queue) fn check(&self) {
         super::sift::check::<E, D>(&self.entries);
         assert_eq!(self.entries.len(), self.slab.len());
         for (place, entry) in self.entries.iter().enumerate() {
-            let timer = self.slab.at(entry.index()).expect("a living timer");
-            assert_eq!(timer.place(), place, "a timer knows its place");
+            let timer = self.slab.at(entry.index()).expect("a live timer");
+            assert_eq!(timer.place(), place, "a record has its entry's position");
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use core::fmt;
 
-/// A floating-point number that can be compared with every other one, as IEEE 754's total order has
-/// it: -NaN, -∞, negative numbers, -0, +0, positive numbers, ∞, NaN.
+/// A floating-point number with the total order of IEEE 754: -NaN, -∞, negative numbers, -0, +0, positive
+/// numbers, ∞, NaN.
 ///
-/// So a `NaN` does no harm in a queue: it comes last, or first if its sign bit is set. `-0.0` comes
-/// before `0.0`, and is not equal to it. It compares as fast as an integer, which is what it holds.
-/// An `f32` fits: `TotalF64::new(priority.into())`.
+/// A `NaN` is safe in a queue: it comes last, or first if its sign bit is set. `-0.0` comes
+/// before `0.0` and is not equal to it. The comparison is an integer comparison. An `f32` can be used as
+/// `TotalF64::new(priority.into())`.
 ///
 /// ```
 /// use punctual::TotalF64;
@@ -19,17 +19,17 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TotalF64 {
-    /// The number's bits, those of a negative one turned round but for the sign.
+    /// The number's bits, with all but the sign bit inverted if it is negative.
     rank: i64,
 }
 
-/// Turns ranks into bits and bits into ranks.
-const fn turn(bits: i64) -> i64 {
+/// Converts bits to a rank, and a rank to bits.
+const fn flip(bits: i64) -> i64 {
     bits ^ (bits >> 63) & i64::MAX
 }
 
 impl TotalF64 {
-    /// This number. O(1).
+    /// Wraps a number. O(1).
     ///
     /// ```
     /// use punctual::TotalF64;
@@ -38,18 +38,18 @@ impl TotalF64 {
     #[inline]
     pub const fn new(number: f64) -> Self {
         TotalF64 {
-            rank: turn(number.to_bits().cast_signed()),
+            rank: flip(number.to_bits().cast_signed()),
         }
     }
 
-    /// The number, bit for bit. O(1).
+    /// Returns the number, bit for bit. O(1).
     ///
     /// ```
     /// assert_eq!(punctual::TotalF64::new(1.5).get(), 1.5);
     /// ```
     #[inline]
     pub const fn get(self) -> f64 {
-        f64::from_bits(turn(self.rank).cast_unsigned())
+        f64::from_bits(flip(self.rank).cast_unsigned())
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
         #![proptest_config(crate::queue::model::random::cases(512))]
 
         #[test]
-        fn any_bits_are_ordered_and_come_back(a: u64, b: u64) {
+        fn any_bits_are_ordered_and_round_trip(a: u64, b: u64) {
             let (x, y) = (f64::from_bits(a), f64::from_bits(b));
             prop_assert_eq!(TotalF64::new(x).get().to_bits(), a);
             prop_assert_eq!(TotalF64::new(x).cmp(&TotalF64::new(y)), x.total_cmp(&y));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_special_numbers_stand_where_they_should() {
+    fn special_numbers_are_ordered() {
         let numbers = [
             -f64::NAN,
             f64::NEG_INFINITY,

@@ -1,4 +1,4 @@
-//! A priority queue without time, on the same heap as the timers'.
+//! A priority queue without time, on the same heap as the timer queue.
 
 mod float;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use core::cmp::Ordering;
 use core::mem::size_of;
 use core::num::NonZeroU32;
 
-/// A priority, the order in which it was given, and the index of its value.
+/// A priority, its insertion order, and the index of its value.
 #[derive(Clone, Copy, Debug)]
 struct Ranked<P> {
     priority: P,
@@ -57,7 +57,7 @@ impl<P: Ord> PartialEq for Ranked<P> {
 
 impl<P: Ord> Eq for Ranked<P> {}
 
-/// Priorities may be of any type, so that entries trade places: the held one is always at its place.
+/// Priorities may be of any type and cannot be copied, so entries swap places while one is sifted.
 impl<P: Ord> Entry for Ranked<P> {
     type Held = ();
 
@@ -92,17 +92,17 @@ impl<P: Ord> Entry for Ranked<P> {
     fn settle((): (), _: &mut [Self], _: usize) {}
 }
 
-/// A priority queue: a heap with `D` children to an entry, 2 to 16, least priority first and equal
-/// ones in the order in which they were pushed. What was pushed can be found, changed and removed
-/// by its handle.
+/// A priority queue: a heap with `D` children per entry, 2 to 16. It pops the least priority first, and
+/// equal priorities in the order in which they were pushed. A value can be found, changed and removed by
+/// its handle.
 ///
-/// Priorities may be of any type that is [`Ord`]: integers, tuples, strings. Floats go in as
-/// [`TotalF64`], and [`Reverse`](core::cmp::Reverse) makes a queue greatest first.
+/// Priorities may be of any type that is [`Ord`]: integers, tuples, strings. Wrap floats in
+/// [`TotalF64`]; use [`Reverse`](core::cmp::Reverse) to pop the greatest first.
 ///
-/// An entry takes its priority and 8 bytes, its value and 8 bytes, both padded; 32 bytes if both
-/// are 8 bytes long. Memory is given back when the queue empties.
+/// An entry takes its priority plus 8 bytes and its value plus 8 bytes, both padded: 32 bytes if both
+/// are 8 bytes long. The queue frees its memory when it becomes empty.
 ///
-/// If comparing two priorities panics, the queue is left in some order and may lose entries.
+/// If a comparison of two priorities panics, the order is unspecified and entries may be lost.
 ///
 /// # Examples
 ///
@@ -113,11 +113,11 @@ impl<P: Ord> Entry for Ranked<P> {
 /// let backup = jobs.push(9, "backup");
 /// jobs.push(2, "reply");
 /// jobs.push(5, "index");
-/// jobs.change_priority(backup, 3); // it is urgent now
+/// jobs.change_priority(backup, 3); // now urgent
 ///
 /// assert_eq!(jobs.pop(), Some((2, "reply")));
 /// assert_eq!(jobs.pop(), Some((3, "backup")));
-/// assert_eq!(jobs.pop_due(&4), None); // no more below 5
+/// assert_eq!(jobs.pop_due(&4), None); // none left up to 4
 ///
 /// let mut costs: PriorityQueue<TotalF64, char> = PriorityQueue::new();
 /// costs.push(0.5.into(), 'b');
@@ -131,7 +131,7 @@ pub struct PriorityQueue<P, T, const D: usize = 4> {
 }
 
 impl<P: Ord, T> PriorityQueue<P, T> {
-    /// An empty queue with 4 children to an entry, which is best for most. Allocates nothing. O(1).
+    /// Returns an empty queue with 4 children per entry, best for most uses. Allocates nothing. O(1).
     ///
     /// ```
     /// let queue: punctual::PriorityQueue<u32, &str> = punctual::PriorityQueue::new();
@@ -143,7 +143,7 @@ impl<P: Ord, T> PriorityQueue<P, T> {
 }
 
 impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
-    /// An empty queue with `D` children to an entry; any but 2 to 16 is refused when compiled.
+    /// Returns an empty queue with `D` children per entry, 2 to 16; other numbers do not compile.
     /// Allocates nothing. O(1).
     ///
     /// ```
@@ -158,11 +158,11 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         }
     }
 
-    /// Adds a value and tells its handle. O(log n); O(1) if it comes last.
+    /// Adds a value and returns its handle. O(log n); O(1) if it comes last.
     ///
     /// # Panics
     ///
-    /// If there would be more than 2^32 - 1 values.
+    /// If the queue would hold more than 2^32 - 1 values.
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -175,7 +175,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.insert(value, ranked(priority))
     }
 
-    /// Takes out the least. O(log n).
+    /// Removes and returns the least entry. O(log n).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -187,7 +187,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.pop_if(|_| true).map(popped)
     }
 
-    /// Takes out the least if it is at most `limit`. O(log n), or O(1) if it is not.
+    /// Removes and returns the least entry if its priority is at most `limit`. O(log n); O(1) if it is not.
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -202,9 +202,9 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
             .map(popped)
     }
 
-    /// Takes out the least of what is there, and then adds a value: the new value stays, whatever
-    /// its priority. Costs half as much as a [`pop`](Self::pop) and a [`push`](Self::push).
-    /// O(log n).
+    /// Removes the least entry, then adds a value. Returns the new handle and the removed entry. The new value
+    /// stays even if its priority is the least. O(log n), at half the cost of a [`pop`](Self::pop) and a
+    /// [`push`](Self::push).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -219,7 +219,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         (key, least.map(popped))
     }
 
-    /// The least. O(1).
+    /// Returns the least entry. O(1).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -232,7 +232,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         Some((&entry.priority, self.heap.value(entry)?))
     }
 
-    /// The least priority, without a look at its value. O(1).
+    /// Returns the least priority without accessing its value. O(1).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -244,7 +244,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.first().map(|entry| &entry.priority)
     }
 
-    /// Gives a value another priority, as if it were pushed now, and tells the old one; `None` if
+    /// Changes a value's priority as if it were pushed now, and returns the old priority, or `None` if
     /// the handle is stale. O(log n).
     ///
     /// ```
@@ -262,7 +262,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         Some(entry.priority)
     }
 
-    /// Takes a value out; `None` if the handle is stale. O(log n).
+    /// Removes and returns a value with its priority, or `None` if the handle is stale. O(log n).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -277,7 +277,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         Some((entry.priority, value))
     }
 
-    /// A value. O(1).
+    /// Returns a value, or `None` if the handle is stale. O(1).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -290,7 +290,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.get(key).map(|(_, value)| value)
     }
 
-    /// A value, to be changed. O(1).
+    /// Returns a value for modification, or `None` if the handle is stale. O(1).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -304,7 +304,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.get_mut(key)
     }
 
-    /// A value's priority. O(1).
+    /// Returns a value's priority, or `None` if the handle is stale. O(1).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -317,7 +317,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.get(key).map(|(entry, _)| &entry.priority)
     }
 
-    /// How many values there are. O(1).
+    /// Returns the number of values. O(1).
     ///
     /// ```
     /// assert_eq!(punctual::PriorityQueue::from_iter([(7, "tea"), (3, "milk")]).len(), 2);
@@ -327,7 +327,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.len()
     }
 
-    /// Whether there are no values. O(1).
+    /// Returns true if the queue is empty. O(1).
     ///
     /// ```
     /// assert!(punctual::PriorityQueue::<u32, ()>::new().is_empty());
@@ -337,7 +337,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.len() == 0
     }
 
-    /// Drops all values; their handles are stale from now on. O(n).
+    /// Drops all values; all handles become stale. O(n).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -350,7 +350,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.clear();
     }
 
-    /// All values with their handles and priorities, in no particular order. O(n) for all.
+    /// Iterates over all values with their handles and priorities, in no particular order. O(n) in total.
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -364,7 +364,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
             .map(|(key, entry, value)| (key, &entry.priority, value))
     }
 
-    /// All values, least first. O(n log n), and faster than popping them.
+    /// Returns all values, least priority first. O(n log n), faster than popping them.
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -378,7 +378,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
             .collect()
     }
 
-    /// Gives back what memory can be given back without touching the values. O(n).
+    /// Frees memory that the values do not need. O(n).
     ///
     /// ```
     /// use punctual::PriorityQueue;
@@ -390,7 +390,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
         self.heap.shrink_to_fit();
     }
 
-    /// Bytes taken by the queue itself and by its allocations, without what priorities and values
+    /// Returns the bytes taken by the queue and its allocations, excluding memory that priorities and values
     /// own. O(1).
     ///
     /// ```
@@ -424,7 +424,7 @@ impl<P: Ord, T, const D: usize> Default for PriorityQueue<P, T, D> {
     }
 }
 
-/// Adds many values, in O(all) at once if they are many and in O(log n) each if they are few.
+/// Adds many values: O(n) together if they are many, O(log n) each if they are few.
 ///
 /// ```
 /// use punctual::PriorityQueue;
@@ -440,7 +440,7 @@ impl<P: Ord, T, const D: usize> Extend<(P, T)> for PriorityQueue<P, T, D> {
     }
 }
 
-/// O(n), with 4 children to an entry; for others, extend an empty queue.
+/// O(n), with 4 children per entry. For another arity, extend an empty queue.
 ///
 /// ```
 /// use punctual::PriorityQueue;

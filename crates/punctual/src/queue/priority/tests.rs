@@ -1,4 +1,4 @@
-//! The priority queue against a sorted `Vec`.
+//! Tests of the priority queue against a sorted `Vec`.
 
 use super::*;
 use crate::queue::model::random::cases;
@@ -39,7 +39,7 @@ fn op<P: Clone + std::fmt::Debug + 'static>(
     ]
 }
 
-/// What a queue should hold: sorted by priority, and by when it was given.
+/// The expected contents, sorted by priority and insertion order.
 struct Sorted<P> {
     entries: Vec<(P, u32, TimerKey)>,
     given: u32,
@@ -48,10 +48,7 @@ struct Sorted<P> {
 
 impl<P: Ord + Clone + std::fmt::Debug> Sorted<P> {
     fn add(&mut self, priority: P, value: u32, key: TimerKey) {
-        assert!(
-            !self.stale.contains(&key),
-            "the handle of a value that is gone"
-        );
+        assert!(!self.stale.contains(&key), "the handle of a removed value");
         let place = self.entries.partition_point(|entry| entry.0 <= priority);
         self.entries.insert(place, (priority, value, key));
     }
@@ -70,7 +67,7 @@ impl<P: Ord + Clone + std::fmt::Debug> Sorted<P> {
         self.given
     }
 
-    /// Where the n-th value stands, in the order in which they were given.
+    /// Returns the position of the n-th value in insertion order.
     fn pick(&self, pick: u8) -> Option<usize> {
         let len = self.entries.len();
         (len > 0).then(|| usize::from(pick) % len)
@@ -129,7 +126,7 @@ fn run<P: Ord + Clone + std::fmt::Debug, const D: usize>(ops: &[Op<P>], worn: Op
                 let value = model.next();
                 let entry = &mut model.entries[place];
                 assert_eq!(queue.get_mut(entry.2).copied(), Some(entry.1));
-                *queue.get_mut(entry.2).expect("a living value") = value;
+                *queue.get_mut(entry.2).expect("a live value") = value;
                 entry.1 = value;
                 assert_eq!(queue.get(entry.2), Some(&value));
             }
@@ -209,7 +206,7 @@ proptest! {
     #![proptest_config(cases(48))]
 
     #[test]
-    fn few_priorities_meet_often(ops in prop::collection::vec(op(0u8..8), 1..sized(150, 6))) {
+    fn equal_priorities_keep_their_order(ops in prop::collection::vec(op(0u8..8), 1..sized(150, 6))) {
         run_all(&ops);
     }
 

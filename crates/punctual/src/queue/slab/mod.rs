@@ -1,16 +1,16 @@
-//! The timers of a queue, in one growing array: records that never move, found by index, each with
-//! a generation that tells its tenants apart.
+//! The timers of a queue, in one growing array of records that never move. A record is found by index;
+//! its generation distinguishes its successive timers.
 //!
 //! The queue decides what a record holds besides its generation.
 //!
-//! A record takes no more than its body if that has a number that is never 0: the wheel's take 24
-//! bytes for an 8-byte value. A record whose generations are used up is never used again, so that
-//! no handle is ever mistaken for another one: one record is lost in four billion timers.
+//! A record is no larger than its body if that has a field that is never 0: the wheel's takes 24
+//! bytes for an 8-byte value. A record that has used all generations is never used again, so that
+//! no handle is ever valid for another timer: one record is lost in four billion timers.
 //!
-//! Records are given back from the end, when the last timer of a crowd is gone. To look through a million of them takes
-//! milliseconds, so the wheel and the array of few have that done a piece at a time, with each call that finds the queue
-//! empty or nothing due. Until then they are the *tail*: free, in no list, and taken again from its front if the crowd
-//! comes back.
+//! Records are freed from the end, after the last of many timers is gone. Scanning a million of them takes
+//! milliseconds, so the wheel and the small array do it in pieces, one with each call that finds nothing
+//! due. Until then these records are the *tail*: free, in no free list, and reused from its front when new
+//! timers come.
 
 #[cfg(test)]
 mod tests;
@@ -21,26 +21,26 @@ use super::shorten::{Pieces, shorten};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 
-/// The generation of a free record whose generations are used up.
-const SPENT: u32 = u32::MAX;
-const LAST_GENERATION: u32 = SPENT - 1;
+/// The generation of a free record that has used all generations.
+const RETIRED: u32 = u32::MAX;
+const LAST_GENERATION: u32 = RETIRED - 1;
 
 /// The end of the free list.
 const NONE: u32 = u32::MAX;
 
-/// Records and entries kept when a queue empties. These records are used most, and keep their
+/// Number of records and entries kept when a queue becomes empty. These are used most, and keep their
 /// generations.
 pub(super) const KEPT: usize = 1024;
 
-/// Bytes of records that are looked through and given back in a step.
-const STEP: usize = 32 << 10;
+/// Bytes of records that one step scans and frees.
+const FREE_STEP: usize = 32 << 10;
 
-/// What lives in a record.
+/// The body of a live record.
 pub(super) trait Tenant {
-    /// The generation it was made with.
+    /// Returns the generation it was made with.
     fn generation(&self) -> u32;
 
-    /// Its handle.
+    /// Returns its handle.
     #[inline]
     fn key(&self, index: u32) -> TimerKey {
         TimerKey::new(index, self.generation())
@@ -59,17 +59,17 @@ pub(super) struct Slab<R> {
     records: Vec<Record<R>>,
     free: u32,
     live: usize,
-    /// The generation of new records: higher than any that given-back records had.
+    /// The generation of new records, higher than any of the freed records.
     floor: u32,
-    /// Where the tail begins: free records that are in no list. `NONE` if there is none.
+    /// The start of the tail: free records in no free list. `NONE` if there is none.
     tail: u32,
-    /// Too many generations are used up for records to be given back.
-    stays: bool,
+    /// Whether so many generations are used that records are no longer freed.
+    never_shrinks: bool,
     pieces: Pieces,
 }
 
 impl<R: Tenant> Slab<R> {
-    /// Bytes of a record.
+    /// Size of a record in bytes.
     pub(super) const RECORD: usize = size_of::<Record<R>>();
 
     pub(super) const fn new() -> Self {
@@ -79,12 +79,12 @@ impl<R: Tenant> Slab<R> {
             live: 0,
             floor: 0,
             tail: NONE,
-            stays: false,
+            never_shrinks: false,
             pieces: Pieces::Freed,
         }
     }
 
-    /// Makes a tenant of the record's next generation, and returns its handle. O(1) amortised.
+    /// Inserts the body that `make` returns for the record's generation. Returns its handle. O(1) amortised.
     ///
     /// # Panics
     ///
@@ -108,7 +108,7 @@ impl<R: Tenant> Slab<R> {
     #[inline(never)]
     fn grow(&mut self, make: impl FnOnce(u32) -> R) -> TimerKey {
         if self.tail != NONE
-            && let Some(key) = self.take_of_tail()
+            && let Some(key) = self.take_from_tail()
         {
             self.records[key.index as usize] = Record::Live(make(key.generation));
             self.live += 1;
@@ -124,12 +124,12 @@ impl<R: Tenant> Slab<R> {
         TimerKey::new(index as u32, self.floor)
     }
 
-    /// The first record of the tail that has a generation left.
+    /// Takes the first record of the tail that has a generation left.
     #[cold]
-    fn take_of_tail(&mut self) -> Option<TimerKey> {
+    fn take_from_tail(&mut self) -> Option<TimerKey> {
         while let Some(Record::Free { generation, .. }) = self.records.get(self.tail as usize) {
             self.tail += 1;
-            if *generation != SPENT {
+            if *generation != RETIRED {
                 return Some(TimerKey::new(self.tail - 1, *generation));
             }
         }
@@ -137,7 +137,7 @@ impl<R: Tenant> Slab<R> {
         None
     }
 
-    /// The tenant of a handle, if it lives. O(1).
+    /// Returns the body of a handle's timer, or `None` if the handle is stale. O(1).
     #[inline]
     pub(super) fn get(&self, key: TimerKey) -> Option<&R> {
         match self.records.get(key.index as usize) {
@@ -154,7 +154,7 @@ impl<R: Tenant> Slab<R> {
         }
     }
 
-    /// Asks for a record that is needed soon.
+    /// Prefetches a record that is needed soon.
     #[inline]
     pub(super) fn prefetch(&self, index: u32) {
         if let Some(record) = self.records.get(index as usize) {
@@ -162,7 +162,7 @@ impl<R: Tenant> Slab<R> {
         }
     }
 
-    /// The tenant at `index`, whoever it is.
+    /// Returns the body at `index`, whatever its generation.
     #[inline]
     pub(super) fn at(&self, index: u32) -> Option<&R> {
         match self.records.get(index as usize) {
@@ -179,28 +179,28 @@ impl<R: Tenant> Slab<R> {
         }
     }
 
-    /// Removes the tenant of a handle. O(1).
+    /// Removes the timer of a handle. O(1).
     #[inline]
     pub(super) fn remove(&mut self, key: TimerKey) -> Option<R> {
         self.take_if(key.index, |tenant| tenant.generation() == key.generation)
     }
 
-    /// Removes the tenant at `index`, whoever it is. O(1).
+    /// Removes the timer at `index`, whatever its generation. O(1).
     #[inline]
     pub(super) fn take(&mut self, index: u32) -> Option<R> {
         self.take_if(index, |_| true)
     }
 
-    /// Removes the tenant at `index` if it is the one that is meant. O(1).
+    /// Removes the timer at `index` if `condition` holds for it. O(1).
     #[inline]
-    pub(super) fn take_if(&mut self, index: u32, is_meant: impl Fn(&R) -> bool) -> Option<R> {
+    pub(super) fn take_if(&mut self, index: u32, condition: impl Fn(&R) -> bool) -> Option<R> {
         let record = self.records.get_mut(index as usize)?;
         let generation = match record {
-            Record::Live(tenant) if is_meant(tenant) => tenant.generation() + 1,
+            Record::Live(tenant) if condition(tenant) => tenant.generation() + 1,
             _ => return None,
         };
         let next = match generation {
-            SPENT => NONE, // and not in the free list
+            RETIRED => NONE, // not in the free list
             _ => replace(&mut self.free, index),
         };
         let free = Record::Free { generation, next };
@@ -211,12 +211,12 @@ impl<R: Tenant> Slab<R> {
         }
     }
 
-    /// Records, free ones included.
+    /// Returns the number of records, free ones included.
     pub(super) fn records(&self) -> usize {
         self.records.len()
     }
 
-    /// Records there is room for before more memory is needed.
+    /// Returns the number of records for which memory is allocated.
     pub(super) fn capacity(&self) -> usize {
         self.records.capacity()
     }
@@ -226,7 +226,7 @@ impl<R: Tenant> Slab<R> {
         self.live
     }
 
-    /// All tenants, by index. O(records).
+    /// Returns all live bodies, by index. O(records).
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &R)> {
         (0..)
             .zip(&self.records)
@@ -236,7 +236,7 @@ impl<R: Tenant> Slab<R> {
             })
     }
 
-    /// Removes all tenants, and gives their memory back. O(records).
+    /// Removes all timers and frees their memory. O(records).
     pub(super) fn clear(&mut self) {
         for index in 0..self.records.len() {
             self.take(index as u32);
@@ -246,8 +246,8 @@ impl<R: Tenant> Slab<R> {
         }
     }
 
-    /// Gives memory back if the slab has just emptied after being large; tells whether it did. O(records), and O(1)
-    /// otherwise.
+    /// Frees memory if a large slab has just become empty. Returns whether it did. O(records), otherwise
+    /// O(1).
     #[inline]
     pub(super) fn release(&mut self) -> bool {
         if self.live > 0 || self.records.capacity() <= KEPT {
@@ -257,63 +257,65 @@ impl<R: Tenant> Slab<R> {
         true
     }
 
-    /// The same, a piece at a time: if the slab has just emptied, gives a piece back; tells whether that is the first
-    /// one of a crowd's, and all handles are stale. The others are given back by [`tidy_up`](Self::tidy_up). O(1).
+    /// Starts to free memory in pieces if a large slab has just become empty. Returns whether it did; all
+    /// handles are stale then. [`free_piece_if_any`](Self::free_piece_if_any) frees the other pieces. O(1).
     #[inline]
     pub(super) fn begin_release(&mut self) -> bool {
         if self.live > 0 || self.records.capacity() <= KEPT {
             return false;
         }
-        self.empty()
+        self.start_tail()
     }
 
     #[cold]
     #[inline(never)]
-    fn empty(&mut self) -> bool {
+    fn start_tail(&mut self) -> bool {
         let listed = self.records.len().min(self.tail as usize);
-        let is_crowd = listed > KEPT && !self.stays;
-        if is_crowd {
+        let is_large = listed > KEPT && !self.never_shrinks;
+        if is_large {
             (self.tail, self.free) = (0, NONE);
         }
-        self.tidy();
-        is_crowd
+        self.free_piece();
+        is_large
     }
 
-    /// Whether there is memory to give back.
+    /// Returns whether memory is waiting to be freed.
     #[inline]
-    pub(super) fn is_untidy(&self) -> bool {
-        (self.tail as usize) < self.records.len() && self.records.len() > KEPT && !self.stays
+    pub(super) fn has_memory_to_free(&self) -> bool {
+        (self.tail as usize) < self.records.len()
+            && self.records.len() > KEPT
+            && !self.never_shrinks
     }
 
-    /// Nothing is due: gives back a piece of what there is to give back. O(1).
+    /// Frees a piece of memory if some is waiting. Called when nothing is due. O(1).
     #[inline]
-    pub(super) fn tidy_up(&mut self) {
-        if self.is_untidy() {
-            self.tidy();
+    pub(super) fn free_piece_if_any(&mut self) {
+        if self.has_memory_to_free() {
+            self.free_piece();
         }
     }
 
-    /// Gives back a piece of the tail; tells whether there is more. O(1): some microseconds.
+    /// Frees a piece of the tail. Returns whether more is waiting. O(1), a few microseconds.
     #[cold]
     #[inline(never)]
-    pub(super) fn tidy(&mut self) -> bool {
-        if !self.is_untidy() {
+    pub(super) fn free_piece(&mut self) -> bool {
+        if !self.has_memory_to_free() {
             return false;
         }
         let least = KEPT.max(self.tail as usize);
         let len = self.records.len();
-        let piece = (STEP / Self::RECORD).max(1);
+        let piece = (FREE_STEP / Self::RECORD).max(1);
         let to = len.saturating_sub(piece).max(least);
-        let Some(floor) = may_go(&self.records[to..], self.floor) else {
-            self.stays = true;
+        let Some(floor) = floor_after_freeing(&self.records[to..], self.floor) else {
+            self.never_shrinks = true;
             return false;
         };
         self.floor = floor;
         shorten(&mut self.records, to, least, &mut self.pieces);
-        self.is_untidy()
+        self.has_memory_to_free()
     }
 
-    /// Gives back the free records at the end. O(records).
+    /// Frees the free records at the end. O(records).
     #[cold]
     pub(super) fn shrink_to_fit(&mut self) {
         let mut len = self.records.len();
@@ -325,8 +327,8 @@ impl<R: Tenant> Slab<R> {
             }
         }
         if len < self.records.len() {
-            let Some(floor) = may_go(&self.records[len..], self.floor) else {
-                self.stays = true;
+            let Some(floor) = floor_after_freeing(&self.records[len..], self.floor) else {
+                self.never_shrinks = true;
                 return;
             };
             self.floor = floor;
@@ -336,7 +338,7 @@ impl<R: Tenant> Slab<R> {
         (self.tail, self.free) = (NONE, NONE);
         for (index, record) in self.records.iter_mut().enumerate().rev() {
             if let Record::Free { generation, next } = record
-                && *generation != SPENT
+                && *generation != RETIRED
             {
                 *next = replace(&mut self.free, index as u32);
             }
@@ -348,9 +350,10 @@ impl<R: Tenant> Slab<R> {
     }
 }
 
-/// Whether free records may be given back: then new records begin at this generation, at or above the next one of
-/// each of them and at or above `floor`. Half of the generations may go that way; from then on the records stay.
-fn may_go<R>(records: &[Record<R>], floor: u32) -> Option<u32> {
+/// Returns the generation for new records after these free records are freed: no lower than `floor` and the
+/// next generation of each. Returns `None` if more than half of the generations would be used; then the
+/// records stay allocated.
+fn floor_after_freeing<R>(records: &[Record<R>], floor: u32) -> Option<u32> {
     let next = records.iter().map(|record| match record {
         Record::Live(_) => 0,
         Record::Free { generation, .. } => *generation,

@@ -1,8 +1,8 @@
-//! Where a wheel keeps its entries: chunks of a few entries each, taken from one pool.
+//! The storage of a wheel's entries: chunks of a few entries each, taken from one pool.
 //!
-//! A slot is a list of chunks, so it grows without copying, its entries lie side by side, and a
-//! slot that empties gives its chunks to the next one. The pool itself grows by whole segments:
-//! nothing is copied when a million timers arrive, and no growth stalls an insertion.
+//! A slot is a list of chunks, so it grows without copying, its entries are contiguous, and an emptied
+//! slot gives its chunks to the next one. The pool grows by whole segments: nothing is copied when a million
+//! timers arrive, and no growth stalls an insertion.
 
 use super::leftovers::Leftovers;
 use crate::queue::prefetch::prefetch;
@@ -10,26 +10,26 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::{replace, size_of, take};
 
-/// "No chunk": the end of a list, or an empty slot.
+/// No chunk: the end of a list, or an empty slot.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Entries in a chunk. Twenty make 248 bytes: four cache lines fetched in one go, 12.4 bytes an
-/// entry, and a slot with a single timer wastes little.
+/// Number of entries in a chunk. Twenty take 248 bytes: four cache lines prefetched together, 12.4 bytes
+/// an entry, and little waste in a slot with a single timer.
 pub(super) const CHUNK: usize = 20;
 
-/// Chunks in a segment of the pool, which is just under a page of 4 KiB.
+/// Number of chunks in a segment of the pool, which is just under a page of 4 KiB.
 const SEGMENT: usize = 16;
 
-/// One filed timer. The slot gives the upper bits of the deadline, so 32 bits of it are enough.
+/// A filed entry. The slot gives the upper bits of the deadline, so 32 bits of it are enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The lower 32 bits of the deadline it is filed under.
+    /// The lower 32 bits of the deadline under which the entry is filed.
     pub(super) low: u32,
     pub(super) index: u32,
     pub(super) generation: u32,
 }
 
-/// A run of entries, `entries[begin..end]`, never empty while it is in a slot's list.
+/// A list node with the entries `entries[begin..end]`, never empty while it is in a slot's list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
     pub(super) next: u32,
@@ -55,7 +55,7 @@ impl Chunk {
         usize::from(self.end) - usize::from(self.begin)
     }
 
-    /// The first entry; the chunk must be in a list.
+    /// Returns the first entry; the chunk must be in a list.
     #[inline]
     pub(super) fn first(&self) -> Entry {
         self.entries[usize::from(self.begin)]
@@ -67,16 +67,16 @@ impl Chunk {
     }
 }
 
-/// All chunks of one wheel, in use or free.
+/// All chunks of one wheel, used or free.
 #[derive(Debug)]
 pub(super) struct Pool {
     #[expect(clippy::vec_box, reason = "no chunk is copied when the pool grows")]
     segments: Vec<Box<[Chunk; SEGMENT]>>,
     free: u32,
     used: u32,
-    /// The chunk behind which the sweep goes on; `NONE` as soon as that chunk is given back.
+    /// The chunk after which the sweep continues; `NONE` as soon as that chunk is freed.
     pub(super) watched: u32,
-    /// Segments of the pool before this one.
+    /// Segments of an earlier pool, to be reused or freed.
     pub(super) leftovers: Leftovers<Box<[Chunk; SEGMENT]>>,
 }
 
@@ -91,11 +91,10 @@ impl Pool {
         }
     }
 
-    /// Takes over the memory of the pool before, of which nothing is in use any more: to be used again, or given back a
-    /// few segments at a time.
-    pub(super) fn succeed(&mut self, mut before: Pool) {
+    /// Takes the segments of an earlier pool without used chunks, to reuse them or free them in pieces.
+    pub(super) fn reclaim(&mut self, mut before: Pool) {
         self.leftovers = take(&mut before.leftovers);
-        self.leftovers.leave(take(&mut before.segments));
+        self.leftovers.add(take(&mut before.segments));
     }
 
     #[inline]
@@ -108,7 +107,7 @@ impl Pool {
         &mut self.segments[id as usize / SEGMENT][id as usize % SEGMENT]
     }
 
-    /// Asks for a chunk that is needed soon; `NONE` is none.
+    /// Prefetches a chunk that is needed soon; `id` may be `NONE`.
     #[inline]
     pub(super) fn prefetch(&self, id: u32) {
         if let Some(segment) = self.segments.get(id as usize / SEGMENT) {
@@ -116,7 +115,7 @@ impl Pool {
         }
     }
 
-    /// A chunk with room for all its entries. O(1).
+    /// Takes an empty chunk. O(1).
     #[inline]
     fn take(&mut self) -> u32 {
         if self.free == NONE {
@@ -161,8 +160,8 @@ impl Pool {
         self.used -= 1;
     }
 
-    /// True when so little is in use that moving it to a new pool pays: the move costs an eighth
-    /// of what was allocated before.
+    /// Returns whether so little is used that moving it to a new pool pays: the move costs an eighth
+    /// of the earlier allocations.
     #[inline]
     pub(super) fn is_sparse(&self) -> bool {
         let made = self.segments.len() * SEGMENT;
@@ -181,7 +180,7 @@ impl Pool {
     }
 }
 
-/// A list of chunks; all its entries are due within one span of ticks, in the order they came.
+/// A list of chunks. Its entries are due within one span of ticks, in the order of insertion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) head: u32,
@@ -204,7 +203,7 @@ impl Slot {
         self.head == self.tail
     }
 
-    /// Appends an entry; tells whether that took a new chunk. O(1).
+    /// Appends an entry. Returns whether it took a new chunk. O(1).
     #[inline]
     pub(super) fn push(&mut self, pool: &mut Pool, low: u32, index: u32, generation: u32) -> bool {
         if self.tail != NONE {
@@ -248,7 +247,7 @@ impl Slot {
         entry
     }
 
-    /// Removes the first chunk and gives a copy of it; the slot must not be empty. O(1).
+    /// Removes the first chunk and returns a copy of it; the slot must not be empty. O(1).
     #[inline]
     pub(super) fn pop_chunk(&mut self, pool: &mut Pool) -> Chunk {
         let chunk = *pool.get(self.head);
@@ -256,15 +255,15 @@ impl Slot {
         chunk
     }
 
-    /// Gives all chunks back, having shown them. O(chunks).
+    /// Calls `visit` with each chunk and frees it. O(chunks).
     #[inline]
-    pub(super) fn drain(self, pool: &mut Pool, mut show: impl FnMut(&Chunk)) {
+    pub(super) fn drain(self, pool: &mut Pool, mut visit: impl FnMut(&Chunk)) {
         let mut id = self.head;
         while id != NONE {
             let chunk = pool.get(id);
             let next = chunk.next;
             pool.prefetch(next);
-            show(chunk);
+            visit(chunk);
             pool.give(id);
             id = next;
         }
@@ -281,7 +280,7 @@ impl Slot {
         pool.give(id);
     }
 
-    /// Whether the slot has `most` entries or fewer. O(most).
+    /// Returns whether the slot has at most `most` entries. O(most).
     #[inline]
     pub(super) fn has_at_most(self, pool: &Pool, most: usize) -> bool {
         let (mut id, mut count) = (self.head, 0);
@@ -303,7 +302,7 @@ impl Slot {
         }
     }
 
-    /// Unlinks `id`, which follows `before` (`NONE`: it is the first). O(1).
+    /// Unlinks `id`, which follows `before` (`NONE` if it is the first). O(1).
     pub(super) fn unlink(&mut self, pool: &mut Pool, before: u32, id: u32) {
         let next = pool.get(id).next;
         if before == NONE {

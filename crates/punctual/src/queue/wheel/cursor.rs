@@ -1,16 +1,15 @@
-//! Setting the cursor back, when it ran ahead of the clock and much is armed before it.
+//! Setting the cursor back after it ran ahead of the clock and many timers are armed before it.
 
 use super::chunk::Slot;
 use super::level::{digit, level_of};
 use super::raw::RawWheel;
 
 impl RawWheel {
-    /// Decides whether an entry that comes before the cursor is reason enough to set it back to
-    /// the clock; tells whether that was done.
+    /// Sets the cursor back to the clock if many entries before the cursor justify it. Returns whether it did.
     ///
-    /// The cursor runs ahead of the clock when the next deadline is asked for. What is armed
-    /// before it then goes to the front, a heap. If much gathers there, the cursor is set back.
-    /// Each entry may have to cascade again for that, so it is done once in entries/16 insertions.
+    /// The cursor runs ahead of the clock when the next deadline is queried. Timers armed before the cursor
+    /// then go to the front, a heap. If many gather there, the cursor is set back. Each entry may have to
+    /// cascade again after that, so it happens at most once in entries/16 insertions.
     #[cold]
     pub(super) fn set_back_for(&mut self, deadline: u64) -> bool {
         if deadline < self.now {
@@ -26,13 +25,13 @@ impl RawWheel {
     }
 
     /// Sets the cursor back to `to`. All entries below the level of the highest digit that changes
-    /// belong into one slot of that level, and their lists are joined there. O(64 per level).
+    /// belong in one slot of that level, and their lists are joined there. O(64 per level).
     fn set_back(&mut self, to: u64) {
         let home = level_of((self.cursor ^ to) | 1);
         let slot = digit(self.cursor, home);
         let mut joined = Slot::EMPTY;
         let (mut mixed, mut amended) = (false, false);
-        // From below: what a pending slot has given to lower levels was armed before the rest of it.
+        // From below: entries that a pending slot has moved down were armed before the rest of it.
         for level in &mut self.levels[..home] {
             while level.occupied != 0 {
                 let slot = level.occupied.trailing_zeros() as usize;
@@ -53,7 +52,7 @@ impl RawWheel {
             level.amended |= u64::from(amended) << slot;
             self.occupied |= 1 << home;
         }
-        self.back.again(self.cursor, home);
+        self.back.record(self.cursor, home);
         self.cursor = to;
         self.clear_until = 0;
         self.floor = 1;

@@ -1,14 +1,13 @@
-//! What is at hand: entries in the order of (deadline, arming order), ready to be popped.
+//! The front: entries in the order of (deadline, arming order), ready to be popped.
 //!
-//! - The *run*: the entries of a slot whose time has come, taken out as a whole and sorted. (Tang,
-//!   Goh and Thng's ladder queue, 2005, calls this its bottom.) A slot of few entries comes here
-//!   from any level at once, instead of being dealt out to the levels below one after another.
-//! - The *heap*: what cannot wait for the next run: entries before the cursor (deadlines in the past,
-//!   and those armed after the cursor ran ahead of the clock), ticks that came out of arming
-//!   order, slots that come while the run is not used up.
-//! - New entries before the cursor are only noted (*staged*), because the owner, who knows their
-//!   arming order, is not at hand when they come; the next look with the owner moves them to the
-//!   heap. Entries that died meanwhile never get there.
+//! - The *run* is the sorted entries of a slot that became due. (The bottom of the ladder queue of Tang,
+//!   Goh and Thng, 2005.) A slot of few entries comes here from any level at once, instead of being
+//!   distributed over the levels below, one after another.
+//! - The *heap* has entries that cannot wait for the next run: entries before the cursor (deadlines in the
+//!   past, and timers armed after the cursor ran ahead of the clock), ticks that were out of arming
+//!   order, and slots that become due before the run is used up.
+//! - A new entry before the cursor is only *staged*, because an insertion has no access to the owner, which
+//!   has the arming order. The next call with access moves it to the heap, unless it died meanwhile.
 
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
@@ -30,24 +29,24 @@ impl Early {
         generation: 0,
     };
 
-    /// Deadline first; among equals, who was armed first.
+    /// Compares the deadlines; equal ones by arming order.
     #[inline]
     fn is_before(&self, other: &Early) -> bool {
         (self.deadline, self.order) < (other.deadline, other.order)
     }
 }
 
-/// A run's upper bits, by which it is sorted first.
+/// Number of upper bits of a deadline by which a run is bucketed.
 const BUCKET_BITS: u32 = 8;
 const BUCKETS: usize = 1 << BUCKET_BITS;
 
-/// So many entries are sorted by insertion.
+/// Maximum number of entries sorted by insertion.
 const FEW: usize = 24;
 
-/// More entries than these take all buckets.
+/// Number of entries above which all buckets are used.
 const MANY: usize = 128;
 
-/// O(n + moves).
+/// Sorts in O(n + moves).
 #[inline]
 fn insertion_sort(entries: &mut [Early]) {
     for end in 1..entries.len() {
@@ -61,7 +60,7 @@ fn insertion_sort(entries: &mut [Early]) {
     }
 }
 
-/// An entry as it was inserted.
+/// An entry as inserted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Staged {
     pub(super) deadline: u64,
@@ -71,15 +70,15 @@ pub(super) struct Staged {
 
 #[derive(Debug)]
 pub(super) struct Front {
-    /// One slot's entries, in order; those before `head` are gone.
+    /// Entries of one slot, in order; those before `head` are already popped.
     run: Vec<Early>,
     head: usize,
-    /// A binary heap, the earliest at 0.
+    /// A binary heap, the earliest entry at 0.
     heap: Vec<Early>,
     staged: Vec<Staged>,
-    /// No staged entry has an earlier deadline.
+    /// A lower bound of the staged deadlines.
     staged_min: u64,
-    /// No entry is filed here after this tick.
+    /// An upper bound of the ticks under which entries are filed here.
     end: u64,
 }
 
@@ -121,7 +120,7 @@ impl Front {
         self.heap.len() + self.staged.len() + self.run.len() - self.head
     }
 
-    /// A lower bound of all deadlines here; the last tick if there are none. O(1).
+    /// Returns a lower bound of all deadlines here, or the last tick if there are none. O(1).
     #[inline]
     pub(super) fn bound(&self) -> u64 {
         self.peek()
@@ -129,7 +128,7 @@ impl Front {
             .min(self.staged_min)
     }
 
-    /// The earliest that is not staged.
+    /// Returns the earliest entry that is not staged.
     #[inline]
     pub(super) fn peek(&self) -> Option<&Early> {
         match (self.run.get(self.head), self.heap.first()) {
@@ -139,7 +138,7 @@ impl Front {
         }
     }
 
-    /// Removes what `peek` shows. O(1) of a run, else O(log n).
+    /// Removes the entry that `peek` returns. O(1) for the run, O(log n) for the heap.
     #[inline]
     pub(super) fn pop(&mut self) {
         match (self.run.get(self.head), self.heap.first()) {
@@ -154,14 +153,14 @@ impl Front {
         }
     }
 
-    /// Takes in an entry of a slot that is moved here as a whole: `sort` follows.
+    /// Adds an entry of a slot that moves here as a whole; call `sort` after the last one.
     #[inline]
     pub(super) fn gather(&mut self, entry: Early) {
         self.end = self.end.max(entry.deadline);
         self.run.push(entry);
     }
 
-    /// The next entry of the run.
+    /// Returns the next entry of the run.
     #[inline]
     pub(super) fn next(&self) -> Option<&Early> {
         self.run.get(self.head)
@@ -177,33 +176,33 @@ impl Front {
         }
     }
 
-    /// Whether nothing is here but the run.
+    /// Returns whether the heap and the stage are empty.
     #[inline]
     pub(super) fn is_run_only(&self) -> bool {
         self.heap.is_empty() && self.staged.is_empty()
     }
 
-    /// No entry is filed here after this tick. O(1).
+    /// Returns an upper bound of the ticks under which entries are filed here. O(1).
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Whether a slot may be moved here as a run.
+    /// Returns whether a slot can move here as a run.
     #[inline]
     pub(super) fn can_gather(&self) -> bool {
         self.run.is_empty()
     }
 
-    /// Orders the run that was gathered from a slot that starts at `start` and spans `1 << bits`
-    /// ticks. O(n) if the deadlines are spread over the slot, else O(n log n).
+    /// Sorts the gathered run of a slot that starts at `start` and spans `1 << bits` ticks. O(n) if the
+    /// deadlines are spread over the slot, otherwise O(n log n).
     ///
-    /// A counting sort by the upper bits brings every entry near to its place, keeping the order of
-    /// equal ones, which usually is that of arming; an insertion sort does the rest.
+    /// A counting sort by the upper bits moves every entry near its final position and keeps the order of
+    /// equal ones, usually the arming order. An insertion sort does the rest.
     pub(super) fn sort(&mut self, start: u64, bits: u32) {
         let count = self.run.len();
         if count > FEW {
-            // Fewer buckets for few entries: each costs a look too.
+            // Few entries use fewer buckets, because every bucket costs time too.
             let used = if count > MANY {
                 BUCKET_BITS
             } else {
@@ -238,14 +237,14 @@ impl Front {
         insertion_sort(&mut self.run[self.head..]);
     }
 
-    /// Takes the dead out of the run. O(run).
-    pub(super) fn weed(&mut self, mut is_dead: impl FnMut(&Early) -> bool) -> Vec<Early> {
+    /// Removes the dead entries from the run and returns them. O(run).
+    pub(super) fn extract_dead(&mut self, mut is_dead: impl FnMut(&Early) -> bool) -> Vec<Early> {
         self.run.drain(..self.head);
         self.head = 0;
         self.run.extract_if(.., |entry| is_dead(entry)).collect()
     }
 
-    /// Entries in the heap, which `at` and `remove` number from 0.
+    /// Returns the number of entries in the heap, which `at` and `remove` index from 0.
     pub(super) fn heap_len(&self) -> usize {
         self.heap.len()
     }
@@ -254,15 +253,15 @@ impl Front {
         self.heap.get(place)
     }
 
-    /// O(log n).
+    /// Adds an entry to the heap. O(log n).
     pub(super) fn push(&mut self, entry: Early) {
         self.end = self.end.max(entry.deadline);
         self.heap.push(entry);
         self.rise(self.heap.len() - 1);
     }
 
-    /// Removes the entry at `place`, which must exist. O(log n). Entries that stood before `place`
-    /// stay at or before it, so a sweep from the back that looks at `place` again misses none.
+    /// Removes the entry at `place`, which must exist. O(log n). Entries before `place`
+    /// stay at or before it, so a sweep from the back that checks `place` again misses none.
     pub(super) fn remove(&mut self, place: usize) -> Early {
         let entry = self.heap.swap_remove(place);
         if place < self.heap.len() {
@@ -272,7 +271,7 @@ impl Front {
         entry
     }
 
-    /// Back to staged, to be ordered anew: the owner gave new order numbers. O(n).
+    /// Stages all entries again, after the owner has renumbered the arming order. O(n).
     pub(super) fn restage(&mut self) {
         let run = self.run.drain(..).skip(core::mem::take(&mut self.head));
         let early: Vec<Early> = run.chain(self.heap.drain(..)).collect();
@@ -291,7 +290,7 @@ impl Front {
         }
     }
 
-    /// Gives memory back when little of it is in use.
+    /// Frees memory when little of it is used.
     pub(super) fn trim(&mut self) {
         fn trim<E>(entries: &mut Vec<E>) {
             if entries.capacity() > 256 && entries.len() < entries.capacity() / 8 {

@@ -1,4 +1,4 @@
-//! What must hold of a raw wheel between any two calls.
+//! The invariants of a raw wheel between any two calls.
 
 use super::chunk::NONE;
 use super::level::{FAR, LEVELS, deadline_in, digit, slot_start};
@@ -6,7 +6,7 @@ use super::raw::RawWheel;
 use super::timers::Timers;
 use std::collections::HashMap;
 
-/// Every entry, with the tick it is filed under (unknown on the far levels and in amended slots).
+/// Returns every entry with the tick it is filed under (`None` on the far levels and in amended slots).
 pub(super) fn filed(raw: &RawWheel) -> Vec<(Option<u64>, u32, u32)> {
     let mut all: Vec<_> = raw
         .front

@@ -1,15 +1,15 @@
-//! Blocks of memory that a crowd has left, on their way back to the system.
+//! Blocks of memory of an emptied wheel, to be freed in pieces.
 //!
-//! Freeing the blocks of a million timers takes hundreds of microseconds. So when a wheel empties it only puts them
-//! here, and frees a few with each call that finds it empty or nothing due.
+//! Freeing the blocks of a million timers takes hundreds of microseconds. So a wheel that becomes empty only moves
+//! them here, and frees a few with each call that finds nothing due.
 
 use alloc::vec::Vec;
 use core::mem::size_of;
 
-/// So many blocks are freed in a step.
-const STEP: usize = 8;
+/// Number of blocks freed in a step.
+const FREE_STEP: usize = 8;
 
-/// The blocks.
+/// Blocks to be freed.
 #[derive(Debug)]
 pub(super) struct Leftovers<B>(Vec<B>);
 
@@ -32,28 +32,28 @@ impl<B> Leftovers<B> {
         self.0.len()
     }
 
-    /// Takes blocks in. O(1), unless there are some left already, which then move.
-    pub(super) fn leave(&mut self, mut blocks: Vec<B>) {
+    /// Adds blocks. O(1), unless there are some already, which then move.
+    pub(super) fn add(&mut self, mut blocks: Vec<B>) {
         if self.0.len() <= blocks.len() {
             core::mem::swap(&mut self.0, &mut blocks);
         }
         self.0.append(&mut blocks);
     }
 
-    /// A block to use again.
+    /// Takes a block for reuse.
     pub(super) fn take(&mut self) -> Option<B> {
         self.0.pop()
     }
 
-    /// Frees some blocks. O(1).
+    /// Frees a few blocks. O(1).
     pub(super) fn give_back(&mut self) {
-        self.0.truncate(self.0.len().saturating_sub(STEP));
+        self.0.truncate(self.0.len().saturating_sub(FREE_STEP));
         if self.0.is_empty() {
             self.0 = Vec::new();
         }
     }
 
-    /// Bytes of the list, without the blocks.
+    /// Returns the bytes of the list, without the blocks.
     pub(super) fn memory(&self) -> usize {
         self.0.capacity() * size_of::<B>()
     }

@@ -1,46 +1,46 @@
-//! A level: 64 slots that differ in one base-64 digit of the deadline, and the arithmetic of digits.
+//! A level: 64 slots that differ in one base-64 digit of the deadline, and the digit arithmetic.
 //!
-//! A deadline lies on the level of the highest digit in which it differs from the cursor, in the
+//! A deadline is on the level of the highest digit in which it differs from the cursor, in the
 //! slot of that digit. So a slot of level `l` spans `64^l` ticks, no slot ever wraps around, and
-//! eleven levels span all of `u64`: there is no horizon.
+//! eleven levels span all of `u64`.
 
 use super::chunk::Slot;
 use alloc::boxed::Box;
 use core::mem::size_of;
 
-/// Levels: eleven digits of six bits hold 64 bits.
+/// Number of levels: eleven digits of six bits hold 64 bits.
 pub(super) const LEVELS: usize = 11;
-/// Bits of a digit.
+/// Number of bits of a digit.
 pub(super) const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 
-/// From this level on, the slot and an entry's 32 bits no longer give the whole deadline (2^36
-/// ticks away and more): the owner is asked instead.
+/// The first level whose slot and 32 entry bits do not give the whole deadline (2^36 ticks away and
+/// more): there, the owner is asked instead.
 pub(super) const FAR: usize = 6;
 
-/// The level of a deadline, given `deadline ^ cursor`, with bit 0 set: it tells nothing more, and a
-/// number that is not 0 has a highest bit.
+/// Returns the level of a deadline, given `deadline ^ cursor` with bit 0 set. Setting bit 0 does not
+/// change the level and makes the number nonzero.
 #[inline]
 pub(super) fn level_of(difference: u64) -> usize {
     (difference.ilog2() / BITS) as usize
 }
 
-/// The digit of `tick` that picks a slot of `level`.
+/// Returns the digit of `tick` that selects a slot of `level`.
 #[inline]
 pub(super) fn digit(tick: u64, level: usize) -> usize {
     (tick >> (BITS * level as u32)) as usize % SLOTS
 }
 
-/// The first tick of a slot, given that its level's upper digits are those of `cursor`.
+/// Returns the first tick of a slot whose level's upper digits are those of `cursor`.
 #[inline]
 pub(super) fn slot_start(cursor: u64, level: usize, slot: usize) -> u64 {
     let shift = BITS * level as u32;
     let above = cursor.checked_shr(shift + BITS).unwrap_or(0);
-    // Two shifts: at the top level the digits above are none, and 66 bits would overflow.
+    // Two shifts: at the top level there are no digits above, and 66 bits would overflow.
     ((above << BITS) | slot as u64) << shift
 }
 
-/// The whole deadline of an entry in the slot that starts at `start`; only below [`FAR`].
+/// Returns the whole deadline of an entry in the slot that starts at `start`; only below [`FAR`].
 #[inline]
 pub(super) fn deadline_in(start: u64, level: usize, low: u32) -> u64 {
     start | (u64::from(low) & ((1 << (BITS * level as u32)) - 1))
@@ -49,12 +49,12 @@ pub(super) fn deadline_in(start: u64, level: usize, low: u32) -> u64 {
 /// 64 slots, allocated when the first one is used.
 #[derive(Debug)]
 pub(super) struct Level {
-    /// Bit `s`: slot `s` holds entries.
+    /// Bit `s`: slot `s` has entries.
     pub(super) occupied: u64,
-    /// Bit `s`: slot `s` may hold entries out of arming order. Only occupied slots have it.
+    /// Bit `s`: slot `s` may have entries out of arming order. Set only for occupied slots.
     pub(super) mixed: u64,
-    /// Bit `s`: slot `s` may hold entries whose timers are due in it at another tick than the one
-    /// they are filed under, even before. Only occupied slots have it, and none of level 0.
+    /// Bit `s`: slot `s` may have entries whose timers are due in it at another tick than the one they are
+    /// filed under, even an earlier one. Set only for occupied slots above level 0.
     pub(super) amended: u64,
     slots: Option<Box<[Slot; SLOTS]>>,
 }
@@ -67,7 +67,7 @@ impl Level {
         slots: None,
     };
 
-    /// The slot's list; an empty one if the level has never been used.
+    /// Returns the slot's list, which is empty if the level has never been used.
     #[inline]
     pub(super) fn slot(&self, slot: usize) -> Slot {
         self.slots
@@ -83,7 +83,7 @@ impl Level {
         &mut slots[slot % SLOTS]
     }
 
-    /// Whether a slot's entries may be out of arming order.
+    /// Returns whether a slot's entries may be out of arming order.
     #[inline]
     pub(super) fn is_mixed(&self, slot: usize) -> bool {
         (self.mixed | self.amended) >> slot & 1 == 1
@@ -94,7 +94,7 @@ impl Level {
         self.amended >> slot & 1 == 1
     }
 
-    /// Marks an emptied slot.
+    /// Clears the bits of an emptied slot.
     #[inline]
     pub(super) fn vacate(&mut self, slot: usize) {
         self.occupied &= !(1 << slot);

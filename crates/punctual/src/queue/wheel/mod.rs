@@ -1,17 +1,17 @@
-//! Hierarchical timing wheels: [`Wheel`] keeps its timers, [`RawWheel`] leaves them to their owner.
+//! Hierarchical timing wheels: [`Wheel`] stores its timers; the caller of [`RawWheel`] stores them itself.
 //!
-//! Why this design, against the usual one of doubly linked lists of timers (`make bench-timers`
-//! measures both):
+//! Differences from the usual design, doubly linked lists of timers (`make bench-timers` measures
+//! both):
 //!
 //! - **Cancelling touches the timer only.** Unlinking from a list costs two more cache misses than
-//!   the record itself. Here the entry stays, and stands for the record's next timer if that is due
-//!   later or in the same slot: a program that arms and cancels timeouts hardly files anything.
-//! - **Re-arming later touches the timer only.** Its entry is filed again when its slot comes: a
-//!   timeout put off a thousand times is moved as often as its old deadlines come round.
+//!   the record itself. Here the entry stays, and the record's next timer reuses it if that timer is due
+//!   later or in the same slot. A program that arms and cancels timeouts rarely files an entry.
+//! - **Re-arming later touches the timer only.** Its entry is filed again when its slot is opened. A
+//!   timeout that is postponed a thousand times moves once for each old deadline that passes.
 //! - **Slots are contiguous.** A cascade streams through small entries instead of chasing nodes.
-//! - **What comes is sorted.** A slot of up to 512 entries is fetched and sorted as a whole, from
-//!   whatever level, and popped one after another.
-//! - **Empty slots cost nothing**: bitmaps find the next one, over all 64 bits of the tick.
+//! - **Due slots are sorted.** A slot of up to 512 entries, on any level, is loaded and sorted as a
+//!   whole; its timers are then popped in sequence.
+//! - **Empty slots cost nothing.** Bitmaps find the next occupied slot, over all 64 bits of the tick.
 
 mod chunk;
 mod cursor;
@@ -43,19 +43,19 @@ use core::mem::size_of;
 use core::num::NonZeroU32;
 use records::Records;
 
-/// Spare entries that may be dropped in one go.
+/// Number of spare entries above which `purge` drops some.
 const FEW_SPARE: usize = 256;
 
-/// A hierarchical timing wheel that keeps its timers: arm, cancel and re-arm in O(1), pop in exact
-/// order in O(1) amortised, and know the next deadline.
+/// A hierarchical timing wheel that stores its timers. Arming, cancelling and re-arming take O(1);
+/// popping in exact order and finding the next deadline take O(1) amortised.
 ///
-/// A timer takes 30 bytes and its value, padded to 8, plus the dead entries, of 12 bytes each,
-/// which stay fewer than the living and some 512. A cancelled timer's record and entry wait for the
-/// next timer, at the latest until the wheel empties. An empty wheel takes three quarters of a
-/// kilobyte and no allocation; the first timer allocates 5 KiB.
+/// A timer takes 30 bytes plus its value, padded to 8 bytes. Dead entries take 12 bytes each; there are
+/// fewer of them than live timers plus about 512. The record and the entry of a cancelled timer are reused
+/// by the next timer, or freed when the wheel becomes empty. An empty wheel takes about 750 bytes and
+/// allocates nothing; the first timer allocates 5 KiB.
 ///
-/// Memory is given back when the last timer goes; that of a crowd not in one call, but a piece with each one that finds
-/// the wheel empty or nothing due.
+/// When the last timer leaves, the wheel frees its memory: at once if it is small, otherwise in pieces,
+/// one with each call that finds nothing due.
 ///
 /// # Examples
 ///
@@ -66,8 +66,8 @@ const FEW_SPARE: usize = 256;
 /// let slow = timeouts.insert(1_000, "slow request");
 /// let idle = timeouts.insert(5_000, "idle connection");
 ///
-/// timeouts.remove(slow); // it was answered
-/// timeouts.reset(idle, 9_000); // it was used
+/// timeouts.remove(slow); // answered in time
+/// timeouts.reset(idle, 9_000); // the connection was active
 /// assert_eq!(timeouts.next_deadline(), Some(9_000));
 /// assert_eq!(timeouts.pop_due(8_999), None);
 /// assert_eq!(timeouts.pop_due(9_000).map(|expired| expired.value), Some("idle connection"));
@@ -86,7 +86,7 @@ impl<T> Default for Wheel<T> {
 }
 
 impl<T> Wheel<T> {
-    /// An empty wheel. Allocates nothing. O(1).
+    /// Returns an empty wheel. Allocates nothing. O(1).
     ///
     /// ```
     /// use punctual::{DeadlineQueue, Wheel};
@@ -101,8 +101,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// A wheel of timers that were in another queue; their handles stay good. O(n).
-    pub(super) fn take_over(timers: Migration<T>) -> Self {
+    /// Builds a wheel from the timers of another queue. Their handles stay valid. O(n).
+    pub(super) fn from_migration(timers: Migration<T>) -> Self {
         let Migration {
             slab,
             armings,
@@ -117,12 +117,12 @@ impl<T> Wheel<T> {
         for arming in entries {
             wheel.file(arming.deadline(), arming.index());
         }
-        wheel.raw.untidy = wheel.records.slab.is_untidy();
+        wheel.raw.has_memory_to_free = wheel.records.slab.has_memory_to_free();
         wheel
     }
 
-    /// Its timers, on the way to another queue; their handles stay good. O(n log n).
-    pub(super) fn hand_over(mut self) -> Migration<T> {
+    /// Converts the wheel into timers for another queue. Their handles stay valid. O(n log n).
+    pub(super) fn into_migration(mut self) -> Migration<T> {
         let now = self.raw.now();
         let mut entries = Vec::with_capacity(self.len());
         while let Some(due) = self.raw.pop_due(u64::MAX, &mut self.records) {
@@ -130,7 +130,7 @@ impl<T> Wheel<T> {
                 entries.push(Arming::new(timer.deadline, timer.order, due.index));
             }
         }
-        // An old entry may stand again, see `records`.
+        // A reused tag can make an old entry valid again (see `records`): drop duplicates.
         entries.sort_unstable();
         entries.dedup();
         Migration {
@@ -141,7 +141,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Records, free ones included, which another queue would take over. O(1).
+    /// Number of records, free ones included. O(1).
     #[inline]
     pub(super) fn records(&self) -> usize {
         self.records.slab.records()
@@ -155,49 +155,49 @@ impl<T> Wheel<T> {
         self.records.set_place(index, place);
     }
 
-    /// A timer was removed: gives memory back if that was the last of many.
+    /// Frees memory if the removed timer was the last one.
     #[inline]
     fn release(&mut self) {
         if self.records.slab.len() == 0 {
-            self.rest();
+            self.release_all();
         }
     }
 
-    /// The last timer is gone.
+    /// Frees all memory, now or in pieces, after the last timer was removed.
     #[inline(never)]
-    fn rest(&mut self) {
+    fn release_all(&mut self) {
         if self.records.slab.begin_release() {
-            self.raw.desert();
-            self.records.forget_filings();
+            self.raw.clear_lazily();
+            self.records.clear_filings();
         } else {
-            self.tidy_up();
+            self.free_piece_if_any();
         }
     }
 
-    /// Nothing is due: time to give back some of what a crowd has left.
+    /// Frees a piece of memory if some is pending. Called when nothing is due.
     #[inline]
-    fn tidy_up(&mut self) {
-        if self.is_untidy() {
-            self.tidy();
+    fn free_piece_if_any(&mut self) {
+        if self.has_memory_to_free() {
+            self.free_piece();
         }
     }
 
-    /// Whether there may be memory to give back of what a crowd has left. O(1).
+    /// Returns whether memory may be waiting to be freed. O(1).
     #[inline]
-    pub(super) fn is_untidy(&self) -> bool {
-        self.raw.untidy
+    pub(super) fn has_memory_to_free(&self) -> bool {
+        self.raw.has_memory_to_free
     }
 
-    /// Gives back a piece of it; tells whether there is more. O(1): some 10 us.
+    /// Frees a piece of memory. Returns whether more is waiting. O(1), about 10 us.
     #[cold]
     #[inline(never)]
-    pub(super) fn tidy(&mut self) -> bool {
-        self.raw.untidy = self.raw.tidy() | self.records.tidy();
-        self.raw.untidy
+    pub(super) fn free_piece(&mut self) -> bool {
+        self.raw.has_memory_to_free = self.raw.free_piece() | self.records.free_piece();
+        self.raw.has_memory_to_free
     }
 
-    /// Drops some of the entries that stand for no timer, if they are many for so few timers; tells whether there are
-    /// more. O(1): some microseconds.
+    /// Drops some dead and spare entries if they far outnumber the timers. Returns whether it did.
+    /// O(1), a few microseconds.
     #[cold]
     pub(super) fn purge(&mut self) -> bool {
         self.raw.entries() > 2 * self.len() + FEW_SPARE && {
@@ -206,7 +206,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Entries filed, those that stand for no timer included. O(1).
+    /// Number of filed entries, dead and spare ones included. O(1).
     pub(super) fn entries(&self) -> usize {
         self.raw.entries()
     }
@@ -225,13 +225,13 @@ impl<T> Wheel<T> {
 
     #[inline]
     fn next_order(&mut self) -> NonZeroU32 {
-        if self.armings.are_worn() {
+        if self.armings.must_renumber() {
             self.renumber();
         }
         self.armings.next()
     }
 
-    /// O(n log n), once in two billion armings.
+    /// Renumbers the arming order of all timers. O(n log n), once in two billion armings.
     #[cold]
     fn renumber(&mut self) {
         self.records.slab.renumber(&mut self.armings);
@@ -250,7 +250,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
             value,
         });
         let index = key.index();
-        // The entry of the timer before may do.
+        // The entry of the record's previous timer may be reusable.
         let (place, tag) = self.records.filed(index);
         if !self.raw.reuse(place, deadline, index, tag) {
             self.file(deadline, index);
@@ -313,7 +313,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     fn clear(&mut self) {
         self.records.slab.clear();
         self.raw.clear();
-        self.records.forget_filings();
+        self.records.clear_filings();
     }
 
     fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
@@ -328,8 +328,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
 
     #[inline]
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
-        // What most pops come to: the next entry of the run, whose timer is as it was. All in one
-        // look at the record.
+        // The common case: the next entry of the run, whose timer is unchanged. One access to the record.
         if let Some(next) = self.raw.peek_run(now)
             && let Some(timer) = self.records.take_due(&next)
         {
@@ -342,7 +341,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
             });
         }
         let Some(due) = self.raw.pop_due(now, &mut self.records) else {
-            self.tidy_up();
+            self.free_piece_if_any();
             return None;
         };
         self.expire(due)
@@ -372,7 +371,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
                 }
                 Step::Busy => return Polled::Busy,
                 Step::Idle => {
-                    self.tidy_up();
+                    self.free_piece_if_any();
                     return Polled::Idle;
                 }
             }

@@ -1,19 +1,19 @@
-//! Where an entry lies, as far as the owner of its timer is told.
+//! The place of an entry in a wheel, which the owner of its timer keeps.
 
 use super::level::{BITS, LEVELS};
 use super::raw::RawWheel;
 use super::timers::Due;
 
-/// Where an entry was filed, in ten bits: with it, [`RawWheel::reuse`] decides whether the entry can
-/// stand for another deadline.
+/// The place at which an entry was filed, in ten bits. [`RawWheel::reuse`] uses it to decide whether the
+/// entry can serve another deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(u16);
 
 impl Place {
-    /// Nowhere: there is no entry.
+    /// No place: there is no entry.
     pub const NOWHERE: Place = Place(Self::MASK);
 
-    /// At hand, in order.
+    /// In the front.
     pub(super) const FRONT: Place = Place((LEVELS as u16) << BITS);
 
     const MASK: u16 = (1 << 10) - 1;
@@ -23,7 +23,7 @@ impl Place {
         Place((level as u16) << BITS | slot as u16)
     }
 
-    /// The place as a number below 1024. O(1).
+    /// Returns the place as a number below 1024. O(1).
     ///
     /// ```
     /// use punctual::queue::wheel::Place;
@@ -34,7 +34,7 @@ impl Place {
         self.0
     }
 
-    /// The place [`to_bits`](Self::to_bits) was taken from. O(1).
+    /// Restores a place from [`to_bits`](Self::to_bits). O(1).
     ///
     /// ```
     /// use punctual::queue::wheel::Place;
@@ -47,11 +47,12 @@ impl Place {
 }
 
 impl RawWheel {
-    /// Lets the entry filed at `place` stand for another deadline, of the same timer or of one that
-    /// took its record: true if it can. Then nothing needs to be filed. O(1).
+    /// Reuses the entry filed at `place` for another deadline, of the same timer or of the next timer of its
+    /// record. Returns false if a new entry must be [inserted](Self::insert) instead. O(1).
     ///
-    /// It can if it is filed before that deadline, or in a slot to come that holds that deadline
-    /// too. `generation` is the entry's, and stays. `place` must be what the wheel said last.
+    /// The entry can be reused if it is filed before that deadline, or in a future slot that also contains that
+    /// deadline. `generation` is the entry's, and stays the same. `place` must be the last one that the wheel
+    /// returned or reported for the entry.
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -67,8 +68,8 @@ impl RawWheel {
         if level >= LEVELS {
             return place == Place::FRONT && deadline > self.front.end();
         }
-        // Slots of this level, numbered from tick 0. The digits above the slot's own are those of
-        // the cursor, or of where it was before it was set back: never too small. (The top level has none above.)
+        // Slots of this level, numbered from tick 0. The digits above the slot's own are those of the cursor, or
+        // of the cursor before it was set back: never too small. (The top level has none above.)
         let shift = BITS * level as u32;
         let ahead = self.cursor.max(self.back.from);
         let slot = usize::from(place.0) & 63;
@@ -77,7 +78,7 @@ impl RawWheel {
         if wanted > filed {
             return true;
         }
-        // Entries of slots the cursor has reached lie elsewhere by now.
+        // Entries of slots that the cursor has reached have moved.
         let is_there = filed > self.cursor >> shift && level >= self.back.guard(self.cursor);
         if wanted < filed || !is_there {
             return false;
@@ -100,7 +101,7 @@ impl RawWheel {
     }
 }
 
-/// The cursor was set back: from where, and which levels' entries may lie on higher ones since.
+/// The state of the last time the cursor was set back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SetBack {
     pub(super) from: u64,
@@ -110,14 +111,14 @@ pub(super) struct SetBack {
 impl SetBack {
     pub(super) const NEVER: SetBack = SetBack { from: 0, home: 0 };
 
-    /// Places below this level do not tell where an entry lies.
+    /// Returns the level below which a place no longer tells where its entry is.
     #[inline]
     fn guard(self, cursor: u64) -> usize {
         if cursor < self.from { self.home } else { 0 }
     }
 
-    /// It is set back again, from `cursor`.
-    pub(super) fn again(&mut self, cursor: u64, home: usize) {
+    /// Records that the cursor is set back from `cursor`.
+    pub(super) fn record(&mut self, cursor: u64, home: usize) {
         *self = SetBack {
             from: self.from.max(cursor),
             home: self.guard(cursor).max(home),

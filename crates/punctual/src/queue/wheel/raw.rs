@@ -1,29 +1,29 @@
-//! The raw wheel: it files entries and asks their owner whether they still stand.
+//! The raw wheel files entries and asks the timers' owner whether they are still valid.
 //!
 //! Ground rules
 //!
 //! - The owner keeps the timers. The wheel keeps 12-byte entries (32 bits of the deadline, index,
-//!   generation) and looks at a timer only through [`Timers`]. So a cancel touches nothing here:
-//!   the owner changes the timer's generation and its entry is dead. A re-arm to a later tick
+//!   generation) and reads a timer only through [`Timers`]. So a cancel touches nothing here:
+//!   the owner changes the timer's generation, which makes the entry dead. A re-arm to a later tick
 //!   touches nothing either: the entry is found *stale* when its slot comes, and filed again.
 //! - An entry is never filed later than its timer is due. Hence nothing fires late, and every live
-//!   timer has exactly one entry whose generation is its own.
-//! - `cursor`: every entry in the levels is due at or after it, and lies where
-//!   `deadline ^ cursor` says (see `level`). The cursor may run ahead of the clock; what is armed
-//!   before it goes to `front`.
-//! - At most one slot is `pending`: the slot of the cursor's own digit at a level above 0, half
-//!   emptied into the levels below. While it is pending, what belongs below it is appended to it,
-//!   so equal deadlines keep their order.
-//! - Equal deadlines lie in one slot, in arming order, unless the slot is marked `mixed`: a stale
-//!   entry was filed again behind younger ones. A mixed tick goes through `front`, which orders it.
-//! - In a slot marked `amended`, what an entry says of its deadline counts for nothing: it is due
-//!   within the slot or later, and its timer is asked before it is moved (see `place`).
-//! - What is in `front` is there whatever the cursor is; who was armed later for the same tick comes
-//!   after it.
-//! - `first` bounds all live deadlines from below; if its owner confirms it, it is the earliest.
+//!   timer has exactly one entry with its own generation.
+//! - `cursor`: every entry in the levels is due at or after the cursor, and is filed where
+//!   `deadline ^ cursor` says (see `level`). The cursor may run ahead of the clock; timers armed
+//!   before it go to `front`.
+//! - At most one slot is `pending`: the slot of the cursor's own digit at a level above 0, partly
+//!   emptied into the levels below. While it is pending, new entries for the levels below it are
+//!   appended to it, so equal deadlines keep their order.
+//! - Entries with equal deadlines are in one slot, in arming order, unless the slot is marked `mixed`:
+//!   then a stale entry was filed behind younger ones. A mixed tick is ordered in `front`.
+//! - In a slot marked `amended`, the deadlines in the entries are not valid: a timer is due
+//!   within the slot or later, and is queried before its entry moves (see `place`).
+//! - Entries in `front` stay there wherever the cursor is. An entry armed later for the same tick comes
+//!   after them.
+//! - `first` is a lower bound of all live deadlines. If its timer confirms it, it is the earliest.
 //!
-//! Here is what the wheel offers, and its state; `serve` finds and pops what is due, `sweep` removes
-//! what is dead, `cursor` sets the cursor back.
+//! This file has the public interface and the state. `serve` finds and pops due entries, `sweep` removes
+//! dead ones, `cursor` sets the cursor back.
 
 use super::chunk::{Entry, NONE, Pool, Slot};
 use super::front::{Front, Staged};
@@ -35,25 +35,25 @@ use super::timers::{Due, Step, Timers};
 use alloc::vec::Vec;
 use core::mem::{replace, size_of};
 
-/// The index of no timer. (A timer that has it fires as others do, but nothing is remembered of it.)
-pub(super) const NOBODY: u32 = u32::MAX;
+/// The index that stands for no timer. A timer with this index fires as usual but is never cached in `first`.
+pub(super) const NO_TIMER: u32 = u32::MAX;
 
-/// No timer, and a bound of all deadlines.
-pub(super) const fn nobody_before(deadline: u64) -> Due {
+/// A lower bound of all deadlines that names no timer.
+pub(super) const fn no_timer_before(deadline: u64) -> Due {
     Due {
         deadline,
-        index: NOBODY,
+        index: NO_TIMER,
         generation: 0,
     }
 }
 
-/// A hierarchical timing wheel whose timers are kept by somebody else.
+/// A hierarchical timing wheel whose caller stores the timers.
 ///
-/// It orders `u64` ticks over their full range. Deadlines in the past are due at once. Nothing is
-/// popped before its deadline, whatever the clock does.
+/// It orders `u64` ticks over their full range. A deadline in the past is due at once. No timer is
+/// popped before its deadline, even if the clock steps back.
 ///
-/// The hierarchy of wheels is Varghese and Lauck's (*Hashed and Hierarchical Timing Wheels*, SOSP
-/// 1987, scheme 7), with slots found through bitmaps instead of by stepping through empty ones.
+/// The hierarchy of wheels is from Varghese and Lauck (*Hashed and Hierarchical Timing Wheels*, SOSP
+/// 1987, scheme 7). Slots are found through bitmaps instead of by stepping through empty ones.
 ///
 /// # Examples
 ///
@@ -76,8 +76,8 @@ pub(super) const fn nobody_before(deadline: u64) -> Due {
 ///     wheel.insert(deadline, index as u32, generation);
 /// }
 ///
-/// sessions.0[0].0 = 400; // later: the wheel need not know
-/// sessions.0[1].1 += 1; // cancelled: its entry no longer stands
+/// sessions.0[0].0 = 400; // re-armed later: the wheel needs no call
+/// sessions.0[1].1 += 1; // cancelled: its entry is dead
 /// wheel.forget(&mut sessions);
 ///
 /// assert_eq!(wheel.next_deadline(&mut sessions), Some(300));
@@ -96,27 +96,26 @@ pub struct RawWheel {
     pub(super) pool: Pool,
     pub(super) front: Front,
     pub(super) first: Due,
-    /// The run's entries due before this tick are popped without looking at anything else.
+    /// Entries of the run due before this tick are popped without any other check.
     pub(super) clear_until: u64,
-    /// All entries: in the levels and in front.
+    /// Number of entries in the levels and in front.
     pub(super) entries: usize,
-    /// Those the owner killed.
+    /// Number of entries that the owner has invalidated.
     pub(super) dead: usize,
-    /// Entries that came before a cursor that is ahead of the clock, since it was last set back.
+    /// Number of entries armed before a cursor that is ahead of the clock, since it was last set back.
     pub(super) behind: usize,
-    /// When the cursor was set back.
+    /// State of the last time the cursor was set back.
     pub(super) back: SetBack,
-    /// The clock as last seen.
+    /// The last `now`.
     pub(super) now: u64,
     pub(super) sweep: Option<Sweep>,
-    /// Entries on their way to the front; empty in between, kept for its memory.
+    /// Entries on their way to the front. Empty between calls; kept for its capacity.
     pub(super) gathered: Vec<Entry>,
     /// Entries forgotten since the sweep's last step.
     pub(super) unswept: u32,
-    /// A crowd may have left memory that is to be given back: here, or with an owner that leaves it to calls that find
-    /// nothing due.
-    pub(super) untidy: bool,
-    /// Entries put into slots, to test how much work a step does.
+    /// Set when memory may be waiting to be freed, here or in the owner's records.
+    pub(super) has_memory_to_free: bool,
+    /// Number of entries put into slots, for tests of the work per step.
     #[cfg(test)]
     pub(super) puts: usize,
 }
@@ -128,7 +127,7 @@ impl Default for RawWheel {
 }
 
 impl RawWheel {
-    /// An empty wheel. Allocates nothing. O(1).
+    /// Returns an empty wheel. Allocates nothing. O(1).
     ///
     /// ```
     /// use punctual::queue::wheel::RawWheel;
@@ -145,7 +144,7 @@ impl RawWheel {
             levels: [const { Level::EMPTY }; LEVELS],
             pool: Pool::new(),
             front: Front::new(),
-            first: nobody_before(u64::MAX),
+            first: no_timer_before(u64::MAX),
             clear_until: 0,
             entries: 0,
             dead: 0,
@@ -153,14 +152,14 @@ impl RawWheel {
             now: 0,
             sweep: None,
             unswept: 0,
-            untidy: false,
+            has_memory_to_free: false,
             gathered: Vec::new(),
             #[cfg(test)]
             puts: 0,
         }
     }
 
-    /// An empty wheel whose clock stands at `now`.
+    /// Returns an empty wheel whose clock is at `now`.
     pub(super) fn starting_at(now: u64) -> Self {
         RawWheel {
             cursor: now,
@@ -169,16 +168,16 @@ impl RawWheel {
         }
     }
 
-    /// The clock as last seen.
+    /// Returns the last `now`.
     pub(super) fn now(&self) -> u64 {
         self.now
     }
 
-    /// Files an entry for the timer `index`, whose deadline the owner has just set; tells where. O(1).
+    /// Files an entry for the timer `index` with the given deadline. Returns the entry's place. O(1).
     ///
     /// # Panics
     ///
-    /// If the entries outgrow 2^32 chunks.
+    /// If the entries need more than 2^32 chunks.
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -209,10 +208,10 @@ impl RawWheel {
         Place::in_slot(level, slot)
     }
 
-    /// Tells the wheel that one filed entry has died: [`Timers::deadline`] now answers `None` for it.
+    /// Notes that one filed entry is dead: [`Timers::deadline`] now returns `None` for it.
     ///
-    /// O(1); now and then it looks at a few entries, so that dead ones stay fewer than the live
-    /// ones and some 256.
+    /// O(1). Some calls also sweep a few entries, so that there are fewer dead entries than live ones
+    /// plus about 256.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Timers};
@@ -240,12 +239,12 @@ impl RawWheel {
         }
     }
 
-    /// One step of bounded work: pops a due entry, or does a part of what must be done before.
+    /// Does one step of bounded work: pops a due entry, or does part of the work that must precede it.
     ///
-    /// Every entry moved, dropped or looked at takes 1 from `budget`; the last piece of work may
-    /// overdraw it by less than 512 entries. A slot of a million entries is moved over as
-    /// many calls as the budgets need. Amortised over its life an entry costs at most one move per
-    /// level it descends: O(log64 of its distance in ticks).
+    /// Every entry moved, dropped or looked up takes 1 from `budget`; the last piece of work may
+    /// overdraw it by less than 512 entries. A slot of a million entries is moved over several calls.
+    /// Over its life, an entry costs at most one move per level that it descends: amortised O(log64 of its
+    /// distance in ticks).
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Step, Timers};
@@ -272,26 +271,25 @@ impl RawWheel {
         if self.first.deadline > now {
             return Step::Idle;
         }
-        // What most steps come to: the next entry of the run.
+        // The common case: the next entry of the run.
         if let Some(&next) = self.front.next()
             && next.deadline < self.clear_until
             && *budget > 0
         {
             if next.deadline > now {
-                self.first = nobody_before(next.deadline);
+                self.first = no_timer_before(next.deadline);
                 return Step::Idle;
             }
             *budget -= 1;
             self.front.advance();
-            if let Some(due) = self.judge(next.deadline, next.index, next.generation, timers) {
+            if let Some(due) = self.resolve(next.deadline, next.index, next.generation, timers) {
                 return Step::Due(due);
             }
         }
         self.serve(timers, budget)
     }
 
-    /// Pops the earliest timer that is due, however much work that is: [`RawWheel::step`] without
-    /// a budget. O(1) amortised, as there.
+    /// Pops the earliest due timer. This is [`RawWheel::step`] without a budget. O(1) amortised.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Timers};
@@ -319,11 +317,10 @@ impl RawWheel {
         }
     }
 
-    /// A tick before which nothing is due, and at which something may be; `None` if there are no
-    /// entries. O(1).
+    /// Returns a tick before which nothing is due, or `None` if there are no entries. O(1).
     ///
-    /// An event loop that sleeps until then and steps the wheel may wake up to find nothing due;
-    /// that costs it one look.
+    /// An event loop can sleep until this tick and then step the wheel. It may find nothing due and sleep
+    /// again.
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -334,14 +331,14 @@ impl RawWheel {
     /// ```
     #[inline]
     pub fn next_wakeup(&self) -> Option<u64> {
-        // A look that finds nothing due moves it up to the first slot or the first entry at hand.
+        // A step that finds nothing due raises this bound to the first slot or the first entry in front.
         (self.entries > 0).then_some(self.first.deadline)
     }
 
-    /// The earliest deadline of all live timers; `None` if there are none.
+    /// Returns the earliest deadline of all live timers, or `None` if there are none.
     ///
-    /// O(1) if nothing was popped, cancelled or put off since the last call. Otherwise it may
-    /// cascade the earliest slot, which is work done early, not work added: O(1) amortised.
+    /// O(1) if nothing was popped, cancelled or re-armed since the last call. Otherwise it may
+    /// cascade the earliest slot, which is work that a later pop then saves: O(1) amortised.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Timers};
@@ -362,13 +359,13 @@ impl RawWheel {
             index,
             generation,
         } = self.first;
-        if index != NOBODY && timers.deadline(index, generation) == Some(deadline) {
+        if index != NO_TIMER && timers.deadline(index, generation) == Some(deadline) {
             return Some(deadline);
         }
         self.find_first(timers)
     }
 
-    /// Entries filed, dead ones included. O(1).
+    /// Returns the number of filed entries, dead ones included. O(1).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -381,8 +378,8 @@ impl RawWheel {
         self.entries
     }
 
-    /// Entries filed and not forgotten: as many as the owner has timers armed, and entries
-    /// [spare](Timers::armed). O(1).
+    /// Returns the number of filed entries that are not forgotten: one per armed timer, plus
+    /// [spare](Timers::armed) ones. O(1).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -395,7 +392,7 @@ impl RawWheel {
         self.entries.saturating_sub(self.dead)
     }
 
-    /// Bytes taken by the wheel itself and by its allocations. O(number of pool segments).
+    /// Returns the bytes taken by the wheel and its allocations. O(number of pool segments).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -410,7 +407,7 @@ impl RawWheel {
             + self.gathered.capacity() * size_of::<Entry>()
     }
 
-    /// Drops all entries and gives all memory back. The clock last seen is kept. O(memory).
+    /// Drops all entries and frees all memory. Keeps the last `now`. O(memory).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -423,20 +420,20 @@ impl RawWheel {
         *self = RawWheel::starting_at(self.now);
     }
 
-    /// Drops all entries; the memory goes back [a piece at a time](Self::tidy). O(1).
-    pub(super) fn desert(&mut self) {
-        let crowded = replace(self, RawWheel::starting_at(self.now));
-        self.pool.succeed(crowded.pool);
-        self.untidy = true;
+    /// Drops all entries; [`free_piece`](Self::free_piece) then frees the memory in pieces. O(1).
+    pub(super) fn clear_lazily(&mut self) {
+        let old = replace(self, RawWheel::starting_at(self.now));
+        self.pool.reclaim(old.pool);
+        self.has_memory_to_free = true;
     }
 
-    /// Gives back a piece of what there is to give back; tells whether there is more. O(1).
-    pub(super) fn tidy(&mut self) -> bool {
+    /// Frees a piece of memory. Returns whether more is waiting. O(1).
+    pub(super) fn free_piece(&mut self) -> bool {
         self.pool.leftovers.give_back();
         !self.pool.leftovers.is_empty()
     }
 
-    /// Packs the entries into as little memory as they need and gives the rest back. O(entries).
+    /// Packs the entries into as little memory as they need and frees the rest. O(entries).
     ///
     /// The wheel does this by itself when less than an eighth of its memory is in use.
     ///
@@ -450,7 +447,7 @@ impl RawWheel {
     pub fn shrink_to_fit(&mut self) {
         self.pack();
         self.pool.leftovers = Leftovers::new();
-        self.untidy = false;
+        self.has_memory_to_free = false;
         self.front.trim();
     }
 
@@ -482,21 +479,21 @@ impl RawWheel {
                 *level.slot_mut(slot) = packed;
             }
         }
-        // Nothing is watched in it: a sweep goes back to the start of its slot.
+        // The new pool watches no chunk: a running sweep restarts at the beginning of its slot.
         let before = replace(&mut self.pool, pool);
-        self.pool.succeed(before);
-        self.untidy = true;
+        self.pool.reclaim(before);
+        self.has_memory_to_free = true;
     }
 
-    /// The owner numbered the arming order anew: what was ordered by the old numbers is put back. O(entries in front).
+    /// Restages the entries in front after the owner has renumbered the arming order. O(entries in front).
     pub(super) fn reorder(&mut self) {
         self.front.restage();
     }
 
-    /// Files an entry that is due at or after the cursor; tells where.
+    /// Files an entry that is due at or after the cursor. Returns its level and slot.
     #[inline]
     pub(super) fn file(&mut self, deadline: u64, index: u32, generation: u32) -> (usize, usize) {
-        // What belongs below the pending slot belongs into it.
+        // Entries for the levels below the pending slot go into the pending slot.
         let level = level_of((deadline ^ self.cursor) | self.floor);
         let slot = digit(deadline, level);
         self.clear_until = self.clear_until.min(deadline);
@@ -520,7 +517,7 @@ impl RawWheel {
         }
     }
 
-    /// Files an entry whose timer was re-armed since: behind younger ones, so its slot is mixed.
+    /// Files an entry again after its timer was re-armed. It comes behind younger ones, so the slot is mixed.
     pub(super) fn refile(
         &mut self,
         deadline: u64,
@@ -544,7 +541,7 @@ impl RawWheel {
         timers.moved(index, generation, place);
     }
 
-    /// Drops a dead entry that was taken out.
+    /// Counts a dead entry that was removed, and reports it to the owner.
     #[inline]
     pub(super) fn drop_dead(&mut self, index: u32, generation: u32, timers: &mut impl Timers) {
         self.entries -= 1;
@@ -559,7 +556,7 @@ impl RawWheel {
         level_of(self.floor)
     }
 
-    /// Marks an emptied slot.
+    /// Updates the bitmaps for an emptied slot.
     #[inline]
     pub(super) fn vacate(&mut self, level: usize, slot: usize) {
         self.levels[level].vacate(slot);
@@ -571,13 +568,13 @@ impl RawWheel {
         }
     }
 
-    /// Gives memory back when most of it lies idle.
+    /// Frees memory when most of it is unused.
     #[inline]
     pub(super) fn trim(&mut self) {
         if self.pool.is_sparse() {
             self.pack();
-        } else if self.untidy {
-            self.tidy();
+        } else if self.has_memory_to_free {
+            self.free_piece();
         }
         self.front.trim();
     }

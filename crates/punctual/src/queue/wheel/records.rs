@@ -1,16 +1,15 @@
-//! The timers of a [`Wheel`](super::Wheel), and what is known of their entries.
+//! The timers of a [`Wheel`](super::Wheel), and the places of their entries.
 //!
-//! Beside each record stand two bytes, its *filing*: where its entry lies (ten bits), and a tag (six)
-//! that tells that entry from dead ones of the same record. Hence
+//! Beside each record are two bytes, its *filing*: the place of its entry (ten bits), and a tag (six)
+//! that distinguishes that entry from dead ones of the same record.
 //!
-//! - a cancel leaves the entry where it is, spare; who takes the record next, for a deadline after it
-//!   or in the same slot, takes the entry over, and nothing is filed. A program that arms and
-//!   cancels timeouts only touches their records;
-//! - a sweep looks at filings only, 32 of which share a cache line.
+//! - A cancel leaves the entry in place, spare. The record's next timer reuses the entry if it is due
+//!   later or in the same slot. A program that arms and cancels timeouts touches only their records.
+//! - A sweep reads filings only, 32 of which share a cache line.
 //!
-//! A tag comes round after 64 filings of one record. Each of them lies in a slot before the last
-//! one (else it would have been taken over), so few dead entries ever stand again by that; one
-//! that does is one more entry of a living timer: whichever comes first fires it.
+//! A tag repeats after 64 filings of one record. Each of them is in a slot before the last one
+//! (otherwise it would have been reused), so few dead entries ever match again. An entry that does is
+//! a second entry of a live timer: the earlier of the two fires it.
 
 use super::place::Place;
 use super::timers::{Due, Timers};
@@ -22,7 +21,7 @@ use alloc::vec::Vec;
 use core::mem::{size_of, take};
 use core::num::NonZeroU32;
 
-/// A living timer. The arming order is never 0, which is how a free record is told.
+/// A live timer. The arming order is never 0; a free record has 0 there.
 #[derive(Debug)]
 pub(in crate::queue) struct Timer<T> {
     pub(in crate::queue) deadline: u64,
@@ -41,7 +40,7 @@ impl<T> Tenant for Timer<T> {
 }
 
 impl<T> Slab<Timer<T>> {
-    /// Numbers the armings of all timers anew, in their order. O(n log n).
+    /// Renumbers the arming order of all timers, keeping the sequence. O(n log n).
     #[cold]
     pub(in crate::queue) fn renumber(&mut self, armings: &mut Armings) {
         let armed = self.iter().map(|(index, timer)| (timer.order, index));
@@ -53,7 +52,7 @@ impl<T> Slab<Timer<T>> {
     }
 }
 
-/// Bits of a place; the tag's are above them.
+/// Number of bits of a place; the tag is above them.
 const TAG: u32 = 10;
 
 #[derive(Clone, Copy, Debug)]
@@ -77,25 +76,25 @@ impl Filing {
         self.0 = self.0 & !Place::NOWHERE.to_bits() | place.to_bits();
     }
 
-    /// Nowhere, with the tag of the next filing.
+    /// Returns an empty place with the next tag.
     #[inline]
     fn next(self) -> Filing {
         Filing((self.0 >> TAG).wrapping_add(1) << TAG | Place::NOWHERE.to_bits())
     }
 }
 
-/// So many filings are made at once,
-const MADE: usize = 1 << 12;
-/// and given back.
-const FREED: usize = 1 << 13;
+/// Number of filings that are initialised at once.
+const INIT_STEP: usize = 1 << 12;
+/// Number of filings that are freed at once.
+const FREE_STEP: usize = 1 << 13;
 
 /// The records and their filings.
 #[derive(Debug)]
 pub(super) struct Records<T> {
     pub(super) slab: Slab<Timer<T>>,
-    /// By index; of some records at the end there may be none yet, and there may be some too many.
+    /// Filings by record index. The last records may have none, and there may be more filings than records.
     filings: Vec<Filing>,
-    /// Those of a crowd that has gone, on their way back to the system.
+    /// Filings of an emptied wheel, to be freed in pieces.
     old: Vec<Filing>,
     pieces: Pieces,
 }
@@ -110,7 +109,7 @@ impl<T> Records<T> {
         }
     }
 
-    /// Of timers that come from another queue: nothing is filed yet.
+    /// Builds the records from timers of another queue, which have no entries yet.
     pub(super) fn unfiled(slab: Slab<Timer<T>>) -> Self {
         Records {
             slab,
@@ -120,7 +119,7 @@ impl<T> Records<T> {
         }
     }
 
-    /// Where the entry of a record lies, if it has one, and the tag it carries.
+    /// Returns the place and the tag of a record's entry.
     #[inline]
     pub(super) fn filed(&mut self, index: u32) -> (Place, u32) {
         let filing = self
@@ -130,7 +129,7 @@ impl<T> Records<T> {
         (filing.place(), filing.tag())
     }
 
-    /// The tag of the entry that is going to be filed for a record: those before are dead.
+    /// Returns the tag for a new entry of a record. All earlier entries of the record become dead.
     #[inline]
     pub(super) fn refile(&mut self, index: u32) -> u32 {
         let at = index as usize;
@@ -142,7 +141,7 @@ impl<T> Records<T> {
         filing.tag()
     }
 
-    /// Makes filings for so many records, and for some more. O(1) amortised.
+    /// Initialises the filings of the first `records` records and some more. O(1) amortised.
     #[cold]
     fn make_filings(&mut self, records: usize) {
         if records > self.filings.capacity() {
@@ -151,10 +150,11 @@ impl<T> Records<T> {
             self.filings.reserve_exact(room - self.filings.len());
         }
         let room = self.filings.capacity();
-        self.filings.resize(room.min(records + MADE), Filing::NEW);
+        self.filings
+            .resize(room.min(records + INIT_STEP), Filing::NEW);
     }
 
-    /// Where that entry lies, then.
+    /// Sets the place of a record's entry.
     #[inline]
     pub(super) fn set_place(&mut self, index: u32, place: Place) {
         if let Some(filing) = self.filings.get_mut(index as usize) {
@@ -162,7 +162,7 @@ impl<T> Records<T> {
         }
     }
 
-    /// Takes the timer that `entry` stands for, if it is due then. O(1).
+    /// Removes and returns the timer of `entry` if the entry is current and its deadline unchanged. O(1).
     #[inline]
     pub(super) fn take_due(&mut self, entry: &Due) -> Option<Timer<T>> {
         let filing = self.filings.get_mut(entry.index as usize)?;
@@ -175,23 +175,23 @@ impl<T> Records<T> {
         Some(timer)
     }
 
-    /// No entries are filed any more. O(1).
-    pub(super) fn forget_filings(&mut self) {
-        let gone = take(&mut self.filings);
-        if gone.len() > self.old.len() {
-            self.old = gone;
+    /// Drops all filings. O(1).
+    pub(super) fn clear_filings(&mut self) {
+        let filings = take(&mut self.filings);
+        if filings.len() > self.old.len() {
+            self.old = filings;
         }
     }
 
-    /// Gives back a piece of what a crowd has left; tells whether there is more. O(1).
-    pub(super) fn tidy(&mut self) -> bool {
-        let more = self.slab.tidy();
-        let to = self.old.len().saturating_sub(FREED);
+    /// Frees a piece of memory. Returns whether more is waiting. O(1).
+    pub(super) fn free_piece(&mut self) -> bool {
+        let more = self.slab.free_piece();
+        let to = self.old.len().saturating_sub(FREE_STEP);
         shorten(&mut self.old, to, 0, &mut self.pieces);
         more | !self.old.is_empty()
     }
 
-    /// Records at the end are gone, and no entries of theirs are filed.
+    /// Frees unused memory. The free records at the end must have no entries.
     pub(super) fn shrink_to_fit(&mut self) {
         self.slab.shrink_to_fit();
         self.filings.truncate(self.slab.records());

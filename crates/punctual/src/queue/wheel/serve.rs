@@ -1,26 +1,26 @@
-//! Serving what is due: finding the first entry, popping it, and moving what is in its way.
+//! Finding the first due entry, popping it, and moving the entries in its way.
 //!
-//! A slot of level 0 is a single tick: its entries are popped from its first chunk one by one,
+//! A slot of level 0 is a single tick. Its entries are popped from its first chunk one by one,
 //! unless they are out of arming order; then they go through the heap in front. The first slot of a
-//! higher level is
+//! higher level
 //!
-//! - moved to the front as a whole, as a sorted run, if it has up to [`RUN`] entries;
-//! - the pending slot from now on if it has more: it is emptied into the levels below, a chunk at
-//!   a time.
+//! - moves to the front as a whole, as a sorted run, if it has up to [`RUN`] entries;
+//! - becomes the pending slot if it has more: it is emptied into the levels below, one chunk at a
+//!   time.
 
 use super::chunk::{CHUNK, Entry, Slot};
 use super::front::{Early, Staged};
 use super::level::{BITS, FAR, deadline_in, digit, level_of, slot_start};
 use super::place::Place;
-use super::raw::{RawWheel, nobody_before};
+use super::raw::{RawWheel, no_timer_before};
 use super::timers::{Due, Step, Timers};
 use core::mem::{replace, take};
 
-/// The most entries of a slot that is moved to the front. A slot of more leaves the next level's with 4
-/// or more each, so that what is done once a slot is shared.
+/// Maximum number of entries of a slot that moves to the front. A larger slot gives the slots of the level below
+/// 4 or more entries each, which share the fixed cost per slot.
 pub(super) const RUN: usize = 512;
 
-/// A slot with entries: where it is, and a tick none of them is due before.
+/// An occupied slot: its position, and a lower bound of its deadlines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct First {
     level: usize,
@@ -29,15 +29,15 @@ pub(super) struct First {
 }
 
 impl RawWheel {
-    /// A step, once the bound of all deadlines has come.
+    /// The part of a step that runs when something may be due.
     pub(super) fn serve<T: Timers>(&mut self, timers: &mut T, budget: &mut usize) -> Step {
         loop {
             if *budget == 0 {
-                return self.spent();
+                return self.end_of_budget();
             }
             if self.front.has_staged() {
                 *budget -= 1;
-                self.settle(timers);
+                self.place_staged(timers);
                 continue;
             }
             let place = self.first_slot();
@@ -58,14 +58,14 @@ impl RawWheel {
                 if self.front.is_run_only() {
                     self.clear_until = start;
                 }
-                if let Some(due) = self.judge(deadline, index, generation, timers) {
+                if let Some(due) = self.resolve(deadline, index, generation, timers) {
                     return Step::Due(due);
                 }
                 continue;
             }
             let Some(place) = place else {
                 (self.cursor, self.behind) = (self.now, 0);
-                self.first = nobody_before(u64::MAX);
+                self.first = no_timer_before(u64::MAX);
                 self.trim();
                 return Step::Idle;
             };
@@ -83,15 +83,15 @@ impl RawWheel {
                 index, generation, ..
             } = self.take_out(&place);
             if is_mixed {
-                self.pour(start, index, generation, timers);
-            } else if let Some(due) = self.judge(start, index, generation, timers) {
+                self.move_to_front(start, index, generation, timers);
+            } else if let Some(due) = self.resolve(start, index, generation, timers) {
                 return Step::Due(due);
             }
         }
     }
 
-    /// Whether what is at hand, due at `deadline`, comes before what the first slot holds. On a tie
-    /// it does, having been armed before, unless the slot is out of order.
+    /// Returns whether the first entry in front, due at `deadline`, precedes the first slot. On a tie it
+    /// does, because it was armed earlier, unless the slot is out of order.
     #[inline]
     fn is_front_first<T: Timers>(&self, deadline: u64, first: Option<&First>, _: &T) -> bool {
         first.is_none_or(|first| {
@@ -100,9 +100,9 @@ impl RawWheel {
         })
     }
 
-    /// The end of a step that has no budget left.
+    /// Ends a step whose budget is used up.
     #[cold]
-    fn spent(&mut self) -> Step {
+    fn end_of_budget(&mut self) -> Step {
         let start = self.first_slot().map_or(u64::MAX, |place| place.start);
         let bound = self.front.bound().min(start);
         if self.entries == 0 || bound > self.now {
@@ -112,11 +112,11 @@ impl RawWheel {
         }
     }
 
-    /// The end of a step after which nothing is due before `bound`, which is still to come.
+    /// Ends a step after which nothing is due before `bound`, which lies in the future.
     #[inline]
     fn idle_until(&mut self, bound: u64) -> Step {
-        self.first = nobody_before(bound);
-        // No entry changes its level when the cursor moves up to, not into, the first slot.
+        self.first = no_timer_before(bound);
+        // Moving the cursor up to the first slot, but not into it, changes no entry's level.
         if self.floor == 1 && self.now > self.cursor {
             let start = self.first_slot().map_or(u64::MAX, |place| place.start);
             if start > self.now {
@@ -126,7 +126,7 @@ impl RawWheel {
         Step::Idle
     }
 
-    /// The next entry of the run, if it is due and nothing else can come before it.
+    /// Returns the next entry of the run if it is due and nothing else can precede it.
     #[inline]
     pub(super) fn peek_run(&mut self, now: u64) -> Option<Due> {
         self.now = now;
@@ -138,28 +138,27 @@ impl RawWheel {
         })
     }
 
-    /// That entry stood, and its timer was taken.
+    /// Removes the entry that `peek_run` returned, after its timer was taken.
     #[inline]
     pub(super) fn popped(&mut self, entry: &Due) {
         self.front.advance();
         self.fired(entry.deadline);
     }
 
-    /// The first entry is gone, so nothing is due before it.
+    /// Updates `first` and the count after the first entry fired: nothing is due before `deadline`.
     #[inline]
     fn fired(&mut self, deadline: u64) {
         self.entries -= 1;
-        self.first = nobody_before(if self.entries == 0 {
+        self.first = no_timer_before(if self.entries == 0 {
             u64::MAX
         } else {
             deadline
         });
     }
 
-    /// Decides what becomes of an entry taken out at `deadline`, which has come: due, dead, or
-    /// stale and filed again.
+    /// Resolves an entry that was removed at its tick `deadline`: it is due, dead, or stale and filed again.
     #[inline]
-    pub(super) fn judge(
+    pub(super) fn resolve(
         &mut self,
         deadline: u64,
         index: u32,
@@ -186,8 +185,8 @@ impl RawWheel {
         }
     }
 
-    /// Moves one staged entry to where it belongs.
-    pub(super) fn settle(&mut self, timers: &mut impl Timers) {
+    /// Moves one staged entry to the heap or to its slot.
+    pub(super) fn place_staged(&mut self, timers: &mut impl Timers) {
         let Some(Staged {
             index, generation, ..
         }) = self.front.unstage()
@@ -203,7 +202,7 @@ impl RawWheel {
         }
     }
 
-    /// Files an entry of the front's heap, where arming order counts.
+    /// Adds an entry to the front's heap, which orders by arming.
     #[inline]
     fn put_in_front(
         &mut self,
@@ -223,7 +222,7 @@ impl RawWheel {
         });
     }
 
-    /// The first occupied slot. O(1): a few bit operations.
+    /// Returns the first occupied slot. O(1): a few bit operations.
     #[inline]
     pub(super) fn first_slot(&self) -> Option<First> {
         if self.floor != 1 {
@@ -246,14 +245,14 @@ impl RawWheel {
         })
     }
 
-    /// Whether a slot's entries may be out of arming order.
+    /// Returns whether a slot's entries may be out of arming order.
     #[inline]
     fn is_mixed(&self, place: &First) -> bool {
         self.levels[place.level].is_mixed(place.slot)
     }
 
-    /// Moves an entry that is due at `start`, now, to the front.
-    fn pour(&mut self, start: u64, index: u32, generation: u32, timers: &mut impl Timers) {
+    /// Moves an entry that is due at the current tick `start` to the front's heap.
+    fn move_to_front(&mut self, start: u64, index: u32, generation: u32, timers: &mut impl Timers) {
         match timers.deadline(index, generation) {
             None => self.drop_dead(index, generation, timers),
             Some(later) if later > start => self.refile(later, index, generation, timers),
@@ -261,7 +260,7 @@ impl RawWheel {
         }
     }
 
-    /// Takes the first entry out of a slot of level 0.
+    /// Removes the first entry of a slot of level 0.
     #[inline]
     fn take_out(&mut self, place: &First) -> Entry {
         self.cursor = place.start;
@@ -273,12 +272,11 @@ impl RawWheel {
         entry
     }
 
-    /// Moves what is in the slot at `place`, above level 0, nearer to the front; tells how many
-    /// entries.
+    /// Moves entries of the slot at `place`, above level 0, nearer to the front. Returns their number.
     #[inline(never)]
     fn open(&mut self, place: &First, timers: &mut impl Timers) -> usize {
         self.trim();
-        // A pending slot is emptied as it was begun, so that equal deadlines keep their order.
+        // A slot that is already pending must be cascaded to the end, so that equal deadlines keep their order.
         if self.floor == 1 && self.is_short(place) {
             self.gather(place, timers)
         } else {
@@ -286,17 +284,17 @@ impl RawWheel {
         }
     }
 
-    /// Whether the slot at `place` has few enough entries to be moved to the front.
+    /// Returns whether the slot at `place` has few enough entries to move to the front.
     #[inline]
     fn is_short(&self, place: &First) -> bool {
         let list = self.levels[place.level].slot(place.slot);
         list.is_one_chunk() || list.has_at_most(&self.pool, RUN)
     }
 
-    /// Moves the slot at `place` to the front, as a run if there is none. The cursor stays: what is armed for this
-    /// slot later is filed in it again.
+    /// Moves the slot at `place` to the front, as a run if the front has none. The cursor stays: entries armed
+    /// for this slot later are filed in it again.
     ///
-    /// All timers are fetched before the first is looked at, so that the waits overlap.
+    /// All timers are prefetched before the first is read, so that the cache misses overlap.
     fn gather(&mut self, place: &First, timers: &mut impl Timers) -> usize {
         let &First { level, slot, start } = place;
         let end = start | ((1u64 << (BITS * level as u32)) - 1);
@@ -345,10 +343,10 @@ impl RawWheel {
         looked
     }
 
-    /// Moves the first chunk of the slot at `place` to the levels below; tells how many entries.
+    /// Moves the first chunk of the slot at `place` to the levels below. Returns its number of entries.
     ///
-    /// Entries that come to level 0 are about to fire, so here they are looked at, a chunk at a
-    /// time: the looks do not depend on each other, and their cache misses overlap.
+    /// Entries that come to level 0 are about to fire, so this reads their timers, a chunk at a
+    /// time: the reads do not depend on each other, and their cache misses overlap.
     fn cascade(&mut self, place: &First, timers: &mut impl Timers) -> usize {
         let &First { level, slot, .. } = place;
         let start = slot_start(self.cursor, level, slot);
@@ -393,7 +391,7 @@ impl RawWheel {
                     self.refile(deadline, index, generation, timers)
                 }
                 Some(deadline) => {
-                    // From the far levels more come out as stale than are: it does no harm.
+                    // On the far levels some current entries count as stale too, which is harmless.
                     let stale = deadline != deadline_in(start, level, low);
                     let place = self.put_below(deadline, index, generation, mixed || stale);
                     if stale {
@@ -405,8 +403,8 @@ impl RawWheel {
         entries.len()
     }
 
-    /// Puts an entry of the pending slot where it belongs now: on the levels below or, if its
-    /// timer was re-armed, anywhere.
+    /// Files an entry of the pending slot again: on the levels below or, if its timer was re-armed,
+    /// on any level.
     #[inline]
     fn put_below(&mut self, deadline: u64, index: u32, generation: u32, mixed: bool) -> Place {
         let level = level_of((deadline ^ self.cursor) | 1);
@@ -418,12 +416,12 @@ impl RawWheel {
         Place::in_slot(level, slot)
     }
 
-    /// Finds the earliest live timer.
+    /// Returns the earliest live deadline, and caches its timer in `first`.
     #[inline(never)]
     pub(super) fn find_first(&mut self, timers: &mut impl Timers) -> Option<u64> {
         loop {
             while self.front.has_staged() {
-                self.settle(timers);
+                self.place_staged(timers);
             }
             let place = self.first_slot();
             let front = self
@@ -442,7 +440,7 @@ impl RawWheel {
                     continue;
                 }
                 (None, None) => {
-                    self.first = nobody_before(u64::MAX);
+                    self.first = no_timer_before(u64::MAX);
                     return None;
                 }
             };

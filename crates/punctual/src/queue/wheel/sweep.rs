@@ -1,13 +1,12 @@
-//! Sweeping out dead entries, a chunk at a time.
+//! Removing dead entries, one chunk at a time.
 //!
-//! When dead entries outnumber the live ones (and 256), a sweep starts; each [`forget`] then looks
-//! at one chunk, until the sweep has been everywhere. It goes from the highest level down, as
-//! entries do, so that none slips past it. Chunks are packed in place and joined with the one
-//! before, the order of entries unchanged.
+//! When there are more dead entries than live ones plus 256, a sweep starts. Calls of [`forget`] then
+//! sweep a few chunks at a time, until the sweep has visited all. It goes from the highest level down, as
+//! entries do, so that it misses none. Chunks are packed in place and merged into the previous one; the
+//! order of entries does not change.
 //!
-//! The place where the sweep stopped is a slot and the chunk before the next one to look at
-//! (`Pool::watched`). If that chunk is given back meanwhile, the sweep starts again at the first
-//! chunk of the slot.
+//! A sweep stops at a slot and the chunk before the next one to visit (`Pool::watched`). If that chunk is
+//! freed meanwhile, the sweep continues at the first chunk of the slot.
 //!
 //! [`forget`]: super::RawWheel::forget
 
@@ -16,16 +15,16 @@ use super::level::LEVELS;
 use super::raw::RawWheel;
 use super::timers::Timers;
 
-/// So many cancels share a step of the sweep, which looks at a chunk of entries for each: cancels
-/// and looks that do not take turns overlap with their like.
+/// Number of cancels per sweep step. A step visits as many chunks: batching lets the cache misses of
+/// cancels overlap, and those of the sweep.
 pub(super) const EVERY: u32 = 16;
 
-/// Where a sweep goes on.
+/// The position at which a sweep continues.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sweep {
-    /// In this slot, behind the watched chunk.
+    /// In this slot, after the watched chunk.
     Slot { level: u8, slot: u8 },
-    /// In the heap, at the entry before this place.
+    /// In the heap, at the entry before this index.
     Front { before: usize },
 }
 
@@ -35,13 +34,13 @@ const BEGIN: Sweep = Sweep::Slot {
 };
 
 impl RawWheel {
-    /// Drops all entries that stand for no timer, spare ones too. O(entries).
+    /// Drops all dead and spare entries. O(entries).
     pub(super) fn purge(&mut self, timers: &mut impl Timers) {
         self.restart_sweep();
         while self.purge_on(timers) {}
     }
 
-    /// One step of that; tells whether it goes on.
+    /// Does one step of a purge. Returns whether more is left.
     pub(super) fn purge_on(&mut self, timers: &mut impl Timers) -> bool {
         self.sweep_on(timers, |timers, index, generation| {
             timers.deadline(index, generation).is_none()
@@ -49,7 +48,7 @@ impl RawWheel {
         self.sweep.is_some()
     }
 
-    /// One step of a sweep, starting one if none is going on: looks at some chunks of entries.
+    /// Does one step of a sweep over dead entries, starting a sweep if none is running.
     #[cold]
     #[inline(never)]
     pub(super) fn sweep(&mut self, timers: &mut impl Timers) {
@@ -66,7 +65,7 @@ impl RawWheel {
         let mut looked = 0;
         while looked < CHUNK * EVERY as usize {
             if self.front.has_staged() {
-                self.settle(timers);
+                self.place_staged(timers);
                 looked += 1;
                 continue;
             }
@@ -113,7 +112,7 @@ impl RawWheel {
                     let Some(place) = place.checked_sub(1) else {
                         for early in self
                             .front
-                            .weed(|early| is_dead(timers, early.index, early.generation))
+                            .extract_dead(|early| is_dead(timers, early.index, early.generation))
                         {
                             self.drop_dead(early.index, early.generation, timers);
                         }
@@ -128,7 +127,7 @@ impl RawWheel {
                     {
                         self.front.remove(place);
                         self.drop_dead(early.index, early.generation, timers);
-                        // Another entry is here now, perhaps one not looked at yet.
+                        // Another entry is here now, which may not have been checked yet.
                         sweep = Sweep::Front { before: place + 1 };
                     }
                 }
@@ -137,8 +136,8 @@ impl RawWheel {
         self.sweep = Some(sweep);
     }
 
-    /// Packs the chunk behind the watched one. Tells how many entries were looked at, and whether
-    /// the slot has more chunks behind.
+    /// Packs the chunk after the watched one. Returns the number of entries checked, and whether the slot has
+    /// more chunks.
     fn sweep_chunk<T: Timers>(
         &mut self,
         level: usize,
@@ -160,7 +159,7 @@ impl RawWheel {
         let chunk = self.pool.get_mut(id);
         let (begin, end) = (usize::from(chunk.begin), usize::from(chunk.end));
         let looked = end - begin;
-        // No branch on what a look says: the looks' cache misses overlap.
+        // Branch-free, so that the cache misses of the checks overlap.
         let mut dead = [(0, 0); CHUNK];
         let (mut kept, mut dropped) = (0, 0);
         for at in begin..end {
@@ -206,7 +205,7 @@ impl RawWheel {
         (looked, next != NONE)
     }
 
-    /// Slots were joined: a sweep that is going on begins again.
+    /// Restarts a running sweep after slots were joined.
     pub(super) fn restart_sweep(&mut self) {
         self.pool.watched = NONE;
         if self.sweep.is_some() {

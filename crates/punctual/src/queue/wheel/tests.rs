@@ -1,4 +1,4 @@
-//! The wheel against a simple model, its private invariants, and its bounds on memory and work.
+//! Tests of the wheel against a simple model, of its private invariants, and of its bounds on memory and work.
 
 use super::chunk::{CHUNK, NONE};
 use super::invariants::{check_invariants, filed};
@@ -43,12 +43,12 @@ proptest! {
     #![proptest_config(cases(256))]
 
     #[test]
-    fn the_wheel_does_what_the_model_does(ops in ops(1..150)) {
+    fn the_wheel_matches_the_model(ops in ops(1..150)) {
         Model::new(Wheel::new()).run(ops);
     }
 
     #[test]
-    fn clearing_leaves_a_good_wheel(
+    fn a_cleared_wheel_works(
         before in ops(1..40), after in ops(1..40),
     ) {
         Model::new(Wheel::new()).run(before.into_iter().chain([Op::Clear]).chain(after));
@@ -59,7 +59,7 @@ proptest! {
     fn the_cursor_is_set_back(
         far in prop::collection::vec(when(), 25..60), ops in ops(1..100),
     ) {
-        // Many timers far ahead, the cursor led to them, many armed before it.
+        // Many timers far ahead, the cursor moved to them, and many timers armed before it.
         let ahead = Span { mantissa: 200, exponent: 20 };
         let bait = (0..30).map(|_| Op::Insert(When::In(ahead)));
         let lead = far.into_iter().map(Op::Insert).chain(bait).chain([Op::NextDeadline]);
@@ -72,16 +72,16 @@ proptest! {
     #![proptest_config(cases(24))]
 
     #[test]
-    fn a_long_run_does_what_the_model_does(ops in ops(1_000..1_500)) {
+    fn a_long_run_matches_the_model(ops in ops(1_000..1_500)) {
         Model::new(Wheel::new()).run(ops);
     }
 
     #[test]
-    fn a_sweep_bears_what_happens_meanwhile(
+    fn a_sweep_survives_other_operations(
         near in 4u8..14, kill in any::<u8>(),
         ops in prop::collection::vec((0u8..12, any::<u8>()), sized(300, 20)..sized(500, 30)),
     ) {
-        // Long slots, so many of their timers cancelled that a sweep has just begun.
+        // Long slots, with so many of their timers cancelled that a sweep has just started.
         let bursts = (0..10).map(|n| Op::Burst(sized(180, 40) as u8, When::In(Span { mantissa: 3 + n * 5, exponent: near })));
         let kills = (0..sized(1_030, 320) as u32 + u32::from(kill % 32)).map(|n| Op::Remove((n as u8).wrapping_mul(kill | 1)));
         let span = |mantissa: u8| Span { mantissa: mantissa % 8, exponent: near };
@@ -99,10 +99,10 @@ proptest! {
 
     #[test]
     #[cfg_attr(miri, ignore = "long, and other tests sweep too")]
-    fn sweeps_do_not_disturb(
+    fn sweeps_do_not_disturb_other_operations(
         ops in prop::collection::vec(op(), 50), bursts in prop::collection::vec((when(), any::<u8>()), 10),
     ) {
-        // So many cancels that sweeps begin, with everything else in between.
+        // So many cancels that sweeps start, interleaved with everything else.
         let churn = bursts.into_iter().zip(ops.chunks(5)).flat_map(|((when, seed), ops)| {
             let kill = (0..100u8).map(move |n| Op::Remove(n.wrapping_mul(seed | 1)));
             [Op::Burst(120, when)].into_iter().chain(kill).chain(ops.to_vec())
@@ -111,7 +111,7 @@ proptest! {
     }
 }
 
-/// Timers whose owner does not care for the order of equal deadlines, and counts the looks at them.
+/// Timers whose owner ignores the order of equal deadlines, and counts the lookups.
 #[derive(Default)]
 struct Sessions(Vec<(u64, u32)>, Cell<usize>);
 
@@ -123,7 +123,7 @@ impl Timers for Sessions {
     }
 }
 
-/// Pops all that is due in small steps; tells also the most work one step did.
+/// Pops all due entries in small steps. Also returns the most work that one step did.
 fn small_steps(
     raw: &mut RawWheel,
     now: u64,
@@ -160,7 +160,7 @@ proptest! {
             let (deadline, generation) = &mut owner.0[index];
             let other = u64::from(mantissa) << exponent;
             match what % 4 {
-                0 => *deadline = other.max(*deadline), // put off
+                0 => *deadline = other.max(*deadline), // re-armed later
                 1 if other < *deadline => {
                     (*deadline, *generation) = (other, 1);
                     raw.insert(other, index as u32, 1);
@@ -202,7 +202,7 @@ fn equal_deadlines_pop_in_arming_order_however_they_were_armed() {
         assert!(wheel.reset(put_off[n as usize], tick));
         assert!(wheel.reset(later[n as usize], tick));
     }
-    // The same tick again is an arming too.
+    // Re-arming to the same tick also changes the arming order.
     assert!(wheel.reset(put_off[3], tick));
     let mut expected: Vec<u64> = (0..30)
         .flat_map(|n| [200 + n, n, 100 + n])
@@ -219,16 +219,16 @@ fn equal_deadlines_pop_in_arming_order_however_they_were_armed() {
 }
 
 #[test]
-fn arming_order_outlives_its_numbers() {
+fn arming_order_survives_renumbering() {
     let mut wheel = Wheel::new();
-    wheel.armings = Armings::left(50);
+    wheel.armings = Armings::with_remaining(50);
     let keys: Vec<_> = (0..100)
         .map(|n| wheel.insert(if n % 2 == 0 { 10 } else { 700 }, n))
         .collect();
-    // Some wait in front, ordered, while the numbers change: every pop orders what came before.
+    // Some entries wait in front, ordered, while the numbers change: every pop orders the earlier ones.
     wheel.insert(4, 0);
     assert!(wheel.pop_due(5).is_some());
-    wheel.armings = Armings::left(9);
+    wheel.armings = Armings::with_remaining(9);
     for n in 100..110 {
         wheel.insert(3, n);
         wheel.insert(2, n);
@@ -248,7 +248,7 @@ fn arming_order_outlives_its_numbers() {
 }
 
 #[test]
-fn setting_the_cursor_back_keeps_the_order_of_a_slot_half_moved() {
+fn setting_the_cursor_back_keeps_the_order_of_a_pending_slot() {
     let mut wheel = Wheel::new();
     let many = RUN as u64 + 100;
     (0..many).for_each(|n| {
@@ -270,8 +270,8 @@ fn setting_the_cursor_back_keeps_the_order_of_a_slot_half_moved() {
     assert_eq!(popped, (1_000..1_200).chain(0..many).collect::<Vec<_>>());
 }
 
-/// A wheel with one long slot at tick 700, its cursor ahead of the clock, and a sweep half way
-/// through the slot; and the timers left in it.
+/// Returns a wheel with one long slot at tick 700, its cursor ahead of the clock and a sweep halfway
+/// through the slot, and the keys of its timers.
 fn half_swept() -> (Wheel<u64>, Vec<crate::TimerKey>) {
     let mut wheel = Wheel::new();
     let mut keys: Vec<_> = (0..sized(2_000, 700) as u64)
@@ -279,7 +279,7 @@ fn half_swept() -> (Wheel<u64>, Vec<crate::TimerKey>) {
         .collect();
     assert_eq!(wheel.raw.find_first(&mut wheel.records), Some(700));
     assert_eq!(wheel.raw.cursor, 640);
-    // Their entries of this slot die, and those of the slot before are spare.
+    // The entries of the reset timers in this slot die; their new entries in the slot before are spare.
     for key in (0..sized(1_210, 520)).map(|n| keys.swap_remove(n * 7 % keys.len())) {
         assert!(wheel.reset(key, 699));
         assert!(wheel.remove(key).is_some());
@@ -293,13 +293,13 @@ fn half_swept() -> (Wheel<u64>, Vec<crate::TimerKey>) {
 }
 
 #[test]
-fn a_sweep_bears_that_its_slot_is_joined_to_another() {
+fn a_sweep_survives_joining_its_slot_to_another() {
     let (mut wheel, keys) = half_swept();
     (0..300).for_each(|n| {
         wheel.insert(n % 63, n);
     });
     assert_eq!(wheel.raw.cursor, 0, "the cursor was set back");
-    // Another slot is where the sweep was.
+    // Another slot takes the position of the sweep.
     (0..50).for_each(|n| {
         wheel.insert(60, n);
     });
@@ -312,7 +312,7 @@ fn a_sweep_bears_that_its_slot_is_joined_to_another() {
 }
 
 #[test]
-fn a_sweep_bears_that_its_chunk_is_drained() {
+fn a_sweep_survives_draining_its_chunk() {
     let (mut wheel, keys) = half_swept();
     for _ in 0..sized(600, 130) {
         assert!(wheel.pop_due(700).is_some());
@@ -327,7 +327,7 @@ fn a_sweep_bears_that_its_chunk_is_drained() {
 }
 
 #[test]
-fn a_slot_of_many_is_moved_a_budget_at_a_time() {
+fn a_large_slot_moves_within_the_budget() {
     let tick = 123_456_789;
     let mut owner = Sessions::default();
     owner
@@ -367,10 +367,10 @@ fn cancels_leave_bounded_memory() {
             .wrapping_add(1);
         let at = (random >> 33) as usize % keys.len();
         assert!(wheel.remove(keys[at]).is_some());
-        // Far timers that would wait for years if they were not swept.
+        // Far timers, whose entries would stay for years if they were not swept.
         keys[at] = wheel.insert(random >> (random % 40), n);
         most = most.max(wheel.raw.entries());
-        // Some re-armed earlier: their entries die too.
+        // Re-arm some timers earlier, which makes their entries dead too.
         let at = (random >> 13) as usize % keys.len();
         let deadline = wheel.deadline(keys[at]).unwrap();
         assert!(wheel.reset(keys[at], deadline / 2));
@@ -401,7 +401,7 @@ fn cancels_before_the_cursor_are_swept_too() {
         wheel.pop_due(2_000_000).map(|expired| expired.value),
         Some(0)
     );
-    // The clock steps back: everything is before the cursor now.
+    // The clock steps back: every new timer is before the cursor.
     for n in 0..u64::from(MANY) {
         let keys: Vec<_> = (0..3)
             .map(|m| wheel.insert(500_000 + n % 1_000 + m, n))
@@ -421,7 +421,7 @@ fn cancels_before_the_cursor_are_swept_too() {
 }
 
 #[test]
-fn timeouts_that_are_armed_and_cancelled_take_entries_over() {
+fn armed_and_cancelled_timeouts_reuse_entries() {
     let mut wheel = Wheel::new();
     for n in 0..sized(1_000, 100) as u64 {
         let key = wheel.insert(n * 1_000, n);
@@ -431,7 +431,7 @@ fn timeouts_that_are_armed_and_cancelled_take_entries_over() {
 }
 
 #[test]
-fn memory_comes_back_when_timers_go() {
+fn memory_is_freed_when_timers_leave() {
     let mut wheel = Wheel::new();
     let empty = wheel.memory();
     for n in 0..u64::from(MANY) {
@@ -452,7 +452,7 @@ fn memory_comes_back_when_timers_go() {
         );
     }
     while wheel.pop_due(60_000).is_some() {}
-    // The records' memory comes a piece at a time.
+    // The memory of the records is freed in pieces.
     (0..MANY / 1_000).for_each(|_| assert_eq!(wheel.pop_due(60_000), None));
     assert!(
         wheel.memory() < empty + 200_000,
@@ -484,11 +484,11 @@ fn a_clock_that_stands_still_or_steps_back_loses_nothing() {
     assert_eq!(popped.len(), 8 * 7);
 }
 
-/// A crowd that fires, and one that is cancelled: no call frees more than some blocks, and all of it is given back.
+/// No call frees more than a few blocks when many timers fire or are cancelled, and all memory is freed in the end.
 #[test]
 #[cfg_attr(miri, ignore = "takes a hundred thousand timers")]
-fn a_crowd_is_given_back_in_pieces() {
-    // A piece of the records, of the filings, and of the segments, those with each of a few slots that are opened.
+fn many_timers_are_freed_in_pieces() {
+    // One piece each of the records and the filings, and of the segments one for each of a few opened slots.
     const MOST: usize = (32 + 16 + 3 * 8 * 4) << 10;
     for cancelled in [false, true] {
         let mut wheel = Wheel::new();
@@ -513,7 +513,7 @@ fn a_crowd_is_given_back_in_pieces() {
             freed(&wheel);
         }
         let mut looks = 0;
-        while wheel.is_untidy() {
+        while wheel.has_memory_to_free() {
             assert_eq!(wheel.pop_due(60_000), None);
             freed(&wheel);
             looks += 1;
@@ -525,9 +525,9 @@ fn a_crowd_is_given_back_in_pieces() {
     }
 }
 
-/// Unix time in nanoseconds, in a wheel that does not know what time it is: everything lies on the top level.
+/// Unix time in nanoseconds, in a wheel that was never polled: all entries are on the top level.
 #[test]
-fn a_wheel_that_was_never_polled_takes_entries_over() {
+fn a_wheel_that_was_never_polled_reuses_entries() {
     let mut wheel = Wheel::new();
     let start = 1_763_000_000_000_000_000;
     let other = wheel.insert(start + 5_000_000_000, 0);
