@@ -1,9 +1,9 @@
-//! Instructions of the hot operations, counted under Valgrind: the same at every run, so that a
-//! regression fails without timing anything.
+//! Instructions of the hot operations, counted under Valgrind: equal in every run, so that a
+//! regression fails without timing.
 //!
-//! `make instructions` runs it and compares with `instructions.txt` beside this file;
+//! `make instructions` runs this and compares the counts with `instructions.txt` beside this file;
 //! `scripts/instructions --renew` writes that table. Each benchmark does [`OPS`] operations, so a
-//! count divided by that is the price of one.
+//! count divided by that is the cost of one.
 #![allow(missing_docs)] // the macros make items without them
 
 use gungraun::Callgrind;
@@ -11,16 +11,16 @@ use gungraun::prelude::*;
 use punctual::{Adaptive, DeadlineQueue, Heap, TimerKey, Wheel};
 use std::hint::black_box;
 
-/// Operations of each benchmark. One tick is a microsecond.
+/// Number of operations in each benchmark. One tick is a microsecond.
 const OPS: usize = 1_000;
 const MILLISECOND: u64 = 1_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
 
-/// What a benchmark starts with; it is made before counting, and dropped after it.
+/// The input of a benchmark, created before counting and dropped after it.
 struct Stage<Q> {
-    /// Queues alike: one of many timers, or many of few where operations use timers up.
+    /// Equal queues: one of many timers, or several with few if operations remove timers.
     queues: Vec<Queue<Q>>,
-    /// Timeouts from 1 ms to 1 s, drawn in advance.
+    /// Timeouts from 1 ms to 1 s, generated in advance.
     timeouts: Vec<u64>,
 }
 
@@ -30,7 +30,7 @@ struct Queue<Q> {
     keys: Vec<TimerKey>,
 }
 
-/// Numbers that are the same on every machine.
+/// Random numbers that are equal on every machine.
 struct Random(u64);
 
 impl Random {
@@ -68,23 +68,23 @@ impl<Q: DeadlineQueue<u64> + Default> Stage<Q> {
         }
     }
 
-    /// One queue with so many timers.
+    /// One queue with `timers` timers.
     fn steady(timers: usize) -> Self {
         Self::of(1, timers)
     }
 
-    /// Queues of which [`OPS`] timers can be taken, half of each at most.
+    /// Queues from which [`OPS`] timers can be removed, at most half of each.
     fn draining(timers: usize) -> Self {
         Self::of((2 * OPS / timers).max(1), timers)
     }
 
-    /// Queues half full, to be filled with [`OPS`] timers in all.
+    /// Half-full queues, into which [`OPS`] timers are inserted in total.
     fn filling(timers: usize) -> Self {
         Self::of((2 * OPS / timers).max(1), timers / 2)
     }
 }
 
-/// A benchmark for each queue, with ten timers and with ten thousand.
+/// Defines a benchmark for each queue, with ten timers and with ten thousand.
 macro_rules! benchmark {
     ($name:ident($setup:ident, $stage:ident) { $($body:tt)* }) => {
         #[library_benchmark]
@@ -155,7 +155,7 @@ benchmark! {
 }
 
 benchmark! {
-    // As a driver does it: sleep until the next deadline, pop what is due.
+    // Like a driver: sleep until the next deadline, pop due timers.
     fire(draining, stage) {
         let each = OPS / stage.queues.len();
         for Queue { queue, .. } in &mut stage.queues {
@@ -183,7 +183,7 @@ benchmark! {
 }
 
 benchmark! {
-    // The first timer is cancelled and another armed, and the next deadline asked each time.
+    // The first timer is cancelled, another is armed, and the next deadline is queried each time.
     next_deadline_of_a_new_first(steady, stage) {
         let Queue { queue, .. } = &mut stage.queues[0];
         for &timeout in &stage.timeouts {
@@ -196,8 +196,8 @@ benchmark! {
 }
 
 benchmark! {
-    // A turn of a QUIC server: a packet re-arms one connection's timer, what is due is popped,
-    // and the next deadline is asked.
+    // A turn of a QUIC server: a packet re-arms one connection's timer, due timers are popped,
+    // and the next deadline is queried.
     quic_turn(steady, stage) {
         let Queue { queue, keys } = &mut stage.queues[0];
         let timers = keys.len();

@@ -1,5 +1,5 @@
-//! Orders are shipped in batches: as soon as there are ten, or 20 ms after the first of them. Channels, timers and a ticker
-//! are waited for at once, with `select!`.
+//! Ships orders in batches: as soon as there are ten, or 20 ms after the first one. `select!` waits for channels,
+//! timers and a ticker at once.
 //!
 //!     cargo run -p punctual --example batches
 use std::thread;
@@ -11,11 +11,11 @@ use punctual::time::{Ticker, Timer, select, sleep};
 const FULL: usize = 10;
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Ships what comes until nobody can order any more. Returns the batches.
+/// Ships orders until the channel is disconnected. Returns the batches.
 fn ship(orders: &Receiver<u32>) -> Vec<Vec<u32>> {
     let mut shipped = Vec::new();
     let mut batch = Vec::new();
-    // Armed while a batch waits to become full.
+    // Armed while a batch is incomplete.
     let patience = Timer::new(PATIENCE);
     patience.stop();
     let report = Ticker::new(Duration::from_millis(50)).expect("more than no time");
@@ -35,7 +35,7 @@ fn ship(orders: &Receiver<u32>) -> Vec<Vec<u32>> {
             recv(report.c()) -> _ => println!("{} batches so far", shipped.len()),
         }
         if batch.len() == FULL {
-            patience.stop(); // and if it has fired just now, its value is gone
+            patience.stop(); // also empties its channel if it has just fired
             println!("a full batch");
             shipped.push(std::mem::take(&mut batch));
         }
@@ -46,7 +46,7 @@ fn ship(orders: &Receiver<u32>) -> Vec<Vec<u32>> {
     shipped
 }
 
-/// A busy time, a quiet time, and a last order.
+/// A busy period, a quiet period, and a last order.
 pub fn main() {
     let (sender, orders) = bounded(100);
     let shop = thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A server that hangs up on whoever is silent for too long, on smol.
+//! A server that closes connections that are silent for too long, on smol.
 //!
 //!     cargo run -p punctual --features async --example idle_connections
 use std::io;
@@ -10,7 +10,7 @@ use smol::net::{TcpListener, TcpStream};
 
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Repeats each line. Says why it ended.
+/// Echoes each line. Returns the reason for which it ended.
 async fn echo(mut stream: TcpStream) -> io::Result<&'static str> {
     let mut lines = BufReader::new(stream.clone());
     let mut line = String::new();
@@ -28,7 +28,7 @@ async fn echo(mut stream: TcpStream) -> io::Result<&'static str> {
     }
 }
 
-/// Says something, then nothing. Returns what it heard.
+/// Sends a line, then nothing. Returns the text received.
 async fn client(mut stream: TcpStream) -> io::Result<String> {
     for _ in 0..3 {
         stream.write_all(b"hello\n").await?;
@@ -38,7 +38,7 @@ async fn client(mut stream: TcpStream) -> io::Result<String> {
     Ok(heard)
 }
 
-/// One server, one client.
+/// Runs one server and one client.
 pub fn main() -> io::Result<()> {
     smol::block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -1,4 +1,4 @@
-//! A client that tries again, on tokio: each attempt has its time, and all of them together have theirs.
+//! A client that retries, on tokio: each attempt has a time limit, and so have all attempts together.
 //!
 //!     cargo run -p punctual --features async --example retries
 use std::time::{Duration, Instant};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use punctual::future::{Elapsed, sleep, timeout, timeout_at};
 use tokio::sync::{mpsc, oneshot};
 
-/// What the server is asked: a number, and where the answer goes.
+/// A request: a number, and the channel of the reply.
 type Request = (u32, oneshot::Sender<u32>);
 
-/// It loses two requests of three.
+/// Ignores two of three requests.
 async fn server(mut requests: mpsc::Receiver<Request>) {
     let mut seen = 0;
     while let Some((number, reply)) = requests.recv().await {
@@ -25,7 +25,8 @@ async fn server(mut requests: mpsc::Receiver<Request>) {
     }
 }
 
-/// Asks until there is an answer, or `deadline` has come. Waits 2 ms after the first failure, and then twice as long each time.
+/// Retries until there is a reply or `deadline` has passed. Waits 2 ms after the first failure, then twice as long each
+/// time.
 async fn ask(
     server: &mpsc::Sender<Request>,
     number: u32,
@@ -64,5 +65,5 @@ pub async fn main() {
 
     drop(sender);
     server.await.expect("the server ends in peace");
-    // What still sleeps goes with the runtime.
+    // The runtime drops tasks that still sleep.
 }

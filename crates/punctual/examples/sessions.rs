@@ -1,5 +1,5 @@
-//! Sessions that end when nobody has used them for half an hour: a map, and a `DelayQueue` for their ends. A whole day of
-//! it, on a virtual clock.
+//! Sessions that end after half an hour without activity: a map, and a `DelayQueue` of their ends, for a whole day on a
+//! virtual clock.
 //!
 //!     cargo run -p punctual --features async --example sessions
 use std::collections::HashMap;
@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 const MINUTE: Duration = Duration::from_secs(60);
 const HALF_AN_HOUR: Duration = Duration::from_secs(30 * 60);
 
-/// What somebody does.
+/// An action of a user.
 enum Event {
-    /// Looks at a page; logs in if need be.
+    /// Visits a page, after logging in if necessary.
     Visit(&'static str),
     /// Logs out.
     Leave(&'static str),
@@ -23,7 +23,7 @@ enum Event {
 
 struct Session {
     pages: u32,
-    /// Of its end, in the queue.
+    /// The handle of its end in the queue.
     end: TimerKey,
 }
 
@@ -53,8 +53,8 @@ impl Sessions {
         }
     }
 
-    /// Until nobody can send events any more and all sessions have ended. Who was logged out for doing nothing, and how many
-    /// pages they saw.
+    /// Runs until the channel is disconnected and all sessions have ended. Returns the users who were logged out for
+    /// inactivity, and the number of pages they visited.
     async fn run(mut self, mut events: mpsc::Receiver<Event>) -> Vec<(&'static str, u32)> {
         let mut expired = Vec::new();
         let mut open = true;
@@ -75,7 +75,7 @@ impl Sessions {
     }
 }
 
-/// A day in no time: the clock goes to the next deadline by itself.
+/// Simulates a day: the clock advances to the next deadline by itself.
 pub fn main() {
     let time = VirtualTime::new();
     let before = time.now();
@@ -96,7 +96,7 @@ pub fn main() {
         Ok::<(), mpsc::error::SendError<Event>>(())
     };
     let (expired, visited) = time.block_on(async {
-        // Made here, so that it keeps to this clock.
+        // Created here, so that it uses this clock.
         let sessions = Sessions::default();
         tokio::join!(sessions.run(events), visitors)
     });

@@ -1,7 +1,6 @@
-//! The same operations through every deadline queue: each is held against one model, step by step,
-//! so all give the same answers: what is popped and in what order, when the next one is due, which
-//! handles are refused. Operations of every kind are in each queue's own tests, which also check
-//! its private invariants.
+//! Runs the same operations on every deadline queue and compares each with one model, step by step: the
+//! order of popped timers, the next deadline, and which handles are refused. Each queue's own tests run
+//! all operations and check its private invariants.
 #![allow(missing_docs)]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
 
@@ -12,7 +11,7 @@ use model::{Model, Op, Span, Subject, When, sized};
 use proptest::prelude::*;
 use punctual::{Adaptive, DeadlineQueue, Heap, TimerKey, Wheel};
 
-/// Says, if a queue fails, which one it was.
+/// Prints the name of the queue that failed.
 struct Named(&'static str);
 
 impl Drop for Named {
@@ -23,7 +22,7 @@ impl Drop for Named {
     }
 }
 
-/// The queues, by name.
+/// The queues by name.
 macro_rules! queues {
     ($($name:literal: $queue:ty),* $(,)?) => {
         $(impl Subject for $queue {})*
@@ -55,14 +54,14 @@ queues! {
     "adaptive queue": Adaptive<u64>,
 }
 
-/// What a queue answered while it was filled, and what was left.
+/// The results of filling a queue, and the timers left.
 struct Drained {
     name: &'static str,
     answers: Vec<Option<u64>>,
     popped: Vec<(u64, u64)>,
 }
 
-/// What it takes to fill any of the queues.
+/// The operations used to fill a queue.
 trait Filled {
     fn arm(&mut self, deadline: u64, value: u64) -> TimerKey;
     fn rearm(&mut self, key: TimerKey, deadline: u64) -> bool;
@@ -88,7 +87,7 @@ impl<Q: DeadlineQueue<u64>> Filled for Q {
     }
 }
 
-/// Nearly nothing but re-arming, to and fro, of a crowd.
+/// Nearly only re-arming of many timers, earlier and later.
 fn storm() -> impl Strategy<Value = Vec<Op>> {
     let reset = prop_oneof![
         3 => (any::<u8>(), when()),
@@ -115,7 +114,7 @@ fn storm() -> impl Strategy<Value = Vec<Op>> {
         })
 }
 
-/// Few ticks, many timers on each, and those at the end of time.
+/// Few ticks, many timers on each, some at the last tick.
 fn ties() -> impl Strategy<Value = Vec<Op>> {
     let tick = prop_oneof![4 => 0u64..4, 1 => Just(u64::MAX), 1 => Just(u64::MAX - 1)];
     let at = tick.prop_map(When::At);
@@ -156,7 +155,7 @@ proptest! {
 
     #[test]
     #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
-    fn all_bear_storms_of_rearming(ops in storm()) {
+    fn all_survive_storms_of_rearming(ops in storm()) {
         run_all(&ops);
     }
 
@@ -168,14 +167,14 @@ proptest! {
 
     #[test]
     #[cfg_attr(miri, ignore = "large, and takes no other path than the small ones")]
-    fn all_bear_a_clock_that_steps_back(ops in unsteady()) {
+    fn all_survive_a_clock_that_steps_back(ops in unsteady()) {
         run_all(&ops);
     }
 }
 
-/// A workload as programs have it, larger than the model's: what is popped is compared directly.
+/// A realistic workload, larger than the model's: popped timers are compared directly.
 #[test]
-fn all_pop_the_same_of_a_hundred_thousand() {
+fn all_pop_the_same_of_a_hundred_thousand_timers() {
     const TIMERS: u64 = sized(100_000, 60) as u64;
 
     fn fill(queue: &mut dyn Filled) -> Vec<Option<u64>> {
@@ -217,10 +216,10 @@ fn all_pop_the_same_of_a_hundred_thousand() {
     {
         let differs = answers.iter().zip(&first.answers);
         let differs = differs.enumerate().find(|(_, (one, other))| one != other);
-        assert_eq!(differs, None, "the {name} answers differently");
+        assert_eq!(differs, None, "the {name} returns other results");
         let differs = popped.iter().zip(&first.popped);
         let differs = differs.enumerate().find(|(_, (one, other))| one != other);
-        assert_eq!(differs, None, "the {name} pops differently");
+        assert_eq!(differs, None, "the {name} pops other timers");
         assert_eq!(popped.len(), first.popped.len(), "the {name} has lost some");
     }
 }

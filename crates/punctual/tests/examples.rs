@@ -1,4 +1,4 @@
-//! The examples of the time API and of the futures run to their end. Each checks what it does.
+//! Runs the examples of the time API and of the futures to their end. Each example checks its own results.
 
 #[path = "../examples/batches.rs"]
 mod batches;
@@ -15,7 +15,7 @@ fn orders_are_shipped_in_batches() {
 }
 
 #[test]
-fn a_client_tries_again() {
+fn a_client_retries() {
     retries::main();
 }
 

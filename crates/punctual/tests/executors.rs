@@ -1,6 +1,6 @@
-//! The futures on other people's executors: end to end, on the real clock, a few milliseconds each.
+//! The futures on several executors: end to end, on the real clock, a few milliseconds each.
 //!
-//! What they promise in detail is tested on a virtual clock, in `src/future/tests.rs`.
+//! `src/future/tests` tests the details on a virtual clock.
 
 use std::future::pending;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
 }
 
-/// All of them once. Nothing here knows the executor.
+/// Uses each future once, independent of the executor.
 async fn all() {
     let start = Instant::now();
     sleep(2 * MS).await;
@@ -82,7 +82,7 @@ fn on_futures() {
     pool.run();
 }
 
-/// In `select!`, in a loop: what is dropped there loses nothing.
+/// Futures dropped by a `select!` in a loop lose nothing.
 #[test]
 fn in_select() {
     let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -115,7 +115,7 @@ fn in_select() {
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Tasks that are told of nothing wait for one another on a clock that goes by itself.
+/// Tasks of different executors wait for one another on a clock that advances by itself.
 #[test]
 fn tasks_of_tokio_and_smol_on_a_virtual_clock() {
     async fn naps() -> Duration {
@@ -145,7 +145,7 @@ fn tasks_of_tokio_and_smol_on_a_virtual_clock() {
     assert_eq!((time.now() - start, time.pending()), (4 * HOUR, 0));
 }
 
-/// Whatever ends a runtime, its tasks are dropped, and nothing of theirs stays armed.
+/// However a runtime ends, its tasks are dropped, and no alarm of theirs stays armed.
 #[test]
 fn a_runtime_that_ends_leaves_nothing_armed() {
     const TASKS: usize = 1_000;
@@ -178,7 +178,7 @@ fn a_runtime_that_ends_leaves_nothing_armed() {
     assert_eq!(time.pending(), 0);
     waiting().shutdown_timeout(Duration::from_secs(10));
     assert_eq!(time.pending(), 0);
-    // One that goes on as its tasks are woken.
+    // A runtime that continues while its tasks are woken.
     let runtime = waiting();
     time.advance(HOUR);
     drop(runtime);

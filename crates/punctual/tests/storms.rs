@@ -1,8 +1,8 @@
-//! Storms of re-arming: no timer is lost or fired twice, none fires early or out of order, and
-//! memory stays bounded, in every deadline queue.
+//! Storms of re-arming: no timer is lost or fired twice, early or out of order, and memory stays
+//! bounded, in every deadline queue.
 //!
-//! A storm does thousands of operations of one kind to a crowd of timers; a `BTreeMap` of
-//! (deadline, arming) says after each what must be true. A failure prints the seed.
+//! A storm runs thousands of operations of one kind on many timers and compares each result with a
+//! `BTreeMap` of (deadline, arming). A failure prints the seed.
 //!
 //! - `STORM_OPS=1000000` makes each storm longer (60,000 operations).
 //! - `PUNCTUAL_SEED=17` repeats a failure.
@@ -26,14 +26,14 @@ impl Random {
         self.bits() % end
     }
 
-    /// Any distance, each length of number as likely: all levels of a wheel.
+    /// Returns any distance, each bit length equally likely: all levels of a wheel.
     fn span(&mut self) -> u64 {
         let bits = self.below(64);
         (1 << bits) | self.bits() & ((1 << bits) - 1)
     }
 }
 
-/// Says, if a storm fails, how to see it again.
+/// Prints how to repeat a failed storm.
 struct Seed(u64);
 
 impl Drop for Seed {
@@ -52,29 +52,29 @@ struct Timer {
     value: u64,
 }
 
-/// A queue in a storm, and what is known of its timers.
+/// A queue in a storm, and the model of its timers.
 struct Storm<Q> {
     queue: Q,
     random: Random,
     now: u64,
     armings: u64,
-    /// The same as `timers`, in the order in which they must fire.
+    /// The contents of `timers`, in the order in which they must fire.
     order: BTreeMap<(u64, u64), u64>,
     timers: Vec<Timer>,
-    /// Where in `timers` a value is.
+    /// The position of each value in `timers`.
     places: HashMap<u64, usize>,
-    /// The handle that went last.
+    /// The most recent stale handle.
     stale: Option<TimerKey>,
     ops: usize,
     armed: usize,
     cancelled: usize,
     fired: usize,
-    /// The most timers since there were none.
+    /// Maximum number of timers since the queue was last empty.
     peak: usize,
     bytes_per_timer: usize,
 }
 
-/// Bytes that a queue may take besides its timers: a wheel may have a chunk of 248 in each of its
+/// Bytes that a queue may take besides its timers: a wheel may have a chunk of 248 bytes in each of its
 /// 704 slots.
 const SPARE_BYTES: usize = 192 << 10;
 
@@ -166,7 +166,7 @@ impl<Q: DeadlineQueue<u64> + Default> Storm<Q> {
         timer
     }
 
-    /// What was popped is what must be popped next.
+    /// Compares a popped timer with the one that must be popped next.
     fn expect(&mut self, popped: Option<Expired<u64>>) -> bool {
         let due = self
             .order
@@ -192,7 +192,7 @@ impl<Q: DeadlineQueue<u64> + Default> Storm<Q> {
         self.expect(popped)
     }
 
-    /// Moves the clock, fires all that is due, and tells how many.
+    /// Moves the clock, fires all due timers, and returns their number.
     fn fire(&mut self, now: u64) -> usize {
         self.now = now;
         let mut fired = 0;
@@ -208,7 +208,7 @@ impl<Q: DeadlineQueue<u64> + Default> Storm<Q> {
         next
     }
 
-    /// After each operation.
+    /// Checks the queue after each operation.
     fn done(&mut self) {
         self.ops += 1;
         assert_eq!(self.queue.len(), self.timers.len());
@@ -229,7 +229,7 @@ impl<Q: DeadlineQueue<u64> + Default> Storm<Q> {
         }
     }
 
-    /// The crowd is as large as before.
+    /// Arms timers until there are `crowd` of them.
     fn refill(&mut self, crowd: usize, span: u64) {
         while self.timers.len() < crowd {
             let deadline = 1 + self.random.below(span);
@@ -238,8 +238,8 @@ impl<Q: DeadlineQueue<u64> + Default> Storm<Q> {
     }
 }
 
-/// What a timer takes in a queue of a few thousand. Vectors grow by doubling, so that it may be
-/// twice that at another number.
+/// Returns the memory per timer in a queue of a few thousand. Vectors grow by doubling, so it may be
+/// twice that for another number.
 fn bytes_per_timer<Q: DeadlineQueue<u64> + Default>() -> usize {
     let many = if cfg!(miri) { 64 } else { 4_096 };
     let (mut queue, mut random) = (Q::default(), Random(1));
@@ -249,7 +249,7 @@ fn bytes_per_timer<Q: DeadlineQueue<u64> + Default>() -> usize {
     queue.memory().div_ceil(many)
 }
 
-/// Runs a storm from a fresh seed, then fires what is left.
+/// Runs a storm from a fresh seed, then fires the remaining timers.
 fn run<Q: DeadlineQueue<u64> + Default>(storm: fn(&mut Storm<Q>), crowd: usize) {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let seed = number("PUNCTUAL_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
@@ -257,7 +257,7 @@ fn run<Q: DeadlineQueue<u64> + Default>(storm: fn(&mut Storm<Q>), crowd: usize) 
     let crowd = if cfg!(miri) { crowd / 20 } else { crowd };
     let _seed = Seed(seed);
     let mut state = Storm::<Q>::new(seed);
-    // A start anywhere: the wheel's levels begin at other places each time.
+    // Any start: the wheel's levels begin at other ticks each time.
     state.now = state.random.span() / 2;
     while state.ops < ops {
         state.refill(crowd, 10_000);
@@ -273,7 +273,7 @@ fn run<Q: DeadlineQueue<u64> + Default>(storm: fn(&mut Storm<Q>), crowd: usize) 
     assert!(state.queue.is_empty() && state.queue.iter().next().is_none());
 }
 
-/// The same timers are put off again and again.
+/// The same timers are re-armed later, repeatedly.
 fn later<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     for place in 0..storm.timers.len() {
         let deadline = storm.timers[place]
@@ -285,7 +285,7 @@ fn later<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// The same timers are brought forward again and again: half the way each time.
+/// The same timers are re-armed earlier, repeatedly: half the distance each time.
 fn earlier<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     for place in 0..storm.timers.len() {
         let left = storm.timers[place].deadline.saturating_sub(storm.now);
@@ -296,8 +296,8 @@ fn earlier<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// Earlier and later by turns, over the borders of slots and levels.
-fn to_and_fro<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
+/// Alternately earlier and later, across slots and levels.
+fn earlier_and_later<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     for turn in 0..100 {
         let place = storm.pick();
         let deadline = storm.timers[place].deadline;
@@ -313,7 +313,7 @@ fn to_and_fro<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// Re-armed to this very tick, or to one that has passed.
+/// Re-armed to the current tick or to an earlier one.
 fn at_once<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     for turn in 0..20 {
         let place = storm.pick();
@@ -338,7 +338,7 @@ fn while_firing<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
             1 => storm.arm(storm.after(1_000)),
             2 => storm.arm(storm.now.saturating_sub(5)),
             _ if storm.timers.is_empty() => {}
-            // What fires next is taken away, or fires last, or not now.
+            // The timer that fires next is cancelled, or fires last, or is re-armed later.
             what => {
                 let first = *storm.order.first_key_value().expect("there are timers").1;
                 let place = storm.places[&first];
@@ -353,7 +353,7 @@ fn while_firing<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     storm.fire(storm.now);
 }
 
-/// Records change hands while entries of the tenants before are still filed.
+/// Records are reused while entries of their previous timers are still filed.
 fn reuse<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     for _ in 0..30 {
         let together = 1 + storm.random.below(4) as usize;
@@ -363,7 +363,7 @@ fn reuse<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
             deadlines.push(storm.timers[place].deadline);
             storm.cancel(place);
         }
-        // Where the tenant before was due, shortly before and after, and anywhere.
+        // At the previous timer's deadline, shortly before and after it, and anywhere.
         for deadline in deadlines {
             let near = storm.random.below(5);
             match storm.random.below(3) {
@@ -377,7 +377,7 @@ fn reuse<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// A clock that leaps ahead, stands still and steps back.
+/// A clock that jumps ahead, stands still and steps back.
 fn clock_jumps<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     for _ in 0..20 {
         let (place, span) = (storm.pick(), storm.random.span());
@@ -387,7 +387,7 @@ fn clock_jumps<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     match storm.random.below(4) {
         0 => storm.now = storm.after(span),
         1 => storm.now = storm.now.saturating_sub(span),
-        // So far back that everything lies ahead again.
+        // So far back that all deadlines are in the future again.
         2 => storm.now = span / 2,
         _ => {}
     }
@@ -399,7 +399,7 @@ fn clock_jumps<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     }
 }
 
-/// Near and far, over all levels.
+/// Near and far deadlines on all levels.
 fn all_levels<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     for _ in 0..50 {
         let (place, span) = (storm.pick(), storm.random.span());
@@ -414,13 +414,13 @@ fn all_levels<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
         let now = storm.next().map_or(storm.now, |next| next.max(storm.now));
         storm.fire(now);
     }
-    // Not so far that the end of time is reached at once.
+    // Not so far that the last tick is reached at once.
     if storm.now > 1 << 62 {
         storm.now = storm.random.below(1 << 20);
     }
 }
 
-/// The next deadline is asked in between, so that the cursor runs ahead; then there are timers
+/// The next deadline is queried in between, so that the cursor runs ahead; then timers are armed
 /// before it again.
 fn before_the_cursor<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     let ahead = 1 + storm.random.below(1 << 30);
@@ -439,7 +439,7 @@ fn before_the_cursor<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// Many timers on few ticks: the order of arming decides.
+/// Many timers on few ticks: arming order decides.
 fn ties<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     for _ in 0..60 {
         let (place, tick) = (storm.pick(), storm.random.below(3));
@@ -452,8 +452,8 @@ fn ties<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     storm.fire(now);
 }
 
-/// A crowd comes, is re-armed earlier (which leaves its entries behind) and nearly all of it goes.
-fn tides<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
+/// Many timers are armed, re-armed earlier (which leaves dead entries), and nearly all removed.
+fn growing_and_shrinking<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     let crowd = 1 + storm.random.below(storm.timers.len() as u64 * 20) as usize;
     storm.refill(crowd, 1 << 40);
     for _ in 0..crowd {
@@ -468,7 +468,7 @@ fn tides<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     }
 }
 
-/// Firing within a budget, and re-arming between the calls.
+/// Fires within a budget, and re-arms between the calls.
 fn within_budgets<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     storm.now = storm.after(storm.random.0 % 3_000);
     for _ in 0..200 {
@@ -493,13 +493,13 @@ fn within_budgets<Q: DeadlineQueue<u64> + Default>(storm: &mut Storm<Q>) {
     }
 }
 
-/// Each storm for each queue.
+/// Runs each storm on each queue.
 macro_rules! storms {
     ($($(#[$only:meta])* $module:ident: $queue:ty),* $(,)?) => {
         $($(#[$only])* mod $module {
             use super::*;
-            storms!(@tests $queue: later, earlier, to_and_fro, at_once, while_firing, reuse, clock_jumps,
-                all_levels, before_the_cursor, ties, tides, within_budgets);
+            storms!(@tests $queue: later, earlier, earlier_and_later, at_once, while_firing, reuse, clock_jumps,
+                all_levels, before_the_cursor, ties, growing_and_shrinking, within_budgets);
         })*
     };
     (@tests $queue:ty: $($storm:ident),*) => {
@@ -511,7 +511,7 @@ macro_rules! storms {
 }
 
 storms! {
-    // Under Miri only the one that may have unsafe code.
+    // Under Miri only the queue that may have unsafe code.
     wheel: Wheel<u64>,
     #[cfg(not(miri))] adaptive: Adaptive<u64>,
     #[cfg(not(miri))] binary_heap: Heap<u64, 2>,

@@ -1,6 +1,6 @@
-//! The time API on the real clock, from end to end: the only test of it that sleeps.
+//! The time API on the real clock, end to end: the only test of it that sleeps.
 //!
-//! Nothing may be early. How late something may be is bounded loosely: the machine may have other things to do.
+//! Nothing may be early. Lateness has a loose bound, because the machine may be busy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +12,10 @@ use punctual::time::{
 };
 
 const MS: Duration = Duration::from_millis(1);
-/// A busy machine may stop a thread for that long.
+/// The time for which a busy machine may stop a thread.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Checks that `what`, which should take `expected`, takes no less and not absurdly more.
+/// Checks that `what` takes at least `expected` and not absurdly more.
 fn takes<R>(expected: Duration, what: impl FnOnce() -> R) -> R {
     let start = now();
     let result = what();
@@ -58,7 +58,7 @@ fn a_ticker_keeps_to_its_multiples() {
     let first = ticker.c().recv().unwrap();
     assert!(first >= before + 4 * MS && first <= after + 4 * MS);
     for turn in 0..5 {
-        // A slow receiver now and then.
+        // A receiver that is sometimes slow.
         if turn % 2 == 0 {
             sleep(9 * MS);
         }
@@ -88,7 +88,7 @@ fn a_callback_that_blocks_delays_nothing() {
         .map(|_| {
             let wait = wait.clone();
             after_func(Duration::ZERO, move || {
-                let _ = wait.recv(); // until the test is over
+                let _ = wait.recv(); // until the test ends
             })
         })
         .collect();
@@ -106,7 +106,7 @@ fn a_callback_that_blocks_delays_nothing() {
 }
 
 #[test]
-fn a_callback_that_panics_harms_nothing() {
+fn a_callback_that_panics_has_no_other_effect() {
     let (sender, receiver) = crossbeam_channel::bounded(10);
     for number in 0..10 {
         let sender = sender.clone();
@@ -123,10 +123,10 @@ fn a_callback_that_panics_harms_nothing() {
     assert_eq!(numbers, [1, 3, 5, 7, 9]);
 }
 
-/// Timers that threads stop at about the moment they fire: stopped or fired, never both, and nothing in the channel
+/// Threads stop timers at about the moment they fire: each is either stopped or fired, and its channel is empty
 /// after the stop.
 #[test]
-fn of_a_stop_and_a_firing_one_wins() {
+fn either_a_stop_or_a_firing_wins() {
     const TIMERS: u32 = 500;
     let called = Arc::new(AtomicUsize::new(0));
     let not_stopped: usize = thread::scope(|scope| {
@@ -159,7 +159,7 @@ fn of_a_stop_and_a_firing_one_wins() {
             .map(|thread| thread.join().unwrap())
             .sum()
     });
-    // Those that fired are called soon.
+    // Fired callbacks run soon.
     let deadline = now() + PATIENCE;
     while called.load(Ordering::SeqCst) < not_stopped && now() < deadline {
         thread::yield_now();

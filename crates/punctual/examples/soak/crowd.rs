@@ -1,8 +1,8 @@
-//! A queue in a soak, and what is known of its timers.
+//! A queue in a soak test, and the model of its timers.
 
 use punctual::{DeadlineQueue, Expired, TimerKey};
 
-/// What went wrong, if anything.
+/// A result with a message about a violation.
 pub type Checked<T = ()> = Result<T, String>;
 
 macro_rules! ensure {
@@ -22,28 +22,28 @@ impl Random {
         mixed ^ mixed >> 32
     }
 
-    /// Below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
-    /// At least 1 and below 2^bits, each length of number as likely.
+    /// Returns a number of at least 1 and below 2^bits, each bit length equally likely.
     fn length(&mut self, bits: u64) -> u64 {
         let bits = self.below(bits);
         1 << bits | self.below(1 << bits)
     }
 }
 
-/// What is known of a timer. Its value says where that stands, and which timer of those there it is.
+/// The model of a timer. Its value encodes its slot and a count of timers in that slot.
 #[derive(Clone, Copy)]
 struct Timer {
     key: TimerKey,
     deadline: u64,
     arming: u64,
-    /// Which look at the due ones came before it was armed.
+    /// The number of drains before it was armed.
     look: u64,
     value: u64,
-    /// Where in `live`; or, when it has gone, anything.
+    /// Its position in `live`; meaningless when it is stale.
     place: u32,
 }
 
@@ -70,15 +70,15 @@ impl Counts {
     }
 }
 
-/// How a stretch of operations goes.
+/// A phase of operations.
 #[derive(Clone, Copy)]
 pub struct Phase {
     pub ends: u64,
-    /// How many timers it leads to.
+    /// The number of timers to which it leads.
     crowd: u64,
-    /// Of 64 operations that neither arm nor cancel to reach the crowd.
+    /// Weights, of 64, of the operations that do not arm or cancel to reach that number.
     weights: [u64; 6],
-    /// Timeouts are below 2^this.
+    /// Timeouts are below 2^bits.
     bits: u64,
 }
 
@@ -88,29 +88,29 @@ pub struct Soak<Q> {
     pub now: u64,
     timers: Vec<Timer>,
     pub live: Vec<u32>,
-    /// Places in `timers` to be used again.
+    /// Free positions in `timers`.
     free: Vec<u32>,
     armings: u64,
-    /// Looks that took all that was due.
+    /// Number of polls that took all due timers.
     look: u64,
     pub counts: Counts,
     pub bytes_per_timer: f64,
     bound: Bound,
-    /// The most timers since there were none.
+    /// Maximum number of timers since the queue was last empty.
     peak: usize,
-    /// The worst of memory over what is allowed, and the most of both there ever were.
+    /// The worst ratio of memory to its bound, and the maximum of both.
     pub worst: f64,
     pub most_bytes: usize,
     pub most_live: usize,
     pub emptied: u64,
 }
 
-/// What a queue may take.
+/// The memory that a queue may take.
 #[derive(Clone, Copy)]
 pub struct Bound {
-    /// How many times what the most timers since it was empty need.
+    /// Factor on the memory for the maximum number of timers since it was empty.
     pub times: f64,
-    /// Bytes besides.
+    /// Additional bytes.
     pub spare: f64,
 }
 
@@ -146,8 +146,8 @@ impl<Q: DeadlineQueue<u64> + Default> Soak<Q> {
                 .min(most),
         };
         let distance = crowd.abs_diff(self.live.len() as u64);
-        // In half of them the clock stands still, so that nothing but sweeps can clear away what
-        // cancelling and re-arming leave behind.
+        // In half of the phases the clock stands still, so that only sweeps can remove the dead entries
+        // of cancels and re-arms.
         let weights = match self.random.below(8) {
             0 => [8, 8, 8, 8, 8, 8],
             1 => [4, 4, 4, 32, 10, 2], // fired
@@ -215,7 +215,7 @@ impl<Q: DeadlineQueue<u64> + Default> Soak<Q> {
             self.counts.earlier += 1;
             self.rearm(at, deadline)
         } else if is(advance) {
-            // So far that a few fire each time, were they spread evenly.
+            // So far that a few fire each time, if they were spread evenly.
             let span = (4 << phase.bits) / (live + 1);
             let now = self.now.saturating_add(self.random.below(span.max(2)));
             self.fire(now, None)
@@ -295,7 +295,7 @@ impl<Q: DeadlineQueue<u64> + Default> Soak<Q> {
         }
     }
 
-    /// It fires as it should. `after` is what was popped just before, in the same look.
+    /// Checks a fired timer. `after` is the timer popped just before in the same poll.
     fn popped(&mut self, expired: Expired<u64>, drained: u64, after: &mut (u64, u64)) -> Checked {
         let Expired {
             key,
@@ -332,7 +332,7 @@ impl<Q: DeadlineQueue<u64> + Default> Soak<Q> {
         Ok(())
     }
 
-    /// Moves the clock and takes all that is due; the first was foretold, maybe.
+    /// Moves the clock and takes all due timers; `foretold` is the expected deadline of the first, if known.
     fn fire(&mut self, now: u64, foretold: Option<u64>) -> Checked {
         let (drained, mut after) = (self.now, (0, 0));
         self.now = now;
@@ -406,7 +406,7 @@ impl<Q: DeadlineQueue<u64> + Default> Soak<Q> {
         Ok(())
     }
 
-    /// Looks at every timer.
+    /// Checks every timer.
     pub fn check_all(&mut self) -> Checked {
         self.fire(self.now, None)?;
         for &at in &self.live {
@@ -437,7 +437,7 @@ impl<Q: DeadlineQueue<u64> + Default> Soak<Q> {
         Ok(())
     }
 
-    /// Takes everything, and begins at tick 0 again.
+    /// Takes all timers, and starts at tick 0 again.
     pub fn start_over(&mut self) -> Checked {
         self.fire(u64::MAX, None)?;
         ensure!(
@@ -460,8 +460,8 @@ impl<Q: DeadlineQueue<u64> + Default> Soak<Q> {
     }
 }
 
-/// What a timer takes in a queue of some thousands. Vectors grow by doubling, so that it may be
-/// twice that at another number.
+/// Returns the memory per timer in a queue of a few thousand. Vectors grow by doubling, so it may be
+/// twice that for another number.
 fn bytes_per_timer<Q: DeadlineQueue<u64> + Default>() -> f64 {
     const MANY: u64 = 4_096;
     let (mut queue, mut random) = (Q::default(), Random(1));

@@ -1,23 +1,23 @@
-//! A soak: a thousand million mixed operations on one queue, each checked, and its memory too.
+//! A soak test: 10^9 mixed operations on one queue, each checked, and its memory too.
 //!
 //! ```sh
 //! cargo run --release -p punctual --example soak -- --ops 1e9 --queue wheel
 //! ```
 //!
-//! The crowd of timers swells and shrinks between none and `--live`; every phase has its own mix of
-//! operations and its own range of timeouts, from a few ticks to 2^62. What is checked, in O(1) for
-//! each operation:
+//! The number of timers varies between none and `--live`; every phase has its own mix of
+//! operations and its own range of timeouts, from a few ticks to 2^62. These properties are checked, in
+//! O(1) per operation:
 //!
-//! - a handle gives its own value back, and is refused when its timer has gone;
-//! - a timer fires at the deadline it was last given, not early, and not late: not after a look at
-//!   which it was due and everything due was taken;
-//! - timers taken in one look come in the order of deadlines, equal ones in the order of arming;
+//! - a handle returns its own value, and is refused after its timer has left;
+//! - a timer fires at its last deadline, neither early nor late, that is, not after a poll in
+//!   which it was due and all due timers were taken;
+//! - timers taken in one poll are in the order of deadlines, equal ones in arming order;
 //! - the next deadline is that of the timer that then fires first;
-//! - memory is at most twice what the most timers since the queue was empty need, and a constant
-//!   ([`BOUND`]);
-//! - in the end, all that was armed was fired or cancelled.
+//! - memory is at most twice that for the maximum number of timers since the queue was empty, plus a
+//!   constant ([`BOUND`]);
+//! - at the end, every armed timer was fired or cancelled.
 //!
-//! Now and then every timer is looked at. It prints a summary, and exits with 1 after a violation.
+//! Every timer is checked periodically. Prints a summary, and exits with 1 after a violation.
 
 mod crowd;
 
@@ -29,15 +29,15 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 #[derive(Parser)]
-#[command(about = "A soak: mixed operations on one queue, each checked, and its memory too")]
+#[command(about = "A soak test: mixed operations on one queue, each checked, and its memory too")]
 struct Options {
-    /// Operations; firing a timer is one
+    /// Number of operations; firing a timer is one
     #[arg(long, default_value = "1e9", value_parser = number)]
     ops: u64,
-    /// The most timers at a time
+    /// Maximum number of live timers
     #[arg(long, default_value = "1e6", value_parser = number)]
     live: u64,
-    /// The same seed does the same
+    /// Seed; equal seeds run equal operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[arg(long, value_enum, default_value = "wheel")]
@@ -51,13 +51,13 @@ enum Which {
     Heap,
 }
 
-/// What a queue may take. A wheel may have a chunk in each of its 704 slots.
+/// The memory that a queue may take. A wheel may have a chunk in each of its 704 slots.
 const BOUND: Bound = Bound {
     times: 2.0,
     spare: (192 << 10) as f64,
 };
 
-/// 1000000, 1_000_000 or 1e6.
+/// Parses 1000000, 1_000_000 or 1e6.
 fn number(text: &str) -> Result<u64, String> {
     let plain = text.replace('_', "");
     let whole = |number: f64| {

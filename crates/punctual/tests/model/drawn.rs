@@ -1,11 +1,11 @@
-//! Random operations from one number each, for Miri: drawing them from strategies takes it half a second apiece.
+//! Random operations, each from one number, for Miri, where proptest's strategies take half a second per operation.
 //!
-//! The weights are near those of [`random`](super::random); nothing shrinks.
+//! The weights are close to those of [`random`](super::random); nothing shrinks.
 
 use super::{Op, Span, When};
 use proptest::prelude::*;
 
-/// Takes bits off a number, the low ones first.
+/// Takes bits from a number, the low ones first.
 struct Bits(u64);
 
 impl Bits {

@@ -1,7 +1,7 @@
-//! The model that every deadline queue is held against: a `BTreeMap` of (deadline, arming).
+//! The model against which every deadline queue is tested: a `BTreeMap` of (deadline, arming).
 //!
-//! Property tests and the fuzz target share this file. An operation names timers and times by
-//! small numbers, so that random ones meet; see [`Op`].
+//! Property tests and the fuzz target share this file. An operation refers to timers and times by
+//! small numbers, so that random operations meet; see [`Op`].
 
 #![allow(unreachable_pub, dead_code)] // included privately, by tests that each use a part of it
 
@@ -13,7 +13,7 @@ pub mod random;
 use punctual::{DeadlineQueue, Expired, Polled, TimerKey};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The first, or the second under Miri, which takes a thousand times as long.
+/// Returns `many`, or `few` under Miri, which is a thousand times slower.
 pub const fn sized(many: usize, few: usize) -> usize {
     if cfg!(miri) { few } else { many }
 }
@@ -32,7 +32,7 @@ impl Span {
     }
 }
 
-/// Where a deadline lies.
+/// A deadline relative to the model's state.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub enum When {
@@ -42,11 +42,11 @@ pub enum When {
     Ago(Span),
     /// This tick.
     At(u64),
-    /// With the n-th timer, or near it.
+    /// The deadline of the n-th timer, or a tick near it.
     With(u8, i8),
 }
 
-/// An operation. `u8`s pick one of the timers that live, or that once lived.
+/// An operation. The `u8`s pick a live or a stale timer.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub enum Op {
@@ -61,42 +61,42 @@ pub enum Op {
     StepBack(Span),
     PopOne,
     PopAll,
-    /// Pop what is due, with this budget a call.
+    /// Pops due timers, with this budget per call.
     Poll(u8),
-    /// One bounded call, its work left half done.
+    /// Makes one bounded call, which leaves work half done.
     PollOnce(u8),
     NextDeadline,
     JumpToNext,
     Iterate,
     Clear,
     Shrink,
-    /// Remove the oldest until so many are left.
+    /// Removes the oldest timers until this many are left.
     Drain(u8),
 }
 
-/// A queue under test, with the checks that are its own.
+/// A queue under test, with its own checks.
 pub trait Subject: DeadlineQueue<u64> {
-    /// Panics if a private invariant does not hold.
+    /// Panics if a private invariant is violated.
     fn check(&self) {}
 }
 
-/// Runs operations on a queue and on the model, and compares all that can be seen.
+/// Runs operations on a queue and on the model, and compares all visible results.
 pub struct Model<Q> {
     queue: Q,
     now: u64,
-    /// Arming number to come.
+    /// Number of the next arming.
     armings: u64,
     values: u64,
     order: BTreeMap<(u64, u64), TimerKey>,
     timers: BTreeMap<TimerKey, Timer>,
-    /// Timers that live, by age, for picking.
+    /// Live timers by age, for picking.
     keys: Vec<(u64, TimerKey)>,
     stale: Vec<TimerKey>,
-    /// Every handle there was.
+    /// Every handle ever returned.
     known: BTreeSet<TimerKey>,
 }
 
-/// What is known of a timer that lives.
+/// The model of a live timer.
 struct Timer {
     deadline: u64,
     arming: u64,
@@ -120,11 +120,11 @@ impl<Q: Subject> Model<Q> {
         }
     }
 
-    /// Runs all operations, then pops everything there is.
+    /// Runs all operations, then pops all timers.
     pub fn run(mut self, ops: impl IntoIterator<Item = Op>) -> Q {
         for (count, op) in ops.into_iter().enumerate() {
             self.apply(op);
-            // Looking at everything takes its time; not after every operation when there is much.
+            // Comparing everything is slow, so it is not done after every operation when there are many timers.
             if count % sized(self.timers.len() / 32 + 1, 200) == 0 {
                 self.queue.check();
             }
@@ -311,7 +311,7 @@ impl<Q: Subject> Model<Q> {
         assert!(!self.queue.reset(key, 0));
     }
 
-    /// The timer is gone: tells its value.
+    /// Removes a timer from the model and returns its value.
     fn forget(&mut self, key: TimerKey) -> u64 {
         let timer = self.timers.remove(&key).expect("a living timer");
         self.order.remove(&(timer.deadline, timer.arming));
@@ -363,7 +363,7 @@ impl<Q: Subject> Model<Q> {
         }
     }
 
-    /// Tells whether nothing is due any more.
+    /// Returns true if nothing is due any more.
     fn poll(&mut self, budget: usize) -> bool {
         let mut left = budget;
         match self.queue.poll_due(self.now, &mut left) {

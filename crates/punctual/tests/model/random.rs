@@ -1,4 +1,4 @@
-//! Random operations for the [model](super::Model), drawn with proptest.
+//! Random operations for the [model](super::Model), from proptest.
 
 #[cfg(miri)]
 pub use super::drawn::{op, span, when};
@@ -52,7 +52,7 @@ pub fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Any operations, so many of them; fewer under Miri.
+/// Returns a random number of operations in `count`; fewer under Miri.
 pub fn ops(count: Range<usize>) -> impl Strategy<Value = Vec<Op>> {
     let divisor = sized(1, 10);
     prop::collection::vec(
@@ -61,7 +61,7 @@ pub fn ops(count: Range<usize>) -> impl Strategy<Value = Vec<Op>> {
     )
 }
 
-/// So many cases, fewer under Miri; `PROPTEST_CASES` says otherwise.
+/// Returns a configuration with `many` cases, fewer under Miri; `PROPTEST_CASES` overrides it.
 pub fn cases(many: u32) -> ProptestConfig {
     let config = ProptestConfig {
         failure_persistence: None,
