@@ -1,6 +1,6 @@
-//! A key's value: single compact encodings as slices, everything else item by item.
+//! The value of a key: single compact encodings as slices, all others item by item.
 //!
-//! Old encodings become the current ones on the way: zipmaps and ziplists arrive as listpacks.
+//! Old encodings are converted: zipmaps and ziplists are returned as listpacks.
 
 use punctual_resp::decimal;
 
@@ -14,12 +14,12 @@ use crate::source::Source;
 use crate::ziplist::Ziplist;
 use crate::zipmap::Zipmap;
 
-/// What of a value is still unread.
+/// The unread rest of a value.
 #[derive(Clone, Copy)]
 pub(crate) enum Rest {
-    /// Everything.
+    /// The whole value.
     Whole(Kind),
-    /// So many items.
+    /// This many items.
     Items(Item, u64),
 }
 
@@ -30,12 +30,12 @@ pub(crate) enum Item {
     Single,
     /// A ziplist of a list.
     Ziplist,
-    /// Container, then a listpack or a single element.
+    /// A container code, then a listpack or a single element.
     Node,
     Pair,
     Scored,
     ScoredText,
-    /// Time, field, value; times count from this one, less one, with 0 for none.
+    /// Time, field, value. A time of 0 means none; others count from `base`, minus one.
     Expiring {
         base: Option<u64>,
     },
@@ -51,7 +51,7 @@ impl Rest {
         }
     }
 
-    /// Takes one of the items left.
+    /// Takes one of the remaining items.
     #[inline]
     fn take(&mut self) -> Option<Item> {
         match self {
@@ -63,7 +63,7 @@ impl Rest {
         }
     }
 
-    /// Reads past what is left.
+    /// Skips the rest.
     pub(crate) fn skip<S: Source>(&mut self, input: &mut Input<S>) -> Fallible<(), S> {
         if let Rest::Whole(kind) = *self {
             *self = Rest::NOTHING;
@@ -137,7 +137,7 @@ fn opaque<S: Source>(input: &Input<S>, kind: Kind) -> Failure<S::Error> {
     input.error(input.offset(), Reason::Type(kind.byte()))
 }
 
-/// Reads what stands before the items of a value.
+/// Reads the header before the items of a value.
 fn open<S: Source>(input: &mut Input<S>, kind: Kind, item: Item) -> Fallible<Rest, S> {
     let (item, least) = match item {
         Item::Expiring { .. } if kind == Kind::HashExpiry => {
@@ -157,20 +157,20 @@ fn open<S: Source>(input: &mut Input<S>, kind: Kind, item: Item) -> Fallible<Res
     Ok(Rest::Items(item, count))
 }
 
-/// A value that waits to be read, or not: what is left of it when the next record is asked for is skipped.
+/// A value that can be read; its unread rest is skipped when the next record is requested.
 pub struct Value<'r, S> {
     pub(crate) input: &'r mut Input<S>,
     pub(crate) rest: &'r mut Rest,
     pub(crate) kind: Kind,
 }
 
-/// A value's contents. Compact encodings were checked; those with items read on as items are asked for.
+/// The contents of a value. Compact encodings are already checked; items are read on request.
 ///
-/// Whatever has no entries or items at all is nothing that Redis writes; it passes over such keys.
+/// Redis never writes a value without entries or items, and skips such keys when it loads them.
 pub enum Contents<'r, S> {
     /// A string.
     String(Element<'r>),
-    /// A list in pieces.
+    /// The nodes of a list.
     List(Nodes<'r, S>),
     /// A set's members.
     Set(Members<'r, S>),
@@ -180,29 +180,29 @@ pub enum Contents<'r, S> {
     SetListpack(Listpack<'r>),
     /// A hash's fields with their values.
     Hash(Pairs<'r, S>),
-    /// Fields and values in turn.
+    /// Fields and values, alternating.
     HashListpack(Listpack<'r>),
     /// A hash's fields with their values and times.
     HashExpiry(ExpiringPairs<'r, S>),
-    /// Field, value, time (Unix milliseconds, 0 for none) in turn.
+    /// Field, value, time (Unix milliseconds, 0 for none), repeated.
     HashExpiryListpack(Listpack<'r>),
-    /// A sorted set's members with their scores, from the highest if Redis wrote it.
+    /// The members of a sorted set with their scores, from the highest if Redis wrote it.
     Zset(Scored<'r, S>),
-    /// Members and scores in turn, ascending.
+    /// Members and scores, alternating, ascending.
     ZsetListpack(Listpack<'r>),
 }
 
 impl<'r, S: Source> Value<'r, S> {
-    /// The type as which it is stored.
+    /// Returns the type under which the value is stored.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Reads the value, or where it has items what is before them.
+    /// Reads the value, or its header if it has items.
     ///
     /// # Errors
     ///
-    /// [`Failure`]; the reader is of no more use then.
+    /// [`Failure`]; the reader cannot be used after that.
     pub fn read(self) -> Fallible<Contents<'r, S>, S> {
         let Value { input, rest, kind } = self;
         *rest = Rest::NOTHING;
@@ -251,7 +251,7 @@ fn blob<S: Source>(input: &mut Input<S>, kind: Kind) -> Fallible<Contents<'_, S>
         if !listpack.count().is_multiple_of(stride) {
             return Err(wrong(Reason::Pairing));
         }
-        // Zipmaps come from the oldest of files, which have no checksum.
+        // Zipmaps are from the oldest files, which have no checksum.
         if (input.deep || kind == Kind::HashZipmap) && listpack.has_duplicates(stride) {
             return Err(wrong(Reason::Duplicate));
         }
@@ -308,13 +308,13 @@ macro_rules! items {
         }
 
         impl<S: Source> $name<'_, S> {
-            /// How many are still to come, as the input tells. Where the input's length is known it could
-            /// hold as many; else this may be any number: reserve with care.
+            /// Returns the number of remaining items that the input announces. If the length of the input is known, it
+            /// is large enough for them; otherwise this may be any number, so do not reserve memory for it.
             pub fn remaining(&self) -> u64 {
                 self.rest.count()
             }
 
-            /// How many bytes of the input were read: the progress of a long value.
+            /// Returns the number of bytes read from the input: the progress within a long value.
             pub fn offset(&self) -> u64 {
                 self.input.offset()
             }
@@ -331,7 +331,7 @@ macro_rules! items {
 }
 
 items! {
-    /// The pieces of a list, from its head.
+    /// The nodes of a list, from its head.
     Nodes
     /// The members of a set.
     Members
@@ -343,7 +343,7 @@ items! {
     Scored
 }
 
-/// A piece of a list.
+/// A node of a list.
 #[derive(Clone, Copy, Debug)]
 pub enum Node<'n> {
     /// Several elements, or none.
@@ -352,15 +352,15 @@ pub enum Node<'n> {
     Plain(Element<'n>),
 }
 
-/// A field, its value, and when it expires (Unix milliseconds).
+/// A field, its value, and its expiry time (Unix milliseconds).
 pub type ExpiringPair<'n> = (Element<'n>, Element<'n>, Option<i64>);
 
 impl<S: Source> Nodes<'_, S> {
-    /// The next piece; `None` at the end.
+    /// Returns the next node, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// [`Failure`]; the reader is of no more use then.
+    /// [`Failure`]; the reader cannot be used after that.
     #[expect(clippy::should_implement_trait, reason = "items borrow from the input")]
     pub fn next(&mut self) -> Fallible<Option<Node<'_>>, S> {
         let Some(item) = self.take() else {
@@ -403,11 +403,11 @@ impl<S: Source> Nodes<'_, S> {
 }
 
 impl<S: Source> Members<'_, S> {
-    /// The next member; `None` at the end.
+    /// Returns the next member, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// [`Failure`]; the reader is of no more use then.
+    /// [`Failure`]; the reader cannot be used after that.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "items borrow from the input")]
     pub fn next(&mut self) -> Fallible<Option<Element<'_>>, S> {
@@ -420,11 +420,11 @@ impl<S: Source> Members<'_, S> {
 }
 
 impl<S: Source> Pairs<'_, S> {
-    /// The next field and its value; `None` at the end.
+    /// Returns the next field and its value, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// [`Failure`]; the reader is of no more use then.
+    /// [`Failure`]; the reader cannot be used after that.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "items borrow from the input")]
     pub fn next(&mut self) -> Fallible<Option<(Element<'_>, Element<'_>)>, S> {
@@ -438,11 +438,11 @@ impl<S: Source> Pairs<'_, S> {
 }
 
 impl<S: Source> ExpiringPairs<'_, S> {
-    /// The next field, its value and its time; `None` at the end.
+    /// Returns the next field, its value and its expiry time, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// [`Failure`]; the reader is of no more use then.
+    /// [`Failure`]; the reader cannot be used after that.
     #[expect(clippy::should_implement_trait, reason = "items borrow from the input")]
     pub fn next(&mut self) -> Fallible<Option<ExpiringPair<'_>>, S> {
         let Some(item) = self.take() else {
@@ -465,11 +465,11 @@ impl<S: Source> ExpiringPairs<'_, S> {
 }
 
 impl<S: Source> Scored<'_, S> {
-    /// The next member and its score, which is no NaN; `None` at the end.
+    /// Returns the next member and its score, which is not NaN, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// [`Failure`]; the reader is of no more use then.
+    /// [`Failure`]; the reader cannot be used after that.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "items borrow from the input")]
     pub fn next(&mut self) -> Fallible<Option<(Element<'_>, f64)>, S> {

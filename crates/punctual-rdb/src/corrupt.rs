@@ -1,14 +1,14 @@
-//! What can be wrong with a compact encoding.
+//! Errors in compact encodings.
 
 use thiserror::Error;
 
-/// A compact encoding (listpack, ziplist, intset, ...) that does not hold together.
+/// The error of a compact encoding (listpack, ziplist, intset, ...) that is inconsistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{reason} at byte {offset}")]
 pub struct Corrupt {
-    /// Where, in bytes from the start of the encoding.
+    /// Offset in bytes from the start of the encoding.
     pub offset: usize,
-    /// What is wrong there.
+    /// The flaw at that offset.
     pub reason: Flaw,
 }
 
@@ -18,7 +18,7 @@ impl Corrupt {
     }
 }
 
-/// What is wrong with a compact encoding.
+/// A flaw of a compact encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Flaw {
@@ -34,22 +34,22 @@ pub enum Flaw {
     /// A ziplist's offset of the last entry points elsewhere.
     #[error("tail offset does not point at the last entry")]
     Tail,
-    /// The final byte is missing, or stands before the end.
+    /// The final byte is missing or misplaced.
     #[error("end mark missing or misplaced")]
     End,
-    /// An entry starts with a byte that no encoding has.
+    /// No encoding has the first byte of an entry.
     #[error("unknown entry encoding")]
     Encoding,
-    /// An entry does not fit in what is left.
+    /// An entry exceeds the remaining bytes.
     #[error("entry longer than the data")]
     Entry,
-    /// The length by which an entry is walked backwards is not its length.
+    /// The length for walking backwards over an entry is not its length.
     #[error("length for walking backwards does not match the entry")]
     Backlen,
     /// The numbers of an intset are not ascending.
     #[error("members out of order")]
     Order,
-    /// Compressed data that does not expand to what it should.
+    /// Compressed data does not expand to the stated length.
     #[error("compressed data is damaged")]
     Compression,
 }

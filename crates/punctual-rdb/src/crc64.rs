@@ -1,12 +1,12 @@
-//! The checksum of snapshots and DUMP payloads: the CRC with Jones's polynomial of 64 bits (2006), bits
-//! reflected, nothing inverted.
+//! The checksum of snapshots and DUMP payloads: CRC-64 with Jones's polynomial (2006), bits
+//! reflected, without inversion.
 
 use crc::{CRC_64_REDIS, Crc, Digest, Table};
 
-/// Sixteen bytes a step, with 32 KiB of tables.
+/// Processes sixteen bytes per step, with 32 KiB of tables.
 static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
-/// The checksum of `bytes`. **O(n)**, sixteen bytes a step.
+/// Returns the checksum of `bytes`. **O(n)**, sixteen bytes per step.
 ///
 /// ```
 /// assert_eq!(punctual_rdb::crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
@@ -15,7 +15,7 @@ pub fn crc64(bytes: &[u8]) -> u64 {
     CRC64.checksum(bytes)
 }
 
-/// A checksum in the making.
+/// A checksum that is computed incrementally.
 #[derive(Clone)]
 pub(crate) struct Sum(Digest<'static, u64, Table<16>>);
 

@@ -1,4 +1,4 @@
-//! The payload of DUMP and RESTORE: a value as in a snapshot, the version, a checksum.
+//! The payload of DUMP and RESTORE: a value as in a snapshot, the version, and a checksum.
 
 use thiserror::Error;
 
@@ -8,16 +8,16 @@ use crate::error::{Error, Reason};
 use crate::input::Input;
 use crate::kind::{Kind, VERSION, VERSION_MAX};
 
-/// Version and checksum.
+/// Length of version and checksum.
 const FOOTER_LEN: usize = 10;
 
-/// A payload that RESTORE refuses before it looks at the value. Redis has one text for all of them.
+/// The error of a payload that RESTORE refuses before it reads the value. Redis has one text for all variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
     /// Too short for a version and a checksum.
     #[error("payload too short")]
     Short,
-    /// Of a newer version than is known.
+    /// The version is newer than the supported ones.
     #[error("payload version {0} is not supported")]
     Version(u16),
     /// The checksum is wrong.
@@ -25,8 +25,8 @@ pub enum Refused {
     Checksum,
 }
 
-/// Makes a payload of the kind's byte and the value behind it, as an [`Encoder`](crate::Encoder) writes
-/// them: appends the version and the checksum.
+/// Completes a payload: appends the version and the checksum to the kind's byte and the value that an
+/// [`Encoder`](crate::Encoder) wrote.
 ///
 /// ```
 /// use punctual_rdb::{Contents, Element, Encoder, Kind, dump};
@@ -48,11 +48,11 @@ pub fn seal(payload: &mut Vec<u8>) {
     payload.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// The kind's byte and the value of a payload, of which no more is known than that they came unchanged.
+/// Checks a payload's version and checksum, and returns the kind's byte and the value, which are not checked.
 ///
 /// # Errors
 ///
-/// [`Refused`], as RESTORE refuses it.
+/// [`Refused`], in the cases in which RESTORE refuses it.
 pub fn open(payload: &[u8]) -> Result<&[u8], Refused> {
     let Some((body, &[v, w, a, b, c, d, e, f, g, h])) = payload.split_last_chunk::<FOOTER_LEN>()
     else {
@@ -69,13 +69,13 @@ pub fn open(payload: &[u8]) -> Result<&[u8], Refused> {
     Ok(body)
 }
 
-/// As [`open`], without a look at version and checksum: for tests of damaged payloads.
+/// Does what [`open`] does without checking version and checksum: for tests of damaged payloads.
 pub fn body(payload: &[u8]) -> Option<&[u8]> {
     let (body, _) = payload.split_last_chunk::<FOOTER_LEN>()?;
     Some(body)
 }
 
-/// Reads the value of a payload, all checks included: what clients send may be made up.
+/// Reads the value of a payload with all checks, because clients may send anything.
 pub struct Restore<'p> {
     input: Input<&'p [u8]>,
     rest: Rest,
@@ -86,12 +86,12 @@ impl<'p> Restore<'p> {
     ///
     /// # Errors
     ///
-    /// [`Refused`], as RESTORE refuses it.
+    /// [`Refused`], in the cases in which RESTORE refuses it.
     pub fn new(payload: &'p [u8]) -> Result<Self, Refused> {
         open(payload).map(Self::from_body)
     }
 
-    /// Of an opened payload.
+    /// Reads an opened payload.
     pub fn from_body(body: &'p [u8]) -> Self {
         let mut input = Input::new(body);
         input.deep = true;
@@ -101,11 +101,11 @@ impl<'p> Restore<'p> {
         }
     }
 
-    /// The value, to be read once. It borrows from the payload as far as nothing is compressed or converted.
+    /// Returns the value, which can be read once. It borrows from the payload unless it is compressed or converted.
     ///
     /// # Errors
     ///
-    /// [`Reason::Type`] where it is of no type that is known.
+    /// [`Reason::Type`] if its type is unknown.
     pub fn value(&mut self) -> Result<Value<'_, &'p [u8]>, Error> {
         let byte = self.input.byte()?;
         let Some(kind) = Kind::of_byte(byte) else {

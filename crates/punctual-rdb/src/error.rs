@@ -1,4 +1,4 @@
-//! Why a snapshot is refused, and where.
+//! Errors of reading a snapshot.
 
 use std::convert::Infallible;
 
@@ -6,70 +6,70 @@ use thiserror::Error;
 
 use crate::corrupt::Corrupt;
 
-/// A snapshot or DUMP payload that cannot be read.
+/// The error of a snapshot or DUMP payload that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{reason} (offset {offset})")]
 pub struct Error {
-    /// Where, in bytes from the start: of what cannot be read, or of the string that holds it.
+    /// Offset in bytes from the start, of the flaw or of the string that contains it.
     pub offset: u64,
-    /// What is wrong there.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// What is wrong with a snapshot.
+/// The reason for which a snapshot is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Reason {
     /// The first bytes are not those of a snapshot.
     #[error("wrong signature")]
     Signature,
-    /// A version of the format that is not known.
+    /// The version of the format is unknown.
     #[error("format version {0} is not supported")]
     Version(u32),
-    /// The input ends here, before the snapshot does; or what is here tells of more than is left.
+    /// The input ends before the snapshot does, or an announced length exceeds the rest of the input.
     #[error("unexpected end of data")]
     Truncated,
-    /// A record of a type that is not known.
+    /// The type of a record is unknown.
     #[error("unknown record type {0}")]
     Type(u8),
-    /// A record that cannot be read, nor skipped: only the module that wrote it could.
+    /// The record can neither be read nor skipped without the module that wrote it.
     #[error("record of type {0} can be read by a module only")]
     Module(u8),
-    /// Something other than a length in the place of a length.
+    /// A length was expected.
     #[error("bad length")]
     Length,
-    /// A string in an encoding that is not known.
+    /// The encoding of a string is unknown.
     #[error("unknown string encoding {0}")]
     StringEncoding(u8),
-    /// A compact encoding that does not hold together, with the offset in it.
+    /// A compact encoding is inconsistent; the offset is within the encoding.
     #[error("bad compact encoding: {0}")]
     Compact(Corrupt),
-    /// A field without a value, a member without a score.
+    /// A field has no value, or a member no score.
     #[error("entries that do not pair up")]
     Pairing,
-    /// A score that is no number.
+    /// A score is not a number.
     #[error("bad score")]
     Score,
-    /// A time that cannot be.
+    /// An expiry time is out of range.
     #[error("bad expiry time")]
     Expiry,
-    /// A field or member twice.
+    /// A field or member occurs twice.
     #[error("duplicate fields or members")]
     Duplicate,
-    /// A list's node that is neither plain nor packed.
+    /// A list's node is neither plain nor packed.
     #[error("bad list node")]
     Node,
-    /// The checksum at the end is not that of the data.
+    /// The checksum at the end differs from that of the data.
     #[error("wrong checksum: {stored:#018x} is stored, {computed:#018x} computed")]
     Checksum {
-        /// At the end of the data.
+        /// The checksum at the end of the data.
         stored: u64,
-        /// Of the data.
+        /// The checksum computed from the data.
         computed: u64,
     },
 }
 
-/// Reading failed: the bytes are wrong, or could not be had.
+/// The error of reading: bad bytes, or a failed source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Failure<E> {
     /// The bytes are wrong.

@@ -1,8 +1,8 @@
-//! Lengths, strings and numbers out of a source, with the offset and the checksum.
+//! Reads lengths, strings and numbers from a source, with the offset and the checksum.
 //!
-//! Strings are borrowed from the source's buffer, or from `unpacked` where they were compressed. While an item
-//! of several strings is read they are [`Span`]s, which stay good when the buffer moves; [`Input::element`]
-//! turns them into slices at the end, when nothing more is read.
+//! Strings are borrowed from the source's buffer, or from `unpacked` if they were compressed. While an item
+//! of several strings is read, its strings are [`Span`]s, which stay valid when the buffer moves; [`Input::element`]
+//! converts them to slices at the end, when nothing more is read.
 
 use punctual_resp::decimal;
 
@@ -14,16 +14,16 @@ use crate::listpack::Element;
 use crate::lzf;
 use crate::source::Source;
 
-/// What was unpacked may stay allocated up to this size.
+/// Maximum capacity of `unpacked` that is kept.
 const UNPACKED_KEPT_MAX: usize = 1 << 20;
 
 pub(crate) type Fallible<T, S> = Result<T, Failure<<S as Source>::Error>>;
 
-/// A string that was read.
+/// A string of the current item.
 #[derive(Clone, Copy)]
 pub(crate) enum Span {
     Int(i64),
-    /// In the buffer, from where the item starts.
+    /// In the buffer, relative to the start of the item.
     Buffered {
         from: usize,
         len: usize,
@@ -35,7 +35,7 @@ pub(crate) enum Span {
     },
 }
 
-/// A length, or the mark of a string that is encoded otherwise.
+/// A length, or the code of a string in a special encoding.
 enum Length {
     Plain(u64),
     Encoded(u8),
@@ -43,16 +43,16 @@ enum Length {
 
 pub(crate) struct Input<S> {
     source: S,
-    /// The offset of the first byte at hand.
+    /// Offset of the first buffered byte.
     base: u64,
-    /// Within the bytes at hand, where the item starts that is read...
+    /// Start of the current item within the buffered bytes.
     item: usize,
-    /// ... and the next byte.
+    /// Position of the next byte within the buffered bytes.
     at: usize,
-    /// Of the bytes that were let go; `None` if not wanted.
+    /// Checksum of the consumed bytes; `None` if not wanted.
     sum: Option<Sum>,
     unpacked: Vec<u8>,
-    /// Check also what takes time: duplicates, scores as text.
+    /// Whether to make the expensive checks too: duplicates, scores as text.
     pub(crate) deep: bool,
 }
 
@@ -73,10 +73,10 @@ impl<S: Source> Input<S> {
         self.sum = Some(Sum::new());
     }
 
-    /// The sum of all bytes read so far.
+    /// Returns the checksum of all bytes read so far.
     pub(crate) fn take_sum(&mut self) -> Option<u64> {
         self.item = self.at;
-        self.let_go();
+        self.consume_before_item();
         self.sum.take().map(|sum| sum.value())
     }
 
@@ -85,7 +85,7 @@ impl<S: Source> Input<S> {
         self.base + self.at as u64
     }
 
-    /// The most that may be left.
+    /// Returns an upper bound of the remaining bytes.
     pub(crate) fn remaining(&self) -> Option<u64> {
         self.source
             .remaining()
@@ -97,25 +97,25 @@ impl<S: Source> Input<S> {
         Failure::Format(Error { offset, reason })
     }
 
-    /// What was read before is of no more interest.
+    /// Starts a new item; the strings of the previous one become invalid.
     #[inline]
     pub(crate) fn start_item(&mut self) {
         self.item = self.at;
         if !self.unpacked.is_empty() {
-            self.forget_unpacked();
+            self.clear_unpacked();
         }
     }
 
     #[cold]
-    fn forget_unpacked(&mut self) {
+    fn clear_unpacked(&mut self) {
         if self.unpacked.capacity() > UNPACKED_KEPT_MAX {
             self.unpacked = Vec::new();
         }
         self.unpacked.clear();
     }
 
-    /// Lets go of the bytes before the item.
-    fn let_go(&mut self) {
+    /// Consumes the bytes before the item.
+    fn consume_before_item(&mut self) {
         if let Some(sum) = &mut self.sum {
             sum.feed(&self.source.buffered()[..self.item]);
         }
@@ -138,7 +138,7 @@ impl<S: Source> Input<S> {
         if self.remaining().is_some_and(|all| all < count as u64) {
             return Err(self.error(self.offset(), Reason::Truncated));
         }
-        self.let_go();
+        self.consume_before_item();
         let Some(want) = self.at.checked_add(count) else {
             return Err(self.error(self.offset(), Reason::Truncated));
         };
@@ -183,7 +183,7 @@ impl<S: Source> Input<S> {
         }))
     }
 
-    /// A length or any other number.
+    /// Reads a length or any other number.
     #[inline]
     pub(crate) fn number(&mut self) -> Fallible<u64, S> {
         let start = self.offset();
@@ -193,7 +193,7 @@ impl<S: Source> Input<S> {
         }
     }
 
-    /// The number of items that follow, each of at least `least` bytes.
+    /// Reads the number of items that follow, each of at least `least` bytes.
     pub(crate) fn count(&mut self, least: u64) -> Fallible<u64, S> {
         let start = self.offset();
         let count = self.number()?;
@@ -203,7 +203,7 @@ impl<S: Source> Input<S> {
         Ok(count)
     }
 
-    /// A string.
+    /// Reads a string.
     #[inline]
     pub(crate) fn string(&mut self) -> Fallible<Span, S> {
         let start = self.offset();
@@ -246,7 +246,7 @@ impl<S: Source> Input<S> {
         }))
     }
 
-    /// What a string of the current item is.
+    /// Returns the contents of a string of the current item.
     #[inline]
     pub(crate) fn element(&self, span: Span) -> Element<'_> {
         match span {
@@ -259,7 +259,7 @@ impl<S: Source> Input<S> {
         }
     }
 
-    /// The bytes of a string that holds a compact encoding. (No integer is one: those are too short.)
+    /// Returns the bytes of a string that contains a compact encoding. (Integers are too short for one.)
     pub(crate) fn blob(&self, span: Span) -> &[u8] {
         match self.element(span) {
             Element::Bytes(bytes) => bytes,
@@ -267,13 +267,13 @@ impl<S: Source> Input<S> {
         }
     }
 
-    /// Appends to what was unpacked the listpack that `convert` makes of the blob.
+    /// Appends to `unpacked` the listpack that `convert` makes of the blob.
     pub(crate) fn convert(
         &mut self,
         span: Span,
         convert: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Corrupt>,
     ) -> Result<Span, Corrupt> {
-        // Apart for the moment, since the blob may be in it.
+        // Taken out for the call, because the blob may be in it.
         let mut unpacked = std::mem::take(&mut self.unpacked);
         let from = unpacked.len();
         let converted = match span {
@@ -288,12 +288,12 @@ impl<S: Source> Input<S> {
         converted.map(|()| Span::Unpacked { from, len })
     }
 
-    /// A time in milliseconds.
+    /// Reads a time in milliseconds.
     pub(crate) fn millis(&mut self) -> Fallible<i64, S> {
         self.bytes().map(i64::from_le_bytes)
     }
 
-    /// A binary score.
+    /// Reads a binary score.
     #[inline]
     pub(crate) fn score(&mut self) -> Fallible<f64, S> {
         let start = self.offset();
@@ -304,7 +304,7 @@ impl<S: Source> Input<S> {
         Ok(score)
     }
 
-    /// A score as text.
+    /// Reads a score as text.
     pub(crate) fn score_text(&mut self) -> Fallible<f64, S> {
         let start = self.offset();
         match self.byte()? {
@@ -322,7 +322,7 @@ impl<S: Source> Input<S> {
         }
     }
 
-    /// Passes over `count` bytes, however many; they are not held all at once.
+    /// Skips `count` bytes without buffering them all.
     pub(crate) fn skip(&mut self, mut count: u64) -> Fallible<(), S> {
         loop {
             let at_hand = (self.source.buffered().len() - self.at) as u64;

@@ -1,4 +1,4 @@
-//! Intsets: the ascending integers of a small set, all of one width.
+//! Intsets: the ascending integers of a small set, all of the same width.
 //!
 //! A header of two little-endian `u32`, the width in bytes and the number of members, then the members.
 
@@ -6,7 +6,7 @@ use crate::corrupt::{Corrupt, Flaw};
 
 const HEADER_LEN: usize = 8;
 
-/// How many bytes each member takes.
+/// Number of bytes per member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Width {
     /// Members are `i16`.
@@ -18,7 +18,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// The least width that holds `value`.
+    /// Returns the least width that holds `value`.
     pub fn of(value: i64) -> Self {
         if i16::try_from(value).is_ok() {
             Width::Two
@@ -72,31 +72,31 @@ impl<'a> Intset<'a> {
         Ok(set)
     }
 
-    /// The number of members. **O(1)**.
+    /// Returns the number of members. **O(1)**.
     pub fn len(&self) -> usize {
         self.members.len() / self.width as usize
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// How many bytes each member takes.
+    /// Returns the number of bytes per member.
     pub fn width(&self) -> Width {
         self.width
     }
 
-    /// The members alone, little-endian, [`width`](Self::width) bytes each.
+    /// Returns the members without the header, little-endian, [`width`](Self::width) bytes each.
     pub fn members(&self) -> &'a [u8] {
         self.members
     }
 
-    /// The members, ascending.
+    /// Iterates over the members in ascending order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = i64> + DoubleEndedIterator + use<'a> {
         let width = self.width;
         self.members.chunks_exact(width as usize).map(move |bytes| {
-            // (Chunks have the width's length, so all of these are whole.)
+            // Chunks have the length of the width, so all of them are complete.
             let mut wide = [0; 8];
             wide[8 - width as usize..].copy_from_slice(bytes);
             i64::from_le_bytes(wide) >> (64 - 8 * width as u32)
@@ -104,11 +104,11 @@ impl<'a> Intset<'a> {
     }
 }
 
-/// Appends the intset of `members`, which ascend and fit in `width`. **O(n)**.
+/// Appends the intset of `members`, which must ascend and fit in `width`. **O(n)**.
 ///
 /// # Panics
 ///
-/// Where there are more than `u32::MAX` members, the format's limit.
+/// If there are more than `u32::MAX` members, the format's limit.
 pub fn write(out: &mut Vec<u8>, width: Width, members: impl ExactSizeIterator<Item = i64>) {
     let count = u32::try_from(members.len()).expect("an intset has less than 2^32 members");
     out.reserve(HEADER_LEN + members.len() * width as usize);
@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(
+        fn written_sets_read_back(
             members in prop::collection::btree_set(
                 prop_oneof![-70_000i64..70_000, any::<i32>().prop_map(i64::from), any::<i64>()], 0..50,
             ),

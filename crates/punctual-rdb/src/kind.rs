@@ -1,16 +1,16 @@
-//! The bytes that open records, and the versions of the format.
+//! The type bytes of records, and the versions of the format.
 
-/// The version that [`Writer`](crate::Writer) and [`seal`](crate::dump::seal) write: redis-server 7.0 reads it.
+/// The version that [`Writer`](crate::Writer) and [`seal`](crate::dump::seal) write; redis-server 7.0 reads it.
 pub const VERSION: u16 = 10;
-/// The version they write where hashes have fields with their own expiry, which redis-server 7.4 brought;
-/// older ones refuse it as a whole.
+/// The version they write if hashes have fields with expiry times, a feature of redis-server 7.4; older
+/// servers refuse the whole snapshot.
 pub const VERSION_FIELD_EXPIRY: u16 = 12;
-/// The last version that is read.
+/// The latest version that can be read.
 pub const VERSION_MAX: u16 = 12;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $byte:literal,)*) => {
-        /// The type of a key's value, as it is stored: the byte before the key.
+        /// The type under which a key's value is stored: the byte before the key.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         #[repr(u8)]
@@ -19,7 +19,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// The kind that `byte` stands for.
+            /// Returns the kind of `byte`.
             pub fn of_byte(byte: u8) -> Option<Self> {
                 Some(match byte {
                     $($byte => Kind::$name,)*
@@ -84,12 +84,12 @@ kinds! {
 }
 
 impl Kind {
-    /// The byte.
+    /// Returns the byte.
     pub const fn byte(self) -> u8 {
         self as u8
     }
 
-    /// The least version of the format that has it, of those that are written.
+    /// Returns the earliest of the written versions that has this kind.
     pub const fn version(self) -> u16 {
         match self.byte() {
             0..20 => VERSION,
@@ -99,7 +99,7 @@ impl Kind {
     }
 }
 
-/// Bytes in the place of a kind that open something other than a key.
+/// Type bytes of records that are not keys.
 pub(crate) mod opcode {
     pub(crate) const SLOT_INFO: u8 = 244;
     pub(crate) const FUNCTION: u8 = 245;
@@ -115,13 +115,13 @@ pub(crate) mod opcode {
     pub(crate) const END: u8 = 255;
 }
 
-/// A quicklist's node: one element as it is, or a listpack.
+/// The container of a quicklist's node: one plain element, or a listpack.
 pub(crate) mod container {
     pub(crate) const PLAIN: u64 = 1;
     pub(crate) const PACKED: u64 = 2;
 }
 
-/// The encodings of a string that is neither raw.
+/// The encodings of strings that are not raw.
 pub(crate) mod string {
     pub(crate) const INT8: u8 = 0;
     pub(crate) const INT16: u8 = 1;
@@ -129,5 +129,5 @@ pub(crate) mod string {
     pub(crate) const LZF: u8 = 3;
 }
 
-/// Times of fields have 48 bits, of which the last value is taken for "none".
+/// The maximum expiry time of a field: times have 48 bits, and the last value means "none".
 pub(crate) const FIELD_EXPIRY_MAX: u64 = 0xFFFF_FFFF_FFFE;

@@ -1,20 +1,20 @@
-//! Redis's snapshot format: RDB files and DUMP payloads, without a keyspace and without input or output.
+//! Redis's snapshot format: RDB files and DUMP payloads, independent of a keyspace and of input and output.
 //!
-//! - [`Reader`] turns a snapshot into [`Event`]s. It takes its bytes from a [`Source`], gives compact encodings
+//! - [`Reader`] turns a snapshot into [`Event`]s. It takes its bytes from a [`Source`], and returns compact encodings
 //!   as slices of it ([`Contents`]) and large values item by item.
-//! - [`Encoder`] makes the bytes of records, anywhere and in any order; [`Writer`] puts the rest of the file
+//! - [`Encoder`] writes the bytes of records, anywhere and in any order; [`Writer`] writes the rest of the file
 //!   around them.
-//! - [`dump`] is the same for single values, as DUMP and RESTORE exchange them.
-//! - The compact encodings by themselves: [`listpack`], also the codec of single entries on bare bytes;
+//! - [`dump`] does the same for single values, as DUMP and RESTORE exchange them.
+//! - The compact encodings: [`listpack`], which also encodes single entries on bare bytes;
 //!   [`intset`]; [`ziplist`] and [`zipmap`] of older servers; and [`lzf`], the compression.
 //!
-//! Read are all types of value that redis-server writes in the versions 2.8 to 7.4, but for streams, modules'
-//! values and functions, which are passed over and told of. Written are those that 7.0 reads, and one that it
-//! does not: [`Kind::HashExpiry`], of hashes with fields that expire, which came with 7.4. A snapshot with such
-//! hashes is of [`VERSION_FIELD_EXPIRY`], and older servers refuse it.
+//! All types of values that redis-server 2.8 to 7.4 writes can be read, except streams, modules' values and functions,
+//! which are skipped and reported. Written are the types that 7.0 reads, and one of 7.4 that it does not read:
+//! [`Kind::HashExpiry`], for hashes with fields that expire. A snapshot with such hashes has
+//! [`VERSION_FIELD_EXPIRY`], and older servers refuse it.
 //!
-//! Everything that reads bytes from outside checks them: damaged input ends in an error with the offset and
-//! the reason, never in a panic, in a read out of bounds or in an allocation that the input does not justify.
+//! All bytes from outside are checked: damaged input ends in an error with the offset and
+//! the reason, never in a panic, a read out of bounds or an unjustified allocation.
 //!
 //! The format is described in Redis's own sources; Sripathi Krishnan's "Redis RDB dump file format" (2012)
 //! covers its first versions.

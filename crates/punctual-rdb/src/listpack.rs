@@ -1,14 +1,14 @@
-//! Listpacks: many short texts and integers in one piece of memory, walked in both directions.
+//! Listpacks: many short texts and integers in one block of memory, which can be walked in both directions.
 //!
-//! An entry is an encoding byte (which often holds the length or a small integer as well), the data, and the
-//! *backlen*: the length of the two in groups of seven bits, written so that it can be read from its end.
-//! That is what makes the way back possible. Text that is the one decimal spelling of an `i64` is kept as
+//! An entry is an encoding byte (which often includes the length or a small integer), the data, and the
+//! *backlen*: the length of the two in groups of seven bits, written so that it can be read from its end,
+//! for walking backwards. Text that is the decimal text of an `i64` is stored as
 //! an integer, so equal texts have equal bytes, and [`find`] compares bytes without decoding.
 //!
-//! The functions of this module work on *bare entries*: any slice or `Vec` of entries one after the other,
-//! at positions that the caller keeps. A [`Listpack`] is what Redis stores: a header (`u32` bytes in all,
-//! `u16` entries, where 65535 stands for "count them"), the entries, and a final `0xFF`. [`wrap`] makes
-//! one of bare entries and [`Listpack::entries`] is the way back; both leave the entries as they are.
+//! The functions of this module work on *bare entries*: any slice or `Vec` of consecutive entries,
+//! at positions that the caller keeps. A [`Listpack`] is the form that Redis stores: a header (`u32` total bytes,
+//! `u16` entries, where 65535 means "unknown"), the entries, and a final `0xFF`. [`wrap`] makes a listpack
+//! of bare entries and [`Listpack::entries`] returns them; neither changes the entries.
 //!
 //! The format is antirez's listpack specification (2017).
 //!

@@ -1,8 +1,8 @@
 //! LZF, the compression of strings in snapshots (Marc Lehmann's LibLZF format).
 //!
-//! A control byte below 32 is followed by that many literal bytes and one more. Any other one tells with its
-//! upper three bits how much to copy from what was expanded before, 2 bytes more than they say, and in the
-//! value 7 a further byte is added; its lower five bits and the next byte are how far back, less one.
+//! A control byte below 32 is followed by that many plus one literal bytes. Any other control byte starts a copy of
+//! earlier output: its upper three bits are the length minus 2, and if they are 7 a further byte is added to the
+//! length; its lower five bits and the next byte are the distance minus one.
 
 use crate::corrupt::{Corrupt, Flaw};
 
@@ -10,15 +10,15 @@ const LITERALS_MAX: usize = 32;
 const COPY_MIN: usize = 3;
 const COPY_MAX: usize = 264;
 const BACK_MAX: usize = 1 << 13;
-/// No three bytes expand to more than this many times three, and no input to more than so many times itself.
+/// Maximum expansion: a copy takes three bytes.
 pub(crate) const EXPANSION_MAX: u64 = COPY_MAX as u64 / 3;
 
-/// Appends to `out` the `len` bytes that `packed` expands to.
+/// Appends to `out` the `len` bytes to which `packed` expands.
 ///
 /// # Errors
 ///
-/// [`Corrupt`] with the offset into `packed`; `out` then has some of the bytes. `len` is not believed: it is
-/// refused before anything is reserved if `packed` is too short to expand to so much.
+/// [`Corrupt`] with the offset into `packed`; `out` then has some of the bytes. If `packed` is too short to expand
+/// to `len` bytes, it is refused before anything is reserved.
 pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), Corrupt> {
     if len as u64 > (packed.len() as u64).saturating_mul(EXPANSION_MAX) {
         return Err(Corrupt::new(0, Flaw::Compression));
@@ -52,7 +52,7 @@ pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), Corrup
         if back > written || written + count > len {
             return Err(damaged(start));
         }
-        // What is copied may reach into the copy: each round has more of the repeated piece to take from.
+        // The source of a copy may overlap its target: each round has more of the repeated piece to copy.
         let from = out.len() - back;
         while count > 0 {
             let piece = count.min(out.len() - from);
@@ -70,14 +70,14 @@ const TABLE_BITS: u32 = 14;
 
 /// Compresses strings one after the other with one table.
 pub struct Packer {
-    /// By hash of three bytes, where they were last seen, counted through all inputs: what lies below `base`
-    /// is of an earlier input. So nothing is cleared between inputs.
+    /// The last position of each hash of three bytes, counted over all inputs. Positions below `base`
+    /// are of earlier inputs, so the table need not be cleared between inputs.
     table: Box<[u32]>,
     base: u32,
 }
 
 impl Packer {
-    /// A packer with its table of 64 KiB.
+    /// Returns a packer with a table of 64 KiB.
     pub fn new() -> Self {
         Packer {
             table: vec![0; 1 << TABLE_BITS].into_boxed_slice(),
@@ -85,8 +85,8 @@ impl Packer {
         }
     }
 
-    /// Appends `text` compressed and tells whether that took at most `len_max` bytes; if not, `out` is as it
-    /// was. **O(n)**.
+    /// Appends `text` compressed. Returns false, and leaves `out` unchanged, if that takes more than `len_max` bytes.
+    /// **O(n)**.
     pub fn pack(&mut self, text: &[u8], len_max: usize, out: &mut Vec<u8>) -> bool {
         let Ok(len) = u32::try_from(text.len()) else {
             return false;
@@ -114,10 +114,10 @@ impl Packer {
             .and_then(|rest| rest.first_chunk::<COPY_MIN>())
         {
             let Some(from) = self
-                .seen(three, at)
+                .last_position(three, at)
                 .filter(|&from| at - from <= BACK_MAX && text[from..from + COPY_MIN] == three)
             else {
-                // The longer nothing repeats, the wider the steps: what does not compress is soon over.
+                // The longer nothing repeats, the wider the steps, so incompressible text is fast.
                 at += 1 + ((at - literals) >> 7);
                 continue;
             };
@@ -132,9 +132,9 @@ impl Packer {
             }
             // The end of a copy is where the next one is likely to start.
             let next = at + same;
-            for seen in (next - 2).max(at + 1)..next {
-                if let Some(&three) = text[seen..].first_chunk::<COPY_MIN>() {
-                    self.seen(three, seen);
+            for position in (next - 2).max(at + 1)..next {
+                if let Some(&three) = text[position..].first_chunk::<COPY_MIN>() {
+                    self.last_position(three, position);
                 }
             }
             (at, literals) = (next, next);
@@ -143,9 +143,9 @@ impl Packer {
         out.len() <= end_max
     }
 
-    /// Where in this input `three` was last seen; from now on that is `at`.
+    /// Returns the last position of `three` in this input, and sets it to `at`.
     #[inline]
-    fn seen(&mut self, [a, b, c]: [u8; COPY_MIN], at: usize) -> Option<usize> {
+    fn last_position(&mut self, [a, b, c]: [u8; COPY_MIN], at: usize) -> Option<usize> {
         let bits = u32::from_le_bytes([a, b, c, 0]);
         let slot = (bits.wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS)) as usize;
         let last = std::mem::replace(&mut self.table[slot], self.base + at as u32);
@@ -202,13 +202,13 @@ mod tests {
         assert_eq!(refused(&packed, 11), 6);
         assert_eq!(refused(&packed, 9), 4);
         assert_eq!(refused(&[1, b'a'], 2), 0);
-        // Further back than there is anything; the bytes before are none of its own.
+        // A copy from before the start of the output, where other bytes precede it.
         assert_eq!(refused(&[0, b'a', 1 << 5, 1], 4), 2);
         assert_eq!(refused(&[0, b'a'], usize::MAX), 0);
     }
 
     #[test]
-    fn what_does_not_shrink_leaves_nothing_behind() {
+    fn text_that_does_not_shrink_leaves_the_output_unchanged() {
         let mut out = vec![1];
         assert!(!Packer::new().pack(b"abcdefghijklmnopqrstuvwxyz", 22, &mut out));
         assert_eq!(out, [1]);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_that_no_longer_fit_start_anew() {
+    fn positions_restart_before_they_overflow() {
         let mut packer = Packer::new();
         packer.base = u32::MAX - 500;
         for _ in 0..3 {
@@ -229,7 +229,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_unpacks(
+        fn packed_text_unpacks(
             texts in prop::collection::vec(
                 prop_oneof![
                     prop::collection::vec(any::<u8>(), 0..1000),

@@ -1,4 +1,4 @@
-//! Records that are passed over: streams, modules' values, functions. Their form is known, their use is not.
+//! Records that are skipped: streams, modules' values, functions. Their form is known, but they are not used.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::input::{Fallible, Input};
 use crate::kind::Kind;
 use crate::source::Source;
 
-/// What kind of record was passed over.
+/// The type of a skipped record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Opaque {
@@ -15,7 +15,7 @@ pub enum Opaque {
     Stream,
     /// A key with a module's value.
     Module(ModuleName),
-    /// What a module keeps outside of keys.
+    /// A module's data outside of keys.
     ModuleAux(ModuleName),
     /// A library of functions.
     Function,
@@ -32,12 +32,12 @@ impl fmt::Display for Opaque {
     }
 }
 
-/// The name that a module gave its type: nine letters, digits, `-` or `_`.
+/// The name of a module's type: nine letters, digits, `-` or `_`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ModuleName([u8; 9]);
 
 impl ModuleName {
-    /// Sixty-four bits hold nine letters of six, and ten bits of version.
+    /// The 64 bits are nine letters of six bits, and ten bits of version.
     fn of_id(id: u64) -> Self {
         const LETTERS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -46,9 +46,9 @@ impl ModuleName {
         }))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
-        // (All letters are ASCII.)
+        // All letters are ASCII.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
@@ -65,7 +65,7 @@ impl fmt::Debug for ModuleName {
     }
 }
 
-/// The marks between the parts of a module's value.
+/// The type codes of the parts of a module's value.
 mod mark {
     pub(super) const END: u64 = 0;
     pub(super) const SIGNED: u64 = 1;
@@ -104,7 +104,7 @@ fn skip_module_parts<S: Source>(input: &mut Input<S>) -> Fallible<(), S> {
     }
 }
 
-/// Passes over a library, whose name is in the first line of its code.
+/// Skips a library, whose name is in the first line of its code.
 pub(crate) fn skip_function<S: Source>(
     input: &mut Input<S>,
     name: &mut Vec<u8>,
@@ -120,7 +120,7 @@ pub(crate) fn skip_function<S: Source>(
     Ok(Opaque::Function)
 }
 
-/// Passes over what follows a library's name in release candidates of 7.0.
+/// Skips the rest of a library after its name, in the form of the release candidates of 7.0.
 pub(crate) fn skip_function_pre_ga<S: Source>(input: &mut Input<S>) -> Fallible<Opaque, S> {
     input.skip_string()?; // engine
     if input.number()? != 0 {
@@ -134,7 +134,7 @@ const ENTRY_ID_LEN: u64 = 16;
 const TIME_LEN: u64 = 8;
 
 pub(crate) fn skip_stream<S: Source>(input: &mut Input<S>, kind: Kind) -> Fallible<Opaque, S> {
-    // Of the versions 2 and 3 there is more.
+    // Versions 2 and 3 have more parts.
     let (second, third) = (kind != Kind::Stream, kind == Kind::Stream3);
     for _ in 0..input.count(2)? {
         input.start_item();

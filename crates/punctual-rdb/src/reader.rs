@@ -1,4 +1,4 @@
-//! A snapshot as a sequence of events.
+//! Reading a snapshot as a sequence of events.
 
 use crate::contents::{Rest, Value};
 use crate::error::Reason;
@@ -14,7 +14,7 @@ const VERSION_CHECKSUM: u32 = 5;
 
 /// Reads a snapshot, event by event.
 ///
-/// Memory: one string at a time, be it a compact encoding or an element of a large value.
+/// Memory: one string at a time, which may be a compact encoding or an element of a large value.
 ///
 /// ```
 /// use punctual_rdb::{Contents, Element, Event, Reader};
@@ -38,39 +38,39 @@ pub struct Reader<S> {
     input: Input<S>,
     version: Option<u32>,
     rest: Rest,
-    /// Key of the record, name of what is skipped, name of the field.
+    /// The key of a record, the name of a skipped record, or the name of an auxiliary field.
     name: Vec<u8>,
     text: Vec<u8>,
     verify: bool,
     ended: Option<bool>,
 }
 
-/// What a snapshot holds next.
+/// The next part of a snapshot.
 #[non_exhaustive]
 pub enum Event<'r, S> {
-    /// Something about the snapshot: who wrote it, when.
+    /// Metadata of the snapshot, such as the server's version and the time.
     Aux {
-        /// What it is.
+        /// The name of the field.
         name: &'r [u8],
-        /// As text.
+        /// The value of the field.
         text: &'r [u8],
     },
-    /// The keys that follow are of this database.
+    /// The keys that follow are in this database.
     SelectDb(u64),
-    /// The sizes of the database, as a hint that nobody vouches for.
+    /// The sizes of the database: an unverified hint.
     ResizeDb {
-        /// Keys.
+        /// Number of keys.
         keys: u64,
-        /// Keys with an expiry.
+        /// Number of keys with an expiry.
         expiring: u64,
     },
     /// A key.
     Key(Record<'r, S>),
-    /// Something that was passed over.
+    /// A record that was skipped.
     Skipped(Skipped<'r>),
-    /// The end. To ask for more gives this again.
+    /// The end. Further calls return it again.
     End {
-        /// Whether there was a checksum and it was compared.
+        /// Whether there was a checksum and it was verified.
         verified: bool,
     },
 }
@@ -79,28 +79,28 @@ pub enum Event<'r, S> {
 pub struct Record<'r, S> {
     /// The key.
     pub key: &'r [u8],
-    /// Expiry and use.
+    /// Expiry and usage.
     pub meta: Meta,
     /// The offset of the record.
     pub offset: u64,
-    /// The value; unread, it is skipped.
+    /// The value, which is skipped if it is not read.
     pub value: Value<'r, S>,
 }
 
-/// A record that was passed over.
+/// A record that was skipped.
 #[derive(Clone, Copy, Debug)]
 pub struct Skipped<'r> {
-    /// What it is.
+    /// The type of the record.
     pub what: Opaque,
     /// The key, or the library's name; empty if there is none.
     pub name: &'r [u8],
-    /// The byte that tells its type.
+    /// The type byte.
     pub type_byte: u8,
     /// The offset of the record.
     pub offset: u64,
 }
 
-/// An event without what it borrows.
+/// An event without borrowed data.
 enum Step {
     Aux,
     SelectDb(u64),
@@ -111,7 +111,7 @@ enum Step {
 }
 
 impl<S: Source> Reader<S> {
-    /// A reader from the start of a snapshot.
+    /// Returns a reader at the start of a snapshot.
     pub fn new(source: S) -> Self {
         Reader {
             input: Input::new(source),
@@ -124,35 +124,35 @@ impl<S: Source> Reader<S> {
         }
     }
 
-    /// Whether to compute the checksum (yes, if nothing is said).
+    /// Sets whether to verify the checksum (default: true).
     pub fn verify_checksum(mut self, verify: bool) -> Self {
         self.verify = verify;
         self
     }
 
-    /// Whether to check compact encodings for duplicates and scores that are no numbers as well (no, if nothing
-    /// is said). Without, only their form is certain.
+    /// Sets whether to check compact encodings also for duplicates and scores that are not numbers (default: false).
+    /// Without this, only their form is checked.
     pub fn deep(mut self, deep: bool) -> Self {
         self.input.deep = deep;
         self
     }
 
-    /// How many bytes were read.
+    /// Returns the number of bytes read.
     pub fn offset(&self) -> u64 {
         self.input.offset()
     }
 
-    /// The version that the header tells, once it was read.
+    /// Returns the version in the header, once it was read.
     pub fn version(&self) -> Option<u32> {
         self.version
     }
 
-    /// The next event. What is left unread of a value is skipped before.
+    /// Returns the next event, after skipping the unread rest of the last value.
     ///
     /// # Errors
     ///
-    /// [`Failure`](crate::Failure) where the snapshot ends early, does not hold together, has a record of an unknown type, or the
-    /// source fails. The reader is of no more use then.
+    /// [`Failure`](crate::Failure) if the snapshot ends early, is inconsistent or has a record of an unknown type, or
+    /// if the source fails. The reader cannot be used after that.
     #[expect(
         clippy::should_implement_trait,
         reason = "events borrow from the input"
@@ -293,7 +293,7 @@ impl<S: Source> Reader<S> {
             let sum = self.input.take_sum();
             let here = self.input.offset();
             let stored = u64::from_le_bytes(self.input.bytes()?);
-            // Zero says that nobody computed it.
+            // Zero means that no checksum was computed.
             if let Some(computed) = sum.filter(|_| stored != 0) {
                 if computed != stored {
                     let reason = Reason::Checksum { stored, computed };

@@ -1,4 +1,4 @@
-//! Records as bytes: key and value, for a snapshot or (the value alone) for a DUMP payload.
+//! Encoding of records: key and value for a snapshot, or the value alone for a DUMP payload.
 //!
 //! | value | [`Kind`] | then |
 //! |---|---|---|
@@ -20,34 +20,34 @@ use crate::kind::{Kind, container, opcode, string};
 use crate::listpack::{self, Element};
 use crate::lzf::Packer;
 
-/// What a record tells of its key besides the value.
+/// The metadata of a key in a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// When the key expires, in Unix milliseconds.
     pub expire_ms: Option<i64>,
-    /// For how many seconds it was not used, where the policy of eviction is by recent use.
+    /// Time since the last use in seconds, if the eviction policy is LRU.
     pub idle_s: Option<u64>,
-    /// How often it is used (the logarithmic counter), where the policy is by frequency.
+    /// The logarithmic access counter, if the eviction policy is LFU.
     pub freq: Option<u8>,
 }
 
-/// Texts of at most this length may be numbers that are stored as such.
+/// Maximum length of texts that may be stored as integers.
 const INT_TEXT_MAX: usize = 11;
-/// Longer strings than this are compressed ...
+/// Maximum length of strings that are not compressed.
 const PLAIN_MAX: usize = 20;
-/// ... if that saves as many bytes.
+/// Minimum number of bytes that compression must save.
 const SAVING_MIN: usize = 4;
 
-/// Writes records. All methods append to the `Vec` they are given.
+/// Encodes records. All methods append to the given `Vec`.
 pub struct Encoder {
     packer: Option<Packer>,
-    /// A listpack to be compressed, and a compressed string whose length comes before it.
+    /// A listpack before compression, and a compressed string, whose length must precede it.
     whole: Vec<u8>,
     packed: Vec<u8>,
 }
 
 impl Encoder {
-    /// An encoder that compresses strings or not. Worth keeping for many records: compression has a table.
+    /// Returns an encoder that optionally compresses strings. Reuse it for many records: compression has a table.
     pub fn new(compress: bool) -> Self {
         Encoder {
             packer: compress.then(Packer::new),
@@ -56,7 +56,7 @@ impl Encoder {
         }
     }
 
-    /// The start of a record, up to the value.
+    /// Writes the start of a record, up to the value.
     pub fn record(&mut self, out: &mut Vec<u8>, kind: Kind, key: &[u8], meta: Meta) {
         if let Some(expire_ms) = meta.expire_ms {
             out.push(opcode::EXPIRE_MS);
@@ -73,14 +73,14 @@ impl Encoder {
         self.string(out, key);
     }
 
-    /// A number of items, or another number.
+    /// Writes a number of items, or another number.
     #[inline]
     pub fn len(&self, out: &mut Vec<u8>, len: u64) {
         write_len(out, len);
     }
 
-    /// A string: as an integer of up to 32 bits if it is one's decimal text, else compressed if that saves
-    /// something and the encoder compresses, else as it is.
+    /// Writes a string: as an integer if it is the decimal text of one of up to 32 bits, otherwise compressed if the
+    /// encoder compresses and that saves bytes, otherwise unchanged.
     #[inline]
     pub fn string(&mut self, out: &mut Vec<u8>, text: &[u8]) {
         if text.len() <= INT_TEXT_MAX
@@ -111,7 +111,7 @@ impl Encoder {
         true
     }
 
-    /// The string that is the decimal text of `value`.
+    /// Writes the string that is the decimal text of `value`.
     #[inline]
     pub fn int(&self, out: &mut Vec<u8>, value: i64) {
         if !write_int(out, value) {
@@ -122,7 +122,7 @@ impl Encoder {
         }
     }
 
-    /// The string that `element` stands for.
+    /// Writes the string of `element`.
     #[inline]
     pub fn element(&mut self, out: &mut Vec<u8>, element: Element<'_>) {
         match element {
@@ -131,11 +131,11 @@ impl Encoder {
         }
     }
 
-    /// The string that is the listpack of `count` bare entries.
+    /// Writes the string that is the listpack of `count` bare entries.
     ///
     /// # Panics
     ///
-    /// As [`listpack::wrap`].
+    /// Like [`listpack::wrap`].
     pub fn listpack(&mut self, out: &mut Vec<u8>, entries: &[u8], count: usize) {
         let len = listpack::wrapped_len(entries.len());
         if self.packer.is_some() && len > PLAIN_MAX {
@@ -150,35 +150,35 @@ impl Encoder {
         }
     }
 
-    /// A list's node of `count` bare entries of a listpack.
+    /// Writes a list's node with `count` bare entries of a listpack.
     ///
     /// # Panics
     ///
-    /// As [`listpack::wrap`].
+    /// Like [`listpack::wrap`].
     pub fn node_packed(&mut self, out: &mut Vec<u8>, entries: &[u8], count: usize) {
         write_len(out, container::PACKED);
         self.listpack(out, entries, count);
     }
 
-    /// A list's node that is one element.
+    /// Writes a list's node with one element.
     pub fn node_plain(&mut self, out: &mut Vec<u8>, text: &[u8]) {
         write_len(out, container::PLAIN);
         self.string(out, text);
     }
 
-    /// A score.
+    /// Writes a score.
     #[inline]
     pub fn score(&self, out: &mut Vec<u8>, score: f64) {
         out.extend_from_slice(&score.to_le_bytes());
     }
 
-    /// A time in Unix milliseconds.
+    /// Writes a time in Unix milliseconds.
     #[inline]
     pub fn millis(&self, out: &mut Vec<u8>, millis: i64) {
         out.extend_from_slice(&millis.to_le_bytes());
     }
 
-    /// When a field expires, where `first` is the time that was written before all fields, the first of them.
+    /// Writes the expiry time of a field; `first` is the earliest one, which was written before all fields.
     #[inline]
     pub fn field_expiry(&self, out: &mut Vec<u8>, first: i64, expire_ms: Option<i64>) {
         debug_assert!(expire_ms.is_none_or(|time| time >= first));

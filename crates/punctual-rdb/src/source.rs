@@ -1,30 +1,30 @@
-//! Where a reader's bytes come from.
+//! The source of a reader's bytes.
 
-/// A buffer that the reader reads and somebody fills.
+/// A buffer that the reader consumes and the implementation fills.
 ///
-/// Whoever implements it decides on blocks and files; `&[u8]` is a source that has everything already, and
-/// [`Blocks`] one over a function.
+/// The implementation decides on blocks and files. `&[u8]` is a source with all bytes buffered, and
+/// [`Blocks`] reads from a function.
 pub trait Source {
-    /// Why bytes could not be had.
+    /// The error of reading bytes.
     type Error;
 
-    /// The bytes at hand that are not consumed yet.
+    /// Returns the buffered bytes that are not consumed yet.
     fn buffered(&self) -> &[u8];
 
-    /// Makes at least `want` bytes be at hand, or all that are left if they are fewer.
+    /// Buffers at least `want` bytes, or all remaining ones if they are fewer.
     ///
-    /// The reader asks for more than [`remaining`](Self::remaining) only if that is not known; then memory
-    /// must grow with what arrives, not with `want`.
+    /// The reader asks for more than [`remaining`](Self::remaining) only if that is unknown; then memory
+    /// must grow with the bytes that arrive, not with `want`.
     ///
     /// # Errors
     ///
-    /// What hinders it.
+    /// The error of the underlying source.
     fn fill(&mut self, want: usize) -> Result<(), Self::Error>;
 
-    /// Lets go of the first `count` bytes at hand, of which there are as many.
+    /// Consumes the first `count` buffered bytes, which must exist.
     fn consume(&mut self, count: usize);
 
-    /// How many bytes are not consumed yet, at hand or not, if that is known.
+    /// Returns the number of bytes not consumed yet, buffered or not, if known.
     fn remaining(&self) -> Option<u64>;
 }
 
@@ -48,23 +48,23 @@ impl Source for &[u8] {
     }
 }
 
-/// A source over a function that puts the next bytes into a slice and tells how many: 0 is the end.
+/// A source over a function that fills a slice with the next bytes and returns their number, 0 at the end.
 ///
-/// Reads blocks; a string longer than a block makes the buffer grow for as long as it is needed.
+/// Reads blocks; a string longer than a block makes the buffer grow while it is needed.
 pub struct Blocks<F> {
     fetch: F,
     block: usize,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// What was not fetched yet.
+    /// Number of bytes not fetched yet, if known.
     unfetched: Option<u64>,
     ended: bool,
 }
 
 impl<F> Blocks<F> {
-    /// Fetches `block` bytes at a time (256 KiB is a good number). `len` is that of the whole input, if known:
-    /// it lets absurd lengths be refused at once.
+    /// Returns a source that fetches `block` bytes at a time (256 KiB is a good number). `len` is the length of the
+    /// whole input, if known: it allows absurd lengths to be refused at once.
     pub fn new(block: usize, len: Option<u64>, fetch: F) -> Self {
         Blocks {
             fetch,
@@ -96,7 +96,7 @@ where
         self.end -= self.start;
         self.start = 0;
         while self.end < want && !self.ended {
-            // The room doubles as bytes arrive; `want` alone justifies nothing.
+            // Memory doubles as bytes arrive; `want` alone does not justify more.
             let room = want.max(self.block).min(2 * self.end.max(self.block));
             if self.buffer.len() < room {
                 self.buffer.resize(room, 0);

@@ -1,14 +1,13 @@
-//! A snapshot out of pieces.
+//! Writing a snapshot around its records.
 
 use crate::crc64::Sum;
 use crate::kind::opcode;
 use crate::record::{Encoder, write_len};
 
-/// Assembles a snapshot: everything around the records, and the checksum over all of it.
+/// Writes a snapshot: everything except the records, and the checksum of the whole.
 ///
-/// Records come from elsewhere, in pieces of any size: [`Encoder`] makes their bytes, [`Writer::feed`] takes
-/// them into the checksum on their way to the file. Everything else the methods append to `out` and feed
-/// themselves.
+/// Records are written elsewhere, in pieces of any size: [`Encoder`] encodes them, and [`Writer::feed`] adds
+/// them to the checksum. The other methods append to `out` and update the checksum themselves.
 ///
 /// ```
 /// use punctual_rdb::{Encoder, Kind, Meta, VERSION, Writer};
@@ -33,8 +32,9 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a snapshot: [`VERSION`](crate::VERSION), or [`VERSION_FIELD_EXPIRY`](crate::VERSION_FIELD_EXPIRY) if any hash has fields with
-    /// times. Without `checksum` the end says that there is none.
+    /// Starts a snapshot. `version` is [`VERSION`](crate::VERSION), or
+    /// [`VERSION_FIELD_EXPIRY`](crate::VERSION_FIELD_EXPIRY) if any hash has fields with expiry times. Without
+    /// `checksum` the snapshot says that it has none.
     pub fn new(out: &mut Vec<u8>, version: u16, checksum: bool) -> Self {
         let mut writer = Writer {
             sum: checksum.then(Sum::new),
@@ -46,12 +46,12 @@ impl Writer {
         writer
     }
 
-    /// How long the snapshot is so far, in bytes.
+    /// Returns the length of the snapshot so far in bytes.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Takes a piece into the checksum that was written elsewhere: one or more whole records.
+    /// Adds a piece that was written elsewhere, one or more complete records, to the checksum.
     pub fn feed(&mut self, piece: &[u8]) {
         if let Some(sum) = &mut self.sum {
             sum.feed(piece);
@@ -59,7 +59,7 @@ impl Writer {
         self.offset += piece.len() as u64;
     }
 
-    /// Something about the snapshot.
+    /// Writes an auxiliary field.
     pub fn aux(&mut self, out: &mut Vec<u8>, name: &[u8], text: &[u8]) {
         self.piece(out, |out| {
             let mut encoder = Encoder::new(false);
@@ -69,7 +69,7 @@ impl Writer {
         });
     }
 
-    /// The records that follow are of this database.
+    /// Selects the database of the records that follow.
     pub fn select_db(&mut self, out: &mut Vec<u8>, db: u64) {
         self.piece(out, |out| {
             out.push(opcode::SELECT_DB);
@@ -77,7 +77,7 @@ impl Writer {
         });
     }
 
-    /// The sizes of the database: keys, and those with an expiry. A hint for tables.
+    /// Writes the sizes of the database, keys and keys with an expiry: a hint for hash tables.
     pub fn resize_db(&mut self, out: &mut Vec<u8>, keys: u64, expiring: u64) {
         self.piece(out, |out| {
             out.push(opcode::RESIZE_DB);
@@ -86,7 +86,7 @@ impl Writer {
         });
     }
 
-    /// Ends the snapshot and tells its length.
+    /// Ends the snapshot and returns its length.
     pub fn finish(mut self, out: &mut Vec<u8>) -> u64 {
         self.piece(out, |out| out.push(opcode::END));
         let sum = self.sum.as_ref().map_or(0, Sum::value);

@@ -1,7 +1,7 @@
-//! Ziplists: what small collections were before listpacks (up to Redis 6.2). Read only.
+//! Ziplists, the encoding of small collections before listpacks (up to Redis 6.2). Read only.
 //!
-//! A header (`u32` bytes in all, `u32` offset of the last entry, `u16` entries, where 65535 stands for
-//! "count them"), the entries, and a final `0xFF`. An entry has the length of the one before it (a byte, or
+//! A header (`u32` total bytes, `u32` offset of the last entry, `u16` entries, where 65535 means
+//! "unknown"), the entries, and a final `0xFF`. An entry has the length of the previous one (a byte, or
 //! `0xFE` and a `u32`), an encoding, and the data.
 
 use crate::corrupt::{Corrupt, Flaw};
@@ -20,7 +20,7 @@ pub struct Ziplist<'a> {
 }
 
 impl<'a> Ziplist<'a> {
-    /// Checks `bytes`: header, every entry, every length of the entry before, end mark. **O(n)** in entries.
+    /// Checks `bytes`: header, every entry, every previous length, end mark. **O(n)** in entries.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl<'a> Ziplist<'a> {
             if entries[at] == END {
                 return Err(corrupt(Flaw::End));
             }
-            let (before, head) = len_before(entries, at).ok_or(corrupt(Flaw::Entry))?;
+            let (before, head) = previous_len(entries, at).ok_or(corrupt(Flaw::Entry))?;
             if before != last_len {
                 return Err(corrupt(Flaw::Backlen));
             }
@@ -66,17 +66,17 @@ impl<'a> Ziplist<'a> {
         Ok(Ziplist { entries, count })
     }
 
-    /// The number of entries. **O(1)**.
+    /// Returns the number of entries. **O(1)**.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// What the entries hold.
+    /// Iterates over the elements.
     pub fn iter(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
         let entries = self.entries;
         let mut at = 0;
         std::iter::from_fn(move || {
-            let (_, head) = len_before(entries, at)?;
+            let (_, head) = previous_len(entries, at)?;
             let (element, end) = data_at(entries, at + head)?;
             at = end;
             Some(element)
@@ -87,15 +87,15 @@ impl<'a> Ziplist<'a> {
     ///
     /// # Errors
     ///
-    /// [`Corrupt`] where the listpack would pass 4 GiB, the format's limit.
+    /// [`Corrupt`] if the listpack would exceed 4 GiB, the format's limit.
     pub fn write_listpack(&self, out: &mut Vec<u8>) -> Result<(), Corrupt> {
-        // Text that is a number becomes one: equal elements of a listpack have equal bytes.
+        // Text that is a number becomes an integer: equal elements of a listpack have equal bytes.
         listpack::wrap_elements(out, self.count, self.iter().map(Element::canonical))
     }
 }
 
-/// The length of the entry before the one at `at`, and the bytes that tell it.
-fn len_before(entries: &[u8], at: usize) -> Option<(usize, usize)> {
+/// Returns the previous length stored at `at`, and the number of bytes of that field.
+fn previous_len(entries: &[u8], at: usize) -> Option<(usize, usize)> {
     match *entries.get(at)? {
         LONG_LEN => {
             let len = entries.get(at + 1..)?.first_chunk()?;
@@ -105,7 +105,7 @@ fn len_before(entries: &[u8], at: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// What the encoding and data at `at` hold, and where they end.
+/// Returns the element at `at`, after the previous length, and its end.
 fn data_at(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     let first = *entries.get(at)?;
     let rest = &entries[at + 1..];

@@ -1,7 +1,7 @@
-//! Zipmaps: what small hashes were before Redis 2.6, and may still be in its old files. Read only.
+//! Zipmaps, the encoding of small hashes before Redis 2.6, which old files may still contain. Read only.
 //!
-//! A byte with the number of pairs (254 and above: count them), the pairs, and a final `0xFF`. A pair is the
-//! field's length and text, the value's length, a byte with the number of unused bytes behind the value, and
+//! A byte with the number of pairs (254 and above: unknown), the pairs, and a final `0xFF`. A pair is the
+//! field's length and text, the value's length, a byte with the number of unused bytes after the value, and
 //! the value's text. A length is a byte, or `0xFE` and a little-endian `u32`.
 
 use crate::corrupt::{Corrupt, Flaw};
@@ -49,12 +49,12 @@ impl<'a> Zipmap<'a> {
         Ok(Zipmap { pairs, count })
     }
 
-    /// The number of pairs. **O(1)**.
+    /// Returns the number of pairs. **O(1)**.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Fields and values.
+    /// Iterates over fields and values.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let pairs = self.pairs;
         let mut at = 0;
@@ -65,11 +65,11 @@ impl<'a> Zipmap<'a> {
         })
     }
 
-    /// Appends the listpack of fields and values in turn.
+    /// Appends the listpack of alternating fields and values.
     ///
     /// # Errors
     ///
-    /// [`Corrupt`] where the listpack would pass 4 GiB, the format's limit.
+    /// [`Corrupt`] if the listpack would exceed 4 GiB, the format's limit.
     pub fn write_listpack(&self, out: &mut Vec<u8>) -> Result<(), Corrupt> {
         let elements = self.iter().flat_map(|(field, value)| [field, value]);
         listpack::wrap_elements(out, 2 * self.count, elements.map(Element::of))
@@ -78,7 +78,7 @@ impl<'a> Zipmap<'a> {
 
 type Pair<'a> = (&'a [u8], &'a [u8]);
 
-/// The pair at `at` and where it ends.
+/// Returns the pair at `at` and its end.
 fn pair_at(pairs: &[u8], at: usize) -> Option<(Pair<'_>, usize)> {
     let (start, len) = len_at(pairs, at)?;
     let field_end = start.checked_add(len)?;
@@ -91,7 +91,7 @@ fn pair_at(pairs: &[u8], at: usize) -> Option<(Pair<'_>, usize)> {
     (end <= pairs.len()).then_some(((field, value), end))
 }
 
-/// Where the text starts whose length is at `at`, and that length.
+/// Returns the start of the text whose length is at `at`, and that length.
 fn len_at(pairs: &[u8], at: usize) -> Option<(usize, usize)> {
     match *pairs.get(at)? {
         END => None,

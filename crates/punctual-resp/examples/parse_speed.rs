@@ -1,8 +1,8 @@
-//! What parsing and writing cost, in nanoseconds: `cargo run --release -p punctual-resp --example parse_speed`.
+//! Prints the cost of parsing and writing in nanoseconds: `cargo run --release -p punctual-resp --example parse_speed`.
 //!
-//! Workload: a read buffer of 64 pipelined commands (16-byte keys, 32-byte values), parsed again and again
+//! Workload: a read buffer of 64 pipelined commands (16-byte keys, 32-byte values), parsed repeatedly
 //! by one parser; and 64 replies written into one buffer. Each line is the median of 201 short
-//! rounds after a warm-up, and the range of all but the fastest and slowest tenth.
+//! rounds after a warm-up, and the range without the fastest and slowest tenth.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -42,7 +42,7 @@ fn parse(name: &str, command: impl Fn(usize) -> Vec<String>) {
     measure(name, || {
         let mut rest = &black_box(&buf)[..];
         while let Some(command) = parser.parse(rest, &limits).expect("valid commands") {
-            // Looks at every argument, as a command does.
+            // Reads every argument, like a command.
             black_box(command.args.iter().map(<[u8]>::len).sum::<usize>());
             rest = &rest[command.consumed..];
         }

@@ -1,7 +1,7 @@
 //! The arguments of one command.
 //!
-//! Ground rules: a span is a pair of offsets into one buffer, both below 4 GiB, start ≤ end ≤ the buffer's
-//! length. Only the parser and `OwnedArgs` make spans, so a lookup by index cannot miss the buffer.
+//! A span is a pair of offsets into one buffer, both below 4 GiB, with start ≤ end ≤ the buffer's length. Only the
+//! parser and `OwnedArgs` create spans, so a lookup by index cannot miss the buffer.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -9,7 +9,7 @@ use std::ops::Index;
 
 use thiserror::Error;
 
-/// One argument's place in its buffer.
+/// The range of one argument in its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: u32,
@@ -23,9 +23,9 @@ impl Span {
     }
 }
 
-/// The arguments of one command, its name first: slices of the buffer they were read into.
+/// The arguments of one command, its name first: slices of the buffer into which they were read.
 ///
-/// Four words, `Copy`, borrowed for as long as the buffer stands still. To keep arguments longer, copy them
+/// Four words, `Copy`, borrowing the buffer. To keep arguments longer, copy them
 /// into [`OwnedArgs`].
 ///
 /// ```
@@ -46,7 +46,7 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// `spans` must lie within `buf`.
+    /// Combines a buffer and its spans, which must lie within `buf`.
     #[inline]
     pub(crate) fn new(buf: &'a [u8], spans: &'a [Span]) -> Self {
         debug_assert!(
@@ -57,31 +57,31 @@ impl<'a> Args<'a> {
         Args { buf, spans }
     }
 
-    /// No arguments at all.
+    /// No arguments.
     pub const EMPTY: Args<'static> = Args {
         buf: &[],
         spans: &[],
     };
 
-    /// How many arguments there are, the command's name included. **O(1)**.
+    /// Returns the number of arguments, including the command's name. **O(1)**.
     #[inline]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there is no argument, not even a name: the command is one of Redis's empty ones.
+    /// Returns true if there is no argument, not even a name, as in Redis's empty commands.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// Argument `i`, or `None` past the last. **O(1)**.
+    /// Returns argument `i`, or `None` past the last. **O(1)**.
     #[inline]
     pub fn get(&self, i: usize) -> Option<&'a [u8]> {
         self.spans.get(i).map(|span| span.of(self.buf))
     }
 
-    /// Argument `i`, living as long as the buffer (which `args[i]` cannot promise). **O(1)**.
+    /// Returns argument `i` with the lifetime of the buffer, unlike `args[i]`. **O(1)**.
     ///
     /// # Panics
     ///
@@ -91,7 +91,7 @@ impl<'a> Args<'a> {
         self.spans[i].of(self.buf)
     }
 
-    /// The arguments from the `n`th on; none if there are no more than `n`. **O(1)**.
+    /// Returns the arguments from the `n`th on, or none if there are at most `n`. **O(1)**.
     #[inline]
     pub fn skip(&self, n: usize) -> Args<'a> {
         Args {
@@ -100,7 +100,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The first `n` arguments, or all if there are fewer. **O(1)**.
+    /// Returns the first `n` arguments, or all if there are fewer. **O(1)**.
     #[inline]
     pub fn take(&self, n: usize) -> Args<'a> {
         Args {
@@ -109,7 +109,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The arguments in order.
+    /// Iterates over the arguments in order.
     #[inline]
     pub fn iter(&self) -> ArgsIter<'a> {
         ArgsIter {
@@ -122,7 +122,7 @@ impl<'a> Args<'a> {
 impl Index<usize> for Args<'_> {
     type Output = [u8];
 
-    /// Argument `i`; panics past the last, as [`Args::at`] does.
+    /// Returns argument `i`; panics past the last, like [`Args::at`].
     #[inline]
     fn index(&self, i: usize) -> &[u8] {
         self.at(i)
@@ -163,7 +163,7 @@ impl fmt::Debug for Args<'_> {
     }
 }
 
-/// The arguments of a command in order; made by [`Args::iter`].
+/// An iterator over the arguments of a command, created by [`Args::iter`].
 #[derive(Clone, Debug)]
 pub struct ArgsIter<'a> {
     buf: &'a [u8],
@@ -199,12 +199,12 @@ impl<'a> DoubleEndedIterator for ArgsIter<'a> {
 impl ExactSizeIterator for ArgsIter<'_> {}
 impl FusedIterator for ArgsIter<'_> {}
 
-/// The arguments together passed 4 GiB, which spans cannot address.
+/// The error of arguments that together exceed 4 GiB, which spans cannot address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the arguments of one command are longer than 4 GiB together; split the command")]
 pub struct ArgsTooLarge;
 
-/// Arguments that own their bytes: for queued commands (MULTI), scripts and tests. One buffer for all.
+/// Arguments that own their bytes, in one buffer: for queued commands (MULTI), scripts and tests.
 ///
 /// ```
 /// use punctual_resp::OwnedArgs;
@@ -221,7 +221,7 @@ pub struct OwnedArgs {
 }
 
 impl OwnedArgs {
-    /// No arguments; allocates nothing.
+    /// Returns empty arguments; allocates nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -230,7 +230,7 @@ impl OwnedArgs {
     ///
     /// # Errors
     ///
-    /// [`ArgsTooLarge`] if all arguments together would pass 4 GiB; nothing is appended then.
+    /// [`ArgsTooLarge`] if all arguments together would exceed 4 GiB; then nothing is appended.
     ///
     /// ```
     /// # use punctual_resp::OwnedArgs;
@@ -247,7 +247,7 @@ impl OwnedArgs {
             .and_then(|end| u32::try_from(end).ok());
         let end = end.ok_or(ArgsTooLarge)?;
         self.buf.extend_from_slice(arg);
-        // `start` ≤ `end`, which fits.
+        // `start` ≤ `end`, which fits in 32 bits.
         self.spans.push(Span {
             start: start as u32,
             end,
@@ -255,18 +255,18 @@ impl OwnedArgs {
         Ok(())
     }
 
-    /// Drops all arguments and keeps the memory.
+    /// Removes all arguments and keeps the memory.
     pub fn clear(&mut self) {
         self.buf.clear();
         self.spans.clear();
     }
 
-    /// The arguments as every command handler takes them. **O(1)**.
+    /// Returns the arguments as command handlers take them. **O(1)**.
     pub fn as_args(&self) -> Args<'_> {
         Args::new(&self.buf, &self.spans)
     }
 
-    /// Heap bytes held.
+    /// Returns the number of allocated bytes.
     pub fn memory(&self) -> usize {
         self.buf.capacity() + self.spans.capacity() * size_of::<Span>()
     }
@@ -282,7 +282,7 @@ impl From<&Args<'_>> for OwnedArgs {
         for arg in args.iter() {
             let start = owned.buf.len() as u32;
             owned.buf.extend_from_slice(arg);
-            // Disjoint slices of one buffer below 4 GiB stay below 4 GiB side by side.
+            // Copies of disjoint slices of one buffer below 4 GiB together stay below 4 GiB.
             owned.spans.push(Span {
                 start,
                 end: owned.buf.len() as u32,
@@ -301,7 +301,7 @@ impl From<Args<'_>> for OwnedArgs {
 impl<T: AsRef<[u8]>> FromIterator<T> for OwnedArgs {
     /// # Panics
     ///
-    /// If the arguments pass 4 GiB together; [`OwnedArgs::push`] reports that instead.
+    /// If the arguments together exceed 4 GiB; [`OwnedArgs::push`] reports that instead.
     fn from_iter<I: IntoIterator<Item = T>>(args: I) -> Self {
         let mut owned = OwnedArgs::new();
         for arg in args {
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_holds_only_its_own_bytes() {
+    fn a_copy_has_only_its_own_bytes() {
         let owned = OwnedArgs::from_iter(["a long first argument", "x", "y"]);
         let tail = OwnedArgs::from(owned.as_args().skip(1));
         assert_eq!(tail.buf, b"xy");

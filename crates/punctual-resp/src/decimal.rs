@@ -1,11 +1,11 @@
-//! Numbers as text, by Redis's rules.
+//! Numbers as text, with Redis's rules.
 //!
-//! Redis accepts as an integer only the one text it would print for it, so that a string stored as an
-//! integer reads back byte for byte. These functions are that rule, for the protocol's lengths and for
+//! Redis accepts a text as an integer only if it would print that integer the same way, so that a string stored as
+//! an integer reads back byte for byte. These functions apply that rule to the protocol's lengths and to
 //! every command that takes a number.
 
-/// The integer that `text` is, if it is exactly the text of an `i64`: no spaces, no plus sign, no leading
-/// zeros, no `-0`. (Redis's `string2ll`.)
+/// Parses `text` if it is exactly the decimal text of an `i64`: no spaces, no plus sign, no leading zeros, no
+/// `-0`. (Redis's `string2ll`.)
 ///
 /// ```
 /// use punctual_resp::decimal::parse_i64;
@@ -19,7 +19,7 @@
 #[inline]
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
     match text {
-        // (`-0` falls through to the digits, among which `-` is none.)
+        // `-0` falls through to the digits, which `-` is not.
         [b'-', magnitude @ ..] if magnitude != b"0" => {
             let magnitude = parse_u64(magnitude)?;
             0i64.checked_sub_unsigned(magnitude)
@@ -28,7 +28,7 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// The integer that `text` is, if it is exactly the text of a `u64`: digits only, no leading zeros.
+/// Parses `text` if it is exactly the decimal text of a `u64`: digits only, no leading zeros.
 ///
 /// ```
 /// use punctual_resp::decimal::parse_u64;
@@ -44,7 +44,7 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
     if value > 9 || (value == 0 && !rest.is_empty()) {
         return None;
     }
-    // Nineteen digits cannot overflow; only a twentieth needs watching.
+    // Nineteen digits cannot overflow; only a twentieth can.
     let (safe, last) = rest.split_at(rest.len().min(18));
     for &byte in safe {
         let digit = u64::from(byte.wrapping_sub(b'0'));
@@ -66,11 +66,11 @@ pub fn write_i64(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// The double that `text` is, by the rule of Redis's scores and increments: what C's `strtod` takes
-/// whole, without spaces in front, but no NaN and nothing that overflows or vanishes.
+/// Parses a double with the rule of Redis's scores and increments: the whole text as C's `strtod` takes it,
+/// without leading spaces, but no NaN, overflow or underflow.
 ///
-/// `inf`, `+inf`, `-inf` and `infinity` in any case are numbers. Hexadecimal floats, which `strtod` also
-/// takes, are refused.
+/// `inf`, `+inf`, `-inf` and `infinity` in any case are accepted. Hexadecimal floats, which `strtod` also
+/// accepts, are refused.
 ///
 /// ```
 /// use punctual_resp::decimal::parse_f64;
@@ -94,11 +94,11 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     Some(value)
 }
 
-/// Appends `value` as Redis 7.2 prints doubles: whole numbers up to 2⁶² as integers, else the shortest
-/// digits that read back to the same double (Ryū, Adams 2018), plain unless many zeros would be needed, else
-/// with an exponent that has a sign and no leading zero. `inf`, `-inf`, `nan`, `-0`.
+/// Appends `value` as Redis 7.2 prints doubles: whole numbers up to 2⁶² as integers, others with the shortest
+/// digits that read back to the same double (Ryū, Adams 2018), in plain notation unless that needs many zeros, then
+/// with an exponent that has a sign and no leading zero. Also `inf`, `-inf`, `nan`, `-0`.
 ///
-/// Redis itself takes its digits from Grisu2, which for a few doubles in a thousand finds one digit more than
+/// Redis takes its digits from Grisu2, which for a few doubles in a thousand yields one digit more than
 /// needed; both texts read back to the same double.
 ///
 /// ```
@@ -140,7 +140,7 @@ pub fn write_f64(out: &mut Vec<u8>, value: f64) {
     digits.write(out, value < 0.0);
 }
 
-/// A positive double as a whole number, without zeros at either end, times a power of ten.
+/// A positive double as an integer without leading and trailing zeros, times a power of ten.
 struct Digits {
     digits: [u8; 24],
     len: usize,
@@ -182,7 +182,7 @@ impl Digits {
         let digits = &self.digits[..self.len];
         let len = self.len as i32;
         let scientific = self.exponent + len - 1;
-        // The three shapes and their borders are those of fpconv, which Redis has used since 7.2.
+        // The three notations and their limits are those of fpconv, which Redis uses since 7.2.
         if self.exponent >= 0 && scientific < len + 7 {
             out.extend_from_slice(digits);
             out.extend(std::iter::repeat_n(b'0', self.exponent as usize));

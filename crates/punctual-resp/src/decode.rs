@@ -1,8 +1,8 @@
-//! The client's side: commands to bytes, replies to values.
+//! The client side: commands to bytes, replies to values.
 //!
-//! Ground rules: a reply is first measured without recursion ([`ReplyScan`]), then decoded once it is
-//! whole; both refuse what the other refuses, except nesting deeper than [`MAX_DEPTH`], which costs nothing
-//! to measure. Memory follows what was received, never what a header announces.
+//! A reply is first measured without recursion ([`ReplyScan`]) and decoded once it is complete. Both refuse the same
+//! input, except nesting deeper than [`MAX_DEPTH`], which only decoding refuses. Memory is proportional to the bytes
+//! received, not to the lengths that headers announce.
 
 use memchr::memchr;
 
@@ -10,7 +10,7 @@ use crate::decimal;
 use crate::error::DecodeError;
 use crate::value::Value;
 
-/// How deep arrays, maps and sets may be nested in a reply that is to be decoded.
+/// Maximum nesting depth of arrays, maps and sets in a reply that is decoded.
 pub const MAX_DEPTH: usize = 128;
 
 /// Appends a command as clients send it: an array of bulk strings.
@@ -28,7 +28,7 @@ pub fn encode_command(out: &mut Vec<u8>, args: &[impl AsRef<[u8]>]) {
     }
 }
 
-/// Measures one reply, resuming where it stopped: input cut at every byte costs no more than whole input.
+/// Measures one reply and resumes where it stopped: input that arrives byte by byte costs no more than whole input.
 ///
 /// ```
 /// use punctual_resp::ReplyScan;
@@ -39,16 +39,16 @@ pub fn encode_command(out: &mut Vec<u8>, args: &[impl AsRef<[u8]>]) {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyScan {
-    /// Bytes measured so far, from the reply's first on.
+    /// Number of bytes measured so far, from the start of the reply.
     pos: usize,
-    /// Bytes from `pos` on known to hold no line end.
+    /// Number of bytes from `pos` on that are known to contain no line end.
     scanned: usize,
-    /// Values still to come; never 0.
+    /// Number of values still missing; never 0.
     pending: u64,
 }
 
 impl ReplyScan {
-    /// Ready for a reply's first byte.
+    /// Returns a scan at the start of a reply.
     pub fn new() -> Self {
         ReplyScan {
             pos: 0,
@@ -57,12 +57,12 @@ impl ReplyScan {
         }
     }
 
-    /// The length of the reply that starts at `buf[0]`, once all of it is there; then it is ready for the
-    /// next reply. Otherwise `None`: call again with the same bytes and more behind them.
+    /// Returns the length of the reply that starts at `buf[0]` if it is complete; then the scan is ready for the
+    /// next reply. Returns `None` otherwise: call again with the same bytes and more after them.
     ///
     /// # Errors
     ///
-    /// A [`DecodeError`] if this is no RESP. Values inside lines are not checked.
+    /// A [`DecodeError`] if this is not RESP. Values inside lines are not checked.
     #[inline]
     pub fn advance(&mut self, buf: &[u8]) -> Result<Option<usize>, DecodeError> {
         while self.pending > 0 {
@@ -105,12 +105,12 @@ impl Default for ReplyScan {
     }
 }
 
-/// The length of the reply that starts at `buf[0]`, or `None` if it is not all there. Allocates nothing and
-/// looks at no bulk body. For replies that arrive in many pieces, [`ReplyScan`] avoids starting again.
+/// Returns the length of the reply that starts at `buf[0]`, or `None` if it is incomplete. Allocates nothing and
+/// reads no bulk body. For replies that arrive in many pieces, [`ReplyScan`] avoids starting again.
 ///
 /// # Errors
 ///
-/// A [`DecodeError`] if this is no RESP.
+/// A [`DecodeError`] if this is not RESP.
 ///
 /// ```
 /// use punctual_resp::reply_len;
@@ -123,11 +123,11 @@ pub fn reply_len(buf: &[u8]) -> Result<Option<usize>, DecodeError> {
     ReplyScan::new().advance(buf)
 }
 
-/// Decodes the reply that starts at `buf[0]`: the value and its length, or `None` if it is not all there.
+/// Decodes the reply that starts at `buf[0]`. Returns the value and its length, or `None` if it is incomplete.
 ///
 /// # Errors
 ///
-/// A [`DecodeError`] if this is no RESP, or nested deeper than [`MAX_DEPTH`].
+/// A [`DecodeError`] if this is not RESP, or is nested deeper than [`MAX_DEPTH`].
 ///
 /// ```
 /// use punctual_resp::{Value, decode};
@@ -143,7 +143,7 @@ pub fn decode(buf: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
     }
 }
 
-/// Decodes a stream of replies, however it is cut. Total time is **O(bytes)**.
+/// Decodes a stream of replies that arrives in pieces of any size. Total time is **O(bytes)**.
 ///
 /// ```
 /// use punctual_resp::{Decoder, Value};
@@ -158,20 +158,20 @@ pub fn decode(buf: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     buf: Vec<u8>,
-    /// Bytes of `buf` already decoded.
+    /// Number of bytes of `buf` already decoded.
     start: usize,
     scan: ReplyScan,
 }
 
 impl Decoder {
-    /// A decoder at the start of a stream.
+    /// Returns a decoder at the start of a stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes received bytes.
+    /// Adds received bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
-        // Moving the rest down is paid for by the bytes decoded before it.
+        // The bytes decoded before pay for moving the rest.
         if self.start > 0 && self.start >= self.buf.len() - self.start {
             self.buf.drain(..self.start);
             self.start = 0;
@@ -179,11 +179,11 @@ impl Decoder {
         self.buf.extend_from_slice(bytes);
     }
 
-    /// The next reply, if it is all there.
+    /// Returns the next reply, or `None` if it is incomplete.
     ///
     /// # Errors
     ///
-    /// A [`DecodeError`]; the stream is beyond repair.
+    /// A [`DecodeError`]; the stream cannot be decoded further.
     pub fn next_value(&mut self) -> Result<Option<Value>, DecodeError> {
         let rest = &self.buf[self.start..];
         let Some(len) = self.scan.advance(rest)? else {
@@ -194,32 +194,32 @@ impl Decoder {
         value.map(Some)
     }
 
-    /// Bytes fed and not decoded yet.
+    /// Returns the number of bytes fed and not decoded yet.
     pub fn pending(&self) -> usize {
         self.buf.len() - self.start
     }
 }
 
-/// What follows a type byte's line.
+/// The data after a value's first line.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Nothing: the line is the value.
+    /// None: the line is the value.
     Line,
     /// This many bytes and a line end.
     Bulk(usize),
-    /// This many values (for attributes also the one they describe).
+    /// This many values (for attributes including the value that they describe).
     Values(u64),
 }
 
-/// A value's first line.
+/// The first line of a value.
 struct Head {
-    /// Bytes of the line, type and line end included.
+    /// Length of the line, including type and line end.
     len: usize,
     kind: Kind,
 }
 
 impl Head {
-    /// Reads the line that `rest` starts with; `at` is its place in the reply. `None`: not all there.
+    /// Reads the line that `rest` starts with; `at` is its offset in the reply. `None` if the line is incomplete.
     #[inline]
     fn read(rest: &[u8], at: usize, scanned: &mut usize) -> Result<Option<Head>, DecodeError> {
         let Some(&byte) = rest.first() else {
@@ -249,13 +249,13 @@ impl Head {
         let kind = match byte {
             b'$' | b'!' | b'=' => match count()? {
                 None => Kind::Line,
-                // Room is left for adding the line's own length and place.
+                // Leaves room for adding the line's own length and offset.
                 Some(size) if size <= (isize::MAX / 2) as u64 => Kind::Bulk(size as usize),
                 Some(_) => return Err(invalid),
             },
             b'*' | b'~' | b'>' => count()?.map_or(Kind::Line, Kind::Values),
             b'%' | b'|' => {
-                // Of an i64's range, so doubling and one more fit.
+                // The count fits in an `i64`, so doubling it and adding one fits.
                 let pairs = count()?.unwrap_or(0);
                 Kind::Values(pairs * 2 + u64::from(byte == b'|'))
             }
@@ -324,7 +324,7 @@ impl Cursor<'_> {
         }
     }
 
-    // The reply is whole, so `count` values of three bytes or more are there: no room is made for nothing.
+    // The reply is complete, so `count` values of at least three bytes exist: the reservation is bounded.
     fn values(&mut self, count: u64, depth: usize) -> Result<Vec<Value>, DecodeError> {
         (0..count).map(|_| self.value(depth + 1)).collect()
     }
@@ -336,7 +336,7 @@ impl Cursor<'_> {
     }
 }
 
-/// A value that is all in its line.
+/// Decodes a value that consists of its line.
 fn scalar(kind: u8, line: &[u8]) -> Option<Value> {
     Some(match (kind, line) {
         (b'+', _) => Value::Simple(line.to_vec()),

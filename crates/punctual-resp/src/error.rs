@@ -1,14 +1,14 @@
-//! What can be wrong with received bytes.
+//! Errors in received bytes.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// Why a client's bytes are not a command. The connection cannot be resynchronised: answer
+/// The error of client bytes that are not a command. The connection cannot be resynchronised: send
 /// [`Reply::protocol_error`](crate::Reply::protocol_error) and close it.
 ///
-/// `Display` is Redis's text after `-ERR `, byte for byte, except that a byte which is not ASCII in
-/// [`ExpectedDollar`](ProtocolError::ExpectedDollar) shows as U+FFFD; [`ProtocolError::write_to`] is exact
+/// `Display` prints Redis's text after `-ERR `, byte for byte, except that a byte which is not ASCII in
+/// [`ExpectedDollar`](ProtocolError::ExpectedDollar) prints as U+FFFD; [`ProtocolError::write_to`] is exact
 /// there too.
 ///
 /// ```
@@ -33,13 +33,13 @@ pub enum ProtocolError {
     TooBigBulkCount,
     /// An inline command is longer than [`Limits::inline_max`](crate::Limits::inline_max).
     TooBigInline,
-    /// An inline command opens a quote that it does not close, or writes on after a closing quote.
+    /// An inline command opens a quote that it does not close, or has text directly after a closing quote.
     UnbalancedQuotes,
     /// More than ten arguments from a client that has not authenticated.
     UnauthenticatedMultibulk,
     /// More than 16,384 bytes in one argument from a client that has not authenticated.
     UnauthenticatedBulk,
-    /// The whole command would pass 4 GiB, more than a read buffer may hold. (Redis has no text for this: it
+    /// The whole command would exceed 4 GiB, the limit of a read buffer. (Redis has no text for this: it
     /// closes such a connection at `client-query-buffer-limit`, 1 GiB by default, which a server should
     /// enforce before this can happen.)
     CommandTooBig,
@@ -75,7 +75,7 @@ impl ProtocolError {
     pub fn write_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.text().as_bytes());
         if let ProtocolError::ExpectedDollar(byte) = self {
-            // A line end inside a reply would break the reply, so Redis maps it to a space.
+            // A line end would break the reply, so Redis maps it to a space.
             out.push(if matches!(byte, b'\r' | b'\n') {
                 b' '
             } else {
@@ -96,7 +96,7 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-/// Why a server's bytes are not a reply. `at` counts bytes from the start of the reply.
+/// The error of server bytes that are not a reply. `at` is the offset from the start of the reply.
 ///
 /// ```
 /// use punctual_resp::{DecodeError, decode};
@@ -110,28 +110,28 @@ pub enum DecodeError {
     /// No RESP type starts with this byte.
     #[error("byte {at} of the reply is {byte:#04x}, which starts no RESP type")]
     UnknownType {
-        /// Where.
+        /// The offset.
         at: usize,
-        /// The byte found.
+        /// The byte.
         byte: u8,
     },
-    /// A length or count is no number, negative without meaning null, or beyond what memory can hold.
+    /// A length or count is not a number, is negative without meaning null, or exceeds memory.
     /// Streamed lengths (`?`) are refused too: no server sends them.
     #[error("byte {at} of the reply starts a length that is not a number or out of range")]
     InvalidLength {
-        /// Where.
+        /// The offset.
         at: usize,
     },
     /// The text of a number, double, boolean, null or verbatim format is not one.
     #[error("byte {at} of the reply starts a value that its type does not allow")]
     InvalidValue {
-        /// Where.
+        /// The offset.
         at: usize,
     },
     /// A line or a bulk does not end in CR LF.
     #[error("byte {at} of the reply should be CR LF")]
     MissingLineEnd {
-        /// Where.
+        /// The offset.
         at: usize,
     },
     /// Arrays, maps and sets are nested deeper than [`MAX_DEPTH`](crate::MAX_DEPTH).
@@ -140,7 +140,7 @@ pub enum DecodeError {
         crate::MAX_DEPTH
     )]
     TooDeep {
-        /// Where.
+        /// The offset.
         at: usize,
     },
 }

@@ -1,16 +1,16 @@
-//! RESP2 and RESP3: bytes to commands, values to bytes.
+//! RESP2 and RESP3: parsing commands and writing replies.
 //!
-//! The crate does no input or output and knows no server. Three parts, each usable alone:
+//! The crate does no input or output and is independent of any server. Its three parts can be used separately:
 //!
 //! - **Reading commands.** A [`Parser`] per connection turns the read buffer into [`Command`]s whose
-//!   [`Args`] are slices of that buffer; nothing is copied. It resumes where it stopped, so input cut at
-//!   every byte costs no more than input in one piece.
+//!   [`Args`] are slices of that buffer, without copies. It resumes where it stopped, so input that arrives
+//!   byte by byte costs no more than input in one piece.
 //! - **Writing replies.** [`Reply`] appends to the connection's output buffer in the connection's
-//!   [`Protocol`]; what RESP2 lacks (maps, doubles, booleans) it writes as Redis does.
-//! - **The client's side**, for tests and load generators: [`encode_command`], [`decode`] and [`Decoder`]
-//!   into [`Value`]s, and [`reply_len`], which only measures.
+//!   [`Protocol`]. Types that RESP2 lacks (maps, doubles, booleans) are written as Redis does.
+//! - **The client side**, for tests and load generators: [`encode_command`] writes commands, [`decode`] and
+//!   [`Decoder`] read [`Value`]s, and [`reply_len`] only measures.
 //!
-//! [`decimal`] holds Redis's rules for numbers as text, which commands need as much as the protocol does.
+//! [`decimal`] has Redis's rules for numbers as text, which commands need as well.
 //!
 //! ```
 //! use punctual_resp::{Limits, Parser, Protocol, Reply};

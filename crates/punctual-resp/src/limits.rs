@@ -1,6 +1,6 @@
-//! How much one command may ask for before the parser refuses it.
+//! The limits beyond which the parser refuses a command.
 
-/// What a client may send in one command.
+/// The limits of one command.
 ///
 /// The values are read on every call of [`Parser::parse`](crate::Parser::parse), so a change of
 /// `proto-max-bulk-len`, or a client that has just authenticated, takes effect with the next header.
@@ -14,30 +14,30 @@
 /// assert_eq!(limits.inline_max, 64 * 1024);
 /// assert!(limits.authenticated);
 ///
-/// // The server's own limits, for a client that still has to AUTH:
+/// // The server's own limits, for a client that has not authenticated:
 /// let before_auth = Limits { authenticated: false, ..limits };
 /// assert_eq!(before_auth, Limits::unauthenticated());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes in one argument: Redis's `proto-max-bulk-len`.
+    /// Maximum number of bytes in one argument: Redis's `proto-max-bulk-len`.
     pub bulk_max: usize,
-    /// Arguments in one command.
+    /// Maximum number of arguments in one command.
     pub args_max: usize,
-    /// Bytes in one line: an inline command, or the header of a multibulk or bulk.
+    /// Maximum number of bytes in one line: an inline command, or the header of a multibulk or bulk.
     pub inline_max: usize,
-    /// `false` additionally holds the client to [`Limits::UNAUTHENTICATED_ARGS_MAX`] and
-    /// [`Limits::UNAUTHENTICATED_BULK_MAX`], with error texts of their own.
+    /// If false, [`Limits::UNAUTHENTICATED_ARGS_MAX`] and [`Limits::UNAUTHENTICATED_BULK_MAX`] apply as well, with
+    /// their own error texts.
     pub authenticated: bool,
 }
 
 impl Limits {
-    /// Arguments in one command of a client that still has to authenticate.
+    /// Maximum number of arguments in one command of a client that has not authenticated.
     pub const UNAUTHENTICATED_ARGS_MAX: usize = 10;
-    /// Bytes in one argument of a client that still has to authenticate.
+    /// Maximum number of bytes in one argument of a client that has not authenticated.
     pub const UNAUTHENTICATED_BULK_MAX: usize = 16_384;
 
-    /// The default limits as they hold for a client that still has to authenticate.
+    /// Returns the default limits for a client that has not authenticated.
     pub fn unauthenticated() -> Self {
         Limits {
             authenticated: false,

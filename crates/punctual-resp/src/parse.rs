@@ -1,12 +1,12 @@
-//! Client bytes to commands.
+//! Parsing of client bytes into commands.
 //!
 //! Ground rules:
-//! - `buf[0]` is always the first byte of the command being read; every offset kept here counts from it.
-//! - What was looked at once is not looked at again: a call that runs out of bytes leaves behind where it
-//!   stopped (`pos`, `scanned`, `bulk_end`) and the spans found so far.
-//! - Only the CR of a line end is looked for; the byte after it, and the two after a bulk, are skipped
-//!   unread, as Redis does. Where the next header then is wrong, the error is Redis's too.
-//! - Memory follows what was received, never what a header announces.
+//! - `buf[0]` is always the first byte of the command being read; all stored offsets count from it.
+//! - No byte is scanned twice: a call that runs out of bytes stores where it stopped (`pos`, `scanned`, `bulk_end`) and
+//!   the spans found so far.
+//! - Only the CR of a line end is checked; the byte after it, and the two after a bulk, are skipped
+//!   unread, as in Redis. If the next header is then wrong, the error is Redis's too.
+//! - Memory is proportional to the bytes received, not to the lengths that headers announce.
 
 mod inline;
 
@@ -17,21 +17,21 @@ use crate::decimal;
 use crate::error::ProtocolError;
 use crate::limits::Limits;
 
-/// Spans and inline bytes kept between commands; what a giant command needed beyond it is given back.
+/// Number of spans and inline bytes kept between commands; a larger command's memory is freed.
 const SPANS_KEPT: usize = 512;
 const INLINE_BYTES_KEPT: usize = 1024;
 
-/// How far into a command spans reach. (On 32 bits: so far that no sum of two offsets overflows.)
+/// The maximum offset of a span. (On 32 bits: so that no sum of two offsets overflows.)
 const REACH: usize = if usize::BITS > 32 {
     u32::MAX as usize
 } else {
     1 << 30
 };
 
-/// The shortest argument on the wire: `$0\r\n\r\n`.
+/// Length of the shortest argument on the wire: `$0\r\n\r\n`.
 const ARG_BYTES_MIN: usize = 6;
 
-/// One whole command, borrowed from the read buffer (and, if it came inline, from the parser).
+/// One complete command, borrowed from the read buffer (and, if it was inline, from the parser).
 ///
 /// ```
 /// use punctual_resp::{Limits, Parser};
@@ -39,22 +39,22 @@ const ARG_BYTES_MIN: usize = 6;
 /// let mut parser = Parser::new();
 /// let command = parser.parse(b"\r\nGET 'my key'\r\nPING\r\n", &Limits::default()).unwrap().unwrap();
 /// assert_eq!(&command.args[1], b"my key");
-/// assert_eq!(command.consumed, 16); // the blank line included, PING not
+/// assert_eq!(command.consumed, 16); // including the blank line, without PING
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a> {
-    /// The arguments, the command's name first. Empty if the bytes held only commands without arguments
-    /// (`*0`, `*-1`, a blank line), which Redis passes over in silence: consume them and go on.
+    /// The arguments, the command's name first. Empty if the bytes contain only commands without arguments
+    /// (`*0`, `*-1`, a blank line), which Redis ignores: consume them and continue.
     pub args: Args<'a>,
-    /// Bytes of the buffer this command took, including empty commands before it. The next call gets the
+    /// Number of bytes of the command, including empty commands before it. The next call gets the
     /// buffer from here on.
     pub consumed: usize,
 }
 
-/// Reads the commands of one connection. Resumable: it may be called after every byte received.
+/// Parses the commands of one connection. It may be called after every byte received.
 ///
-/// The caller keeps the bytes. It calls [`parse`](Parser::parse) with all bytes it has not consumed yet;
-/// on `None` it reads more behind them and calls again with the longer buffer (which may have moved).
+/// The caller keeps the bytes. It calls [`parse`](Parser::parse) with all bytes that are not consumed yet;
+/// on `None` it reads more after them and calls again with the longer buffer (which may have moved).
 ///
 /// ```
 /// use punctual_resp::{Limits, Parser};
@@ -67,53 +67,53 @@ pub struct Command<'a> {
 ///     at += command.consumed;
 /// }
 /// assert_eq!(seen, [r#"["PING"]"#, r#"["ECHO", "two words"]"#]);
-/// assert_eq!(&stream[at..], b"*2\r\n$3\r\nGET\r\n$1"); // waits for the rest
+/// assert_eq!(&stream[at..], b"*2\r\n$3\r\nGET\r\n$1"); // incomplete
 /// ```
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// Arguments of the current command that are complete.
+    /// Complete arguments of the current command.
     spans: Vec<Span>,
-    /// The arguments of the last inline command, quotes and escapes resolved.
+    /// Arguments of the last inline command, with quotes and escapes resolved.
     inline: Vec<u8>,
-    /// First byte not yet understood: a header, or the body of the bulk that ends at `bulk_end`.
+    /// Offset of the first unparsed byte: a header, or the body of the bulk that ends at `bulk_end`.
     pos: usize,
-    /// Up to here no line end was found from `pos` on; before `pos` it says nothing.
+    /// There is no line end between `pos` and this offset. Meaningless if it is before `pos`.
     scanned: usize,
-    /// Where the body at `pos` ends; 0: a header is at `pos`.
+    /// End of the body at `pos`; 0 if a header is at `pos`.
     bulk_end: usize,
-    /// Arguments still to come; 0: the command's first line has not been read.
+    /// Number of missing arguments; 0 if the command's first line has not been read.
     missing: usize,
 }
 
-/// What one look at the buffer found.
+/// The result of one parsing step.
 enum Step {
-    /// Not enough bytes; the state says where to go on.
+    /// Not enough bytes; the state says where to continue.
     Incomplete,
-    /// A command without arguments, this long.
+    /// A command without arguments, of this length.
     Empty(usize),
-    /// `spans` are of the read buffer; the command was this long.
+    /// A command of this length, whose `spans` refer to the read buffer.
     Multibulk(usize),
-    /// `spans` are of `inline`; the command was this long.
+    /// A command of this length, whose `spans` refer to `inline`.
     Inline(usize),
 }
 
 impl Parser {
-    /// A parser at the start of a connection; allocates nothing.
+    /// Returns a parser at the start of a connection; allocates nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads the next command from `buf`, whose first byte is the first not consumed yet.
+    /// Parses the next command from `buf`, whose first byte is the first one not consumed yet.
     ///
-    /// `None`: the command is not complete; what was understood is kept, so call again with the same bytes
-    /// and more behind them. Commands without arguments are passed over; if nothing else is complete, they
-    /// come as one [`Command`] with empty `args`, so that the caller can let go of their bytes.
+    /// Returns `None` if the command is incomplete; its parsed part is kept, so call again with the same bytes
+    /// and more after them. Commands without arguments are skipped; if nothing else is complete, they
+    /// are returned as one [`Command`] with empty `args`, so that the caller can consume their bytes.
     ///
-    /// **O(bytes not seen before)**, and bulk bodies are not looked at at all.
+    /// **O(bytes not seen before)**; bulk bodies are not read at all.
     ///
     /// # Errors
     ///
-    /// A [`ProtocolError`]; the connection is beyond repair. [`reset`](Parser::reset) the parser before
+    /// A [`ProtocolError`]; the connection cannot be resynchronised. [`reset`](Parser::reset) the parser before
     /// using it for another one.
     #[inline]
     pub fn parse<'a>(
@@ -155,14 +155,14 @@ impl Parser {
         }
     }
 
-    /// Forgets a half-read command: for a parser that is to serve another connection.
+    /// Discards a half-read command, so that the parser can serve another connection.
     pub fn reset(&mut self) {
-        self.forget();
+        self.reset_state();
         self.begin();
     }
 
-    /// Inside a bulk: how many bytes, from the command's first on, complete that bulk. The caller may
-    /// reserve them (in steps: a client may announce 512 MiB and send nothing) and read straight into its
+    /// Inside a bulk: returns the number of bytes, from the start of the command, that complete the bulk. The caller
+    /// may reserve them (in steps: a client may announce 512 MiB and send nothing) and read directly into its
     /// buffer; no call before they have arrived can find a command.
     ///
     /// ```
@@ -176,13 +176,13 @@ impl Parser {
         (self.bulk_end != 0).then_some(self.bulk_end + 2)
     }
 
-    /// Heap bytes held: a few dozen, and after a giant command at most some KiB once `parse` was called
-    /// again.
+    /// Returns the number of allocated bytes: a few dozen, or at most some KiB once `parse` was called again after
+    /// a giant command.
     pub fn memory(&self) -> usize {
         self.spans.capacity() * size_of::<Span>() + self.inline.capacity()
     }
 
-    /// Makes ready for a command's first byte.
+    /// Prepares for the first byte of a command.
     #[inline]
     fn begin(&mut self) {
         self.spans.clear();
@@ -198,9 +198,9 @@ impl Parser {
         self.inline.shrink_to(INLINE_BYTES_KEPT);
     }
 
-    /// Back to the start of a command, once one is complete or given up.
+    /// Resets the state after a command was complete or refused.
     #[inline]
-    fn forget(&mut self) {
+    fn reset_state(&mut self) {
         self.pos = 0;
         self.scanned = 0;
         self.bulk_end = 0;
@@ -209,7 +209,7 @@ impl Parser {
 
     #[inline]
     fn step(&mut self, buf: &[u8], limits: &Limits) -> Result<Step, ProtocolError> {
-        // What spans cannot reach is not looked at.
+        // Bytes beyond the reach of spans are ignored.
         let buf = buf.get(..REACH).unwrap_or(buf);
         let (mut pos, mut missing) = (self.pos, self.missing);
         if missing == 0 {
@@ -221,7 +221,7 @@ impl Parser {
             match self.count(buf, limits)? {
                 None => return Ok(Step::Incomplete),
                 Some((0, len)) => {
-                    self.forget();
+                    self.reset_state();
                     return Ok(Step::Empty(len));
                 }
                 Some((count, len)) => (missing, pos) = (count, len),
@@ -234,7 +234,7 @@ impl Parser {
         self.arguments(buf, limits, pos, missing)
     }
 
-    /// Reads `*COUNT`: the count, 0 for any empty command, and the length of the line.
+    /// Reads `*COUNT`. Returns the count, 0 for any empty command, and the length of the line.
     #[inline]
     fn count(
         &mut self,
@@ -268,7 +268,7 @@ impl Parser {
         Ok(Some((count, len)))
     }
 
-    /// Reads arguments from `pos` on until none of the `missing` is.
+    /// Reads arguments from `pos` on until none is missing.
     #[inline]
     fn arguments(
         &mut self,
@@ -319,14 +319,14 @@ impl Parser {
             bulk_end = 0;
             missing -= 1;
             if missing == 0 {
-                self.forget();
+                self.reset_state();
                 return Ok(Step::Multibulk(pos));
             }
         }
     }
 
-    /// Reads the `$LENGTH` at `self.pos` that is not one of the short ones: the length, and where the body
-    /// starts. The length is at most `limits.bulk_max`.
+    /// Reads the `$LENGTH` at `self.pos` if it is not a short one. Returns the length, at most `limits.bulk_max`, and
+    /// the start of the body.
     #[inline(never)]
     fn header(
         &mut self,
@@ -344,7 +344,7 @@ impl Parser {
         if rest[0] != b'$' {
             return Err(ProtocolError::ExpectedDollar(rest[0]));
         }
-        // (`end` is 0 only if the first byte is the CR, which is no `$`.)
+        // `end` is 0 only if the first byte is CR, which is not `$`.
         let len = decimal::parse_i64(&rest[1..end]).and_then(|len| usize::try_from(len).ok());
         match len {
             Some(len) if len <= limits.bulk_max && len < REACH => {
@@ -354,8 +354,8 @@ impl Parser {
         }
     }
 
-    /// Where in the line at `pos` the byte `end` is, if it is within the first `max + 1` bytes. Remembers how
-    /// far it looked. The answer does not depend on how the input was cut.
+    /// Returns the position of the byte `end` in the line at `pos` if it is within the first `max + 1` bytes. Stores
+    /// how far it scanned. The result does not depend on how the input was cut.
     fn line(
         &mut self,
         line: &[u8],
@@ -384,7 +384,7 @@ impl Parser {
         let Some(end) = self.line(buf, limits.inline_max, b'\n', too_big)? else {
             return Ok(Step::Incomplete);
         };
-        self.forget();
+        self.reset_state();
         self.inline.clear();
         let line = &buf[..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -397,8 +397,8 @@ impl Parser {
     }
 }
 
-/// A `$LENGTH` header of one to three digits at `pos`, if the shortest argument fits there at all: the
-/// length, and where the body starts. `None` leaves it to [`Parser::header`].
+/// Reads a `$LENGTH` header of one to three digits at `pos`, if the shortest argument fits there. Returns the
+/// length and the start of the body, or `None` if [`Parser::header`] must decide.
 #[inline(always)]
 fn short_header(buf: &[u8], pos: usize) -> Option<(usize, usize)> {
     let &[dollar, a, b, c, d, _] = buf.get(pos..)?.first_chunk::<ARG_BYTES_MIN>()?;
@@ -410,7 +410,7 @@ fn short_header(buf: &[u8], pos: usize) -> Option<(usize, usize)> {
     if b == b'\r' {
         return Some((x, pos + 4));
     }
-    // From here on a leading zero is an error, and left to the slow path.
+    // A leading zero from here on is an error, which the slow path reports.
     if y > 9 || x == 0 {
         return None;
     }
@@ -450,14 +450,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_bulk_keeps_what_was_understood() {
+    fn a_cut_bulk_keeps_the_parsed_part() {
         let whole = b"*2\r\n$3\r\nGET\r\n$12\r\nabcdefghijkl\r\n";
         let mut parser = Parser::new();
         assert!(parser.parse(&whole[..20], &limits()).unwrap().is_none());
         assert_eq!((parser.missing, parser.pos, parser.bulk_end), (1, 18, 30));
         assert_eq!(parser.spans, [Span { start: 8, end: 11 }]);
         assert_eq!(parser.wanted(), Some(whole.len()));
-        // Not even a look at the bytes: a buffer that is too short changes nothing.
+        // The bytes are not read: a buffer that is too short changes nothing.
         assert!(parser.parse(&whole[..31], &limits()).unwrap().is_none());
         assert_eq!((parser.missing, parser.pos, parser.bulk_end), (1, 18, 30));
         let command = parser.parse(whole, &limits()).unwrap().unwrap();
@@ -466,10 +466,10 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_the_bytes_received_and_returns() {
+    fn memory_is_proportional_to_the_bytes_received_and_freed() {
         let mut parser = Parser::new();
         assert_eq!(parser.memory(), 0);
-        // A header alone reserves nothing to speak of.
+        // A header alone reserves almost nothing.
         assert!(parser.parse(b"*1048576\r\n", &limits()).unwrap().is_none());
         assert!(parser.memory() < 100, "{} bytes", parser.memory());
         parser.reset();
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_shrank_is_waited_for() {
+    fn a_buffer_that_shrank_is_incomplete() {
         let mut parser = Parser::new();
         assert!(
             parser

@@ -1,11 +1,11 @@
-//! Replies to bytes, in the protocol the connection speaks.
+//! Writing replies in the protocol of the connection.
 
 use memchr::memchr2;
 
 use crate::decimal;
 use crate::error::ProtocolError;
 
-/// The protocol of a connection: RESP2 until it says `HELLO 3`.
+/// The protocol of a connection: RESP2 until the client sends `HELLO 3`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Protocol {
     /// RESP2: status, error, integer, bulk, array.
@@ -15,10 +15,10 @@ pub enum Protocol {
     Resp3,
 }
 
-/// Appends replies to an output buffer.
+/// A writer that appends replies to an output buffer.
 ///
 /// Every method writes one value, or the head of an aggregate whose elements the caller writes next. All
-/// take time in proportion to the bytes written.
+/// take time proportional to the bytes written.
 ///
 /// ```
 /// use punctual_resp::{Protocol, Reply};
@@ -41,66 +41,66 @@ pub struct Reply<'o> {
 }
 
 impl<'o> Reply<'o> {
-    /// A writer that appends to `out`.
+    /// Returns a writer that appends to `out`.
     #[inline]
     pub fn new(out: &'o mut Vec<u8>, protocol: Protocol) -> Self {
         Reply { out, protocol }
     }
 
-    /// The protocol written.
+    /// Returns the protocol.
     #[inline]
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Changes the protocol from the next value on: HELLO answers in the protocol it asks for.
+    /// Changes the protocol from the next value on: HELLO replies in the protocol that it selects.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
     }
 
-    /// The output buffer, for bytes that are already RESP.
+    /// Returns the output buffer, for bytes that are already RESP.
     #[inline]
     pub fn out(&mut self) -> &mut Vec<u8> {
         self.out
     }
 
-    /// Bytes in the output buffer.
+    /// Returns the number of bytes in the output buffer.
     #[inline]
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Whether the output buffer is empty.
+    /// Returns true if the output buffer is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// Takes back what was written after the buffer was `len` bytes long; nothing if it is shorter.
+    /// Truncates the output buffer to `len` bytes; does nothing if it is shorter.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.out.truncate(len);
     }
 
-    /// `+OK`.
+    /// Writes `+OK`.
     #[inline]
     pub fn ok(&mut self) {
         self.out.extend_from_slice(b"+OK\r\n");
     }
 
-    /// A status. Line ends in it become spaces.
+    /// Writes a status. Line ends in it become spaces.
     #[inline]
     pub fn simple(&mut self, text: impl AsRef<[u8]>) {
         self.line(b'+', text.as_ref());
     }
 
-    /// An error, its code first: `ERR no such key`. Line ends at the end are dropped, others become spaces.
+    /// Writes an error, its code first: `ERR no such key`. Trailing line ends are dropped, others become spaces.
     #[inline]
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         self.line(b'-', without_line_ends(text.as_ref()));
     }
 
-    /// The error that answers bytes which are no command.
+    /// Writes the error for bytes that are not a command.
     ///
     /// ```
     /// # use punctual_resp::{Protocol, ProtocolError, Reply};
@@ -114,13 +114,13 @@ impl<'o> Reply<'o> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// An integer.
+    /// Writes an integer.
     #[inline]
     pub fn int(&mut self, value: i64) {
         self.head(b':', value);
     }
 
-    /// A bulk string.
+    /// Writes a bulk string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.out.reserve(bytes.len() + 16);
@@ -129,14 +129,14 @@ impl<'o> Reply<'o> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// An integer as a bulk string: what GET answers for a counter.
+    /// Writes an integer as a bulk string, as GET replies for a counter.
     #[inline]
     pub fn bulk_int(&mut self, value: i64) {
         let mut buffer = itoa::Buffer::new();
         self.bulk(buffer.format(value).as_bytes());
     }
 
-    /// No value: `$-1` or `_`.
+    /// Writes null: `$-1` or `_`.
     #[inline]
     pub fn null(&mut self) {
         self.out.extend_from_slice(match self.protocol {
@@ -145,7 +145,7 @@ impl<'o> Reply<'o> {
         });
     }
 
-    /// No array: `*-1` or `_`.
+    /// Writes a null array: `*-1` or `_`.
     #[inline]
     pub fn null_array(&mut self) {
         self.out.extend_from_slice(match self.protocol {
@@ -181,8 +181,8 @@ impl<'o> Reply<'o> {
         self.resp3_head(b'>', n);
     }
 
-    /// Opens `n` attribute pairs, which precede the value they describe. RESP2 has no attributes: then this
-    /// writes nothing and returns `false`, and the caller must not write the pairs.
+    /// Opens `n` attribute pairs, which precede the value that they describe. RESP2 has no attributes: there this
+    /// writes nothing and returns false, and the caller must not write the pairs.
     #[must_use = "in RESP2 the pairs must not be written"]
     pub fn attribute(&mut self, n: usize) -> bool {
         if self.protocol == Protocol::Resp3 {
@@ -191,12 +191,12 @@ impl<'o> Reply<'o> {
         self.protocol == Protocol::Resp3
     }
 
-    /// A double, as [`decimal::write_f64`] prints it; in RESP2 a bulk string.
+    /// Writes a double as [`decimal::write_f64`] prints it; in RESP2 as a bulk string.
     #[inline]
     pub fn double(&mut self, value: f64) {
         match self.protocol {
             Protocol::Resp2 => {
-                // The longest text has 25 bytes, so the length has one digit or two: leave room for two.
+                // The longest text has 25 bytes, so the length has one or two digits: reserve two.
                 let head = self.out.len();
                 self.out.extend_from_slice(b"$00\r\n");
                 let start = self.out.len();
@@ -218,7 +218,7 @@ impl<'o> Reply<'o> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A boolean; in RESP2 the integer 1 or 0.
+    /// Writes a boolean; in RESP2 the integer 1 or 0.
     #[inline]
     pub fn boolean(&mut self, value: bool) {
         self.out.extend_from_slice(match (self.protocol, value) {
@@ -229,7 +229,7 @@ impl<'o> Reply<'o> {
         });
     }
 
-    /// An integer of any size, as digits; in RESP2 a bulk string.
+    /// Writes an integer of any size, as digits; in RESP2 as a bulk string.
     pub fn big_number(&mut self, digits: &str) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(digits.as_bytes()),
@@ -237,8 +237,8 @@ impl<'o> Reply<'o> {
         }
     }
 
-    /// Text with its format, three letters (`txt`, `mkd`; longer ones are cut, shorter ones filled with
-    /// spaces); in RESP2 a bulk string without it.
+    /// Writes text with its format, three letters (`txt`, `mkd`; longer ones are cut, shorter ones padded with
+    /// spaces); in RESP2 a bulk string without the format.
     pub fn verbatim(&mut self, format: &str, text: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),
@@ -263,7 +263,7 @@ impl<'o> Reply<'o> {
         self.head(kind, n as i64);
     }
 
-    /// `kind`, a number, the line end. Most numbers in replies have one digit or two.
+    /// Writes `kind`, a number and the line end. Most numbers in replies have one or two digits.
     #[inline]
     fn head(&mut self, kind: u8, n: i64) {
         match n {

@@ -1,8 +1,8 @@
-//! Replies as values, on the client's side.
+//! Replies as values, on the client side.
 
-/// One reply, as a client reads it. Owns its bytes.
+/// One reply as a client reads it. Owns its bytes.
 ///
-/// Both protocols decode into it; what a server wrote stays visible (`$-1`, `*-1` and `_` are three
+/// Both protocols decode into it without loss (`$-1`, `*-1` and `_` are three
 /// different nulls), so tests can compare servers exactly.
 ///
 /// ```
@@ -30,11 +30,11 @@ pub enum Value {
     Null,
     /// `*2`
     Array(Vec<Value>),
-    /// `%1`: pairs in the order they came.
+    /// `%1`: pairs in the order of arrival.
     Map(Vec<(Value, Value)>),
-    /// `~2`: elements in the order they came.
+    /// `~2`: elements in the order of arrival.
     Set(Vec<Value>),
-    /// `>3`: out of band.
+    /// `>3`: an out-of-band message.
     Push(Vec<Value>),
     /// `,0.5`
     Double(f64),
@@ -42,7 +42,7 @@ pub enum Value {
     Boolean(bool),
     /// `(123`: digits with an optional sign.
     BigNumber(Vec<u8>),
-    /// `!21`: an error that may hold any bytes.
+    /// `!21`: an error that may contain any bytes.
     BulkError(Vec<u8>),
     /// `=15`: text with its format.
     Verbatim {
@@ -61,22 +61,22 @@ pub enum Value {
 }
 
 impl Value {
-    /// A bulk string.
+    /// Returns a bulk string.
     pub fn bulk(bytes: impl AsRef<[u8]>) -> Value {
         Value::Bulk(bytes.as_ref().to_vec())
     }
 
-    /// Whether this is one of the three nulls.
+    /// Returns true for the three nulls.
     pub fn is_null(&self) -> bool {
         matches!(self, Value::NullBulk | Value::NullArray | Value::Null)
     }
 
-    /// Whether this is an error, of either kind.
+    /// Returns true for errors of either kind.
     pub fn is_error(&self) -> bool {
         matches!(self, Value::Error(_) | Value::BulkError(_))
     }
 
-    /// The integer, if it is one.
+    /// Returns the integer of an integer reply.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Value::Int(value) => Some(*value),
@@ -84,7 +84,7 @@ impl Value {
         }
     }
 
-    /// The bytes of a status, error, bulk string, big number or verbatim text.
+    /// Returns the bytes of a status, error, bulk string, big number or verbatim text.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Simple(bytes)
@@ -97,7 +97,7 @@ impl Value {
         }
     }
 
-    /// The elements of an array, set or push message.
+    /// Returns the elements of an array, set or push message.
     pub fn as_slice(&self) -> Option<&[Value]> {
         match self {
             Value::Array(items) | Value::Set(items) | Value::Push(items) => Some(items),

@@ -1,10 +1,10 @@
-//! Reading commands: whole, cut anywhere, wrong.
+//! Parsing of commands: whole, cut anywhere, and wrong.
 
 use proptest::prelude::*;
 use punctual_resp::{Limits, OwnedArgs, Parser, ProtocolError, encode_command};
 
-/// Feeds `chunks` to one parser as a connection would. Returns the commands with arguments, then the error
-/// or the bytes left waiting.
+/// Feeds `chunks` to one parser like a connection. Returns the commands with arguments, then the error
+/// or the remaining bytes.
 fn feed<'c>(
     chunks: impl IntoIterator<Item = &'c [u8]>,
     limits: &Limits,
@@ -25,11 +25,11 @@ fn feed<'c>(
                     command.consumed
                 }
             };
-            // What was consumed is overwritten, as a connection's buffer would be.
+            // Consumed bytes are overwritten, as in a connection's buffer.
             buf.drain(..consumed);
         }
         if let Some(wanted) = parser.wanted() {
-            assert!(wanted > buf.len(), "a bulk that is complete is waited for");
+            assert!(wanted > buf.len(), "a complete bulk is not waited for");
         }
     }
     (commands, Ok(buf))
@@ -47,7 +47,7 @@ fn args(args: &[&str]) -> OwnedArgs {
     OwnedArgs::from_iter(args)
 }
 
-/// Both ways of feeding agree; gives what they agree on.
+/// Asserts that feeding whole and byte by byte agree, and returns the result.
 fn both(bytes: &[u8]) -> (Vec<OwnedArgs>, Result<Vec<u8>, ProtocolError>) {
     let found = whole(bytes);
     let shown = bytes[..bytes.len().min(100)].escape_ascii();
@@ -88,7 +88,7 @@ fn lengths_of_every_number_of_digits() {
 }
 
 #[test]
-fn empty_commands_are_passed_over() {
+fn empty_commands_are_skipped() {
     for empty in [
         "\r\n",
         "\n",
@@ -116,7 +116,7 @@ fn empty_commands_are_consumed_before_a_cut_one() {
     let rest = [rest, b"i\r\n"].concat();
     let command = parser.parse(&rest, &limits).unwrap().unwrap();
     assert_eq!(command.args, args(&["ECHO", "hi"]).as_args());
-    // And they are part of the command they precede, if that is whole.
+    // They are part of the command that they precede, if that is complete.
     let command = parser
         .parse(b"\r\n\r\nPING\r\nPING", &limits)
         .unwrap()
@@ -125,9 +125,9 @@ fn empty_commands_are_consumed_before_a_cut_one() {
 }
 
 #[test]
-fn only_the_cr_of_a_line_end_is_read() {
+fn only_the_cr_of_a_line_end_is_checked() {
     assert_eq!(both(b"*1\rX$4\rYPINGab").0, [args(&["PING"])]);
-    // Where the looking for one line end stopped must not hide the next.
+    // The position of one scan for a line end must not hide the next line end.
     let cut = [&b"*1\r"[..], b"\n\r\n"];
     assert_eq!(
         feed(cut, &Limits::default()).1,
@@ -137,7 +137,7 @@ fn only_the_cr_of_a_line_end_is_read() {
 }
 
 #[test]
-fn every_protocol_error_in_redis_words() {
+fn every_protocol_error_has_the_text_of_redis() {
     let long = |start: &str, byte: &str, len| [start, &byte.repeat(len)].concat();
     let cases = [
         (
@@ -245,7 +245,7 @@ fn lengths_at_the_limits_are_taken() {
 }
 
 #[test]
-fn limits_are_the_callers() {
+fn the_caller_sets_the_limits() {
     let limits = Limits {
         bulk_max: 5,
         args_max: 2,
@@ -268,7 +268,7 @@ fn limits_are_the_callers() {
 }
 
 #[test]
-fn a_client_that_has_not_authenticated_gets_less() {
+fn a_client_that_has_not_authenticated_has_lower_limits() {
     let before = Limits::unauthenticated();
     let error = |bytes: &[u8]| {
         feed([bytes], &before)
@@ -295,7 +295,7 @@ fn a_client_that_has_not_authenticated_gets_less() {
         Err("Protocol error: invalid bulk length".into())
     );
 
-    // The limits of the moment hold: AUTH in front of a large command in one write.
+    // The limits apply per call: AUTH and a large command in one write.
     let mut stream = Vec::new();
     encode_command(&mut stream, &["AUTH", "secret"]);
     let auth_len = stream.len();
@@ -382,7 +382,7 @@ fn after_reset_a_parser_serves_another_connection() {
     );
 }
 
-/// One command on the wire and the arguments it stands for (none: an empty command).
+/// Returns one command on the wire and its arguments (none for an empty command).
 fn command() -> impl Strategy<Value = (Vec<u8>, Vec<Vec<u8>>)> {
     let arg = prop_oneof![
         4 => prop::collection::vec(any::<u8>(), 0..20),
@@ -411,7 +411,7 @@ fn command() -> impl Strategy<Value = (Vec<u8>, Vec<Vec<u8>>)> {
     prop_oneof![6 => multibulk, 2 => inline, 1 => empty]
 }
 
-/// Bytes that come close to commands.
+/// Returns bytes that resemble commands.
 fn near_protocol() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         8 => prop::sample::select(vec![
@@ -447,7 +447,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_refused_or_awaited_the_same_however_it_is_cut(
+    fn garbage_is_handled_the_same_for_any_cut(
         bytes in prop_oneof![near_protocol(), prop::collection::vec(any::<u8>(), 0..300)],
     ) {
         let found = whole(&bytes);
@@ -456,7 +456,7 @@ proptest! {
     }
 
     #[test]
-    fn a_parser_never_panics_even_if_the_buffer_changes_under_it(
+    fn a_parser_never_panics_even_if_the_buffer_changes(
         buffers in prop::collection::vec(near_protocol(), 1..8),
     ) {
         let mut parser = Parser::new();

@@ -82,7 +82,7 @@ fn every_value_in_both_protocols() {
 }
 
 #[test]
-fn a_reply_can_be_taken_back_and_change_its_protocol() {
+fn a_reply_can_be_truncated_and_change_its_protocol() {
     let mut out = b"+before\r\n".to_vec();
     let mut reply = Reply::new(&mut out, Resp2);
     let mark = reply.len();
@@ -96,7 +96,7 @@ fn a_reply_can_be_taken_back_and_change_its_protocol() {
     assert_eq!(out, b"+before\r\n_\r\n");
 }
 
-/// Texts that Redis 7.2's rule gives (compared with a server of that lineage).
+/// Texts by Redis 7.2's rule, compared with redis-server.
 #[test]
 fn doubles_as_redis_prints_them() {
     let cases = [
@@ -219,7 +219,7 @@ fn doubles_as_redis_reads_them() {
 }
 
 #[test]
-fn what_is_no_reply_is_refused() {
+fn bytes_that_are_no_reply_are_refused() {
     use DecodeError::{InvalidLength, InvalidValue, MissingLineEnd, UnknownType};
     let cases: [(&[u8], DecodeError); 21] = [
         (b"x", UnknownType { at: 0, byte: b'x' }),
@@ -289,7 +289,7 @@ fn nulls_nested_attributes_and_doubles_decode() {
     assert_eq!(Value::Int(5).as_int(), Some(5));
 }
 
-/// Any value that `Reply` can write in RESP3.
+/// Returns any value that `Reply` can write in RESP3.
 fn value() -> impl Strategy<Value = Value> {
     let text = || "[ -~]{0,12}".prop_map(String::into_bytes);
     let bytes = || prop::collection::vec(any::<u8>(), 0..40);
@@ -372,7 +372,7 @@ fn write(reply: &mut Reply<'_>, value: &Value) {
     }
 }
 
-/// What a RESP2 client sees of a RESP3 value.
+/// Converts a RESP3 value to the value that a RESP2 client reads.
 fn as_resp2(value: &Value) -> Value {
     let all = |items: &[Value]| Value::Array(items.iter().map(as_resp2).collect());
     match value {
@@ -398,7 +398,7 @@ fn as_resp2(value: &Value) -> Value {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(values in prop::collection::vec(value(), 1..5), cut in 1usize..9) {
+    fn written_values_read_back(values in prop::collection::vec(value(), 1..5), cut in 1usize..9) {
         for protocol in [Resp2, Resp3] {
             let mut out = Vec::new();
             for value in &values {
@@ -451,7 +451,7 @@ proptest! {
             Err(DecodeError::InvalidValue { .. } | DecodeError::TooDeep { .. }) => {}
             Err(error) => prop_assert_eq!(measured, Err(error)),
         }
-        // Cut at every byte, the scan comes to the same end.
+        // Cut at every byte, the scan has the same result.
         let mut scan = ReplyScan::new();
         let stepped = (0..=bytes.len())
             .map(|end| scan.advance(&bytes[..end]))

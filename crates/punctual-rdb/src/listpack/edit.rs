@@ -1,16 +1,16 @@
-//! Writing entries: at the end, in the middle, in place of others. (Removal is `Vec::drain`.)
+//! Writing entries: appending, inserting and replacing. (`Vec::drain` removes entries.)
 
 use std::ops::Range;
 
 use super::entry::{Element, backlen_len};
 
-/// Writes the entry of `element` over all of `place`, which has its length. **O(1)** and its length.
+/// Writes the entry of `element` over all of `place`, which must have its length. **O(length)**.
 ///
 /// Text must be shorter than 4 GiB, the format's limit.
 ///
 /// # Panics
 ///
-/// Where `place` is shorter than the entry.
+/// If `place` is shorter than the entry.
 #[inline]
 pub fn write(place: &mut [u8], element: Element<'_>) {
     let body = element.body_len();
@@ -57,7 +57,7 @@ fn write_backlen(place: &mut [u8], body: usize) {
         *only = body as u8;
         return;
     }
-    // Most significant group first, which alone has no mark: the way back stops there.
+    // Most significant group first, the only one without a mark: a backward read stops there.
     let groups = place.len();
     for (index, byte) in place.iter_mut().enumerate() {
         let group = (body >> (7 * (groups - 1 - index))) as u8 & 0x7F;
@@ -65,7 +65,7 @@ fn write_backlen(place: &mut [u8], body: usize) {
     }
 }
 
-/// Appends the entry of `element`. **O(1)** and its length.
+/// Appends the entry of `element`. **O(length)**.
 ///
 /// Text must be shorter than 4 GiB, the format's limit.
 #[inline]
@@ -75,35 +75,35 @@ pub fn append(out: &mut Vec<u8>, element: Element<'_>) {
     write(&mut out[at..], element);
 }
 
-/// Appends an entry that holds `text`: as an integer if it is exactly the decimal text of an `i64`.
+/// Appends an entry with `text`: as an integer if it is exactly the decimal text of an `i64`.
 #[inline]
 pub fn encode(out: &mut Vec<u8>, text: &[u8]) {
     append(out, Element::of(text));
 }
 
-/// Appends an entry that holds `value`.
+/// Appends an entry with `value`.
 #[inline]
 pub fn encode_int(out: &mut Vec<u8>, value: i64) {
     append(out, Element::Int(value));
 }
 
-/// Inserts the entry of `element` at `at`, which is where an entry starts or the entries end, and tells
-/// where it ends. **O(n)** in the bytes behind.
+/// Inserts the entry of `element` at `at`, which must be the start of an entry or the end of the entries. Returns
+/// the end of the new entry. **O(n)** in the bytes after it.
 ///
 /// # Panics
 ///
-/// Where `at` is behind the end.
+/// If `at` is past the end.
 #[inline]
 pub fn insert(entries: &mut Vec<u8>, at: usize, element: Element<'_>) -> usize {
     replace(entries, at..at, element)
 }
 
-/// Puts the entry of `element` in the place of `range`, which is whole entries, and tells where it ends.
-/// **O(n)** in the bytes behind; **O(1)** if the length stays the same.
+/// Replaces `range`, which must be complete entries, with the entry of `element`. Returns the end of the new entry.
+/// **O(n)** in the bytes after it; **O(1)** if the length stays the same.
 ///
 /// # Panics
 ///
-/// Where `range` is not within the entries.
+/// If `range` is not within the entries.
 #[inline]
 pub fn replace(entries: &mut Vec<u8>, range: Range<usize>, element: Element<'_>) -> usize {
     let len = entries.len();

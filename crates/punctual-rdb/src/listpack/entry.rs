@@ -1,4 +1,4 @@
-//! One entry: what its bytes mean and how long it is.
+//! The encoding of one entry.
 //!
 //! First byte, then data:
 //!
@@ -14,7 +14,7 @@
 
 use punctual_resp::decimal;
 
-/// What an entry holds.
+/// The contents of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element<'a> {
     /// An integer, which stands for its decimal text.
@@ -24,10 +24,10 @@ pub enum Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    /// How `text` is stored: as an integer if it is exactly the decimal text of an `i64`.
+    /// Returns the stored form of `text`: an integer if it is exactly the decimal text of an `i64`.
     #[inline]
     pub fn of(text: &'a [u8]) -> Self {
-        // Longer than `i64::MIN` is no integer, and most texts start with no digit.
+        // Text longer than `i64::MIN` is no integer, and most texts do not start with a digit.
         match text {
             [b'0'..=b'9' | b'-', ..] if text.len() <= 20 => match decimal::parse_i64(text) {
                 Some(value) => Element::Int(value),
@@ -37,7 +37,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// The same with text that is a number told as one. (Only unusual writers leave such text.)
+    /// Returns the same element, with text that is a number as an integer. (Only unusual writers leave such text.)
     #[inline]
     pub fn canonical(self) -> Self {
         match self {
@@ -46,14 +46,14 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// The bytes of the entry that holds this, backlen included.
+    /// Returns the length of the entry with this element, including the backlen.
     #[inline]
     pub fn entry_len(self) -> usize {
         let len = self.body_len();
         len + backlen_len(len)
     }
 
-    /// The length of its text.
+    /// Returns the length of its text.
     #[inline]
     pub fn text_len(self) -> usize {
         match self {
@@ -62,7 +62,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Whether it stands for `text`.
+    /// Returns true if its text is `text`.
     #[inline]
     pub fn is_text(self, text: &[u8]) -> bool {
         match self {
@@ -71,12 +71,12 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Calls `look` with its text, without an allocation.
+    /// Calls `f` with its text, without allocating.
     #[inline]
-    pub fn with_text<R>(self, look: impl FnOnce(&[u8]) -> R) -> R {
+    pub fn with_text<R>(self, f: impl FnOnce(&[u8]) -> R) -> R {
         match self {
-            Element::Bytes(text) => look(text),
-            Element::Int(value) => look(itoa::Buffer::new().format(value).as_bytes()),
+            Element::Bytes(text) => f(text),
+            Element::Int(value) => f(itoa::Buffer::new().format(value).as_bytes()),
         }
     }
 
@@ -89,7 +89,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Its integer, if it is one. Text that an unusual writer left undecoded counts as well.
+    /// Returns its integer, if it is one. Text of a number that an unusual writer did not encode counts as well.
     #[inline]
     pub fn as_int(self) -> Option<i64> {
         match self {
@@ -98,7 +98,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Encoding and data, without the backlen.
+    /// Returns the length of encoding and data, without the backlen.
     #[inline]
     pub(super) fn body_len(self) -> usize {
         match self {
@@ -124,9 +124,9 @@ fn int_body_len(value: i64) -> usize {
     }
 }
 
-/// The bytes that a backlen of `body_len` takes.
+/// Returns the number of bytes of the backlen for `body_len`.
 ///
-/// The borders but the first are one lower than the bits would allow, since that is how Redis draws them.
+/// All limits except the first are one lower than the bits allow, as in Redis.
 #[inline]
 pub(super) fn backlen_len(body_len: usize) -> usize {
     match body_len {
@@ -138,7 +138,7 @@ pub(super) fn backlen_len(body_len: usize) -> usize {
     }
 }
 
-/// The backlen that ends before `end`: the body's length that it tells, and where the backlen starts.
+/// Reads the backlen that ends before `end`. Returns the body's length and the start of the backlen.
 #[inline]
 pub(super) fn backlen_before(entries: &[u8], end: usize) -> Option<(usize, usize)> {
     let mut at = end.checked_sub(1)?;
@@ -158,7 +158,7 @@ pub(super) fn backlen_before(entries: &[u8], end: usize) -> Option<(usize, usize
     None
 }
 
-/// The bytes of the entry that would hold `text`, backlen included. **O(1)**.
+/// Returns the length of the entry with `text`, including the backlen. **O(1)**.
 #[inline]
 pub fn encoded_len(text: &[u8]) -> usize {
     Element::of(text).entry_len()
@@ -169,7 +169,7 @@ fn bytes_at<const N: usize>(entries: &[u8], at: usize) -> Option<[u8; N]> {
     entries.get(at..)?.first_chunk().copied()
 }
 
-/// What the body at `at` holds, and the body's length.
+/// Returns the element of the body at `at`, and the body's length.
 #[inline]
 pub(super) fn body_at(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     #[inline]
@@ -184,7 +184,7 @@ pub(super) fn body_at(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)>
         0x80..=0xBF => return text(entries, at, 1, usize::from(first & 0x3F)),
         0xC0..=0xDF => {
             let low = *entries.get(at + 1)?;
-            // Thirteen bits, moved to the top and back to spread the sign.
+            // Thirteen bits, shifted to the top and back to extend the sign.
             let bits = (u16::from(first & 0x1F) << 8 | u16::from(low)) << 3;
             (Element::Int(i64::from(bits as i16 >> 3)), 2)
         }
@@ -220,7 +220,7 @@ pub(super) fn body_at(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)>
     })
 }
 
-/// The entry at `at` and where it ends; `None` at the end of the entries (and where no whole entry is).
+/// Returns the entry at `at` and its end, or `None` at the end of the entries (or if no complete entry is there).
 /// **O(1)**.
 #[inline]
 pub fn next(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
@@ -229,8 +229,8 @@ pub fn next(entries: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     (end <= entries.len()).then_some((element, end))
 }
 
-/// The entry that ends at `end` and where it starts; `None` at the start of the entries (and where no whole
-/// entry ends). **O(1)**.
+/// Returns the entry that ends at `end` and its start, or `None` at the start of the entries (or if no complete entry
+/// ends there). **O(1)**.
 #[inline]
 pub fn prev(entries: &[u8], end: usize) -> Option<(Element<'_>, usize)> {
     let (body, backlen) = backlen_before(entries, end)?;
@@ -239,7 +239,7 @@ pub fn prev(entries: &[u8], end: usize) -> Option<(Element<'_>, usize)> {
     (found == body).then_some((element, start))
 }
 
-/// The length of the entry at `at`, backlen included; `None` as for [`next`]. **O(1)**.
+/// Returns the length of the entry at `at`, including the backlen, or `None` like [`next`]. **O(1)**.
 #[inline]
 pub fn entry_len_at(entries: &[u8], at: usize) -> Option<usize> {
     let body = body_len_at(entries, at)?;
@@ -247,7 +247,7 @@ pub fn entry_len_at(entries: &[u8], at: usize) -> Option<usize> {
     (at + len <= entries.len()).then_some(len)
 }
 
-/// The length of the body at `at` by its first bytes alone; the rest need not be there.
+/// Returns the length of the body at `at` from its first bytes alone; the rest need not be present.
 #[inline]
 fn body_len_at(entries: &[u8], at: usize) -> Option<usize> {
     let first = *entries.get(at)?;
@@ -265,10 +265,10 @@ fn body_len_at(entries: &[u8], at: usize) -> Option<usize> {
     })
 }
 
-/// The first entry from `at` on that stands for `text`, as start and end. After each entry that does not
-/// match, `skip` entries are passed over: 1 finds a field among fields and values.
+/// Finds the first entry from `at` on with the text `text`. Returns its start and end. After each entry that does not
+/// match, `skip` entries are skipped: 1 finds a field among fields and values.
 ///
-/// **O(n)** in entries, of which only those of equal encoding and length have their text compared.
+/// **O(n)** in entries; only entries of equal encoding and length have their text compared.
 #[inline]
 pub fn find(entries: &[u8], mut at: usize, text: &[u8], skip: usize) -> Option<(usize, usize)> {
     let wanted = Element::of(text);

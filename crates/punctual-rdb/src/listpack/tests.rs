@@ -91,7 +91,7 @@ fn a_listpack_from_outside_is_refused_with_the_offset() {
     assert_eq!(validate(&good[..6]), Err(corrupt(0, Flaw::Length)));
     assert_eq!(validate(&[6, 0, 0, 0, 0, 0]), Err(corrupt(5, Flaw::End)));
     assert_eq!(validate(&wrap(&[], 0)), Ok(0));
-    // A count that the field cannot hold.
+    // More entries than the count field can hold.
     let many = [0, 1].repeat(70_000);
     assert_eq!(validate(&wrap(&many, 70_000)), Ok(70_000));
 }

@@ -1,4 +1,4 @@
-//! The listpack around the entries: header, count, end mark; and checking those from outside.
+//! Complete listpacks: header, count and end mark around the entries, and the checks of untrusted ones.
 
 use std::collections::HashSet;
 
@@ -6,13 +6,13 @@ use super::edit::append;
 use super::entry::{Element, backlen_before, body_at, next, prev};
 use crate::corrupt::{Corrupt, Flaw};
 
-/// Bytes of a listpack's header: `u32` bytes in all and `u16` entries, both little-endian.
+/// Length of a listpack's header: `u32` total bytes and `u16` entries, both little-endian.
 pub const HEADER_LEN: usize = 6;
 const END: u8 = 0xFF;
-/// In the header's count: too many for the field, count them.
+/// A count in the header that means "unknown".
 const COUNT_UNKNOWN: u16 = u16::MAX;
 
-/// A whole listpack whose bytes were checked.
+/// A complete listpack whose bytes were checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Listpack<'a> {
     entries: &'a [u8],
@@ -20,11 +20,11 @@ pub struct Listpack<'a> {
 }
 
 impl<'a> Listpack<'a> {
-    /// Checks `bytes` as [`validate`] does. **O(n)** in entries.
+    /// Checks `bytes` like [`validate`]. **O(n)** in entries.
     ///
     /// # Errors
     ///
-    /// [`Corrupt`] where the bytes do not hold together.
+    /// [`Corrupt`] if the bytes are inconsistent.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Corrupt> {
         let count = validate(bytes)?;
         Ok(Listpack {
@@ -33,17 +33,17 @@ impl<'a> Listpack<'a> {
         })
     }
 
-    /// The number of entries. **O(1)**.
+    /// Returns the number of entries. **O(1)**.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The entries alone.
+    /// Returns the bare entries.
     pub fn entries(&self) -> &'a [u8] {
         self.entries
     }
 
-    /// Whether two entries at multiples of `stride` are equal: 2 looks at the fields among fields and values.
+    /// Returns true if two entries at multiples of `stride` are equal; 2 compares the fields among fields and values.
     /// **O(n)**, with memory for as many elements.
     pub fn has_duplicates(&self, stride: usize) -> bool {
         let mut heads = self.iter().step_by(stride).map(Element::canonical);
@@ -58,7 +58,7 @@ impl<'a> Listpack<'a> {
         !heads.all(|head| seen.insert(head))
     }
 
-    /// What the entries hold, from either end.
+    /// Iterates over the elements, from either end.
     pub fn iter(&self) -> Entries<'a> {
         Entries::new(self.entries)
     }
@@ -73,19 +73,19 @@ impl<'a> IntoIterator for Listpack<'a> {
     }
 }
 
-/// What bare entries hold, one after the other, from either end.
+/// An iterator over the elements of bare entries, from either end.
 #[derive(Clone, Copy, Debug)]
 pub struct Entries<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Entries<'a> {
-    /// Over bare entries. Bytes that are no entries end the iteration.
+    /// Iterates over bare entries. Bytes that are not an entry end the iteration.
     pub fn new(entries: &'a [u8]) -> Self {
         Entries { bytes: entries }
     }
 
-    /// The entries still to come.
+    /// Returns the remaining entries.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
@@ -111,8 +111,8 @@ impl DoubleEndedIterator for Entries<'_> {
     }
 }
 
-/// Checks a whole listpack from outside and tells its number of entries: header, every entry, every backlen,
-/// end mark, count. **O(n)** in entries.
+/// Checks a complete untrusted listpack (header, every entry, every backlen, end mark, count) and returns its number of
+/// entries. **O(n)** in entries.
 ///
 /// # Errors
 ///
@@ -139,7 +139,7 @@ pub fn validate(bytes: &[u8]) -> Result<usize, Corrupt> {
     }
 }
 
-/// Checks bare entries from outside and tells their number. **O(n)** in entries.
+/// Checks untrusted bare entries and returns their number. **O(n)** in entries.
 ///
 /// # Errors
 ///
@@ -171,17 +171,17 @@ pub fn validate_entries(entries: &[u8]) -> Result<usize, Corrupt> {
     Ok(count)
 }
 
-/// The bytes of the listpack around entries of this length.
+/// Returns the length of the listpack around entries of this length.
 #[inline]
 pub const fn wrapped_len(entries_len: usize) -> usize {
     HEADER_LEN + entries_len + 1
 }
 
-/// The listpack of `count` bare entries. One allocation, one copy.
+/// Returns the listpack of `count` bare entries. One allocation, one copy.
 ///
 /// # Panics
 ///
-/// Where the whole would pass 4 GiB, the format's limit.
+/// If the result would exceed 4 GiB, the format's limit.
 pub fn wrap(entries: &[u8], count: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(wrapped_len(entries.len()));
     wrap_into(&mut out, entries, count);
@@ -192,7 +192,7 @@ pub fn wrap(entries: &[u8], count: usize) -> Vec<u8> {
 ///
 /// # Panics
 ///
-/// As [`wrap`].
+/// Like [`wrap`].
 pub fn wrap_into(out: &mut Vec<u8>, entries: &[u8], count: usize) {
     let len = wrapped_len(entries.len());
     let len_field = u32::try_from(len).expect("a listpack is shorter than 4 GiB");
@@ -204,7 +204,7 @@ pub fn wrap_into(out: &mut Vec<u8>, entries: &[u8], count: usize) {
     out.push(END);
 }
 
-/// Appends the listpack of `count` elements, or tells that it would pass 4 GiB, the format's limit.
+/// Appends the listpack of `count` elements, or returns an error if it would exceed 4 GiB, the format's limit.
 pub(crate) fn wrap_elements<'e>(
     out: &mut Vec<u8>,
     count: usize,

@@ -1,5 +1,5 @@
-//! Bytes made by hand from the description of the format: what today's redis-server writes no more. It still
-//! reads it, so it has its say where it is installed.
+//! Hand-made bytes in forms that current redis-servers no longer write. They still
+//! read them, so redis-server checks them too if it is installed.
 
 use punctual_rdb::ziplist::Ziplist;
 use punctual_rdb::zipmap::Zipmap;
@@ -8,7 +8,7 @@ use punctual_rdb::{Corrupt, Error, Flaw, Kind, Meta, Reader, Reason};
 use crate::contents::{Plain, Text, assert_same, restored, sealed, snapshot};
 use crate::server::Server;
 
-/// A ziplist of entries as encoding and data.
+/// Returns a ziplist of entries given as encoding and data.
 pub fn ziplist(entries: &[Vec<u8>]) -> Vec<u8> {
     let mut body = Vec::new();
     let (mut last, mut last_len) = (0, 0usize);
@@ -32,7 +32,7 @@ pub fn ziplist(entries: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// A text's encoding in a ziplist.
+/// Returns the encoding of a text in a ziplist.
 pub fn zip_text(text: &[u8]) -> Vec<u8> {
     let mut out = match text.len() {
         len @ 0..64 => vec![len as u8],
@@ -43,7 +43,7 @@ pub fn zip_text(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Entries of every encoding, an even number of different texts, and what they are.
+/// Returns entries of every encoding, an even number of different texts, and their contents.
 fn entries() -> (Vec<Vec<u8>>, Vec<Text>) {
     let mut entries = vec![
         vec![0xF1],
@@ -109,7 +109,7 @@ fn bytes(texts: &[&str]) -> Vec<Text> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Values in all encodings of the past.
+/// Returns values in all former encodings.
 pub fn old_values() -> Vec<(Kind, Vec<u8>, Plain)> {
     let (zipped, texts) = entries();
     let pairs = || {
@@ -167,7 +167,7 @@ pub fn old_values() -> Vec<(Kind, Vec<u8>, Plain)> {
             [vec![3], string(b"one"), vec![0xC0, 0xFE], vec![0xC1, 0, 1]].concat(),
             Plain::List(bytes(&["one", "-2", "256"])),
         ),
-        // "aaaaaaaaaaaaaaaaaaaaa" compressed: one letter, then twenty times what is one back.
+        // "aaaaaaaaaaaaaaaaaaaaa" compressed: one letter, then twenty copies of the previous byte.
         (
             Kind::String,
             vec![0xC3, 5, 21, 0, b'a', 7 << 5, 11, 0],
@@ -219,7 +219,7 @@ pub fn old_values() -> Vec<(Kind, Vec<u8>, Plain)> {
 }
 
 #[test]
-fn encodings_of_the_past() {
+fn former_encodings() {
     let mut server = Server::start(None);
     for (kind, value, plain) in old_values() {
         let payload = sealed(kind, &value);
@@ -232,7 +232,7 @@ fn encodings_of_the_past() {
 }
 
 #[test]
-fn snapshots_of_the_past() {
+fn former_snapshots() {
     // Version 3: no checksum, times in seconds.
     let mut file = b"REDIS0003\xFE\x02\xFD\x00\x00\x00\x70\x00\x01k\x01v".to_vec();
     for (index, (kind, value, _)) in old_values().into_iter().enumerate() {
@@ -268,7 +268,7 @@ fn snapshots_of_the_past() {
 }
 
 #[test]
-fn records_that_are_passed_over() {
+fn skipped_records() {
     let id: u64 = 0x0001_0203_0405_0607 << 10 | 5;
     let id = [&[0x81][..], &id.to_be_bytes()].concat();
     let parts = [&[
@@ -277,7 +277,7 @@ fn records_that_are_passed_over() {
     .concat();
     let mut stream = vec![15, 1, b's', 1, 16];
     stream.extend([0; 16]);
-    stream.extend([3, 0, 0, 0, 2, 0, 0]); // a listpack (unseen), length, last id
+    stream.extend([3, 0, 0, 0, 2, 0, 0]); // a listpack (not checked), length, last id
     stream.extend([1, 1, b'g', 0, 0, 1]); // a group with one pending entry
     stream.extend([0; 24]);
     stream.extend([1, 1, 1, b'c']); // delivered once; a consumer

@@ -1,4 +1,4 @@
-//! Snapshots and payloads as plain values, to be compared.
+//! Snapshots and payloads as plain values for comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -47,9 +47,9 @@ fn score(text: &[u8]) -> f64 {
     punctual_resp::decimal::parse_f64(text).unwrap_or(f64::NAN)
 }
 
-/// Every item of a value.
+/// Reads every item of a value.
 pub fn plain<S: Source>(contents: Contents<'_, S>) -> Result<Plain, Failure<S::Error>> {
-    // What is inserted says itself whether it was there: the reader leaves that to whoever inserts.
+    // An insertion returns whether the item was new: the reader leaves duplicates to its caller.
     let mut new = true;
     let plain = match contents {
         Contents::String(element) => Plain::String(text(element)),
@@ -137,14 +137,14 @@ pub struct Key {
     pub value: Plain,
 }
 
-/// Everything in a snapshot.
+/// All contents of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     pub version: u32,
     pub aux: BTreeMap<Text, Text>,
     pub sizes: Vec<(u64, u64)>,
     pub keys: BTreeMap<(u64, Text), Key>,
-    /// What was passed over, and its name.
+    /// The skipped records and their names.
     pub skipped: Vec<(String, Text, u8)>,
     pub verified: bool,
 }
@@ -182,7 +182,7 @@ pub fn snapshot<S: Source>(mut reader: Reader<S>) -> Result<Snapshot, Failure<S:
     }
 }
 
-/// The same without reading any value.
+/// Reads the keys without any value.
 pub fn names<S: Source>(mut reader: Reader<S>) -> Result<Vec<Text>, Failure<S::Error>> {
     let mut names = Vec::new();
     loop {
@@ -194,7 +194,7 @@ pub fn names<S: Source>(mut reader: Reader<S>) -> Result<Vec<Text>, Failure<S::E
     }
 }
 
-/// The same with one item of each value.
+/// Reads only the first item of each value.
 pub fn first_items<S: Source>(mut reader: Reader<S>) -> Result<usize, Failure<S::Error>> {
     let mut found = 0;
     loop {
@@ -215,13 +215,13 @@ pub fn first_items<S: Source>(mut reader: Reader<S>) -> Result<usize, Failure<S:
     }
 }
 
-/// What a payload restores to.
+/// Returns the value of a payload.
 pub fn restored(payload: &[u8]) -> Result<Plain, Error> {
     let mut restore = dump::Restore::new(payload).expect("sealed");
     Ok(plain(restore.value()?.read()?)?)
 }
 
-/// A payload of a type's byte and what follows.
+/// Returns a payload with a type byte and a value.
 pub fn sealed(kind: Kind, value: &[u8]) -> Vec<u8> {
     let mut payload = vec![kind.byte()];
     payload.extend_from_slice(value);
@@ -229,7 +229,7 @@ pub fn sealed(kind: Kind, value: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// Brings both sides of a failed comparison to the point.
+/// Asserts equality, and on failure prints both sides in short.
 #[track_caller]
 pub fn assert_same<T: Debug + PartialEq>(ours: T, theirs: T, what: &dyn Debug) {
     assert!(

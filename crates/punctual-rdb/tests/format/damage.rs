@@ -1,4 +1,4 @@
-//! Damaged bytes: no panic, the same however they arrive, and no more accepted than redis-server accepts.
+//! Damaged bytes: no panic, the same result for any block size, and nothing accepted that redis-server refuses.
 
 use proptest::prelude::*;
 use punctual_rdb::{Blocks, Encoder, Kind, Meta, Reader, Reason, VERSION, Writer, dump};
@@ -61,7 +61,7 @@ fn file() -> Vec<u8> {
     file
 }
 
-/// Some bytes of `bytes` changed, some left out, or cut off.
+/// Changes, removes or cuts off some of `bytes`.
 fn damage(bytes: &mut Vec<u8>, changes: &[(prop::sample::Index, u8, u8)]) {
     for (at, how, byte) in changes {
         if bytes.is_empty() {
@@ -151,7 +151,7 @@ fn payloads_are_refused_as_restore_refuses_them() {
     assert_eq!(dump::open(&newer), Err(dump::Refused::Version(13)));
 }
 
-/// Damage that redis-server refuses, with its thorough checks on, we refuse; what both accept is the same.
+/// We refuse all damage that redis-server refuses with its thorough checks; values that both accept are equal.
 #[test]
 fn damaged_payloads_beside_redis() {
     let Some(mut server) = Server::start(None) else {
@@ -174,7 +174,7 @@ fn damaged_payloads_beside_redis() {
     for round in 0..4000 {
         let (kind, value) = &values[round % values.len()];
         let mut value = value.clone();
-        // Where lengths and encodings are; the middle of long texts is of less interest.
+        // Lengths and encodings are near the start; the middle of long texts matters less.
         let at = (random() as usize) % value.len().min(900);
         match random() % 3 {
             0 => value[at] = random() as u8,
@@ -194,7 +194,7 @@ fn damaged_payloads_beside_redis() {
                 );
             }
             (Some(ours), false) => panic!("{kind:?} {at}: redis-server refuses {ours:?}"),
-            // It takes text that is no number for a score, and reads on into the version and the checksum.
+            // Redis accepts a score that is no number, and reads on into the version and the checksum.
             (None, true) => match restored(&payload) {
                 Err(error) if matches!(error.reason, Reason::Score | Reason::Truncated) => {
                     stricter += 1;

@@ -1,4 +1,4 @@
-//! The format held against redis-server, against bytes made by hand, and against damage.
+//! Tests of the format against redis-server, hand-made bytes, and damage.
 
 mod by_hand;
 mod contents;

@@ -1,4 +1,4 @@
-//! What we write, read by redis-server 7.0.
+//! Our output, read by redis-server 7.0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ fn entries(texts: impl Iterator<Item = Text>) -> Vec<u8> {
     entries
 }
 
-/// Values in every encoding that we write, with their bodies.
+/// Returns values in every encoding that we write, with their bodies.
 fn values(encoder: &mut Encoder) -> Vec<(Kind, Vec<u8>, Plain)> {
     let mut values = Vec::new();
     for text in texts(20).chain([
@@ -113,7 +113,7 @@ fn values(encoder: &mut Encoder) -> Vec<(Kind, Vec<u8>, Plain)> {
     values
 }
 
-/// A snapshot of values, each with its number as its key.
+/// Returns a snapshot of values, each with its number as its key.
 fn file(values: &[(Kind, Vec<u8>, Plain)], version: u16, checksum: bool) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, version, checksum);
@@ -141,7 +141,7 @@ fn file(values: &[(Kind, Vec<u8>, Plain)], version: u16, checksum: bool) -> Vec<
 }
 
 #[test]
-fn snapshots_of_ours() {
+fn our_snapshots() {
     for (compress, checksum) in [(true, true), (false, true), (true, false)] {
         let values = values(&mut Encoder::new(compress));
         let file = file(&values, VERSION, checksum);
@@ -171,7 +171,7 @@ fn snapshots_of_ours() {
 }
 
 #[test]
-fn payloads_of_ours() {
+fn our_payloads() {
     let server = &mut Server::start(None);
     for compress in [true, false] {
         for (kind, value, plain) in values(&mut Encoder::new(compress)) {
@@ -203,7 +203,7 @@ fn strings_are_compressed_where_redis_would() {
 }
 
 #[test]
-fn hashes_with_times_go_there_and_back() {
+fn hashes_with_times_round_trip() {
     let fields: BTreeMap<Text, (Text, Option<i64>)> = texts(100)
         .enumerate()
         .map(|(index, field)| {

@@ -1,4 +1,4 @@
-//! What redis-server writes, read by us: every encoding that it can be made to use.
+//! The output of redis-server, read by us: every encoding that it can be made to use.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::server::{Server, text};
 
 const EXPIRE_MS: i64 = 4_102_444_800_123;
 
-/// Integers on both sides of every border between encodings.
+/// Returns integers on both sides of every limit between encodings.
 fn borders() -> Vec<String> {
     let mut borders: Vec<i64> = vec![0, 1, i64::MAX, i64::MIN];
     for bits in [6, 7, 12, 13, 15, 16, 23, 24, 31, 32, 62] {
@@ -22,7 +22,7 @@ fn borders() -> Vec<String> {
     borders.iter().map(i64::to_string).collect()
 }
 
-/// Every type in every encoding.
+/// Creates keys of every type in every encoding.
 fn populate(server: &mut Server) {
     let mut put = |words: Vec<String>| {
         server.succeed(&words);
@@ -39,7 +39,7 @@ fn populate(server: &mut Server) {
     for text in ["-0", "007", " 1", "99999999999", "-2147483648", "3.0"] {
         put(vec!["SET".into(), format!("odd:{text}"), text.into()]);
     }
-    // Small collections with all that a listpack can hold, backlens of up to three bytes among them.
+    // Small collections with all kinds of listpack entries, including backlens of up to three bytes.
     let small = || {
         let texts = [0, 1, 63, 64, 121, 122, 125, 126, 127, 128].map(long);
         borders().into_iter().chain(texts).enumerate()
@@ -122,7 +122,7 @@ fn save(server: &mut Server) -> Vec<u8> {
     std::fs::read(server.file("dump.rdb")).expect("a snapshot")
 }
 
-/// Reads a snapshot whole, in blocks and bit by bit: always the same.
+/// Reads a snapshot whole and in blocks, with the same result.
 fn read(bytes: &[u8]) -> Snapshot {
     let whole = snapshot(Reader::new(bytes).deep(true)).expect("a snapshot");
     for (block, len) in [(1, None), (100, Some(bytes.len() as u64)), (1 << 18, None)] {
@@ -204,7 +204,7 @@ fn snapshots_of_redis_in_every_encoding() {
 }
 
 #[test]
-fn use_of_keys() {
+fn usage_of_keys() {
     let Some(mut server) = Server::start(None) else {
         return;
     };
@@ -281,7 +281,7 @@ fn payloads_of_redis() {
     assert!(listpacks > 5);
 }
 
-/// Written anew, the entries have the bytes that redis-server gave them.
+/// Encoded again, the entries have the bytes of redis-server.
 fn same_bytes(theirs: listpack::Listpack<'_>) {
     let mut entries = Vec::new();
     for element in theirs.iter() {

@@ -1,4 +1,4 @@
-//! A redis-server of our own on a socket in a temporary directory.
+//! A private redis-server on a socket in a temporary directory.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -21,12 +21,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one that loads `snapshot`; `None` where redis-server is not installed.
+    /// Starts a server that loads `snapshot`. Returns `None` if redis-server is not installed.
     pub fn start(snapshot: Option<&[u8]>) -> Option<Self> {
         Self::start_with(snapshot, &[])
     }
 
-    /// The same with more settings.
+    /// Starts a server with additional settings.
     pub fn start_with(snapshot: Option<&[u8]>, settings: &[&str]) -> Option<Self> {
         let directory = tempfile::tempdir().expect("a directory");
         if let Some(snapshot) = snapshot {
@@ -54,7 +54,7 @@ impl Server {
         let mut process = match started {
             Ok(process) => process,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                eprintln!("redis-server is not installed: nothing was compared");
+                eprintln!("redis-server is not installed: nothing is compared");
                 return None;
             }
             Err(error) => panic!("redis-server: {error}"),
@@ -96,12 +96,12 @@ impl Server {
                 return value;
             }
             let count = self.link.read(&mut block).expect("redis-server answers");
-            assert!(count > 0, "redis-server hung up");
+            assert!(count > 0, "redis-server closed the connection");
             self.decoder.feed(&block[..count]);
         }
     }
 
-    /// A command that succeeds, given as words.
+    /// Runs a command, given as words, that must succeed.
     #[track_caller]
     pub fn run(&mut self, command: &str) -> Value {
         let words: Vec<_> = command.split_whitespace().collect();
@@ -123,7 +123,7 @@ impl Server {
         texts(self.run("KEYS *"))
     }
 
-    /// A key's value by commands. `None` for types that are not compared.
+    /// Returns a key's value by commands, or `None` for types that are not compared.
     pub fn value(&mut self, key: &[u8]) -> Option<Plain> {
         let kind = text(self.succeed(&[b"TYPE", key]));
         let mut ask = |command: &[&[u8]]| self.succeed(command);
@@ -150,7 +150,7 @@ impl Server {
         })
     }
 
-    /// Restores a payload to the key `key`: whether it was accepted.
+    /// Restores a payload to the key `key`. Returns whether it was accepted.
     pub fn restore(&mut self, key: &[u8], payload: &[u8]) -> bool {
         let command: [&[u8]; 5] = [b"RESTORE", key, b"0", payload, b"REPLACE"];
         !matches!(self.call(&command), Value::Error(_))

@@ -1,9 +1,9 @@
 //! Inline commands: one line, split at blanks, with quotes.
 //!
-//! The rules are those of Redis's `sdssplitargs`: `"..."` knows `\n \r \t \b \a \xHH`, any other escaped
-//! character stands for itself; `'...'` knows only `\'`; a closing quote must be followed by a blank or the
-//! end. A quote may open in the middle of a word, which it then ends. (A NUL byte, at which Redis's C
-//! strings end and its parser waits for ever, is a byte like any other here.)
+//! The rules are those of Redis's `sdssplitargs`: `"..."` has the escapes `\n \r \t \b \a \xHH`, and any other escaped
+//! character stands for itself; `'...'` has only `\'`; a closing quote must be followed by a blank or the
+//! end. A quote may open in the middle of a word, which it then ends. (A NUL byte, which ends Redis's C
+//! strings and makes its parser wait forever, is an ordinary byte here.)
 
 use crate::args::Span;
 use crate::error::ProtocolError;
@@ -17,7 +17,7 @@ fn hex(byte: u8) -> Option<u8> {
     (byte as char).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Splits `line` (at most some KiB, no line end) into arguments: their bytes to `out`, their places in
+/// Splits `line` (at most some KiB, no line end) into arguments: appends their bytes to `out` and their ranges in
 /// `out` to `spans`.
 pub(super) fn split(
     line: &[u8],
@@ -43,7 +43,7 @@ pub(super) fn split(
     }
 }
 
-/// Reads one argument, unquoted to begin with; returns what follows it.
+/// Reads one argument that starts unquoted; returns the rest of the line.
 fn word<'l>(line: &'l [u8], out: &mut Vec<u8>) -> Result<&'l [u8], ProtocolError> {
     let mut rest = line;
     while let [byte, tail @ ..] = rest {
@@ -61,7 +61,7 @@ fn word<'l>(line: &'l [u8], out: &mut Vec<u8>) -> Result<&'l [u8], ProtocolError
     Ok(rest)
 }
 
-/// Reads to the closing `"`; returns what follows it.
+/// Reads up to the closing `"`; returns the rest of the line.
 fn double_quoted<'l>(mut rest: &'l [u8], out: &mut Vec<u8>) -> Result<&'l [u8], ProtocolError> {
     loop {
         rest = match rest {
@@ -90,7 +90,7 @@ fn double_quoted<'l>(mut rest: &'l [u8], out: &mut Vec<u8>) -> Result<&'l [u8], 
     }
 }
 
-/// Reads to the closing `'`; returns what follows it.
+/// Reads up to the closing `'`; returns the rest of the line.
 fn single_quoted<'l>(mut rest: &'l [u8], out: &mut Vec<u8>) -> Result<&'l [u8], ProtocolError> {
     loop {
         rest = match rest {
@@ -108,7 +108,7 @@ fn single_quoted<'l>(mut rest: &'l [u8], out: &mut Vec<u8>) -> Result<&'l [u8], 
     }
 }
 
-/// A closing quote ends its word.
+/// Checks that a closing quote ends its word.
 fn closed(rest: &[u8]) -> Result<&[u8], ProtocolError> {
     match rest.first() {
         Some(byte) if !is_blank(*byte) => Err(ProtocolError::UnbalancedQuotes),
