@@ -1,5 +1,5 @@
-//! Any operations through every deadline queue, each held against the model of the crate's own
-//! tests: `queue_ops` goes deeper into the wheel, this one compares them all.
+//! Runs any operations on every deadline queue and compares each with the model of the crate's own
+//! tests. `queue_ops` goes deeper into the wheel.
 #![no_main]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
 

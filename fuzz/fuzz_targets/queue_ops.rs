@@ -1,4 +1,4 @@
-//! Any operations on a wheel, held against the model of the crate's own tests.
+//! Runs any operations on a wheel and compares it with the model of the crate's own tests.
 #![no_main]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
 

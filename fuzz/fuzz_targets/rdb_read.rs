@@ -1,7 +1,7 @@
-//! Any bytes to the reader of snapshots, to RESTORE and to the compact encodings.
+//! Passes any bytes to the reader of snapshots, to RESTORE and to the compact encodings.
 //!
-//! None may panic. A snapshot means the same whole and in blocks, whether its values are read or skipped; a
-//! checked listpack walks the same way in both directions and, written again, means the same.
+//! None may panic. A snapshot has the same contents whole and in blocks, whether its values are read or skipped; a
+//! checked listpack walks the same way in both directions and, written again, has the same elements.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +10,7 @@ use punctual_rdb::{
     listpack, lzf, ziplist::Ziplist, zipmap::Zipmap,
 };
 
-/// Adds up what is in there, so that two ways of reading can be compared.
+/// A sum over the contents, to compare two ways of reading.
 #[derive(Debug, Default, PartialEq)]
 struct Tally {
     items: u64,
@@ -141,7 +141,7 @@ fuzz_target!(|data: &[u8]| {
         match (&whole, &pieces) {
             (Ok(whole), Ok(pieces)) => {
                 assert_eq!(whole, pieces);
-                skip(reader(data)).expect("what can be read can be skipped");
+                skip(reader(data)).expect("readable data can be skipped");
             }
             (Err(_), Err(_)) => {}
             _ => panic!("whole {whole:?}, in pieces {pieces:?}"),

@@ -1,7 +1,7 @@
-//! Any bytes, cut anywhere, to the command parser and to the reply decoder.
+//! Passes any bytes, cut anywhere, to the command parser and to the reply decoder.
 //!
-//! Neither may panic, consume more than it was given or stand still; a stream means the same however it is
-//! cut; what was parsed and is encoded again parses to itself; measuring and decoding agree.
+//! Neither may panic, consume more than its input or stall; the result does not depend on the cuts;
+//! parsed and encoded again, a command parses to itself; measuring and decoding agree.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +10,7 @@ use punctual_resp::{
     reply_len,
 };
 
-/// The commands with arguments, then the error or how many bytes are left waiting.
+/// The commands with arguments, then the error or the number of remaining bytes.
 type Parsed = (Vec<OwnedArgs>, Result<usize, ProtocolError>);
 
 fn feed<'c>(chunks: impl Iterator<Item = &'c [u8]>, limits: &Limits) -> Parsed {
@@ -49,8 +49,8 @@ fn commands(stream: &[u8], piece: usize, limits: &Limits) {
     for command in &whole.0 {
         encode_command(&mut again, &command.as_args().iter().collect::<Vec<_>>());
     }
-    // With the default limits, as an inline command may have more and longer arguments than `limits`
-    // grant a multibulk.
+    // With the default limits, because an inline command may have more and longer arguments than `limits`
+    // allow in a multibulk.
     let expected = (whole.0, Ok(0));
     assert_eq!(
         feed(std::iter::once(&again[..]), &Limits::default()),
@@ -63,7 +63,7 @@ fn replies(stream: &[u8]) {
     match decode(stream) {
         Ok(Some((_, len))) => assert_eq!(measured, Ok(Some(len))),
         Ok(None) => assert_eq!(measured, Ok(None)),
-        // Measuring looks into no line and counts no levels.
+        // Measuring checks neither the contents of lines nor the nesting depth.
         Err(DecodeError::InvalidValue { .. } | DecodeError::TooDeep { .. }) => {}
         Err(error) => assert_eq!(measured, Err(error)),
     }

@@ -1,11 +1,11 @@
-//! The driver: one task per runtime, which sleeps until the earliest deadline and fires what is due.
+//! The driver: one task per runtime, which sleeps until the earliest deadline and fires due timers.
 //!
-//! It sleeps on a tokio timer, the only one there is. So a connection that puts its timer off
-//! touches one record of the queue and nothing of tokio's, and a connection that needs the driver
-//! earlier sets that timer itself: the driver runs only when time has come.
+//! It sleeps on a tokio timer, the only one in use. A connection that postpones its timer
+//! writes one record of the queue and nothing of tokio's. A connection that needs the driver
+//! earlier resets the tokio timer itself, so the driver runs only when timers are due.
 //!
-//! A thread of its own would fire to the microsecond rather than to the millisecond. But it wakes
-//! the thread of the connections for every timer, through the kernel; the README has the figures.
+//! A thread of its own would fire within microseconds instead of milliseconds. But it would wake
+//! the thread of the connections through the kernel for every timer; the README has the figures.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,30 +17,30 @@ use parking_lot::Mutex;
 use punctual::{Epoch, TickScale};
 use tokio::time::{Sleep, sleep_until};
 
-use crate::schedule::{BATCH, Hurry, Next, Schedule};
+use crate::schedule::{BATCH, EarlierWakeup, Next, Schedule};
 
-/// Batches fired before other tasks have their turn.
+/// Number of batches fired before other tasks may run.
 const BATCHES_PER_POLL: usize = 16;
 
-/// How long the driver sleeps if nothing is due for longer.
+/// Maximum time that the driver sleeps.
 const SLEEP_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// What the runtime, its timers and its driver share. The driver ends when the others are gone.
+/// The state shared by the runtime, its timers and its driver. The driver ends when the others are dropped.
 #[derive(Debug)]
 pub(crate) struct Shared {
     epoch: Epoch,
     pub(crate) timers: Mutex<Timers>,
-    /// For metering the driver.
+    /// Measures the driver's time, if requested.
     meter: Option<quanta::Clock>,
 }
 
-/// What the lock is for.
+/// The state under the lock.
 #[derive(Debug)]
 pub(crate) struct Timers {
     pub(crate) schedule: Schedule,
-    /// What the driver sleeps on. It holds the driver's waker while the driver sleeps.
+    /// The timer on which the driver sleeps. It holds the driver's waker meanwhile.
     sleep: Pin<Box<Sleep>>,
-    /// The driver, to be woken for good.
+    /// Wakes the driver when the runtime and its timers are dropped.
     driver: Option<Waker>,
 }
 
@@ -61,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// The tick at which a timer may fire.
+    /// Returns the tick at which a timer with this deadline may fire.
     #[inline]
     pub(crate) fn tick(&self, deadline: Instant) -> u64 {
         self.epoch.deadline(deadline)
@@ -69,10 +69,10 @@ impl Shared {
 }
 
 impl Timers {
-    /// Lets the driver sleep less. It need not run for that.
+    /// Shortens the driver's sleep if needed, without waking it.
     #[inline]
-    pub(crate) fn hurry(&mut self, hurry: Hurry, shared: &Shared) {
-        if let Hurry(Some(tick)) = hurry
+    pub(crate) fn shorten_sleep(&mut self, wakeup: EarlierWakeup, shared: &Shared) {
+        if let EarlierWakeup(Some(tick)) = wakeup
             && let Some(instant) = shared.epoch.instant(tick)
         {
             self.sleep.as_mut().reset(instant.into());
@@ -88,7 +88,7 @@ impl Drop for Shared {
     }
 }
 
-/// tokio's clock, which tests may stop. Nothing else here reads one.
+/// Returns tokio's time, which tests can pause. Nothing else here reads a clock.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -96,7 +96,7 @@ fn now() -> Instant {
 #[derive(Debug)]
 pub(crate) struct Driver {
     shared: Weak<Shared>,
-    /// Wakers of a batch; kept for its allocation.
+    /// The wakers of a batch; kept for its allocation.
     due: Vec<Waker>,
 }
 
@@ -114,9 +114,9 @@ impl Driver {
             let mut timers = shared.timers.lock();
             let sleeps = match timers
                 .schedule
-                .turn(shared.epoch.reading(now), &mut self.due)
+                .fire_batch(shared.epoch.reading(now), &mut self.due)
             {
-                Next::Turn => false,
+                Next::FireMore => false,
                 Next::SleepUntil(tick) => {
                     let longest = now + SLEEP_MAX;
                     let due = shared.epoch.instant(tick);

@@ -2,21 +2,21 @@
 //!
 //! # Ground rules
 //!
-//! Timers are records in one queue under one lock, in ticks of a microsecond. Who touches what,
-//! all under the lock:
+//! Timers are records in one queue under one lock, in ticks of a microsecond. All access is under the
+//! lock:
 //!
-//! | who | touches |
+//! | operation | accesses |
 //! |---|---|
-//! | a timer's `reset` | its record; the tokio timer, if the driver would sleep for too long |
-//! | a timer's `poll` | its record, and writes only if another task polls than before |
+//! | a timer's `reset` | its record; the tokio timer, if the driver would sleep too long |
+//! | a timer's `poll` | its record, written only if another task polls than before |
 //! | a timer's drop | its record |
-//! | the driver | at most 64 due records, then the tokio timer; other threads have their turn between two batches |
+//! | the driver | at most 64 due records, then the tokio timer; other threads can take the lock between two batches |
 //!
-//! - The driver runs when the tokio timer fires, and for nothing else.
-//! - Wakers are woken and dropped when the lock is free: both may drop timers.
-//! - Deadlines are rounded up to a tick and the clock down, so nothing fires early. A stale
-//!   wake-up, of a task or of the driver, costs one look.
-//! - Only the driver reads a clock: tokio's, so that a test can stop it and jump.
+//! - The driver runs only when the tokio timer fires.
+//! - Wakers are woken and dropped without the lock, because both may drop timers.
+//! - Deadlines are rounded up to a tick and clock readings down, so nothing fires early. A spurious
+//!   wake-up, of a task or of the driver, costs one check.
+//! - Only the driver reads a clock: tokio's, so that a test can pause it and jump.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -40,11 +40,11 @@ use crate::timer::Timer;
 
 pub use crate::stats::Stats;
 
-/// quinn's runtime with the timers of all its connections on one deadline queue; sockets and tasks
+/// quinn's runtime, with the timers of all connections on one deadline queue. Sockets and tasks
 /// are tokio's.
 ///
-/// Give it to [`quinn::Endpoint::new`]. Clones share the timers. It need not be used within the
-/// tokio runtime it was made for, but that runtime must run for timers to fire.
+/// Pass it to [`quinn::Endpoint::new`]. Clones share the timers. It may be used outside the
+/// tokio runtime it was created for, but that runtime must run for timers to fire.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> {
@@ -65,8 +65,8 @@ pub struct PunctualRuntime {
 }
 
 impl PunctualRuntime {
-    /// Timers for quinn within this tokio runtime. Spawns the driver, which ends when the runtime
-    /// and its timers are dropped. O(1).
+    /// Returns a runtime whose timers run within this tokio runtime. Spawns the driver, which ends when the
+    /// runtime and its timers are dropped. O(1).
     ///
     /// # Panics
     ///
@@ -83,12 +83,12 @@ impl PunctualRuntime {
         Self::start(tokio, false)
     }
 
-    /// The same, with the time spent in the driver measured: two readings of the time-stamp
-    /// counter for each time it runs. Calibrating the counter may take some 100 ms once.
+    /// Returns a runtime that measures the driver's time, with two readings of the time-stamp counter
+    /// each time it runs. Calibrating the counter may take about 100 ms once.
     ///
     /// # Panics
     ///
-    /// As [`new`](Self::new).
+    /// Like [`new`](Self::new).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -110,7 +110,7 @@ impl PunctualRuntime {
         PunctualRuntime { tokio, shared }
     }
 
-    /// What the timers did so far. O(1).
+    /// Returns the counts so far. O(1).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {

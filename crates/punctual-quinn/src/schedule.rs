@@ -1,9 +1,9 @@
-//! The timers, without a clock, a thread or a runtime: `now` is passed in, and wakers are handed
-//! out. What the driver and the handles do under the lock is all here, so tests jump through it.
+//! The timers without a clock, a thread or a runtime: callers pass `now` and receive wakers. All work
+//! that the driver and the handles do under the lock is here, so tests can jump through time.
 //!
-//! For whoever holds the lock: waking a task or dropping a waker may run a task's destructor,
-//! which drops timers, which takes the lock. So neither is done here. Wakers leave by value, and
-//! are woken or dropped when the lock is free.
+//! Waking a task or dropping a waker may run a task's destructor, which may drop timers, which takes
+//! the lock. So neither is done here: wakers are returned by value, to be woken or dropped without
+//! the lock.
 
 use std::task::Waker;
 
@@ -11,41 +11,41 @@ use punctual::{DeadlineQueue, TimerKey};
 
 use crate::stats::Stats;
 
-/// The queue that holds the timers, each with the task to wake. Any [`DeadlineQueue`] will do.
+/// The queue of timers, each with the task to wake. Any [`DeadlineQueue`] works.
 type Queue = punctual::Wheel<Option<Waker>>;
 
-/// How many timers one turn fires at most: how long others may wait for the lock.
+/// Maximum number of timers fired under one lock, which bounds how long others wait for it.
 pub(crate) const BATCH: usize = 64;
 
-/// What the driver does after a turn.
+/// The driver's next step after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// There may be more to fire now.
-    Turn,
-    /// Nothing is due before this tick; ever, if it is `u64::MAX`.
+    /// More timers may be due.
+    FireMore,
+    /// Nothing is due before this tick; `u64::MAX` means never.
     SleepUntil(u64),
 }
 
-/// Whether a timer has fired.
+/// The state of a timer.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum TimerState {
     Fired,
-    /// Not yet. Whom it would have woken before, to be dropped.
+    /// Not fired yet. The waker it had before must be dropped by the caller.
     Armed {
         replaced: Option<Waker>,
     },
 }
 
-/// The tick until which the driver is to sleep, if it sleeps for too long.
+/// The tick at which the driver must wake, if it sleeps longer than that.
 #[must_use = "the driver would oversleep"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hurry(pub(crate) Option<u64>);
+pub(crate) struct EarlierWakeup(pub(crate) Option<u64>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     queue: Queue,
-    /// The driver looks at the queue at this tick or before: when it wakes. 0 while it is awake
-    /// and looks once more before it sleeps.
+    /// The driver checks the queue at this tick or earlier. 0 while it is awake and will check once more
+    /// before it sleeps.
     wakeup: u64,
     pub(crate) stats: Stats,
 }
@@ -53,46 +53,46 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// Arms a timer. O(1).
     #[inline]
-    pub(crate) fn arm(&mut self, deadline: u64) -> (TimerKey, Hurry) {
+    pub(crate) fn arm(&mut self, deadline: u64) -> (TimerKey, EarlierWakeup) {
         let key = self.queue.insert(deadline, None);
         self.stats.arms += 1;
-        (key, self.hurry(deadline))
+        (key, self.shorten_sleep(deadline))
     }
 
-    /// Arms a timer anew. O(1); a write to its record only, if it has not fired and is due later
-    /// than before.
+    /// Re-arms a timer. O(1); if it has not fired and the new deadline is later, this only writes to its
+    /// record.
     #[inline]
-    pub(crate) fn rearm(&mut self, key: &mut TimerKey, deadline: u64) -> Hurry {
+    pub(crate) fn rearm(&mut self, key: &mut TimerKey, deadline: u64) -> EarlierWakeup {
         if self.queue.reset(*key, deadline) {
             self.stats.rearms += 1;
-            return self.hurry(deadline);
+            return self.shorten_sleep(deadline);
         }
-        let (armed, hurry) = self.arm(deadline);
+        let (armed, wakeup) = self.arm(deadline);
         *key = armed;
-        hurry
+        wakeup
     }
 
-    /// Whether a timer has fired; if not, `waker` is woken when it does. O(1).
+    /// Returns whether a timer has fired; if not, `waker` will be woken when it does. O(1).
     #[inline]
-    pub(crate) fn ask(&mut self, key: TimerKey, waker: &Waker) -> Asked {
+    pub(crate) fn poll(&mut self, key: TimerKey, waker: &Waker) -> TimerState {
         match self.queue.get_mut(key) {
-            None => Asked::Fired,
-            Some(Some(known)) if known.will_wake(waker) => Asked::Armed { replaced: None },
-            Some(known) => Asked::Armed {
+            None => TimerState::Fired,
+            Some(Some(known)) if known.will_wake(waker) => TimerState::Armed { replaced: None },
+            Some(known) => TimerState::Armed {
                 replaced: known.replace(waker.clone()),
             },
         }
     }
 
-    /// Disarms a timer. Whom it would have woken is the caller's to drop. O(1).
+    /// Disarms a timer and returns its waker, which the caller must drop. O(1).
     pub(crate) fn disarm(&mut self, key: TimerKey) -> Option<Waker> {
         let waker = self.queue.remove(key)?;
         self.stats.disarms += 1;
         waker
     }
 
-    /// Fires what is due at `now`, at most [`BATCH`] timers, and puts whom to wake into `due`.
-    pub(crate) fn turn(&mut self, now: u64, due: &mut Vec<Waker>) -> Next {
+    /// Fires timers due at `now`, at most [`BATCH`], and appends their wakers to `due`.
+    pub(crate) fn fire_batch(&mut self, now: u64, due: &mut Vec<Waker>) -> Next {
         let mut fires = 0;
         while fires < BATCH
             && let Some(expired) = self.queue.pop_due(now)
@@ -105,20 +105,20 @@ impl Schedule {
         self.stats.spurious += u64::from(fires == 0);
         if fires == BATCH {
             self.wakeup = 0;
-            return Next::Turn;
+            return Next::FireMore;
         }
         self.wakeup = self.queue.next_deadline().unwrap_or(u64::MAX);
         Next::SleepUntil(self.wakeup)
     }
 
     #[inline]
-    fn hurry(&mut self, deadline: u64) -> Hurry {
+    fn shorten_sleep(&mut self, deadline: u64) -> EarlierWakeup {
         if deadline >= self.wakeup {
-            return Hurry(None);
+            return EarlierWakeup(None);
         }
         self.wakeup = deadline;
         self.stats.hurries += 1;
-        Hurry(Some(deadline))
+        EarlierWakeup(Some(deadline))
     }
 }
 
@@ -134,21 +134,21 @@ mod tests {
 
     /// Counts how often it is woken.
     #[derive(Default)]
-    struct Bell(AtomicUsize);
+    struct CountingWaker(AtomicUsize);
 
-    impl Bell {
-        fn rung(&self) -> usize {
+    impl CountingWaker {
+        fn wakes(&self) -> usize {
             self.0.load(Ordering::Relaxed)
         }
     }
 
-    impl Wake for Bell {
+    impl Wake for CountingWaker {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// A schedule whose driver sleeps as long as it may, as the real one does.
+    /// A schedule whose driver sleeps as long as it may, like the real one.
     #[derive(Default)]
     struct Driven {
         schedule: Schedule,
@@ -156,10 +156,10 @@ mod tests {
     }
 
     impl Driven {
-        fn turn(&mut self, now: u64) {
+        fn fire_batch(&mut self, now: u64) {
             let mut due = Vec::new();
             loop {
-                let next = self.schedule.turn(now, &mut due);
+                let next = self.schedule.fire_batch(now, &mut due);
                 due.drain(..).for_each(Waker::wake);
                 if let Next::SleepUntil(tick) = next {
                     self.wakes_at = tick;
@@ -168,25 +168,25 @@ mod tests {
             }
         }
 
-        /// Jumps to `now`, looking whenever the driver would have.
+        /// Jumps to `now`, running the driver whenever it would have woken.
         fn jump(&mut self, now: u64) {
             while self.wakes_at <= now {
-                self.turn(self.wakes_at);
+                self.fire_batch(self.wakes_at);
             }
         }
 
-        fn hurry(&mut self, hurry: Hurry) {
-            if let Hurry(Some(tick)) = hurry {
+        fn shorten_sleep(&mut self, wakeup: EarlierWakeup) {
+            if let EarlierWakeup(Some(tick)) = wakeup {
                 assert!(tick < self.wakes_at);
                 self.wakes_at = tick;
             }
         }
     }
 
-    fn pending(schedule: &mut Schedule, key: TimerKey, bell: &Arc<Bell>) -> bool {
-        match schedule.ask(key, &Waker::from(bell.clone())) {
-            Asked::Fired => false,
-            Asked::Armed { replaced } => {
+    fn pending(schedule: &mut Schedule, key: TimerKey, counter: &Arc<CountingWaker>) -> bool {
+        match schedule.poll(key, &Waker::from(counter.clone())) {
+            TimerState::Fired => false,
+            TimerState::Armed { replaced } => {
                 drop(replaced);
                 true
             }
@@ -219,42 +219,42 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The model: a timer has fired exactly when time has reached its deadline. The driver
-        /// looks only when it wakes by itself or is woken, so it must not oversleep either.
+        /// The model: a timer has fired exactly if its deadline has been reached. The driver
+        /// runs only when it wakes by itself or is woken, so it must not oversleep either.
         #[test]
         fn timers_fire_at_their_deadlines_and_never_before(steps in steps()) {
-            struct Modelled { key: TimerKey, deadline: u64, bell: Arc<Bell> }
+            struct Modelled { key: TimerKey, deadline: u64, counter: Arc<CountingWaker> }
             let mut driven = Driven::default();
-            driven.turn(0);
+            driven.fire_batch(0);
             let mut timers: Vec<Modelled> = Vec::new();
             let mut now = 0;
             for step in steps {
                 match step {
                     Step::Arm { delay } => {
                         let deadline = now + delay;
-                        let (key, hurry) = driven.schedule.arm(deadline);
-                        timers.push(Modelled { key, deadline, bell: Arc::default() });
+                        let (key, wakeup) = driven.schedule.arm(deadline);
+                        timers.push(Modelled { key, deadline, counter: Arc::default() });
                         let timer = timers.last().unwrap();
-                        prop_assert!(pending(&mut driven.schedule, key, &timer.bell));
-                        driven.hurry(hurry);
+                        prop_assert!(pending(&mut driven.schedule, key, &timer.counter));
+                        driven.shorten_sleep(wakeup);
                         driven.jump(now);
                     }
                     Step::Rearm { timer, delay } if !timers.is_empty() => {
                         let at = timer % timers.len();
                         let timer = &mut timers[at];
                         timer.deadline = now + delay;
-                        timer.bell = Arc::default();
-                        let hurry = driven.schedule.rearm(&mut timer.key, timer.deadline);
-                        prop_assert!(pending(&mut driven.schedule, timer.key, &timer.bell));
-                        driven.hurry(hurry);
+                        timer.counter = Arc::default();
+                        let wakeup = driven.schedule.rearm(&mut timer.key, timer.deadline);
+                        prop_assert!(pending(&mut driven.schedule, timer.key, &timer.counter));
+                        driven.shorten_sleep(wakeup);
                         driven.jump(now);
                     }
                     Step::Drop { timer } if !timers.is_empty() => {
                         let timer = timers.swap_remove(timer % timers.len());
-                        let rung = timer.bell.rung();
+                        let wakes = timer.counter.wakes();
                         drop(driven.schedule.disarm(timer.key));
-                        prop_assert_eq!(timer.bell.rung(), rung);
-                        prop_assert_eq!(Arc::strong_count(&timer.bell), 1);
+                        prop_assert_eq!(timer.counter.wakes(), wakes);
+                        prop_assert_eq!(Arc::strong_count(&timer.counter), 1);
                     }
                     Step::Rearm { .. } | Step::Drop { .. } => {}
                     Step::Jump { by } => {
@@ -264,7 +264,7 @@ mod tests {
                 }
                 for timer in &timers {
                     let due = timer.deadline <= now;
-                    prop_assert_eq!(timer.bell.rung(), usize::from(due));
+                    prop_assert_eq!(timer.counter.wakes(), usize::from(due));
                     prop_assert_eq!(driven.schedule.queue.get(timer.key).is_none(), due);
                 }
             }
@@ -275,32 +275,40 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_hurries_for_an_earlier_deadline_only() {
+    fn only_an_earlier_deadline_shortens_the_sleep() {
         let mut schedule = Schedule::default();
-        let (mut key, hurry) = schedule.arm(1_000);
-        assert_eq!(hurry, Hurry(None), "it has yet to look for the first time");
+        let (mut key, wakeup) = schedule.arm(1_000);
+        assert_eq!(
+            wakeup,
+            EarlierWakeup(None),
+            "the first check is still to come"
+        );
         let mut due = Vec::new();
-        assert_eq!(schedule.turn(0, &mut due), Next::SleepUntil(1_000));
+        assert_eq!(schedule.fire_batch(0, &mut due), Next::SleepUntil(1_000));
 
         let mut rearm = |deadline| schedule.rearm(&mut key, deadline);
-        assert_eq!(rearm(2_000), Hurry(None), "it looks before, in vain");
-        assert_eq!(rearm(1_000), Hurry(None));
-        assert_eq!(rearm(999), Hurry(Some(999)));
-        assert_eq!(rearm(999), Hurry(None));
-        assert_eq!(rearm(5), Hurry(Some(5)));
-        assert_eq!(schedule.turn(4, &mut due), Next::SleepUntil(5));
-        assert_eq!(schedule.turn(5, &mut due), Next::SleepUntil(u64::MAX));
+        assert_eq!(
+            rearm(2_000),
+            EarlierWakeup(None),
+            "the driver wakes earlier, spuriously"
+        );
+        assert_eq!(rearm(1_000), EarlierWakeup(None));
+        assert_eq!(rearm(999), EarlierWakeup(Some(999)));
+        assert_eq!(rearm(999), EarlierWakeup(None));
+        assert_eq!(rearm(5), EarlierWakeup(Some(5)));
+        assert_eq!(schedule.fire_batch(4, &mut due), Next::SleepUntil(5));
+        assert_eq!(schedule.fire_batch(5, &mut due), Next::SleepUntil(u64::MAX));
         assert_eq!(schedule.stats.hurries, 2);
     }
 
     #[test]
-    fn a_deadline_put_off_costs_one_turn_in_vain() {
+    fn a_postponed_deadline_costs_one_spurious_wakeup() {
         let mut driven = Driven::default();
         let (mut key, _) = driven.schedule.arm(10);
-        driven.turn(0);
+        driven.fire_batch(0);
         let before = driven.schedule.stats;
         for later in 11..1_000 {
-            assert_eq!(driven.schedule.rearm(&mut key, later), Hurry(None));
+            assert_eq!(driven.schedule.rearm(&mut key, later), EarlierWakeup(None));
         }
         driven.jump(998);
         let stats = driven.schedule.stats.since(before);
@@ -312,33 +320,29 @@ mod tests {
     #[test]
     fn many_due_at_once_fire_in_batches() {
         let mut schedule = Schedule::default();
-        let bell = Arc::new(Bell::default());
+        let counter = Arc::new(CountingWaker::default());
         for _ in 0..BATCH + 1 {
             let (key, _) = schedule.arm(7);
-            assert!(pending(&mut schedule, key, &bell));
+            assert!(pending(&mut schedule, key, &counter));
         }
         let mut due = Vec::new();
-        assert_eq!(schedule.turn(7, &mut due), Next::Turn);
+        assert_eq!(schedule.fire_batch(7, &mut due), Next::FireMore);
         assert_eq!(due.len(), BATCH);
-        assert_eq!(schedule.turn(7, &mut due), Next::SleepUntil(u64::MAX));
+        assert_eq!(schedule.fire_batch(7, &mut due), Next::SleepUntil(u64::MAX));
         assert_eq!(due.len(), BATCH + 1);
-        assert_eq!(
-            bell.rung(),
-            0,
-            "to wake them is the driver's, after unlocking"
-        );
+        assert_eq!(counter.wakes(), 0, "the driver wakes them after unlocking");
     }
 
     #[test]
     fn another_task_takes_a_timer_over() {
         let mut driven = Driven::default();
         let (key, _) = driven.schedule.arm(10);
-        let [first, second] = [0; 2].map(|_| Arc::new(Bell::default()));
+        let [first, second] = [0; 2].map(|_| Arc::new(CountingWaker::default()));
         assert!(pending(&mut driven.schedule, key, &first));
         assert!(pending(&mut driven.schedule, key, &second));
-        driven.turn(0);
+        driven.fire_batch(0);
         driven.jump(10);
-        assert_eq!((first.rung(), second.rung()), (0, 1));
+        assert_eq!((first.wakes(), second.wakes()), (0, 1));
         assert!(!pending(&mut driven.schedule, key, &first));
     }
 }

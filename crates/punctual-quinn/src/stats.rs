@@ -1,11 +1,10 @@
-//! What the timers did, in numbers.
+//! Counts of timer operations.
 
 use std::time::Duration;
 
-/// Counts since a runtime was made.
+/// Counts since a runtime was created.
 ///
-/// A QUIC connection has one timer, which it puts off with nearly every packet: `rearms` dwarfs
-/// the rest.
+/// A QUIC connection has one timer, which it postpones with nearly every packet, so `rearms` dominates.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -23,27 +22,27 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Timers armed: new ones, and ones that had fired.
+    /// Number of armings of new timers and of timers that had fired.
     pub arms: u64,
-    /// Armed timers given another deadline.
+    /// Number of armed timers that were given another deadline.
     pub rearms: u64,
-    /// Armed timers dropped.
+    /// Number of armed timers that were dropped.
     pub disarms: u64,
-    /// Timers that fell due.
+    /// Number of timers that fired.
     pub fires: u64,
-    /// Deadlines before the one that the driver slept for, so that it had to sleep less.
+    /// Number of deadlines that shortened the driver's sleep.
     pub hurries: u64,
-    /// Times the driver looked for due timers.
+    /// Number of times the driver checked for due timers.
     pub turns: u64,
-    /// Turns in vain: the deadline that the driver slept for was put off or dropped meanwhile.
+    /// Number of checks that found nothing due, because the deadline was postponed or dropped meanwhile.
     pub spurious: u64,
-    /// Time spent in the driver, waking tasks included; zero unless the runtime was made by
+    /// Time spent in the driver, including waking tasks; zero unless the runtime was created by
     /// [`metered`](crate::PunctualRuntime::metered).
     pub driver_time: Duration,
 }
 
 impl Stats {
-    /// What came after `earlier` was read. O(1).
+    /// Returns the difference to the earlier counts. O(1).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {

@@ -1,4 +1,4 @@
-//! One timer of quinn's: a handle to a record in the queue, and nothing else.
+//! A timer for quinn: a handle to a record in the queue.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use punctual::TimerKey;
 use quinn::AsyncTimer;
 
 use crate::driver::Shared;
-use crate::schedule::Asked;
+use crate::schedule::TimerState;
 
-/// A timer. Disarmed when dropped.
+/// A timer, which is disarmed when dropped.
 #[derive(Debug)]
 pub(crate) struct Timer {
     shared: Arc<Shared>,
@@ -22,8 +22,8 @@ impl Timer {
     pub(crate) fn new(shared: Arc<Shared>, deadline: Instant) -> Self {
         let tick = shared.tick(deadline);
         let mut timers = shared.timers.lock();
-        let (key, hurry) = timers.schedule.arm(tick);
-        timers.hurry(hurry, &shared);
+        let (key, wakeup) = timers.schedule.arm(tick);
+        timers.shorten_sleep(wakeup, &shared);
         drop(timers);
         Timer { shared, key }
     }
@@ -34,15 +34,20 @@ impl AsyncTimer for Timer {
         let timer = &mut *self;
         let tick = timer.shared.tick(deadline);
         let mut timers = timer.shared.timers.lock();
-        let hurry = timers.schedule.rearm(&mut timer.key, tick);
-        timers.hurry(hurry, &timer.shared);
+        let wakeup = timers.schedule.rearm(&mut timer.key, tick);
+        timers.shorten_sleep(wakeup, &timer.shared);
     }
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let asked = self.shared.timers.lock().schedule.ask(self.key, cx.waker());
+        let asked = self
+            .shared
+            .timers
+            .lock()
+            .schedule
+            .poll(self.key, cx.waker());
         match asked {
-            Asked::Fired => Poll::Ready(()),
-            Asked::Armed { replaced } => {
+            TimerState::Fired => Poll::Ready(()),
+            TimerState::Armed { replaced } => {
                 drop(replaced);
                 Poll::Pending
             }

@@ -1,4 +1,4 @@
-//! A real user: QUIC connections over loopback whose timers are Punctual's.
+//! QUIC connections over loopback with Punctual's timers.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use tokio::time::Instant;
 
 const IDLE: Duration = Duration::from_millis(500);
 
-/// tokio's ticks, one of which the driver sleeps on.
+/// tokio's ticks of a millisecond, on which the driver sleeps.
 const LATENESS_MAX: Duration = Duration::from_millis(2);
 
-/// A connection, and what has to live with it.
+/// A connection and the endpoints it needs.
 struct Loopback {
     runtime: PunctualRuntime,
     client: Connection,
@@ -63,7 +63,7 @@ async fn loopback(configure: impl Fn(&mut TransportConfig)) -> Loopback {
 }
 
 #[tokio::test]
-async fn a_transfer_arrives_whole() {
+async fn a_transfer_is_complete() {
     let Loopback {
         runtime,
         client,
@@ -85,7 +85,7 @@ async fn a_transfer_arrives_whole() {
         stream.read_to_end(1 << 23).await.unwrap()
     };
     let (stopped, received) = tokio::join!(sending, receiving);
-    assert_eq!(stopped, None, "the receiver took all");
+    assert_eq!(stopped, None, "the receiver read all bytes");
     assert!(received == expected, "{} bytes came", received.len());
     let stats = runtime.stats();
     assert!(stats.arms >= 2 && stats.rearms > stats.arms, "{stats:?}");
@@ -102,8 +102,8 @@ async fn an_idle_connection_ends_on_time() {
         transport.max_idle_timeout(Some(IDLE.try_into().unwrap()));
     })
     .await;
-    // Let the end of the handshake be acknowledged, then stop the clock: from here on, time jumps
-    // from deadline to deadline, and nothing is on its way.
+    // Wait for the acknowledgement of the handshake, then pause the clock: from here on, time jumps
+    // from deadline to deadline, with no packet in flight.
     tokio::time::sleep(Duration::from_millis(60)).await;
     let quiet = Instant::now();
     tokio::time::pause();

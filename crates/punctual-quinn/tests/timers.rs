@@ -1,4 +1,4 @@
-//! The timers by themselves, on tokio's clock: stopped, and moved by jumping to the next deadline.
+//! The timers alone, on tokio's clock, which is paused and jumps to the next deadline.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, advance, timeout};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// tokio's timers, on one of which the driver sleeps, have ticks of a millisecond.
+/// tokio's timers, on which the driver sleeps, have ticks of a millisecond.
 const LATENESS_MAX: Duration = Duration::from_millis(2);
 
 fn runtime() -> PunctualRuntime {
@@ -35,7 +35,7 @@ fn at(instant: Instant) -> std::time::Instant {
 async fn timers_fire_on_time_and_never_early() {
     let runtime = runtime();
     let start = Instant::now();
-    // Deadlines off tokio's ticks and off ours, from now to eleven days on.
+    // Deadlines between tokio's ticks and between ours, from now to eleven days ahead.
     for nanos in [0, 1, 999, 1_001, 999_999, 1_000_001, 123_456_789, 1 << 50] {
         let deadline = Instant::now() + Duration::from_nanos(nanos);
         let mut timer = runtime.new_timer(at(deadline));
@@ -45,14 +45,14 @@ async fn timers_fire_on_time_and_never_early() {
             lateness.is_some_and(|lateness| lateness <= LATENESS_MAX),
             "due {nanos} ns on, fired {lateness:?} late"
         );
-        assert!(!is_pending(&mut timer).await, "it stays fired");
+        assert!(!is_pending(&mut timer).await, "the timer stays fired");
     }
     assert!(start.elapsed() >= Duration::from_nanos(1 << 50));
     assert_eq!(runtime.stats().fires, 8);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_earlier_deadline_hurries_the_driver() {
+async fn an_earlier_deadline_shortens_the_drivers_sleep() {
     let runtime = runtime();
     let start = Instant::now();
     let mut timer = runtime.new_timer(at(start + 60_000 * MS));
@@ -115,7 +115,7 @@ async fn timers_outlive_the_runtime_they_came_from() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_driver_ends_with_the_last_of_its_users() {
+async fn the_driver_ends_with_the_last_timer() {
     let before = Handle::current().metrics().num_alive_tasks();
     let runtime = runtime();
     let timer = runtime.new_timer(at(Instant::now() + 5 * MS));
@@ -155,7 +155,7 @@ fn a_runtime_without_timers_is_refused_at_once() {
     PunctualRuntime::new(tokio.handle().clone());
 }
 
-/// On several threads, with timers re-armed from all of them: each fires, and none early.
+/// Timers re-armed by several threads all fire, and none early.
 #[test]
 fn threads_share_the_timers() {
     let tokio = tokio::runtime::Builder::new_multi_thread()

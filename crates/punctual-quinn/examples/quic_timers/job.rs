@@ -1,4 +1,4 @@
-//! The job: a server and its clients in one process, on one thread. Every reply is checked.
+//! The job: a server and its clients in one process, on one thread. Every reply is verified.
 
 use std::error::Error;
 use std::future::Future;
@@ -21,57 +21,57 @@ use crate::metered::{Calls, Meter, Metered};
 
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// Whose timers a job runs on.
+/// The timers on which a job runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Timers {
     Tokio,
     Punctual,
 }
 
-/// What is done.
+/// The parameters of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
     pub connections: usize,
     /// Bytes transferred over each connection.
     pub transfer: u64,
-    /// Requests made over each connection, one after the other.
+    /// Number of sequential requests over each connection.
     pub requests: usize,
-    /// How long all connections do nothing but keep themselves alive.
+    /// Time in which the connections only keep themselves alive.
     pub idle: Duration,
     pub keep_alive: Duration,
 }
 
-/// What a part of the job took.
+/// The measurements of a part of the job.
 #[derive(Clone, Copy, Debug)]
-pub struct Spent {
+pub struct Measurement {
     pub wall: Duration,
     /// CPU time of the process.
     pub cpu: Duration,
-    /// Calls to timers.
+    /// Number of calls to timers.
     pub calls: u64,
     /// Time in these calls.
     pub calls_time: Duration,
-    /// What Punctual's driver counted.
+    /// The counts of Punctual's driver.
     pub stats: Option<Stats>,
 }
 
-/// What each part of a job took.
+/// The measurements of each part of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    pub connect: Spent,
-    pub transfer: Spent,
-    pub requests: Spent,
-    pub idle: Spent,
+    pub connect: Measurement,
+    pub transfer: Measurement,
+    pub requests: Measurement,
+    pub idle: Measurement,
 }
 
-/// Connections that make requests or transfer at the same time. The kernel's receive buffer is the
-/// bottleneck of loopback: with many more, the job is about lost packets.
+/// Number of connections that make requests or transfer at the same time. The kernel's receive buffer is the
+/// bottleneck of loopback: with many more, packets are lost.
 const BUSY: usize = 32;
 const REPLY_LENGTH: u64 = 64;
 /// Replies repeat a block of this length.
 const BLOCK: usize = 1 << 16;
 
-/// Runs the job on a thread and a tokio runtime of its own.
+/// Runs the job on its own thread and tokio runtime.
 pub fn run(job: Job, timers: Timers, meter: &Arc<Meter>) -> Result<Outcome, Failure> {
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -90,14 +90,14 @@ pub fn run(job: Job, timers: Timers, meter: &Arc<Meter>) -> Result<Outcome, Fail
             meter: meter.clone(),
         }),
     };
-    let watch = Watch { meter, punctual };
-    tokio.block_on(all_parts(job, runtime, &watch))
+    let stopwatch = Stopwatch { meter, punctual };
+    tokio.block_on(all_parts(job, runtime, &stopwatch))
 }
 
 async fn all_parts(
     job: Job,
     runtime: Arc<dyn Runtime>,
-    watch: &Watch<'_>,
+    stopwatch: &Stopwatch<'_>,
 ) -> Result<Outcome, Failure> {
     let (server_config, client_config) = configs(job.keep_alive)?;
     let block: Arc<[u8]> = block().into();
@@ -115,7 +115,7 @@ async fn all_parts(
         connections = opened.await?;
         Ok(())
     };
-    let connect = watch.measure(connecting).await?;
+    let connect = stopwatch.measure(connecting).await?;
 
     let block = &block;
     let asked = |length: u64, times: usize| {
@@ -129,13 +129,13 @@ async fn all_parts(
             }
         })
     };
-    let transfer = watch.measure(asked(job.transfer, 1)).await?;
-    let requests = watch.measure(asked(REPLY_LENGTH, job.requests)).await?;
+    let transfer = stopwatch.measure(asked(job.transfer, 1)).await?;
+    let requests = stopwatch.measure(asked(REPLY_LENGTH, job.requests)).await?;
     let idling = async {
         tokio::time::sleep(job.idle).await;
         Ok(())
     };
-    let idle = watch.measure(idling).await?;
+    let idle = stopwatch.measure(idling).await?;
     for connection in &connections {
         if let Some(reason) = connection.close_reason() {
             return Err(format!("a connection did not stay alive: {reason}").into());
@@ -154,7 +154,7 @@ async fn all_parts(
     })
 }
 
-/// Does `work` for each item, for some at a time.
+/// Runs `work` for each item, for some at a time.
 async fn each<I, T, F>(
     items: impl IntoIterator<Item = I>,
     work: impl Fn(I) -> F,
@@ -179,7 +179,7 @@ where
     Ok(results)
 }
 
-/// Asks for `length` bytes of the repeated block from `offset` on, and checks every one.
+/// Requests `length` bytes of the repeated block from `offset` on, and verifies every one.
 async fn ask(
     connection: &Connection,
     block: &[u8],
@@ -212,7 +212,7 @@ async fn ask(
     }
 }
 
-/// At most `length` bytes of the repeated block, from `offset` on.
+/// Returns at most `length` bytes of the repeated block, from `offset` on.
 fn piece(block: &[u8], offset: u64, length: u64) -> &[u8] {
     let rest = &block[(offset % BLOCK as u64) as usize..];
     &rest[..rest.len().min(length as usize)]
@@ -272,7 +272,7 @@ fn endpoint(config: Option<ServerConfig>, runtime: Arc<dyn Runtime>) -> Result<E
     )?)
 }
 
-/// A server with a certificate made on the spot, and a client that trusts it.
+/// Returns a server with a new certificate, and a client that trusts it.
 fn configs(keep_alive: Duration) -> Result<(ServerConfig, ClientConfig), Failure> {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_string()])?;
     let certificate = certified.cert.der().clone();
@@ -289,22 +289,22 @@ fn configs(keep_alive: Duration) -> Result<(ServerConfig, ClientConfig), Failure
 }
 
 /// Measures parts of the job.
-struct Watch<'a> {
+struct Stopwatch<'a> {
     meter: &'a Meter,
     punctual: Option<PunctualRuntime>,
 }
 
-impl Watch<'_> {
+impl Stopwatch<'_> {
     async fn measure<T>(
         &self,
         part: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<Spent, Failure> {
+    ) -> Result<Measurement, Failure> {
         let read = || (Instant::now(), cpu_time(), self.meter.calls(), self.stats());
         let (wall, cpu, calls, stats) = read();
         part.await?;
         let after = read();
         let calls: Calls = after.2.since(calls);
-        Ok(Spent {
+        Ok(Measurement {
             wall: after.0 - wall,
             cpu: after.1.saturating_sub(cpu),
             calls: calls.count,
@@ -321,7 +321,7 @@ impl Watch<'_> {
     }
 }
 
-/// CPU time of the process so far, in user mode and in the kernel.
+/// Returns the CPU time of the process so far, in user mode and in the kernel.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -1,4 +1,4 @@
-//! What timers cost a QUIC server: the same job on tokio's timers and on Punctual's, in turn.
+//! The cost of timers for a QUIC server: the same job on tokio's timers and on Punctual's, alternately.
 //!
 //!     cargo run --release -p punctual-quinn --example quic_timers -- --help
 
@@ -11,50 +11,50 @@ use std::time::Duration;
 use clap::Parser;
 use punctual_quinn::Stats;
 
-use crate::job::{Failure, Job, Outcome, Spent, Timers};
+use crate::job::{Failure, Job, Measurement, Outcome, Timers};
 use crate::metered::Meter;
 
-/// QUIC over loopback on quinn, with its timers on tokio and on Punctual, in turn, in one process.
+/// QUIC over loopback on quinn, with its timers on tokio and on Punctual, alternately, in one process.
 ///
-/// Server and clients share one thread. Each round runs the whole job once with either: connect, transfer,
-/// requests one after the other on every connection, and idling with keep-alives. Medians over the rounds.
+/// Server and clients share one thread. Each round runs the whole job once with each: connections, transfers,
+/// sequential requests on every connection, and idling with keep-alives. Prints medians over the rounds.
 ///
-/// "calls ms" is the time within quinn's calls to make, reset, poll and drop timers, measured by the
-/// same wrapper around both. "driver ms" is the task that fires Punctual's timers, waking tasks included.
-/// tokio fires its own within the parking of its thread, where it cannot be measured apart, so tokio's share
-/// is a lower bound. "CPU" is that of the whole process and leaves nothing out, and share.py beside this
-/// program finds the share of either by sampling stacks.
+/// "calls ms" is the time within quinn's calls to create, reset, poll and drop timers, measured by the
+/// same wrapper around both. "driver ms" is the task that fires Punctual's timers, including waking tasks.
+/// tokio fires its timers while it parks its thread, which cannot be measured separately, so tokio's share
+/// is a lower bound. "CPU" is the CPU time of the whole process; share.py beside this program finds the share
+/// of both by sampling stacks.
 #[derive(Debug, Parser)]
 struct Options {
-    /// How many connections: one table for each
+    /// Numbers of connections; each gets a table
     #[arg(long, value_delimiter = ',', default_value = "1,1000", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: Vec<u32>,
 
-    /// How often either is run
+    /// Number of rounds of each
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
 
-    /// Bytes transferred in all, in MiB
+    /// MiB transferred in total
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     transfer_mib: u32,
 
-    /// Requests made in all
+    /// Number of requests in total
     #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
 
-    /// How long the connections only keep themselves alive, in milliseconds
+    /// Time in which the connections only keep themselves alive, in milliseconds
     #[arg(long, default_value_t = 1_000)]
     idle_ms: u32,
 
-    /// Between two keep-alives of a connection, in milliseconds
+    /// Time between two keep-alives of a connection, in milliseconds
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     keep_alive_ms: u32,
 
-    /// Run one of the two only, without a table: for profilers
+    /// Run only one of the two, without a table, for profilers
     #[arg(long)]
     only: Option<Timers>,
 
-    /// One round of a tenth of the work
+    /// Run one round with a tenth of the work
     #[arg(long)]
     quick: bool,
 }
@@ -82,7 +82,7 @@ fn main() -> Result<(), Failure> {
         let rounds = if options.quick { 1 } else { options.rounds };
         let (mut tokio, mut punctual) = (Vec::new(), Vec::new());
         for round in 0..rounds {
-            // Neither always goes first.
+            // Alternates which one runs first.
             let mut order = [Timers::Tokio, Timers::Punctual];
             if round % 2 == 1 {
                 order.reverse();
@@ -126,7 +126,12 @@ fn report(job: &Job, tokio: &[Outcome], punctual: &[Outcome]) {
         "driver ms",
         "of CPU",
     );
-    type Part = (&'static str, fn(&Outcome) -> &Spent, f64, &'static str);
+    type Part = (
+        &'static str,
+        fn(&Outcome) -> &Measurement,
+        f64,
+        &'static str,
+    );
     let parts: [Part; 4] = [
         ("connect", |outcome| &outcome.connect, connections, "/s"),
         (
@@ -148,7 +153,7 @@ fn report(job: &Job, tokio: &[Outcome], punctual: &[Outcome]) {
             .into_iter()
             .enumerate()
         {
-            let median = |measure: fn(&Spent) -> f64| {
+            let median = |measure: fn(&Measurement) -> f64| {
                 median(outcomes.iter().map(|outcome| measure(part(outcome))))
             };
             let wall = median(|spent| ms(spent.wall));
@@ -182,9 +187,9 @@ fn report(job: &Job, tokio: &[Outcome], punctual: &[Outcome]) {
             }))
         };
         println!(
-            "{:10} CPU {:.3} of tokio's; arms {}, re-arms {}, fires {}, hurries {}, turns {} ({} in vain)",
+            "{:10} CPU {:.3} of tokio's; arms {}, re-arms {}, fires {}, shortened sleeps {}, checks {} ({} spurious)",
             "",
-            // Round by round, as they ran side by side.
+            // Round by round, because the two ran side by side.
             median(
                 tokio
                     .iter()

@@ -1,4 +1,4 @@
-//! Any quinn runtime, with the time it spends on timers measured: the same wrapper around both.
+//! Wraps any quinn runtime to measure the time spent on timers.
 
 use std::fmt;
 use std::future::Future;
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
 
-/// Calls to timers, and the time-stamp counter's ticks spent in them.
+/// Number of calls to timers, and the ticks of the time-stamp counter spent in them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Calls {
     pub count: u64,
@@ -27,17 +27,17 @@ impl Calls {
         }
     }
 
-    /// Nanoseconds spent, without what reading the counter takes.
+    /// Returns the nanoseconds spent, without the cost of reading the counter.
     pub fn nanos(self, meter: &Meter) -> f64 {
         let nanos = meter.clock.delta_as_nanos(0, self.ticks) as f64;
         (nanos - self.count as f64 * meter.overhead_ns).max(0.0)
     }
 }
 
-/// Adds up the calls to all timers of a runtime: made, reset, polled and dropped.
+/// Adds up the calls to all timers of a runtime: creation, reset, poll and drop.
 pub struct Meter {
     clock: quanta::Clock,
-    /// What an empty measurement shows.
+    /// The result of an empty measurement.
     overhead_ns: f64,
     count: AtomicU64,
     ticks: AtomicU64,
@@ -68,7 +68,7 @@ impl Meter {
         }
     }
 
-    /// The job runs on one thread: plain additions would do, if `Runtime` did not ask for `Sync`.
+    /// The job runs on one thread: plain additions would do if `Runtime` did not require `Sync`.
     fn measure<T>(&self, call: impl FnOnce() -> T) -> T {
         let begun = self.clock.raw();
         let result = call();
@@ -114,7 +114,7 @@ impl<R: Runtime> Runtime for Metered<R> {
 
 #[derive(Debug)]
 struct MeteredTimer {
-    /// There until it is dropped.
+    /// `None` only while it is dropped.
     timer: Option<Pin<Box<dyn AsyncTimer>>>,
     meter: Arc<Meter>,
 }
