@@ -1,4 +1,4 @@
-//! The whole state of both servers: every key of every database.
+//! Comparison of the whole state of both servers: every key of every database.
 
 use punctual_resp::Value;
 
@@ -7,10 +7,10 @@ use crate::compare::{Rule, Tolerance};
 use crate::link::{LinkError, Pair};
 use crate::report::{Finding, show};
 
-/// Databases that either server is asked about; redis's default number.
+/// Number of databases that are compared; redis's default.
 const DATABASES: usize = 16;
 
-/// What is asked about each key, beside its existence; the value is asked for by what TYPE says.
+/// The queries for each key besides its value, for which the query depends on TYPE.
 const QUESTIONS: [&[&str]; 4] = [
     &["TYPE"],
     &["PEXPIRETIME"],
@@ -18,12 +18,12 @@ const QUESTIONS: [&[&str]; 4] = [
     &["OBJECT", "ENCODING"],
 ];
 
-/// The longest element of a small set or sorted set, and the most of them; the largest small list, in bytes.
+/// Limits of small sets, sorted sets and lists: longest element, number of elements, bytes of a list.
 const SMALL_ELEMENT_MAX: usize = 64;
 const SMALL_SET_MAX: usize = 128;
 const SMALL_LIST_MAX: usize = 8192;
 
-/// The command that shows the whole value of a key of this type.
+/// Returns the command that reads the whole value of a key of this type.
 fn value_of(kind: &Value, key: &[u8]) -> Option<Command> {
     let Value::Simple(kind) = kind else {
         return None;
@@ -42,8 +42,8 @@ fn value_of(kind: &Value, key: &[u8]) -> Option<Command> {
     })
 }
 
-/// Whether a key's encoding is right for its type and value: the oracle has no small sets and lists of its own to
-/// tell.
+/// Returns whether a key's encoding is right for its type and value, because the oracle's own small sets and lists have
+/// other encodings.
 fn encoding_fits(kind: &Value, encoding: &Value, value: &Value, oracle: &Value) -> bool {
     let Value::Simple(kind) = kind else {
         return true;
@@ -54,11 +54,11 @@ fn encoding_fits(kind: &Value, encoding: &Value, value: &Value, oracle: &Value) 
         (b"set", b"listpack") => {
             elements.len() <= SMALL_SET_MAX && lengths().all(|length| length <= SMALL_ELEMENT_MAX)
         }
-        // Integers are packed; no text that is one is longer than twenty bytes.
+        // Integers are packed; the text of one has at most twenty bytes.
         (b"list", b"listpack") => {
             lengths().filter(|length| *length > 20).sum::<usize>() <= SMALL_LIST_MAX
         }
-        // SORT makes a skiplist of the oracle's.
+        // SORT converts the oracle's to a skiplist.
         (b"zset", b"listpack") if encoding != oracle => {
             let pairs = elements.iter().filter_map(Value::as_slice);
             let entries = pairs.clone().count().max(elements.len() / 2);
@@ -74,10 +74,10 @@ fn encoding_fits(kind: &Value, encoding: &Value, value: &Value, oracle: &Value) 
     }
 }
 
-/// Compares one key of the database that is selected.
+/// Compares one key of the selected database.
 ///
 /// # Errors
-/// A [`LinkError`] if a server does not answer.
+/// A [`LinkError`] if a server does not reply.
 pub fn key(
     pair: &mut Pair,
     key: &[u8],
@@ -86,7 +86,7 @@ pub fn key(
     keys(pair, &[Value::bulk(key)], &mut tolerance, "a key")
 }
 
-/// Compares the keys, of the database that is selected.
+/// Compares keys of the selected database.
 fn keys(
     pair: &mut Pair,
     keys: &[Value],
@@ -137,10 +137,10 @@ fn keys(
     Ok(None)
 }
 
-/// Compares both servers' databases over `pair`, which nothing else uses. `Ok(None)`: they agree.
+/// Compares all databases over `pair`, which must be otherwise unused. `Ok(None)` if they are equal.
 ///
 /// # Errors
-/// A [`LinkError`] if a server does not answer.
+/// A [`LinkError`] if a server does not reply.
 pub fn audit(pair: &mut Pair, tolerance: &mut Tolerance) -> Result<Option<Finding>, LinkError> {
     let sizes: Vec<Command> = (0..DATABASES)
         .flat_map(|db| {
@@ -167,13 +167,13 @@ pub fn audit(pair: &mut Pair, tolerance: &mut Tolerance) -> Result<Option<Findin
     Ok(None)
 }
 
-/// Audits, and then gives A's keys the deadlines that B's have, so that the tolerance can be small again after a stall.
+/// Audits, then gives A's keys the deadlines of B's, so that the tolerance can be small again after a stall.
 ///
-/// Deadlines that lie apart by less than the tolerance say the same; the commands go to both servers, so that both tell
+/// Only for deadlines that differ by less than the tolerance. The commands go to both servers, so that both publish
 /// the same events.
 ///
 /// # Errors
-/// A [`LinkError`] if a server does not answer.
+/// A [`LinkError`] if a server does not reply.
 pub fn align(pair: &mut Pair, tolerance: &mut Tolerance) -> Result<Option<Finding>, LinkError> {
     if let Some(finding) = audit(pair, tolerance)? {
         return Ok(Some(finding));
@@ -225,7 +225,7 @@ fn ask_all(
     tolerance: &mut Tolerance,
 ) -> Result<Vec<(Value, Value)>, LinkError> {
     let exchange = pair.exchange(commands, commands.len());
-    tolerance.saw(exchange.elapsed);
+    tolerance.record(exchange.elapsed);
     match exchange.failure {
         Some(error) => Err(error),
         None => Ok(exchange.replies),
@@ -263,7 +263,7 @@ fn database(
     Ok(found.map(|finding| seen_in(db, finding)))
 }
 
-/// The finding with the commands that show it.
+/// Returns the finding with the commands that show it.
 fn seen_in(db: usize, finding: Finding) -> Finding {
     let select = Command::of(&["SELECT", &db.to_string()]);
     Finding {
@@ -292,7 +292,7 @@ fn finding(place: &str, command: Command, keys: Vec<Vec<u8>>, answers: &(Value, 
     }
 }
 
-/// Tells the keys that only one side has.
+/// Returns a finding with the keys that only one side has.
 fn missing_keys(db: usize, list: Command, keys: &(Value, Value)) -> Finding {
     let only = |these: &Value, those: &Value| -> Vec<Value> {
         let those = those.as_slice().unwrap_or_default();

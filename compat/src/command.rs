@@ -1,63 +1,63 @@
-//! A command as it is sent: its arguments, and how a person would type it.
+//! A command as sent: its arguments, and its text for redis-cli.
 
 use std::fmt;
 
-/// One command: the name and its arguments, any bytes at all.
+/// One command: the name and its arguments, which may be any bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     args: Vec<Vec<u8>>,
 }
 
 impl Command {
-    /// A command without arguments yet.
+    /// Returns a command without arguments.
     pub fn new(name: impl AsRef<[u8]>) -> Self {
         Self {
             args: vec![name.as_ref().to_vec()],
         }
     }
 
-    /// A command from words; for fixed commands.
+    /// Returns a command from words, for fixed commands.
     pub fn of(words: &[&str]) -> Self {
         Self {
             args: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
         }
     }
 
-    /// The same command with one more argument.
+    /// Returns the command with one more argument.
     #[must_use]
     pub fn arg(mut self, argument: impl AsRef<[u8]>) -> Self {
         self.push(argument);
         self
     }
 
-    /// Adds one argument.
+    /// Appends one argument.
     pub fn push(&mut self, argument: impl AsRef<[u8]>) {
         self.args.push(argument.as_ref().to_vec());
     }
 
-    /// Adds several arguments.
+    /// Appends several arguments.
     pub fn extend<A: AsRef<[u8]>>(&mut self, arguments: impl IntoIterator<Item = A>) {
         for argument in arguments {
             self.push(argument);
         }
     }
 
-    /// Every argument, the name first.
+    /// Returns all arguments, the name first.
     pub fn args(&self) -> &[Vec<u8>] {
         &self.args
     }
 
-    /// Every argument, to be changed in place; the name stays first.
+    /// Returns all arguments for modification; the name must stay first.
     pub fn args_mut(&mut self) -> &mut Vec<Vec<u8>> {
         &mut self.args
     }
 
-    /// The name in capitals; how names are compared everywhere.
+    /// Returns the name in capitals, the form in which names are compared.
     pub fn name(&self) -> String {
         self.word(0)
     }
 
-    /// The argument at `index` in capitals, empty when there is none.
+    /// Returns the argument at `index` in capitals, or an empty string if there is none.
     pub fn word(&self, index: usize) -> String {
         self.args
             .get(index)
@@ -65,13 +65,13 @@ impl Command {
             .unwrap_or_default()
     }
 
-    /// Whether any argument after the name is exactly `key`.
+    /// Returns true if any argument after the name is exactly `key`.
     pub fn mentions(&self, key: &[u8]) -> bool {
         self.args.iter().skip(1).any(|argument| argument == key)
     }
 }
 
-/// As a line for `redis-cli` (typed, or fed to its standard input).
+/// Formats the command as a line for `redis-cli` (typed, or on its standard input).
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, argument) in self.args.iter().enumerate() {
@@ -84,7 +84,7 @@ impl fmt::Display for Command {
     }
 }
 
-/// Bytes as `redis-cli` reads them: plain when that is unambiguous, else quoted with `\xHH` escapes.
+/// Bytes in the syntax of `redis-cli`: plain if that is unambiguous, otherwise quoted with `\xHH` escapes.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a>(pub &'a [u8]);
 
@@ -113,10 +113,10 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// A command and whether it is answered: `CLIENT REPLY OFF` and `SKIP` silence some.
+/// A command and whether the server replies to it: `CLIENT REPLY OFF` and `SKIP` suppress replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What is sent.
+    /// The command.
     pub command: Command,
     /// Whether one reply follows; otherwise none does.
     pub answered: bool,
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_what_redis_cli_reads() {
+    fn lines_have_the_syntax_of_redis_cli() {
         let command = Command::new("SET")
             .arg("a b")
             .arg(b"\x00\"\r\n")

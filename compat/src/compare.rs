@@ -1,9 +1,9 @@
-//! When two replies count as the same.
+//! Decides when two replies count as equal.
 //!
-//! Exactly equal, type for type and byte for byte, unless the command is in the table of [`Rule::of`]. A rule
-//! only ever loosens the kind of reply it names: errors, nulls and unexpected types are still compared exactly.
+//! Replies must be equal in type and bytes, unless the command is in the table of [`Rule::of`]. A rule
+//! applies only to the type of reply that it names: errors, nulls and unexpected types are still compared exactly.
 //!
-//! What takes more than one command to judge is the [`Judge`]'s: replies inside EXEC, samples of a collection.
+//! The [`Judge`] compares replies that depend on several commands: replies of EXEC, samples of a collection.
 
 mod collections;
 mod judge;
@@ -18,12 +18,12 @@ use punctual_resp::Value;
 use crate::command::Command;
 use crate::draw::ABSOLUTE_BAND_MS;
 
-/// Clocks and the order of arrival differ between the servers by a few milliseconds even when nothing stalls.
+/// Clocks and arrival times differ between the servers by a few milliseconds even without a stall.
 const LEAST_TOLERANCE: Duration = Duration::from_millis(30);
 
-/// How far deadlines on the two servers may lie apart.
+/// Maximum difference between deadlines on the two servers.
 ///
-/// A relative TTL given in an exchange is counted from some moment within it, on each server a different one; so
+/// A relative TTL counts from some moment within its exchange, a different one on each server, so
 /// the longest exchange so far bounds the difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tolerance {
@@ -39,64 +39,65 @@ impl Default for Tolerance {
 }
 
 impl Tolerance {
-    /// Takes note of an exchange.
-    pub fn saw(&mut self, elapsed: Duration) {
+    /// Records the duration of an exchange.
+    pub fn record(&mut self, elapsed: Duration) {
         self.longest_exchange = self.longest_exchange.max(elapsed);
     }
 
-    /// Whether it is the least there is: nothing stalled since the beginning, or since the deadlines were aligned.
+    /// Returns true if it is the minimum: nothing stalled since the beginning, or since the deadlines were aligned.
     pub fn is_least(&self) -> bool {
         2 * self.longest_exchange <= LEAST_TOLERANCE
     }
 
-    /// The bound, in milliseconds: once when the deadline was set, once when it was read.
+    /// Returns the bound in milliseconds: once for setting the deadline, once for reading it.
     pub fn ms(&self) -> i64 {
         let bound = LEAST_TOLERANCE.max(2 * self.longest_exchange);
         i64::try_from(bound.as_millis()).unwrap_or(i64::MAX)
     }
 }
 
-/// How the replies to one command are compared.
+/// The rule by which the replies to a command are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Equal.
     Exact,
-    /// Milliseconds that may differ by the tolerance: both servers count from their own clocks.
+    /// Milliseconds within the tolerance: both servers count from their own clocks.
     Milliseconds,
-    /// Seconds, rounded from milliseconds that may differ by the tolerance.
+    /// Seconds, rounded from milliseconds within the tolerance.
     Seconds,
-    /// A deadline in milliseconds: by the tolerance, but exact when it was given as an absolute time.
+    /// A deadline in milliseconds: within the tolerance, but exact if it was given as an absolute time.
     DeadlineMs,
-    /// A deadline in seconds, likewise.
+    /// A deadline in seconds, by the same rule.
     DeadlineSeconds,
-    /// Elements in any order: the order is that of a hash table with a random seed.
+    /// Elements in any order, because they are in the order of a hash table with a random seed.
     AnyOrder,
-    /// As many elements: which they are depends on the order of a hash table.
+    /// The same number of elements; the elements depend on the order of a hash table.
     Extent,
-    /// Elements drawn at random: as many, and the [`Judge`] looks whether they are there.
+    /// The same number of random elements; the [`Judge`] checks that they exist.
     Sample,
-    /// Equal but for the digits of scores: 7.0 writes seventeen, 7.2 as few as tell the number, or all of a whole one.
+    /// Equal except for the digits of scores: 7.0 writes seventeen, 7.2 the shortest text, or all digits of a whole
+    /// number.
     Scores,
-    /// The name of an encoding; 7.2 has compact lists and sets where 7.0 has none.
+    /// The name of an encoding; 7.2 has compact lists and sets that 7.0 lacks.
     Encoding,
     /// Pairs of name and value in any order, as a map or as a flat array.
     PairsInAnyOrder,
-    /// One page of SCAN: its extent depends on the table. Whole iterations are compared elsewhere.
+    /// One page of SCAN, whose size depends on the hash table. Whole iterations are compared elsewhere.
     ScanPage,
-    /// The same kind of value: memory, ids, times, texts of the server's own.
+    /// The same type of value: memory, ids, times, the server's own texts.
     Kind,
-    /// HELLO's fields, but for version and id.
+    /// The fields of HELLO except version and id.
     Greeting,
-    /// CLIENT INFO: the fields that follow from the commands sent.
+    /// The fields of CLIENT INFO that follow from the commands sent.
     ClientInfo,
-    /// COMMAND INFO: what both versions must agree on.
+    /// The parts of COMMAND INFO that are equal in both versions.
     CommandInfo,
-    /// INFO keyspace, but for avg_ttl, which is an estimate.
+    /// INFO keyspace without avg_ttl, which is an estimate.
     Keyspace,
 }
 
 impl Rule {
-    /// The rule for a command. Names are looked at in any case, as servers do.
+    /// Returns the rule for a command. Names are case-insensitive.
     pub fn of(command: &Command) -> Rule {
         let sub = || command.word(1);
         match command.name().as_str() {
@@ -124,8 +125,8 @@ impl Rule {
             "INFO" if sub() == "KEYSPACE" && command.args().len() == 2 => Rule::Keyspace,
             "INFO" => Rule::Kind,
             "OBJECT" => match sub().as_str() {
-                // Values that redis shares (integers below 10,000) have the idle time of whoever used any of
-                // them last; and how often a value is shared is the server's own business.
+                // Values that redis shares (integers below 10,000) have the idle time of their last use by any
+                // key, and how often a value is shared is up to the server.
                 "IDLETIME" | "REFCOUNT" => Rule::Kind,
                 "ENCODING" => Rule::Encoding,
                 _ => Rule::Exact,
@@ -150,7 +151,7 @@ impl Rule {
         }
     }
 
-    /// Whether the replies count as the same.
+    /// Returns true if the replies count as equal.
     pub fn same(self, a: &Value, b: &Value, tolerance: Tolerance) -> bool {
         if a == b {
             return true;
@@ -161,7 +162,7 @@ impl Rule {
         self.loosely(a, b, tolerance).unwrap_or(false)
     }
 
-    /// Whether it is about a time; of several fields, a reply has several.
+    /// Returns true if the rule compares a time; a reply about several fields has several.
     fn is_of_times(self) -> bool {
         matches!(
             self,
@@ -169,7 +170,7 @@ impl Rule {
         )
     }
 
-    /// `None`: not the kind of value that the rule is about.
+    /// Compares by the rule. Returns `None` if a reply is not of the rule's type.
     fn loosely(self, a: &Value, b: &Value, tolerance: Tolerance) -> Option<bool> {
         let seconds = tolerance.ms() / 1000 + 1;
         if let (true, Value::Array(a), Value::Array(b)) = (self.is_of_times(), a, b) {
@@ -216,7 +217,7 @@ fn same_kind(a: &Value, b: &Value) -> bool {
     std::mem::discriminant(a) == std::mem::discriminant(b)
 }
 
-/// Negative numbers are answers of their own (no key, no deadline), not times.
+/// Negative numbers are special replies (no key, no deadline), not times.
 fn near(a: &Value, b: &Value, by: i64) -> Option<bool> {
     let (a, b) = (a.as_int()?, b.as_int()?);
     Some(a >= 0 && b >= 0 && a.abs_diff(b) <= by.unsigned_abs())
@@ -226,7 +227,7 @@ fn is_absolute(value: &Value, unit_ms: i64) -> Option<bool> {
     Some(ABSOLUTE_BAND_MS.contains(&value.as_int()?.saturating_mul(unit_ms)))
 }
 
-/// A text that is equal exactly if the values are; values have no order of their own.
+/// Returns a text that is equal exactly if the values are, because values cannot be ordered.
 fn text(value: &Value) -> String {
     format!("{value:?}")
 }
@@ -237,7 +238,7 @@ fn sorted(values: &[Value]) -> Vec<String> {
     texts
 }
 
-/// The pairs of a map or of a flat array of names and values.
+/// Returns the pairs of a map or of a flat array of names and values.
 fn pair_list(value: &Value) -> Option<Vec<(&Value, &Value)>> {
     match value {
         Value::Map(pairs) => Some(pairs.iter().map(|(name, value)| (name, value)).collect()),
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn times_may_differ_a_little_and_answers_without_time_may_not() {
+    fn times_may_differ_slightly_and_other_replies_may_not() {
         assert!(same(&["pttl", "k"], Value::Int(5000), Value::Int(5030)));
         assert!(!same(&["PTTL", "k"], Value::Int(5000), Value::Int(5031)));
         assert!(!same(&["PTTL", "k"], Value::Int(-1), Value::Int(-2)));
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn the_tolerance_grows_with_a_stall() {
         let mut tolerance = Tolerance::default();
-        tolerance.saw(Duration::from_millis(400));
+        tolerance.record(Duration::from_millis(400));
         let rule = Rule::Milliseconds;
         assert!(rule.same(&Value::Int(5000), &Value::Int(5800), tolerance));
         assert!(!rule.same(&Value::Int(5000), &Value::Int(5801), tolerance));
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_that_hash_tables_give_do_not_count_but_elements_do() {
+    fn the_order_of_hash_tables_is_ignored_but_not_the_elements() {
         assert!(same(&["KEYS", "*"], bulks(&["a", "b"]), bulks(&["b", "a"])));
         assert!(!same(
             &["KEYS", "*"],
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_numbers_and_texts_are_not() {
+    fn scores_are_compared_as_numbers_and_texts_are_not() {
         assert!(same(
             &["ZSCORE", "z", "m"],
             Value::bulk("0.1"),

@@ -1,20 +1,20 @@
-//! What is known to differ between the oracle (redis-server 7.0, Debian's) and the semantics we follow (7.2).
+//! The known differences between the oracle (redis-server 7.0, Debian's) and the semantics that we follow (7.2).
 //!
-//! Generators leave these out or comparison loosens them; each line says how. A difference that is found and is
-//! *right* belongs here; one that is wrong is a bug to mend.
+//! Generators avoid them or the comparison tolerates them; each entry says how. A newly found difference
+//! that is *right* belongs here; one that is wrong is a bug to fix.
 
 /// One known difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The command, or the part of one.
+    /// The command, or a part of one.
     pub what: &'static str,
-    /// What 7.0 does and what 7.2 does.
+    /// The behaviour of 7.0 and of 7.2.
     pub how: &'static str,
-    /// How the streams avoid it.
+    /// The way in which the streams avoid it.
     pub avoided: &'static str,
 }
 
-/// All that are known.
+/// All known differences.
 pub const KNOWN: &[Difference] = &[
     Difference {
         what: "CLIENT SETINFO, CLIENT NO-TOUCH",
@@ -55,56 +55,56 @@ pub const KNOWN: &[Difference] = &[
         what: "CONFIG GET notify-keyspace-events",
         how: "both forget the class n when A is set, so that CONFIG REWRITE and a CONFIG SET that is refused lose it; \
               ours keeps it",
-        avoided: "n is not compared beside A; after a CONFIG SET of classes that is refused they are set anew",
+        avoided: "n is not compared beside A; after a refused CONFIG SET of classes they are set again",
     },
     Difference {
         what: "RESET",
-        how: "keeps CLIENT NO-EVICT in 7.0, takes it back in 7.2",
+        how: "keeps CLIENT NO-EVICT in 7.0, resets it in 7.2",
         avoided: "CLIENT NO-EVICT OFF follows it",
     },
     Difference {
         what: "a NUL byte in an inline request",
-        how: "both wait for ever for the end of the line, where C's string ends; ours is a byte like any other",
+        how: "both wait forever for the end of the line, because C's string ends there; in ours it is an ordinary byte",
         avoided: "requests of random bytes have none",
     },
     Difference {
         what: "requests of more than 1,048,576 arguments",
-        how: "both take up to 2,147,483,647; ours refuses them, as Redis did up to 6.2",
+        how: "both accept up to 2,147,483,647; ours refuses them, like Redis up to 6.2",
         avoided: "not drawn",
     },
     Difference {
         what: "OBJECT ENCODING",
         how: "7.2 has listpacks for small lists, 7.0 only quicklists; 7.2 for small sets of texts too, 7.0 hashtables",
-        avoided: "both names count as right; the audit looks whether ours is small where it says listpack",
+        avoided: "both names are accepted; the audit checks that ours is small if it is a listpack",
     },
     Difference {
         what: "OBJECT ENCODING of a sorted set after SORT",
-        how: "SORT, and even SORT_RO, makes both of them keep it as a skiplist; ours leaves it as it is",
-        avoided: "as with OBJECT ENCODING of others",
+        how: "SORT, and even SORT_RO, converts it to a skiplist in both; ours does not change it",
+        avoided: "like other OBJECT ENCODING replies",
     },
     Difference {
         what: "SORT after a number beyond all doubles",
-        how: "both take the error that C has noted of that number for one of theirs; ours looks at each number",
-        avoided: "a command that clears the note comes before each SORT",
+        how: "both mistake the errno left by that number for an error of their own; ours checks each number",
+        avoided: "a command that clears errno precedes each SORT",
     },
     Difference {
         what: "scores in replies of RESP2",
-        how: "17 digits in 7.0; in 7.2 as few as tell the number, but all of a whole one",
+        how: "17 digits in 7.0; in 7.2 the shortest text, but all digits of a whole number",
         avoided: "compared as numbers, and ours must be the text of 7.2",
     },
     Difference {
         what: "a score of -0",
-        how: "small sorted sets lose the sign, and SORT makes both keep small ones as large ones",
+        how: "small sorted sets lose the sign, and SORT converts small ones to large ones",
         avoided: "0 and -0 in replies with scores count as equal",
     },
     Difference {
-        what: "SORT STORE, ZUNIONSTORE and the like over a value of another type that clients wait at",
-        how: "both leave the clients waiting although there is something for them; ours serves them",
-        avoided: "scenes either store or have values of other types",
+        what: "SORT STORE, ZUNIONSTORE and the like over a value of another type, on which clients block",
+        how: "both leave the clients blocked although there is data; ours serves them",
+        avoided: "scenes either store collections or have values of other types",
     },
     Difference {
         what: "RESTORE with a TTL beyond all deadlines",
-        how: "both overflow, and the key is gone at once; ours refuses it as other commands do",
+        how: "both overflow, and the key expires at once; ours refuses it like other commands do",
         avoided: "not drawn",
     },
     Difference {
@@ -114,27 +114,27 @@ pub const KNOWN: &[Difference] = &[
     },
     Difference {
         what: "BITCOUNT and BITPOS with wrong arguments",
-        how: "7.0 looks at the key first and answers 0 or -1 if it is not there; 7.2 refuses them at once",
-        avoided: "wrong arguments are drawn for keys that hold a text",
+        how: "7.0 checks the key first and replies 0 or -1 if it does not exist; 7.2 refuses them at once",
+        avoided: "wrong arguments are drawn for keys with a text",
     },
     Difference {
         what: "ZRANK and ZREVRANK WITHSCORE, deadlines of hash fields",
         how: "not in 7.0",
-        avoided: "not drawn; the family `fields` is, where the oracle has 7.4",
+        avoided: "not drawn; the family `fields` is, if the oracle is 7.4",
     },
     Difference {
         what: "ranges by members of a sorted set whose scores differ",
-        how: "said to be unspecified; in 7.0 and 7.2 they follow the random levels of the skip list",
-        avoided: "drawn for keys of their own, whose scores are all the same",
+        how: "documented as unspecified; in 7.0 and 7.2 they depend on the random levels of the skip list",
+        avoided: "drawn for separate keys, whose scores are all equal",
     },
     Difference {
         what: "a timeout of less than 0 and more than -1 ms",
-        how: "both round it to 0, which is for ever",
+        how: "both round it to 0, which means forever",
         avoided: "not drawn",
     },
     Difference {
         what: "COMMAND GETKEYS PFMERGE with a destination alone",
-        how: "both refuse what the command itself takes; ours tells the destination",
+        how: "both refuse arguments that the command itself accepts; ours returns the destination",
         avoided: "not drawn",
     },
     Difference {
@@ -145,6 +145,6 @@ pub const KNOWN: &[Difference] = &[
     Difference {
         what: "INFO",
         how: "different fields",
-        avoided: "compared by kind; INFO keyspace exactly, but for avg_ttl, which is an estimate",
+        avoided: "compared by type; INFO keyspace exactly, except avg_ttl, which is an estimate",
     },
 ];

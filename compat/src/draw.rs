@@ -1,12 +1,12 @@
-//! Drawing keys, values and numbers, all from one seed.
+//! Random keys, values and numbers, all from one seed.
 //!
 //! Nothing here or in the generators reads a clock or a reply, so a seed gives the same stream
 //! on every machine and on every run.
 //!
-//! Three groups of keys keep the memory and time of both servers bounded: plain keys hold small
-//! values, `big:*` keys may grow to some tens of kilobytes, and `lcs:*` keys hold texts short
-//! enough for the quadratic LCS and are never written by anything else. Beside them each type has keys
-//! of its own ([`Kind`]), which other families draw seldom.
+//! Three groups of keys bound the memory and time of both servers: plain keys have small
+//! values, `big:*` keys may grow to tens of kilobytes, and `lcs:*` keys have texts short
+//! enough for the quadratic LCS and are written by no other command. In addition each type has its own
+//! keys ([`Kind`]), which other families rarely use.
 
 mod collections;
 mod pool;
@@ -23,44 +23,44 @@ use pool::{BAD_INTEGERS, BIG_KEYS, EDGE_INTEGERS, KEYS, LCS_KEYS, LEXES, VALUES,
 /// into it: a deadline read back in the band must be equal to the millisecond on both sides.
 pub const ABSOLUTE_BAND_MS: std::ops::Range<i64> = 4_000_000_000_000..5_000_000_000_000;
 
-/// Where every generator draws from.
+/// The random source of all generators.
 #[derive(Debug)]
 pub struct Draw {
     rng: ChaCha8Rng,
 }
 
 impl Draw {
-    /// A source whose whole sequence follows from `seed`.
+    /// Returns a source whose whole sequence is determined by `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
         }
     }
 
-    /// True in `percent` of a hundred draws.
+    /// Returns true with a probability of `percent`.
     pub fn chance(&mut self, percent: u32) -> bool {
         self.rng.random_ratio(percent.min(100), 100)
     }
 
-    /// A number in the range.
+    /// Returns a number in the range.
     pub fn between(&mut self, range: std::ops::RangeInclusive<i64>) -> i64 {
         self.rng.random_range(range)
     }
 
-    /// A count in the range.
+    /// Returns a count in the range.
     pub fn count(&mut self, range: std::ops::RangeInclusive<usize>) -> usize {
         self.rng.random_range(range)
     }
 
-    /// One of the items, each as likely.
+    /// Returns one of the items with equal probability.
     ///
     /// # Panics
-    /// If there are none.
+    /// If there are no items.
     pub fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
         items[self.rng.random_range(0..items.len())]
     }
 
-    /// One of the items by weight.
+    /// Returns one of the items by weight.
     ///
     /// # Panics
     /// If the weights sum to zero.
@@ -76,7 +76,7 @@ impl Draw {
         unreachable!("the draw lies below the sum of the weights")
     }
 
-    /// A key of any group but `lcs:*`; four in five draws hit the first eight keys, few those of the types.
+    /// Returns a key of any group except `lcs:*`: in four of five calls one of the first eight, rarely one of a type.
     pub fn key(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=77 => KEYS[self.count(0..=7)].to_vec(),
@@ -86,7 +86,7 @@ impl Draw {
         }
     }
 
-    /// A key for commands that are about keys of any type: as often one of the types' as any other.
+    /// Returns a key for commands on keys of any type: one of a type's keys half of the time.
     pub fn any_key(&mut self) -> Vec<u8> {
         if self.chance(50) {
             self.typed_key()
@@ -95,29 +95,29 @@ impl Draw {
         }
     }
 
-    /// Between one and `most` of these, repeats included.
+    /// Returns between one and `most` of these keys, with repetitions.
     pub fn any_keys(&mut self, most: usize) -> Vec<Vec<u8>> {
         let count = self.count(1..=most);
         (0..count).map(|_| self.any_key()).collect()
     }
 
-    /// Between one and `most` keys, repeats included.
+    /// Returns between one and `most` keys, with repetitions.
     pub fn keys(&mut self, most: usize) -> Vec<Vec<u8>> {
         let count = self.count(1..=most);
         (0..count).map(|_| self.key()).collect()
     }
 
-    /// A key whose value may grow large.
+    /// Returns a key whose value may grow large.
     pub fn big_key(&mut self) -> Vec<u8> {
         self.pick(BIG_KEYS).to_vec()
     }
 
-    /// A key of LCS.
+    /// Returns a key for LCS.
     pub fn lcs_key(&mut self) -> Vec<u8> {
         self.pick(LCS_KEYS).to_vec()
     }
 
-    /// A small value, often at an edge of an encoding or of a number parser.
+    /// Returns a small value, often a boundary case of an encoding or of a number parser.
     pub fn value(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=59 => self.pick(VALUES).to_vec(),
@@ -137,7 +137,7 @@ impl Draw {
         }
     }
 
-    /// A value of up to 20 kB.
+    /// Returns a value of up to 20 kB.
     pub fn big_value(&mut self) -> Vec<u8> {
         let length = self.count(1_000..=20_000);
         let start: u8 = self.rng.random();
@@ -146,7 +146,7 @@ impl Draw {
             .collect()
     }
 
-    /// A text of up to 60 letters out of four, so that common subsequences are long.
+    /// Returns a text of up to 60 letters from an alphabet of four, so that common subsequences are long.
     pub fn lcs_text(&mut self) -> Vec<u8> {
         let length = self.count(0..=60);
         (0..length)
@@ -154,7 +154,7 @@ impl Draw {
             .collect()
     }
 
-    /// An integer as text: mostly small, often an edge, sometimes no integer at all.
+    /// Returns an integer as text: mostly small, often a boundary case, sometimes not an integer.
     pub fn integer(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=59 => self.between(-100..=100).to_string().into_bytes(),
@@ -165,12 +165,12 @@ impl Draw {
         }
     }
 
-    /// A text that is not an integer, or not one of 64 bits.
+    /// Returns a text that is not an integer of 64 bits.
     pub fn bad_integer(&mut self) -> Vec<u8> {
         self.pick(BAD_INTEGERS).to_vec()
     }
 
-    /// A float as text, mostly a valid one.
+    /// Returns a float as text, usually a valid one.
     pub fn float(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=39 => {
@@ -226,8 +226,8 @@ impl Draw {
         }
     }
 
-    /// A relative TTL in units of which `per_second` make a second: far away, already past or invalid;
-    /// never one that could run out while the stream runs, and never one that lands in the absolute band.
+    /// Returns a relative TTL in units of `1 / per_second` seconds: far in the future, in the past or invalid;
+    /// never one that could expire during the stream, and never one that falls in the absolute band.
     pub fn ttl(&mut self, per_second: i64) -> Vec<u8> {
         match self.between(0..=99) {
             0..=69 => (self.between(2_000..=100_000) * per_second)
@@ -241,8 +241,8 @@ impl Draw {
                 .as_bytes()
                 .to_vec(),
             83..=87 => {
-                // Valid and absurdly far. Jittered: two equal TTLs given within a millisecond on one side
-                // but not on the other would make GT and LT answer differently.
+                // Valid and extremely far. Randomised: two equal TTLs given within a millisecond on one side
+                // only would make GT and LT reply differently.
                 let farthest = if per_second == 1 {
                     9_223_370_000_000_000
                 } else {
@@ -268,7 +268,7 @@ impl Draw {
         }
     }
 
-    /// An absolute deadline in units of which `per_second` make a second: in the band, long past or invalid.
+    /// Returns an absolute deadline in units of `1 / per_second` seconds: in the band, in the past or invalid.
     pub fn deadline(&mut self, per_second: i64) -> Vec<u8> {
         match self.between(0..=99) {
             0..=79 => {
@@ -296,7 +296,7 @@ impl Draw {
         }
     }
 
-    /// A database index: mostly one of the first three, sometimes a bad one.
+    /// Returns a database index: usually one of the first three, sometimes an invalid one.
     pub fn database(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=84 => self.between(0..=2).to_string().into_bytes(),
@@ -309,7 +309,7 @@ impl Draw {
         }
     }
 
-    /// A glob pattern over the keys or channels.
+    /// Returns a glob pattern over the keys or channels.
     pub fn pattern(&mut self) -> Vec<u8> {
         self.pick(&[
             &b"*"[..],
@@ -346,7 +346,7 @@ impl Draw {
         .to_vec()
     }
 
-    /// The words with their letters' case mixed now and then.
+    /// Returns the word, sometimes with mixed case.
     pub fn case(&mut self, word: &str) -> Vec<u8> {
         if self.chance(85) {
             return word.as_bytes().to_vec();
@@ -362,13 +362,13 @@ impl Draw {
             .collect()
     }
 
-    /// Some raw bits, for decisions that none of the above fits.
+    /// Returns random bits.
     pub fn bits(&mut self) -> u64 {
         self.rng.random()
     }
 }
 
-/// Whether `argument` is one of the keys that generators draw, so that reports can tell keys from options.
+/// Returns true if `argument` is one of the keys of the generators, to distinguish keys from options in reports.
 pub fn is_drawn_key(argument: &[u8]) -> bool {
     [KEYS, BIG_KEYS, LCS_KEYS, LEXES, WEIGHTS]
         .into_iter()
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn no_relative_ttl_can_land_in_the_absolute_band_nor_run_out() {
+    fn no_relative_ttl_can_fall_in_the_absolute_band_or_expire() {
         // The clocks of 2020 and 2046.
         for now_ms in [1_577_836_800_000_i64, 2_400_000_000_000] {
             let mut draw = Draw::new(1);
@@ -406,7 +406,7 @@ mod tests {
                     continue;
                 };
                 if ttl_ms.to_string().as_bytes() != text {
-                    // `05` and `+5` are no integers to redis.
+                    // `05` and `+5` are not integers for redis.
                     continue;
                 }
                 let Some(deadline_ms) = now_ms.checked_add(ttl_ms) else {

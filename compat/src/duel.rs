@@ -1,4 +1,4 @@
-//! Two servers, one stream: every act is done to both and compared.
+//! Runs one stream against two servers: every act runs on both and is compared.
 
 mod acts;
 mod carry;
@@ -15,30 +15,30 @@ use crate::link::{Addresses, LinkError, Pair};
 use crate::report::{self, Difference, Finding};
 use crate::shrink;
 
-/// Commands kept for reports and for shrinking.
+/// Number of commands kept for reports and for shrinking.
 const HISTORY: usize = 20_000;
 
-/// What stream to send.
+/// The options of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Gives the stream, together with the protocol and the families.
+    /// Determines the stream, together with the protocol and the families.
     pub seed: u64,
-    /// At least so many commands are sent.
+    /// Minimum number of commands to send.
     pub commands: u64,
-    /// Of the connections.
+    /// The protocol of the connections.
     pub protocol: Protocol,
-    /// Which commands.
+    /// The families of commands.
     pub families: BTreeSet<Family>,
-    /// Commands left out of it; see [`Generator::without`].
+    /// Commands to omit; see [`Generator::without`].
     pub without: BTreeSet<String>,
     /// Whether keyspace events are compared too.
     pub events: bool,
-    /// Whether a difference is made small before it is reported.
+    /// Whether to minimise a difference before it is reported.
     pub shrink: bool,
 }
 
 impl Options {
-    /// A stream of every family.
+    /// Returns options for a stream of all families.
     pub fn new(seed: u64, commands: u64, protocol: Protocol) -> Self {
         Self {
             seed,
@@ -52,45 +52,45 @@ impl Options {
     }
 }
 
-/// What was compared, nothing differing.
+/// The statistics of a comparison without differences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Commands sent to each server.
+    /// Number of commands sent to each server.
     pub commands: u64,
-    /// How many of these each family drew.
+    /// Number of commands per family.
     pub families: BTreeMap<Family, u64>,
-    /// Times the whole state was compared.
+    /// Number of comparisons of the whole state.
     pub audits: u64,
-    /// Phases in which keys ran out.
-    pub lapses: u64,
-    /// Of these, how many told nothing because the machine stalled.
-    pub lapses_void: u64,
-    /// Times the deadlines were aligned after a stall.
+    /// Number of phases in which keys expired.
+    pub expiry_phases: u64,
+    /// Number of these phases that were void because the machine stalled.
+    pub void_expiry_phases: u64,
+    /// Number of times that deadlines were aligned after a stall.
     pub stalls: u64,
-    /// How far deadlines were ever allowed to lie apart, in milliseconds.
+    /// The largest tolerance for deadlines in milliseconds.
     pub tolerance_ms: i64,
 }
 
-/// Why a duel ended early.
+/// The error of a duel that ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DuelError {
-    /// The servers do not agree.
+    /// The servers differ.
     #[error("{0}")]
     Differ(Box<Difference>),
-    /// A server cannot be reached or stopped answering outside any command.
+    /// A server is unreachable or stopped replying outside any command.
     #[error("{source} (seed {seed}, near command {number})")]
     Link {
-        /// Of the stream.
+        /// The seed of the stream.
         seed: u64,
-        /// Commands sent before.
+        /// Number of commands sent before.
         number: u64,
-        /// What went wrong.
+        /// The cause.
         source: LinkError,
     },
 }
 
-/// Why an act ended early.
+/// The reason for which an act ended early.
 enum Stop {
     Found(Box<Finding>),
     Link(LinkError),
@@ -108,7 +108,7 @@ impl From<Finding> for Stop {
     }
 }
 
-/// `Some(finding)` as an error.
+/// Converts `Some(finding)` to an error.
 fn agree(finding: Option<Finding>) -> Result<(), Stop> {
     finding.map_or(Ok(()), |finding| Err(finding.into()))
 }
@@ -127,10 +127,10 @@ pub struct Duel<'o> {
 }
 
 impl<'o> Duel<'o> {
-    /// Empties both servers and runs the stream; `progress` hears how many commands are done.
+    /// Empties both servers and runs the stream; calls `progress` with the number of commands sent.
     ///
     /// # Errors
-    /// The first difference, or a server that cannot be reached.
+    /// The first difference, or an unreachable server.
     pub fn run(
         addresses: Addresses,
         options: &'o Options,
@@ -187,7 +187,7 @@ impl<'o> Duel<'o> {
             events: if options.events {
                 Events::subscribe(addresses, options.protocol)?
             } else {
-                Events::deaf()
+                Events::disabled()
             },
             tolerance: Tolerance::default(),
             history: VecDeque::with_capacity(HISTORY),

@@ -1,8 +1,8 @@
-//! Keyspace events and messages, as a connection that subscribes to everything sees them.
+//! Keyspace events and messages, received by a connection that subscribes to everything.
 //!
-//! Events must come in the same order on both servers, but for `expired`: when a server notices that a deadline has
-//! passed is its own business (that ours notices at once is what it is for), so those are compared as a
-//! multiset, and only once every lapsed key has been met by a command. Nor is there an order in what SORT looks up.
+//! Events must come in the same order on both servers, except `expired`: the time at which a server notices
+//! a passed deadline is its own choice (ours notices at once), so these events are compared as a
+//! multiset, once a command has accessed every expired key. The lookups of SORT have no order either.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use crate::generate::{Protocol, SORT_PREFIXES};
 use crate::link::{Addresses, LinkError, Pair};
 use crate::report::{Finding, show};
 
-/// Where the end of a stretch of events is announced.
+/// The channel that marks the end of a sequence of events.
 const FENCE: &str = "compat:fence";
 
-/// How many events before a difference a report shows.
+/// Number of events shown before a difference.
 const CONTEXT: usize = 4;
 
-/// A message, taken apart.
+/// The parts of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'v> {
     /// `message`, `pmessage`, `smessage`.
     pub kind: &'v [u8],
-    /// Where it was published.
+    /// The channel to which it was published.
     pub channel: &'v [u8],
-    /// What was published.
+    /// The message.
     pub payload: &'v [u8],
 }
 
 impl<'v> Message<'v> {
-    /// The message in a frame, of either protocol, if it is one.
+    /// Parses a frame of either protocol, if it is a message.
     pub fn of(value: &'v Value) -> Option<Self> {
         let parts = match value {
             Value::Array(parts) | Value::Push(parts) => parts,
@@ -49,13 +49,13 @@ impl<'v> Message<'v> {
         }
     }
 
-    /// Whether it tells that a key expired.
+    /// Returns true if it is an expired event.
     pub fn is_expired(&self) -> bool {
         (self.channel.starts_with(b"__keyspace@") && self.payload == b"expired")
             || (self.channel.starts_with(b"__keyevent@") && self.channel.ends_with(b"__:expired"))
     }
 
-    /// The key it is about, if it is a keyspace event.
+    /// Returns the key of a keyspace event.
     pub fn key(&self) -> Option<&'v [u8]> {
         if self.channel.starts_with(b"__keyevent@") {
             return Some(self.payload);
@@ -66,13 +66,13 @@ impl<'v> Message<'v> {
     }
 }
 
-/// A connection to each server that hears everything.
+/// A connection to each server that is subscribed to everything.
 #[derive(Debug)]
 pub struct Events {
-    /// `None`: hears nothing.
+    /// `None` if disabled.
     pair: Option<Pair>,
     fences: u64,
-    /// How many more times A told an expiry than B did; only what is out of balance.
+    /// Number of expired events by which A exceeds B, without those in balance.
     expired: BTreeMap<String, i64>,
 }
 
@@ -92,8 +92,8 @@ impl Events {
         })
     }
 
-    /// Hears nothing, for servers that publish nothing: every stretch is empty.
-    pub fn deaf() -> Self {
+    /// Disables events, for servers that publish none: every sequence is empty.
+    pub fn disabled() -> Self {
         Self {
             pair: None,
             fences: 0,
@@ -101,7 +101,8 @@ impl Events {
         }
     }
 
-    /// The command that, sent last on the connection whose events are compared, ends the stretch for [`Events::collect`].
+    /// Returns the command that ends a sequence for [`Events::collect`]. Send it last on the connection whose events
+    /// are compared.
     #[must_use]
     pub fn fence(&mut self) -> Command {
         self.fences += 1;
@@ -112,12 +113,12 @@ impl Events {
         }
     }
 
-    /// Takes everything up to the last fence and compares it; `Ok(None)`: the same.
+    /// Reads and compares everything up to the last fence; `Ok(None)` if it is equal.
     ///
     /// # Errors
-    /// A [`LinkError`], `Silent` if the fence never comes.
+    /// A [`LinkError`]; `Silent` if the fence does not come.
     pub fn collect(&mut self) -> Result<Option<Finding>, LinkError> {
-        let (a, b) = self.take()?;
+        let (a, b) = self.read_to_fence()?;
         for (told, sign) in [(&a, 1), (&b, -1)] {
             for value in told.iter().filter(|value| is_expired(value)) {
                 *self.expired.entry(show(value)).or_default() += sign;
@@ -139,15 +140,15 @@ impl Events {
         Ok(first_difference(&ordered(a), &ordered(b)))
     }
 
-    /// Takes everything up to the last fence and forgets it.
+    /// Reads and discards everything up to the last fence.
     ///
     /// # Errors
     /// A [`LinkError`].
     pub fn discard(&mut self) -> Result<(), LinkError> {
-        self.take().map(drop)
+        self.read_to_fence().map(drop)
     }
 
-    /// The expiries that only one side told so far; `None`: none.
+    /// Returns the expired events that only one side has published so far, or `None`.
     pub fn unsettled(&self) -> Option<Finding> {
         if self.expired.is_empty() {
             return None;
@@ -176,7 +177,7 @@ impl Events {
         })
     }
 
-    fn take(&mut self) -> Result<(Vec<Value>, Vec<Value>), LinkError> {
+    fn read_to_fence(&mut self) -> Result<(Vec<Value>, Vec<Value>), LinkError> {
         let last = self.fences.to_string();
         let is_fence = |value: &Value| {
             Message::of(value).is_some_and(|message| {
@@ -194,7 +195,7 @@ fn is_expired(value: &Value) -> bool {
     Message::of(value).is_some_and(|message| message.is_expired())
 }
 
-/// Whether it tells that SORT looked for a key in vain. The elements of sets come to it in any order, and so do these.
+/// Returns true if it is the event of a failed lookup by SORT. Sets have no order, so neither have these events.
 fn is_missed_weight(value: &Value) -> bool {
     let Some(message) = Message::of(value) else {
         return false;
@@ -208,7 +209,7 @@ fn is_missed_weight(value: &Value) -> bool {
         })
 }
 
-/// Where two sequences part.
+/// Returns the first difference between two sequences.
 pub fn first_difference(a: &[Value], b: &[Value]) -> Option<Finding> {
     let at = (0..a.len().max(b.len())).find(|&at| a.get(at) != b.get(at))?;
     let around = |values: &[Value]| {
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_tell_their_keys() {
+    fn messages_have_keys() {
         let value = pmessage("__keyspace@0__:a__:b", "set");
         assert_eq!(Message::of(&value).unwrap().key(), Some(&b"a__:b"[..]));
         let value = pmessage("__keyevent@12__:expired", "k");
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn sequences_part_at_the_first_difference_and_at_the_shorter_end() {
+    fn sequences_differ_at_the_first_difference_or_the_shorter_end() {
         let set = pmessage("__keyevent@0__:set", "k");
         let del = pmessage("__keyevent@0__:del", "k");
         assert!(

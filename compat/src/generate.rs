@@ -1,8 +1,8 @@
 //! The stream: weighted random commands of every family, in acts that can be compared.
 //!
-//! A [`Generator`] is a pure function of its seed, its protocol and its families: it never sees a
-//! reply or a clock. Commands come in [`Act`]s because some things can only be compared as a whole:
-//! an iteration of SCAN, a phase in which keys run out, a pub/sub session.
+//! A [`Generator`] is a pure function of its seed, its protocol and its families: it never reads a
+//! reply or a clock. Commands are grouped in [`Act`]s because some results can only be compared as a whole:
+//! an iteration of SCAN, a phase in which keys expire, a pub/sub session.
 
 mod bitmaps;
 mod blocking;
@@ -10,13 +10,13 @@ mod connection;
 mod dumps;
 mod errors;
 mod expiry;
+mod expiry_phases;
 mod family;
 mod fields;
 mod geo;
 mod hashes;
 mod hyperloglog;
 mod keys;
-mod lapses;
 mod lists;
 mod pubsub;
 mod scans;
@@ -33,9 +33,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub use dumps::Carry;
+pub use expiry_phases::{EXPIRY_PHASE_PREFIX, ExpiryPhase};
 pub use family::{Family, UnknownFamily};
-pub use lapses::{LAPSE_PREFIX, Lapse};
-pub use pubsub::{Session, Turn};
+pub use pubsub::{Round, Session};
 pub use scans::Scan;
 pub use scenes::{Move, SCENE_DATABASE, Scene};
 pub use sort::SORT_PREFIXES;
@@ -44,7 +44,7 @@ pub use wire::Wire;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// The value of `notify-keyspace-events` outside the groups that change it: every class there is.
+/// The value of `notify-keyspace-events` except where it is under test: all classes.
 pub const ALL_EVENTS: &str = "KEAmn";
 
 /// Which RESP version the connections speak.
@@ -57,7 +57,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The greeting that switches a connection to this version.
+    /// Returns the HELLO that switches a connection to this version.
     pub fn hello(self) -> Command {
         Command::of(&[
             "HELLO",
@@ -78,28 +78,28 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// What is done to both servers and compared as a whole.
+/// A group of commands that is run on both servers and compared as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Commands sent at once; the replies and the keyspace events compared one by one.
+    /// A pipeline, whose replies and keyspace events are compared one by one.
     Pipeline(Vec<Step>),
-    /// Commands, then QUIT, then more that must not be answered; the connection must close.
+    /// Commands, then QUIT, then more that must not get a reply; the connection must close.
     Quit {
-        /// Answered.
+        /// Commands with replies.
         before: Vec<Step>,
-        /// Sent after QUIT.
+        /// Commands after QUIT.
         after: Vec<Command>,
     },
     /// A connection that subscribes, and messages to it.
     Session(Session),
     /// An iteration over keys or over a collection.
     Scan(Scan),
-    /// Several connections, some of which wait.
+    /// Several connections, some of which block.
     Scene(Scene),
-    /// Values carried from each server to the other.
+    /// Values copied from each server to the other.
     Carry(Carry),
-    /// Short TTLs run out.
-    Lapse(Lapse),
+    /// A phase in which short TTLs expire.
+    ExpiryPhase(ExpiryPhase),
     /// Raw bytes on a fresh connection.
     Wire(Wire),
     /// Every key of every database, with value, deadline and encoding.
@@ -107,17 +107,17 @@ pub enum Act {
 }
 
 impl Act {
-    /// How many commands the act sends, audits apart.
+    /// Returns the number of commands in the act, without audits.
     pub fn commands(&self) -> u64 {
         let count = match self {
             Act::Pipeline(steps) => steps.len(),
             Act::Quit { before, after } => before.len() + after.len() + 1,
             Act::Session(session) => session
-                .turns
+                .rounds
                 .iter()
-                .map(|turn| turn.say.len() + turn.publish.len())
+                .map(|round| round.commands.len() + round.publish.len())
                 .sum(),
-            Act::Lapse(lapse) => lapse.arm.len() + lapse.probe.len() + 1,
+            Act::ExpiryPhase(phase) => phase.arm.len() + phase.probe.len() + 1,
             Act::Scene(scene) => scene.commands(),
             Act::Carry(carry) => 2 * carry.keys.len(),
             Act::Scan(_) | Act::Wire(_) => 1,
@@ -127,15 +127,15 @@ impl Act {
     }
 }
 
-/// Appends one command of a family, or a short group that belongs together.
+/// Appends one command of a family, or a short group of related ones.
 type Maker = fn(&mut Draw, &mut Vec<Step>);
 
-/// A command by its name, in any case.
+/// Returns a command by its name, in any case.
 fn named(draw: &mut Draw, name: &str) -> Command {
     Command::new(draw.case(name))
 }
 
-/// Commands per pipeline. Deep enough to be fast, short enough that relative TTLs are set within a few
+/// Number of commands per pipeline. Large enough to be fast, small enough that relative TTLs are set within a few
 /// milliseconds of each other on the two servers.
 const PIPELINE: usize = 200;
 
@@ -152,7 +152,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A stream that follows from `seed`, `protocol` and `families` alone.
+    /// Returns a stream that is determined by `seed`, `protocol` and `families`.
     ///
     /// # Panics
     /// If `families` is empty.
@@ -178,8 +178,8 @@ impl Generator {
         }
     }
 
-    /// The same stream with some commands left out of its pipelines, named as in `strlen` or `client|info`: what is known
-    /// to differ would otherwise hide what comes after it.
+    /// Omits some commands from the stream's pipelines, named as in `strlen` or `client|info`. A known
+    /// difference would otherwise hide later ones.
     #[must_use]
     pub fn without(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.without = names
@@ -189,12 +189,12 @@ impl Generator {
         self
     }
 
-    /// How many commands of each family were drawn so far.
+    /// Returns the number of commands of each family so far.
     pub fn sent(&self) -> &BTreeMap<Family, u64> {
         &self.sent
     }
 
-    /// The next act.
+    /// Returns the next act.
     pub fn next_act(&mut self) -> Act {
         self.acts += 1;
         let Some((family, act)) = self.special_act() else {
@@ -206,7 +206,7 @@ impl Generator {
         act
     }
 
-    /// What comes up at fixed distances between pipelines, and whose it is.
+    /// Returns the act that is due at a fixed distance between pipelines, and its family.
     fn special_act(&mut self) -> Option<(Option<Family>, Act)> {
         let acts = self.acts;
         let due = |every: u64, offset: u64| acts % every == offset;
@@ -223,7 +223,7 @@ impl Generator {
         } else if due(25, 6) && has(Family::Expiry) {
             (
                 Some(Family::Expiry),
-                Act::Lapse(lapses::lapse(draw, acts, has)),
+                Act::ExpiryPhase(expiry_phases::phase(draw, acts, has)),
             )
         } else if due(15, 7) && has(Family::Blocking) {
             (Some(Family::Blocking), Act::Scene(scenes::queue(draw)))
@@ -246,7 +246,7 @@ impl Generator {
         })
     }
 
-    /// At least `length` steps; groups are never torn apart.
+    /// Returns at least `length` steps; groups are never split.
     fn pipeline(&mut self, length: usize) -> Vec<Step> {
         let mut steps = Vec::with_capacity(length + 8);
         while steps.len() < length && !self.weights.is_empty() {
@@ -266,12 +266,12 @@ impl Generator {
             }
             *self.sent.entry(family).or_default() += (steps.len() - before) as u64;
         }
-        // A silenced step stays: the one before it silences whatever comes next.
-        steps.retain(|step| !step.answered || !self.leaves_out(&step.command));
+        // A step without reply is kept: the one before it suppresses the reply of the next step.
+        steps.retain(|step| !step.answered || !self.omits(&step.command));
         steps
     }
 
-    fn leaves_out(&self, command: &Command) -> bool {
+    fn omits(&self, command: &Command) -> bool {
         !self.without.is_empty()
             && (self.without.contains(&command.name())
                 || self
@@ -280,7 +280,7 @@ impl Generator {
     }
 }
 
-/// A group of any family whose commands may be queued; none, if there is no such family.
+/// Appends a group of any family whose commands may be queued, if there is such a family.
 fn queued(draw: &mut Draw, weights: &[(u32, Family)], steps: &mut Vec<Step>) {
     let weights: Vec<(u32, Family)> = weights
         .iter()
@@ -293,7 +293,7 @@ fn queued(draw: &mut Draw, weights: &[(u32, Family)], steps: &mut Vec<Step>) {
     }
 }
 
-/// A group of a family that needs to know nothing of the connection.
+/// Appends a group of a family that is independent of the connection's state.
 fn group(draw: &mut Draw, family: Family, steps: &mut Vec<Step>) {
     let (make, any_arguments): (Maker, &[&str]) = match family {
         Family::Strings => (strings::commands, &[]),
@@ -314,7 +314,7 @@ fn group(draw: &mut Draw, family: Family, steps: &mut Vec<Step>) {
         Family::Pubsub => (pubsub::commands, &[]),
         Family::Errors => (errors::commands, &[]),
         Family::Connection | Family::Transactions | Family::Wire => {
-            unreachable!("made where the connection is known, or acts of their own")
+            unreachable!("generated where the connection is known, or as separate acts")
         }
     };
     if !any_arguments.is_empty() && draw.chance(3) {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_act_comes_up_and_commands_of_every_family() {
+    fn every_kind_of_act_and_every_family_is_generated() {
         let mut generator = Generator::new(1, Protocol::Resp3, Family::ALL);
         let acts: Vec<Act> = (0..200).map(|_| generator.next_act()).collect();
         let kinds: std::collections::HashSet<_> = acts.iter().map(std::mem::discriminant).collect();
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn every_family_alone_makes_acts() {
+    fn every_family_alone_generates_acts() {
         for family in Family::ALL {
             let mut generator = Generator::new(9, Protocol::Resp2, [family]);
             let sent: u64 = (0..40).map(|_| generator.next_act().commands()).sum();
@@ -400,9 +400,9 @@ mod tests {
         }
     }
 
-    /// What SPOP takes differs: it takes all, or what is left is deleted before anything looks at it.
+    /// The result of SPOP differs: it takes all, or the rest is deleted before any command reads it.
     #[test]
-    fn nothing_sees_what_a_random_pop_left() {
+    fn no_command_reads_the_rest_of_a_random_pop() {
         let mut generator =
             Generator::new(3, Protocol::Resp2, [Family::Sets, Family::Transactions]);
         let mut pops = 0;
@@ -428,7 +428,7 @@ mod tests {
         assert!(pops > 20);
     }
 
-    /// A silenced or blocked main connection would take every later reply with it.
+    /// A silenced or blocked main connection would lose all later replies.
     #[test]
     fn nothing_in_a_pipeline_silences_or_closes_the_connection_for_good() {
         let mut generator = Generator::new(2, Protocol::Resp2, Family::ALL);

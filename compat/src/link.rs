@@ -10,19 +10,19 @@ use punctual_resp::{DecodeError, Decoder, Value, encode_command};
 
 use crate::command::Command;
 
-/// How long a server may stay silent while a reply is due.
+/// Maximum time to wait for a reply.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// Requests up to this size fit the socket buffers whether or not the server reads on; larger ones are written
-/// by a thread of their own while this one reads, so that neither end can wait for the other for ever.
+/// Requests up to this size fit in the socket buffers even if the server does not read; larger ones are written
+/// by a separate thread while this one reads, so that the two ends cannot deadlock.
 const WRITE_INLINE_MAX: usize = 32 * 1024;
 
-/// Which of the two servers.
+/// One of the two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one under test.
+    /// The server under test.
     A,
-    /// The one to agree with.
+    /// The reference server.
     B,
 }
 
@@ -35,46 +35,46 @@ impl fmt::Display for Side {
     }
 }
 
-/// Why no reply came.
+/// The error of a missing reply.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// No connection.
+    /// The connection failed.
     #[error("cannot connect to server {side} at {address}: {source}")]
     Connect {
-        /// Which server.
+        /// The server.
         side: Side,
-        /// Where it should be.
+        /// Its address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The server closed the connection.
     #[error("server {side} closed the connection")]
     Closed {
-        /// Which server.
+        /// The server.
         side: Side,
     },
-    /// The server said nothing while a reply was due.
+    /// The server sent nothing while a reply was due.
     #[error("server {side} did not answer within {} s", SILENCE.as_secs())]
     Silent {
-        /// Which server.
+        /// The server.
         side: Side,
     },
-    /// Reading or writing failed otherwise.
+    /// Reading or writing failed for another reason.
     #[error("connection to server {side}: {source}")]
     Io {
-        /// Which server.
+        /// The server.
         side: Side,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// What came is no RESP.
+    /// The bytes are not RESP.
     #[error("server {side} sent what is no RESP: {source}")]
     Malformed {
-        /// Which server.
+        /// The server.
         side: Side,
-        /// Why.
+        /// The cause.
         source: DecodeError,
     },
 }
@@ -114,20 +114,20 @@ impl Link {
         })
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     ///
     /// # Errors
-    /// Any [`LinkError`] but `Connect` and `Malformed`.
+    /// Any [`LinkError`] except `Connect` and `Malformed`.
     pub fn send(&self, bytes: &[u8]) -> Result<(), LinkError> {
         (&self.stream)
             .write_all(bytes)
             .map_err(|source| failure(self.side, source))
     }
 
-    /// The next reply or message.
+    /// Reads the next reply or message.
     ///
     /// # Errors
-    /// Any [`LinkError`] but `Connect`.
+    /// Any [`LinkError`] except `Connect`.
     pub fn read(&mut self) -> Result<Value, LinkError> {
         loop {
             let next = self
@@ -149,10 +149,10 @@ impl Link {
         }
     }
 
-    /// One command, one reply.
+    /// Sends one command and reads one reply.
     ///
     /// # Errors
-    /// Any [`LinkError`] but `Connect`.
+    /// Any [`LinkError`] except `Connect`.
     pub fn ask(&mut self, command: &Command) -> Result<Value, LinkError> {
         let mut bytes = Vec::new();
         encode_command(&mut bytes, command.args());
@@ -160,8 +160,8 @@ impl Link {
         self.read()
     }
 
-    /// Closes the sending side and takes everything the server still says, undecoded. A reset counts as the end:
-    /// a server that closes with unread input causes one.
+    /// Closes the sending side and returns the rest of the server's output, undecoded. A reset counts as the end,
+    /// because a server that closes with unread input causes one.
     ///
     /// # Errors
     /// [`LinkError::Silent`] if the server does not close, [`LinkError::Io`].
@@ -203,29 +203,29 @@ fn failure(side: Side, source: io::Error) -> LinkError {
 /// The addresses of both servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// Of the server under test.
+    /// The address of the server under test.
     pub a: SocketAddr,
-    /// Of the server to agree with.
+    /// The address of the reference server.
     pub b: SocketAddr,
 }
 
-/// What both servers said to the same commands.
+/// The replies of both servers to the same commands.
 #[derive(Debug)]
 pub struct Exchange {
-    /// The replies that came from both, in order.
+    /// The replies received from both, in order.
     pub replies: Vec<(Value, Value)>,
-    /// Why there are fewer than were due, if so.
+    /// The reason for missing replies, if any.
     pub failure: Option<LinkError>,
-    /// From the first byte sent to the last byte received. Both servers ran every command within it.
+    /// Time from the first byte sent to the last byte received. Both servers ran every command within it.
     pub elapsed: Duration,
 }
 
-/// A connection to each server, used in step.
+/// A connection to each server, used in parallel.
 #[derive(Debug)]
 pub struct Pair {
-    /// To the server under test.
+    /// The connection to the server under test.
     pub a: Link,
-    /// To the server to agree with.
+    /// The connection to the reference server.
     pub b: Link,
 }
 
@@ -263,7 +263,7 @@ impl Pair {
             }
             both
         } else {
-            // A failed write shows as missing replies.
+            // A failed write results in missing replies.
             let (to_a, to_b) = (&self.a.stream.try_clone(), &self.b.stream.try_clone());
             let bytes = &bytes[..];
             thread::scope(|scope| {
@@ -284,10 +284,10 @@ impl Pair {
         }
     }
 
-    /// One command to both, one reply from each.
+    /// Sends one command to both and reads one reply from each.
     ///
     /// # Errors
-    /// Any [`LinkError`] but `Connect`.
+    /// Any [`LinkError`] except `Connect`.
     pub fn ask(&mut self, command: &Command) -> Result<(Value, Value), LinkError> {
         let mut exchange = self.exchange([command], 1);
         match exchange.failure.take() {
@@ -296,10 +296,10 @@ impl Pair {
         }
     }
 
-    /// From each side, everything up to and including the first value that `last` accepts.
+    /// Reads from each side everything up to and including the first value for which `last` returns true.
     ///
     /// # Errors
-    /// Any [`LinkError`] but `Connect`.
+    /// Any [`LinkError`] except `Connect`.
     pub fn read_until(
         &mut self,
         last: impl Fn(&Value) -> bool,
@@ -318,10 +318,10 @@ impl Pair {
         Ok((until(&mut self.a)?, until(&mut self.b)?))
     }
 
-    /// Sends bytes as they are to both.
+    /// Sends raw bytes to both.
     ///
     /// # Errors
-    /// Any [`LinkError`] but `Connect` and `Malformed`.
+    /// Any [`LinkError`] except `Connect` and `Malformed`.
     pub fn send(&self, bytes: &[u8]) -> Result<(), LinkError> {
         self.a.send(bytes)?;
         self.b.send(bytes)

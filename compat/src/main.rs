@@ -1,4 +1,4 @@
-//! `punctual-compat --a 127.0.0.1:6379 --b 127.0.0.1:6380`: the same random commands to two servers.
+//! `punctual-compat --a 127.0.0.1:6379 --b 127.0.0.1:6380`: compares two servers with the same random commands.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -19,31 +19,32 @@ struct Arguments {
     /// The server under test
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6379")]
     a: SocketAddr,
-    /// The server to agree with; a private redis-server is started if none is given
+    /// The reference server; a private redis-server is started if none is given
     #[arg(long, value_name = "ADDRESS")]
     b: Option<SocketAddr>,
-    /// How many commands to send in each protocol
+    /// Number of commands to send in each protocol
     #[arg(long, default_value_t = 100_000)]
     commands: u64,
-    /// Replays the stream of this seed; a fresh one is drawn and printed if none is given
+    /// Seed of the stream to replay; a fresh one is chosen and printed if none is given
     #[arg(long)]
     seed: Option<u64>,
-    /// Which protocol the connections speak
+    /// Protocol of the connections
     #[arg(long, value_enum, default_value = "both")]
     resp: Resp,
     /// Families to draw from, separated by commas; a wrong name lists them all
     #[arg(long, value_name = "FAMILY", value_delimiter = ',')]
     family: Vec<Family>,
-    /// Commands to leave out, separated by commas, as in strlen or client|info
+    /// Commands to omit, separated by commas, as in strlen or client|info
     #[arg(long, value_name = "COMMAND", value_delimiter = ',')]
     without: Vec<String>,
-    /// Go on after a difference with the next seed, so many streams in all, and report each command's first difference
+    /// Continue after a difference with the next seed, up to this many streams, and report each command's first
+    /// difference
     #[arg(long, value_name = "STREAMS", default_value_t = 1)]
     streams: u64,
-    /// Compare no keyspace events; pub/sub sessions need the family left out
+    /// Do not compare keyspace events; to avoid pub/sub sessions too, omit the family pubsub
     #[arg(long)]
     no_events: bool,
-    /// Report a difference as it was found, without looking for a small way to see it again
+    /// Report a difference as found, without minimising it
     #[arg(long)]
     no_shrink: bool,
 }
@@ -68,7 +69,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs every stream; how many ended in a difference.
+/// Runs every stream. Returns the number of streams with a difference.
 fn run(arguments: &Arguments) -> Result<u64, Box<dyn std::error::Error>> {
     let oracle = if arguments.b.is_none() {
         Some(Oracle::start()?)
@@ -120,7 +121,7 @@ fn run(arguments: &Arguments) -> Result<u64, Box<dyn std::error::Error>> {
     Ok(differences)
 }
 
-/// Runs one stream in one protocol and says how it went.
+/// Runs one stream in one protocol and prints its result.
 fn stream(
     arguments: &Arguments,
     addresses: Addresses,
@@ -160,8 +161,8 @@ fn stream(
          deadlines within {} ms, aligned after {} stalls",
         summary.commands,
         summary.audits,
-        summary.lapses,
-        summary.lapses_void,
+        summary.expiry_phases,
+        summary.void_expiry_phases,
         started.elapsed().as_secs_f64(),
         summary.tolerance_ms,
         summary.stalls

@@ -1,4 +1,4 @@
-//! A private redis-server to agree with.
+//! A private redis-server as the reference.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -11,42 +11,42 @@ use tempfile::TempDir;
 use crate::generate::ALL_EVENTS;
 use crate::link::{Link, Side};
 
-/// How long a started server may take until it accepts connections.
+/// Maximum time until a started server accepts connections.
 const START: Duration = Duration::from_secs(10);
 
-/// Why there is no server to agree with.
+/// The error of starting the reference server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OracleError {
-    /// The program is not there.
+    /// The program is not installed.
     #[error(
         "redis-server is not installed; it is what replies are compared with: apt-get install redis-server (macOS: brew install redis)"
     )]
     NotInstalled,
-    /// The program, its directory or its port could not be had.
+    /// The program, its directory or its port is not available.
     #[error("cannot start redis-server: {0}")]
     Start(#[from] io::Error),
-    /// It started and never became ready.
+    /// The server started but did not become ready.
     #[error("redis-server was started and was not ready on port {port} within {} s; its log:\n{log}", START.as_secs())]
     Unreachable {
-        /// Where it should have listened.
+        /// The port on which it should have listened.
         port: u16,
-        /// What it said.
+        /// Its log.
         log: String,
     },
 }
 
-/// A redis-server of our own: nothing saved, a temporary directory, killed when dropped.
+/// A private redis-server: it saves nothing, uses a temporary directory, and is killed when dropped.
 #[derive(Debug)]
 pub struct Oracle {
     process: Child,
     address: SocketAddr,
-    // Removed after the process is gone: fields drop after `Drop::drop` has killed and reaped it.
+    // Removed after the process has ended: fields drop after `Drop::drop` has killed and reaped it.
     _directory: TempDir,
 }
 
 impl Oracle {
-    /// Starts one on a free port of 127.0.0.1 and waits until it accepts connections.
+    /// Starts a server on a free port of 127.0.0.1 and waits until it accepts connections.
     ///
     /// # Errors
     /// An [`OracleError`].
@@ -54,12 +54,12 @@ impl Oracle {
         Self::start_with(&[])
     }
 
-    /// The same with more arguments, after its own.
+    /// Starts a server with additional arguments.
     ///
     /// # Errors
     /// An [`OracleError`].
     pub fn start_with(arguments: &[&str]) -> Result<Self, OracleError> {
-        // Between finding a free port and redis-server taking it, another process may take it first.
+        // Another process may take the free port before redis-server does.
         let mut last = None;
         for _ in 0..3 {
             match Self::start_on(free_port()?, arguments) {
@@ -107,7 +107,7 @@ impl Oracle {
             if oracle.process.try_wait()?.is_some() {
                 break;
             }
-            // A connection alone could be to a stranger that took the port first; the log is ours.
+            // A connection alone could be to another process on that port; the log is the server's own.
             if std::fs::read_to_string(&log_path)
                 .is_ok_and(|log| log.contains("Ready to accept connections"))
             {
@@ -121,7 +121,7 @@ impl Oracle {
         })
     }
 
-    /// Its version, as far as commands depend on it; (0, 0) if it does not tell.
+    /// Returns the version as far as commands depend on it, or (0, 0) if it is unknown.
     pub fn version(&self) -> (u32, u32) {
         let info = Link::connect(Side::B, self.address)
             .and_then(|mut link| link.ask(&crate::command::Command::of(&["INFO", "server"])));
@@ -138,7 +138,7 @@ impl Oracle {
             .unwrap_or_default()
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -146,7 +146,7 @@ impl Oracle {
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // It may have died already; there is nothing more to do then.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_tells_its_version() {
+    fn the_version_is_known() {
         let oracle = Oracle::start().unwrap_or_else(|error| panic!("{error}"));
         assert!(oracle.version() >= (6, 0), "{:?}", oracle.version());
     }

@@ -1,4 +1,4 @@
-//! The first difference, told so that it can be understood and replayed.
+//! Reports of the first difference, with all data needed to understand and replay it.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use punctual_resp::Value;
 use crate::command::{Command, Quoted, Step};
 use crate::generate::Protocol;
 
-/// Values longer than this are cut in reports.
+/// Maximum length of values in reports.
 const SHOWN_MAX: usize = 400;
 
-/// How many commands that touched the same keys a report shows.
+/// Number of preceding commands on the same keys that a report shows.
 const RECENT: usize = 10;
 
-/// A value in the notation of the protocol, on one line.
+/// Formats a value in the notation of the protocol, on one line.
 pub fn show(value: &Value) -> String {
     let mut out = String::new();
     write_value(&mut out, value);
@@ -48,7 +48,7 @@ fn write_value(out: &mut String, value: &Value) {
     }
 }
 
-/// Bytes, escaped and cut.
+/// Formats bytes, escaped and truncated.
 pub fn show_bytes(bytes: &[u8]) -> String {
     cut(bytes.escape_ascii().to_string())
 }
@@ -60,37 +60,37 @@ fn cut(text: String) -> String {
     }
 }
 
-/// What was found to differ.
+/// A difference without its context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finding {
-    /// In a few words.
+    /// A short description.
     pub headline: String,
-    /// The command answered differently, if it was one.
+    /// The command with different replies, if any.
     pub command: Option<Command>,
-    /// What A said.
+    /// The output of A.
     pub a: String,
-    /// What B said.
+    /// The output of B.
     pub b: String,
-    /// The keys it is about.
+    /// The affected keys.
     pub keys: Vec<Vec<u8>>,
-    /// Commands that show it, sent after those that led to it; `None` if it cannot be seen by replaying commands.
+    /// Commands that show the difference after the preceding ones; `None` if replaying commands cannot show it.
     pub probes: Option<Vec<Command>>,
 }
 
-/// A difference between the two servers, with all that is needed to see it again.
+/// A difference between the two servers, with the data to reproduce it.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Of the stream.
+    /// The seed of the stream.
     pub seed: u64,
-    /// Of the connections.
+    /// The protocol of the connections.
     pub protocol: Protocol,
-    /// Commands sent before it, or with it.
+    /// Number of commands sent before it, including its own.
     pub number: u64,
     /// The difference itself.
     pub finding: Finding,
-    /// The last commands that touched the same keys, with their numbers.
+    /// The last commands on the same keys, with their numbers.
     pub recent: Vec<(u64, Command)>,
-    /// Commands that show the difference on two empty servers, as few as were found; empty if none were.
+    /// The shortest list found of commands that show the difference on two empty servers; may be empty.
     pub repro: Vec<Command>,
 }
 
@@ -111,9 +111,9 @@ impl fmt::Display for Difference {
         if let Some(command) = &finding.command {
             writeln!(f, "  command: {}", cut(command.to_string()))?;
         }
-        for (side, said) in [("A", &finding.a), ("B", &finding.b)] {
+        for (side, output) in [("A", &finding.a), ("B", &finding.b)] {
             if !(finding.a.is_empty() && finding.b.is_empty()) {
-                writeln!(f, "  {side}: {said}")?;
+                writeln!(f, "  {side}: {output}")?;
             }
         }
         if !self.recent.is_empty() {
@@ -125,12 +125,12 @@ impl fmt::Display for Difference {
         if self.repro.is_empty() {
             writeln!(
                 f,
-                "not seen again by replaying recent commands on their own; replay the stream with --seed {seed}"
+                "not reproduced by replaying recent commands alone; replay the stream with --seed {seed}"
             )?;
         } else {
             writeln!(
                 f,
-                "to see it again, feed this to redis-cli{}:",
+                "to reproduce it, feed this to redis-cli{}:",
                 if *protocol == Protocol::Resp3 {
                     " -3"
                 } else {
@@ -146,7 +146,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The last of the commands that touched any of the keys.
+/// Returns the last commands that have any of the keys as arguments.
 pub fn recent<'s>(
     history: impl DoubleEndedIterator<Item = &'s (u64, Step)>,
     keys: &[Vec<u8>],

@@ -1,19 +1,19 @@
-//! A pub/sub session's frames, brought into an order that two servers can agree on.
+//! A pub/sub session's frames, normalised to an order on which two servers can agree.
 //!
-//! Frames are compared as sequences, since how many a command causes depends on what is subscribed. Three things
-//! have no order of their own: which of several matching patterns delivers first and which channel an UNSUBSCRIBE
-//! of everything leaves first (both follow a hash table with a random seed), and, in RESP3, whether a message a
+//! Frames are compared as sequences, because their number per command depends on the subscriptions. Three things
+//! have no defined order: which of several matching patterns delivers first, which channel an UNSUBSCRIBE
+//! of everything leaves first (both follow a hash table with a random seed), and, in RESP3, whether a message that a
 //! connection publishes to itself comes before or after the reply.
 
 use punctual_resp::Value;
 
 use crate::events::Message;
 
-/// The frames in canonical order: equal sequences mean the same session.
+/// Returns the frames in canonical order: equal results mean equal sessions.
 pub fn canonical(frames: Vec<Value>) -> Vec<Value> {
     let (mut pushes, replies): (Vec<Value>, Vec<Value>) = frames
         .into_iter()
-        // When an expiry is told is the server's business.
+        // The time of an expired event is up to the server.
         .filter(|frame| !Message::of(frame).is_some_and(|message| message.is_expired()))
         .partition(|frame| matches!(frame, Value::Push(_)));
     pushes.extend(replies);
@@ -27,7 +27,7 @@ pub fn canonical(frames: Vec<Value>) -> Vec<Value> {
         let frames = &mut pushes[start..start + length];
         match run {
             Some(Run::Delivery { .. }) => frames.sort_by_key(|frame| format!("{frame:?}")),
-            Some(Run::Leaving { .. }) => sort_channels(frames),
+            Some(Run::Unsubscribing { .. }) => sort_channels(frames),
             None => {}
         }
         start += length;
@@ -35,13 +35,13 @@ pub fn canonical(frames: Vec<Value>) -> Vec<Value> {
     pushes
 }
 
-/// What makes neighbouring frames one run whose order means nothing.
+/// A run of adjacent frames whose order is undefined.
 #[derive(PartialEq, Eq)]
 enum Run {
     /// One message through several patterns.
     Delivery { channel: Vec<u8>, payload: Vec<u8> },
-    /// Confirmations of leaving channels or patterns.
-    Leaving { kind: Vec<u8> },
+    /// Confirmations of unsubscribing from channels or patterns.
+    Unsubscribing { kind: Vec<u8> },
 }
 
 impl Run {
@@ -59,13 +59,13 @@ impl Run {
             return None;
         };
         let kind = kind.as_bytes()?;
-        kind.ends_with(b"unsubscribe").then(|| Run::Leaving {
+        kind.ends_with(b"unsubscribe").then(|| Run::Unsubscribing {
             kind: kind.to_vec(),
         })
     }
 }
 
-/// Sorts the channels of confirmations and leaves the counts where they are.
+/// Sorts the channels of confirmations and keeps the counts in place.
 fn sort_channels(frames: &mut [Value]) {
     let mut channels: Vec<Value> = frames
         .iter_mut()
@@ -88,7 +88,7 @@ fn sort_channels(frames: &mut [Value]) {
 mod tests {
     use super::*;
 
-    fn leaving(channel: &str, left: i64) -> Value {
+    fn unsubscribing(channel: &str, left: i64) -> Value {
         Value::Push(vec![
             Value::bulk("unsubscribe"),
             Value::bulk(channel),
@@ -106,15 +106,24 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_leaving_does_not_count_but_the_counts_do() {
-        let one = canonical(vec![leaving("a", 1), leaving("b", 0)]);
-        assert_eq!(one, canonical(vec![leaving("b", 1), leaving("a", 0)]));
-        assert_ne!(one, canonical(vec![leaving("a", 0), leaving("b", 1)]));
-        assert_ne!(one, canonical(vec![leaving("a", 1), leaving("c", 0)]));
+    fn the_order_of_unsubscribing_is_ignored_but_not_the_counts() {
+        let one = canonical(vec![unsubscribing("a", 1), unsubscribing("b", 0)]);
+        assert_eq!(
+            one,
+            canonical(vec![unsubscribing("b", 1), unsubscribing("a", 0)])
+        );
+        assert_ne!(
+            one,
+            canonical(vec![unsubscribing("a", 0), unsubscribing("b", 1)])
+        );
+        assert_ne!(
+            one,
+            canonical(vec![unsubscribing("a", 1), unsubscribing("c", 0)])
+        );
     }
 
     #[test]
-    fn the_order_of_patterns_does_not_count_but_that_of_messages_does() {
+    fn the_order_of_patterns_is_ignored_but_not_that_of_messages() {
         let one = canonical(vec![
             pmessage("*", "1"),
             pmessage("c*", "1"),
@@ -140,7 +149,7 @@ mod tests {
 
     #[test]
     fn pushes_and_replies_are_two_sequences() {
-        let push = leaving("a", 0);
+        let push = unsubscribing("a", 0);
         assert_eq!(
             canonical(vec![Value::Int(1), push.clone()]),
             canonical(vec![push.clone(), Value::Int(1)])

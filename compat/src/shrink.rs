@@ -1,7 +1,7 @@
-//! A difference made small: which of the commands that led to it are needed?
+//! Minimising a difference: finds the preceding commands that are needed for it.
 //!
-//! Both servers are emptied and given a candidate list on fresh connections; a list that still shows a difference
-//! replaces the one it was cut from. Chunks are left out, half the list first, single commands last (delta
+//! Both servers are emptied and receive a candidate list on fresh connections; a list that still shows a difference
+//! replaces the list it was cut from. Chunks are removed, half the list first, single commands last (delta
 //! debugging: Zeller and Hildebrandt, 2002).
 
 use std::time::{Duration, Instant};
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use crate::command::{Command, Step};
 use crate::compare::{Judge, Tolerance};
 use crate::events::Events;
-use crate::generate::{ALL_EVENTS, LAPSE_PREFIX, Protocol};
+use crate::generate::{ALL_EVENTS, EXPIRY_PHASE_PREFIX, Protocol};
 use crate::link::{Addresses, LinkError, Pair};
 
-/// How long shrinking may take: a report that comes soon is worth more than the last command saved.
+/// Maximum time for shrinking: a quick report is worth more than the last command saved.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Commands on databases as a whole; they matter whatever the keys.
+/// Commands on whole databases, which are relevant for all keys.
 const GLOBAL: [&str; 6] = ["SELECT", "FLUSHDB", "FLUSHALL", "SWAPDB", "RESET", "CONFIG"];
 
-/// The fewest of `history` that, followed by `probes`, were found to show a difference on emptied servers; `None` if
-/// even all of them show none. The state of both servers is lost.
+/// Returns the shortest list found that starts with commands of `history`, ends with `probes` and shows a difference on
+/// emptied servers, or `None` if the whole history shows none. The state of both servers is lost.
 pub fn shrink<'s>(
     addresses: Addresses,
     protocol: Protocol,
@@ -46,20 +46,20 @@ pub fn shrink<'s>(
     Some([minimal(list, fails), probes.to_vec()].concat())
 }
 
-/// The command as it can be replayed on one connection, in one go, with one reply to each command.
+/// Returns a form of the command that can be replayed in one pipeline with one reply per command.
 fn replayable(command: &Command) -> Option<Command> {
     match (command.name().as_str(), command.word(1).as_str()) {
-        // Silenced stretches are replayed aloud.
+        // Replies are not suppressed in a replay.
         ("CLIENT", "REPLY") => None,
-        // It takes what it likes, and what takes the rest away may be left out of a list.
+        // SPOP takes random members, and the command that deletes the rest may be missing from a list.
         ("SPOP", _) => None,
         // A new connection starts in the first database.
         ("QUIT", _) => Some(Command::of(&["SELECT", "0"])),
-        // Short TTLs would run out at another moment each time.
+        // Short TTLs would expire at another moment each time.
         _ if command
             .args()
             .iter()
-            .any(|argument| argument.starts_with(LAPSE_PREFIX)) =>
+            .any(|argument| argument.starts_with(EXPIRY_PHASE_PREFIX)) =>
         {
             None
         }
@@ -67,7 +67,7 @@ fn replayable(command: &Command) -> Option<Command> {
     }
 }
 
-/// Leaves out what can be left out while `fails` holds.
+/// Removes elements of the list as long as `fails` returns true.
 fn minimal(mut list: Vec<Command>, mut fails: impl FnMut(&[Command]) -> bool) -> Vec<Command> {
     let started = Instant::now();
     let mut chunk = list.len().div_ceil(2);
@@ -113,10 +113,10 @@ fn differs(
     let mut events = if with_events {
         Events::subscribe(addresses, protocol)?
     } else {
-        Events::deaf()
+        Events::disabled()
     };
     let fence = events.fence();
-    // A list may have lost its EXEC: the fence must not be queued.
+    // A list may have lost its EXEC; the fence must not be queued.
     let discard = Command::of(&["DISCARD"]);
     let ends = [&discard, &fence];
     let sent: Vec<&Command> = commands.iter().chain(probes).chain(ends).collect();
@@ -125,7 +125,7 @@ fn differs(
         return Err(error);
     }
     let mut tolerance = Tolerance::default();
-    tolerance.saw(exchange.elapsed);
+    tolerance.record(exchange.elapsed);
     let mut judge = Judge::new();
     if sent
         .iter()
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_needed_stays() {
+    fn only_needed_commands_are_kept() {
         let list: Vec<Command> = (0..100)
             .map(|n| Command::of(&["SET", "k", &n.to_string()]))
             .collect();

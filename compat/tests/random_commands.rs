@@ -1,7 +1,7 @@
-//! Punctual against a real redis-server: the same random commands to both, in RESP2 and in RESP3, with one event
+//! Compares Punctual with a real redis-server: the same random commands, in RESP2 and in RESP3, with one event
 //! loop and with four.
 //!
-//! `PUNCTUAL_SEED=17` replays one stream; `PUNCTUAL_COMMANDS=500000` sends more in all.
+//! `PUNCTUAL_SEED=17` replays one stream; `PUNCTUAL_COMMANDS=500000` sends more commands in total.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,11 +10,10 @@ use std::str::FromStr;
 use punctual_compat::{Addresses, Duel, Family, Options, Oracle, Protocol};
 use punctual_server::Server;
 
-/// Streams that every run sends. Beside them goes a fresh one, but not in CI: whether a change may land must not be a
-/// matter of luck.
+/// Seeds of every run. Outside CI a run also sends a fresh stream; CI must not fail by chance.
 const SEEDS: [u64; 2] = [1, 2];
 
-/// Commands in all.
+/// Total number of commands.
 const COMMANDS: u64 = 520_000;
 
 fn from_environment<T: FromStr>(name: &str) -> Option<T> {
@@ -25,7 +24,7 @@ fn from_environment<T: FromStr>(name: &str) -> Option<T> {
     }
 }
 
-/// A server of ours on a free port, with what Redis has off by default and the streams use.
+/// Starts a Punctual server on a free port, with settings for the streams.
 fn punctual(threads: usize) -> Server {
     Server::builder()
         .port(0)
@@ -35,9 +34,9 @@ fn punctual(threads: usize) -> Server {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A fresh pair of servers for every stream: a difference must follow from its seed alone.
+/// Starts a fresh pair of servers for every stream: a difference must follow from its seed alone.
 ///
-/// How many commands of each family were sent.
+/// Returns the number of commands of each family.
 fn run(options: &Options, threads: usize) -> BTreeMap<Family, u64> {
     let ours = punctual(threads);
     let redis = Oracle::start().unwrap_or_else(|error| panic!("{error}"));

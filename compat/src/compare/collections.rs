@@ -1,11 +1,11 @@
-//! Replies that show collections: what of their order and of their digits counts.
+//! Comparison of replies with collections: when order and digits are ignored.
 
 use punctual_resp::{Value, decimal};
 
 use super::{Rule, sorted};
 use crate::command::Command;
 
-/// The rule for a search of places: sorted results are equal, others have the order of the index.
+/// Returns the rule for a geo search: sorted results must be equal, others have the order of the index.
 pub(super) fn of_search(command: &Command) -> Rule {
     let has = |option: &str| (1..command.args().len()).any(|at| command.word(at) == option);
     if has("STORE") || has("STOREDIST") {
@@ -19,8 +19,8 @@ pub(super) fn of_search(command: &Command) -> Rule {
     }
 }
 
-/// The rule for SORT: what it leaves unsorted has the order of the collection, and where texts are compared as C
-/// does, those that differ only after a NUL are equal.
+/// Returns the rule for SORT: unsorted results have the order of the collection, and C's comparison treats
+/// texts that differ only after a NUL as equal.
 pub(super) fn of_sort(command: &Command) -> Rule {
     let words: Vec<String> = (2..command.args().len())
         .map(|at| command.word(at))
@@ -38,12 +38,12 @@ pub(super) fn of_sort(command: &Command) -> Rule {
     }
 }
 
-/// The same elements as often, in any order.
+/// Compares the elements and their numbers of occurrences, in any order.
 pub(super) fn same_elements(a: &[Value], b: &[Value]) -> bool {
     if a.len() != b.len() {
         return false;
     }
-    // Nearly always strings, and often hundreds of them.
+    // Usually strings, often hundreds of them.
     match (all_bytes(a), all_bytes(b)) {
         (Some(mut a), Some(mut b)) => {
             a.sort_unstable();
@@ -64,7 +64,7 @@ fn all_bytes(values: &[Value]) -> Option<Vec<&[u8]>> {
         .collect()
 }
 
-/// Lists of one shape, or single elements.
+/// Compares the lengths of lists; single elements are equal.
 pub(super) fn same_extent(a: &Value, b: &Value) -> bool {
     match (a.as_slice(), b.as_slice()) {
         (Some(a), Some(b)) => a.len() == b.len(),
@@ -73,7 +73,7 @@ pub(super) fn same_extent(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Whether every element that was drawn is in the whole collection, as the same kind of listing shows it: names, or
+/// Returns true if every element of a sample is in the whole collection. Both may be names, or
 /// names with values, flat or as pairs.
 pub(super) fn is_drawn_from(sample: &Value, whole: &Value) -> bool {
     let Some(whole) = pairs_of(whole) else {
@@ -102,7 +102,7 @@ pub(super) fn is_drawn_from(sample: &Value, whole: &Value) -> bool {
     }
 }
 
-/// Names with their values, as RESP3 nests them.
+/// Returns names with their values, as nested in RESP3.
 fn nested_pairs(items: &[Value]) -> Option<Vec<(&Value, &Value)>> {
     items
         .iter()
@@ -113,7 +113,7 @@ fn nested_pairs(items: &[Value]) -> Option<Vec<(&Value, &Value)>> {
         .collect()
 }
 
-/// What a whole listing has: SMEMBERS' names, HGETALL's and ZRANGE WITHSCORES' names with values.
+/// Returns the contents of a listing: the names of SMEMBERS, the names with values of HGETALL and ZRANGE WITHSCORES.
 fn pairs_of(whole: &Value) -> Option<Vec<(&Value, Option<&Value>)>> {
     Some(match whole {
         Value::Set(items) => items.iter().map(|item| (item, None)).collect(),
@@ -126,7 +126,7 @@ fn pairs_of(whole: &Value) -> Option<Vec<(&Value, Option<&Value>)>> {
                 .into_iter()
                 .map(|(name, value)| (name, Some(value)))
                 .collect(),
-            // A flat list, of names or of names and values: all of them may be names then.
+            // A flat list of names, or of names and values: all of them may be names.
             _ => items
                 .iter()
                 .enumerate()
@@ -137,7 +137,7 @@ fn pairs_of(whole: &Value) -> Option<Vec<(&Value, Option<&Value>)>> {
     })
 }
 
-/// Equal but for the digits of numbers.
+/// Compares replies, ignoring the digits of numbers.
 pub(super) fn same_scores(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => {
@@ -148,9 +148,9 @@ pub(super) fn same_scores(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Whether both texts are one number, `a` as 7.2 writes it: mostly in fewer digits; but whole numbers in all of theirs,
-/// and others of many digits with an exponent. The zeros count as one: small sorted sets lose the sign of -0, and SORT
-/// makes large ones of them.
+/// Returns true if both texts are the same number and `a` is written like in 7.2: usually with fewer digits, but whole
+/// numbers with all of theirs, and others with many digits with an exponent. Both zeros are equal: small sorted sets
+/// lose the sign of -0, and SORT makes them large.
 fn is_text_of_7_2(a: &[u8], b: &[u8]) -> bool {
     let zero = |text: &[u8]| text == b"0" || text == b"-0";
     if zero(a) && zero(b) {
@@ -165,10 +165,10 @@ fn is_text_of_7_2(a: &[u8], b: &[u8]) -> bool {
     ours.to_bits() == theirs.to_bits() && a == text
 }
 
-/// Ours is `a`, of 7.2: small lists and small sets of texts are listpacks.
+/// Compares encodings; `a` is ours, in which small lists and small sets of texts are listpacks.
 pub(super) fn same_encoding(a: &[u8], b: &[u8]) -> bool {
-    // SORT makes a skiplist of every sorted set that it sorts; 7.4 makes room for deadlines before it looks whether the
-    // fields are there.
+    // SORT makes a skiplist of every sorted set that it sorts; 7.4 makes room for deadlines before it checks whether
+    // the fields exist.
     let others: [&[u8]; 4] = [b"quicklist", b"hashtable", b"skiplist", b"listpackex"];
     a == b || (a == b"listpack" && others.contains(&b))
 }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sort_leaves_unsorted_has_no_order() {
+    fn unsorted_results_of_sort_have_no_order() {
         let of = |words: &[&str]| of_sort(&Command::of(words));
         assert_eq!(of(&["SORT", "k", "DESC"]), Rule::Exact);
         assert_eq!(of(&["SORT", "k", "BY", "w_*"]), Rule::Exact);

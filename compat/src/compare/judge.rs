@@ -1,4 +1,4 @@
-//! Judging replies in a row: what is queued between MULTI and EXEC, what a sample was drawn from.
+//! Comparison of replies that depend on earlier commands: EXEC and samples.
 
 use punctual_resp::Value;
 
@@ -6,22 +6,22 @@ use super::collections::is_drawn_from;
 use super::{Rule, Tolerance};
 use crate::command::Command;
 
-/// Judges the replies to the commands of one connection, in order.
+/// Compares the replies to the commands of one connection, in order.
 #[derive(Debug, Default)]
 pub struct Judge {
-    /// Queued since MULTI; `None` outside a transaction.
+    /// Commands queued since MULTI; `None` outside a transaction.
     queued: Option<Vec<Command>>,
-    /// The last command, if its reply was a whole collection, with the replies of both.
+    /// The last command and both replies, if the reply was a whole collection.
     listing: Option<(Vec<u8>, Value, Value)>,
 }
 
 impl Judge {
-    /// A judge of a connection outside any transaction.
+    /// Returns a judge for a connection outside any transaction.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the replies to the connection's next command count as the same.
+    /// Returns true if the replies to the connection's next command count as equal.
     pub fn same(&mut self, command: &Command, a: &Value, b: &Value, tolerance: Tolerance) -> bool {
         let name = command.name();
         if is_status(a, b"QUEUED")
@@ -48,7 +48,7 @@ impl Judge {
         }
     }
 
-    /// The replies inside EXEC, each by its own command's rule.
+    /// Compares the replies within EXEC, each by its own command's rule.
     fn same_all(&mut self, queued: &[Command], a: &Value, b: &Value, tolerance: Tolerance) -> bool {
         match (a, b) {
             (Value::Array(a), Value::Array(b)) => {
@@ -93,7 +93,7 @@ fn is_status(value: &Value, text: &[u8]) -> bool {
     matches!(value, Value::Simple(status) if status == text)
 }
 
-/// Whether the reply is the whole collection. Generators ask for it right before they draw from it.
+/// Returns true if the reply is the whole collection. Generators request it right before a sample.
 fn is_listing(command: &Command) -> bool {
     match command.name().as_str() {
         "SMEMBERS" | "HGETALL" => true,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_queued_on_one_side_only_differs() {
+    fn commands_queued_on_one_side_only_differ() {
         let mut judge = Judge::new();
         assert!(!judge.same(
             &Command::of(&["GET", "k"]),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_looked_up_in_the_listing_before_them() {
+    fn samples_are_checked_against_the_preceding_listing() {
         let mut judge = Judge::new();
         let tolerance = Tolerance::default();
         let listing = Command::of(&["SMEMBERS", "s"]);

@@ -1,4 +1,4 @@
-//! Replies about the server, the connection and the commands, cut down to what two versions must agree on.
+//! Replies about the server, the connection and the commands, reduced to the parts common to two versions.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use punctual_resp::Value;
 
 use super::{pair_list, sorted, text};
 
-/// Classes of keyspace events but for `n`, which Redis forgets to tell beside `A`.
+/// Returns the classes of keyspace events without `n`, which Redis omits beside `A`.
 pub(super) fn event_classes(classes: &[u8]) -> String {
     let mut told = String::from_utf8_lossy(classes).into_owned();
     if told.contains('A') {
@@ -15,7 +15,7 @@ pub(super) fn event_classes(classes: &[u8]) -> String {
     told
 }
 
-/// Names in order; values too, but for those that cannot agree.
+/// Returns the fields in order, without the values that always differ.
 pub(super) fn greeting(value: &Value) -> Option<Vec<(String, String)>> {
     let pairs = pair_list(value)?;
     Some(
@@ -42,8 +42,8 @@ pub(super) fn client_info(line: &[u8]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Per command: name, arity, flags as a set, first key, last key, step, categories as a set. Tips, key
-/// specifications and subcommands grew between the versions.
+/// Returns per command: name, arity, flags as a set, first key, last key, step, categories as a set. Tips, key
+/// specifications and subcommands differ between the versions.
 pub(super) fn command_info(value: &Value) -> Option<Vec<String>> {
     value
         .as_slice()?

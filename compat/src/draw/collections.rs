@@ -1,11 +1,11 @@
-//! Keys, elements, scores and places for the types beside strings.
+//! Keys, elements, scores and coordinates for the types other than strings.
 
 use super::Draw;
 use super::pool::{
     BAD_SCORES, BITS, ELEMENTS, GEOS, HASHES, HLLS, LEXES, LISTS, SCORES, SETS, WEIGHTS, ZSETS,
 };
 
-/// A type of value, or a use of one, that has keys of its own.
+/// A type of value, or a use of a type, with its own keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Lists.
@@ -20,7 +20,7 @@ pub enum Kind {
     Bits,
     /// HyperLogLogs.
     Hll,
-    /// Sorted sets of places.
+    /// Sorted sets with coordinates.
     Geo,
 }
 
@@ -36,7 +36,7 @@ impl Kind {
         Kind::Hll,
     ];
 
-    /// Its keys.
+    /// Returns its keys.
     pub fn keys(self) -> &'static [&'static [u8]] {
         match self {
             Kind::List => LISTS,
@@ -51,20 +51,20 @@ impl Kind {
 }
 
 impl Draw {
-    /// A key of some type, but none of those that only their own commands write: HyperLogLogs could be corrupt, and
-    /// scores that are no places lie all at one.
+    /// Returns a key of some type, except those that only their own commands write: HyperLogLogs could become corrupt,
+    /// and scores that are not coordinates all decode to one point.
     pub fn typed_key(&mut self) -> Vec<u8> {
         let shared = &Kind::ALL[..Kind::ALL.len() - 2];
         let kind = shared[self.count(0..=shared.len() - 1)];
         self.pick(kind.keys()).to_vec()
     }
 
-    /// A key of places.
+    /// Returns a geo key.
     pub fn geo_key(&mut self) -> Vec<u8> {
         self.pick(GEOS).to_vec()
     }
 
-    /// A key to read places from: seldom one that holds none.
+    /// Returns a key from which coordinates are read, rarely one without any.
     pub fn geo_source(&mut self) -> Vec<u8> {
         if self.chance(6) {
             let kind = [Kind::List, Kind::Hash, Kind::Set][self.count(0..=2)];
@@ -74,12 +74,12 @@ impl Draw {
         }
     }
 
-    /// A key of a HyperLogLog.
+    /// Returns a key of a HyperLogLog.
     pub fn hll_key(&mut self) -> Vec<u8> {
         self.pick(HLLS).to_vec()
     }
 
-    /// A key that mostly holds `kind`, sometimes anything else.
+    /// Returns a key that usually has a value of type `kind`.
     pub fn key_of(&mut self, kind: Kind) -> Vec<u8> {
         match self.between(0..=99) {
             0..=79 => self.pick(kind.keys()).to_vec(),
@@ -88,14 +88,14 @@ impl Draw {
         }
     }
 
-    /// Between one and `most` of these, repeats included.
+    /// Returns between one and `most` of these keys, with repetitions.
     pub fn keys_of(&mut self, kind: Kind, most: usize) -> Vec<Vec<u8>> {
         let count = self.count(1..=most);
         (0..count).map(|_| self.key_of(kind)).collect()
     }
 
-    /// A key of sorted sets whose scores are all the same; only commands that keep them so draw it. Seldom one that
-    /// holds a text.
+    /// Returns a key of sorted sets whose scores are all equal, for commands that keep them so. Rarely a key with
+    /// a text.
     pub fn lex_key(&mut self) -> Vec<u8> {
         if self.chance(5) {
             self.lcs_key()
@@ -104,7 +104,7 @@ impl Draw {
         }
     }
 
-    /// An element, member or field: mostly one of a few.
+    /// Returns an element, member or field, usually one of a few.
     pub fn element(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=54 => ELEMENTS[self.count(0..=15)].to_vec(),
@@ -114,13 +114,13 @@ impl Draw {
         }
     }
 
-    /// Between one and `most` elements, repeats included.
+    /// Returns between one and `most` elements, with repetitions.
     pub fn elements(&mut self, most: usize) -> Vec<Vec<u8>> {
         let count = self.count(1..=most);
         (0..count).map(|_| self.element()).collect()
     }
 
-    /// So many different elements that a collection of them leaves its compact form, or nearly: integers, or short
+    /// Returns enough distinct elements for a collection to leave its compact form, or nearly: integers, or short
     /// words.
     pub fn many_elements(&mut self) -> Vec<Vec<u8>> {
         let count = self.weighted(&[
@@ -150,7 +150,7 @@ impl Draw {
             .collect()
     }
 
-    /// A score as text, mostly a small one; one in twenty is none.
+    /// Returns a score as text, usually a small one; one in twenty is invalid.
     pub fn score(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=54 => self.between(-9..=9).to_string().into_bytes(),
@@ -160,7 +160,7 @@ impl Draw {
         }
     }
 
-    /// A bound of a range of scores.
+    /// Returns a bound of a range of scores.
     pub fn score_bound(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=19 => self.pick(&[&b"-inf"[..], b"+inf", b"inf"]).to_vec(),
@@ -169,7 +169,7 @@ impl Draw {
         }
     }
 
-    /// A bound of a range of members.
+    /// Returns a bound of a range of members.
     pub fn lex_bound(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=29 => self.pick(&[&b"-"[..], b"+"]).to_vec(),
@@ -181,7 +181,7 @@ impl Draw {
         }
     }
 
-    /// A rank or an index: mostly near the ends, often beyond, sometimes an edge or none.
+    /// Returns a rank or an index: usually near the ends, often beyond, sometimes a boundary case or invalid.
     pub fn index(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=79 => self.between(-12..=12).to_string().into_bytes(),
@@ -190,7 +190,7 @@ impl Draw {
         }
     }
 
-    /// A count to take or remove: mostly small and positive.
+    /// Returns a count of elements to take or remove: usually small and positive.
     pub fn how_many(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=74 => self.between(0..=6).to_string().into_bytes(),
@@ -199,7 +199,7 @@ impl Draw {
         }
     }
 
-    /// How many random elements to ask for: negative means with repeats, and makes as many.
+    /// Returns a number of random elements to request; a negative one allows repetitions.
     pub fn sample_size(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=89 => self.between(-15..=40).to_string().into_bytes(),
@@ -213,7 +213,7 @@ impl Draw {
         }
     }
 
-    /// The number of keys that a command announces before `there` of them; one in fifteen is wrong.
+    /// Returns the announced number of keys before `there` keys; one in fifteen is wrong.
     pub fn announced(&mut self, there: usize) -> Vec<u8> {
         match self.between(0..=14) {
             0 => self
@@ -234,7 +234,7 @@ impl Draw {
         }
     }
 
-    /// A longitude: mostly in a region of a few degrees, sometimes anywhere, sometimes out of range.
+    /// Returns a longitude: usually in a region of a few degrees, sometimes anywhere, sometimes out of range.
     pub fn longitude(&mut self) -> Vec<u8> {
         self.degrees(
             13,
@@ -244,7 +244,7 @@ impl Draw {
         )
     }
 
-    /// A latitude, likewise.
+    /// Returns a latitude with the same distribution.
     pub fn latitude(&mut self) -> Vec<u8> {
         self.degrees(
             38,
@@ -276,7 +276,7 @@ impl Draw {
         .into_bytes()
     }
 
-    /// A key or hash that SORT's patterns find.
+    /// Returns a key or hash that SORT's patterns refer to.
     pub fn weight_key(&mut self) -> Vec<u8> {
         self.pick(WEIGHTS).to_vec()
     }
@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    /// A server asked for that many random elements would make them all.
+    /// A server would create all of the requested random elements.
     #[test]
     fn no_sample_with_repeats_is_large() {
         let mut draw = Draw::new(2);

@@ -1,6 +1,6 @@
-//! The fixed keys, values and numbers that are drawn from.
+//! The fixed sets of keys, values and numbers.
 
-/// Keys for everyday commands. Few, so that commands meet on them; some are hostile.
+/// Keys for most commands. Few, so that commands share them; some are unusual.
 pub(super) const KEYS: &[&[u8]] = &[
     b"k0",
     b"k1",
@@ -33,13 +33,13 @@ pub(super) const KEYS: &[&[u8]] = &[
     b"a key of more than forty-four bytes, so that it is not short",
 ];
 
-/// Keys whose values may be tens of kilobytes.
+/// Keys with values of up to tens of kilobytes.
 pub(super) const BIG_KEYS: &[&[u8]] = &[b"big:0", b"big:1", b"big:2"];
 
-/// Keys only LCS and its setters use.
+/// Keys only for LCS and the commands that prepare it.
 pub(super) const LCS_KEYS: &[&[u8]] = &[b"lcs:a", b"lcs:b", b"lcs:c"];
 
-/// Keys whose owners mostly give them one type, so that commands of a family find what they are about.
+/// Keys that usually have one type, so that commands of a family find suitable values.
 pub(super) const LISTS: &[&[u8]] = &[b"l0", b"l1", b"l2", b"l3"];
 pub(super) const HASHES: &[&[u8]] = &[b"h0", b"h1", b"h2", b"h3"];
 pub(super) const SETS: &[&[u8]] = &[b"s0", b"s1", b"s2", b"s3", b"s4"];
@@ -54,7 +54,7 @@ pub(super) const WEIGHTS: &[&[u8]] = &[
     b"w_0", b"w_1", b"w_2", b"w_3", b"w_a", b"w_b", b"w_", b"wh_0", b"wh_1", b"wh_a", b"wh_b",
 ];
 
-/// Elements, members and fields: few, so that collections meet; around the edges of the compact forms.
+/// Elements, members and fields: few, so that collections overlap; near the limits of the compact forms.
 pub(super) const ELEMENTS: &[&[u8]] = &[
     b"a",
     b"b",
@@ -100,7 +100,7 @@ pub(super) const ELEMENTS: &[&[u8]] = &[
     b"sixty-five-bytes-----------------------------------------------65",
 ];
 
-/// Texts of scores that parsers take.
+/// Texts of valid scores.
 pub(super) const SCORES: &[&[u8]] = &[
     b"0",
     b"-0",
@@ -136,13 +136,13 @@ pub(super) const SCORES: &[&[u8]] = &[
     b"+7",
 ];
 
-/// Texts of scores that parsers refuse.
+/// Texts of invalid scores.
 pub(super) const BAD_SCORES: &[&[u8]] = &[
     b"", b"abc", b"nan", b"-nan", b"1.5.5", b" 1", b"1 ", b"1,5", b"1e", b"e1", b"1\x00", b"--1",
     b"1_0", b"(1",
 ];
 
-/// Values around every edge of the encodings and of the number parsers.
+/// Values around the limits of the encodings and of the number parsers.
 pub(super) const VALUES: &[&[u8]] = &[
     b"",
     b"v",
@@ -207,7 +207,7 @@ pub(super) const VALUES: &[&[u8]] = &[
     b"exactly-forty-five-bytes--which-is-a-raw-text",
 ];
 
-/// Texts that no integer parser takes.
+/// Texts that are not integers.
 pub(super) const BAD_INTEGERS: &[&[u8]] = &[
     b"",
     b"abc",
@@ -233,7 +233,7 @@ pub(super) const BAD_INTEGERS: &[&[u8]] = &[
     b"1_000",
 ];
 
-/// Integers that parsers take and arithmetic trips over.
+/// Integers at the limits of arithmetic.
 pub(super) const EDGE_INTEGERS: &[i64] = &[
     0,
     1,

@@ -1,4 +1,4 @@
-//! How each act is done to both servers, and what of it is compared.
+//! Running each act on both servers, and comparing the results.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,19 +10,19 @@ use crate::command::{Command, Step};
 use crate::compare::Judge;
 use crate::draw::is_drawn_key;
 use crate::events::{Message, first_difference};
-use crate::generate::{Act, LAPSE_PREFIX, Lapse, Session, Wire};
+use crate::generate::{Act, EXPIRY_PHASE_PREFIX, ExpiryPhase, Session, Wire};
 use crate::link::{Exchange, Link, LinkError, Pair, Side};
 use crate::report::{Finding, show, show_bytes};
 use crate::session::canonical;
 
-/// How long a server may take to tell an expiry that the other has told.
+/// Maximum time until a server publishes an expiry that the other has published.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Where a session learns that everything before has arrived.
+/// The channel that marks the end of the preceding output of a session.
 const SESSION_FENCE: &str = "compat:fence:session";
 
 impl Duel<'_> {
-    /// Does one act; after a stall of the machine, also makes the deadlines equal again.
+    /// Runs one act. After a stall of the machine, also aligns the deadlines.
     pub(super) fn act(&mut self, act: &Act) -> Result<(), Stop> {
         let outcome = match act {
             Act::Pipeline(steps) => self.pipeline(steps),
@@ -31,7 +31,7 @@ impl Duel<'_> {
             Act::Scan(scan) => self.scan(scan),
             Act::Scene(scene) => self.scene(scene),
             Act::Carry(carry) => self.carry(carry),
-            Act::Lapse(lapse) => self.lapse(lapse),
+            Act::ExpiryPhase(phase) => self.expiry_phase(phase),
             Act::Wire(wire) => self.wire(wire),
             Act::Audit => self.audit(),
         };
@@ -47,7 +47,7 @@ impl Duel<'_> {
         Ok(())
     }
 
-    pub(super) fn remember(&mut self, step: &Step) {
+    pub(super) fn record(&mut self, step: &Step) {
         self.summary.commands += 1;
         if self.history.len() == HISTORY {
             self.history.pop_front();
@@ -56,14 +56,14 @@ impl Duel<'_> {
             .push_back((self.summary.commands, step.clone()));
     }
 
-    /// Sends steps on the main connection; compares replies, then events.
+    /// Sends steps on the main connection, and compares replies, then events.
     pub(super) fn pipeline(&mut self, steps: &[Step]) -> Result<(), Stop> {
         let fence = Step::from(self.events.fence());
         self.replies(steps, &[fence])?;
         agree(self.events.collect()?)
     }
 
-    /// Sends steps and compares their replies; `unrecorded` ones follow and do not count as commands of the stream.
+    /// Sends steps and compares their replies. `unrecorded` steps follow and do not count as commands of the stream.
     fn replies(&mut self, steps: &[Step], unrecorded: &[Step]) -> Result<(), Stop> {
         let exchange = self.send(steps, unrecorded);
         self.compare(steps, unrecorded, exchange)
@@ -75,7 +75,7 @@ impl Duel<'_> {
         let exchange = self
             .main
             .exchange(all().map(|step| &step.command), answered);
-        self.tolerance.saw(exchange.elapsed);
+        self.tolerance.record(exchange.elapsed);
         exchange
     }
 
@@ -89,7 +89,7 @@ impl Duel<'_> {
         let mut judge = Judge::new();
         for (index, step) in steps.iter().chain(unrecorded).enumerate() {
             if index < steps.len() {
-                self.remember(step);
+                self.record(step);
             }
             if !step.answered {
                 continue;
@@ -113,7 +113,7 @@ impl Duel<'_> {
         Ok(())
     }
 
-    /// QUIT is answered, nothing after it is, and the connection closes.
+    /// Checks that QUIT gets a reply, later commands do not, and the connection closes.
     fn quit(&mut self, before: &[Step], after: &[Command]) -> Result<(), Stop> {
         let steps: Vec<Step> = before
             .iter()
@@ -153,12 +153,12 @@ impl Duel<'_> {
         let mut pair = Pair::connect(self.addresses)?;
         pair.ask(&self.options.protocol.hello())?;
         let mut frames = (Vec::new(), Vec::new());
-        for (number, turn) in session.turns.iter().enumerate() {
+        for (number, round) in session.rounds.iter().enumerate() {
             let number = number.to_string();
-            self.summary.commands += turn.say.len() as u64;
+            self.summary.commands += round.commands.len() as u64;
             let fence = Command::of(&["SUBSCRIBE", SESSION_FENCE]);
-            pair.exchange(turn.say.iter().chain([&fence]), 0);
-            // Everything said before the fence was subscribed is answered before the others begin.
+            pair.exchange(round.commands.iter().chain([&fence]), 0);
+            // All frames before the fence arrive before other connections publish.
             let subscribed = pair.read_until(|frame| {
                 frame.as_slice().is_some_and(|parts| {
                     parts.len() == 3
@@ -166,7 +166,7 @@ impl Duel<'_> {
                         && parts[1].as_bytes() == Some(SESSION_FENCE.as_bytes())
                 })
             })?;
-            let mut steps = turn.publish.clone();
+            let mut steps = round.publish.clone();
             steps.push(Command::of(&["PUBLISH", SESSION_FENCE, &number]).into());
             self.pipeline(&steps)?;
             let published = pair.read_until(|frame| {
@@ -202,9 +202,9 @@ impl Duel<'_> {
         )
     }
 
-    fn lapse(&mut self, lapse: &Lapse) -> Result<(), Stop> {
-        // Short TTLs run out at another moment each time: nothing here can be replayed command by command.
-        let lapsing = |stop| match stop {
+    fn expiry_phase(&mut self, phase: &ExpiryPhase) -> Result<(), Stop> {
+        // Short TTLs expire at another moment each time, so nothing here can be replayed command by command.
+        let with_phase_context = |stop| match stop {
             Stop::Found(finding) => Stop::from(Finding {
                 headline: format!("{}, while short TTLs ran out", finding.headline),
                 probes: None,
@@ -212,31 +212,31 @@ impl Duel<'_> {
             }),
             other => other,
         };
-        self.summary.lapses += 1;
+        self.summary.expiry_phases += 1;
         let fence = [Step::from(self.events.fence())];
-        let exchange = self.send(&lapse.arm, &fence);
+        let exchange = self.send(&phase.arm, &fence);
         if exchange.failure.is_none()
-            && exchange.elapsed > Duration::from_millis(lapse.arm_limit_ms)
+            && exchange.elapsed > Duration::from_millis(phase.arm_limit_ms)
         {
-            return self.void(lapse);
+            return self.discard_phase(phase);
         }
-        self.compare(&lapse.arm, &fence, exchange)
-            .map_err(lapsing)?;
-        agree(self.events.collect()?).map_err(lapsing)?;
-        thread::sleep(Duration::from_millis(lapse.wait_ms));
-        self.pipeline(&lapse.probe).map_err(lapsing)?;
-        self.pipeline(std::slice::from_ref(&lapse.clean))
-            .map_err(lapsing)
+        self.compare(&phase.arm, &fence, exchange)
+            .map_err(with_phase_context)?;
+        agree(self.events.collect()?).map_err(with_phase_context)?;
+        thread::sleep(Duration::from_millis(phase.wait_ms));
+        self.pipeline(&phase.probe).map_err(with_phase_context)?;
+        self.pipeline(std::slice::from_ref(&phase.clean))
+            .map_err(with_phase_context)
     }
 
-    /// The machine stalled while short TTLs were being set: which keys are gone is anyone's guess. Takes all of them
-    /// away and forgets what was told about them.
-    fn void(&mut self, lapse: &Lapse) -> Result<(), Stop> {
-        self.summary.lapses_void += 1;
-        thread::sleep(Duration::from_millis(lapse.wait_ms));
+    /// Handles a stall of the machine while short TTLs were being set: it is unknown which keys have expired. Deletes
+    /// all of them and discards their events.
+    fn discard_phase(&mut self, phase: &ExpiryPhase) -> Result<(), Stop> {
+        self.summary.void_expiry_phases += 1;
+        thread::sleep(Duration::from_millis(phase.wait_ms));
         self.events.discard()?;
         let fence = self.events.fence();
-        self.main.exchange([&lapse.clean.command, &fence], 2);
+        self.main.exchange([&phase.clean.command, &fence], 2);
         self.events.discard()?;
         Ok(())
     }
@@ -246,7 +246,7 @@ impl Duel<'_> {
         let say = |side, address| {
             let link = Link::connect(side, address)?;
             for piece in &wire.pieces {
-                // A server may close before the last piece: what it said first is what counts.
+                // A server may close before the last piece; only its output counts.
                 if link.send(piece).is_err() {
                     break;
                 }
@@ -257,7 +257,7 @@ impl Duel<'_> {
         let said_b = say(Side::B, self.addresses.b)?;
         if said_a != said_b {
             return Err(Finding {
-                headline: format!("answers to {}", describe(&Act::Wire(wire.clone()))),
+                headline: format!("replies to {}", describe(&Act::Wire(wire.clone()))),
                 a: show_bytes(&said_a),
                 b: show_bytes(&said_b),
                 ..Finding::default()
@@ -267,7 +267,7 @@ impl Duel<'_> {
         self.pipeline(&[])
     }
 
-    /// Compares the whole state, and waits until both have told the same expiries.
+    /// Compares the whole state, and waits until both have published the same expiries.
     fn audit(&mut self) -> Result<(), Stop> {
         self.summary.audits += 1;
         agree(audit::audit(&mut self.auditor, &mut self.tolerance)?)?;
@@ -283,9 +283,10 @@ impl Duel<'_> {
     }
 }
 
-/// The arguments that are keys of the generators.
+/// Returns the arguments that are keys of the generators.
 fn keys_of(command: &Command) -> Vec<Vec<u8>> {
-    let is_key = |argument: &&Vec<u8>| is_drawn_key(argument) || argument.starts_with(LAPSE_PREFIX);
+    let is_key =
+        |argument: &&Vec<u8>| is_drawn_key(argument) || argument.starts_with(EXPIRY_PHASE_PREFIX);
     command
         .args()
         .iter()
@@ -302,14 +303,14 @@ fn no_reply(command: &Command, failure: Option<LinkError>) -> Finding {
             |failure| failure.to_string(),
         ),
         command: Some(command.clone()),
-        a: "at most one server answered this command".to_owned(),
+        a: "at most one server replied to this command".to_owned(),
         b: "likewise".to_owned(),
         keys: keys_of(command),
         probes: None,
     }
 }
 
-/// A server that went silent or away outside any single command.
+/// Returns the finding for a server that stopped replying outside any single command.
 fn broken(act: &Act, error: &LinkError) -> Finding {
     Finding {
         headline: format!("{error}, in {}", describe(act)),
@@ -317,24 +318,24 @@ fn broken(act: &Act, error: &LinkError) -> Finding {
     }
 }
 
-/// The act in a line.
+/// Describes an act in one line.
 fn describe(act: &Act) -> String {
     match act {
         Act::Pipeline(steps) => format!("a pipeline of {} commands", steps.len()),
         Act::Quit { .. } => "a pipeline with QUIT".to_owned(),
         Act::Session(session) => {
-            let said: Vec<String> = session
-                .turns
+            let sent: Vec<String> = session
+                .rounds
                 .iter()
-                .flat_map(|turn| &turn.say)
+                .flat_map(|round| &round.commands)
                 .map(Command::to_string)
                 .collect();
-            format!("a pub/sub session that said: {}", said.join("; "))
+            format!("a pub/sub session that sent: {}", sent.join("; "))
         }
         Act::Scan(scan) => format!("an iteration of {}", scan.page(b"0")),
         Act::Scene(scene) => describe_scene(scene),
         Act::Carry(_) => "values carried from each server to the other".to_owned(),
-        Act::Lapse(_) => "a phase of short TTLs".to_owned(),
+        Act::ExpiryPhase(_) => "a phase of short TTLs".to_owned(),
         Act::Wire(wire) => {
             let pieces: Vec<String> = wire.pieces.iter().map(|piece| show_bytes(piece)).collect();
             format!(

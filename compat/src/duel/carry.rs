@@ -1,4 +1,4 @@
-//! Values carried from each server to the other.
+//! Copying values from each server to the other.
 
 use punctual_resp::Value;
 
@@ -8,11 +8,11 @@ use crate::command::Command;
 use crate::generate::Carry;
 use crate::report::{Finding, show};
 
-/// Where carried values are restored to.
+/// The key to which values are restored.
 const CARRIED: &str = "carried";
 
 impl Duel<'_> {
-    /// Restores on each server what DUMP said on the other, and compares the two results.
+    /// Restores on each server the DUMP of the other, and compares the two results.
     pub(super) fn carry(&mut self, carry: &Carry) -> Result<(), Stop> {
         self.pipeline(&[])?;
         for key in &carry.keys {

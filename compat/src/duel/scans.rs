@@ -1,4 +1,4 @@
-//! Whole iterations of SCAN and its kin.
+//! Complete iterations of SCAN, SSCAN, HSCAN and ZSCAN.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::report::{Finding, show};
 const PAGES_MAX: usize = 10_000;
 
 impl Duel<'_> {
-    /// Iterates to the end on both; what is there throughout must be seen, and nothing else.
+    /// Iterates to the end on both servers; each must return exactly the existing entries.
     pub(super) fn scan(&mut self, scan: &Scan) -> Result<(), Stop> {
         let first = scan.page(b"0");
-        self.remember(&Step::from(first.clone()));
+        self.record(&Step::from(first.clone()));
         let seen_a = iterate(&mut self.main.a, scan)?;
         let seen_b = iterate(&mut self.main.b, scan)?;
         if seen_a == seen_b {
@@ -45,7 +45,7 @@ impl Duel<'_> {
     }
 }
 
-/// Every entry that a whole iteration returns: keys, members, or names with their values. An error is an entry too.
+/// Returns all entries of an iteration: keys, members, or names with their values. An error is an entry too.
 fn iterate(link: &mut Link, scan: &Scan) -> Result<BTreeSet<String>, Stop> {
     let mut cursor = b"0".to_vec();
     let mut seen = BTreeSet::new();
@@ -83,7 +83,7 @@ fn iterate(link: &mut Link, scan: &Scan) -> Result<BTreeSet<String>, Stop> {
     .into())
 }
 
-/// The strings of an entry, quoted; scores as numbers, whatever their digits.
+/// Returns the strings of an entry, quoted, with scores as numbers regardless of their digits.
 fn entry(strings: &[punctual_resp::Value], scored: bool) -> String {
     let quoted: Vec<String> = strings
         .iter()

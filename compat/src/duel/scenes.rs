@@ -1,4 +1,4 @@
-//! Scenes: several connections to each server, some of which wait.
+//! Scenes: several connections to each server, some of which block.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,54 +10,54 @@ use crate::generate::{Move, SCENE_DATABASE, Scene};
 use crate::link::{Link, LinkError, Pair};
 use crate::report::{Finding, show};
 
-/// How long a server may take to begin a command, or to notice that a connection is closed.
+/// Maximum time until a server starts a command, or notices that a connection is closed.
 const NOTICE: Duration = Duration::from_secs(5);
 
-/// Behind every command that waits; whoever is served answers it too.
-const BEHIND: &str = "behind";
+/// The argument of a PING sent after every blocking command; its reply shows that the block has ended.
+const AFTER_BLOCK: &str = "after-block";
 
 /// One connection to each server.
-struct Player {
+struct Client {
     pair: Pair,
-    /// Its ids on both servers.
+    /// The client ids on both servers.
     ids: (i64, i64),
-    /// What it waits with, its answers unread.
+    /// The blocking command whose replies are unread.
     waiting: Option<Command>,
     judge: Judge,
 }
 
-/// Who plays, and what was done so far.
-struct Stage {
-    /// `None`: left.
-    players: Vec<Option<Player>>,
+/// The connections of a scene, and the moves so far.
+struct SceneState {
+    /// `None` if disconnected.
+    clients: Vec<Option<Client>>,
     done: Vec<String>,
 }
 
 impl Duel<'_> {
-    /// Plays the scene; then whoever still waits is unblocked and heard, and the databases are emptied.
+    /// Runs the scene, then unblocks all clients, reads their replies, and empties the databases.
     pub(super) fn scene(&mut self, scene: &Scene) -> Result<(), Stop> {
-        let mut stage = Stage {
-            players: Vec::new(),
+        let mut state = SceneState {
+            clients: Vec::new(),
             done: Vec::new(),
         };
         for _ in 0..scene.connections {
-            let player = self.player()?;
-            stage.players.push(Some(player));
+            let client = self.client()?;
+            state.clients.push(Some(client));
         }
         for step in &scene.moves {
-            stage.done.push(describe(step));
+            state.done.push(describe(step));
             self.summary.commands += 1;
             match step {
-                Move::Say(who, commands) => self.say(&mut stage, *who, commands)?,
-                Move::Wait(who, command) => self.wait(&mut stage, *who, command)?,
-                Move::Hear(who) => self.hear(&mut stage, *who)?,
-                Move::Unblock(who, how) => self.unblock(&mut stage, *who, *how)?,
-                Move::Leave(who) => leave(&mut stage, *who)?,
+                Move::Run(number, commands) => self.run_commands(&mut state, *number, commands)?,
+                Move::Block(number, command) => self.block(&mut state, *number, command)?,
+                Move::ReadReplies(number) => self.read_replies(&mut state, *number)?,
+                Move::Unblock(number, how) => self.unblock(&mut state, *number, *how)?,
+                Move::Disconnect(number) => disconnect(&mut state, *number)?,
             }
         }
-        for who in 0..stage.players.len() {
-            self.unblock(&mut stage, who, None)?;
-            self.hear(&mut stage, who)?;
+        for number in 0..state.clients.len() {
+            self.unblock(&mut state, number, None)?;
+            self.read_replies(&mut state, number)?;
         }
         let sweep = [
             Command::of(&["RESET"]),
@@ -67,14 +67,14 @@ impl Duel<'_> {
             Command::of(&["SELECT", SCENE_DATABASE]),
             Command::of(&["FLUSHDB"]),
         ];
-        self.say(&mut stage, 0, &sweep)?;
-        // What was told while the scene played lies before the fence of the main connection.
+        self.run_commands(&mut state, 0, &sweep)?;
+        // The events of the scene are before the fence of the main connection.
         self.pipeline(&[]).map_err(|stop| match stop {
             Stop::Found(finding) => Finding {
                 headline: format!(
                     "{}, in a scene: {}",
                     finding.headline,
-                    stage.done.join(" | ")
+                    state.done.join(" | ")
                 ),
                 probes: None,
                 ..*finding
@@ -84,12 +84,12 @@ impl Duel<'_> {
         })
     }
 
-    fn player(&mut self) -> Result<Player, Stop> {
+    fn client(&mut self) -> Result<Client, Stop> {
         let mut pair = Pair::connect(self.addresses)?;
         pair.ask(&self.options.protocol.hello())?;
         pair.ask(&Command::of(&["SELECT", SCENE_DATABASE]))?;
         let (a, b) = pair.ask(&Command::of(&["CLIENT", "ID"]))?;
-        Ok(Player {
+        Ok(Client {
             pair,
             ids: (
                 a.as_int().unwrap_or_default(),
@@ -100,74 +100,89 @@ impl Duel<'_> {
         })
     }
 
-    fn say(&mut self, stage: &mut Stage, who: usize, commands: &[Command]) -> Result<(), Stop> {
-        let done = stage.done.join(" | ");
-        let Some(player) = stage.players[who].as_mut() else {
+    fn run_commands(
+        &mut self,
+        state: &mut SceneState,
+        number: usize,
+        commands: &[Command],
+    ) -> Result<(), Stop> {
+        let done = state.done.join(" | ");
+        let Some(client) = state.clients[number].as_mut() else {
             return Ok(());
         };
-        let exchange = player.pair.exchange(commands, commands.len());
-        self.tolerance.saw(exchange.elapsed);
+        let exchange = client.pair.exchange(commands, commands.len());
+        self.tolerance.record(exchange.elapsed);
         for (command, (a, b)) in commands.iter().zip(&exchange.replies) {
-            if !player.judge.same(command, a, b, self.tolerance) {
+            if !client.judge.same(command, a, b, self.tolerance) {
                 return Err(differs(command, show(a), show(b), &done).into());
             }
         }
         exchange.failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Sends the command and waits until both servers have begun it.
-    fn wait(&mut self, stage: &mut Stage, who: usize, command: &Command) -> Result<(), Stop> {
-        let Some(player) = stage.players[who].as_mut() else {
+    /// Sends the command and waits until both servers have started it.
+    fn block(
+        &mut self,
+        state: &mut SceneState,
+        number: usize,
+        command: &Command,
+    ) -> Result<(), Stop> {
+        let Some(client) = state.clients[number].as_mut() else {
             return Ok(());
         };
-        let behind = Command::of(&["PING", BEHIND]);
-        player.pair.exchange([command, &behind], 0);
-        player.waiting = Some(command.clone());
-        let ids = player.ids;
+        let ping = Command::of(&["PING", AFTER_BLOCK]);
+        client.pair.exchange([command, &ping], 0);
+        client.waiting = Some(command.clone());
+        let ids = client.ids;
         let name = command.name().to_lowercase();
-        let begun = |line: &str| {
-            // That it is the last command is told before it waits; that it is blocked, only then.
+        let has_started = |line: &str| {
+            // CLIENT LIST shows the last command before it blocks, and the flag only while it blocks.
             let blocked = line
                 .split(' ')
                 .filter_map(|field| field.strip_prefix("flags="))
                 .any(|flags| flags.contains('b'));
-            // Answered already: then it is the command behind that it has begun last.
+            // If it has a reply already, the PING after it is the last command.
             blocked && line.contains(&format!(" cmd={name} ")) || line.contains(" cmd=ping ")
         };
-        let witness = witness(stage)?;
-        until(&mut witness.pair.a, ids.0, begun)?;
-        until(&mut witness.pair.b, ids.1, begun)
+        let observer = observer(state)?;
+        until(&mut observer.pair.a, ids.0, has_started)?;
+        until(&mut observer.pair.b, ids.1, has_started)
     }
 
-    fn hear(&mut self, stage: &mut Stage, who: usize) -> Result<(), Stop> {
-        let done = stage.done.join(" | ");
-        let Some(player) = stage.players[who].as_mut() else {
+    fn read_replies(&mut self, state: &mut SceneState, number: usize) -> Result<(), Stop> {
+        let done = state.done.join(" | ");
+        let Some(client) = state.clients[number].as_mut() else {
             return Ok(());
         };
-        let Some(command) = player.waiting.take() else {
+        let Some(command) = client.waiting.take() else {
             return Ok(());
         };
-        for command in [command, Command::of(&["PING", BEHIND])] {
-            let (a, b) = (player.pair.a.read(), player.pair.b.read());
+        for command in [command, Command::of(&["PING", AFTER_BLOCK])] {
+            let (a, b) = (client.pair.a.read(), client.pair.b.read());
             match (a, b) {
-                (Ok(a), Ok(b)) if player.judge.same(&command, &a, &b, self.tolerance) => {}
+                (Ok(a), Ok(b)) if client.judge.same(&command, &a, &b, self.tolerance) => {}
                 (a, b) => {
-                    let told = |reply: Result<_, LinkError>| match reply {
+                    let text = |reply: Result<_, LinkError>| match reply {
                         Ok(value) => show(&value),
                         Err(error) => error.to_string(),
                     };
-                    return Err(differs(&command, told(a), told(b), &done).into());
+                    return Err(differs(&command, text(a), text(b), &done).into());
                 }
             }
         }
         Ok(())
     }
 
-    /// Whether it still waited must be the same; whoever does not wait at all is left alone.
-    fn unblock(&mut self, stage: &mut Stage, who: usize, how: Option<&str>) -> Result<(), Stop> {
-        let Some((ids, _)) = stage.players[who]
+    /// Compares whether the clients were still blocked. Does nothing for a client that does not block.
+    fn unblock(
+        &mut self,
+        state: &mut SceneState,
+        number: usize,
+        how: Option<&str>,
+    ) -> Result<(), Stop> {
+        let Some((ids, _)) = state.clients[number]
             .as_ref()
-            .and_then(|player| Some((player.ids, player.waiting.as_ref()?)))
+            .and_then(|client| Some((client.ids, client.waiting.as_ref()?)))
         else {
             return Ok(());
         };
@@ -176,10 +191,10 @@ impl Duel<'_> {
             command.extend(how);
             command
         };
-        let done = stage.done.join(" | ");
-        let witness = witness(stage)?;
-        let a = witness.pair.a.ask(&command(ids.0))?;
-        let b = witness.pair.b.ask(&command(ids.1))?;
+        let done = state.done.join(" | ");
+        let observer = observer(state)?;
+        let a = observer.pair.a.ask(&command(ids.0))?;
+        let b = observer.pair.b.ask(&command(ids.1))?;
         if a == b {
             return Ok(());
         }
@@ -187,29 +202,29 @@ impl Duel<'_> {
     }
 }
 
-/// The connection that never waits.
-fn witness(stage: &mut Stage) -> Result<&mut Player, Stop> {
-    stage.players[0].as_mut().ok_or_else(|| {
+/// Returns the connection that never blocks.
+fn observer(state: &mut SceneState) -> Result<&mut Client, Stop> {
+    state.clients[0].as_mut().ok_or_else(|| {
         Finding {
-            headline: "a scene whose first connection has left".to_owned(),
+            headline: "a scene whose first connection is closed".to_owned(),
             ..Finding::default()
         }
         .into()
     })
 }
 
-fn leave(stage: &mut Stage, who: usize) -> Result<(), Stop> {
-    let Some(player) = stage.players[who].take() else {
+fn disconnect(state: &mut SceneState, number: usize) -> Result<(), Stop> {
+    let Some(client) = state.clients[number].take() else {
         return Ok(());
     };
-    let ids = player.ids;
-    drop(player);
-    let witness = witness(stage)?;
-    until(&mut witness.pair.a, ids.0, str::is_empty)?;
-    until(&mut witness.pair.b, ids.1, str::is_empty)
+    let ids = client.ids;
+    drop(client);
+    let observer = observer(state)?;
+    until(&mut observer.pair.a, ids.0, str::is_empty)?;
+    until(&mut observer.pair.b, ids.1, str::is_empty)
 }
 
-/// Asks for the client's line until it is as it should be.
+/// Requests the client's line until `met` returns true for it.
 fn until(link: &mut Link, id: i64, met: impl Fn(&str) -> bool) -> Result<(), Stop> {
     let ask = Command::of(&["CLIENT", "LIST", "ID"]).arg(id.to_string());
     let started = Instant::now();
@@ -222,7 +237,7 @@ fn until(link: &mut Link, id: i64, met: impl Fn(&str) -> bool) -> Result<(), Sto
         if started.elapsed() > NOTICE {
             return Err(Finding {
                 headline: format!(
-                    "client {id} is not where it should be after {} s",
+                    "client {id} is not in the expected state after {} s",
                     NOTICE.as_secs()
                 ),
                 command: Some(ask),
@@ -237,7 +252,7 @@ fn until(link: &mut Link, id: i64, met: impl Fn(&str) -> bool) -> Result<(), Sto
 
 fn differs(command: &Command, a: String, b: String, done: &str) -> Finding {
     Finding {
-        headline: format!("an answer in a scene: {done}"),
+        headline: format!("a reply in a scene: {done}"),
         command: Some(command.clone()),
         a,
         b,
@@ -248,18 +263,18 @@ fn differs(command: &Command, a: String, b: String, done: &str) -> Finding {
 
 fn describe(step: &Move) -> String {
     match step {
-        Move::Say(who, commands) => {
-            let said: Vec<String> = commands.iter().map(Command::to_string).collect();
-            format!("{who}: {}", said.join("; "))
+        Move::Run(number, commands) => {
+            let texts: Vec<String> = commands.iter().map(Command::to_string).collect();
+            format!("{number}: {}", texts.join("; "))
         }
-        Move::Wait(who, command) => format!("{who} waits: {command}"),
-        Move::Hear(who) => format!("{who} is heard"),
-        Move::Unblock(who, how) => format!("{who} is unblocked {}", how.unwrap_or_default()),
-        Move::Leave(who) => format!("{who} leaves"),
+        Move::Block(number, command) => format!("{number} blocks: {command}"),
+        Move::ReadReplies(number) => format!("{number} reads its replies"),
+        Move::Unblock(number, how) => format!("{number} is unblocked {}", how.unwrap_or_default()),
+        Move::Disconnect(number) => format!("{number} disconnects"),
     }
 }
 
-/// The scene in a line.
+/// Describes the scene in one line.
 pub(super) fn describe_scene(scene: &Scene) -> String {
     let moves: Vec<String> = scene.moves.iter().map(describe).collect();
     format!("a scene: {}", moves.join(" | "))

@@ -1,12 +1,12 @@
 //! Strings as arrays of bits, and as arrays of integers of any width.
 //!
-//! Offsets are small or refused: what lies between would allocate up to half a gigabyte.
+//! Offsets are small or refused: others would allocate up to half a gigabyte.
 
 use super::named;
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
-/// Commands that may be given any arguments at all.
+/// Commands that may get any arguments.
 pub(super) const ANY_ARGUMENTS: &[&str] = &["GETBIT", "BITOP", "BITFIELD_RO"];
 
 const MAKERS: &[(u32, super::Maker)] = &[
@@ -74,7 +74,7 @@ fn get_bit(draw: &mut Draw, steps: &mut Vec<Step>) {
     );
 }
 
-/// Makes sure that the key is there if an argument may be wrong: 7.2 looks at the arguments before the key, 7.0 after.
+/// Creates the key if an argument may be wrong: 7.2 checks the arguments before the key, 7.0 after it.
 fn key_for(draw: &mut Draw, sound: bool, steps: &mut Vec<Step>) -> Vec<u8> {
     if sound {
         return draw.key_of(Kind::Bits);
@@ -113,7 +113,7 @@ fn count(draw: &mut Draw, steps: &mut Vec<Step>) {
             if draw.chance(50) {
                 unit(draw, true, &mut command);
             } else if !sound && draw.chance(10) {
-                // 7.0 does not look at the unit of a range that it sees to be empty.
+                // 7.0 does not check the unit of an empty range.
                 command.args_mut().truncate(2);
                 command.extend(["0", "-1", "WORD"]);
             }
@@ -244,7 +244,7 @@ fn fields(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Bits come from texts too, and every command of strings reads them.
+/// Bits come from texts too, and all string commands read them.
 fn write_text(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Bits);
     let value = draw

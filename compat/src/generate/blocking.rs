@@ -1,10 +1,10 @@
-//! Commands that wait, on the main connection: with data there, with short timeouts, and with wrong ones.
+//! Blocking commands on the main connection: with data, with short timeouts, and with invalid ones.
 
 use super::{lists, named, zsets};
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
-/// A timeout in seconds: a few milliseconds, or refused. Never 0, which would be for ever.
+/// A timeout in seconds: a few milliseconds, or invalid. Never 0, which would block forever.
 fn timeout(draw: &mut Draw) -> Vec<u8> {
     match draw.between(0..=9) {
         0..=6 => draw.pick(&["0.001", "0.002", "1e-3", ".001", "0x1p-9"]),
@@ -14,7 +14,7 @@ fn timeout(draw: &mut Draw) -> Vec<u8> {
     .to_vec()
 }
 
-/// A command that waits for lists, without its timeout's place filled: `timeout` goes where it belongs.
+/// Returns a command that blocks on lists, with `timeout` in its position.
 pub(super) fn on_lists(draw: &mut Draw, keys: Vec<Vec<u8>>, timeout: Vec<u8>) -> Command {
     let first = keys[0].clone();
     let last = keys[keys.len() - 1].clone();
@@ -44,7 +44,7 @@ pub(super) fn on_lists(draw: &mut Draw, keys: Vec<Vec<u8>>, timeout: Vec<u8>) ->
     }
 }
 
-/// A command that waits for sorted sets, likewise.
+/// Returns a command that blocks on sorted sets, with `timeout` in its position.
 pub(super) fn on_zsets(draw: &mut Draw, keys: Vec<Vec<u8>>, timeout: Vec<u8>) -> Command {
     if draw.chance(60) {
         let name = draw.pick(&["BZPOPMIN", "BZPOPMAX"]);
@@ -68,7 +68,7 @@ fn push_count(draw: &mut Draw, command: &mut Command) {
     }
 }
 
-/// Appends one command that waits, mostly with something there.
+/// Appends one blocking command, usually with data.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     let timeout = timeout(draw);
     let lists = draw.chance(60);
@@ -88,7 +88,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
         on_zsets(draw, keys, timeout)
     };
     if draw.chance(3) {
-        // Without its last argument: a key is no timeout.
+        // Without its last argument: a key is not a timeout.
         command.args_mut().truncate(2);
     }
     steps.push(command.into());

@@ -1,10 +1,10 @@
-//! Commands on the connection itself: greeting, database, names, silenced replies.
+//! Commands on the connection: HELLO, database, names, suppressed replies.
 
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 use crate::generate::Protocol;
 
-/// Appends one group of connection commands; the connection speaks `protocol` again after it.
+/// Appends one group of connection commands, after which the connection speaks `protocol` again.
 pub(super) fn commands(draw: &mut Draw, protocol: Protocol, steps: &mut Vec<Step>) {
     match draw.between(0..=99) {
         0..=9 => ping(draw, steps),
@@ -30,7 +30,7 @@ fn ping(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Greetings that fail change nothing; ones that pass are taken back at the end of the group.
+/// A failed HELLO changes nothing; a successful one is reverted at the end of the group.
 fn hello(draw: &mut Draw, protocol: Protocol, steps: &mut Vec<Step>) {
     let version = draw.pick(&[
         "2",
@@ -59,7 +59,7 @@ fn hello(draw: &mut Draw, protocol: Protocol, steps: &mut Vec<Step>) {
         }
     }
     steps.push(command.into());
-    // The same replies in the other protocol: nulls, maps and sets differ there.
+    // The same replies in the other protocol, where nulls, maps and sets differ.
     for words in [
         &["GET", "no such key"][..],
         &["MGET", "no such key", "k0"],
@@ -117,7 +117,7 @@ fn silence(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
 }
 
-/// CLIENT's subcommands, with arguments that hit no live connection.
+/// Subcommands of CLIENT, with arguments that match no live connection.
 const CLIENT: &[&[&str]] = &[
     &["GETNAME"],
     &["GETNAME"],
@@ -180,7 +180,7 @@ const CLIENT: &[&[&str]] = &[
 
 fn client(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(3) {
-        // Reads pass a pause of writes, and the pause is over before anything writes.
+        // Reads are not affected by a pause of writes, and the pause ends before any write.
         steps.push(Command::of(&["CLIENT", "PAUSE", "1000", "WRITE"]).into());
         steps.push(Command::new("GET").arg(draw.key()).into());
         steps.push(Command::of(&["CLIENT", "UNPAUSE"]).into());

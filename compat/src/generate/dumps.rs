@@ -1,28 +1,28 @@
-//! DUMP and RESTORE: payloads of every encoding that is read, wrong ones, and every option.
+//! DUMP and RESTORE: payloads of every readable encoding, wrong ones, and all options.
 //!
-//! What DUMP says differs, since servers pack values as they like. Whether one server reads what the other has
-//! packed is an act of its own, [`Carry`].
+//! The replies of DUMP differ, because servers encode values in different ways. Whether one server reads the payloads
+//! of the other is a separate act, [`Carry`].
 
 use super::named;
 use crate::command::Step;
 use crate::draw::Draw;
 
-/// Values carried from each server to the other, by DUMP and RESTORE.
+/// Values copied from each server to the other, by DUMP and RESTORE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carry {
-    /// Whose values; some keys may not be there.
+    /// The keys, some of which may not exist.
     pub keys: Vec<Vec<u8>>,
 }
 
-/// Dozens of keys, of every type.
+/// Returns dozens of keys, of every type.
 pub(super) fn carry(draw: &mut Draw) -> Carry {
     Carry {
         keys: draw.any_keys(24),
     }
 }
 
-/// Payloads: the type, the value, two bytes of version, eight of checksum. The checksums are right where nothing
-/// else is said.
+/// Payloads: the type, the value, two bytes of version, eight of checksum. The checksums are correct unless
+/// stated.
 const PAYLOADS: &[&[u8]] = &[
     // A text.
     b"\x00\x05hello\x0a\x00cr\xdfve4 \x0a",
@@ -64,9 +64,9 @@ const PAYLOADS: &[&[u8]] = &[
     b"\x01\x00\x09\x00\x8b\x0at\x008\x91 \xe7",
     // An empty set.
     b"\x02\x00\x09\x00\xea<h\xcc\xcf\x0fZY",
-    // A type that is none.
+    // An unknown type.
     b"\xc8\x01x\x09\x00\x9e)\x1f\x9f\xe6\x19\xb1\x12",
-    // A version of the future.
+    // A future version.
     b"\x00\x01xc\x00\xb3\xc8\x92\xb2\x07'\x0f\x8f",
     // A set with one member twice.
     b"\x02\x02\x01x\x01x\x09\x00\xc2\xf0\x9cjlS\xdbt",
@@ -76,7 +76,7 @@ const PAYLOADS: &[&[u8]] = &[
     b"\x00\x01x",
 ];
 
-/// Appends one command, or a short group that belongs together.
+/// Appends one command, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(35) {
         steps.push(named(draw, "DUMP").arg(draw.any_key()).into());
@@ -121,6 +121,6 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
         }
     }
     steps.push(command.into());
-    // A deadline that has passed must be seen to have before anything counts keys.
+    // A key with a passed deadline must be accessed before any command counts keys.
     steps.push(named(draw, "EXISTS").arg(key).into());
 }

@@ -1,9 +1,9 @@
-//! Commands that are wrong: unknown, too short, too long, with arguments of the wrong kind.
+//! Wrong commands: unknown, too short, too long, or with arguments of the wrong type.
 
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// Commands that may be given any arguments at all: none of them can then block, silence or stop a connection,
+/// Commands that may get any arguments: none of them can then block, silence or stop a connection,
 /// give a key a TTL, or grow memory without bound.
 const ANY_ARGUMENTS: &[&str] = &[
     "GET",
@@ -57,16 +57,16 @@ const ANY_ARGUMENTS: &[&str] = &[
     "ROLE",
 ];
 
-/// Commands whose numbers are deadlines: they get arguments that are none, or far ones.
+/// Commands whose numbers are deadlines: they get invalid arguments, or distant deadlines.
 const DEADLINE_ARGUMENTS: &[&str] = &["EXPIRE", "PEXPIRE", "SETEX", "PSETEX"];
 
-/// Names that are no command in any version, some of them hostile.
+/// Names that are not a command in any version, some of them unusual.
 const UNKNOWN: &[&[u8]] = &[
     b"NOSUCHCOMMAND", b"nosuchcommand", b"GETT", b"", b" ", b"SE T", b"GET ", b"\x00", b"\xff\xfe", b"two\r\nlines", b"-ERR", b"'quoted'",
     b"a-name-longer-than-one-hundred-and-twenty-eight-bytes-which-is-where-the-error-text-stops-quoting-it-and-so-it-must-be-cut-right-there-not-later",
 ];
 
-/// Appends one wrong command, or one that is right by luck.
+/// Appends one wrong command, which may be valid by chance.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     match draw.between(0..=9) {
         0..=4 => any_arguments(draw, ANY_ARGUMENTS, steps),
@@ -76,7 +76,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
 }
 
-/// Appends one of the commands with any arguments at all.
+/// Appends one of the commands with any arguments.
 pub(super) fn any_arguments(draw: &mut Draw, names: &[&str], steps: &mut Vec<Step>) {
     let name = draw.pick(names);
     let mut command = Command::new(draw.case(name));
@@ -128,13 +128,13 @@ pub(super) fn any_arguments(draw: &mut Draw, names: &[&str], steps: &mut Vec<Ste
     steps.push(command.into());
 }
 
-/// Now and then makes something wrong of a command that stands alone, or asks the server about it instead.
+/// Sometimes makes an independent command invalid, or replaces it by a COMMAND query about it.
 pub(super) fn spoil(draw: &mut Draw, command: &mut Command) {
     let name = command.name();
     match draw.between(0..=199) {
         // See `differences`.
         _ if matches!(&*name, "BITCOUNT" | "BITPOS" | "ZRANK" | "ZREVRANK") => {}
-        // Another score would make the ranges by members unspecified.
+        // Another score would make the ranges by members undefined.
         _ if command
             .args()
             .get(1)
@@ -169,7 +169,7 @@ fn deadline_arguments(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// A sound command with one argument lost, doubled, replaced or added.
+/// A valid command with one argument removed, doubled, replaced or added.
 fn mangled(draw: &mut Draw, steps: &mut Vec<Step>) {
     let first = steps.len();
     match draw.between(0..=2) {
@@ -177,12 +177,12 @@ fn mangled(draw: &mut Draw, steps: &mut Vec<Step>) {
         1 => super::keys::commands(draw, steps),
         _ => super::expiry::commands(draw, steps),
     }
-    // What may follow is about the same key.
+    // Later commands may be about the same key.
     let alone = steps.len() == first + 1;
     mangle(draw, &mut steps[first].command, alone);
 }
 
-/// Loses, doubles, replaces or adds an argument; the key only if nothing that follows is about it.
+/// Removes, doubles, replaces or adds an argument; the key only if no later command is about it.
 fn mangle(draw: &mut Draw, command: &mut Command, alone: bool) {
     let args = command.args_mut();
     match draw.between(0..=3) {
@@ -193,7 +193,7 @@ fn mangle(draw: &mut Draw, command: &mut Command, alone: bool) {
             }
         }
         1 => {
-            // From the second argument on: a doubled key would make a key of a value or a TTL of a key.
+            // From the second argument on: a doubled key would turn a value into a key, or a key into a TTL.
             if let Some(last) = args.get(2..).and_then(<[_]>::last).cloned() {
                 args.push(last);
             }

@@ -1,4 +1,4 @@
-//! The families of commands and how often each comes up.
+//! The families of commands and their frequencies.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ pub enum Family {
     Lists,
     /// Hashes.
     Hashes,
-    /// Deadlines of hash fields, of Redis 7.4.
+    /// Deadlines of hash fields (Redis 7.4).
     Fields,
     /// Sets.
     Sets,
@@ -22,33 +22,33 @@ pub enum Family {
     Bitmaps,
     /// HyperLogLogs.
     Hyperloglog,
-    /// Places in sorted sets.
+    /// Geo commands on sorted sets.
     Geo,
-    /// SORT and what it looks up.
+    /// SORT and the keys to which its patterns refer.
     Sort,
     /// Commands on keys of any type.
     Keys,
-    /// Deadlines, and phases in which keys run out.
+    /// Deadlines, and phases in which keys expire.
     Expiry,
-    /// DUMP and RESTORE, and values carried from one server to the other.
+    /// DUMP and RESTORE, and values copied from one server to the other.
     Dumps,
     /// MULTI, EXEC and WATCH, alone and with other clients.
     Transactions,
-    /// Commands that wait, with data and without, and with other clients.
+    /// Blocking commands, with data and without, and with other clients.
     Blocking,
-    /// Databases as a whole, configuration, introspection.
+    /// Databases, configuration, introspection.
     Server,
-    /// Greetings, databases, names, QUIT.
+    /// HELLO, databases, names, QUIT.
     Connection,
-    /// Messages and sessions that subscribe.
+    /// Messages and subscribing sessions.
     Pubsub,
-    /// Commands that are wrong.
+    /// Wrong commands.
     Errors,
-    /// Requests that are wrong as bytes.
+    /// Malformed requests.
     Wire,
 }
 
-/// Name and weight: how many of some two hundred commands in a pipeline are of the family.
+/// Name and weight: the number of commands of the family among about two hundred in a pipeline.
 const TABLE: [(Family, &str, u32); 20] = [
     (Family::Strings, "strings", 36),
     (Family::Lists, "lists", 18),
@@ -69,7 +69,7 @@ const TABLE: [(Family, &str, u32); 20] = [
     (Family::Connection, "connection", 5),
     (Family::Pubsub, "pubsub", 3),
     (Family::Errors, "errors", 7),
-    // Conversations are acts of their own.
+    // Conversations are separate acts.
     (Family::Wire, "wire", 0),
 ];
 
@@ -85,7 +85,7 @@ impl Family {
         all
     };
 
-    /// How many of some two hundred commands in a pipeline are of this family.
+    /// Returns the number of commands of this family among about two hundred in a pipeline.
     pub(super) fn weight(self) -> u32 {
         TABLE
             .iter()
@@ -104,15 +104,15 @@ impl fmt::Display for Family {
     }
 }
 
-/// A name that is no family's.
+/// The error of an unknown family name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no family '{name}'; there are {}", names())]
 pub struct UnknownFamily {
-    /// The name given.
+    /// The name.
     pub name: String,
 }
 
-/// Every name, as a person lists them.
+/// Returns all names as a list for people.
 fn names() -> String {
     TABLE.map(|row| row.1).join(", ")
 }
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_round_trip() {
         for family in Family::ALL {
             assert_eq!(family.to_string().parse(), Ok(family));
         }

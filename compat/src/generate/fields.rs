@@ -1,7 +1,7 @@
-//! Deadlines of hash fields, which came with Redis 7.4: drawn only where the oracle is as new.
+//! Deadlines of hash fields, new in Redis 7.4: generated only for a sufficiently new oracle.
 //!
-//! Relative deadlines are taken off again within their group: those of keys are made equal on both servers after a
-//! stall, those of fields are not.
+//! Relative deadlines are removed within their group: after a stall, the deadlines of keys are aligned on both servers,
+//! those of fields are not.
 
 use super::{Maker, named};
 use crate::command::{Command, Step};
@@ -17,7 +17,7 @@ const MAKERS: &[(u32, Maker)] = &[
     (3, wrong),
 ];
 
-/// Appends one command on fields with deadlines, or a short group that belongs together.
+/// Appends one command on fields with deadlines, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     draw.weighted(MAKERS)(draw, steps);
 }
@@ -31,7 +31,7 @@ fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// FIELDS, their number and they, seldom wrong.
+/// FIELDS, their number and the fields, rarely wrong.
 fn push_fields(draw: &mut Draw, command: &mut Command) {
     let fields = draw.elements(4);
     command.push(draw.case("FIELDS"));

@@ -1,12 +1,12 @@
-//! Places in sorted sets.
+//! Geo commands on sorted sets.
 //!
-//! Hardly two of them are the same: the order of places at one distance is the servers' own.
+//! Hardly two places are equal, because the order of places at the same distance is undefined.
 
 use super::named;
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
-/// Commands that may be given any arguments at all.
+/// Commands that may get any arguments.
 pub(super) const ANY_ARGUMENTS: &[&str] = &[
     "GEOPOS",
     "GEODIST",
@@ -129,7 +129,8 @@ fn push_shape(draw: &mut Draw, command: &mut Command) {
     command.push(unit(draw));
 }
 
-/// What of the results is told, and how they are ordered. ANY picks what the index has first, so it is never stored.
+/// Options for the form and the order of results. ANY takes the first matches of the index, so its result is never
+/// stored.
 fn push_options(draw: &mut Draw, command: &mut Command, shows: bool) {
     if draw.chance(55) {
         let order = draw.pick(&["ASC", "DESC"]);
@@ -237,7 +238,7 @@ fn remove(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// What other families do to keys.
+/// Commands of other families on these keys.
 fn as_a_key(draw: &mut Draw, steps: &mut Vec<Step>) {
     let (one, other) = (draw.geo_key(), draw.geo_key());
     let command = match draw.between(0..=5) {

@@ -1,10 +1,10 @@
-//! Hash commands. Those with deadlines for fields came with 7.4 and cannot be compared with 7.0.
+//! Hash commands. Those with deadlines for fields are new in 7.4 and cannot be compared with 7.0.
 
 use super::named;
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
-/// Commands that may be given any arguments at all.
+/// Commands that may get any arguments.
 pub(super) const ANY_ARGUMENTS: &[&str] = &[
     "HSET",
     "HSETNX",
@@ -40,7 +40,7 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (1, delete),
 ];
 
-/// Appends one hash command, or a short group that belongs together.
+/// Appends one hash command, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     draw.weighted(MAKERS)(draw, steps);
 }
@@ -139,7 +139,7 @@ fn count_float(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Arithmetic on words fails mostly; a number first makes it meet the edges.
+/// Arithmetic on words usually fails; with a number first, it reaches the limits.
 fn put_number_first(draw: &mut Draw, command: &Command, steps: &mut Vec<Step>) {
     if draw.chance(50) {
         let number = if draw.chance(50) {
@@ -155,7 +155,7 @@ fn put_number_first(draw: &mut Draw, command: &Command, steps: &mut Vec<Step>) {
     }
 }
 
-/// What is drawn is looked up in the whole, which is asked for first.
+/// A sample is checked against the whole hash, which is requested first.
 fn sample(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Hash);
     steps.push(Command::new("HGETALL").arg(&key).into());

@@ -1,12 +1,12 @@
-//! HyperLogLogs. Their bytes are compared too: GET shows them, and the audit asks for it.
+//! HyperLogLogs. Their bytes are compared too, by GET and by the audit.
 //!
-//! No other command writes to their keys: ours refuses corrupt ones at once, Redis often only when it meets the place.
+//! No other command writes to their keys: ours refuses corrupt ones at once, Redis often only when it reads the flaw.
 
 use super::named;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// Commands that may be given any arguments at all.
+/// Commands that may get any arguments.
 pub(super) const ANY_ARGUMENTS: &[&str] = &["PFCOUNT"];
 
 const MAKERS: &[(u32, super::Maker)] = &[
@@ -33,7 +33,7 @@ fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Some of these in a row leave the sparse form.
+/// Several of these in a row leave the sparse form.
 fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "PFADD").arg(draw.hll_key());
     let salt = draw.between(0..=9).to_string();
@@ -45,7 +45,7 @@ fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Keys to read: HyperLogLogs, and seldom what is none.
+/// Keys to read: HyperLogLogs, rarely other values.
 fn sources(draw: &mut Draw) -> Vec<Vec<u8>> {
     let mut keys = Vec::new();
     for _ in 0..draw.between(1..=3) {
@@ -72,7 +72,7 @@ fn merge(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// What other families do to keys.
+/// Commands of other families on these keys.
 fn as_a_key(draw: &mut Draw, steps: &mut Vec<Step>) {
     let (one, other) = (draw.hll_key(), draw.hll_key());
     let command = match draw.between(0..=5) {

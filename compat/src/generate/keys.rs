@@ -1,4 +1,4 @@
-//! Commands on keys of any type: deletion, renaming, copying, looking around.
+//! Commands on keys of any type: deletion, renaming, copying, inspection.
 
 use crate::command::{Command, Step};
 use crate::draw::Draw;
@@ -45,7 +45,7 @@ fn list(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(Command::new(draw.case("KEYS")).arg(draw.pattern()).into());
 }
 
-/// A single page: only its shape and its errors can be compared; whole iterations are an act of their own.
+/// Appends a single page, of which only the shape and the errors can be compared; whole iterations are separate acts.
 fn scan_page(draw: &mut Draw, steps: &mut Vec<Step>) {
     let cursor = draw.pick(&[
         "0",

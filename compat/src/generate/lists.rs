@@ -4,7 +4,7 @@ use super::named;
 use crate::command::Step;
 use crate::draw::{Draw, Kind};
 
-/// Commands that may be given any arguments at all.
+/// Commands that may get any arguments.
 pub(super) const ANY_ARGUMENTS: &[&str] = &[
     "LPUSH",
     "RPUSH",
@@ -42,7 +42,7 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (1, delete),
 ];
 
-/// Appends one list command, or a short group that belongs together.
+/// Appends one list command, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     draw.weighted(MAKERS)(draw, steps);
 }
@@ -51,7 +51,7 @@ fn push(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.weighted(&[(5, "LPUSH"), (5, "RPUSH"), (1, "LPUSHX"), (1, "RPUSHX")]);
     let mut command = named(draw, name).arg(draw.key_of(Kind::List));
     if draw.chance(2) {
-        // A node of its own, whatever its neighbours.
+        // Long enough for its own node.
         command.push(draw.big_value());
     } else {
         command.extend(draw.elements(5));
@@ -142,7 +142,7 @@ fn trim(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// LEFT or RIGHT, seldom neither.
+/// LEFT or RIGHT, rarely neither.
 pub(super) fn end(draw: &mut Draw) -> Vec<u8> {
     let end = draw.weighted(&[(12, "LEFT"), (12, "RIGHT"), (1, "MIDDLE")]);
     draw.case(end)

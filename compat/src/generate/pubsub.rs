@@ -1,4 +1,4 @@
-//! Publishing and subscribing: sessions on a connection of their own, and messages to them.
+//! Publishing and subscribing: sessions on a separate connection, and messages to them.
 
 use crate::command::{Command, Step};
 use crate::draw::Draw;
@@ -26,19 +26,19 @@ const PATTERNS: &[&[u8]] = &[
     b"\\c*",
 ];
 
-/// Some turns of one subscribed connection; afterwards it is unsubscribed from everything.
+/// Rounds of one subscribed connection, which is unsubscribed from everything afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// In order.
-    pub turns: Vec<Turn>,
+    /// The rounds in order.
+    pub rounds: Vec<Round>,
 }
 
-/// What the subscribed connection says, and what others publish to it afterwards.
+/// Commands of the subscribed connection, and messages that others publish afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// Sent on the session's connection. How many frames come back depends on the state, so they are compared as one
+pub struct Round {
+    /// Sent on the session's connection. The number of frames depends on the state, so they are compared as one
     /// sequence.
-    pub say: Vec<Command>,
+    pub commands: Vec<Command>,
     /// Sent on the main connection afterwards.
     pub publish: Vec<Step>,
 }
@@ -86,17 +86,17 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// A session of up to four turns.
+/// Returns a session of up to four rounds.
 pub(super) fn session(draw: &mut Draw) -> Session {
-    let turns = draw.count(1..=4);
+    let rounds = draw.count(1..=4);
     Session {
-        turns: (0..turns).map(|_| turn(draw)).collect(),
+        rounds: (0..rounds).map(|_| round(draw)).collect(),
     }
 }
 
-/// One turn; `RESET` and greetings are left to the main connection.
-fn turn(draw: &mut Draw) -> Turn {
-    let mut say = Vec::new();
+/// Returns one round, without `RESET` and HELLO.
+fn round(draw: &mut Draw) -> Round {
+    let mut sent = Vec::new();
     for _ in 0..draw.between(1..=8) {
         let command = match draw.between(0..=99) {
             0..=24 => several(draw, "SUBSCRIBE", CHANNELS),
@@ -123,7 +123,7 @@ fn turn(draw: &mut Draw) -> Turn {
                 &["SET", "k0", "from the session"],
             ])),
         };
-        say.push(command);
+        sent.push(command);
     }
     let mut publish = Vec::new();
     for _ in 0..draw.between(2..=12) {
@@ -133,7 +133,10 @@ fn turn(draw: &mut Draw) -> Turn {
             super::strings::commands(draw, &mut publish);
         }
     }
-    Turn { say, publish }
+    Round {
+        commands: sent,
+        publish,
+    }
 }
 
 fn several(draw: &mut Draw, name: &str, of: &[&'static [u8]]) -> Command {

@@ -1,27 +1,27 @@
-//! SCAN and its kin: single pages, and whole iterations as acts.
+//! SCAN, SSCAN, HSCAN and ZSCAN: single pages, and whole iterations as acts.
 
 use super::{Family, named};
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
-/// An iteration from cursor 0 to the end; what was seen is compared as a set.
+/// An iteration from cursor 0 to the end; its entries are compared as a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scan {
-    /// The name, and the key if it is about one.
+    /// The name, and the key if there is one.
     pub start: Command,
-    /// What follows the cursor.
+    /// The arguments after the cursor.
     pub options: Vec<Vec<u8>>,
 }
 
 impl Scan {
-    /// The command for the page at `cursor`.
+    /// Returns the command for the page at `cursor`.
     pub fn page(&self, cursor: &[u8]) -> Command {
         let mut command = self.start.clone().arg(cursor);
         command.extend(&self.options);
         command
     }
 
-    /// How many strings of a page make one entry: HSCAN and ZSCAN tell pairs.
+    /// Returns the number of strings per entry: HSCAN and ZSCAN return pairs.
     pub fn strings_per_entry(&self) -> usize {
         match self.start.name().as_str() {
             "HSCAN" | "ZSCAN" => 2,
@@ -30,7 +30,7 @@ impl Scan {
     }
 }
 
-/// An iteration over the keys or over one collection of the families there are.
+/// Returns an iteration over the keys or over a collection of the given families.
 pub(super) fn scan(draw: &mut Draw, has: impl Fn(Family) -> bool) -> Option<Scan> {
     let kinds: Vec<(u32, (&str, Option<Kind>))> = [
         (3, Family::Keys, ("SCAN", None)),
@@ -84,7 +84,7 @@ pub(super) fn scan(draw: &mut Draw, has: impl Fn(Family) -> bool) -> Option<Scan
     Some(Scan { start, options })
 }
 
-/// A single page of a collection: only its shape and its errors can be compared.
+/// Appends a single page of a collection, of which only the shape and the errors can be compared.
 pub(super) fn page(draw: &mut Draw, name: &str, key: Vec<u8>, steps: &mut Vec<Step>) {
     let cursor = draw.pick(&[
         "0",

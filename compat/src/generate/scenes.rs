@@ -1,52 +1,52 @@
-//! Scenes: several connections, some of which wait while others speak.
+//! Scenes: several connections, some of which block while others run commands.
 //!
-//! A scene plays in databases of its own that begin and end empty, so nothing outside it depends on it. Its moves are
-//! made one after the other; who waits is known from the moves alone, but who is served is for the servers to tell.
+//! A scene uses its own databases, which are empty before and after it, so it is independent of the rest. Its moves are
+//! made one after the other. The moves determine which clients block, but only the servers decide which are served.
 
 use super::{blocking, named};
 use crate::command::Command;
 use crate::draw::Draw;
 
-/// Where scenes play.
+/// The database of scenes.
 pub const SCENE_DATABASE: &str = "9";
 
-/// What scenes swap it with and move keys to.
+/// The database that scenes swap with it and move keys to.
 const OTHER_DATABASE: &str = "10";
 
-/// A scene; connection 0 never waits.
+/// A scene; connection 0 never blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scene {
-    /// How many connections take part.
+    /// Number of connections.
     pub connections: usize,
-    /// In order.
+    /// The moves in order.
     pub moves: Vec<Move>,
 }
 
 /// One move of a scene; the numbers are connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// Commands that are answered at once.
-    Say(usize, Vec<Command>),
-    /// A command that may wait, and one behind it that is answered afterwards.
-    Wait(usize, Command),
-    /// Its answers are read: something has been pushed for it, or its timeout runs out.
-    Hear(usize),
-    /// CLIENT UNBLOCK, with this option if any.
+    /// Runs commands that do not block.
+    Run(usize, Vec<Command>),
+    /// Runs a command that may block, and a PING after it.
+    Block(usize, Command),
+    /// Reads their replies, after the client was served or its timeout has expired.
+    ReadReplies(usize),
+    /// Sends CLIENT UNBLOCK, with this option if any.
     Unblock(usize, Option<&'static str>),
-    /// The connection is closed, and the servers have noticed.
-    Leave(usize),
+    /// Closes the connection, and waits until the servers have noticed.
+    Disconnect(usize),
 }
 
 impl Scene {
-    /// How many commands its connections send.
+    /// Returns the number of commands that its connections send.
     pub fn commands(&self) -> usize {
         self.moves
             .iter()
             .map(|step| match step {
-                Move::Say(_, commands) => commands.len(),
-                Move::Wait(..) => 2,
+                Move::Run(_, commands) => commands.len(),
+                Move::Block(..) => 2,
                 Move::Unblock(..) => 1,
-                Move::Hear(_) | Move::Leave(_) => 0,
+                Move::ReadReplies(_) | Move::Disconnect(_) => 0,
             })
             .sum()
     }
@@ -62,17 +62,17 @@ fn keys(draw: &mut Draw, most: usize) -> Vec<Vec<u8>> {
     (0..draw.count(1..=most)).map(|_| key(draw)).collect()
 }
 
-/// What is drawn in a scene, or in a part of one.
+/// The kind of values in a scene, or in a part of one.
 #[derive(Clone, Copy)]
-struct Play {
-    /// Sorted sets; otherwise lists.
+struct SceneKind {
+    /// Whether the values are sorted sets; otherwise lists.
     zsets: bool,
-    /// Whole collections are stored; otherwise keys have values of other types at times. Not both: Redis does not serve
-    /// those who wait when what is stored replaces a value of another type.
+    /// Whether whole collections are stored; otherwise keys sometimes have values of other types. Not both: Redis does
+    /// not serve blocked clients when a stored collection replaces a value of another type.
     stores: bool,
 }
 
-impl Play {
+impl SceneKind {
     fn draw(draw: &mut Draw) -> Self {
         Self {
             zsets: draw.chance(40),
@@ -81,24 +81,24 @@ impl Play {
     }
 }
 
-/// Several wait for lists or sorted sets, others push and pop.
+/// Returns a scene in which several clients block on lists or sorted sets, and others push and pop.
 ///
-/// Who waits for several keys is served from the one that was filled first in 7.0, and from the first of them that has
-/// something in 7.2, or refused if it has another type. So either each waits for one key, or only one key is filled at
-/// a time.
+/// A client that blocks on several keys is served from the key that was filled first in 7.0, and from the first
+/// non-empty key in 7.2, or refused if that has another type. So either each client blocks on one key, or only one key
+/// is filled at a time.
 pub(super) fn queue(draw: &mut Draw) -> Scene {
     let single = draw.chance(60);
     let waiters = draw.count(1..=4);
     let mut moves = Vec::new();
     let mut waiting: Vec<usize> = Vec::new();
     let mut fresh = (2..2 + waiters).rev().collect::<Vec<_>>();
-    let play = Play::draw(draw);
+    let kind = SceneKind::draw(draw);
     for _ in 0..draw.between(6..=16) {
         match draw.between(0..=99) {
             0..=34 if !fresh.is_empty() => {
-                let Some(who) = fresh.pop() else { continue };
-                let brief = draw.chance(12);
-                let timeout = if brief {
+                let Some(client) = fresh.pop() else { continue };
+                let short = draw.chance(12);
+                let timeout = if short {
                     "0.02"
                 } else {
                     draw.pick(&["0", "0", "100", "99.5"])
@@ -109,35 +109,35 @@ pub(super) fn queue(draw: &mut Draw) -> Scene {
                 } else {
                     keys(draw, 3)
                 };
-                let command = if play.zsets != (single && draw.chance(8)) {
+                let command = if kind.zsets != (single && draw.chance(8)) {
                     blocking::on_zsets(draw, wanted, timeout)
                 } else {
                     blocking::on_lists(draw, wanted, timeout)
                 };
-                moves.push(Move::Wait(who, command));
-                if brief {
-                    moves.push(Move::Hear(who));
+                moves.push(Move::Block(client, command));
+                if short {
+                    moves.push(Move::ReadReplies(client));
                 } else {
-                    waiting.push(who);
+                    waiting.push(client);
                 }
             }
             35..=39 if !waiting.is_empty() => {
-                let who = waiting[draw.count(0..=waiting.len() - 1)];
+                let client = waiting[draw.count(0..=waiting.len() - 1)];
                 let how = [None, Some("TIMEOUT"), Some("ERROR")][draw.count(0..=2)];
-                moves.push(Move::Unblock(who, how));
+                moves.push(Move::Unblock(client, how));
             }
             40..=42 if !waiting.is_empty() => {
                 let at = draw.count(0..=waiting.len() - 1);
-                moves.push(Move::Leave(waiting.remove(at)));
+                moves.push(Move::Disconnect(waiting.remove(at)));
             }
             _ => {
-                let who = draw.count(0..=1);
-                let said = if single {
-                    say(draw, play)
+                let client = draw.count(0..=1);
+                let commands = if single {
+                    other_commands(draw, kind)
                 } else {
-                    vec![fill_one(draw, play)]
+                    vec![fill_one(draw, kind)]
                 };
-                moves.push(Move::Say(who, said));
+                moves.push(Move::Run(client, commands));
             }
         }
     }
@@ -147,28 +147,28 @@ pub(super) fn queue(draw: &mut Draw) -> Scene {
     }
 }
 
-/// What a connection says while others wait: one command, or a transaction.
-fn say(draw: &mut Draw, play: Play) -> Vec<Command> {
+/// Returns the commands of a connection while others block: one command, or a transaction.
+fn other_commands(draw: &mut Draw, kind: SceneKind) -> Vec<Command> {
     if !draw.chance(20) {
-        return vec![change(draw, play)];
+        return vec![change(draw, kind)];
     }
     let mut commands = vec![named(draw, "MULTI")];
     for _ in 0..draw.between(1..=4) {
-        commands.push(change(draw, play));
+        commands.push(change(draw, kind));
     }
     let end = draw.weighted(&[(9, "EXEC"), (1, "DISCARD")]);
     commands.push(named(draw, end));
     commands
 }
 
-/// A command that fills or empties one of the keys and gives none another type.
-fn fill_one(draw: &mut Draw, play: Play) -> Command {
+/// Returns a command that fills or empties one of the keys without changing its type.
+fn fill_one(draw: &mut Draw, kind: SceneKind) -> Command {
     loop {
-        let command = change(draw, play);
+        let command = change(draw, kind);
         let wrong = match command.name().as_str() {
             "SET" | "SWAPDB" | "FLUSHDB" | "SORT" => true,
-            "RPUSH" => play.zsets,
-            "ZADD" => !play.zsets,
+            "RPUSH" => kind.zsets,
+            "ZADD" => !kind.zsets,
             _ => false,
         };
         if !wrong {
@@ -177,9 +177,9 @@ fn fill_one(draw: &mut Draw, play: Play) -> Command {
     }
 }
 
-/// A command that makes, fills, empties or replaces one of the keys.
-fn change(draw: &mut Draw, play: Play) -> Command {
-    let Play { zsets, stores } = play;
+/// Returns a command that creates, fills, empties or replaces one of the keys.
+fn change(draw: &mut Draw, kind: SceneKind) -> Command {
+    let SceneKind { zsets, stores } = kind;
     let (one, other) = (key(draw), key(draw));
     let few = |draw: &mut Draw| {
         (0..draw.between(1..=3))
@@ -231,49 +231,49 @@ fn change(draw: &mut Draw, play: Play) -> Command {
             .arg("STORE")
             .arg(other),
         93..=94 => named(draw, "EXPIRE").arg(one).arg("5000"),
-        // The other kind of collection.
+        // The other type of collection.
         95..=97 if zsets && !stores => named(draw, "RPUSH").arg(one).arg("x"),
         95..=97 if !stores => named(draw, "ZADD").arg(one).arg("1").arg("x"),
         _ => named(draw, "EXISTS").arg(one),
     }
 }
 
-/// One connection watches keys, another changes them or does not, the first executes.
+/// Returns a scene in which one connection watches keys, another may change them, and the first runs EXEC.
 pub(super) fn watch(draw: &mut Draw) -> Scene {
     let mut moves = Vec::new();
     for _ in 0..draw.between(1..=4) {
-        let play = Play::draw(draw);
+        let kind = SceneKind::draw(draw);
         for _ in 0..draw.between(0..=2) {
-            moves.push(Move::Say(1, say(draw, play)));
+            moves.push(Move::Run(1, other_commands(draw, kind)));
         }
         let mut watch = named(draw, "WATCH");
         watch.extend(keys(draw, 3));
-        let mut said = vec![watch];
+        let mut commands = vec![watch];
         if draw.chance(20) {
-            // Seen from one database, changed in another.
-            said.push(Command::of(&["SELECT", OTHER_DATABASE]));
+            // Watched in one database, changed in another.
+            commands.push(Command::of(&["SELECT", OTHER_DATABASE]));
         }
-        moves.push(Move::Say(0, said));
+        moves.push(Move::Run(0, commands));
         for _ in 0..draw.between(0..=2) {
-            let who = draw.weighted(&[(4, 1), (1, 0)]);
-            moves.push(Move::Say(who, say(draw, play)));
+            let client = draw.weighted(&[(4, 1), (1, 0)]);
+            moves.push(Move::Run(client, other_commands(draw, kind)));
         }
         if draw.chance(15) {
             let end = draw.pick(&["UNWATCH", "DISCARD", "RESET"]);
-            moves.push(Move::Say(0, vec![named(draw, end)]));
+            moves.push(Move::Run(0, vec![named(draw, end)]));
         }
-        let mut said = vec![named(draw, "MULTI")];
+        let mut commands = vec![named(draw, "MULTI")];
         for _ in 0..draw.between(0..=3) {
-            said.push(change(draw, play));
+            commands.push(change(draw, kind));
         }
         if draw.chance(30) {
-            // Between MULTI and EXEC it counts too.
-            moves.push(Move::Say(0, std::mem::take(&mut said)));
-            moves.push(Move::Say(1, say(draw, play)));
+            // Changes between MULTI and EXEC count too.
+            moves.push(Move::Run(0, std::mem::take(&mut commands)));
+            moves.push(Move::Run(1, other_commands(draw, kind)));
         }
-        said.push(named(draw, "EXEC"));
-        said.push(Command::of(&["SELECT", SCENE_DATABASE]));
-        moves.push(Move::Say(0, said));
+        commands.push(named(draw, "EXEC"));
+        commands.push(Command::of(&["SELECT", SCENE_DATABASE]));
+        moves.push(Move::Run(0, commands));
     }
     Scene {
         connections: 2,

@@ -1,4 +1,4 @@
-//! Commands on the whole server: databases as a whole, configuration, introspection.
+//! Commands on the whole server: databases, configuration, introspection.
 
 use crate::command::{Command, Step};
 use crate::draw::Draw;
@@ -21,7 +21,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
 }
 
-/// Mostly refused, so that the keyspace has time to grow.
+/// Usually refused, so that the keyspace can grow.
 fn flush(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.pick(&["FLUSHDB", "FLUSHDB", "FLUSHALL"]);
     let mut command = Command::new(draw.case(name));
@@ -35,7 +35,7 @@ fn flush(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// What COMMAND GETKEYS is asked about: every command with keys, and some that it must refuse.
+/// Arguments of COMMAND GETKEYS: every command with keys, and some that it must refuse.
 const KEYED: &[&[&str]] = &[
     &["GET", "k"],
     &["SET", "k", "v"],
@@ -99,7 +99,7 @@ const KEYED: &[&[&str]] = &[
     &["COMMAND", "GETKEYS", "GET", "k"],
 ];
 
-/// Commands that COMMAND INFO describes; what both versions must agree on is compared.
+/// Commands for COMMAND INFO, of which the parts common to both versions are compared.
 const DESCRIBED: &[&str] = &[
     "get",
     "SET",
@@ -203,7 +203,7 @@ fn command(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Parameters whose values both servers are started with or share by default.
+/// Parameters that both servers are started with or whose defaults are equal.
 const PARAMETERS: &[&str] = &[
     "maxmemory",
     "maxmemory-policy",
@@ -291,7 +291,7 @@ fn config(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Parameters, how a new value is written, and the value they had.
+/// Parameters, the text of a new value, and the old value.
 const CHANGES: &[[&str; 3]] = &[
     ["save", "60 100 30 5", ""],
     ["maxmemory", "100mb", "0"],
@@ -314,7 +314,7 @@ const CHANGES: &[[&str; 3]] = &[
     ["lazyfree-lazy-expire", "YES", "no"],
 ];
 
-/// Changes a parameter, looks at it, and changes it back.
+/// Changes a parameter, reads it, and restores it.
 fn change(draw: &mut Draw, steps: &mut Vec<Step>) {
     let [name, value, back] = CHANGES[draw.count(0..=CHANGES.len() - 1)];
     for value in [value, back] {
@@ -326,7 +326,7 @@ fn change(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
 }
 
-/// Changes which events are published, for a few commands; then everything is published again.
+/// Changes the published event classes for a few commands, then restores all classes.
 fn notify(draw: &mut Draw, steps: &mut Vec<Step>) {
     let flags = draw.pick(&[
         "",
@@ -357,7 +357,7 @@ fn notify(draw: &mut Draw, steps: &mut Vec<Step>) {
     };
     steps.push(set(flags));
     if matches!(flags, "KEq" | "kea") {
-        // Refused; but see `differences` on what else it does.
+        // Refused, but with a side effect: see `differences`.
         steps.push(set(super::ALL_EVENTS));
     }
     steps.push(Command::of(&["CONFIG", "GET", "notify-keyspace-events"]).into());
@@ -371,7 +371,7 @@ fn notify(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(set(super::ALL_EVENTS));
 }
 
-/// Commands whose replies differ by nature, compared by their kind, and what they refuse.
+/// Commands whose replies always differ, compared by type, and commands that are refused.
 const FIXED: &[&[&str]] = &[
     &["TIME"],
     &["TIME", "x"],

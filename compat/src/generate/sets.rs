@@ -4,7 +4,7 @@ use super::named;
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
-/// Commands that may be given any arguments at all.
+/// Commands that may get any arguments.
 pub(super) const ANY_ARGUMENTS: &[&str] = &[
     "SADD",
     "SREM",
@@ -40,7 +40,7 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (1, delete),
 ];
 
-/// Appends one set command, or a short group that belongs together.
+/// Appends one set command, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     draw.weighted(MAKERS)(draw, steps);
 }
@@ -48,7 +48,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
 fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "SADD").arg(draw.key_of(Kind::Set));
     if draw.chance(30) {
-        // Integers alone, so that the set stays one of integers.
+        // Only integers, so that the set stays an intset.
         for _ in 0..draw.between(1..=8) {
             let width =
                 draw.weighted(&[(8, 40_i64), (2, 40_000), (1, 3_000_000_000), (1, i64::MAX)]);
@@ -108,7 +108,7 @@ fn move_between(draw: &mut Draw, steps: &mut Vec<Step>) {
     );
 }
 
-/// What SPOP takes is the server's choice: either it takes all, or the rest is taken away after it.
+/// SPOP takes random members: either it takes all, or the rest is deleted after it.
 fn pop(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Set);
     steps.push(Command::new("SMEMBERS").arg(&key).into());
@@ -128,7 +128,7 @@ fn pop(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(Command::new("DEL").arg(key).into());
 }
 
-/// What is drawn is looked up in the whole, which is asked for first.
+/// A sample is checked against the whole set, which is requested first.
 fn sample(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Set);
     steps.push(Command::new("SMEMBERS").arg(&key).into());

@@ -1,13 +1,13 @@
-//! SORT and SORT_RO, and the strings and hashes that their patterns look up.
+//! SORT and SORT_RO, and the strings and hashes to which their patterns refer.
 
 use super::named;
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
-/// How the keys begin that SORT's patterns look up.
+/// The prefixes of the keys to which SORT's patterns refer.
 pub const SORT_PREFIXES: &[&str] = &["w_", "wh_", "->", "no"];
 
-/// Appends one SORT, or one command that makes it find something.
+/// Appends one SORT, or one command that creates keys for it.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     match draw.between(0..=9) {
         0..=1 => look_up(draw, steps),
@@ -31,7 +31,7 @@ fn look_up(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// A collection of numbers: most others have a word in them.
+/// A collection of numbers: most others contain a word.
 fn numbers(draw: &mut Draw, steps: &mut Vec<Step>) {
     let (kind, name) = draw.weighted(&[
         (3, (Kind::List, "RPUSH")),
@@ -100,7 +100,7 @@ fn sort(draw: &mut Draw, steps: &mut Vec<Step>) {
         command.push(draw.case(order));
     }
     let limited = draw.chance(25);
-    // A part of what has no order is any part, and what is looked up for it shows in the events.
+    // A part of an unordered result is arbitrary, and its lookups show in the events.
     let ordered = !alpha && by.is_none_or(|pattern| pattern.contains('*'));
     if ordered || !limited {
         for _ in 0..draw.weighted(&[(6, 0), (3, 1), (2, 2)]) {
@@ -120,7 +120,7 @@ fn sort(draw: &mut Draw, steps: &mut Vec<Step>) {
             command.push(number);
         }
     }
-    // Texts that are looked up may be equal, and then the order of the result is anyone's.
+    // Looked-up texts may be equal, and then the order of the result is undefined.
     if !(by.is_some() && alpha) && draw.chance(25) {
         command.push(draw.case("STORE"));
         command.push(draw.key_of(Kind::List));
@@ -128,10 +128,10 @@ fn sort(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(2) {
         command.push("NOSUCH");
     }
-    // Makes a skiplist of a sorted set now; C may take note of a score that is nearly zero when it is done.
+    // Converts a sorted set to a skiplist now; parsing a nearly zero score may set C's `errno` meanwhile.
     let converts = Command::new("SORT_RO").arg(&command.args()[1]).arg("ALPHA");
     steps.push(converts.into());
-    // Its coordinates clear what C has noted of that, or of a number that another command could not read.
+    // Its coordinates clear an `errno` left by that, or by a number that another command could not parse.
     let clears = ["GEORADIUS_RO", "no", "0", "0", "1", "m"];
     steps.push(Command::of(&clears).into());
     steps.push(command.into());

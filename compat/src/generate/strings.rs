@@ -1,4 +1,4 @@
-//! String commands, every option and every conflict of options.
+//! String commands with all options and conflicts of options.
 
 use crate::command::{Command, Step};
 use crate::draw::Draw;
@@ -21,12 +21,12 @@ const MAKERS: &[(u32, Maker)] = &[
     (5, lcs),
 ];
 
-/// Appends one string command, or a short group that belongs together.
+/// Appends one string command, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     draw.weighted(MAKERS)(draw, steps);
 }
 
-/// Appends an option that sets a deadline, with its argument; true if the deadline is absolute.
+/// Appends an option that sets a deadline, with its argument. Returns true if the deadline is absolute.
 fn push_deadline(draw: &mut Draw, command: &mut Command) -> bool {
     let (option, absolute, per_second) = draw.weighted(&[
         (3, ("EX", false, 1)),
@@ -54,7 +54,7 @@ fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
     };
     let mut command = Command::new(draw.case("SET")).arg(&key).arg(value);
     let mut absolute = false;
-    // Mostly one or two options that go together; often enough any three.
+    // Usually one or two compatible options; sometimes any three.
     for _ in 0..draw.weighted(&[(40, 0), (35, 1), (17, 2), (8, 3)]) {
         match draw.weighted(&[
             (5, "deadline"),
@@ -70,7 +70,7 @@ fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
     steps.push(command.into());
     if absolute {
-        // With a deadline in the past the key must be seen gone before anything counts keys.
+        // With a deadline in the past, the key must be accessed before any command counts keys.
         steps.push(Command::new("EXISTS").arg(&key).into());
     }
 }
@@ -113,7 +113,7 @@ fn get_del_or_set(draw: &mut Draw, steps: &mut Vec<Step>) {
 fn multiple(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.pick(&["MSET", "MSETNX"]);
     let mut command = Command::new(draw.case(name));
-    // MSETNX sets nothing if any key exists, so few keys there.
+    // MSETNX sets nothing if any key exists, so it gets few keys.
     for key in draw.keys(if name == "MSET" { 5 } else { 2 }) {
         let value = draw.value();
         command.push(key);
@@ -183,7 +183,7 @@ fn set_range(draw: &mut Draw, steps: &mut Vec<Step>) {
             draw.big_key(),
             draw.between(0..=40_000).to_string().into_bytes(),
         ),
-        // Beyond the largest string whatever the value's length: refused, not allocated.
+        // Beyond the largest string for any value: refused, not allocated.
         80..=89 => (
             draw.key(),
             draw.pick(&[
@@ -225,7 +225,7 @@ fn count(draw: &mut Draw, steps: &mut Vec<Step>) {
             .arg(draw.integer()),
     };
     if draw.chance(25) {
-        // Arithmetic on strings fails mostly; a number first makes it meet the edges.
+        // Arithmetic on strings usually fails; with a number first, it reaches the limits.
         let edge = draw.pick(&[
             "0",
             "9223372036854775807",

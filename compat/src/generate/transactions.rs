@@ -4,7 +4,7 @@ use super::{Family, named};
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// Appends one transaction, or a command that belongs into one and stands alone. `data` appends a group of any other
+/// Appends one transaction, or a single command that belongs in one. `data` appends a group of any other
 /// family.
 pub(super) fn commands(
     draw: &mut Draw,
@@ -21,7 +21,7 @@ pub(super) fn commands(
     }
 }
 
-/// What is wrong wherever it stands: a transaction that has it in it is refused as a whole.
+/// Commands that are always wrong: a transaction with one of them is refused as a whole.
 const WRONG: &[&[&str]] = &[
     &["MULTI", "x"],
     &["EXEC", "x"],
@@ -36,7 +36,7 @@ const WRONG: &[&[&str]] = &[
     &["OBJECT"],
 ];
 
-/// What is refused only inside a transaction; some of it does not spoil it.
+/// Commands that are refused only inside a transaction; some of them do not make EXEC fail.
 const REFUSED_INSIDE: &[&[&str]] = &[
     &["MULTI"],
     &["MULTI"],
@@ -78,7 +78,7 @@ fn transaction(
     steps.push(named(draw, end).into());
 }
 
-/// What the connection changes itself between WATCH and MULTI counts as any other change.
+/// The connection's own changes between WATCH and MULTI count like any others.
 fn watched(
     draw: &mut Draw,
     data: &mut dyn FnMut(&mut Draw, &mut Vec<Step>),
@@ -97,7 +97,7 @@ fn watched(
     transaction(draw, data, steps);
 }
 
-/// Whether commands of the family may stand in a transaction: those that are answered one by one whatever the state
+/// Returns true if commands of the family may be in a transaction: each must get one reply, whatever the state
 /// of the connection.
 pub(super) fn may_be_queued(family: Family) -> bool {
     matches!(

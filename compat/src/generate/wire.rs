@@ -1,16 +1,16 @@
-//! Bytes that are not quite commands: inline requests, broken lengths, garbage.
+//! Malformed requests: inline requests, broken lengths, garbage.
 
 use crate::draw::Draw;
 
 /// One conversation on a fresh connection: the pieces are sent one after the other, then the sending side is
-/// closed; everything the server says until it closes its own side is compared.
+/// closed. The server's whole output until it closes its side is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wire {
-    /// Sent in order, flushed after each.
+    /// Sent in order, with a flush after each.
     pub pieces: Vec<Vec<u8>>,
 }
 
-/// Requests that are whole, so that the next begins where they end.
+/// Complete requests, so that the next one starts where they end.
 const WHOLE: &[&[u8]] = &[
     b"PING\r\n",
     b"PING\n",
@@ -43,7 +43,7 @@ const WHOLE: &[&[u8]] = &[
     b"QUIT\r\n",
 ];
 
-/// Requests that end the conversation with an error, or never end.
+/// Requests that end the conversation with an error, or are never complete.
 const BROKEN: &[&[u8]] = &[
     b"ECHO \"open\r\n",
     b"ECHO 'open\r\n",
@@ -75,7 +75,7 @@ const BROKEN: &[&[u8]] = &[
     b"*1\r\n$4.0\r\nPING\r\n",
 ];
 
-/// One conversation: some whole requests, often a broken one, cut into pieces anywhere.
+/// One conversation: some complete requests, often a broken one, cut into pieces anywhere.
 pub(super) fn conversation(draw: &mut Draw) -> Wire {
     let mut bytes = Vec::new();
     for _ in 0..draw.between(0..=6) {
@@ -84,7 +84,7 @@ pub(super) fn conversation(draw: &mut Draw) -> Wire {
     match draw.between(0..=9) {
         0..=5 => bytes.extend_from_slice(draw.pick(BROKEN)),
         6 => {
-            // Lines without end: just over the limits for inline requests and for counts.
+            // Lines without an end, just over the limits for inline requests and for counts.
             let (start, length) = draw.weighted(&[
                 (1, (&b"ECHO "[..], 65_540)),
                 (1, (b"*", 65_540)),
@@ -95,8 +95,8 @@ pub(super) fn conversation(draw: &mut Draw) -> Wire {
             bytes.resize(length + start.len() - 4, b'1');
         }
         7 if draw.chance(30) => {
-            // A browser led here by a malicious page is cut off without a word. Alone: whether replies to
-            // earlier requests still get out is a race in redis itself.
+            // Requests of a browser are cut off without a reply. Sent alone, because it is a race in redis itself
+            // whether replies to earlier requests are still sent.
             bytes.clear();
             bytes.extend_from_slice(draw.pick(&[
                 &b"POST / HTTP/1.1\r\n"[..],

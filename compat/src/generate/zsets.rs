@@ -6,7 +6,7 @@ use super::named;
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
-/// Commands that may be given any arguments at all.
+/// Commands that may get any arguments.
 pub(super) const ANY_ARGUMENTS: &[&str] = &[
     "ZADD",
     "ZINCRBY",
@@ -49,7 +49,7 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (6, rank),
     (16, ranges::range),
     (5, ranges::store_range),
-    (10, ranges::range_as_it_was),
+    (10, ranges::legacy_range),
     (5, ranges::count),
     (4, ranges::remove_range),
     (6, pop),
@@ -62,7 +62,7 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (1, delete),
 ];
 
-/// Appends one command on sorted sets, or a short group that belongs together.
+/// Appends one command on sorted sets, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     draw.weighted(MAKERS)(draw, steps);
 }
@@ -93,7 +93,7 @@ fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Ranges of members mean something only where all scores are the same.
+/// Ranges by members are defined only if all scores are equal.
 fn add_in_one_score(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "ZADD").arg(draw.lex_key());
     let members = if draw.chance(3) {
@@ -146,7 +146,7 @@ fn look_up(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// WITHSCORE came with 7.2.
+/// WITHSCORE is new in 7.2.
 fn rank(draw: &mut Draw, steps: &mut Vec<Step>) {
     let name = draw.pick(&["ZRANK", "ZREVRANK"]);
     steps.push(
@@ -166,7 +166,7 @@ fn pop(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// MIN or MAX, seldom neither.
+/// MIN or MAX, rarely neither.
 pub(super) fn end(draw: &mut Draw) -> Vec<u8> {
     let end = draw.weighted(&[(12, "MIN"), (12, "MAX"), (1, "LEFT")]);
     draw.case(end)
@@ -184,7 +184,7 @@ fn pop_many(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Sorted sets and, now and then, sets.
+/// Sorted sets and, rarely, sets.
 fn sources(draw: &mut Draw) -> Vec<Vec<u8>> {
     let mut keys = draw.keys_of(Kind::Zset, 4);
     if draw.chance(25) {
@@ -208,7 +208,7 @@ fn push_combination(draw: &mut Draw, command: &mut Command, weighs: bool, shows:
                 command.push(draw.case("WEIGHTS"));
                 let missing = usize::from(draw.chance(4));
                 for _ in missing..keys.len() {
-                    // Small ones: in which order large ones are added up would show in the last digits.
+                    // Small ones: the order in which large ones are added would show in the last digits.
                     let weight = match draw.between(0..=9) {
                         0..=7 => draw
                             .pick(&["0", "1", "2", "-1", "0.5", "10"])
@@ -256,7 +256,7 @@ fn intersect_count(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// What is drawn is looked up in the whole, which is asked for first.
+/// A sample is checked against the whole set, which is requested first.
 fn sample(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Zset);
     steps.push(

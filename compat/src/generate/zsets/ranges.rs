@@ -4,7 +4,7 @@ use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 use crate::generate::named;
 
-/// What a range is by.
+/// The type of a range.
 #[derive(Clone, Copy)]
 enum By {
     Rank,
@@ -13,7 +13,7 @@ enum By {
 }
 
 fn bound(draw: &mut Draw, by: By) -> Vec<u8> {
-    // Now and then the bound of another kind of range.
+    // Sometimes the bound of another type of range.
     let by = if draw.chance(3) {
         [By::Rank, By::Score, By::Lex][draw.count(0..=2)]
     } else {
@@ -60,7 +60,7 @@ fn push_limit(draw: &mut Draw, command: &mut Command) {
     }
 }
 
-/// Options of ZRANGE and ZRANGESTORE in any order, mostly those that fit.
+/// Options of ZRANGE and ZRANGESTORE in any order, usually valid ones.
 fn push_options(draw: &mut Draw, command: &mut Command, by: By, shows: bool) {
     let mut options = Vec::new();
     match by {
@@ -111,7 +111,7 @@ pub(super) fn store_range(draw: &mut Draw, steps: &mut Vec<Step>) {
 }
 
 /// The commands that ZRANGE replaces.
-pub(super) fn range_as_it_was(draw: &mut Draw, steps: &mut Vec<Step>) {
+pub(super) fn legacy_range(draw: &mut Draw, steps: &mut Vec<Step>) {
     let (name, by) = draw.weighted(&[
         (3, ("ZREVRANGE", By::Rank)),
         (3, ("ZRANGEBYSCORE", By::Score)),
@@ -145,7 +145,7 @@ pub(super) fn remove_range(draw: &mut Draw, steps: &mut Vec<Step>) {
     ]);
     let mut command = named(draw, name).arg(key(draw, by));
     if matches!(by, By::Rank) && draw.chance(70) {
-        // Not the whole of it each time.
+        // Rarely the whole of it.
         let start = draw.between(-3..=6);
         command.extend([
             start.to_string(),

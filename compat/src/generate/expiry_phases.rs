@@ -1,32 +1,32 @@
-//! Phases in which keys do run out, and are met afterwards in every way.
+//! Phases in which keys expire and are then accessed in every way.
 
 use super::Family;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// How the keys of phases begin; no other key does.
-pub const LAPSE_PREFIX: &[u8] = b"lapse:";
+/// The prefix of the keys of phases, used by no other key.
+pub const EXPIRY_PHASE_PREFIX: &[u8] = b"lapse:";
 
-/// A phase in which short TTLs run out.
+/// A phase in which short TTLs expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lapse {
-    /// Gives the phase's keys their deadlines.
+pub struct ExpiryPhase {
+    /// Gives the keys of the phase their deadlines.
     pub arm: Vec<Step>,
-    /// The shortest TTL that `arm` takes off again or changes: had `arm` itself taken longer, the keys
-    /// might be gone already, and the phase says nothing.
+    /// The shortest TTL that `arm` removes or changes. If `arm` takes longer, the keys
+    /// may have expired already, and the phase is void.
     pub arm_limit_ms: u64,
-    /// How long to wait so that every TTL has run out on both sides.
+    /// Time to wait until every TTL has expired on both sides.
     pub wait_ms: u64,
-    /// Meets the keys in every way a command can meet a lapsed key.
+    /// Accesses the keys in every way in which a command can access an expired key.
     pub probe: Vec<Step>,
-    /// Takes what is left away.
+    /// Deletes the remaining keys.
     pub clean: Step,
 }
 
-/// One key of a phase: how it gets its short TTL.
+/// A way to give one key of a phase its short TTL.
 type Arm = fn(&mut Draw, &[u8], &str, &mut Vec<Step>);
 
-/// Each of these leaves the key with a short TTL and gives the same replies whether or not it runs out at once:
+/// Each of these ends with a short TTL and gets the same replies whether or not the key expires at once:
 /// the short TTL comes last.
 const ARMS: &[Arm] = &[
     |_, key, ttl_ms, steps| {
@@ -104,7 +104,7 @@ const ARMS: &[Arm] = &[
     },
 ];
 
-/// Each of these gives the key a short TTL and takes it off again: the key must be there afterwards.
+/// Each of these gives the key a short TTL and removes it again: the key must exist afterwards.
 const SURVIVORS: &[Arm] = &[
     |_, key, ttl_ms, steps| {
         steps.push(
@@ -140,7 +140,7 @@ const SURVIVORS: &[Arm] = &[
     },
 ];
 
-/// How a command may meet a lapsed key.
+/// Commands that access an expired key.
 const PROBES: &[&[&str]] = &[
     &["GET", "@"],
     &["EXISTS", "@", "@"],
@@ -179,7 +179,7 @@ const PROBES: &[&[&str]] = &[
     &["KEYS", "lapse:*"],
 ];
 
-/// What else a short TTL may be given to: the commands make the key.
+/// Collections that may get a short TTL: the commands create the key.
 const COLLECTIONS: &[(Family, &[&str])] = &[
     (Family::Lists, &["RPUSH", "@", "a", "b"]),
     (Family::Hashes, &["HSET", "@", "f", "v"]),
@@ -191,7 +191,7 @@ const COLLECTIONS: &[(Family, &[&str])] = &[
     (Family::Geo, &["GEOADD", "@", "13.361389", "38.115556", "a"]),
 ];
 
-/// How commands of the other families may meet a lapsed key.
+/// Commands of the other families that access an expired key.
 const COLLECTION_PROBES: &[(Family, &[&str])] = &[
     (Family::Lists, &["LPUSH", "@", "x"]),
     (Family::Lists, &["RPUSHX", "@", "x"]),
@@ -228,7 +228,7 @@ const COLLECTION_PROBES: &[(Family, &[&str])] = &[
     (Family::Dumps, &["DUMP", "@"]),
 ];
 
-/// The words with `@` for the key.
+/// Returns a command from the words, with `@` replaced by the key.
 fn about(words: &[&str], key: &[u8]) -> Command {
     let mut command = Command::new(words[0]);
     for word in &words[1..] {
@@ -240,8 +240,8 @@ fn about(words: &[&str], key: &[u8]) -> Command {
     command
 }
 
-/// A phase of expiry: about twenty keys, nearly all with short TTLs.
-pub(super) fn lapse(draw: &mut Draw, number: u64, has: impl Fn(Family) -> bool) -> Lapse {
+/// Returns a phase with about twenty keys, nearly all with short TTLs.
+pub(super) fn phase(draw: &mut Draw, number: u64, has: impl Fn(Family) -> bool) -> ExpiryPhase {
     let of = |table: &[(Family, &'static [&'static str])]| -> Vec<&'static [&'static str]> {
         table
             .iter()
@@ -251,19 +251,19 @@ pub(super) fn lapse(draw: &mut Draw, number: u64, has: impl Fn(Family) -> bool) 
     };
     let collections = of(COLLECTIONS);
     let probes = [PROBES.to_vec(), of(COLLECTION_PROBES)].concat();
-    // One phase in eight also takes short TTLs off again, which needs longer ones.
+    // One phase in eight also removes short TTLs, which must be longer ones.
     let with_survivors = draw.chance(12);
     let longest_ms = if with_survivors { 300 } else { 25 };
     let mut arm = Vec::new();
     let mut probe = Vec::new();
     let mut clean = Command::new("UNLINK");
     for index in 0..20 {
-        let key = [LAPSE_PREFIX, format!("{number}:{index}").as_bytes()].concat();
+        let key = [EXPIRY_PHASE_PREFIX, format!("{number}:{index}").as_bytes()].concat();
         let survives = with_survivors && index % 3 == 0;
         let (ways, shortest_ms) = if survives {
             (SURVIVORS, 250)
         } else {
-            // Redis takes its time anew before it looks whether a deadline has passed already.
+            // Redis reads its clock again before it checks whether a deadline has passed already.
             (ARMS, 10)
         };
         let ttl_ms = draw.between(shortest_ms..=longest_ms).to_string();
@@ -281,7 +281,7 @@ pub(super) fn lapse(draw: &mut Draw, number: u64, has: impl Fn(Family) -> bool) 
         }
     }
     let arm_limit_ms = if with_survivors { 200 } else { 4_000 };
-    Lapse {
+    ExpiryPhase {
         arm,
         arm_limit_ms,
         wait_ms: longest_ms.unsigned_abs() + 15,
