@@ -2,53 +2,29 @@
 //!
 //! [`Server::builder`] starts one inside any program; the binary `punctual` is that and a command line.
 
-// One module may have unsafe code: `daemon`.
+// One module may have unsafe code: `program::daemon`.
 #![deny(unsafe_code)]
 
-mod alarm;
-mod blocking;
-mod call;
-pub mod clients;
+pub mod client;
 mod clock;
 mod command;
-mod command_latency;
-mod command_names;
 pub mod config;
-mod connection;
-pub mod crash_report;
-mod cross_protocol;
-mod daemon;
 mod dispatch;
-mod event_loop;
-pub mod latency;
-mod listener;
 pub mod log;
-mod lookahead;
-mod monitor;
 mod net;
-mod open_files;
+pub mod observe;
 mod persist;
-mod process;
 pub mod program;
 mod pubsub;
 mod reclaim;
-mod redact;
 mod server;
-mod session;
 mod shared;
-mod sink;
-mod slowlog;
-pub mod stats;
-mod supervision;
-mod table;
-mod transaction;
+mod version;
 
 pub use reclaim::Reclaim;
 pub use server::{Builder, LoadError, MoveError, Server, StartError, TooFewFiles};
 pub use shared::Shared;
-
-/// The Redis version whose behaviour this server has: clients switch features on by it.
-pub const REDIS_VERSION: &str = "7.2.4";
+pub use version::REDIS_VERSION;
 
 /// The Rust examples of the README, as tests.
 #[cfg(doctest)]

@@ -14,21 +14,23 @@ use punctual_store::{Now, Store, StoreOptions};
 
 use crate::clock::Move;
 pub use crate::clock::MoveError;
+use crate::command;
 use crate::config::{Config, ConfigError, Settings};
-use crate::crash_report::CrashReporter;
-use crate::event_loop::{EventLoop, WAKER_TOKEN};
-use crate::listener::{ListenError, Listener};
+use crate::dispatch::names::CommandNames;
 use crate::log::{self, Logger, Role};
+use crate::net::event_loop::{EventLoop, WAKER_TOKEN};
+use crate::net::listener::{ListenError, Listener};
 use crate::net::mailbox::Mailbox;
 use crate::net::order::Order;
-pub use crate::open_files::TooFewFiles;
-use crate::open_files::make_room_for;
+use crate::observe::crash_report::CrashReporter;
 use crate::persist::load;
 pub use crate::persist::load::LoadError;
-use crate::process::{self, PidFile};
+pub use crate::program::open_files::TooFewFiles;
+use crate::program::open_files::make_room_for;
+use crate::program::process::{self, PidFile};
+use crate::program::supervision::Systemd;
 use crate::reclaim::Reclaim;
 use crate::shared::Shared;
-use crate::supervision::Systemd;
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -221,6 +223,7 @@ impl Server {
         logger: Logger,
         builder: &Builder,
     ) -> Result<Self, StartError> {
+        let names = CommandNames::new(command::table(), &config)?;
         let wanted = config.settings().max_clients;
         let possible = make_room_for(wanted, &logger)?;
         if possible < wanted {
@@ -251,7 +254,7 @@ impl Server {
             .filter(|_| builder.writes_pid)
             .and_then(|path| PidFile::write(path, &logger));
         let (reclaim, systemd) = (builder.reclaim, builder.systemd.clone());
-        let shared = Shared::new(config, store, mailboxes, logger, reclaim, systemd);
+        let shared = Shared::new(names, config, store, mailboxes, logger, reclaim, systemd);
         let shared = Arc::new(shared);
         if let Some(reporter) = &builder.crashes {
             reporter.attach(&shared);

@@ -10,24 +10,24 @@ use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::spec::Flags;
 use punctual_store::{Now, Store, Turn};
 
-use crate::clients::Clients;
+use crate::client::registry::Clients;
 use crate::clock::{Move, MoveError, ServerClock};
-use crate::command_names::CommandNames;
 use crate::config::{Changes, Config, SetError, Settings};
-use crate::cross_protocol::HttpWarning;
-use crate::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, LatencyMonitor};
-use crate::listener::Listener;
+use crate::dispatch::names::CommandNames;
 use crate::log::Logger;
-use crate::monitor::Monitors;
+use crate::net::cross_protocol::HttpWarning;
+use crate::net::listener::Listener;
 use crate::net::mailbox::Mailbox;
 use crate::net::order::Order;
-use crate::open_files::make_room_for;
-use crate::persist::Persistence;
+use crate::observe::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, LatencyMonitor};
+use crate::observe::monitor::Monitors;
+use crate::observe::slowlog::{Slow, SlowLog};
+use crate::observe::stats::{LoopStats, Rates};
+use crate::persist::state::Persistence;
+use crate::program::open_files::make_room_for;
+use crate::program::supervision::Systemd;
 use crate::pubsub::PubSub;
 use crate::reclaim::{Reclaim, Worker};
-use crate::slowlog::{Slow, SlowLog};
-use crate::stats::{LoopStats, Rates};
-use crate::supervision::Systemd;
 
 /// What all event loops share. Lock order: shards, then `config`, then the pub/sub registry, then mailboxes.
 pub struct Shared {
@@ -103,6 +103,7 @@ pub struct Shared {
 impl Shared {
     /// Everything but the loops.
     pub(crate) fn new(
+        commands: CommandNames,
         config: Config,
         store: Store,
         mailboxes: Vec<Mailbox<Order>>,
@@ -114,11 +115,14 @@ impl Shared {
         let clock = ServerClock::new(settings.clock);
         let started_ms = clock.now().read_ms();
         let shared = Self {
-            stats: mailboxes.iter().map(|_| LoopStats::default()).collect(),
+            stats: mailboxes
+                .iter()
+                .map(|_| LoopStats::new(commands.table().entries()))
+                .collect(),
             started_ms,
             clock,
             store,
-            commands: config.commands().clone(),
+            commands,
             config: OrderedMutex::new(Rank::Config, config),
             settings: RwLock::new(settings),
             settings_version: AtomicU64::new(0),

@@ -11,13 +11,13 @@ use punctual_resp::decimal::parse_i64;
 
 /// Command flags of Redis, under the names of COMMAND INFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flags(u32);
+pub struct Flags(u64);
 
 /// Declares the flag constants and the table of their names, in Redis's order.
 macro_rules! flags {
     ($($name:ident = $bit:expr, $text:expr, $doc:expr;)*) => {
         impl Flags {
-            $(#[doc = $doc] pub const $name: Self = Self(1 << $bit);)*
+            $(#[doc = $doc] pub const $name: Self = Self(1u64 << $bit);)*
             const NAMES: &'static [(Self, &'static str)] = &[$((Self::$name, $text)),*];
         }
     };
@@ -43,6 +43,13 @@ flags! {
     MOVABLE_KEYS = 18, "movablekeys", "The key positions depend on the arguments.";
     ALLOW_BUSY = 26, "allow_busy", "Allowed while a script runs.";
     WHOLE = 30, "", "Not a Redis flag: reaches the whole keyspace, so every shard is locked.";
+    KEYLESS = 32, "", "Not a Redis flag: never looks at the keyspace, so a transaction locks nothing for it.";
+    UNQUEUED = 33, "", "Not a Redis flag: runs at once inside MULTI instead of being queued.";
+    EXECUTES = 34, "", "Not a Redis flag: runs the queued commands of a transaction.";
+    SUBSCRIBER = 35, "", "Not a Redis flag: allowed for a RESP2 client with subscriptions.";
+    UNPAUSED = 36, "", "Not a Redis flag: CLIENT PAUSE does not hold it back.";
+    FLUSHES_ALL = 37, "", "Not a Redis flag: empties every database, and so the snapshot on disk.";
+    NEEDS_SAVES = 38, "", "Not a Redis flag: refused after a failed background save, as commands that write.";
 }
 
 impl Flags {
@@ -282,9 +289,9 @@ impl Group {
     }
 }
 
-/// Metadata and handler of a command or subcommand.
+/// Metadata of a command or subcommand.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<H: 'static> {
+pub struct Facts {
     /// Lower-case name; for a subcommand, without the container (`"id"` of `client|id`).
     pub name: &'static str,
     /// Number of arguments, including the name (and a subcommand's container); negative: the minimum.
@@ -314,18 +321,14 @@ pub struct Row<H: 'static> {
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Redis calls it a system command: not for applications.
     pub internal: bool,
-    /// Handler; `None` for a container without a handler of its own.
-    pub handler: Option<H>,
-    /// Subcommands of a container.
-    pub subcommands: &'static [Row<H>],
+    /// It has subcommands only.
+    pub container: bool,
+    /// Finds the positions of secret arguments, which the slow log and MONITOR do not show.
+    pub secrets: Option<fn(Args<'_>) -> Vec<usize>>,
 }
 
-impl<H> Row<H> {
-    /// Creates a row without keys, further categories and documentation.
-    pub const fn new(name: &'static str, arity: i32, flags: Flags, group: Group, handler: H) -> Self
-    where
-        H: Copy,
-    {
+impl Facts {
+    const fn new(name: &'static str, arity: i32, flags: Flags, group: Group) -> Self {
         Self {
             name,
             arity,
@@ -341,132 +344,9 @@ impl<H> Row<H> {
             history: &[],
             deprecated: None,
             internal: false,
-            handler: Some(handler),
-            subcommands: &[],
+            container: false,
+            secrets: None,
         }
-    }
-
-    /// Creates a container that has only subcommands.
-    pub const fn container(name: &'static str, group: Group, subcommands: &'static [Row<H>]) -> Self
-    where
-        H: Copy,
-    {
-        Self {
-            name,
-            arity: -2,
-            flags: Flags::NONE,
-            keys: Keys::None,
-            access: &[],
-            tips: &[],
-            group,
-            categories: &[],
-            since: "1.0.0",
-            summary: "",
-            complexity: "Depends on subcommand.",
-            history: &[],
-            deprecated: None,
-            internal: false,
-            handler: None,
-            subcommands,
-        }
-    }
-
-    /// Sets the keys to positions `first` to `last` in steps of `step`.
-    #[must_use]
-    pub const fn keys(mut self, first: usize, last: i32, step: usize) -> Self {
-        self.keys = Keys::Range { first, last, step };
-        self
-    }
-
-    /// Sets the keys to the arguments after `count`, the position of their number.
-    #[must_use]
-    pub const fn counted_keys(mut self, count: usize) -> Self {
-        self.keys = Keys::Counted {
-            count,
-            destination: false,
-        };
-        self
-    }
-
-    /// Sets the keys to the first argument, the destination, and the arguments after `count`, the position of their
-    /// number.
-    #[must_use]
-    pub const fn destination_and_counted_keys(mut self, count: usize) -> Self {
-        self.keys = Keys::Counted {
-            count,
-            destination: true,
-        };
-        self
-    }
-
-    /// Sets the access to the keys: one entry for all of them, or one for each.
-    #[must_use]
-    pub const fn access(mut self, access: &'static [&'static str]) -> Self {
-        self.access = access;
-        self
-    }
-
-    /// Sets the hints for clients and proxies.
-    #[must_use]
-    pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
-        self.tips = tips;
-        self
-    }
-
-    /// Sets the function that finds the keys.
-    #[must_use]
-    pub const fn found_keys(mut self, find: fn(Args<'_>, &mut dyn FnMut(usize))) -> Self {
-        self.keys = Keys::Found(find);
-        self
-    }
-
-    /// Sets the keys to the first argument and the arguments of options.
-    #[must_use]
-    pub const fn option_keys(mut self, options: &'static OptionKeys) -> Self {
-        self.keys = Keys::Options(options);
-        self
-    }
-
-    /// Sets further ACL categories.
-    #[must_use]
-    pub const fn categories(mut self, categories: &'static [&'static str]) -> Self {
-        self.categories = categories;
-        self
-    }
-
-    /// Sets the documentation: first version, complexity, summary.
-    #[must_use]
-    pub const fn doc(
-        mut self,
-        since: &'static str,
-        complexity: &'static str,
-        summary: &'static str,
-    ) -> Self {
-        self.since = since;
-        self.complexity = complexity;
-        self.summary = summary;
-        self
-    }
-
-    /// Sets the changes by Redis version, oldest first.
-    #[must_use]
-    pub const fn history(mut self, history: &'static [(&'static str, &'static str)]) -> Self {
-        self.history = history;
-        self
-    }
-
-    /// Marks the command as deprecated since a Redis version, and names its replacement.
-    #[must_use]
-    pub const fn deprecated(mut self, since: &'static str, replaced_by: &'static str) -> Self {
-        self.deprecated = Some((since, replaced_by));
-        self
-    }
-
-    /// Marks the command as a system command.
-    #[must_use]
-    pub const fn internal(mut self) -> Self {
-        self.internal = true;
-        self
     }
 
     /// Returns true if the command may reach keys that these arguments do not name.
@@ -501,7 +381,7 @@ impl<H> Row<H> {
         // A generic command for some types only (SORT) is not in the keyspace category.
         let typed = self.group == Group::Generic && self.categories.contains(&"list");
         // A container has no family category; its subcommands have it.
-        if self.handler.is_some() && !typed {
+        if !self.container && !typed {
             self.group.category().into_iter().for_each(&mut add);
         }
         if self.flags.has(Flags::ADMIN) {
@@ -520,5 +400,159 @@ impl<H> Row<H> {
             add("blocking");
         }
         all
+    }
+}
+
+/// Metadata and handler of a command or subcommand. Derefs to its [`Facts`].
+#[derive(Clone, Copy, Debug)]
+pub struct Row<H: 'static> {
+    /// Metadata.
+    pub facts: Facts,
+    /// Handler; `None` for a container without a handler of its own.
+    pub handler: Option<H>,
+    /// Subcommands of a container.
+    pub subcommands: &'static [Row<H>],
+}
+
+impl<H> std::ops::Deref for Row<H> {
+    type Target = Facts;
+
+    #[inline]
+    fn deref(&self) -> &Facts {
+        &self.facts
+    }
+}
+
+impl<H> Row<H> {
+    /// Creates a row without keys, further categories and documentation.
+    pub const fn new(name: &'static str, arity: i32, flags: Flags, group: Group, handler: H) -> Self
+    where
+        H: Copy,
+    {
+        Self {
+            facts: Facts::new(name, arity, flags, group),
+            handler: Some(handler),
+            subcommands: &[],
+        }
+    }
+
+    /// Creates a container that has only subcommands.
+    pub const fn container(name: &'static str, group: Group, subcommands: &'static [Row<H>]) -> Self
+    where
+        H: Copy,
+    {
+        let mut facts = Facts::new(name, -2, Flags::NONE, group);
+        facts.complexity = "Depends on subcommand.";
+        facts.container = true;
+        Self {
+            facts,
+            handler: None,
+            subcommands,
+        }
+    }
+
+    /// Sets the keys to positions `first` to `last` in steps of `step`.
+    #[must_use]
+    pub const fn keys(mut self, first: usize, last: i32, step: usize) -> Self {
+        self.facts.keys = Keys::Range { first, last, step };
+        self
+    }
+
+    /// Sets the keys to the arguments after `count`, the position of their number.
+    #[must_use]
+    pub const fn counted_keys(mut self, count: usize) -> Self {
+        self.facts.keys = Keys::Counted {
+            count,
+            destination: false,
+        };
+        self
+    }
+
+    /// Sets the keys to the first argument, the destination, and the arguments after `count`, the position of their
+    /// number.
+    #[must_use]
+    pub const fn destination_and_counted_keys(mut self, count: usize) -> Self {
+        self.facts.keys = Keys::Counted {
+            count,
+            destination: true,
+        };
+        self
+    }
+
+    /// Sets the access to the keys: one entry for all of them, or one for each.
+    #[must_use]
+    pub const fn access(mut self, access: &'static [&'static str]) -> Self {
+        self.facts.access = access;
+        self
+    }
+
+    /// Sets the hints for clients and proxies.
+    #[must_use]
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
+        self.facts.tips = tips;
+        self
+    }
+
+    /// Sets the function that finds the keys.
+    #[must_use]
+    pub const fn found_keys(mut self, find: fn(Args<'_>, &mut dyn FnMut(usize))) -> Self {
+        self.facts.keys = Keys::Found(find);
+        self
+    }
+
+    /// Sets the keys to the first argument and the arguments of options.
+    #[must_use]
+    pub const fn option_keys(mut self, options: &'static OptionKeys) -> Self {
+        self.facts.keys = Keys::Options(options);
+        self
+    }
+
+    /// Sets further ACL categories.
+    #[must_use]
+    pub const fn categories(mut self, categories: &'static [&'static str]) -> Self {
+        self.facts.categories = categories;
+        self
+    }
+
+    /// Sets the documentation: first version, complexity, summary.
+    #[must_use]
+    pub const fn doc(
+        mut self,
+        since: &'static str,
+        complexity: &'static str,
+        summary: &'static str,
+    ) -> Self {
+        self.facts.since = since;
+        self.facts.complexity = complexity;
+        self.facts.summary = summary;
+        self
+    }
+
+    /// Sets the changes by Redis version, oldest first.
+    #[must_use]
+    pub const fn history(mut self, history: &'static [(&'static str, &'static str)]) -> Self {
+        self.facts.history = history;
+        self
+    }
+
+    /// Marks the command as deprecated since a Redis version, and names its replacement.
+    #[must_use]
+    pub const fn deprecated(mut self, since: &'static str, replaced_by: &'static str) -> Self {
+        self.facts.deprecated = Some((since, replaced_by));
+        self
+    }
+
+    /// Marks the command as a system command.
+    #[must_use]
+    pub const fn internal(mut self) -> Self {
+        self.facts.internal = true;
+        self
+    }
+
+    /// Sets the function that finds the positions of secret arguments.
+    #[must_use]
+    pub const fn secrets(mut self, find: fn(Args<'_>) -> Vec<usize>) -> Self {
+        self.facts.secrets = Some(find);
+        self
     }
 }

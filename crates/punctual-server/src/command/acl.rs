@@ -5,8 +5,8 @@ use punctual_store::Error;
 use punctual_store::error::brief;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
-use crate::table::{ServerCommand, TABLE};
+use super::table;
+use crate::dispatch::call::{Call, ServerCommand};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 
@@ -82,7 +82,7 @@ fn cat(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         .find(|c| asked.eq_ignore_ascii_case(c.as_bytes()));
     let category =
         known.ok_or_else(|| Error::repeating("ERR Unknown category '", brief(asked), "'"))?;
-    let names: Vec<&str> = TABLE
+    let names: Vec<&str> = table()
         .all()
         .filter(|e| e.row.all_categories().contains(&category))
         .map(|e| e.name.as_str())

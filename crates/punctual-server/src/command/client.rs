@@ -9,11 +9,10 @@ use punctual_store::spec::{Flags, Group};
 
 use super::client_list::{info, kill, list};
 use super::connection::row;
-use crate::blocking;
-use crate::call::Call;
+use crate::client::session::ReplyMode;
+use crate::client::waiting;
+use crate::dispatch::call::{Call, ServerCommand};
 use crate::net::order::Order;
-use crate::session::ReplyMode;
-use crate::table::ServerCommand;
 
 const HELPS: Flags = Flags::LOADING.or(Flags::STALE);
 const SELF: Flags = HELPS.or(Flags::NOSCRIPT);
@@ -282,7 +281,7 @@ fn unblock(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Re
         waiter.is_some_and(|waiter| {
             let claimed = waiter.claim();
             if claimed {
-                blocking::answer_without(call.shared, call.loop_number, &waiter, error.as_ref());
+                waiting::answer_without(call.shared, call.loop_number, &waiter, error.as_ref());
             }
             claimed
         })

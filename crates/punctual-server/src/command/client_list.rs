@@ -8,10 +8,10 @@ use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
-use crate::call::Call;
-use crate::clients::{ClientInfo, ClientType, REPLY_BUFFER};
+use super::table;
+use crate::client::registry::{ClientInfo, ClientType, REPLY_BUFFER};
+use crate::dispatch::call::Call;
 use crate::net::order::Order;
-use crate::table::TABLE;
 
 /// What only the client's own loop knows, while it runs a command.
 #[derive(Clone, Copy, Default)]
@@ -61,7 +61,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
     let peak = info.output_peak.get(now_ms).max(output);
     let command = (info.last_command.load(Ordering::Relaxed) as usize)
         .checked_sub(1)
-        .and_then(|id| TABLE.name_of(id))
+        .and_then(|id| table().name_of(id))
         .unwrap_or("NULL");
     let names = info.names.lock();
     let mut text = format!(

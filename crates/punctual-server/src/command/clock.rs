@@ -7,9 +7,8 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
 use crate::clock::{LAST_MS, Move, MoveError};
-use crate::table::{ServerCommand, ServerHandler};
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
 const MOVES: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
@@ -20,12 +19,18 @@ const fn row(
     flags: Flags,
     handler: ServerHandler,
 ) -> ServerCommand {
-    ServerCommand::new(name, arity, flags, Group::Server, handler)
+    ServerCommand::new(
+        name,
+        arity,
+        flags.or(Flags::UNPAUSED),
+        Group::Server,
+        handler,
+    )
 }
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    row("time", 1, ANY_TIME, time).tips(&["nondeterministic_output"]).doc("2.6.0", "O(1)", "Returns the server time."),
+    ServerCommand::new("time", 1, ANY_TIME, Group::Server, time).tips(&["nondeterministic_output"]).doc("2.6.0", "O(1)", "Returns the server time."),
     ServerCommand::container(
         "clock",
         Group::Server,

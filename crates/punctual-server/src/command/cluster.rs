@@ -6,8 +6,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
-use crate::table::ServerCommand;
+use crate::dispatch::call::{Call, ServerCommand};
 
 const FAST: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
 const LOOK: Flags = Flags::STALE;

@@ -4,10 +4,10 @@ use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group, Keys, OptionKeys};
 use punctual_store::{Error, glob};
 
-use crate::call::Call;
 use crate::command::acl::CATEGORIES;
-use crate::command_names::CommandNames;
-use crate::table::{Entry, NOT_KEYS, ServerCommand, ServerHandler};
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::dispatch::names::CommandNames;
+use crate::dispatch::table::{Entry, NOT_KEYS};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];

@@ -6,10 +6,9 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
-use crate::config::SetError;
-use crate::stats::lateness_histogram;
-use crate::table::{ServerCommand, ServerHandler};
+use crate::config::{Config, SetError};
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::observe::stats::lateness_histogram;
 
 const FLAGS: Flags = Flags::ADMIN
     .or(Flags::NOSCRIPT)
@@ -36,6 +35,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "Returns the effective values of configuration parameters.",
             ),
         row("set", -4, set)
+            .secrets(secrets_of_set)
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
             .history(&[(
                 "7.0.0",
@@ -80,6 +80,14 @@ fn get(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         reply.bulk(&value);
     }
     Ok(())
+}
+
+/// Positions of the values of sensitive directives in CONFIG SET.
+fn secrets_of_set(args: Args<'_>) -> Vec<usize> {
+    (3..args.len())
+        .step_by(2)
+        .filter(|i| Config::is_sensitive(args.at(i - 1)))
+        .collect()
 }
 
 fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
@@ -130,7 +138,9 @@ fn rewrite(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Resul
 
 fn reset_stat(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     for stats in &call.shared.stats {
-        stats.counters().for_each(crate::stats::Counter::reset);
+        stats
+            .counters()
+            .for_each(crate::observe::stats::Counter::reset);
         *stats.lateness_us.lock() = lateness_histogram();
         stats.by_command.iter().for_each(|c| c.latency.reset());
     }

@@ -7,10 +7,9 @@ use punctual_resp::{Args, Protocol, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::REDIS_VERSION;
-use crate::call::Call;
-use crate::session::ReplyMode;
-use crate::table::{ServerCommand, ServerHandler};
+use crate::client::session::ReplyMode;
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::version::REDIS_VERSION;
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
 const BEFORE_AUTH: Flags = ANY_TIME
@@ -25,16 +24,28 @@ pub(super) const fn row(
     flags: Flags,
     handler: ServerHandler,
 ) -> ServerCommand {
-    ServerCommand::new(name, arity, flags, Group::Connection, handler)
+    ServerCommand::new(
+        name,
+        arity,
+        flags.or(Flags::KEYLESS),
+        Group::Connection,
+        handler,
+    )
 }
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    row("ping", -1, Flags::FAST, ping)
-        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-        .doc("1.0.0", "O(1)", "Answers PONG, or the argument."),
+    row(
+        "ping",
+        -1,
+        Flags::FAST.or(Flags::SUBSCRIBER).or(Flags::NEEDS_SAVES),
+        ping,
+    )
+    .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+    .doc("1.0.0", "O(1)", "Answers PONG, or the argument."),
     row("echo", 2, ANY_TIME, echo).doc("1.0.0", "O(1)", "Returns the given string."),
     row("auth", -2, BEFORE_AUTH, auth)
+        .secrets(|args| (1..args.len()).collect())
         .doc(
             "1.0.0",
             "O(N) where N is the number of passwords of the user",
@@ -42,6 +53,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         )
         .history(&[("6.0.0", "Added the username argument.")]),
     row("hello", -1, BEFORE_AUTH, hello)
+        .secrets(secrets_of_hello)
         .doc(
             "6.0.0",
             "O(1)",
@@ -49,10 +61,21 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         )
         .history(&[("6.2.0", "The protocol version became optional.")]),
     row("select", 2, ANY_TIME, select).doc("1.0.0", "O(1)", "Changes the selected database."),
-    row("quit", -1, BEFORE_AUTH, quit)
-        .doc("1.0.0", "O(1)", "Closes the connection.")
-        .deprecated("7.2.0", "just closing the connection"),
-    row("reset", 1, BEFORE_AUTH, reset).doc(
+    row(
+        "quit",
+        -1,
+        BEFORE_AUTH.or(Flags::UNQUEUED).or(Flags::SUBSCRIBER),
+        quit,
+    )
+    .doc("1.0.0", "O(1)", "Closes the connection.")
+    .deprecated("7.2.0", "just closing the connection"),
+    row(
+        "reset",
+        1,
+        BEFORE_AUTH.or(Flags::UNQUEUED).or(Flags::SUBSCRIBER),
+        reset,
+    )
+    .doc(
         "6.2.0",
         "O(1)",
         "Puts the connection back into the state it began in.",
@@ -127,6 +150,15 @@ fn same_secret(wanted: &[u8], given: &[u8]) -> bool {
         .zip(given.iter().chain(std::iter::repeat(&0)))
         .fold(0, |all, (a, b)| all | (a ^ b));
     wanted.len() == given.len() && std::hint::black_box(differences) == 0
+}
+
+/// Positions of the user's name and password in HELLO.
+fn secrets_of_hello(args: Args<'_>) -> Vec<usize> {
+    let auth = args
+        .iter()
+        .skip(2)
+        .position(|arg| arg.eq_ignore_ascii_case(b"auth"));
+    auth.map_or(Vec::new(), |at| vec![at + 3, at + 4])
 }
 
 fn hello(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

@@ -13,11 +13,10 @@ use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, command};
 use signal_hook::consts::SIGSEGV;
 
-use crate::call::Call;
+use crate::dispatch::call::{Call, ServerCommand};
 use crate::log;
 use crate::net::order::Order;
 use crate::persist::{load, save};
-use crate::table::ServerCommand;
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(

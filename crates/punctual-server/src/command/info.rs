@@ -14,16 +14,16 @@ use punctual_store::keyspace::db::DbMemory;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Turn};
 
-use crate::REDIS_VERSION;
-use crate::call::Call;
-use crate::clients::{ClientInfo, RecentPeak};
+use super::table;
+use crate::client::registry::{ClientInfo, RecentPeak};
 use crate::command::latency::durations;
 use crate::command::memory::Picture;
-use crate::process;
+use crate::dispatch::call::{Call, ServerCommand};
+use crate::observe::stats::{CommandStats, Counter, LoopStats, lateness_histogram};
+use crate::program::process;
 use crate::pubsub::Kind;
 use crate::shared::Shared;
-use crate::stats::{CommandStats, Counter, LoopStats, lateness_histogram};
-use crate::table::{ServerCommand, TABLE};
+use crate::version::REDIS_VERSION;
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
@@ -461,7 +461,7 @@ fn cpu(page: &mut Page<'_, '_>) {
 }
 
 fn command_stats(page: &mut Page<'_, '_>) {
-    for entry in TABLE.all() {
+    for entry in table().all() {
         let sum = |f: fn(&CommandStats) -> &Counter| -> u64 {
             page.shared
                 .stats
@@ -489,7 +489,7 @@ fn latency_stats(page: &mut Page<'_, '_>) {
     if !settings.latency_tracking {
         return;
     }
-    for entry in TABLE.all() {
+    for entry in table().all() {
         let durations = durations(page.shared, entry);
         if durations.total == 0 {
             continue;

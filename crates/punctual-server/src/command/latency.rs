@@ -6,11 +6,12 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
-use crate::command_latency::Distribution;
-use crate::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, Series};
+use super::table;
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::dispatch::table::Entry;
+use crate::observe::command_latency::Distribution;
+use crate::observe::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, Series};
 use crate::shared::Shared;
-use crate::table::{Entry, ServerCommand, ServerHandler, TABLE};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 const FLAGS: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(ANY_TIME);
@@ -179,7 +180,7 @@ fn report(threshold_ms: u64, all: &[(&str, Series)]) -> String {
 fn histogram(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let names = args.skip(2);
     let asked: Vec<&Entry> = if names.is_empty() {
-        TABLE.all().collect()
+        table().all().collect()
     } else {
         // A container stands for its subcommands.
         let found = names
@@ -243,7 +244,7 @@ fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::latency::Sample;
+    use crate::observe::latency::Sample;
 
     #[test]
     fn the_report_says_what_is_known() {

@@ -5,9 +5,8 @@ use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Now};
 
-use crate::REDIS_VERSION;
-use crate::call::Call;
-use crate::table::ServerCommand;
+use crate::dispatch::call::{Call, ServerCommand};
+use crate::version::REDIS_VERSION;
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(

@@ -11,12 +11,11 @@ use punctual_store::keyspace::db::DbMemory;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Turn};
 
-use crate::call::Call;
 use crate::command::info::human;
-use crate::process;
-use crate::reclaim;
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::program::process;
+use crate::reclaim::rounds;
 use crate::shared::Shared;
-use crate::table::{ServerCommand, ServerHandler};
 
 const TIPS: &[&str] = &[
     "nondeterministic_output",
@@ -280,7 +279,7 @@ fn purge(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
         (reclaim.collect)();
         (reclaim.purge)();
         // If one goes on already, that one is as good.
-        reclaim::begin_round(call.shared);
+        rounds::begin_round(call.shared);
     }
     reply.ok();
     Ok(())

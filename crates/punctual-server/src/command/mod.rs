@@ -24,12 +24,15 @@ pub(crate) mod shutdown;
 pub(crate) mod slowlog;
 pub(crate) mod transaction;
 
+use std::sync::LazyLock;
+
 use punctual_resp::Args;
 use punctual_store::Error;
 pub(crate) use punctual_store::command::help;
 use punctual_store::error::brief;
 
-use crate::table::ServerCommand;
+use crate::dispatch::call::{ServerCommand, ServerHandler};
+use crate::dispatch::table::CommandTable;
 
 /// Every command that is not the keyspace's.
 pub static FAMILIES: &[&[ServerCommand]] = &[
@@ -55,6 +58,19 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     slowlog::COMMANDS,
     transaction::COMMANDS,
 ];
+
+static TABLE: LazyLock<(CommandTable, Vec<ServerHandler>)> =
+    LazyLock::new(|| CommandTable::new(FAMILIES));
+
+/// Returns the table of all commands: the keyspace's and the server's own.
+pub(crate) fn table() -> &'static CommandTable {
+    &TABLE.0
+}
+
+/// Returns the handler with this number; see [`Run::Server`](crate::dispatch::table::Run::Server).
+pub(crate) fn handler(number: usize) -> ServerHandler {
+    TABLE.1[number]
+}
 
 /// A subcommand that was called with too many arguments for any of its forms.
 pub(crate) fn wrong_form(container: &str, args: Args<'_>) -> Error {

@@ -4,8 +4,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
-use crate::table::{ServerCommand, ServerHandler};
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 
 const ADMIN: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
 const LOADS: Flags = ADMIN.or(Flags::NO_ASYNC_LOADING);

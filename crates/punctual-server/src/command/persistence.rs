@@ -6,9 +6,8 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::persist::save::{self, SaveError};
-use crate::table::{ServerCommand, ServerHandler};
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[

@@ -7,14 +7,14 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::pubsub::Kind;
-use crate::table::{ServerCommand, ServerHandler};
 
 const LISTEN: Flags = Flags::PUBSUB
     .or(Flags::NOSCRIPT)
     .or(Flags::LOADING)
-    .or(Flags::STALE);
+    .or(Flags::STALE)
+    .or(Flags::SUBSCRIBER);
 const SEND: Flags = Flags::PUBSUB
     .or(Flags::LOADING)
     .or(Flags::STALE)
@@ -28,7 +28,13 @@ const fn row(
     flags: Flags,
     handler: ServerHandler,
 ) -> ServerCommand {
-    ServerCommand::new(name, arity, flags, Group::Pubsub, handler)
+    ServerCommand::new(
+        name,
+        arity,
+        flags.or(Flags::KEYLESS),
+        Group::Pubsub,
+        handler,
+    )
 }
 
 /// The family's rows.

@@ -5,8 +5,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
-use crate::table::ServerCommand;
+use crate::dispatch::call::{Call, ServerCommand};
 
 /// The family's rows. WAIT's ACL category is `connection`, not its group's, so it is in that group here.
 pub(crate) static COMMANDS: &[ServerCommand] = &[

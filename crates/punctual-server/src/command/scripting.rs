@@ -8,8 +8,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
-use crate::table::{ServerCommand, ServerHandler};
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[

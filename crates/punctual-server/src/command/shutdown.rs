@@ -4,10 +4,9 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
+use crate::dispatch::call::{Call, ServerCommand};
 use crate::log;
 use crate::persist::save;
-use crate::table::ServerCommand;
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(

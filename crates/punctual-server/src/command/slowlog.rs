@@ -5,8 +5,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
-use crate::table::{ServerCommand, ServerHandler};
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 

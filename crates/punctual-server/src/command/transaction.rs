@@ -5,9 +5,8 @@ use punctual_store::Error;
 use punctual_store::keyspace::watch::WatchFlag;
 use punctual_store::spec::{Flags, Group};
 
-use crate::call::Call;
-use crate::table::{ServerCommand, ServerHandler};
-use crate::transaction::{ABORTED, Transaction};
+use crate::client::transaction::{ABORTED, Transaction};
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 
 const ANY_TIME: Flags = Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE);
 const QUICK: Flags = ANY_TIME.or(Flags::FAST).or(Flags::ALLOW_BUSY);
@@ -18,22 +17,37 @@ const fn row(
     flags: Flags,
     handler: ServerHandler,
 ) -> ServerCommand {
-    ServerCommand::new(name, arity, flags, Group::Transactions, handler)
+    ServerCommand::new(
+        name,
+        arity,
+        flags.or(Flags::KEYLESS),
+        Group::Transactions,
+        handler,
+    )
 }
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    row("discard", 1, QUICK, discard).doc(
+    row("discard", 1, QUICK.or(Flags::UNQUEUED), discard).doc(
         "2.0.0",
         "O(N), when N is the number of queued commands",
         "Drops the queued commands and ends the transaction.",
     ),
-    row("exec", 1, ANY_TIME.or(Flags::SKIP_SLOWLOG), exec).doc(
+    row(
+        "exec",
+        1,
+        ANY_TIME
+            .or(Flags::SKIP_SLOWLOG)
+            .or(Flags::UNQUEUED)
+            .or(Flags::EXECUTES),
+        exec,
+    )
+    .doc(
         "1.2.0",
         "Depends on commands in the transaction",
         "Runs the queued commands with nobody between them.",
     ),
-    row("multi", 1, QUICK, multi).doc(
+    row("multi", 1, QUICK.or(Flags::UNQUEUED), multi).doc(
         "1.2.0",
         "O(1)",
         "Begins a transaction: the commands that follow are queued.",
@@ -43,7 +57,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         "O(1)",
         "Forgets the watched keys and what became of them.",
     ),
-    row("watch", -2, QUICK, watch)
+    row("watch", -2, QUICK.or(Flags::UNQUEUED), watch)
         .keys(1, -1, 1)
         .access(&["RO"])
         .doc(

@@ -38,8 +38,6 @@ pub use self::invocation::{Invocation, Override};
 pub use self::settings::{BindAddress, ClockKind, Permission, Settings, Supervised};
 pub use self::value::{OutputLimit, SavePoint};
 
-use crate::command_names::CommandNames;
-
 use self::directive::{Change, Effect};
 use self::settings::Values;
 use self::source::Reader;
@@ -53,10 +51,31 @@ pub struct Config {
     values: Vec<Value>,
     defaults: Arc<[Value]>,
     settings: Arc<Settings>,
-    /// What `rename-command` has made of the commands' names.
-    commands: CommandNames,
+    /// The lines of `rename-command`, in their order.
+    renames: Vec<Rename>,
     /// Absolute path of the file that CONFIG REWRITE writes.
     file: Option<PathBuf>,
+}
+
+/// A line of `rename-command`. The server checks the names against its commands when it starts.
+#[derive(Debug, Clone)]
+pub(crate) struct Rename {
+    pub(crate) from: Vec<u8>,
+    /// Empty: the command is disabled.
+    pub(crate) to: Vec<u8>,
+    place: Place,
+    line: String,
+}
+
+impl Rename {
+    /// Returns the error of this line.
+    pub(crate) fn refused(&self, reason: &str) -> ConfigError {
+        ConfigError::Line {
+            place: self.place.clone(),
+            line: self.line.clone(),
+            reason: reason.to_owned(),
+        }
+    }
 }
 
 /// What [`Config::set`] changed.
@@ -91,7 +110,7 @@ impl Config {
             settings: Arc::new(Settings::from_values(&values)),
             defaults: values.clone().into(),
             values,
-            commands: CommandNames::default(),
+            renames: Vec::new(),
             file: None,
         })
     }
@@ -198,9 +217,9 @@ impl Config {
         Arc::clone(&self.settings)
     }
 
-    /// Which names call which commands.
-    pub(crate) fn commands(&self) -> &CommandNames {
-        &self.commands
+    /// The lines of `rename-command`, in their order.
+    pub(crate) fn renames(&self) -> &[Rename] {
+        &self.renames
     }
 
     /// The file that the configuration came from, absolute.

@@ -8,7 +8,7 @@ use super::directive::Effect;
 use super::error::{ConfigError, Place};
 use super::invocation::Override;
 use super::value::{Kind, Value};
-use super::{Config, quoting, table};
+use super::{Config, Rename, quoting, table};
 
 /// Includes inside includes, at most; more is a file that includes itself.
 const DEPTH: usize = 16;
@@ -19,6 +19,8 @@ pub(super) struct Reader<'a> {
     depth: usize,
     /// `save` lines add to each other, but the first one replaces the default.
     save_seen: bool,
+    /// The names of a `rename-command` line that was just read.
+    renamed: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl<'a> Reader<'a> {
@@ -27,6 +29,7 @@ impl<'a> Reader<'a> {
             config,
             depth: 0,
             save_seen: false,
+            renamed: None,
         }
     }
 
@@ -36,12 +39,14 @@ impl<'a> Reader<'a> {
             if line.is_empty() || line[0] == b'#' {
                 continue;
             }
+            let place = || Place::File {
+                origin: origin.to_owned(),
+                line: index + 1,
+            };
+            let shown = || String::from_utf8_lossy(line).into_owned();
             let fault = |reason: String| ConfigError::Line {
-                place: Place::File {
-                    origin: origin.to_owned(),
-                    line: index + 1,
-                },
-                line: String::from_utf8_lossy(line).into_owned(),
+                place: place(),
+                line: shown(),
                 reason,
             };
             let Some(words) = quoting::split(line) else {
@@ -56,6 +61,7 @@ impl<'a> Reader<'a> {
                 self.include(pattern)?;
             } else {
                 self.directive(&words).map_err(fault)?;
+                self.keep_rename(place, shown);
             }
         }
         Ok(())
@@ -77,12 +83,28 @@ impl<'a> Reader<'a> {
         if is_include {
             return self.include(&option.words[1]);
         }
+        let place = || Place::Argument(option.argument.clone());
         self.directive(&option.words)
             .map_err(|reason| ConfigError::Line {
-                place: Place::Argument(option.argument.clone()),
+                place: place(),
                 line: option.line(),
                 reason,
-            })
+            })?;
+        self.keep_rename(place, || option.line());
+        Ok(())
+    }
+
+    /// Keeps the `rename-command` line that was just read, if it was one, with its place for errors.
+    fn keep_rename(&mut self, place: impl Fn() -> Place, line: impl Fn() -> String) {
+        if let Some((from, to)) = self.renamed.take() {
+            let (place, line) = (place(), line());
+            self.config.renames.push(Rename {
+                from,
+                to,
+                place,
+                line,
+            });
+        }
     }
 
     /// A plain path must exist; a pattern may match nothing (an empty conf.d is no error).
@@ -141,8 +163,8 @@ impl<'a> Reader<'a> {
     fn other(&mut self, name: &[u8], args: &[&[u8]]) -> Result<(), String> {
         match (name.to_ascii_lowercase().as_slice(), args) {
             (b"rename-command", [from, to]) => {
-                let renamed = self.config.commands.rename(from, to);
-                renamed.map_err(str::to_owned)
+                self.renamed = Some((from.to_vec(), to.to_vec()));
+                Ok(())
             }
             (b"loadmodule", _) => Err("modules are not supported".to_owned()),
             (b"user", [name, rules @ ..]) if is_default_user(name, rules) => Ok(()),

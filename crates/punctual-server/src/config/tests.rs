@@ -141,16 +141,6 @@ fn errors_name_line_and_reason() {
         ("loadmodule x.so", ">>> ", "modules are not supported"),
         ("dir /nonexistent/x", ">>> ", "No such file or directory"),
         (
-            "rename-command KEYS a\nrename-command SET A",
-            "2 of test.conf\n>>> 'rename-command SET A'",
-            "Target command name already exists",
-        ),
-        (
-            "rename-command nosuch a",
-            ">>> ",
-            "No such command in rename-command",
-        ),
-        (
             "rename-command KEYS",
             ">>> ",
             "Bad directive or wrong number of arguments",

@@ -1,5 +1,12 @@
-//! Sockets, and what threads leave for one another's event loops.
+//! Sockets and event loops. A loop owns its connections; other threads leave messages and orders in its mailbox.
 
+pub(crate) mod alarm;
+pub(crate) mod connection;
+pub(crate) mod cross_protocol;
+pub(crate) mod event_loop;
+pub(crate) mod listener;
+pub(crate) mod lookahead;
 pub(crate) mod mailbox;
 pub(crate) mod order;
+pub(crate) mod sink;
 pub(crate) mod socket;

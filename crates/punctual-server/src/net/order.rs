@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use punctual_store::Now;
 
 use crate::clock::{Move, MoveError};
-use crate::listener::{Arrival, Listener};
+use crate::net::listener::{Arrival, Listener};
 use crate::reclaim::Share;
 
 /// An order to an event loop.

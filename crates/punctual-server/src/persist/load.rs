@@ -14,7 +14,7 @@ use punctual_store::{RestoreBatch, Restored};
 
 use super::save;
 use crate::log;
-use crate::reclaim;
+use crate::reclaim::rounds;
 use crate::shared::Shared;
 
 /// Bytes that are read from the file at a time.
@@ -108,7 +108,7 @@ pub(crate) fn at_start(shared: &Shared) -> Result<(), LoadError> {
     drop(turn);
     loading.active.store(false, Ordering::Release);
     shared.set_gate();
-    reclaim::report_freed(shared, 0);
+    rounds::report_freed(shared, 0);
     shared.order_all(|| crate::net::order::Order::Resume);
     done
 }

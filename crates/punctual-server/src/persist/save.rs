@@ -14,8 +14,8 @@ use punctual_store::{Now, Turn};
 use crate::config::Settings;
 use crate::log;
 use crate::net::order::Order;
-use crate::process;
-use crate::reclaim;
+use crate::program::process;
+use crate::reclaim::rounds;
 use crate::shared::Shared;
 
 /// Bytes that are gathered before they are written to the file.
@@ -166,7 +166,7 @@ fn fill(
     let seconds = now.read_ms() / 1000;
     let memory = process::memory().0;
     for (name, text) in [
-        ("redis-ver", crate::REDIS_VERSION.to_owned()),
+        ("redis-ver", crate::version::REDIS_VERSION.to_owned()),
         ("redis-bits", usize::BITS.to_string()),
         ("ctime", seconds.to_string()),
         ("used-mem", memory.to_string()),
@@ -365,7 +365,7 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
                 now,
             };
             attempt.end(true, early_bytes, &done);
-            reclaim::report_freed(&shared, 0);
+            rounds::report_freed(&shared, 0);
             // One may be scheduled, or due.
             shared.mailboxes[0].order(Order::Resume);
         });

@@ -44,10 +44,16 @@ fn send(wires: &mut [Wire], count: usize, command: impl Fn(usize) -> String) {
     }
 }
 
-/// Waits until the worker has dropped everything, and has memory returned; how many MiB are resident then.
+/// Waits until the worker has dropped everything, purges, and returns the resident MiB of the empty server.
 fn purged_mib(server: &Process, wire: &mut Wire) -> f64 {
+    /// Far above an empty server, far below a full one.
+    const EMPTY_MIB: f64 = 40.0;
     eventually(|| info(wire, "lazyfree_pending_objects") == 0);
-    wire.expect(&["MEMORY PURGE"], "+OK|");
+    // A purge returns at once while the worker purges.
+    eventually(|| {
+        wire.expect(&["MEMORY PURGE"], "+OK|");
+        server.resident_mib() < EMPTY_MIB
+    });
     server.resident_mib()
 }
 

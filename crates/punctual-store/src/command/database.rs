@@ -17,15 +17,20 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Returns the number of keys in the database.",
         ),
-    row("flushall", -1, Flags::WRITE, flush_all)
-        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-        .categories(&["keyspace", "dangerous"])
-        .doc(
-            "1.0.0",
-            "O(N) where N is the total number of keys in all databases.",
-            "Removes all keys from all databases.",
-        )
-        .history(FLUSH_HISTORY),
+    row(
+        "flushall",
+        -1,
+        Flags::WRITE.or(Flags::FLUSHES_ALL),
+        flush_all,
+    )
+    .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+    .categories(&["keyspace", "dangerous"])
+    .doc(
+        "1.0.0",
+        "O(N) where N is the total number of keys in all databases.",
+        "Removes all keys from all databases.",
+    )
+    .history(FLUSH_HISTORY),
     row("flushdb", -1, Flags::WRITE, flush_db)
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .categories(&["keyspace", "dangerous"])

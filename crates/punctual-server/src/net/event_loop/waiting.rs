@@ -1,10 +1,10 @@
-//! Connections whose command waits for a key, on their loop: see [`crate::blocking`].
+//! Connections whose command waits for a key, on their loop: see [`crate::client::waiting`].
 
 use punctual::DeadlineQueue;
 use punctual_store::{Now, Turn};
 
 use super::{ClientTimer, EventLoop};
-use crate::blocking;
+use crate::client::waiting;
 
 impl EventLoop {
     /// A connection's command waits from now on.
@@ -56,9 +56,9 @@ impl EventLoop {
             if !waiter.id().silent {
                 connection
                     .out
-                    .extend_from_slice(&blocking::nothing(waiter, None));
+                    .extend_from_slice(&waiting::nothing(waiter, None));
             }
-            blocking::count_in_vain(&self.shared, self.number, now, waiter, None);
+            waiting::count_in_vain(&self.shared, self.number, now, waiter, None);
             self.mark_dirty(slot);
             self.unblock(slot);
         }

@@ -8,9 +8,8 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use punctual_store::Now;
 
-use crate::clients::RecentPeak;
-use crate::command_latency::CommandLatency;
-use crate::table::TABLE;
+use crate::client::registry::RecentPeak;
+use crate::observe::command_latency::CommandLatency;
 
 /// A count with one writer: adding costs a load and a store.
 #[derive(Debug, Default)]
@@ -101,8 +100,9 @@ pub struct LoopStats {
     pub lateness_us: Mutex<Histogram<u64>>,
 }
 
-impl Default for LoopStats {
-    fn default() -> Self {
+impl LoopStats {
+    /// Creates the counters of a loop, for `commands` commands and subcommands.
+    pub(crate) fn new(commands: usize) -> Self {
         Self {
             commands: Counter::default(),
             connections: Counter::default(),
@@ -125,9 +125,7 @@ impl Default for LoopStats {
             input_limit_closed: Counter::default(),
             output_limit_closed: Counter::default(),
             protocol_errors: Counter::default(),
-            by_command: (0..TABLE.entries())
-                .map(|_| CommandStats::default())
-                .collect(),
+            by_command: (0..commands).map(|_| CommandStats::default()).collect(),
             lateness_us: Mutex::new(lateness_histogram()),
         }
     }

@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 use punctual_resp::Args;
 use punctual_store::Now;
 
-use crate::clients::ClientInfo;
-use crate::redact::redacted;
-use crate::table::Entry;
+use crate::client::registry::ClientInfo;
+use crate::dispatch::table::Entry;
+use crate::observe::redact::redacted;
 
 /// Arguments that are kept of a command.
 const ARGS_MAX: usize = 32;

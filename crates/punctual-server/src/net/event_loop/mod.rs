@@ -24,19 +24,19 @@ use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchedKey;
 use punctual_store::{Now, Turn};
 
-use crate::alarm::Alarm;
-use crate::clients::{ClientInfo, REPLY_BUFFER};
+use crate::client::registry::{ClientInfo, REPLY_BUFFER};
 use crate::config::Settings;
-use crate::connection::{Connection, Flushed, KEPT_OUTPUT, is_exceeded};
-use crate::listener::Listener;
 use crate::log;
-use crate::lookahead::Lookahead;
+use crate::net::alarm::Alarm;
+use crate::net::connection::{Connection, Flushed, KEPT_OUTPUT, is_exceeded};
+use crate::net::listener::Listener;
+use crate::net::lookahead::Lookahead;
 use crate::net::mailbox::Mail;
 use crate::net::order::Order;
+use crate::net::sink::LoopSink;
 use crate::persist;
-use crate::reclaim;
+use crate::reclaim::rounds;
 use crate::shared::Shared;
-use crate::sink::LoopSink;
 
 /// Bytes read from a socket at a time.
 const READ_SIZE: usize = 64 << 10;
@@ -327,7 +327,7 @@ impl EventLoop {
         turn.release();
         let discarded = std::mem::take(&mut turn.discarded);
         drop(turn);
-        reclaim::discard(&self.shared, discarded);
+        rounds::discard(&self.shared, discarded);
     }
 
     /// Expires one batch of what is due in the shards of this loop.

@@ -14,7 +14,6 @@ use punctual_store::events::{Classes, Silent};
 use crate::command::info;
 use crate::log::{self, Logger};
 use crate::shared::Shared;
-use crate::table::TABLE;
 
 /// Writes crash reports to a server's log; clones write for the same server.
 #[derive(Clone, Debug)]
@@ -67,7 +66,7 @@ impl CrashReporter {
             "\n\n=== PUNCTUAL CRASH REPORT BEGINS: please attach all of it to a bug report ===\n\
              Punctual {} on {} crashed in thread {thread}: {cause}",
             env!("CARGO_PKG_VERSION"),
-            crate::process::os(),
+            crate::program::process::os(),
         ));
     }
 
@@ -89,7 +88,9 @@ impl CrashReporter {
             let text = match clients.iter().find(|client| client.id == id) {
                 Some(client) => {
                     let command = client.last_command.load(Ordering::Relaxed) as usize;
-                    let name = command.checked_sub(1).and_then(|id| TABLE.name_of(id));
+                    let name = command
+                        .checked_sub(1)
+                        .and_then(|id| shared.commands.table().name_of(id));
                     format!(
                         "{} of client id={id} addr={} db={}",
                         name.unwrap_or("none"),

@@ -3,13 +3,12 @@
 use punctual::DeadlineQueue;
 
 use super::{ClientTimer, EventLoop};
-use crate::reclaim::{self, DELAY_MS, Share};
+use crate::reclaim::{DELAY_MS, Share, rounds};
 
 impl EventLoop {
     /// Arms the timer of a round if enough has been freed since the last one. Called once a turn.
     pub(super) fn arm_round(&mut self) {
-        if self.round_timer.is_none() && self.freed_bytes() >= reclaim::worth_a_round(&self.shared)
-        {
+        if self.round_timer.is_none() && self.freed_bytes() >= rounds::worth_a_round(&self.shared) {
             let at = self.turn_ms.saturating_add(DELAY_MS);
             self.round_timer = Some(self.timers.insert(at, ClientTimer::Round));
         }
@@ -18,7 +17,7 @@ impl EventLoop {
     /// Begins a round. If another loop's goes on, this loop tries again later: that one may have missed something.
     pub(super) fn begin_round(&mut self) {
         self.round_timer = None;
-        if !reclaim::begin_round(&self.shared) {
+        if !rounds::begin_round(&self.shared) {
             let at = self.turn_ms.saturating_add(DELAY_MS);
             self.round_timer = Some(self.timers.insert(at, ClientTimer::Round));
         }
@@ -33,7 +32,7 @@ impl EventLoop {
         if let Some(timer) = self.round_timer.take() {
             self.timers.remove(timer);
         }
-        reclaim::end_share(&self.shared, share);
+        rounds::end_share(&self.shared, share);
     }
 
     /// Bytes freed since the last round, by this thread and by those that report to it.

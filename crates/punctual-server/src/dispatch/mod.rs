@@ -3,6 +3,11 @@
 //!
 //! The order of the checks is Redis's: the command and its arity, authentication, what subscribers may do, the pause.
 
+mod blocking;
+pub(crate) mod call;
+pub(crate) mod names;
+pub(crate) mod table;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,16 +16,17 @@ use punctual_store::spec::Flags;
 use punctual_store::{Error, Turn};
 use quanta::Clock;
 
-use crate::call::Call;
-use crate::cross_protocol::is_http;
-use crate::lookahead::Ahead;
-use crate::monitor;
-use crate::session::{ReplyMode, Session};
+use crate::client::session::{ReplyMode, Session};
+use crate::client::transaction::{self, Transaction, aborted_by};
+use crate::command;
+use crate::dispatch::call::Call;
+use crate::dispatch::table::{Entry, Run};
+use crate::net::cross_protocol::is_http;
+use crate::net::lookahead::Ahead;
+use crate::observe::monitor;
+use crate::observe::slowlog::Slow;
+use crate::observe::stats::LoopStats;
 use crate::shared::Shared;
-use crate::slowlog::Slow;
-use crate::stats::LoopStats;
-use crate::table::{Entry, Run};
-use crate::transaction::{self, Transaction, aborted_by, runs_at_once};
 
 /// What becomes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,11 +136,18 @@ impl<'a, 's> Batch<'a, 's> {
     ) -> Flow {
         session.refuse_transaction();
         self.stats.by_command[entry.id].rejected.add(1);
-        if entry.row.name == "exec" {
+        if entry.row.flags.has(Flags::EXECUTES) {
             session.discard(self.turn);
             self.refuse(session, &aborted_by(error), out);
             if self.shared.monitors.any() {
-                monitor::feed(self.shared, self.turn.now, session, entry, args);
+                monitor::feed(
+                    &self.shared.monitors,
+                    &self.shared.mailboxes,
+                    self.turn.now,
+                    session,
+                    entry,
+                    args,
+                );
             }
         } else {
             self.refuse(session, error, out);
@@ -169,7 +182,7 @@ impl<'a, 's> Batch<'a, 's> {
                 return self.reject(session, entry, args, &error, out);
             }
         }
-        if session.in_subscribed_mode() && !allowed_when_subscribed(entry) {
+        if session.in_subscribed_mode() && !flags.has(Flags::SUBSCRIBER) {
             return self.reject(session, entry, args, &subscribed_mode(entry), out);
         }
         if (self.shared.pause_until_ms.load(Ordering::Relaxed) != 0 || self.turn.frozen)
@@ -181,7 +194,7 @@ impl<'a, 's> Batch<'a, 's> {
             let error = Error::fixed("ERR Replica can't interact with the keyspace");
             return self.reject(session, entry, args, &error, out);
         }
-        if session.multi.is_some() && !runs_at_once(entry) {
+        if session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
             session.queue(entry, args);
             Reply::new(out, session.protocol).simple("QUEUED");
             self.mark = self.clock.raw();
@@ -204,7 +217,7 @@ impl<'a, 's> Batch<'a, 's> {
         let result = match entry.run {
             Run::Keyspace(command) => {
                 let touch = !session.no_touch;
-                let flushes = flags.has(Flags::WHOLE) && entry.row.name == "flushall";
+                let flushes = flags.has(Flags::FLUSHES_ALL);
                 if flushes && !session.in_exec {
                     // No write may come between the flush and its snapshot.
                     self.turn.pin(None);
@@ -225,16 +238,15 @@ impl<'a, 's> Batch<'a, 's> {
                 }
                 result
             }
-            Run::Server(handler) => {
+            Run::Server(number) => {
                 let start = reply.len();
                 let mut call = Call {
                     shared: self.shared,
                     turn: self.turn,
                     session,
-                    entry,
                     loop_number: self.loop_number,
                 };
-                let result = handler(&mut call, args, &mut reply);
+                let result = command::handler(number)(&mut call, args, &mut reply);
                 // CONFIG SET takes effect with the next command, and is itself the first that may be too slow.
                 self.turn.classes = self.shared.classes();
                 self.turn.limits = self.shared.store.limits();
@@ -246,11 +258,18 @@ impl<'a, 's> Batch<'a, 's> {
                 self.turn.release_whole();
                 result.inspect_err(|_| reply.truncate(start))
             }
-            Run::Nobody => Err(Error::Syntax),
+            Run::Container => Err(Error::Syntax),
         };
         if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) && !flags.has(Flags::ADMIN)
         {
-            monitor::feed(self.shared, self.turn.now, session, entry, args);
+            monitor::feed(
+                &self.shared.monitors,
+                &self.shared.mailboxes,
+                self.turn.now,
+                session,
+                entry,
+                args,
+            );
         }
         let stats = &self.stats.by_command[entry.id];
         if let Err(error) = &result {
@@ -314,10 +333,13 @@ impl<'a, 's> Batch<'a, 's> {
                 "LOADING Redis is loading the dataset in memory",
             ));
         }
-        let executing = session.multi.as_ref().filter(|_| entry.row.name == "exec");
+        let executing = session
+            .multi
+            .as_ref()
+            .filter(|_| entry.row.flags.has(Flags::EXECUTES));
         // Redis refuses PING too, so that health checks notice.
         let writes = entry.row.flags.has(Flags::WRITE)
-            || entry.name == "ping"
+            || entry.row.flags.has(Flags::NEEDS_SAVES)
             || executing.is_some_and(|queued| queued.changes_keys());
         if writes && state.refuses_writes(&self.shared.settings()) {
             return Some(Error::fixed(
@@ -338,10 +360,16 @@ impl<'a, 's> Batch<'a, 's> {
         let until = self.shared.pause_until_ms.load(Ordering::Acquire);
         let writes_only = self.shared.pause_writes_only.load(Ordering::Acquire);
         let pausing = self.turn.now.read_ms() < until;
-        let executing = session.multi.as_ref().filter(|_| entry.row.name == "exec");
+        let executing = session
+            .multi
+            .as_ref()
+            .filter(|_| entry.row.flags.has(Flags::EXECUTES));
         let writes = entry.writes() || executing.is_some_and(|queued| queued.writes());
         self.turn.frozen = pausing && !writes;
-        pausing && !session.monitor && !entry.name.starts_with("clock") && (!writes_only || writes)
+        pausing
+            && !session.monitor
+            && !entry.row.flags.has(Flags::UNPAUSED)
+            && (!writes_only || writes)
     }
 }
 
@@ -393,24 +421,12 @@ fn silence(session: &mut Session, before: ReplyMode, out: &mut Vec<u8>, start: u
     }
 }
 
-fn allowed_when_subscribed(entry: &Entry) -> bool {
-    matches!(
-        entry.row.name,
-        "subscribe"
-            | "unsubscribe"
-            | "psubscribe"
-            | "punsubscribe"
-            | "ssubscribe"
-            | "sunsubscribe"
-            | "ping"
-            | "quit"
-            | "reset"
-    )
-}
-
 /// What a client that is a monitor, which to Redis is a kind of replica, may not do.
 fn touches_data(session: &Session, entry: &Entry) -> bool {
-    let queued = session.multi.as_ref().filter(|_| entry.row.name == "exec");
+    let queued = session
+        .multi
+        .as_ref()
+        .filter(|_| entry.row.flags.has(Flags::EXECUTES));
     entry.writes()
         || entry.row.flags.has(Flags::READONLY)
         || queued.is_some_and(|transaction| transaction.touches_data())

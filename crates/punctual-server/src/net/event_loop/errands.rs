@@ -10,7 +10,7 @@ use punctual_store::{Now, Turn};
 
 use super::EventLoop;
 use crate::clock::{Move, MoveError};
-use crate::sink::LoopSink;
+use crate::net::sink::LoopSink;
 
 impl EventLoop {
     /// Moves the clock. Messages and timeouts that come of it are seen to in the turns that follow.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use punctual_store::{Now, Turn};
+use punctual_resp::{Args, Reply};
+use punctual_store::spec::Row;
+use punctual_store::{Error, Now, Turn};
 
+use crate::client::session::Session;
 use crate::net::mailbox::Mailbox;
 use crate::net::order::Order;
-use crate::session::Session;
 use crate::shared::Shared;
-use crate::table::Entry;
 
 /// A running command.
 ///
@@ -21,8 +22,6 @@ pub struct Call<'a, 's> {
     pub turn: &'a mut Turn<'s>,
     /// The client.
     pub session: &'a mut Session,
-    /// The command.
-    pub entry: &'static Entry,
     /// Number of the event loop.
     pub loop_number: usize,
 }
@@ -38,3 +37,9 @@ impl Call<'_, '_> {
         &self.shared.mailboxes[self.loop_number]
     }
 }
+
+/// Function that runs one of the server's own commands.
+pub type ServerHandler = fn(&mut Call<'_, '_>, Args<'_>, &mut Reply<'_>) -> Result<(), Error>;
+
+/// A row of one of the server's own commands.
+pub type ServerCommand = Row<ServerHandler>;

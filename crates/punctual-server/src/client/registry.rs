@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchFlag;
 
-use crate::connection::Connection;
-use crate::transaction;
+use crate::client::transaction;
+use crate::net::connection::Connection;
 
 /// Bytes of output that count as Redis's reply buffer (`rbs`, `obl`); what is beyond counts as its list (`omem`).
 pub(crate) const REPLY_BUFFER: u64 = 16 << 10;

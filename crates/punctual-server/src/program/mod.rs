@@ -1,6 +1,11 @@
 //! The server as a program: a command line, a log, signals, a pid file. The binary `punctual` is this, and so is
 //! `python -m punctual serve`.
 
+pub(crate) mod daemon;
+pub(crate) mod open_files;
+pub(crate) mod process;
+pub(crate) mod supervision;
+
 use std::ffi::OsString;
 use std::io;
 use std::sync::Arc;
@@ -9,15 +14,16 @@ use std::sync::atomic::Ordering;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::REDIS_VERSION;
+use crate::command;
 use crate::config::Config;
-use crate::crash_report::CrashReporter;
-use crate::daemon;
+use crate::dispatch::names::CommandNames;
 use crate::log::{self, Logger};
+use crate::observe::crash_report::CrashReporter;
+use crate::program::supervision::Supervision;
 use crate::reclaim::Reclaim;
 use crate::server::{Server, StartError};
 use crate::shared::Shared;
-use crate::supervision::Supervision;
+use crate::version::REDIS_VERSION;
 
 /// What a command line may have, for those who ask for help.
 pub const OPTIONS: &str = "\
@@ -64,6 +70,8 @@ impl From<io::Error> for ServeError {
 pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     let configured = !args.is_empty();
     let mut config = Config::from_args(args).map_err(StartError::from)?;
+    // Before the fork, so that an error reaches the terminal.
+    CommandNames::new(command::table(), &config).map_err(StartError::from)?;
     let settings = config.settings();
     let logger = Logger::from_settings(&settings).map_err(StartError::Log)?;
     let supervision = Supervision::begin(settings.supervised, &logger);

@@ -8,10 +8,10 @@ use punctual_resp::Protocol;
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchedKey;
 
-use crate::clients::ClientInfo;
+use crate::client::registry::ClientInfo;
+use crate::client::transaction::Transaction;
+use crate::dispatch::table::Entry;
 use crate::pubsub::{Kind, PubSub, Subscriber};
-use crate::table::Entry;
-use crate::transaction::Transaction;
 
 /// Which replies a client wants (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, OwnedArgs, Reply};
 use punctual_store::keyspace::watch::{WatchFlag, WatchedKey};
-use punctual_store::spec::{Flags, Group, Keys};
+use punctual_store::spec::{Flags, Keys};
 use punctual_store::{Error, Store, Turn};
 
-use crate::clients::ClientInfo;
-use crate::session::{ReplyMode, Session};
-use crate::table::{Entry, Run};
+use crate::client::registry::ClientInfo;
+use crate::client::session::{ReplyMode, Session};
+use crate::dispatch::table::{Entry, Run};
 
 /// The commands of a client between MULTI and EXEC.
 #[derive(Default)]
@@ -94,12 +94,8 @@ impl Queued {
             Run::Keyspace(command) => {
                 command.reaches_unnamed(self.args.as_args()) || matches!(command.keys, Keys::None)
             }
-            // These have nothing to do with the keyspace; any other command may look at it.
-            Run::Server(_) => !matches!(
-                self.entry.row.group,
-                Group::Connection | Group::Pubsub | Group::Transactions
-            ),
-            Run::Nobody => false,
+            Run::Server(_) => !self.entry.row.flags.has(Flags::KEYLESS),
+            Run::Container => false,
         }
     }
 
@@ -111,14 +107,6 @@ impl Queued {
             });
         }
     }
-}
-
-/// Whether a command runs at once while others are queued.
-pub(crate) fn runs_at_once(entry: &Entry) -> bool {
-    matches!(
-        entry.row.name,
-        "exec" | "discard" | "multi" | "watch" | "quit" | "reset"
-    )
 }
 
 /// What EXEC answers when a command before it was refused.

@@ -1,36 +1,26 @@
 //! All commands: the keyspace's rows and the server's own, found by name.
 
-use std::sync::LazyLock;
-
-use punctual_resp::{Args, Reply};
-use punctual_store::spec::{Flags, Row};
-use punctual_store::{Command, Error};
 use std::collections::HashMap;
 
-use crate::call::Call;
-use crate::command;
+use punctual_resp::Args;
+use punctual_store::spec::{Facts, Flags, Row};
+use punctual_store::{Command, Error};
 
-/// What runs one of the server's own commands.
-pub type ServerHandler = fn(&mut Call<'_, '_>, Args<'_>, &mut Reply<'_>) -> Result<(), Error>;
-
-/// A row of one of the server's own commands.
-pub type ServerCommand = Row<ServerHandler>;
-
-/// What a row says of shard channels: they have slots, as keys have, and are none.
+/// Access of rows whose keys are shard channels: they have hash slots and are no keys.
 pub(crate) const NOT_KEYS: &[&str] = &["not_key"];
 
 /// Longest command name that is looked up.
 const NAME_MAX: usize = 32;
 
-/// Who runs a command.
+/// How a command runs.
 #[derive(Clone, Copy)]
 pub enum Run {
-    /// The keyspace, under the locks its keys need.
+    /// On the keyspace, under the locks that its keys need.
     Keyspace(&'static Command),
-    /// The server.
-    Server(ServerHandler),
-    /// A container, which needs a subcommand.
-    Nobody,
+    /// By the handler with this number among the server's own.
+    Server(usize),
+    /// Not at all: a container needs a subcommand.
+    Container,
 }
 
 /// A command or subcommand in the table.
@@ -39,9 +29,9 @@ pub struct Entry {
     pub id: usize,
     /// Lower case; subcommands as `client|id`.
     pub name: String,
-    /// Its facts; the handler is in `run`.
-    pub row: Row<()>,
-    /// Who runs it.
+    /// Metadata.
+    pub row: &'static Facts,
+    /// How it runs.
     pub run: Run,
     /// Subcommands.
     pub subcommands: Vec<Entry>,
@@ -58,22 +48,23 @@ pub struct CommandTable {
     keyspace: Vec<Option<&'static Command>>,
 }
 
-/// The one table of the process.
-pub static TABLE: LazyLock<CommandTable> = LazyLock::new(CommandTable::new);
-
 impl CommandTable {
-    fn new() -> Self {
+    /// Creates the table of the keyspace's commands and the server's own, whose handlers have the numbers of their order in
+    /// the second result.
+    pub(crate) fn new<H: Copy>(families: &'static [&'static [Row<H>]]) -> (Self, Vec<H>) {
+        let mut handlers = Vec::new();
         let mut next_id = 0;
         let mut commands = Vec::new();
         for row in punctual_store::command::FAMILIES
             .iter()
             .flat_map(|f| f.iter())
         {
-            commands.push(entry(row, "", &mut next_id, &|row| Run::Keyspace(row)));
+            commands.push(entry(row, "", &mut next_id, &mut Run::Keyspace));
         }
-        for row in command::FAMILIES.iter().flat_map(|f| f.iter()) {
-            let mut new = entry(row, "", &mut next_id, &|row: &ServerCommand| {
-                row.handler.map_or(Run::Nobody, Run::Server)
+        for row in families.iter().flat_map(|f| f.iter()) {
+            let mut new = entry(row, "", &mut next_id, &mut |row: &Row<H>| {
+                handlers.extend(row.handler);
+                Run::Server(handlers.len() - 1)
             });
             // A container may have subcommands on the keyspace and of the server (MEMORY).
             match commands
@@ -98,13 +89,14 @@ impl CommandTable {
                 keyspace[entry.id] = Some(command);
             }
         }
-        Self {
+        let table = Self {
             by_name,
             entries: next_id,
             names,
             keyspace,
             commands,
-        }
+        };
+        (table, handlers)
     }
 
     /// How many commands and subcommands there are: ids are below.
@@ -115,6 +107,11 @@ impl CommandTable {
     /// The name of the command or subcommand with this id. O(1).
     pub(crate) fn name_of(&self, id: usize) -> Option<&str> {
         self.names.get(id).map(String::as_str)
+    }
+
+    /// The command or subcommand with this id. O(n).
+    pub(crate) fn entry(&self, id: usize) -> Option<&Entry> {
+        self.all().find(|entry| entry.id == id)
     }
 
     /// The command of the keyspace with this id. O(1).
@@ -162,7 +159,7 @@ impl Entry {
     /// Refuses a wrong number of arguments.
     #[inline]
     pub(crate) fn check_arity(&self, args: Args<'_>) -> Result<(), (Option<&Self>, Error)> {
-        if self.row.takes(args.len()) && !matches!(self.run, Run::Nobody) {
+        if self.row.takes(args.len()) && !matches!(self.run, Run::Container) {
             Ok(())
         } else {
             Err((Some(self), Error::Arity(self.name.clone().into())))
@@ -170,11 +167,11 @@ impl Entry {
     }
 }
 
-fn entry<H: Copy + 'static>(
+fn entry<H>(
     row: &'static Row<H>,
     container: &str,
     next_id: &mut usize,
-    run: &impl Fn(&'static Row<H>) -> Run,
+    run: &mut impl FnMut(&'static Row<H>) -> Run,
 ) -> Entry {
     let id = *next_id;
     *next_id += 1;
@@ -183,6 +180,11 @@ fn entry<H: Copy + 'static>(
     } else {
         format!("{container}|{}", row.name)
     };
+    let own = if row.container {
+        Run::Container
+    } else {
+        run(row)
+    };
     let subcommands = row
         .subcommands
         .iter()
@@ -190,29 +192,8 @@ fn entry<H: Copy + 'static>(
         .collect();
     Entry {
         id,
-        row: Row {
-            name: row.name,
-            arity: row.arity,
-            flags: row.flags,
-            keys: row.keys,
-            access: row.access,
-            tips: row.tips,
-            group: row.group,
-            categories: row.categories,
-            since: row.since,
-            summary: row.summary,
-            complexity: row.complexity,
-            history: row.history,
-            deprecated: row.deprecated,
-            internal: row.internal,
-            handler: row.handler.map(|_| ()),
-            subcommands: &[],
-        },
-        run: if row.handler.is_some() {
-            run(row)
-        } else {
-            Run::Nobody
-        },
+        row: &row.facts,
+        run: own,
         name,
         subcommands,
     }

@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use crate::stats::Counter;
+use crate::observe::stats::Counter;
 
 /// Buckets to a power of two, as bits.
 const SUB_BITS: u32 = 5;

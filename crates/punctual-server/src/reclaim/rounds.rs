@@ -1,69 +1,21 @@
-//! Freed memory on its way back to the system.
-//!
-//! - A worker drops what takes long to drop, one thing after another.
-//! - A loop that has freed much arms a timer. When it fires, a round begins: every loop collects its free pages, a
-//!   bounded step, and the last one asks the worker to return the free pages of all threads.
-//! - No loop waits while the system takes memory back. Only MEMORY PURGE does that where it runs.
+//! Rounds of returning memory, and the jobs of the worker.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
 use punctual_store::Discarded;
 
+use super::{Job, Share};
 use crate::net::order::Order;
-use crate::process;
+use crate::program::process;
 use crate::shared::Shared;
 
-/// How long freed memory stays with the allocator, for the next values.
-pub(crate) const DELAY_MS: u64 = 1_000;
 /// Freed bytes that a round is worth, in a small server.
 const FREED_MIN: u64 = 1 << 20;
 /// In a larger one it is this part of what is resident.
 const RESIDENT_PART: u64 = 16;
 /// Keys and elements that a loop drops itself: well under a millisecond of work.
 const DROPPED_AT_ONCE: usize = 10_000;
-
-/// An allocator that returns memory to the system when it is asked to.
-#[derive(Clone, Copy, Debug)]
-pub struct Reclaim {
-    /// Bytes that the calling thread has freed since it started.
-    pub freed_bytes: fn() -> u64,
-    /// Makes the calling thread's pages free in which other threads have freed the last blocks. Event loops call it, so
-    /// it must take little time.
-    pub collect: fn(),
-    /// Returns the free pages of all threads to the system. O(free pages).
-    pub purge: fn(),
-}
-
-/// A loop's part in a round.
-pub(crate) type Share = Arc<()>;
-
-enum Job {
-    Drop(Discarded),
-    Purge,
-}
-
-/// A thread that exists while there are jobs.
-#[derive(Default)]
-pub(crate) struct Worker {
-    queue: Mutex<Queue>,
-    /// Objects that wait to be dropped.
-    pub(crate) pending_objects: AtomicU64,
-    /// Objects that the worker has dropped.
-    pub(crate) freed_objects: AtomicU64,
-    /// A round has begun and has not ended.
-    in_round: AtomicBool,
-    /// Resident bytes after the last round.
-    resident: AtomicU64,
-}
-
-#[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
-    has_thread: bool,
-}
 
 /// Drops flushed databases and large values: by the worker if that takes long.
 pub(crate) fn discard(shared: &Arc<Shared>, discarded: Discarded) {

@@ -9,12 +9,12 @@ use punctual::DeadlineQueue;
 use punctual_store::Now;
 
 use super::{ClientTimer, EventLoop, LISTENERS};
-use crate::clients::ClientInfo;
-use crate::connection::Connection;
-use crate::listener::{Arrival, Listener};
+use crate::client::registry::ClientInfo;
+use crate::client::session::Session;
 use crate::log;
+use crate::net::connection::Connection;
+use crate::net::listener::{Arrival, Listener};
 use crate::net::order::Order;
-use crate::session::Session;
 
 /// Connections accepted in one turn.
 const ACCEPTS_A_TURN: usize = 256;

@@ -2,44 +2,24 @@
 
 use punctual_resp::Args;
 
-use crate::config::Config;
-use crate::table::Entry;
+use crate::dispatch::table::Entry;
 
 /// What stands for a secret.
 const REDACTED: &[u8] = b"(redacted)";
 
 /// The arguments of a command with its secrets blotted out.
 pub(crate) fn redacted<'a>(entry: &Entry, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
-    let secrets = secrets(entry, args);
+    let secrets = entry.row.secrets.map_or(Vec::new(), |find| find(args));
     args.iter()
         .enumerate()
         .map(move |(i, arg)| if secrets.contains(&i) { REDACTED } else { arg })
-}
-
-/// Positions of secret arguments.
-fn secrets(entry: &Entry, args: Args<'_>) -> Vec<usize> {
-    match entry.name.as_str() {
-        "auth" => (1..args.len()).collect(),
-        "hello" => {
-            let auth = args
-                .iter()
-                .skip(2)
-                .position(|a| a.eq_ignore_ascii_case(b"auth"));
-            auth.map_or(Vec::new(), |at| vec![at + 3, at + 4])
-        }
-        "config|set" => (3..args.len())
-            .step_by(2)
-            .filter(|i| Config::is_sensitive(args.at(i - 1)))
-            .collect(),
-        _ => Vec::new(),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use punctual_resp::OwnedArgs;
 
-    use crate::table::TABLE;
+    use crate::command::table;
 
     #[test]
     fn secrets_are_not_shown() {
@@ -65,7 +45,7 @@ mod tests {
             let args: OwnedArgs = line.split(' ').collect();
             let args = args.as_args();
             let name = args[0].to_ascii_lowercase();
-            let entry = TABLE.get(&name).expect(line);
+            let entry = table().get(&name).expect(line);
             let entry = entry.subcommand(&args[1]).unwrap_or(entry);
             let words: Vec<_> = super::redacted(entry, args)
                 .map(String::from_utf8_lossy)

@@ -4,39 +4,53 @@
 //! a command compares the row; only the look-up of what a client types goes through here.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use punctual_resp::Args;
 use punctual_store::Error;
 use punctual_store::error::{brief, c_string};
 
-use crate::table::{Entry, TABLE};
+use super::table::{CommandTable, Entry};
+use crate::config::{Config, ConfigError};
 
 /// The names of one server's commands. They do not change while it runs.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct CommandNames {
+    table: &'static CommandTable,
     /// By lower-case name; `None` is a name that calls nothing any more. Empty unless commands are renamed.
     changed: BTreeMap<Vec<u8>, Option<&'static Entry>>,
     /// Ids of commands without a name.
     disabled: Vec<usize>,
 }
 
-impl fmt::Debug for CommandNames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let changed = self.changed.iter().map(|(name, entry)| {
-            let name = String::from_utf8_lossy(name);
-            (name, entry.map(|entry| entry.name.as_str()))
-        });
-        f.debug_map().entries(changed).finish()
-    }
-}
-
 impl CommandNames {
+    /// Applies the `rename-command` lines of a configuration to the table's names.
+    ///
+    /// # Errors
+    /// The first line that cannot be carried out.
+    pub(crate) fn new(table: &'static CommandTable, config: &Config) -> Result<Self, ConfigError> {
+        let mut names = Self {
+            table,
+            changed: BTreeMap::new(),
+            disabled: Vec::new(),
+        };
+        for rename in config.renames() {
+            names
+                .rename(&rename.from, &rename.to)
+                .map_err(|reason| rename.refused(reason))?;
+        }
+        Ok(names)
+    }
+
+    /// Returns the table of all commands.
+    pub(crate) fn table(&self) -> &'static CommandTable {
+        self.table
+    }
+
     /// Renames a command, or disables it if `to` is empty.
     ///
     /// # Errors
     /// Redis's texts: no command is called `from`, or one is called `to`.
-    pub(crate) fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), &'static str> {
+    fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), &'static str> {
         let entry = self.get(from).ok_or("No such command in rename-command")?;
         self.changed.insert(from.to_ascii_lowercase(), None);
         if to.is_empty() {
@@ -57,7 +71,7 @@ impl CommandNames {
         {
             return *entry;
         }
-        TABLE.get(name)
+        self.table.get(name)
     }
 
     /// By full name, `|` between container and subcommand, in any case.
@@ -94,13 +108,13 @@ impl CommandNames {
         Ok(entry)
     }
 
-    /// Top-level commands that have a name.
+    /// Returns the top-level commands that have a name.
     pub(crate) fn commands(&self) -> impl Iterator<Item = &'static Entry> {
-        let commands = TABLE.commands().iter();
+        let commands = self.table.commands().iter();
         commands.filter(|entry| !self.disabled.contains(&entry.id))
     }
 
-    /// Those and their subcommands, each container before its own.
+    /// Returns these and their subcommands, each container before its own.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'static Entry> {
         self.commands()
             .flat_map(|entry| std::iter::once(entry).chain(&entry.subcommands))
@@ -138,9 +152,10 @@ fn unknown_subcommand(args: Args<'_>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::table;
 
     fn renamed(renames: &[(&str, &str)]) -> Result<CommandNames, &'static str> {
-        let mut names = CommandNames::default();
+        let mut names = CommandNames::new(table(), &Config::new().unwrap()).unwrap();
         for (from, to) in renames {
             names.rename(from.as_bytes(), to.as_bytes())?;
         }
@@ -160,7 +175,7 @@ mod tests {
         assert_eq!(called(&names, "tmp"), None);
         let names = renamed(&[("keys", "a"), ("a", "b"), ("b", "")]).unwrap();
         assert_eq!(called(&names, "keys"), None);
-        assert_eq!(names.commands().count() + 1, TABLE.commands().len());
+        assert_eq!(names.commands().count() + 1, table().commands().len());
         let names = renamed(&[("get", "GET")]).unwrap();
         assert_eq!(called(&names, "get"), Some("get"));
         let long = "x".repeat(100);
@@ -184,7 +199,20 @@ mod tests {
                 "Target command name already exists",
             ),
         ] {
-            assert_eq!(renamed(renames).unwrap_err(), error);
+            assert_eq!(renamed(renames).err().unwrap(), error);
         }
+    }
+
+    #[test]
+    fn an_impossible_line_is_named_with_its_place() {
+        let mut config = Config::new().unwrap();
+        let text = b"rename-command KEYS a\nrename-command SET A";
+        config.load(text, "test.conf").unwrap();
+        let error = CommandNames::new(table(), &config)
+            .err()
+            .unwrap()
+            .to_string();
+        let line = "2 of test.conf\n>>> 'rename-command SET A'\nTarget command name already exists";
+        assert!(error.contains(line), "{error}");
     }
 }

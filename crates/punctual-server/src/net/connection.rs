@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 
 use punctual_resp::Parser;
 
+use crate::client::session::Session;
 use crate::config::{OutputLimit, Settings};
 use crate::net::socket::Socket;
-use crate::session::Session;
 
 /// Output buffers up to this size are kept for the next client.
 pub(crate) const KEPT_OUTPUT: usize = 256 << 10;

@@ -7,10 +7,11 @@ use parking_lot::Mutex;
 use punctual_resp::Args;
 use punctual_store::Now;
 
-use crate::redact::redacted;
-use crate::session::Session;
-use crate::shared::Shared;
-use crate::table::Entry;
+use crate::client::session::Session;
+use crate::dispatch::table::Entry;
+use crate::net::mailbox::Mailbox;
+use crate::net::order::Order;
+use crate::observe::redact::redacted;
 
 /// The clients that receive every command.
 #[derive(Default)]
@@ -50,7 +51,14 @@ impl Monitors {
 
 /// Sends a command to the monitors.
 #[cold]
-pub(crate) fn feed(shared: &Shared, now: Now, session: &Session, entry: &Entry, args: Args<'_>) {
+pub(crate) fn feed(
+    monitors: &Monitors,
+    mailboxes: &[Mailbox<Order>],
+    now: Now,
+    session: &Session,
+    entry: &Entry,
+    args: Args<'_>,
+) {
     let micros = now.micros();
     let mut line = format!(
         "+{}.{:06} [{} {}]",
@@ -68,8 +76,8 @@ pub(crate) fn feed(shared: &Shared, now: Now, session: &Session, entry: &Entry, 
         quote(&mut line, arg);
     }
     line.push_str("\r\n");
-    for (number, mailbox) in shared.mailboxes.iter().enumerate() {
-        let all = shared.monitors.all.lock();
+    for (number, mailbox) in mailboxes.iter().enumerate() {
+        let all = monitors.all.lock();
         let here: Vec<(u64, usize)> = all
             .iter()
             .filter(|(_, l, _)| *l == number)

@@ -1,0 +1,94 @@
+//! Commands that wait for a key: how they begin, and how they are served.
+
+use std::sync::Arc;
+
+use punctual_resp::Args;
+use punctual_store::Command;
+use punctual_store::keyspace::waiters::{WaiterId, WaitingClient};
+use punctual_store::spec::Flags;
+
+use super::Batch;
+use super::table::{CommandTable, Entry};
+use crate::client::session::{ReplyMode, Session};
+use crate::client::waiting::{Ended, answer};
+use crate::observe::monitor;
+
+impl Batch<'_, '_> {
+    /// Lets the command wait that has just found nothing.
+    #[cold]
+    pub(crate) fn begin_waiting(
+        &mut self,
+        session: &mut Session,
+        entry: &'static Entry,
+        args: Args<'_>,
+    ) {
+        let Some(wait) = self.turn.wait.take() else {
+            return;
+        };
+        let skipped = session.reply_mode == ReplyMode::SkipNext;
+        let client = WaitingClient {
+            db: session.db,
+            touch: !session.no_touch,
+            protocol: session.protocol,
+            id: WaiterId {
+                client: session.id,
+                loop_number: self.loop_number,
+                slot: session.info.slot,
+                entry: entry.id,
+                silent: skipped || session.reply_mode == ReplyMode::Off,
+                nanos: self.clock.delta_as_nanos(self.mark, self.clock.raw()),
+            },
+        };
+        let waiter = self.turn.begin_waiting(wait, args.into(), &client);
+        if skipped {
+            session.reply_mode = ReplyMode::On;
+        }
+        *session.info.waiter.lock() = Some(Arc::clone(&waiter));
+        session.waiter = Some(waiter);
+        self.shared.clients.set_waiting(&session.info, true);
+        if self.shared.monitors.any() && !entry.row.flags.has(Flags::SKIP_MONITOR) {
+            monitor::feed(
+                &self.shared.monitors,
+                &self.shared.mailboxes,
+                self.turn.now,
+                session,
+                entry,
+                args,
+            );
+        }
+        self.mark = self.clock.raw();
+    }
+
+    /// Serves those who have waited for what the last command brought, and those who have waited for what that brings.
+    #[cold]
+    pub(crate) fn serve_ready(&mut self) {
+        let mut reply = Vec::new();
+        let table = self.shared.commands.table();
+        // A transaction may have taken its time.
+        self.turn.now = self.shared.clock.now();
+        loop {
+            reply.clear();
+            let began = self.clock.raw();
+            let Some((waiter, result)) =
+                self.turn.serve_next(|id| command_of(table, id), &mut reply)
+            else {
+                break;
+            };
+            let nanos = self.clock.delta_as_nanos(began, self.clock.raw());
+            answer(self.shared, &waiter, &reply);
+            let ended = Ended {
+                nanos,
+                error: result.err(),
+            };
+            ended.count(self.shared, self.loop_number, self.turn.now, &waiter);
+        }
+        self.mark = self.clock.raw();
+    }
+}
+
+/// Returns the command that a waiter runs.
+fn command_of(table: &'static CommandTable, id: &WaiterId) -> &'static Command {
+    table
+        .keyspace_command(id.entry)
+        .expect("only commands of the keyspace wait")
+}
