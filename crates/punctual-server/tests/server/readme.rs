@@ -371,6 +371,31 @@ fn what_pages_name_is_there() {
     }
 }
 
+#[test]
+fn the_tour_names_functions_that_exist() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let mut steps = 0;
+    for row in rows(&text) {
+        let [_, file, function] = row[..] else {
+            continue;
+        };
+        let file = file.trim_matches('`');
+        if !file.ends_with(".rs") {
+            continue;
+        }
+        let code = std::fs::read_to_string(root().join(file)).expect(file);
+        let function = function.trim_matches('`');
+        assert!(
+            ["(", "<"]
+                .iter()
+                .any(|open| code.contains(&format!("fn {function}{open}"))),
+            "{file} has no function `{function}`"
+        );
+        steps += 1;
+    }
+    assert!(steps > 20, "the tour follows three commands");
+}
+
 /// The cells of a page's table rows.
 fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines()
