@@ -1,62 +1,62 @@
-//! From a key's hash to its record's index: a table that never stops to grow.
+//! A hash table from a key's hash to its record's index, without long pauses for resizing.
 //!
-//! The table is split by the hash's top bits into *parts* of at most `PART_MAX` keys. A part is an open-
-//! addressing table of 64-byte *chunks*, each with twelve places: a one-byte tag and a record index per place,
-//! so a lookup touches one cache line here and one for the record. A full chunk sends its keys on to the next and
-//! counts them (`passed`), so a search knows when to stop and removal leaves no tombstones (the scheme of
-//! F14: Bronson and Shi, "Open-sourcing F14", 2019). Parts grow by a third, a part that is full splits in two
-//! (extendible hashing: Fagin et al., 1979): no insert moves more than `PART_MAX` keys.
+//! The top bits of the hash split the table into *parts* of at most `PART_MAX` keys. A part is an open-addressing table
+//! of 64-byte *chunks*. A chunk has twelve slots, each with a one-byte tag and a record index, so a lookup touches one
+//! cache line here and one for the record. A key that finds its chunk full goes into the next one, and the full chunk
+//! counts it in `passed`. So a search can stop early, and a removal leaves no tombstone (the scheme of F14: Bronson and
+//! Shi, "Open-sourcing F14", 2019). A part grows by a third, and splits in two when full (extendible hashing: Fagin et
+//! al., 1979). No insert moves more than `PART_MAX` keys.
 //!
-//! Places follow the hash's order (a chunk's number grows with the hash), at every size of a part. So a scan's
-//! cursor is a hash: all below it have been seen, whatever grew, split or shrank in between.
+//! Chunk numbers follow the order of hashes at every size of a part. So a scan's cursor is a hash: the scan has visited
+//! every key with a lower hash, even if parts grow, split or shrink meanwhile.
 //!
-//! The table does not know keys: callers say whether an index is the wanted key, and what hash an index has.
+//! The table does not store keys: callers compare the key at an index and compute an index's hash.
 
-/// Number of look-ups that are best warmed at a time: about as many loads as a processor has in flight.
+/// Number of lookups to warm together: about as many loads as a processor keeps in flight.
 pub const WARM_MAX: usize = 16;
 
 /// Keys in a part before it splits.
 const PART_MAX: usize = 4096;
-/// Places in a chunk.
-const PLACES: usize = 12;
-/// A part grows when more than this share of its places, in 1/16, would be taken.
+/// Slots in a chunk.
+const SLOTS: usize = 12;
+/// A part grows when an insert would fill more than this share of its slots, in 1/16.
 const LOAD_MAX_16: usize = 14;
 
 #[derive(Clone)]
 #[repr(C, align(64))]
 struct Chunk {
-    /// 0: the place is free; else a byte of the hash, never 0.
-    tags: [u8; PLACES],
-    /// How many keys whose search starts at or before this chunk live behind it.
+    /// Per slot: 0 if free, otherwise a byte of the hash, which is never 0.
+    tags: [u8; SLOTS],
+    /// Number of keys in later chunks whose search passes this one.
     passed: u32,
-    indices: [u32; PLACES],
+    indices: [u32; SLOTS],
 }
 
 const _: () = assert!(size_of::<Chunk>() == 64);
 
 impl Chunk {
     const EMPTY: Self = Self {
-        tags: [0; PLACES],
+        tags: [0; SLOTS],
         passed: 0,
-        indices: [0; PLACES],
+        indices: [0; SLOTS],
     };
 
-    /// Bit i: place i has this tag.
+    /// Returns a mask in which bit i is set if slot i has this tag.
     #[inline]
     fn matching(&self, tag: u8) -> u32 {
         let t = &self.tags;
         let low = u64::from_le_bytes([t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]]);
         let high = u64::from(u32::from_le_bytes([t[8], t[9], t[10], t[11]]));
-        (equal_bytes(low, tag) | equal_bytes(high, tag) << 8) & ((1 << PLACES) - 1)
+        (equal_bytes(low, tag) | equal_bytes(high, tag) << 8) & ((1 << SLOTS) - 1)
     }
 }
 
-/// Bit i: byte i of `bytes` is `byte`. Eight at a time in a register (Warren, "Hacker's Delight", 2002, 6-1).
+/// Returns a mask in which bit i is set if byte i of `bytes` equals `byte` (Warren, "Hacker's Delight", 2002, 6-1).
 #[inline]
 const fn equal_bytes(bytes: u64, byte: u8) -> u32 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let x = bytes ^ (byte as u64).wrapping_mul(0x0101_0101_0101_0101);
-    // The top bit of each byte that is zero, and of no other.
+    // The top bit of each byte that is zero, and no other bit.
     let zero = !(((x & LOW) + LOW) | x | LOW);
     // Gathers the eight top bits.
     (zero.wrapping_mul(0x0002_0408_1020_4081) >> 56) as u32
@@ -65,21 +65,21 @@ const fn equal_bytes(bytes: u64, byte: u8) -> u32 {
 /// Chunks in a block.
 const BLOCK: usize = 16;
 
-/// Memory is had and given back in blocks of one size, so that a growing table leaves no holes of odd sizes.
+/// The unit of allocation. Equal sizes keep a growing table from fragmenting the heap.
 type Block = [Chunk; BLOCK];
 
 #[derive(Clone)]
 struct Part {
     blocks: Box<[Box<Block>]>,
     len: usize,
-    /// How many top bits of the hash all keys in here share.
+    /// Number of top bits that the hashes of all keys in this part share.
     bits: u32,
 }
 
-/// What a key's full hash gives: where it belongs, and its tag.
+/// The parts of a key's hash that the table uses: its order and its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hash {
-    /// Orders and places the key; kept in its record.
+    /// High half of the hash. Gives the order of keys and their chunk; stored in the key's record.
     pub place: u32,
     tag: u8,
 }
@@ -107,7 +107,7 @@ impl Part {
         }
     }
 
-    /// Number of chunks.
+    /// Returns the number of chunks.
     #[inline]
     fn chunks(&self) -> usize {
         self.blocks.len() * BLOCK
@@ -123,7 +123,7 @@ impl Part {
         &mut self.blocks[at / BLOCK][at % BLOCK]
     }
 
-    /// The chunk where the search for `place` starts; grows with `place`.
+    /// Returns the chunk where the search for `place` starts. Monotonic in `place`.
     #[inline]
     fn home(&self, place: u32) -> usize {
         let local = ((u64::from(place)) << self.bits) & 0xffff_ffff;
@@ -159,7 +159,7 @@ impl Part {
         None
     }
 
-    /// Needs a free place.
+    /// Adds an index. The part must have a free slot.
     fn put(&mut self, place: u32, tag: u8, index: u32) {
         let mut at = self.home(place);
         loop {
@@ -177,13 +177,13 @@ impl Part {
         }
     }
 
-    /// Takes `index` out; whether it was here.
+    /// Removes `index`. Returns false if the part does not hold it.
     fn take(&mut self, place: u32, index: u32) -> bool {
         let home = self.home(place);
         let mut at = home;
         for _ in 0..self.chunks() {
             let chunk = self.chunk_mut(at);
-            let found = (0..PLACES).find(|&i| chunk.tags[i] != 0 && chunk.indices[i] == index);
+            let found = (0..SLOTS).find(|&i| chunk.tags[i] != 0 && chunk.indices[i] == index);
             if let Some(i) = found {
                 chunk.tags[i] = 0;
                 self.len -= 1;
@@ -202,17 +202,17 @@ impl Part {
         false
     }
 
-    /// Every key: tag and index.
+    /// Returns the tag and the index of every key.
     fn all(&self) -> impl Iterator<Item = (u8, u32)> {
         self.blocks.iter().flat_map(|b| b.iter()).flat_map(|chunk| {
-            (0..PLACES)
+            (0..SLOTS)
                 .filter(|&i| chunk.tags[i] != 0)
                 .map(|i| (chunk.tags[i], chunk.indices[i]))
         })
     }
 
-    fn places(&self) -> usize {
-        self.chunks() * PLACES
+    fn slots(&self) -> usize {
+        self.chunks() * SLOTS
     }
 
     fn resized(&self, blocks: usize, place_of: impl Fn(u32) -> u32) -> Self {
@@ -224,15 +224,15 @@ impl Part {
     }
 }
 
-/// Blocks for `len` keys with room for a third more.
+/// Returns the number of blocks that hold `len` keys and a third more.
 fn blocks_for(len: usize) -> usize {
-    (len + len / 3).div_ceil(PLACES * BLOCK)
+    (len + len / 3).div_ceil(SLOTS * BLOCK)
 }
 
-/// The table.
+/// A hash table of record indices.
 #[derive(Clone)]
 pub struct HashTable {
-    /// By the hash's top `depth` bits: the part's number. A part with fewer bits stands in several entries.
+    /// Number of the part, by the hash's top `depth` bits. A part with fewer bits has several entries.
     directory: Vec<u32>,
     depth: u32,
     parts: Vec<Part>,
@@ -256,19 +256,20 @@ impl HashTable {
         self.directory[(u64::from(place) << self.depth >> 32) as usize] as usize
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.len
     }
 
-    /// The index among those with this hash for which `is` holds. O(1).
+    /// Returns the index with this hash for which `is` returns true. O(1).
     #[inline]
     pub fn find(&self, hash: Hash, is: impl FnMut(u32) -> bool) -> Option<u32> {
         self.parts[self.part_of(hash.place)].find(hash, is)
     }
 
-    /// Touches what a look-up of `hash` will touch first, and waits for nothing. The value means nothing.
+    /// Touches the first cache line that a lookup of `hash` reads. Callers sum the results, to keep the loads, and
+    /// discard the sum.
     #[inline]
     pub(crate) fn warm(&self, hash: Hash) -> u8 {
         let part = &self.parts[self.part_of(hash.place)];
@@ -279,7 +280,7 @@ impl HashTable {
         }
     }
 
-    /// The first index that may be the wanted one.
+    /// Returns the first index whose tag matches.
     #[inline]
     pub(crate) fn candidate(&self, hash: Hash) -> Option<u32> {
         let part = &self.parts[self.part_of(hash.place)];
@@ -291,23 +292,23 @@ impl HashTable {
         (bits != 0).then(|| chunk.indices[bits.trailing_zeros() as usize])
     }
 
-    /// Adds an index that is not there yet. `place_of` gives any index's hash place.
-    /// O(1) amortised; at most O(`PART_MAX`) when a part grows or splits.
+    /// Adds an index that the table does not hold. `place_of` returns the hash place of any index. O(1) amortised; at
+    /// most O(`PART_MAX`) when a part grows or splits.
     pub fn insert(&mut self, hash: Hash, index: u32, place_of: impl Fn(u32) -> u32) {
         let mut number = self.part_of(hash.place);
-        if (self.parts[number].len + 1) * 16 > self.parts[number].places() * LOAD_MAX_16 {
+        if (self.parts[number].len + 1) * 16 > self.parts[number].slots() * LOAD_MAX_16 {
             number = self.make_room(number, hash.place, place_of);
         }
         self.parts[number].put(hash.place, hash.tag, index);
         self.len += 1;
     }
 
-    /// Makes room for so many keys in an empty table, as if they had come: none of them will be moved. O(keys).
-    pub(crate) fn expect(&mut self, keys: usize) {
+    /// Reserves room for `keys` keys if the table is empty, so that inserting them moves none. O(keys).
+    pub(crate) fn reserve(&mut self, keys: usize) {
         if self.len > 0 || keys <= PART_MAX {
             return;
         }
-        // Parts differ by chance: three quarters of what they may hold leaves room for that.
+        // Sizes of parts vary at random, so each is planned at three quarters of its limit.
         let parts = (keys.div_ceil(PART_MAX / 4 * 3)).next_power_of_two();
         self.depth = parts.trailing_zeros();
         self.directory = (0..parts as u32).collect();
@@ -315,7 +316,7 @@ impl HashTable {
         self.parts = (0..parts).map(|_| Part::new(blocks, self.depth)).collect();
     }
 
-    /// Takes an index out; whether it was there. O(1) amortised.
+    /// Removes an index. Returns false if the table does not hold it. O(1) amortised.
     pub fn remove(&mut self, place: u32, index: u32, place_of: impl Fn(u32) -> u32) -> bool {
         let number = self.part_of(place);
         let part = &mut self.parts[number];
@@ -323,16 +324,16 @@ impl HashTable {
             return false;
         }
         self.len -= 1;
-        if part.len * 4 < part.places() && part.blocks.len() > blocks_for(part.len) {
+        if part.len * 4 < part.slots() && part.blocks.len() > blocks_for(part.len) {
             *part = part.resized(blocks_for(part.len), place_of);
         }
         true
     }
 
-    /// Makes the part larger, or splits it; gives the number of the part that now takes `place`.
+    /// Grows or splits a part. Returns the number of the part that now holds `place`.
     fn make_room(&mut self, number: usize, place: u32, place_of: impl Fn(u32) -> u32) -> usize {
         let part = &self.parts[number];
-        // Keys that share a hash cannot be split: the directory may not grow for them without end.
+        // Keys with equal hashes cannot be split, so this bounds the directory that they cause.
         let directory_max = 64 + 16 * (self.len / PART_MAX);
         let may_split = part.bits < self.depth || self.directory.len() * 2 <= directory_max;
         if part.len < PART_MAX || !may_split {
@@ -362,7 +363,7 @@ impl HashTable {
         let new = self.parts.len() as u32;
         self.parts[number] = low;
         self.parts.push(high);
-        // The directory's entries for this part are those that share its old bits.
+        // The new part takes the directory entries that share its bits.
         let shift = self.depth - bits;
         let first = (u64::from(place) >> (32 - bits) | 1) << shift;
         for entry in &mut self.directory[first as usize..(first + (1 << shift)) as usize] {
@@ -371,9 +372,8 @@ impl HashTable {
         self.part_of(place)
     }
 
-    /// Visits the keys of one chunk's worth of hashes from `from` on; gives where to go on, or `None` at
-    /// the end. Keys that are there from the first call to the last are visited, each once.
-    /// O(1) on average.
+    /// Visits the keys whose search starts in the same chunk as `from`, from `from` on. Returns the place to continue
+    /// at, or `None` at the end. A scan visits every key that is present throughout, exactly once. O(1) on average.
     pub fn scan(
         &self,
         from: u32,
@@ -386,7 +386,7 @@ impl HashTable {
         let mut at = home;
         for _ in 0..part.chunks() {
             let chunk = part.chunk(at);
-            for i in 0..PLACES {
+            for i in 0..SLOTS {
                 if chunk.tags[i] != 0 {
                     let place = place_of(chunk.indices[i]);
                     if place >= from && part.home(place) == home {
@@ -399,14 +399,14 @@ impl HashTable {
             }
             at = part.next(at);
         }
-        // The smallest place whose home is the next chunk; the next part's first at the end.
-        // A part without chunks is as one with one that is empty.
+        // The smallest place whose home is the next chunk, or the next part's first place. A part without chunks counts
+        // as one empty chunk.
         let start = (((home as u64 + 1) << 32).div_ceil(part.chunks().max(1) as u64))
             .div_ceil(1 << part.bits);
         u32::try_from(prefix + start).ok()
     }
 
-    /// Bytes of the table.
+    /// Returns the size of the table in bytes.
     pub fn memory(&self) -> usize {
         self.directory.capacity() * size_of::<u32>()
             + self.parts.capacity() * size_of::<Part>()
@@ -417,9 +417,9 @@ impl HashTable {
                 .sum::<usize>()
     }
 
-    /// Places in all chunks: how many keys would fill the table.
-    pub fn places(&self) -> usize {
-        self.parts.iter().map(Part::places).sum()
+    /// Returns the number of slots in all chunks.
+    pub fn slots(&self) -> usize {
+        self.parts.iter().map(Part::slots).sum()
     }
 }
 
@@ -429,7 +429,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::{HashMap, HashSet};
 
-    /// SplitMix64 (Steele et al., 2014): hashes for index numbers.
+    /// Hashes an index with SplitMix64 (Steele et al., 2014).
     fn mix(n: u32) -> u64 {
         let mut z = u64::from(n).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -456,13 +456,13 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_come_and_go() {
+    fn a_hundred_thousand_keys_are_inserted_and_removed() {
         let mut index = HashTable::default();
         for n in 0..100_000 {
             index.insert(Hash::new(mix(n)), n, place);
         }
         assert_eq!(index.len(), 100_000);
-        let load = index.len() as f64 / index.places() as f64;
+        let load = index.len() as f64 / index.slots() as f64;
         assert!((0.6..0.9).contains(&load), "load {load}");
         for n in 0..100_000 {
             assert_eq!(index.find(Hash::new(mix(n)), |i| i == n), Some(n));
@@ -480,20 +480,20 @@ mod tests {
                 .iter()
                 .flat_map(|b| b.iter())
                 .all(|c| c.passed == 0)),
-            "no key lives behind a chunk any more"
+            "no chunk counts a passed key"
         );
     }
 
-    /// Whatever was expected: more keys come, fewer, or none.
+    /// More keys than reserved, fewer, or none.
     #[test]
-    fn what_was_expected_is_room_and_no_more() {
-        for expected in [0, 4_096, 4_097, 50_000, 100_000, 400_000] {
+    fn reserved_room_is_used_and_released() {
+        for reserved in [0, 4_096, 4_097, 50_000, 100_000, 400_000] {
             let mut index = HashTable::default();
-            index.expect(expected);
+            index.reserve(reserved);
             let parts = index.parts.len();
             for n in 0..100_000 {
                 index.insert(Hash::new(mix(n)), n, place);
-                assert!(expected < 100_000 || index.parts.len() == parts);
+                assert!(reserved < 100_000 || index.parts.len() == parts);
             }
             for n in 0..100_000 {
                 assert_eq!(index.find(Hash::new(mix(n)), |i| i == n), Some(n));
@@ -503,7 +503,7 @@ mod tests {
             while let Some(at) = from {
                 from = index.scan(at, place, |n| assert!(seen.insert(n)));
             }
-            assert_eq!(seen.len(), 100_000, "{expected} were expected");
+            assert_eq!(seen.len(), 100_000, "{reserved} were reserved");
             for n in 0..100_000 {
                 assert!(index.remove(place(n), n, place));
             }
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_hashes_are_told_apart() {
+    fn keys_with_equal_hashes_are_distinguished() {
         let hash = Hash::new(77 << 32 | 5);
         let mut index = HashTable::default();
         for n in 0..5000 {
@@ -553,9 +553,9 @@ mod tests {
             }
         }
 
-        /// Keys that stay are seen, each exactly once, whatever comes and goes during the scan.
+        /// A scan visits every key that stays exactly once, while others are added and removed.
         #[test]
-        fn a_scan_sees_all_that_stay(seed in any::<u32>(), churn in proptest::collection::vec((any::<bool>(), 0..50_000u32, 1..3000u32), 1..30)) {
+        fn a_scan_visits_all_keys_that_stay(seed in any::<u32>(), churn in proptest::collection::vec((any::<bool>(), 0..50_000u32, 1..3000u32), 1..30)) {
             let stay: Vec<u32> = (1_000_000..1_003_000).collect();
             let mut index = HashTable::default();
             let mut others: HashSet<u32> = HashSet::new();

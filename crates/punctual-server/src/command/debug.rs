@@ -259,7 +259,7 @@ fn table_stats(
     call.turn.lock_all();
     for (shard, part) in call.turn.held_dbs(db) {
         let memory = part.memory();
-        let (keys, places) = (part.len(), memory.index_places);
+        let (keys, places) = (part.len(), memory.index_slots);
         let _ = writeln!(
             text,
             "shard {shard}: keys:{keys} places:{places} filled:{:.2} bytes:{} record_bytes:{}",

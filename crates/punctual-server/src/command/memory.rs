@@ -98,7 +98,7 @@ impl Picture {
                 sum.records += memory.records;
                 sum.index += memory.index;
                 sum.wheel += memory.wheel;
-                sum.index_places += memory.index_places;
+                sum.index_slots += memory.index_slots;
             }
             if keys > 0 || sum.records > 0 {
                 dbs.push((db, keys, sum));
@@ -316,7 +316,7 @@ mod tests {
             records: 64 << 20,
             index: 5 << 20,
             wheel: 1 << 20,
-            index_places: 0,
+            index_slots: 0,
         };
         let mut picture = Picture {
             resident: 100 << 20,

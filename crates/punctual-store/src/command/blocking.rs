@@ -121,7 +121,7 @@ fn deadline(cx: &Cx<'_, '_>, seconds: &[u8]) -> Result<Option<u64>, Error> {
     const OUT_OF_RANGE: Error = Error::fixed("ERR timeout is out of range");
     let seconds =
         Float::parse(seconds).ok_or(Error::fixed("ERR timeout is not a float or out of range"))?;
-    let ms = seconds.thousandfold().ok_or(OUT_OF_RANGE)?;
+    let ms = seconds.to_millis().ok_or(OUT_OF_RANGE)?;
     let ms = u64::try_from(ms).map_err(|_| Error::fixed("ERR timeout is negative"))?;
     if ms == 0 {
         return Ok(None);

@@ -147,7 +147,7 @@ impl Db {
 
     /// Makes room for `keys` keys in an empty database. O(keys).
     pub(crate) fn expect(&mut self, keys: usize) {
-        self.index.expect(keys);
+        self.index.reserve(keys);
     }
 
     /// Fetches the first cache line that a look-up of `hash` will need. The returned value keeps the load alive.
@@ -418,7 +418,7 @@ impl Db {
             records: self.records.memory(),
             index: self.index.memory(),
             wheel: self.wheel.memory() + self.fields.memory(),
-            index_places: self.index.places(),
+            index_slots: self.index.slots(),
         }
     }
 
@@ -458,7 +458,7 @@ pub struct DbMemory {
     /// The wheel, and the timers of fields.
     pub wheel: usize,
     /// Places in the table (a count, not bytes).
-    pub index_places: usize,
+    pub index_slots: usize,
 }
 
 /// Returns the hash of a record for the table.

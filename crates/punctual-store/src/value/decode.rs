@@ -1,4 +1,4 @@
-//! From the bytes of a snapshot to values.
+//! Decodes values from the bytes of a snapshot.
 
 use punctual_rdb::{Contents, Element, Failure, Node, Source};
 
@@ -13,21 +13,21 @@ use crate::value::string::Str;
 use crate::value::text::Text;
 use crate::value::zset::Zset;
 
-/// Why a value cannot be had.
+/// An error of [`read_value`].
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable<E> {
-    /// The bytes are wrong, or could not be had.
+    /// The bytes are invalid, or reading them failed.
     #[error(transparent)]
     Failure(#[from] Failure<E>),
-    /// An element stands there twice, or a score is no number.
-    #[error("an element comes twice, or its score is no number")]
+    /// A duplicate element, or a score that is not a number.
+    #[error("duplicate element, or a score that is not a number")]
     Elements,
 }
 
-/// Elements that room is made for before any has been read: a length alone is only a claim.
-const CLAIM_MAX: u64 = 1 << 16;
+/// Preallocation limit in elements: a length read from the input is not trustworthy.
+const PREALLOC_MAX: u64 = 1 << 16;
 
-/// Makes a value, in the form that the limits ask for. `None` if it has no elements, which no key may hold. O(bytes).
+/// Decodes a value into the form that `limits` asks for. Returns `None` if it has no elements. O(bytes).
 ///
 /// # Errors
 /// [`Unreadable`].
@@ -48,7 +48,7 @@ pub fn read_value<S: Source>(
                     Node::Plain(element) => element.with_text(|text| list.push_plain(text)),
                 }
             }
-            list.settle(PieceSize::of(limits.list_piece));
+            list.normalize(PieceSize::of(limits.list_piece));
             Value::List(Box::new(list))
         }
         Contents::SetIntset(ints) => Value::Set(Set::from_ints(Ints::from_intset(ints), limits)),
@@ -57,7 +57,7 @@ pub fn read_value<S: Source>(
             Value::Set(Set::from_packed(packed, limits))
         }
         Contents::Set(mut members) => {
-            let about = members.remaining().min(CLAIM_MAX) as usize;
+            let about = members.remaining().min(PREALLOC_MAX) as usize;
             let mut set = None;
             while let Some(member) = members.next()? {
                 let set = set.get_or_insert_with(|| {
@@ -77,14 +77,14 @@ pub fn read_value<S: Source>(
             Value::Hash(hash.ok_or(Unreadable::Elements)?)
         }
         Contents::Hash(mut pairs) => {
-            let mut fields = Vec::with_capacity(pairs.remaining().min(CLAIM_MAX) as usize);
+            let mut fields = Vec::with_capacity(pairs.remaining().min(PREALLOC_MAX) as usize);
             while let Some((name, value)) = pairs.next()? {
                 fields.push((owned(name), owned(value), NEVER));
             }
             hash_of(&fields, limits)?
         }
         Contents::HashExpiry(mut pairs) => {
-            let mut fields = Vec::with_capacity(pairs.remaining().min(CLAIM_MAX) as usize);
+            let mut fields = Vec::with_capacity(pairs.remaining().min(PREALLOC_MAX) as usize);
             while let Some((name, value, expire_ms)) = pairs.next()? {
                 fields.push((owned(name), owned(value), deadline(expire_ms)));
             }
@@ -107,7 +107,7 @@ pub fn read_value<S: Source>(
             Value::Zset(zset.ok_or(Unreadable::Elements)?)
         }
         Contents::Zset(mut entries) => {
-            let mut pairs = Vec::with_capacity(entries.remaining().min(CLAIM_MAX) as usize);
+            let mut pairs = Vec::with_capacity(entries.remaining().min(PREALLOC_MAX) as usize);
             while let Some((name, score)) = entries.next()? {
                 pairs.push((name.with_text(Text::new), score));
             }

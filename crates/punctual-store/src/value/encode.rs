@@ -1,6 +1,6 @@
-//! From values to the bytes of a snapshot.
+//! Encodes values into the bytes of a snapshot.
 //!
-//! Types are those that redis-server 7.0 reads; only hashes whose fields have deadlines need one of 7.4's.
+//! Uses the types that redis-server 7.0 reads, except for hashes whose fields have deadlines: these need a type of 7.4.
 
 use punctual_rdb::{Encoder, Kind, dump};
 
@@ -12,14 +12,14 @@ use crate::value::set::{Set, View};
 use crate::value::string::Str;
 use crate::value::zset::Zset;
 
-/// Returns the type as which a value is written.
+/// Returns the type byte under which `value` is written.
 pub(crate) fn kind(value: &Value) -> Kind {
     match value {
         Value::Str(_) => Kind::String,
         Value::List(_) => Kind::ListListpacks,
         Value::Set(set) => match set.view() {
             View::Ints(_) => Kind::SetIntset,
-            // Redis 7.0 knows no sets as listpacks.
+            // Redis 7.0 does not read sets as listpacks.
             View::Packed(_) | View::Table(_) => Kind::Set,
         },
         Value::Hash(hash) if hash.with_deadline() > 0 => Kind::HashExpiry,
@@ -30,7 +30,7 @@ pub(crate) fn kind(value: &Value) -> Kind {
     }
 }
 
-/// Returns the payload of DUMP: the value by itself, with version and checksum. O(bytes).
+/// Returns DUMP's payload: the value with its type, version and checksum. O(bytes).
 pub(crate) fn dump(value: &Value) -> Vec<u8> {
     let mut payload = vec![kind(value).byte()];
     write_value(&mut Encoder::new(true), &mut payload, value);
@@ -107,7 +107,7 @@ fn write_zset(to: &mut Encoder, out: &mut Vec<u8>, zset: &Zset) {
         Some(packed) => to.listpack(out, packed.entries(), packed.len()),
         None => {
             to.len(out, zset.len() as u64);
-            // From the highest, as Redis does, which then adds each at the front.
+            // From the highest score, as in Redis, which then inserts each entry at the front.
             for (name, score) in zset.walk(0..zset.len(), true) {
                 to.element(out, name);
                 to.score(out, score);

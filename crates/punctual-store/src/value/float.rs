@@ -1,13 +1,13 @@
-//! The 80-bit floats that INCRBYFLOAT counts in: what Redis gets from `long double` on x86.
+//! The 80-bit floats of INCRBYFLOAT: Redis's `long double` on x86.
 //!
-//! Ground rules: text is read as C's `strtold` reads it (correctly rounded, hexadecimal floats included), sums
-//! are rounded to nearest even in the x87 format, and text is written as `%.17Lf` without the trailing
-//! zeros. So the answers are the same on every machine, and those of a Redis on x86.
+//! Ground rules: text is read as by C's `strtold` (correctly rounded, hexadecimal floats included), sums round to
+//! nearest even in the x87 format, and numbers are written as `%.17Lf` without trailing zeros. So replies are the same
+//! on every machine and equal those of a Redis on x86.
 
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float as _, Round};
 
-/// Texts of this length and longer are refused, as Redis's buffer has so many bytes.
+/// Texts of at least this length are refused: it is the size of Redis's buffer.
 const TEXT_MAX: usize = 5 * 1024;
 /// Digits after the point.
 const FRACTION_DIGITS: usize = 17;
@@ -16,16 +16,15 @@ const FRACTION_SCALE: u128 = 10u128.pow(FRACTION_DIGITS as u32);
 const PRECISION: u32 = 64;
 const EXPONENT_BIAS: i32 = 16_383;
 
-/// An x87 extended-precision number; never NaN when it was read from text.
+/// An x87 extended-precision number; never NaN if it was parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Float(X87DoubleExtended);
 
 impl Float {
-    /// Reads a number, the whole of `text`: an optional sign, then decimal digits with an optional point and
-    /// exponent, or `0x` and the same in hexadecimal with a `p` exponent, or `inf` or `infinity` in any case.
-    /// `None` for everything else, for NaN, and for numbers that are too large for the format or so
-    /// small that they would become zero. O(n log n) or so in the length, which is bounded.
-    ///
+    /// Parses all of `text`: an optional sign, then decimal digits with an optional point and exponent, or `0x` and
+    /// hexadecimal digits with an optional point and `p` exponent, or `inf` or `infinity` in any case. Returns `None`
+    /// for everything else, for NaN, and for numbers that overflow the format or underflow to zero. About O(n log n) in
+    /// the length, which is bounded.
     /// ```
     /// use punctual_store::value::float::Float;
     /// let text = |s: &str| Float::parse(s.as_bytes()).map(|f| String::from_utf8(f.text()).unwrap());
@@ -46,15 +45,15 @@ impl Float {
         Some(Self(if negative { -value } else { value }))
     }
 
-    /// The sum, rounded to nearest even. O(1).
+    /// Returns the sum, rounded to nearest even. O(1).
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self((self.0 + other.0).value)
     }
 
-    /// A thousand times as much, rounded as the format does and then up to an integer: seconds in milliseconds. `None` if
-    /// that is too large for an `i64`; what is too small is `i64::MIN`.
-    pub fn thousandfold(self) -> Option<i64> {
+    /// Converts seconds to milliseconds, rounded by the format and then up to an integer. Returns `None` if the result
+    /// is too large for an `i64`, and `i64::MIN` if it is too small.
+    pub fn to_millis(self) -> Option<i64> {
         let thousand = X87DoubleExtended::from_i128(1000).value;
         let product = (self.0 * thousand)
             .value
@@ -66,18 +65,18 @@ impl Float {
         i64::try_from(whole).ok()
     }
 
-    /// Whether it is neither infinite nor NaN.
+    /// Returns true unless the number is infinite or NaN.
     pub fn is_finite(self) -> bool {
         self.0.is_finite()
     }
 
-    /// The number in plain decimal notation with at most 17 digits after the point, without trailing zeros;
-    /// `-0` is `0`. At most 4,934 bytes. For numbers that are not finite the text has no meaning.
+    /// Returns the number in plain decimal notation with at most 17 digits after the point and no trailing zeros; `-0`
+    /// is `0`. At most 4,934 bytes. The text is meaningless if the number is not finite.
     pub fn text(self) -> Vec<u8> {
         let bits = self.0.to_bits();
         let significand = bits as u64;
         let biased = (bits >> PRECISION) as i32 & 0x7fff;
-        // Denormals have the exponent of the smallest normal number.
+        // Subnormals have the exponent of the smallest normal number.
         let exponent = biased.max(1) - EXPONENT_BIAS - (PRECISION as i32 - 1);
         let mut out = Vec::with_capacity(24);
         if self.0.is_negative() {
@@ -96,13 +95,13 @@ impl Float {
 }
 
 impl From<i64> for Float {
-    /// Exact: the significand holds any `i64`.
+    /// Converts without loss: the significand holds any `i64`.
     fn from(int: i64) -> Self {
         Self(X87DoubleExtended::from_i128(i128::from(int)).value)
     }
 }
 
-/// A number without its sign.
+/// Parses a number without its sign.
 fn parse_magnitude(text: &[u8]) -> Option<X87DoubleExtended> {
     if text.eq_ignore_ascii_case(b"inf") || text.eq_ignore_ascii_case(b"infinity") {
         return Some(X87DoubleExtended::INFINITY);
@@ -122,16 +121,16 @@ fn parse_magnitude(text: &[u8]) -> Option<X87DoubleExtended> {
     (value.is_finite() && !vanished).then_some(value)
 }
 
-/// What the text of a number looks like.
+/// Syntactic properties of a number's text.
 struct Shape {
-    /// It has an exponent.
+    /// The text has an exponent.
     exponent: bool,
     /// All digits of the significand are zeros.
     zero: bool,
 }
 
 impl Shape {
-    /// `None` if the text is no number.
+    /// Returns `None` if the text is not a number.
     fn of(text: &[u8], hexadecimal: bool) -> Option<Self> {
         let is_mark = |b: u8| b.eq_ignore_ascii_case(if hexadecimal { &b'p' } else { &b'e' });
         let mark = text.iter().position(|&b| is_mark(b));
@@ -246,11 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_redis() {
+    fn sums_equal_those_of_redis() {
         let lines = include_str!("float_sums.txt").lines();
         for line in lines.filter(|line| !line.starts_with('#')) {
             let [a, b, expected] = line.split(" | ").collect::<Vec<_>>()[..] else {
-                panic!("three fields: {line:?}");
+                panic!("expected three fields: {line:?}");
             };
             assert_eq!(sum(a, b), expected, "{a} + {b}");
         }
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_as_long_as_they_may_be() {
+    fn the_longest_text_fits() {
         let most = Float::parse(b"-0x1.fffffffffffffffep16383").unwrap();
         assert_eq!(most.text().len(), 4934);
         let least = Float::parse(b"0x1p-16445").unwrap();
@@ -300,14 +299,14 @@ mod tests {
         }
 
         #[test]
-        fn integers_come_back(a in any::<i64>(), b in any::<i64>()) {
+        fn integers_round_trip(a in any::<i64>(), b in any::<i64>()) {
             let sum = i128::from(a) + i128::from(b);
             prop_assume!(sum.unsigned_abs() <= 1 << 64);
             prop_assert_eq!(Float::from(a).plus(Float::from(b)).text(), sum.to_string().into_bytes());
         }
 
         #[test]
-        fn doubles_come_back(double in -1e15..1e15f64) {
+        fn doubles_round_trip(double in -1e15..1e15f64) {
             let text = format!("{double}");
             let float = Float::parse(text.as_bytes()).unwrap();
             let again: f64 = String::from_utf8(float.text()).unwrap().parse().unwrap();

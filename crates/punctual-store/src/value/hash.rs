@@ -1,13 +1,14 @@
-//! The value type `hash`: fields with values, small ones in one block, others in a table; fields may have deadlines.
+//! The value type `hash`: fields with values, packed in one block if small, otherwise in a table. Fields may have
+//! deadlines.
 //!
 //! Ground rules:
 //!
-//! - A hash in which a field has, or had, a deadline is a table, however small; `small` keeps apart what Redis would
-//!   call it.
-//! - A hash knows the deadlines of its fields and so keeps them wherever it goes, but it arms nothing: while it is in
-//!   a database, [`Db`](crate::keyspace::db::Db) arms a timer for each, and only the database changes it (`db::fields`). So
-//!   whatever takes a deadline away gives back the timer's number, which must be disarmed.
-//! - A field that is due is there until the wheel or a command removes it; who reads compares.
+//! - A hash in which a field has, or had, a deadline is a table, however small; `small` says whether Redis would still
+//!   report a listpack.
+//! - A hash stores the deadlines of its fields, so a copy or a move keeps them, but it arms no timer. While it is in a
+//!   database, [`Db`](crate::keyspace::db::Db) arms a timer per deadline, and only the database changes it
+//!   (`db::fields`). A method that removes a deadline returns the timer, which the caller must disarm.
+//! - A due field stays until the wheel or a command removes it; readers compare deadlines with `now`.
 
 mod table;
 #[cfg(test)]
@@ -23,15 +24,15 @@ use crate::value::string::Str;
 
 pub(crate) use table::{Field, Table};
 
-/// A block is not filled beyond this many bytes.
+/// Largest block in bytes.
 const PACKED_BYTES_MAX: usize = 1 << 30;
 
 /// A hash, in 16 bytes.
 #[derive(Clone, Debug)]
 pub enum Hash {
-    /// Field, value, field, value ... of a small hash without deadlines.
+    /// Alternating names and values of a small hash without deadlines.
     Packed(Packed),
-    /// Any other.
+    /// Any other hash.
     Table(Box<Table>),
 }
 
@@ -43,39 +44,39 @@ impl Default for Hash {
     }
 }
 
-/// One field with what belongs to it.
+/// A field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its name.
+    /// Name of the field.
     pub name: Element<'a>,
-    /// Its value.
+    /// Value of the field.
     pub value: Element<'a>,
-    /// Unix time in ms at which the field goes; [`NEVER`](crate::time::NEVER) without a TTL.
+    /// Deadline in Unix ms; [`NEVER`](crate::time::NEVER) without a TTL.
     pub deadline: u64,
 }
 
-/// What a write to a field came to.
+/// The effects of a write to a field.
 #[derive(Debug)]
 #[must_use = "the timer must be disarmed"]
 pub(crate) struct Written {
     /// The field is new.
     pub(crate) created: bool,
-    /// The timer of the deadline that the field had and has no longer.
+    /// The timer of the deadline that the write removed.
     pub(crate) timer: Option<u32>,
 }
 
 impl Written {
-    const OVER: Self = Self {
+    const REPLACED: Self = Self {
         created: false,
         timer: None,
     };
-    const NEW: Self = Self {
+    const CREATED: Self = Self {
         created: true,
         timer: None,
     };
 }
 
-/// A string as an element, without a copy.
+/// Returns a string as an element, without a copy.
 #[inline]
 pub(crate) fn element(string: &Str) -> Element<'_> {
     match string {
@@ -86,7 +87,7 @@ pub(crate) fn element(string: &Str) -> Element<'_> {
     }
 }
 
-/// An element as a string.
+/// Returns an element as a string.
 #[inline]
 pub(crate) fn string(element: Element<'_>) -> Str {
     match element {
@@ -95,20 +96,20 @@ pub(crate) fn string(element: Element<'_>) -> Str {
     }
 }
 
-/// Whether a text is too long for a block.
+/// Returns true if the text is too long for a block.
 #[inline]
 fn is_long(text: &[u8], limits: &Limits) -> bool {
     text.len() > limits.hash_value
 }
 
 impl Hash {
-    /// Without fields.
+    /// Creates an empty hash.
     pub fn new() -> Self {
         Self::Packed(Packed::new())
     }
 
-    /// With these fields; of a name that comes twice the last value counts. O(bytes), and O(fields²) comparisons of
-    /// lengths as long as it stays a block.
+    /// Creates a hash of these fields; the last value of a duplicate name wins. O(bytes), and O(fields²) comparisons of
+    /// lengths while the hash is packed.
     pub(crate) fn of_pairs<'a>(
         pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone,
         limits: &Limits,
@@ -129,8 +130,8 @@ impl Hash {
         Self::Table(Box::new(table))
     }
 
-    /// From entries that were read from elsewhere: deadlines come with them, and are armed when the hash gets into a
-    /// database. `None` if a name comes twice. O(fields).
+    /// Creates a hash of entries with deadlines, whose timers are armed when the hash enters a database. Returns `None`
+    /// for a duplicate name. O(fields).
     pub fn of_entries<'a>(
         entries: impl IntoIterator<Item = (&'a [u8], &'a [u8], u64)>,
         limits: &Limits,
@@ -158,8 +159,9 @@ impl Hash {
         Some(Self::Packed(packed))
     }
 
-    /// From the bare entries of a listpack, which were [validated](punctual_rdb::listpack::validate_entries) and are
-    /// `count`. `None` if they are no pairs or a name comes twice. O(bytes).
+    /// Creates a hash from the `count` bare entries of a listpack, which are
+    /// [validated](punctual_rdb::listpack::validate_entries). Returns `None` if they are not pairs or contain a
+    /// duplicate name. O(bytes).
     pub fn of_packed(entries: &[u8], count: usize, limits: &Limits) -> Option<Self> {
         let packed = Packed::from_entries(entries, count);
         if !count.is_multiple_of(2) {
@@ -176,7 +178,7 @@ impl Hash {
         })
     }
 
-    /// How many fields there are, due ones included. O(1).
+    /// Returns the number of fields, including due ones. O(1).
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -185,12 +187,12 @@ impl Hash {
         }
     }
 
-    /// Whether it has no fields.
+    /// Returns true if there are no fields.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Redis's name for the form.
+    /// Returns Redis's name of the encoding.
     pub fn encoding(&self) -> &'static str {
         match self {
             Self::Packed(_) => "listpack",
@@ -199,7 +201,7 @@ impl Hash {
         }
     }
 
-    /// The block of a small hash without deadlines: its entries are those of a listpack.
+    /// Returns the listpack entries of a small hash without deadlines.
     pub fn packed(&self) -> Option<&Packed> {
         match self {
             Self::Packed(packed) => Some(packed),
@@ -207,7 +209,7 @@ impl Hash {
         }
     }
 
-    /// Bytes outside of the value itself, those of timers not included. O(fields).
+    /// Returns the number of heap bytes, without those of timers. O(fields).
     pub fn heap_bytes(&self) -> usize {
         match self {
             Self::Packed(packed) => packed.heap_bytes(),
@@ -215,7 +217,7 @@ impl Hash {
         }
     }
 
-    /// How many fields have a deadline. O(1).
+    /// Returns the number of fields with a deadline. O(1).
     #[inline]
     pub fn with_deadline(&self) -> usize {
         match self {
@@ -224,7 +226,7 @@ impl Hash {
         }
     }
 
-    /// Value and deadline of a field, due or not. O(1), in a block O(fields).
+    /// Returns a field's value and deadline, even if it is due. O(1), O(fields) in a block.
     #[inline]
     pub fn get(&self, name: &[u8]) -> Option<(Element<'_>, u64)> {
         match self {
@@ -239,7 +241,7 @@ impl Hash {
         }
     }
 
-    /// All fields in no particular order, due ones included.
+    /// Iterates over all fields in no particular order, including due ones.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         let (packed, table) = match self {
             Self::Packed(packed) => (Some(packed), None),
@@ -259,8 +261,8 @@ impl Hash {
         packed.chain(table.map(|(_, field)| field.entry()))
     }
 
-    /// The table, which the hash becomes if it is a block.
-    fn spread(&mut self, small: bool) -> &mut Table {
+    /// Converts a block to a table. Returns the table.
+    fn make_table(&mut self, small: bool) -> &mut Table {
         if let Self::Packed(packed) = self {
             let mut table = Table::of_packed(packed).unwrap_or_default();
             table.small = small;
@@ -271,16 +273,16 @@ impl Hash {
                 table.small &= small;
                 table
             }
-            Self::Packed(_) => unreachable!("made so above"),
+            Self::Packed(_) => unreachable!("converted above"),
         }
     }
 
-    /// The table in which fields may have deadlines.
+    /// Converts a block to a table whose fields may have deadlines. Returns the table.
     pub(crate) fn become_table(&mut self) -> &mut Table {
-        self.spread(true)
+        self.make_table(true)
     }
 
-    /// The table, if that is the form.
+    /// Returns the table if the hash has that form.
     #[inline]
     pub(crate) fn table(&self) -> Option<&Table> {
         match self {
@@ -289,7 +291,7 @@ impl Hash {
         }
     }
 
-    /// The table to be changed, if that is the form.
+    /// Returns the table for changes if the hash has that form.
     #[inline]
     pub(crate) fn table_mut(&mut self) -> Option<&mut Table> {
         match self {
@@ -298,14 +300,14 @@ impl Hash {
         }
     }
 
-    /// So many pairs are going to be set: more than a block takes do not go through one.
-    pub(crate) fn expect(&mut self, pairs: usize, limits: &Limits) {
+    /// Prepares for `pairs` more pairs: converts a block to a table now if they would exceed its limits.
+    pub(crate) fn reserve(&mut self, pairs: usize, limits: &Limits) {
         if pairs > limits.hash_entries {
-            self.spread(false);
+            self.make_table(false);
         }
     }
 
-    /// Gives a field a value, and takes its deadline unless `keep_deadline`. O(1) amortised, in a block O(bytes).
+    /// Sets a field's value, and removes its deadline unless `keep_deadline`. O(1) amortised, O(bytes) in a block.
     #[inline]
     pub(crate) fn set(
         &mut self,
@@ -321,16 +323,16 @@ impl Hash {
                     && let Some((_, end)) = packed.next(at.end)
                 {
                     packed.replace(at.end..end, Element::of(value));
-                    return Written::OVER;
+                    return Written::REPLACED;
                 }
                 packed.push_pair(Element::of(name), Element::of(value));
                 if packed.len() / 2 > limits.hash_entries || packed.heap_bytes() > PACKED_BYTES_MAX
                 {
-                    self.spread(false);
+                    self.make_table(false);
                 }
-                Written::NEW
+                Written::CREATED
             }
-            Self::Packed(_) => self.spread(false).set(name, value, keep_deadline),
+            Self::Packed(_) => self.make_table(false).set(name, value, keep_deadline),
             Self::Table(table) => {
                 if table.small && long {
                     table.small = false;
@@ -344,10 +346,11 @@ impl Hash {
         }
     }
 
-    /// Adds to the integer of a field, which starts at 0; the sum. Deadlines stay. O(1) amortised, in a block O(bytes).
+    /// Adds `by` to a field's integer, which starts at 0. Returns the sum. Keeps the deadline. O(1) amortised, O(bytes)
+    /// in a block.
     ///
     /// # Errors
-    /// If the value is no integer, or the sum would overflow.
+    /// If the value is not an integer, or the sum would overflow.
     pub(crate) fn add(&mut self, name: &[u8], by: i64, limits: &Limits) -> Result<i64, Error> {
         const NOT_INTEGER: Error = Error::fixed("ERR hash value is not an integer");
         const OVERFLOW: Error = Error::fixed("ERR increment or decrement would overflow");
@@ -378,8 +381,8 @@ impl Hash {
         Ok(by)
     }
 
-    /// Takes a field out; `None` if it is not there, else the timer of its deadline. O(1) amortised, in a block
-    /// O(bytes).
+    /// Removes a field. Returns `None` if it is not present, otherwise the timer of its deadline. O(1) amortised,
+    /// O(bytes) in a block.
     #[must_use = "the timer must be disarmed"]
     pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Option<u32>> {
         match self {

@@ -1,8 +1,8 @@
-//! Elements of a large collection, found by name: the members of a set, a hash's fields, a sorted set's entries.
+//! The elements of a large collection by name: a set's members, a hash's fields, a sorted set's entries.
 //!
-//! The elements lie in [pages](crate::pages) under indices that stay while the element is there; the keyspace's own
-//! [table](crate::hash_table) finds them, so a large collection grows without a stall and is scanned with the keyspace's
-//! guarantees. A few elements are found by looking at each: they have no table.
+//! Elements lie in [pages](crate::pages) under indices that never move. The keyspace's own [hash
+//! table](crate::hash_table) finds them, so a large collection grows without a stall and its scans have the keyspace's
+//! guarantees. A few elements have no table: a lookup compares each.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -12,23 +12,23 @@ use ahash::RandomState;
 use crate::hash_table::{Hash, HashTable};
 use crate::pages::Pages;
 
-/// Up to this many elements are found without a table.
+/// Largest number of elements without a table.
 const FEW: usize = 16;
 
-/// One for all collections of the process, new in each.
+/// The hasher of all collections, with random keys per process.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// The hash of an element's name. O(length).
+/// Returns the hash of an element's name. O(length).
 #[inline]
 pub fn hash_of(name: &[u8]) -> Hash {
     Hash::new(HASHER.hash_one(name))
 }
 
-/// What lies in a [`Keyed`].
+/// An element of a [`Keyed`].
 pub trait Element {
-    /// Its name, by which it is found.
+    /// Returns the name.
     fn name(&self) -> &[u8];
-    /// The `place` of its name's [`hash_of`].
+    /// Returns the `place` of the name's [`hash_of`].
     fn hash(&self) -> u32;
 }
 
@@ -59,17 +59,17 @@ fn place<E: Element>(elements: &Pages<E>, id: u32) -> u32 {
 }
 
 impl<E: Element> Keyed<E> {
-    /// How many there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.elements.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.elements.is_empty()
     }
 
-    /// The element of this name, whose [`hash_of`] is known. O(1) besides comparing names.
+    /// Returns the index of the element with this name and its [`hash_of`]. O(1) and the comparison of names.
     #[inline]
     pub fn find(&self, hash: Hash, name: &[u8]) -> Option<u32> {
         let is = |e: &E| e.hash() == hash.place && e.name() == name;
@@ -79,14 +79,14 @@ impl<E: Element> Keyed<E> {
         }
     }
 
-    /// Brings what look-ups of these hashes will need into the cache, side by side. Changes nothing.
+    /// Loads the cache lines that lookups of these hashes will need. Changes nothing.
     pub(crate) fn warm(&self, hashes: &[Hash]) {
-        /// A small collection is in the cache anyway.
+        /// Smaller collections are in the cache anyway.
         const FEW: usize = 8_000;
         let Some(index) = self.index.as_ref().filter(|_| self.len() >= FEW) else {
             return;
         };
-        // Each loop's loads do not depend on one another, so they run at once; the sums keep them alive.
+        // The loads of each pass are independent, so they overlap; the sums keep the compiler from removing them.
         let lines = hashes.iter().fold(0, |sum, hash| sum ^ index.warm(*hash));
         std::hint::black_box(lines);
         let candidates = hashes.iter().filter_map(|hash| index.candidate(*hash));
@@ -94,26 +94,26 @@ impl<E: Element> Keyed<E> {
         std::hint::black_box(elements.fold(0, |sum, e| sum ^ e.hash()));
     }
 
-    /// The element at `id`.
+    /// Returns the element at `id`.
     ///
     /// # Panics
-    /// If it was removed since `id` was found.
+    /// If `id` is not in the collection.
     #[inline]
     pub fn get(&self, id: u32) -> &E {
         self.elements.get(id).expect("found in this collection")
     }
 
-    /// The element at `id` to be changed, but not its name.
+    /// Returns the element at `id` for changes other than of its name.
     ///
     /// # Panics
-    /// If it was removed since `id` was found.
+    /// If `id` is not in the collection.
     #[inline]
     pub fn get_mut(&mut self, id: u32) -> &mut E {
         self.elements.get_mut(id).expect("found in this collection")
     }
 
-    /// Adds an element of a name that is not there; the index it has until it is removed.
-    /// O(1) amortised, a few thousand steps at most.
+    /// Adds an element whose name is not present. Returns its index, which is stable until removal. O(1) amortised, a
+    /// few thousand steps at most.
     pub fn insert(&mut self, hash: Hash, element: E) -> u32 {
         debug_assert_eq!(element.hash(), hash.place);
         let id = self.elements.insert(element);
@@ -132,10 +132,10 @@ impl<E: Element> Keyed<E> {
         id
     }
 
-    /// Takes an element out. O(1) amortised.
+    /// Removes an element. O(1) amortised.
     ///
     /// # Panics
-    /// If it was removed since `id` was found.
+    /// If `id` is not in the collection.
     pub fn remove(&mut self, id: u32) -> E {
         let elements = &self.elements;
         if let Some(index) = &mut self.index {
@@ -147,13 +147,13 @@ impl<E: Element> Keyed<E> {
         self.elements.remove(id).expect("found in this collection")
     }
 
-    /// All elements in no particular order.
+    /// Iterates over all elements in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &E)> {
         self.elements.iter()
     }
 
-    /// Visits a small piece of the elements from the hash place `from` on; gives where to go on, `None` at the end.
-    /// Elements that are there from the first call to the last are visited; those that come and go may be.
+    /// Visits a few elements from the hash place `from` on. Returns the place to continue at, or `None` at the end. A
+    /// scan visits every element that is present throughout, and maybe others.
     pub fn scan(&self, from: u32, mut visit: impl FnMut(&E)) -> Option<u32> {
         match &self.index {
             Some(index) => index.scan(from, |i| place(&self.elements, i), |i| visit(self.get(i))),
@@ -165,12 +165,12 @@ impl<E: Element> Keyed<E> {
         }
     }
 
-    /// An element at random; `random` gives a number below its argument.
+    /// Returns a random element; `random` returns a number below its argument.
     pub fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<u32> {
         self.elements.at_random(random)
     }
 
-    /// Bytes of the elements' places and the table, without what the elements keep elsewhere. O(pages).
+    /// Returns the bytes of the pages and the table, without the elements' heap bytes. O(pages).
     pub fn memory(&self) -> usize {
         self.elements.memory()
             + self

@@ -1,13 +1,13 @@
 //! Lists: elements in pieces of contiguous memory, O(1) at both ends.
 //!
-//! A piece holds its elements as the entries of a listpack, so a snapshot copies them as they are; it is at most as
-//! large as `list-max-listpack-size` says, and an element larger than that is a piece of its own. The first piece is in
-//! the list itself, which is all that a small list needs. The others stand side by side in a ring, so that the way to
-//! an index reads their counts in a row.
+//! A piece holds its elements as the entries of a listpack, so a snapshot copies them unchanged.
+//! `list-max-listpack-size` limits a piece; a larger element gets a piece of its own. The list itself contains the
+//! first piece, which is enough for a small list. The headers of the other pieces lie side by side in a ring, so
+//! locating an index reads their counts in sequence.
 //!
-//! Ground rules: no piece is empty but the only one of an empty list; `rest` is there if and only if the list is
-//! Redis's `quicklist`, and a list without it has no plain piece. Ends are in this file, the middle is in `edit`,
-//! iteration in `walk`, the search for a text in `search`.
+//! Ground rules: only the one piece of an empty list is empty. `rest` is present if and only if the list is Redis's
+//! `quicklist`; a list without it has no plain piece. This file has the operations at the ends, `edit` those in the
+//! middle, `walk` iteration and `search` the search for a text.
 
 mod chunk;
 mod edit;
@@ -26,7 +26,7 @@ pub use piece::PieceSize;
 pub use search::Position;
 pub use walk::Walk;
 
-/// A ring of no more pieces is not made smaller.
+/// Smallest capacity down to which the ring shrinks.
 const RING_MIN: usize = 64;
 
 /// An end of a list.
@@ -39,7 +39,7 @@ pub enum End {
 }
 
 impl End {
-    /// The other end.
+    /// Returns the other end.
     #[inline]
     #[must_use]
     pub const fn other(self) -> Self {
@@ -59,18 +59,18 @@ pub struct List {
 
 const _: () = assert!(size_of::<List>() == 40);
 
-/// The pieces behind the first.
+/// The pieces after the first one.
 #[derive(Clone, Debug, Default)]
 struct Rest {
     chunks: VecDeque<Chunk>,
-    /// Elements in all of them.
+    /// Number of elements in all of them.
     count: usize,
 }
 
 impl Rest {
-    /// Counts a piece in that is going to be added, and makes room for it: a quarter more, where a ring would double by
-    /// itself. O(1) amortised.
-    fn expect(&mut self, chunk: &Chunk) {
+    /// Counts a piece that is about to be added and reserves its place. Grows by a quarter, where a `VecDeque` would
+    /// double. O(1) amortised.
+    fn reserve(&mut self, chunk: &Chunk) {
         self.count += chunk.count();
         let len = self.chunks.len();
         if len == self.chunks.capacity() {
@@ -79,34 +79,34 @@ impl Rest {
     }
 }
 
-/// A piece of a list, as a snapshot keeps it.
+/// A piece of a list in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Bare entries of a listpack, and how many.
+    /// Bare entries of a listpack and their number.
     Entries(&'a [u8], usize),
     /// One element.
     Plain(&'a [u8]),
 }
 
 impl List {
-    /// An empty list.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many elements it has. O(1).
+    /// Returns the number of elements. O(1).
     #[inline]
     pub fn len(&self) -> usize {
         self.first.count() + self.rest.as_ref().map_or(0, |rest| rest.count)
     }
 
-    /// Whether it has no elements. O(1).
+    /// Returns true if there are no elements. O(1).
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.first.count() == 0
     }
 
-    /// Redis's name for the form: `listpack` while the list is one small piece, else `quicklist`.
+    /// Returns Redis's name of the encoding: `listpack` for one small piece, otherwise `quicklist`.
     pub fn encoding(&self) -> &'static str {
         match self.rest {
             None => "listpack",
@@ -114,7 +114,7 @@ impl List {
         }
     }
 
-    /// Bytes outside of the value itself. O(pieces).
+    /// Returns the number of heap bytes. O(pieces).
     pub fn heap_bytes(&self) -> usize {
         let rest = self.rest.as_ref().map_or(0, |rest| {
             let buffers: usize = rest.chunks.iter().map(Chunk::heap_bytes).sum();
@@ -123,25 +123,25 @@ impl List {
         self.first.heap_bytes() + rest
     }
 
-    /// A byte of what a reader will need next. Means nothing.
+    /// Touches the cache line that a reader needs next. The result is arbitrary.
     #[inline]
     pub(crate) fn warm(&self) -> u8 {
         self.first.count() as u8
     }
 
-    /// The element at an end. O(1).
+    /// Returns the element at an end. O(1).
     #[inline]
     pub fn at_end(&self, end: End) -> Option<Element<'_>> {
         self.end_chunk(end).at_end(end)
     }
 
-    /// The element at an index. O(pieces up to it), from the nearer end, and the elements of a piece.
+    /// Returns the element at an index. O(pieces before it), from the nearer end, and O(elements of a piece).
     pub fn get(&self, index: usize) -> Option<Element<'_>> {
         let (number, within) = self.locate(index)?;
         self.chunk(number).get(within)
     }
 
-    /// Adds elements at an end, one after the other. O(1) each.
+    /// Pushes elements at an end, one after another. O(1) each.
     #[inline]
     pub fn push<'t>(
         &mut self,
@@ -156,9 +156,9 @@ impl List {
                 count += 1;
             }
             if !piece.holds(self.first.len() + bytes, self.first.count() + count) {
-                self.become_pieces();
+                self.become_quicklist();
             } else if self.first.heap_bytes() == 0 {
-                // Two bytes go with a short text.
+                // The two bytes around each short text.
                 self.first.make_room(end, bytes + 2 * count, 0);
             }
         }
@@ -172,12 +172,12 @@ impl List {
         let element = Element::of(text);
         let most = piece.bytes();
         if self.rest.is_none() {
-            // Redis has counted only the texts: what goes with them may make the one piece larger than others, though
-            // not without bound here.
+            // Redis checks only the length of the texts, so their overhead may push the first piece above the limit.
+            // Here it is bounded.
             if self.first.len() + element.entry_len() <= 2 * most {
                 return self.first.push(end, element, most);
             }
-            self.become_pieces();
+            self.become_quicklist();
         }
         let (chunk, mut count) = match (end, &mut self.rest) {
             (End::Tail, Some(rest)) => match rest.chunks.back_mut() {
@@ -193,7 +193,7 @@ impl List {
             }
             return;
         }
-        // No more will come here.
+        // No further entries go into this piece.
         chunk.trim();
         let begun = chunk.len() / 4;
         self.add_chunk(
@@ -208,7 +208,7 @@ impl List {
         );
     }
 
-    /// Takes up to `number` elements off an end. O(pieces of them), and the elements of a piece.
+    /// Removes up to `number` elements from an end. O(removed pieces), and O(elements of a piece).
     #[inline]
     pub fn drop_end(&mut self, end: End, number: usize, piece: PieceSize) {
         let mut left = number;
@@ -230,10 +230,10 @@ impl List {
             }
             left = 0;
         }
-        self.shrunk(piece);
+        self.shrink(piece);
     }
 
-    /// Keeps the elements from `start` to before `end`. O(pieces that go), and the elements of two pieces.
+    /// Keeps the elements in `start..end`. O(removed pieces), and O(elements of two pieces).
     pub fn keep(&mut self, start: usize, end: usize, piece: PieceSize) {
         let len = self.len();
         let end = end.min(len);
@@ -242,7 +242,7 @@ impl List {
         self.drop_end(End::Head, start, piece);
     }
 
-    /// The pieces, as a snapshot keeps them.
+    /// Iterates over the pieces for a snapshot.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         self.chunks().map(|chunk| match chunk.text() {
             Some(text) => Piece::Plain(text),
@@ -250,18 +250,18 @@ impl List {
         })
     }
 
-    /// Adds a piece at the end: bare entries that were checked, and how many they are. O(bytes).
+    /// Appends a piece of `count` bare entries, which the caller has validated. O(bytes).
     ///
-    /// Whoever makes a list of pieces must [settle](Self::settle) it.
+    /// A list built from pieces must then be [normalized](Self::normalize).
     pub fn push_piece(&mut self, entries: &[u8], count: usize) {
         if count > 0 {
             self.add_chunk(End::Tail, Chunk::from_entries(entries, count));
         }
     }
 
-    /// Adds an element that is a piece of its own at the end. O(length). As [`List::push_piece`].
+    /// Appends an element as a piece of its own. O(length). See [`List::push_piece`].
     pub fn push_plain(&mut self, text: &[u8]) {
-        self.become_pieces();
+        self.become_quicklist();
         // A snapshot cannot hold an empty plain piece.
         let chunk = match text {
             [] => Chunk::single(Element::Bytes(text)),
@@ -270,20 +270,20 @@ impl List {
         self.add_chunk(End::Tail, chunk);
     }
 
-    /// Gives a list that was made of pieces the form that it has in Redis.
-    pub fn settle(&mut self, piece: PieceSize) {
+    /// Gives a list that was built from pieces the form that it has in Redis.
+    pub fn normalize(&mut self, piece: PieceSize) {
         let (len, count) = (self.first.len(), self.first.count());
         let small = self.first.text().is_none() && piece.holds(len, count);
         match &self.rest {
             Some(rest) if rest.chunks.is_empty() && small => self.rest = None,
-            None if !small => self.become_pieces(),
+            None if !small => self.become_quicklist(),
             _ => {}
         }
     }
 
-    /// Elements went: one piece that has become small is Redis's `listpack` again.
+    /// Converts a list of one small piece back to Redis's `listpack` after a removal.
     #[inline]
-    fn shrunk(&mut self, piece: PieceSize) {
+    fn shrink(&mut self, piece: PieceSize) {
         if let Some(rest) = &self.rest {
             let (len, count) = (self.first.len(), self.first.count());
             if !rest.chunks.is_empty()
@@ -297,8 +297,8 @@ impl List {
         self.first.shrink();
     }
 
-    /// From now on a `quicklist`.
-    fn become_pieces(&mut self) {
+    /// Converts the list to a `quicklist`.
+    fn become_quicklist(&mut self) {
         self.rest.get_or_insert_default();
     }
 
@@ -306,10 +306,10 @@ impl List {
         1 + self.rest.as_ref().map_or(0, |rest| rest.chunks.len())
     }
 
-    /// The piece with this number.
+    /// Returns the piece with this number.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the number is out of range.
     fn chunk(&self, number: usize) -> &Chunk {
         match (number, &self.rest) {
             (1.., Some(rest)) => &rest.chunks[number - 1],
@@ -331,8 +331,8 @@ impl List {
         }
     }
 
-    /// The number of the piece that holds an index, and the element's number in there. O(pieces up to it), from the
-    /// nearer end.
+    /// Returns the number of the piece that holds an index, and the element's number in the piece. O(pieces before it),
+    /// from the nearer end.
     fn locate(&self, index: usize) -> Option<(usize, usize)> {
         let mut left = index;
         if left < self.first.count() {
@@ -372,17 +372,17 @@ impl List {
         match end {
             End::Head => {
                 let second = std::mem::replace(&mut self.first, chunk);
-                rest.expect(&second);
+                rest.reserve(&second);
                 rest.chunks.push_front(second);
             }
             End::Tail => {
-                rest.expect(&chunk);
+                rest.reserve(&chunk);
                 rest.chunks.push_back(chunk);
             }
         }
     }
 
-    /// Takes the piece at an end out; the list is empty if that was its only one.
+    /// Removes the piece at an end. The list becomes empty if it was the only one.
     fn remove_end_chunk(&mut self, end: End) {
         let taken = self.rest.as_mut().and_then(|rest| {
             let chunk = match end {

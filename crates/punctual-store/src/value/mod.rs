@@ -1,4 +1,4 @@
-//! Values of keys: one type a file.
+//! Values of keys, one type per file.
 
 pub mod decode;
 pub mod encode;
@@ -22,7 +22,7 @@ use set::Set;
 use string::Str;
 use zset::Zset;
 
-/// A key's value, in 24 bytes; whatever is larger is behind one pointer.
+/// A key's value, in 24 bytes; larger content is behind one pointer.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A string.
@@ -39,13 +39,13 @@ pub enum Value {
 
 const _: () = assert!(size_of::<Value>() == 24);
 
-/// A type that a value may have.
+/// The content of one type of value.
 pub trait Kind: Sized {
-    /// The value's content, if it is of this type.
+    /// Returns the value's content if it has this type.
     fn of(value: &Value) -> Option<&Self>;
-    /// The value's content to be changed, if it is of this type.
+    /// Returns the value's content for changes if it has this type.
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
-    /// A value of this content.
+    /// Wraps the content into a value.
     fn into_value(self) -> Value;
 }
 
@@ -84,7 +84,7 @@ kinds! {
 }
 
 impl Value {
-    /// A string value.
+    /// Creates a string value.
     pub fn string(bytes: &[u8]) -> Self {
         Self::Str(Str::new(bytes))
     }
@@ -94,19 +94,19 @@ impl Value {
         Self::Str(string)
     }
 
-    /// The string, if that is the type.
+    /// Returns the string if the value is one.
     #[inline]
     pub fn as_str(&self) -> Option<&Str> {
         Str::of(self)
     }
 
-    /// The string to be changed, if that is the type.
+    /// Returns the string for changes if the value is one.
     #[inline]
     pub fn as_str_mut(&mut self) -> Option<&mut Str> {
         Str::of_mut(self)
     }
 
-    /// A byte of what a reader will need next, if that lies elsewhere. Means nothing.
+    /// Touches the cache line outside of the record that a reader needs next. The result is arbitrary.
     #[inline]
     pub(crate) fn warm(&self) -> u8 {
         match self {
@@ -116,8 +116,8 @@ impl Value {
         }
     }
 
-    /// Brings what these commands on a large collection will need of it into the cache. Guesses which argument names the
-    /// element. Changes nothing.
+    /// Loads the cache lines of a large collection that `commands` will probably need. Guesses the argument that names
+    /// the element. Changes nothing.
     pub(crate) fn warm_elements<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
         let mut hashes: SmallVec<[crate::hash_table::Hash; WARM_MAX]> = SmallVec::new();
         let gather = |at: fn(usize) -> usize| {
@@ -126,7 +126,7 @@ impl Value {
         };
         match self {
             Self::Zset(zset) => {
-                if let zset::Kept::Table(entries) = zset.kept() {
+                if let zset::View::Table(entries) = zset.view() {
                     gather(|len| len - 1);
                     entries.warm(&hashes);
                 }
@@ -147,7 +147,7 @@ impl Value {
         }
     }
 
-    /// The name that TYPE answers.
+    /// Returns the type's name for TYPE.
     pub const fn type_name(&self) -> &'static str {
         match self {
             Self::Str(_) => "string",
@@ -158,7 +158,7 @@ impl Value {
         }
     }
 
-    /// The name that OBJECT ENCODING answers.
+    /// Returns the encoding's name for OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         match self {
             Self::Str(string) => string.encoding(),
@@ -169,7 +169,7 @@ impl Value {
         }
     }
 
-    /// How many elements a collection has; a string is one. O(1).
+    /// Returns the number of elements of a collection, 1 for a string. O(1).
     pub fn elements(&self) -> usize {
         match self {
             Self::Str(_) => 1,
@@ -180,7 +180,7 @@ impl Value {
         }
     }
 
-    /// Whether it is a collection without elements, whose key must go.
+    /// Returns true for a collection without elements, whose key must be removed.
     pub fn is_empty_collection(&self) -> bool {
         match self {
             Self::Str(_) => false,
@@ -191,7 +191,7 @@ impl Value {
         }
     }
 
-    /// Bytes outside of the record. O(1) for strings, at most O(elements).
+    /// Returns the number of bytes outside of the record. O(1) for strings, at most O(elements).
     pub fn heap_bytes(&self) -> usize {
         match self {
             Self::Str(string) => string.heap_bytes(),

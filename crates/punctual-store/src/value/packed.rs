@@ -1,15 +1,15 @@
-//! The compact form of small collections: all elements in one block of exact size, as the entries of a listpack.
+//! The compact form of small collections: one block of exact size that holds all elements as listpack entries.
 //!
-//! A snapshot writes the entries as they are. Looking something up walks them, which for a few hundred short ones is
-//! quicker than a table would be, and takes a fraction of the memory. Positions are byte offsets into
-//! [`Packed::entries`]; every change moves those behind it.
+//! A snapshot copies the entries. A lookup walks them, which for a few hundred short entries is faster than a table,
+//! and takes a fraction of the memory. Positions are byte offsets into [`Packed::entries`]; a change moves all later
+//! ones.
 
 use std::fmt;
 use std::ops::Range;
 
 use punctual_rdb::listpack::{self, Element, Entries};
 
-/// The number of entries stands before them.
+/// Size of the entry count, which precedes the entries.
 const COUNT_BYTES: usize = size_of::<u32>();
 
 /// Entries in one block, in 16 bytes.
@@ -17,12 +17,12 @@ const COUNT_BYTES: usize = size_of::<u32>();
 pub struct Packed(Box<[u8]>);
 
 impl Packed {
-    /// None.
+    /// Creates an empty block.
     pub fn new() -> Self {
         Self(Box::new([0; COUNT_BYTES]))
     }
 
-    /// From bare entries that were checked, and how many they are. O(bytes).
+    /// Copies `count` bare entries, which the caller has validated. O(bytes).
     pub fn from_entries(entries: &[u8], count: usize) -> Self {
         let mut bytes = Vec::with_capacity(COUNT_BYTES + entries.len());
         bytes.extend_from_slice(&(count as u32).to_le_bytes());
@@ -30,8 +30,8 @@ impl Packed {
         Self(bytes.into_boxed_slice())
     }
 
-    /// Names and values in turn; a name that comes again replaces the value. One allocation, O(pairs²) comparisons
-    /// of lengths.
+    /// Creates a block of alternating names and values; a duplicate name replaces the value. One allocation, O(pairs²)
+    /// comparisons of lengths.
     pub fn of_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Self {
         let room = |(name, value)| Element::of(name).entry_len() + Element::of(value).entry_len();
         let room: usize = pairs.clone().map(room).sum();
@@ -55,7 +55,7 @@ impl Packed {
         Self(bytes.into_boxed_slice())
     }
 
-    /// How many entries there are. O(1).
+    /// Returns the number of entries. O(1).
     #[inline]
     pub fn len(&self) -> usize {
         let [a, b, c, d, ..] = *self.0 else {
@@ -64,42 +64,42 @@ impl Packed {
         u32::from_le_bytes([a, b, c, d]) as usize
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bare entries.
+    /// Returns the bare entries.
     #[inline]
     pub fn entries(&self) -> &[u8] {
         &self.0[COUNT_BYTES..]
     }
 
-    /// The entries' elements, from either end.
+    /// Iterates over the elements from either end.
     pub fn iter(&self) -> Entries<'_> {
         Entries::new(self.entries())
     }
 
-    /// The element at `at` and where it ends; `None` at the end. O(1).
+    /// Returns the element at `at` and its end, or `None` at the end. O(1).
     #[inline]
     pub fn next(&self, at: usize) -> Option<(Element<'_>, usize)> {
         listpack::next(self.entries(), at)
     }
 
-    /// The element that ends at `end` and where it starts; `None` at the start. O(1).
+    /// Returns the element that ends at `end` and its start, or `None` at the start. O(1).
     #[inline]
     pub fn prev(&self, end: usize) -> Option<(Element<'_>, usize)> {
         listpack::prev(self.entries(), end)
     }
 
-    /// Where the first entry with this text is, when `skip` entries are passed over after each that is compared
-    /// (1 looks at the names of pairs). O(entries).
+    /// Returns the range of the first entry with this text. After each comparison, skips `skip` entries (1 compares
+    /// only the names of pairs). O(entries).
     #[inline]
     pub fn find(&self, text: &[u8], skip: usize) -> Option<Range<usize>> {
         listpack::find(self.entries(), 0, text, skip).map(|(start, end)| start..end)
     }
 
-    /// Where the entry with this number lies. O(number), from the nearer end.
+    /// Returns the range of the entry with this number. O(number), from the nearer end.
     pub fn position(&self, number: usize) -> Option<Range<usize>> {
         let (len, entries) = (self.len(), self.entries());
         if number >= len {
@@ -120,12 +120,12 @@ impl Packed {
         }
     }
 
-    /// Adds an element at the end. O(bytes) at worst, mostly O(length).
+    /// Appends an element. O(bytes) at worst, mostly O(length).
     pub fn push(&mut self, element: Element<'_>) {
         self.insert(self.entries().len(), element);
     }
 
-    /// Adds two elements at the end. O(bytes) at worst, mostly O(length).
+    /// Appends two elements. O(bytes) at worst, mostly O(length).
     pub fn push_pair(&mut self, name: Element<'_>, value: Element<'_>) {
         self.edit(2, name.entry_len() + value.entry_len(), |bytes| {
             listpack::append(bytes, name);
@@ -133,15 +133,14 @@ impl Packed {
         });
     }
 
-    /// Adds an element before the entry at `at`; gives where it ends. O(bytes behind).
+    /// Inserts an element before the entry at `at`. Returns its end. O(later bytes).
     pub fn insert(&mut self, at: usize, element: Element<'_>) -> usize {
         self.edit(1, element.entry_len(), |bytes| {
             listpack::insert(bytes, at + COUNT_BYTES, element)
         }) - COUNT_BYTES
     }
 
-    /// Puts an element in the place of one entry; gives where it ends. O(1) if the lengths are equal, else O(bytes
-    /// behind).
+    /// Replaces one entry with an element. Returns its end. O(1) if the lengths are equal, otherwise O(later bytes).
     pub fn replace(&mut self, entry: Range<usize>, element: Element<'_>) -> usize {
         let more = element.entry_len().saturating_sub(entry.len());
         self.edit(0, more, |bytes| {
@@ -150,15 +149,15 @@ impl Packed {
         }) - COUNT_BYTES
     }
 
-    /// Takes `count` whole entries out. O(bytes behind).
+    /// Removes a range that consists of `count` entries. O(later bytes).
     pub fn remove(&mut self, entries: Range<usize>, count: usize) {
         self.edit(-(count as i64), 0, |bytes| {
             bytes.drain(entries.start + COUNT_BYTES..entries.end + COUNT_BYTES);
         });
     }
 
-    /// Changes the bytes, which will need at most `more` of them besides, and the count. The block stays of exact size,
-    /// so the allocator grows it in place where it can.
+    /// Changes the bytes, which may grow by at most `more`, and adds `count` to the entry count. The block keeps its
+    /// exact size, so the allocator can often grow it in place.
     fn edit<R>(&mut self, count: i64, more: usize, change: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let len = (self.len() as i64 + count) as u32;
         let mut bytes = Vec::from(std::mem::take(&mut self.0));
@@ -169,7 +168,7 @@ impl Packed {
         done
     }
 
-    /// Bytes of the block.
+    /// Returns the size of the block in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.0.len()
     }

@@ -1,9 +1,8 @@
-//! The value type `set`, in Redis's three forms: integers in order, a listpack, a table.
+//! The value type `set` in Redis's three forms: sorted integers, a listpack, a table.
 //!
-//! A set is changed in place, and becomes a larger form where Redis 7.2's does; it never goes back by itself. Whoever
-//! adds or removes a member looks for it first ([`Set::gap`], [`Set::find`]) and then changes the set
-//! there ([`Set::fill`], [`Set::remove_at`]): what turns out to change nothing needs no set that may be changed, and
-//! nothing is looked up twice.
+//! A set changes in place and converts to a larger form when Redis 7.2's does; it never converts back by itself. To add
+//! or remove a member, look it up ([`Set::vacancy`], [`Set::find`]) and pass the result to [`Set::insert_at`] or
+//! [`Set::remove_at`]. So a command that changes nothing needs no mutable set, and nothing is looked up twice.
 
 mod ints;
 mod sample;
@@ -24,16 +23,16 @@ use crate::limits::Limits;
 use crate::value::keyed::{Element as _, hash_of};
 use crate::value::packed::Packed;
 
-/// Redis lets no listpack grow beyond this.
+/// Size limit of Redis's listpacks in bytes.
 const PACKED_MAX: usize = 1 << 30;
-/// Redis lets no intset have more integers, whatever the limit says.
+/// Redis's upper bound of integers in an intset, whatever the configured limit.
 const INTS_MAX: usize = 1 << 30;
 
 /// A set, in 16 bytes.
 #[derive(Clone, Debug)]
 pub struct Set(Form);
 
-/// One form fits in place; the others are behind a pointer.
+/// The packed form is inline, the others are behind a pointer.
 #[derive(Clone, Debug)]
 enum Form {
     Packed(Packed),
@@ -48,10 +47,10 @@ enum Boxed {
 
 const _: () = assert!(size_of::<Set>() == 16 && size_of::<Boxed>() == 16);
 
-/// A set's form, to be looked at.
+/// Read access to a set's form.
 #[derive(Clone, Copy, Debug)]
 pub enum View<'a> {
-    /// Integers in order.
+    /// Sorted integers.
     Ints(&'a Ints),
     /// A listpack.
     Packed(&'a Packed),
@@ -65,27 +64,27 @@ enum ViewMut<'a> {
     Table(&'a mut Table),
 }
 
-/// Where a member is; good until the set changes.
+/// Position of a member, valid until the set changes.
 #[derive(Clone, Debug)]
 pub enum Spot {
-    /// So many integers are smaller.
+    /// Number of smaller integers.
     Int(usize),
-    /// Its entry.
+    /// Range of its entry.
     Entry(Range<usize>),
     /// Its index in the table.
     Id(u32),
 }
 
-/// Where a member would be that is not there; good until the set changes.
+/// Position at which an absent member would be inserted, valid until the set changes.
 #[derive(Clone, Copy, Debug)]
-pub enum Gap {
-    /// The integer, and how many are smaller.
+pub enum Vacancy {
+    /// The integer, and the number of smaller ones.
     Int(i64, usize),
-    /// Among integers, but it is none.
+    /// Not an integer, in a set of integers.
     NotInt,
-    /// Anywhere among the entries.
+    /// Appended to the entries.
     Entry,
-    /// At this hash.
+    /// The member's hash in the table.
     Hash(Hash),
 }
 
@@ -108,15 +107,15 @@ impl Set {
         Self(Form::Boxed(Box::new(Boxed::Table(Box::new(table)))))
     }
 
-    /// No integers: what becomes of results whose members may all be integers.
-    pub fn no_ints() -> Self {
+    /// Creates an empty set in the form of integers, for results whose members may all be integers.
+    pub fn empty_ints() -> Self {
         Self::ints(Ints::new())
     }
 
-    /// An empty set in the form that suits `first` and about so many members in all.
+    /// Creates an empty set in the form for about `about` members, of which `first` is one.
     pub fn for_members(first: &[u8], about: usize, limits: &Limits) -> Self {
         if about <= limits.set_ints && parse_i64(first).is_some() {
-            Self::no_ints()
+            Self::empty_ints()
         } else if about <= limits.set_entries {
             Self::default()
         } else {
@@ -124,8 +123,8 @@ impl Set {
         }
     }
 
-    /// The set of these members in the form that Redis gives it when it reads so many (`count`) from a snapshot. Those
-    /// that come twice are in it once. O(total length).
+    /// Creates a set in the form that Redis chooses when it reads `count` members from a snapshot. Ignores duplicates.
+    /// O(total length).
     pub fn from_members<'m>(
         members: impl IntoIterator<Item = Element<'m>>,
         count: usize,
@@ -134,7 +133,7 @@ impl Set {
         let mut set = if count > limits.set_ints.max(limits.set_entries) {
             Self::table(Table::default())
         } else {
-            Self::no_ints()
+            Self::empty_ints()
         };
         for member in members {
             set.insert_element(member, limits);
@@ -142,7 +141,7 @@ impl Set {
         set
     }
 
-    /// The set of these integers, as a table if they are too many. O(n).
+    /// Creates a set of integers, as a table if they exceed the limits. O(n).
     pub fn from_ints(ints: Ints, limits: &Limits) -> Self {
         let large = ints.len() > limits.set_ints.min(INTS_MAX);
         let mut set = Self::ints(ints);
@@ -152,7 +151,7 @@ impl Set {
         set
     }
 
-    /// The set of these entries, as a table if they are too many. O(bytes).
+    /// Creates a set of entries, as a table if they exceed the limits. O(bytes).
     pub fn from_packed(entries: Packed, limits: &Limits) -> Self {
         let large = entries.len() > limits.set_entries;
         let mut set = Self::packed(entries);
@@ -162,7 +161,7 @@ impl Set {
         set
     }
 
-    /// The form, to be looked at.
+    /// Returns the form for reading.
     #[inline]
     pub fn view(&self) -> View<'_> {
         match &self.0 {
@@ -185,7 +184,7 @@ impl Set {
         }
     }
 
-    /// How many members there are. O(1).
+    /// Returns the number of members. O(1).
     #[inline]
     pub fn len(&self) -> usize {
         match self.view() {
@@ -195,12 +194,12 @@ impl Set {
         }
     }
 
-    /// Whether it has no members.
+    /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Redis's name for the form.
+    /// Returns Redis's name of the encoding.
     pub fn encoding(&self) -> &'static str {
         match self.view() {
             View::Ints(_) => "intset",
@@ -209,7 +208,7 @@ impl Set {
         }
     }
 
-    /// Bytes outside of the value itself. O(members / 256) at most.
+    /// Returns the number of heap bytes. O(members / 256) at most.
     pub fn heap_bytes(&self) -> usize {
         match self.view() {
             View::Ints(ints) => size_of::<Boxed>() + ints.heap_bytes(),
@@ -218,7 +217,7 @@ impl Set {
         }
     }
 
-    /// The members, in no particular order. Those of a table are bytes even if they look like integers.
+    /// Iterates over the members in no particular order. A table's members are bytes even if they look like integers.
     pub fn iter(&self) -> Members<'_> {
         match self.view() {
             View::Ints(ints) => Members::Ints(ints.iter()),
@@ -230,7 +229,7 @@ impl Set {
         }
     }
 
-    /// Where `member` is. O(1) in a table, O(log n) among integers, O(bytes) in a listpack.
+    /// Returns the position of `member`. O(1) in a table, O(log n) among integers, O(bytes) in a listpack.
     #[inline]
     pub fn find(&self, member: &[u8]) -> Option<Spot> {
         match self.view() {
@@ -240,13 +239,13 @@ impl Set {
         }
     }
 
-    /// Whether `member` is in here.
+    /// Returns true if `member` is present.
     #[inline]
     pub fn contains(&self, member: &[u8]) -> bool {
         self.find(member).is_some()
     }
 
-    /// As [`Set::contains`], of another set's member.
+    /// Same as [`Set::contains`], for an element.
     #[inline]
     pub fn contains_element(&self, member: Element<'_>) -> bool {
         match (self.view(), member) {
@@ -255,29 +254,29 @@ impl Set {
         }
     }
 
-    /// Where `member` would be; `None` if it is there. Costs what [`Set::find`] does.
+    /// Returns the position to insert `member` at, or `None` if it is present. Costs as much as [`Set::find`].
     #[inline]
-    pub fn gap(&self, member: &[u8]) -> Option<Gap> {
+    pub fn vacancy(&self, member: &[u8]) -> Option<Vacancy> {
         match self.view() {
             View::Table(table) => {
                 let hash = hash_of(member);
                 let found = table.members().find(hash, member);
-                found.is_none().then_some(Gap::Hash(hash))
+                found.is_none().then_some(Vacancy::Hash(hash))
             }
-            View::Packed(entries) => entries.find(member, 0).is_none().then_some(Gap::Entry),
+            View::Packed(entries) => entries.find(member, 0).is_none().then_some(Vacancy::Entry),
             View::Ints(ints) => match parse_i64(member) {
-                Some(int) => ints.search(int).err().map(|at| Gap::Int(int, at)),
-                None => Some(Gap::NotInt),
+                Some(int) => ints.search(int).err().map(|at| Vacancy::Int(int, at)),
+                None => Some(Vacancy::NotInt),
             },
         }
     }
 
-    /// Adds `member` where [`Set::gap`] says that it would be; the set takes another form if it must. O(length)
-    /// amortised, and O(members) where a compact form changes.
+    /// Adds `member` at its [`Set::vacancy`], and converts the set if a limit requires it. O(length) amortised, and
+    /// O(members) in a compact form.
     #[inline]
-    pub fn fill(&mut self, gap: Gap, member: &[u8], limits: &Limits) {
-        match (self.view_mut(), gap) {
-            (ViewMut::Table(table), Gap::Hash(hash)) => table.add(hash, member),
+    pub fn insert_at(&mut self, vacancy: Vacancy, member: &[u8], limits: &Limits) {
+        match (self.view_mut(), vacancy) {
+            (ViewMut::Table(table), Vacancy::Hash(hash)) => table.add(hash, member),
             (ViewMut::Packed(entries), _) => {
                 if entries.len() < limits.set_entries
                     && member.len() <= limits.set_value
@@ -288,7 +287,7 @@ impl Set {
                     self.become_table().insert(member);
                 }
             }
-            (ViewMut::Ints(ints), Gap::Int(int, at)) => {
+            (ViewMut::Ints(ints), Vacancy::Int(int, at)) => {
                 ints.insert(at, int);
                 if ints.len() > limits.set_ints.min(INTS_MAX) {
                     self.become_table();
@@ -310,25 +309,25 @@ impl Set {
         }
     }
 
-    /// Adds `member`; whether it was not there.
+    /// Adds `member`. Returns false if it was present.
     #[inline]
     pub fn insert(&mut self, member: &[u8], limits: &Limits) -> bool {
-        let gap = self.gap(member);
-        if let Some(gap) = gap {
-            self.fill(gap, member, limits);
+        let vacancy = self.vacancy(member);
+        if let Some(vacancy) = vacancy {
+            self.insert_at(vacancy, member, limits);
         }
-        gap.is_some()
+        vacancy.is_some()
     }
 
-    /// As [`Set::insert`], of another set's member.
+    /// Same as [`Set::insert`], for an element.
     pub fn insert_element(&mut self, member: Element<'_>, limits: &Limits) -> bool {
         member.with_text(|text| self.insert(text, limits))
     }
 
-    /// Takes out the member at `spot`. O(1) amortised in a table, O(bytes) in compact forms.
+    /// Removes the member at `spot`. O(1) amortised in a table, O(bytes) in compact forms.
     ///
     /// # Panics
-    /// If the set has changed since.
+    /// If the set has changed since the lookup.
     #[inline]
     pub fn remove_at(&mut self, spot: Spot) {
         match (self.view_mut(), spot) {
@@ -339,7 +338,7 @@ impl Set {
         }
     }
 
-    /// Takes `member` out; whether it was there.
+    /// Removes `member`. Returns false if it was not present.
     #[inline]
     pub fn remove(&mut self, member: &[u8]) -> bool {
         let spot = self.find(member);
@@ -350,12 +349,12 @@ impl Set {
         found
     }
 
-    /// As [`Set::remove`], of another set's member.
+    /// Same as [`Set::remove`], for an element.
     pub fn remove_element(&mut self, member: Element<'_>) -> bool {
         member.with_text(|text| self.remove(text))
     }
 
-    /// Whether so many more members make a table of it, whichever they are.
+    /// Returns true if any `more` additional members would convert the set to a table.
     #[inline]
     pub fn outgrown_by(&self, more: usize, limits: &Limits) -> bool {
         match self.view() {
@@ -365,7 +364,7 @@ impl Set {
         }
     }
 
-    /// Makes a table of it, if it is none. O(members).
+    /// Converts the set to a table. O(members).
     pub fn become_table(&mut self) -> &mut Table {
         if !matches!(self.view(), View::Table(_)) {
             let mut table = Table::default();
@@ -376,11 +375,11 @@ impl Set {
         }
         match self.view_mut() {
             ViewMut::Table(table) => table,
-            _ => unreachable!("it was made one"),
+            _ => unreachable!("converted above"),
         }
     }
 
-    /// Makes integers in order of it if all members are integers, and not too many. O(members log members).
+    /// Converts the set to sorted integers if all members are integers and the limit allows it. O(members log members).
     pub fn become_ints(&mut self, limits: &Limits) {
         if matches!(self.view(), View::Ints(_)) || self.len() > limits.set_ints.min(INTS_MAX) {
             return;
@@ -398,7 +397,7 @@ impl Set {
     }
 }
 
-/// Whether integers and a member that is none may share a listpack.
+/// Returns true if integers and a non-integer member fit into one listpack.
 fn fits_packed(ints: &Ints, member: &[u8], limits: &Limits) -> bool {
     let (longest, widest) = ints.ends().map_or((0, 0), |(low, high)| {
         let ends = [Element::Int(low), Element::Int(high)];
@@ -413,13 +412,13 @@ fn fits_packed(ints: &Ints, member: &[u8], limits: &Limits) -> bool {
         && widest * ints.len() + member.len() <= PACKED_MAX
 }
 
-/// Members of a set, in no particular order.
+/// Iterator over the members of a set in no particular order.
 pub enum Members<'a> {
-    /// Of integers in order.
+    /// Over sorted integers.
     Ints(Ascending<'a>),
-    /// Of a listpack.
+    /// Over a listpack.
     Packed(Entries<'a>),
-    /// Of a table.
+    /// Over a table.
     Table(Box<dyn Iterator<Item = Element<'a>> + 'a>),
 }
 

@@ -1,37 +1,37 @@
-//! Strings: integers as integers, short strings in place, the rest in a box of exact size; a string that
-//! is changed in place gets room to grow.
+//! Strings: integers as `i64`, short strings inline, longer ones in a box of exact size. A string that is changed in
+//! place gets room to grow.
 
 use std::borrow::Cow;
 
 use punctual_resp::decimal::parse_i64;
 
-/// Longest string that is kept in place.
+/// Longest string that is kept inline.
 pub const INLINE_MAX: usize = 22;
 /// Longest string that Redis calls `embstr`.
 const EMBSTR_MAX: usize = 44;
-/// A string that grows beyond this many bytes no longer doubles its room.
-const DOUBLES_MAX: usize = 1 << 20;
+/// Strings that grow beyond this many bytes no longer double their capacity.
+const DOUBLING_MAX: usize = 1 << 20;
 /// Longest text that can be a 64-bit integer.
 const INT_TEXT_MAX: usize = 20;
 
 /// A string value, in 24 bytes.
 ///
-/// Text that is the canonical form of an `i64` is kept as `Int`, but as in Redis not if the string was last
-/// changed in place (APPEND, SETRANGE: `Grown`) or is a sum of floats ([`Str::plain`]).
+/// The canonical text of an `i64` is kept as `Int`. As in Redis, a string changed in place (APPEND, SETRANGE: `Grown`)
+/// and a sum of floats ([`Str::plain`]) are not.
 #[derive(Clone, Debug)]
 pub enum Str {
     /// A 64-bit integer.
     Int(i64),
-    /// Up to [`INLINE_MAX`] bytes in place.
+    /// Up to [`INLINE_MAX`] bytes inline.
     Inline {
-        /// How many of the bytes count.
+        /// Number of bytes in use.
         len: u8,
-        /// The bytes.
+        /// The bytes, then unused ones.
         bytes: [u8; INLINE_MAX],
     },
     /// A longer string, of exact size.
     Boxed(Box<[u8]>),
-    /// A string with room to grow. (Boxed once more so that every value stays within 24 bytes.)
+    /// A string with room to grow. The second box keeps every value within 24 bytes.
     #[allow(clippy::box_collection)]
     Grown(Box<Vec<u8>>),
 }
@@ -39,7 +39,7 @@ pub enum Str {
 const _: () = assert!(size_of::<Str>() == 24);
 
 impl Str {
-    /// The best form for `bytes`. O(length).
+    /// Creates a string in the best form for `bytes`. O(length).
     #[inline]
     pub fn new(bytes: &[u8]) -> Self {
         if bytes.len() <= INT_TEXT_MAX
@@ -50,7 +50,7 @@ impl Str {
         Self::plain(bytes)
     }
 
-    /// The best form for `bytes` but `Int`. O(length).
+    /// Creates a string in the best form for `bytes` other than `Int`. O(length).
     #[inline]
     pub fn plain(bytes: &[u8]) -> Self {
         if bytes.len() <= INLINE_MAX {
@@ -64,7 +64,7 @@ impl Str {
         Self::Boxed(bytes.into())
     }
 
-    /// Becomes `bytes`, in the memory it has if that is of just this size. O(length).
+    /// Replaces the content with `bytes`, in the same memory if the sizes are equal. O(length).
     #[inline]
     pub fn set(&mut self, bytes: &[u8]) {
         match self {
@@ -73,7 +73,7 @@ impl Str {
         }
     }
 
-    /// The integer, if the string is the canonical text of one. O(1) for integers, O(length) at most 20.
+    /// Returns the integer if the string is the canonical text of one. O(1) for integers, O(length) at most 20.
     #[inline]
     pub fn as_int(&self) -> Option<i64> {
         match self {
@@ -85,7 +85,7 @@ impl Str {
         }
     }
 
-    /// The bytes, without a copy: integers are written into `buffer`. O(1), O(digits) for integers.
+    /// Returns the bytes without a copy; an integer is formatted into `buffer`. O(1), O(digits) for integers.
     #[inline]
     pub fn text<'a>(&'a self, buffer: &'a mut itoa::Buffer) -> &'a [u8] {
         match self {
@@ -96,7 +96,7 @@ impl Str {
         }
     }
 
-    /// The bytes; integers become text. O(1), O(digits) for integers.
+    /// Returns the bytes; an integer becomes text. O(1), O(digits) for integers.
     #[inline]
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self {
@@ -109,7 +109,7 @@ impl Str {
         }
     }
 
-    /// Length in bytes. O(1).
+    /// Returns the length in bytes. O(1).
     pub fn len(&self) -> usize {
         match self {
             Self::Int(int) => itoa::Buffer::new().format(*int).len(),
@@ -119,35 +119,35 @@ impl Str {
         }
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Appends `bytes`; the string is `raw` from here on. O(length of `bytes`) amortised.
+    /// Appends `bytes` and makes the string `raw`. O(length of `bytes`) amortised.
     pub fn append(&mut self, bytes: &[u8]) {
         self.grown(bytes.len()).extend_from_slice(bytes);
     }
 
-    /// Writes `bytes` at `offset`, with zeros in between if the string was shorter; it is `raw` from here on.
-    /// O(length of `bytes`) amortised, and the zeros.
+    /// Writes `bytes` at `offset`, after zeros if the string is shorter, and makes it `raw`. O(length of `bytes` and
+    /// zeros) amortised.
     pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
         let end = offset + bytes.len();
         self.at_least(end)[offset..end].copy_from_slice(bytes);
     }
 
-    /// A string of `len` zeros with room to grow, `raw`. O(length), less where the system hands out zeroed memory.
+    /// Creates a `raw` string of `len` zeros with room to grow. O(length), less if the system provides zeroed memory.
     pub fn zeros(len: usize) -> Self {
         Self::from_vec(vec![0; len])
     }
 
-    /// A string with room to grow, `raw`: the vector itself. O(1).
+    /// Creates a `raw` string with room to grow from a vector. O(1).
     pub fn from_vec(bytes: Vec<u8>) -> Self {
         Self::Grown(Box::new(bytes))
     }
 
-    /// The bytes to be changed in place, at least `len` of them: zeros follow if the string was shorter; it is `raw`
-    /// from here on. O(zeros) amortised, O(length) the first time.
+    /// Returns the bytes for changes in place, padded with zeros to at least `len`, and makes the string `raw`.
+    /// O(zeros) amortised, O(length) the first time.
     pub fn at_least(&mut self, len: usize) -> &mut [u8] {
         let more = len.saturating_sub(self.len());
         let grown = self.grown(more);
@@ -157,14 +157,14 @@ impl Str {
         grown
     }
 
-    /// The bytes as a vector to be changed in place; the string is `raw` from here on. O(1) if it already was, else
+    /// Returns the bytes as a vector for changes in place and makes the string `raw`. O(1) if it already is, otherwise
     /// O(length).
     pub fn raw(&mut self) -> &mut Vec<u8> {
         self.grown(0)
     }
 
-    /// The bytes as a vector with room for `more`; the string is `raw` from here on.
-    /// O(1) amortised if it already was, else O(length).
+    /// Returns the bytes as a vector with room for `more` and makes the string `raw`. O(1) amortised if it already is,
+    /// otherwise O(length).
     fn grown(&mut self, more: usize) -> &mut Vec<u8> {
         if !matches!(self, Self::Grown(_)) {
             let mut buffer = itoa::Buffer::new();
@@ -174,17 +174,17 @@ impl Str {
             *self = Self::Grown(Box::new(bytes));
         }
         let Self::Grown(bytes) = self else {
-            unreachable!("made so above");
+            unreachable!("converted above");
         };
         let len = bytes.len() + more;
-        if len > bytes.capacity() && len > DOUBLES_MAX {
-            // Large strings do not double: they get an eighth to spare.
+        if len > bytes.capacity() && len > DOUBLING_MAX {
+            // Large strings get an eighth of spare capacity instead of doubling.
             bytes.reserve_exact(more + len / 8);
         }
         bytes
     }
 
-    /// A byte of what lies outside of the 24. Means nothing.
+    /// Touches the heap block's first cache line. The result is arbitrary.
     #[inline]
     pub(crate) fn warm(&self) -> u8 {
         match self {
@@ -193,7 +193,7 @@ impl Str {
         }
     }
 
-    /// Redis's name for the form.
+    /// Returns Redis's name of the encoding.
     pub fn encoding(&self) -> &'static str {
         match self {
             Self::Int(_) => "int",
@@ -203,7 +203,7 @@ impl Str {
         }
     }
 
-    /// Bytes outside of the 24.
+    /// Returns the number of bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         match self {
             Self::Int(_) | Self::Inline { .. } => 0,
@@ -219,18 +219,18 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_large_string_keeps_little_to_spare() {
-        let mut s = Str::new(&[b'x'; DOUBLES_MAX]);
+    fn a_large_string_keeps_little_spare_capacity() {
+        let mut s = Str::new(&[b'x'; DOUBLING_MAX]);
         for _ in 0..1000 {
             s.append(&[b'y'; 1000]);
         }
-        assert_eq!(s.len(), DOUBLES_MAX + 1_000_000);
+        assert_eq!(s.len(), DOUBLING_MAX + 1_000_000);
         assert!(s.heap_bytes() < s.len() * 5 / 4);
     }
 
     proptest! {
         #[test]
-        fn bytes_come_back(bytes in proptest::collection::vec(any::<u8>(), 0..80), other in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn bytes_round_trip(bytes in proptest::collection::vec(any::<u8>(), 0..80), other in proptest::collection::vec(any::<u8>(), 0..80)) {
             let mut s = Str::new(&bytes);
             prop_assert_eq!(&*s.bytes(), &bytes[..]);
             prop_assert_eq!(s.len(), bytes.len());
@@ -242,7 +242,7 @@ mod tests {
         }
 
         #[test]
-        fn changes_in_place_are_those_of_a_vector(
+        fn changes_in_place_equal_those_of_a_vector(
             start in proptest::collection::vec(b'0'..=b'9', 0..40),
             changes in proptest::collection::vec((0..100usize, proptest::collection::vec(any::<u8>(), 1..40)), 1..10),
         ) {
@@ -270,7 +270,7 @@ mod tests {
         }
 
         #[test]
-        fn integers_are_integers(int in any::<i64>()) {
+        fn canonical_integers_are_kept_as_int(int in any::<i64>()) {
             let s = Str::new(int.to_string().as_bytes());
             prop_assert!(matches!(s, Str::Int(i) if i == int));
             prop_assert_eq!(s.len(), int.to_string().len());
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn near_integers_stay_text() {
+    fn non_canonical_integers_stay_text() {
         for text in [
             "01",
             "-0",

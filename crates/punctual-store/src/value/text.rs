@@ -1,13 +1,13 @@
-//! A name inside a collection, in 24 bytes: short ones in place, longer ones in a box of exact size.
+//! A name inside a collection, in 24 bytes: a short one inline, a longer one in a box of exact size.
 
 use std::fmt;
 
 use punctual_rdb::listpack::Element;
 
-/// Longest text that is kept in place.
+/// Longest text that is kept inline.
 const INLINE_MAX: usize = 22;
 
-/// Bytes that stay as they are: a member of a set, a hash's field.
+/// Immutable bytes: a set's member, a hash's field or a sorted set's name.
 #[derive(Clone)]
 pub struct Text(Bytes);
 
@@ -20,7 +20,7 @@ enum Bytes {
 const _: () = assert!(size_of::<Text>() == 24);
 
 impl Text {
-    /// These bytes. O(length).
+    /// Copies `text`. O(length).
     #[inline]
     pub fn new(text: &[u8]) -> Self {
         Self(if text.len() <= INLINE_MAX {
@@ -35,12 +35,12 @@ impl Text {
         })
     }
 
-    /// The text of an element. O(length).
+    /// Copies the text of an element. O(length).
     pub fn of(element: Element<'_>) -> Self {
         element.with_text(Self::new)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
@@ -49,7 +49,7 @@ impl Text {
         }
     }
 
-    /// Bytes outside of the 24.
+    /// Returns the number of bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             Bytes::Inline { .. } => 0,
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_every_length_come_back() {
+    fn texts_of_every_length_round_trip() {
         for len in 0..64 {
             let bytes: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x5a).collect();
             let text = Text::new(&bytes);

@@ -1,8 +1,8 @@
-//! Sorted sets: names with scores, in the order of scores and, where those are equal, of names.
+//! Sorted sets: names with scores, ordered by score and then by name.
 //!
-//! A small one is [packed](crate::value::packed), pair by pair in order. A larger one has its entries in a
-//! [table by name](crate::value::keyed) and their order in a tree. Ranges of either form are ranges of ranks first, so
-//! what counts, removes or walks them is the same for all of them.
+//! A small one is [packed](crate::value::packed): pairs in order. A larger one has a [table by
+//! name](crate::value::keyed) and a tree for the order. Either form maps a range to a range of ranks first, so
+//! counting, removal and iteration are the same for all kinds of ranges.
 
 mod packed;
 mod range;
@@ -40,9 +40,9 @@ enum Form {
 
 const _: () = assert!(size_of::<Zset>() == 16);
 
-/// Entries as they are kept, for those that go through them in no order.
-pub(crate) enum Kept<'a> {
-    /// Pairs of name and score.
+/// Read access to the entries in no particular order.
+pub(crate) enum View<'a> {
+    /// Alternating names and scores.
     Packed(&'a Packed),
     /// Entries by name.
     Table(&'a Keyed<Entry>),
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Zset {
 }
 
 impl Zset {
-    /// None, in the form that fits so many entries with names up to `name_len` bytes.
+    /// Creates an empty sorted set in the form for `entries` entries with names of up to `name_len` bytes.
     pub fn new(entries: usize, name_len: usize, limits: Limits) -> Self {
         if entries <= limits.zset_entries && name_len <= limits.zset_value {
             Self::default()
@@ -70,8 +70,8 @@ impl Zset {
         }
     }
 
-    /// Of names and scores in any order, in the compact form if the limits allow it. `None` if two names are equal or a
-    /// score is NaN. O(n log n), O(n) if they are in order, rising or falling.
+    /// Creates a sorted set of names and scores in any order, in the compact form if the limits allow it. Returns
+    /// `None` for a duplicate name or a NaN score. O(n log n), O(n) if the pairs are in ascending or descending order.
     pub fn from_pairs(pairs: Vec<(Text, f64)>, limits: Limits) -> Option<Self> {
         if pairs.iter().any(|(_, score)| score.is_nan()) {
             return None;
@@ -89,7 +89,7 @@ impl Zset {
         Some(zset)
     }
 
-    /// Of entries whose names differ. O(n log n), O(n) if they are in order.
+    /// Creates a sorted set of entries with distinct names. O(n log n), O(n) if they are in order.
     ///
     /// # Panics
     /// If two names are equal or a score is NaN.
@@ -98,11 +98,11 @@ impl Zset {
         limits: Limits,
     ) -> Self {
         let pairs = entries.map(|(name, score)| (name.with_text(Text::new), score));
-        Self::from_pairs(pairs.collect(), limits).expect("names differ and scores are numbers")
+        Self::from_pairs(pairs.collect(), limits).expect("distinct names, and no score is NaN")
     }
 
-    /// Of entries that are name and score by turns, in the form that the limits ask for. `None` if they are not that, or
-    /// two names are equal; entries that are not in order are put in order. O(n log n).
+    /// Creates a sorted set of alternating names and scores, in the form that the limits ask for; sorts them if
+    /// necessary. Returns `None` if they are not such pairs or contain a duplicate name. O(n log n).
     pub fn from_packed(packed: Packed, limits: Limits) -> Option<Self> {
         if packed.len() / 2 <= limits.zset_entries {
             let longest = packed.iter().step_by(2).map(Element::text_len).max();
@@ -124,7 +124,7 @@ impl Zset {
         Self::from_pairs(pairs, limits)
     }
 
-    /// The entries of the compact form, name and score by turns, if that is the form.
+    /// Returns the alternating names and scores of the compact form.
     pub fn packed(&self) -> Option<&Packed> {
         match &self.0 {
             Form::Packed(pairs) => Some(pairs.packed()),
@@ -132,7 +132,7 @@ impl Zset {
         }
     }
 
-    /// How many entries there are. O(1).
+    /// Returns the number of entries. O(1).
     pub fn len(&self) -> usize {
         match &self.0 {
             Form::Packed(pairs) => pairs.len(),
@@ -140,12 +140,12 @@ impl Zset {
         }
     }
 
-    /// Whether it has no entries.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Redis's name for the form.
+    /// Returns Redis's name of the encoding.
     pub fn encoding(&self) -> &'static str {
         match &self.0 {
             Form::Packed(_) => "listpack",
@@ -153,7 +153,7 @@ impl Zset {
         }
     }
 
-    /// Bytes outside of the value itself. O(n).
+    /// Returns the number of heap bytes. O(n).
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             Form::Packed(pairs) => pairs.packed().heap_bytes(),
@@ -161,15 +161,15 @@ impl Zset {
         }
     }
 
-    /// How the entries are kept.
-    pub(crate) fn kept(&self) -> Kept<'_> {
+    /// Returns the entries in their form for reading.
+    pub(crate) fn view(&self) -> View<'_> {
         match &self.0 {
-            Form::Packed(pairs) => Kept::Packed(pairs.packed()),
-            Form::Table(table) => Kept::Table(table.entries()),
+            Form::Packed(pairs) => View::Packed(pairs.packed()),
+            Form::Table(table) => View::Table(table.entries()),
         }
     }
 
-    /// The score of a name. O(1), O(n) in the compact form.
+    /// Returns the score of a name. O(1), O(n) in the compact form.
     #[inline]
     pub fn score(&self, name: &[u8]) -> Option<f64> {
         match &self.0 {
@@ -178,7 +178,7 @@ impl Zset {
         }
     }
 
-    /// Gives a name a score; the old one, if it was there. O(log n), O(n) in the compact form.
+    /// Sets the score of a name. Returns the previous score. O(log n), O(n) in the compact form.
     ///
     /// # Panics
     /// If the score is NaN.
@@ -191,8 +191,8 @@ impl Zset {
         before
     }
 
-    /// Gives a name the score that `decide` makes of the old one, if there is one, and gives that back; `None` leaves
-    /// all as it is. O(log n), O(n) in the compact form.
+    /// Sets the score of a name to `decide(previous score)`, unless that is `None`. Returns the previous score. O(log
+    /// n), O(n) in the compact form.
     ///
     /// # Panics
     /// If the score is NaN.
@@ -205,7 +205,7 @@ impl Zset {
     ) -> Option<f64> {
         let decide = |old: Option<f64>| {
             let new = decide(old);
-            assert!(!new.is_some_and(f64::is_nan), "a score is a number");
+            assert!(!new.is_some_and(f64::is_nan), "scores are not NaN");
             new
         };
         match &mut self.0 {
@@ -225,14 +225,14 @@ impl Zset {
         }
     }
 
-    /// Takes the form that fits so many entries, if it has the compact one and they are too many for it.
-    pub(crate) fn expect(&mut self, entries: usize, limits: Limits) {
+    /// Converts the compact form to a table if `entries` entries would exceed its limits.
+    pub(crate) fn reserve(&mut self, entries: usize, limits: Limits) {
         if entries > limits.zset_entries {
             self.unpack();
         }
     }
 
-    /// Goes over to the large form.
+    /// Converts the compact form to a table.
     fn unpack(&mut self) -> &mut Table {
         if let Form::Packed(pairs) = &self.0 {
             let all = pairs.walk(0..pairs.len(), false);
@@ -243,11 +243,11 @@ impl Zset {
         }
         match &mut self.0 {
             Form::Table(table) => table,
-            Form::Packed(_) => unreachable!("it was made a table just now"),
+            Form::Packed(_) => unreachable!("converted above"),
         }
     }
 
-    /// Takes a name out; the score that it had. O(log n), O(n) in the compact form.
+    /// Removes a name. Returns its score. O(log n), O(n) in the compact form.
     pub fn remove(&mut self, name: &[u8]) -> Option<f64> {
         match &mut self.0 {
             Form::Packed(pairs) => pairs.remove(name),
@@ -255,7 +255,7 @@ impl Zset {
         }
     }
 
-    /// How many entries come before that of a name, and its score. O(log n), O(n) in the compact form.
+    /// Returns the rank and the score of a name. O(log n), O(n) in the compact form.
     pub fn rank(&self, name: &[u8]) -> Option<(usize, f64)> {
         match &self.0 {
             Form::Packed(pairs) => pairs.rank(name),
@@ -263,7 +263,7 @@ impl Zset {
         }
     }
 
-    /// The ranks of the entries in a range of scores. O(log n), O(n) in the compact form.
+    /// Returns the ranks of the entries in a range of scores. O(log n), O(n) in the compact form.
     pub fn ranks_by_score(&self, range: &ScoreRange) -> Range<usize> {
         match &self.0 {
             _ if range.is_empty() => 0..0,
@@ -272,8 +272,8 @@ impl Zset {
         }
     }
 
-    /// The ranks of the entries in a range of names, which means something if all scores are equal. If they are not,
-    /// what is found `backwards` may be something else. O(log n), O(n) in the compact form.
+    /// Returns the ranks of the entries in a range of names, which is meaningful if all scores are equal. Otherwise
+    /// `backwards` may select different entries. O(log n), O(n) in the compact form.
     pub fn ranks_by_lex(&self, range: &LexRange<'_>, backwards: bool) -> Range<usize> {
         match &self.0 {
             _ if range.is_empty() => 0..0,
@@ -282,19 +282,22 @@ impl Zset {
         }
     }
 
-    /// Takes the entries of a range of ranks out. O(k log n) for k of them.
+    /// Removes the entries of a range of ranks. O(k log n) for k entries.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the range exceeds the number of entries.
     pub fn remove_ranks(&mut self, ranks: Range<usize>) {
-        assert!(ranks.end <= self.len(), "ranks of entries that are there");
+        assert!(
+            ranks.end <= self.len(),
+            "ranks within the number of entries"
+        );
         match &mut self.0 {
             Form::Packed(pairs) => pairs.remove_ranks(ranks),
             Form::Table(table) => table.remove_ranks(ranks),
         }
     }
 
-    /// The entry of a rank. O(log n), O(n) in the compact form.
+    /// Returns the entry of a rank. O(log n), O(n) in the compact form.
     pub fn nth(&self, rank: usize) -> Option<(Element<'_>, f64)> {
         match &self.0 {
             Form::Packed(pairs) => pairs.nth(rank),
@@ -302,23 +305,23 @@ impl Zset {
         }
     }
 
-    /// The entries of a range of ranks in order, or from the last to the first if `backwards`; ranks behind the last
-    /// have none. O(log n), then O(1) an entry.
+    /// Iterates over the entries of a range of ranks in order, or in reverse order if `backwards`; ignores ranks beyond
+    /// the last entry. O(log n), then O(1) per entry.
     pub fn walk(&self, ranks: Range<usize>, backwards: bool) -> Walk<'_> {
         let end = ranks.end.min(self.len());
         let ranks = ranks.start.min(end)..end;
         Walk(match &self.0 {
-            Form::Packed(pairs) => Steps::Packed(pairs.walk(ranks, backwards)),
-            Form::Table(table) => Steps::Table(table.walk(ranks, backwards)),
+            Form::Packed(pairs) => WalkForm::Packed(pairs.walk(ranks, backwards)),
+            Form::Table(table) => WalkForm::Table(table.walk(ranks, backwards)),
         })
     }
 
-    /// All entries in order.
+    /// Iterates over all entries in order.
     pub fn iter(&self) -> Walk<'_> {
         self.walk(0..self.len(), false)
     }
 
-    /// The entries with scores from `min` to `max`, in order. O(log n), then O(1) an entry.
+    /// Iterates over the entries with scores from `min` to `max`, in order. O(log n), then O(1) per entry.
     pub fn range_by_score(&self, min: f64, max: f64) -> Walk<'_> {
         self.walk(self.ranks_by_score(&ScoreRange::inclusive(min, max)), false)
     }
@@ -329,10 +332,10 @@ fn pair_of(entry: &Entry) -> (Element<'_>, f64) {
     (Element::Bytes(entry.name()), entry.score)
 }
 
-/// Entries of successive ranks: name and score.
-pub struct Walk<'a>(Steps<'a>);
+/// Iterator over entries of consecutive ranks: name and score.
+pub struct Walk<'a>(WalkForm<'a>);
 
-enum Steps<'a> {
+enum WalkForm<'a> {
     Packed(PairsWalk<'a>),
     Table(TableWalk<'a>),
 }
@@ -343,8 +346,8 @@ impl<'a> Iterator for Walk<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
-            Steps::Packed(walk) => walk.next(),
-            Steps::Table(walk) => walk.next().map(pair_of),
+            WalkForm::Packed(walk) => walk.next(),
+            WalkForm::Table(walk) => walk.next().map(pair_of),
         }
     }
 }

@@ -32,12 +32,12 @@ pub(super) fn sadd(
             let first = members
                 .iter()
                 .enumerate()
-                .find_map(|(n, member)| Some((n, member, set.gap(member)?)));
+                .find_map(|(n, member)| Some((n, member, set.vacancy(member)?)));
             match first {
                 None => 0,
-                Some((n, member, gap)) => {
+                Some((n, member, vacancy)) => {
                     let set = cx.edit::<Set>(place, id)?;
-                    set.fill(gap, member, &limits);
+                    set.insert_at(vacancy, member, &limits);
                     let rest = members.skip(n + 1);
                     1 + rest.iter().filter(|m| set.insert(m, &limits)).count()
                 }
@@ -94,8 +94,8 @@ pub(super) fn smove(
         return Ok(());
     };
     let spot = cx.view::<Set>(from_place, source)?.find(member);
-    let gap = match target {
-        Some(id) => cx.view::<Set>(to_place, id)?.gap(member),
+    let vacancy = match target {
+        Some(id) => cx.view::<Set>(to_place, id)?.vacancy(member),
         None => None,
     };
     let Some(spot) = spot else {
@@ -108,8 +108,10 @@ pub(super) fn smove(
     }
     cx.edit::<Set>(from_place, source)?.remove_at(spot);
     cx.commit_elements(from_place, source, from, Classes::SET, "srem", 1);
-    match (target, gap) {
-        (Some(id), Some(gap)) => cx.edit::<Set>(to_place, id)?.fill(gap, member, &limits),
+    match (target, vacancy) {
+        (Some(id), Some(vacancy)) => cx
+            .edit::<Set>(to_place, id)?
+            .insert_at(vacancy, member, &limits),
         (Some(_), None) => return Ok(()),
         (None, _) => {
             let mut set = Set::for_members(member, 1, &limits);

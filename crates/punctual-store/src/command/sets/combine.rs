@@ -91,7 +91,7 @@ pub(super) fn sinterstore(
     let sets = by_size(&cx.views::<Set>(args.skip(2))?);
     // Redis's result begins with the encoding of the smallest set.
     let mut result = match sets.first().map(|smallest| smallest.view()) {
-        Some(View::Ints(_)) => Set::no_ints(),
+        Some(View::Ints(_)) => Set::empty_ints(),
         _ => Set::default(),
     };
     for member in intersection(sets) {
@@ -148,7 +148,7 @@ pub(super) fn sunionstore(
 ) -> Result<(), Error> {
     let limits = cx.limits();
     let sets = cx.views::<Set>(args.skip(2))?;
-    let mut result = Set::no_ints();
+    let mut result = Set::empty_ints();
     for member in sets.into_iter().flatten().flat_map(Set::iter) {
         result.insert_element(member, &limits);
     }
@@ -211,7 +211,7 @@ pub(super) fn sdiffstore(
 
 /// Collects members into a set, with the encoding that single insertions give it.
 fn collect_set<'a>(members: impl Iterator<Item = Element<'a>>, limits: &Limits) -> Set {
-    let mut set = Set::no_ints();
+    let mut set = Set::empty_ints();
     for member in members {
         set.insert_element(member, limits);
     }

@@ -117,7 +117,7 @@ fn add(
     if let Some(id) = id {
         let zset = cx.edit::<Zset>(place, id)?;
         if count > 1 {
-            zset.expect(count, limits);
+            zset.reserve(count, limits);
         }
         for (pair, &score) in scores.iter().enumerate() {
             zset.update(&pairs[pair * 2 + 1], limits, |old| {

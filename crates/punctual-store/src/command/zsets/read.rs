@@ -8,7 +8,7 @@ use crate::command::element_scan::scan_elements;
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::keyed::Element as _;
-use crate::value::zset::{Kept, Zset, write_plain_score};
+use crate::value::zset::{View, Zset, write_plain_score};
 
 pub(super) fn zcard(
     cx: &mut Cx<'_, '_>,
@@ -131,8 +131,8 @@ pub(super) fn zscan(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    scan_elements::<Zset>(cx, args, reply, |zset, page| match zset.kept() {
-        Kept::Packed(pairs) => {
+    scan_elements::<Zset>(cx, args, reply, |zset, page| match zset.view() {
+        View::Packed(pairs) => {
             let mut elements = pairs.iter();
             while let (Some(name), Some(score)) = (elements.next(), elements.next()) {
                 if page.packed_name(name) {
@@ -141,7 +141,7 @@ pub(super) fn zscan(
             }
             None
         }
-        Kept::Table(entries) => page.walk(entries, |page, entry| {
+        View::Table(entries) => page.walk(entries, |page, entry| {
             if page.name(entry.name()) {
                 let mut text = Vec::with_capacity(24);
                 write_plain_score(&mut text, entry.score);

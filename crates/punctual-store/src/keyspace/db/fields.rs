@@ -41,7 +41,7 @@ impl Db {
         limits: &Limits,
     ) -> usize {
         let hash = self.hash_mut(id);
-        hash.expect(pairs.len(), limits);
+        hash.reserve(pairs.len(), limits);
         let mut created = 0;
         let mut timers: SmallVec<[u32; 4]> = SmallVec::new();
         for (name, value) in pairs {

@@ -1,4 +1,4 @@
-//! The table of a large hash, or of one whose fields have deadlines.
+//! The table of a hash that is large or has fields with deadlines.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use crate::value::packed::Packed;
 use crate::value::string::Str;
 use crate::value::text::Text;
 
-/// A field: one cache line, as a key is.
+/// A field with its value, in one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Field {
     hash: u32,
-    /// Number of the timer that is armed for the deadline; means nothing without one, or outside of a database.
+    /// Index of the deadline's timer. Undefined without a deadline, or outside of a database.
     timer: u32,
-    /// Unix time in ms at which the field goes; [`NEVER`] without a TTL.
+    /// Deadline in Unix ms; [`NEVER`] without a TTL.
     deadline: u64,
     name: Text,
     pub(crate) value: Str,
@@ -39,22 +39,22 @@ impl keyed::Element for Field {
 }
 
 impl Field {
-    /// The name.
+    /// Returns the name.
     pub(crate) fn name(&self) -> &[u8] {
         self.name.as_bytes()
     }
 
-    /// Unix time in ms at which the field goes; [`NEVER`] without a TTL.
+    /// Returns the deadline in Unix ms; [`NEVER`] without a TTL.
     pub(crate) fn deadline(&self) -> u64 {
         self.deadline
     }
 
-    /// The timer of the deadline, if it has one.
+    /// Returns the deadline's timer if the field has one.
     pub(crate) fn timer(&self) -> Option<u32> {
         (self.deadline != NEVER).then_some(self.timer)
     }
 
-    /// The field with what belongs to it.
+    /// Returns the name, value and deadline.
     pub(crate) fn entry(&self) -> Entry<'_> {
         Entry {
             name: Element::Bytes(self.name()),
@@ -63,7 +63,7 @@ impl Field {
         }
     }
 
-    /// Bytes that it would take in a block.
+    /// Returns the number of bytes that the field would take in a packed block.
     pub(crate) fn len_in_block(&self) -> usize {
         Element::of(self.name()).entry_len() + element(&self.value).entry_len()
     }
@@ -74,7 +74,7 @@ impl Field {
 pub struct Table {
     fields: Keyed<Field>,
     with_deadline: usize,
-    /// Never outgrew the limits: a table for the deadlines' sake only.
+    /// The hash has never exceeded the limits: it is a table only because of deadlines.
     pub(super) small: bool,
 }
 
@@ -85,7 +85,7 @@ impl fmt::Debug for Table {
 }
 
 impl Table {
-    /// What a block holds; `None` if a name comes twice.
+    /// Converts a packed block. Returns `None` if it contains a duplicate name.
     pub(super) fn of_packed(packed: &Packed) -> Option<Self> {
         let mut table = Self::default();
         let mut elements = packed.iter();
@@ -107,45 +107,45 @@ impl Table {
         self.fields.len()
     }
 
-    /// How many fields have a deadline.
+    /// Returns the number of fields with a deadline.
     pub(crate) fn with_deadline(&self) -> usize {
         self.with_deadline
     }
 
-    /// The field of this name, due or not. O(1).
+    /// Returns the index of the field with this name, due or not. O(1).
     #[inline]
     pub(crate) fn find(&self, name: &[u8]) -> Option<u32> {
         self.fields.find(hash_of(name), name)
     }
 
-    /// A field that was found.
+    /// Returns the field at `id`.
     #[inline]
     pub(crate) fn field(&self, id: u32) -> &Field {
         self.fields.get(id)
     }
 
-    /// A field that was found, to be changed.
+    /// Returns the field at `id` for changes.
     #[inline]
     pub(super) fn field_mut(&mut self, id: u32) -> &mut Field {
         self.fields.get_mut(id)
     }
 
-    /// All fields in no particular order.
+    /// Iterates over all fields in no particular order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (u32, &Field)> {
         self.fields.iter()
     }
 
-    /// The fields as a scan walks them.
+    /// Returns the fields for a scan.
     pub(crate) fn keyed(&self) -> &Keyed<Field> {
         &self.fields
     }
 
-    /// A field at random, due or not.
+    /// Returns a random field, due or not.
     pub(crate) fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<u32> {
         self.fields.at_random(random)
     }
 
-    /// Adds a field of a name that is not there.
+    /// Adds a field whose name is not present.
     pub(super) fn add(&mut self, name: &[u8], value: Str, deadline: u64) {
         let hash = hash_of(name);
         self.with_deadline += usize::from(deadline != NEVER);
@@ -161,7 +161,7 @@ impl Table {
         );
     }
 
-    /// Gives a field a value, and takes its deadline unless `keep_deadline`. O(1) amortised.
+    /// Sets a field's value, and removes its deadline unless `keep_deadline`. O(1) amortised.
     #[inline]
     pub(super) fn set(&mut self, name: &[u8], text: &[u8], keep_deadline: bool) -> Written {
         let hash = hash_of(name);
@@ -169,7 +169,7 @@ impl Table {
             let field = self.fields.get_mut(id);
             field.value.set(text);
             if keep_deadline || field.deadline == NEVER {
-                return Written::OVER;
+                return Written::REPLACED;
             }
             return Written {
                 created: false,
@@ -184,10 +184,10 @@ impl Table {
             value: Str::new(text),
         };
         self.fields.insert(hash, field);
-        Written::NEW
+        Written::CREATED
     }
 
-    /// Gives a field a deadline, for which `timer` is armed; it had none, or one of the same timer.
+    /// Sets a field's deadline and the timer armed for it. The field has no deadline, or one with the same timer.
     pub(crate) fn set_deadline(&mut self, id: u32, deadline: u64, timer: u32) {
         let field = self.fields.get_mut(id);
         self.with_deadline += usize::from(field.deadline == NEVER);
@@ -195,7 +195,7 @@ impl Table {
         field.timer = timer;
     }
 
-    /// Takes a field's deadline away; its timer, which must be disarmed.
+    /// Removes a field's deadline. Returns its timer, which the caller must disarm.
     #[must_use = "the timer must be disarmed"]
     pub(crate) fn persist(&mut self, id: u32) -> Option<u32> {
         let field = self.fields.get_mut(id);
@@ -205,14 +205,14 @@ impl Table {
         Some(timer)
     }
 
-    /// Takes a field out, whose [timer](Field::timer) must be disarmed. O(1) amortised.
+    /// Removes a field, whose [timer](Field::timer) the caller must disarm. O(1) amortised.
     pub(crate) fn remove(&mut self, id: u32) -> Field {
         let field = self.fields.remove(id);
         self.with_deadline -= usize::from(field.deadline != NEVER);
         field
     }
 
-    /// Arms what has a deadline: `arm` gets a field's number and deadline, and gives the timer.
+    /// Arms a timer for each deadline: `arm` gets a field's index and deadline, and returns the timer.
     pub(crate) fn arm_all(&mut self, mut arm: impl FnMut(u32, u64) -> u32) {
         if self.with_deadline == 0 {
             return;
@@ -228,7 +228,7 @@ impl Table {
         }
     }
 
-    /// Bytes outside of the table itself.
+    /// Returns the number of heap bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         let texts: usize = self
             .fields()

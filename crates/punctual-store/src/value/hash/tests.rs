@@ -14,7 +14,7 @@ fn text(element: Element<'_>) -> Vec<u8> {
 fn contents(hash: &Hash) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let pairs: Vec<_> = hash.iter().map(|e| (text(e.name), text(e.value))).collect();
     let map: BTreeMap<_, _> = pairs.iter().cloned().collect();
-    assert_eq!(map.len(), pairs.len(), "no name twice");
+    assert_eq!(map.len(), pairs.len(), "no duplicate name");
     map
 }
 
@@ -41,7 +41,7 @@ proptest! {
         let limits = limits(entries, value);
         let mut hash = Hash::new();
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-        let mut spread = false;
+        let mut outgrown = false;
         for (kind, name, text_of) in steps {
             if kind == 0 {
                 prop_assert_eq!(hash.remove(&name), model.remove(&name).map(|_| None));
@@ -53,19 +53,19 @@ proptest! {
                     Some(old) => {
                         prop_assert_eq!(hash.add(&name, by, &limits), Ok(old + by));
                         model.insert(name.clone(), (old + by).to_string().into_bytes());
-                        spread |= name.len() > value;
+                        outgrown |= name.len() > value;
                     }
                     None => prop_assert!(hash.add(&name, by, &limits).is_err()),
                 }
             } else {
                 let written = hash.set(&name, &text_of, false, &limits);
                 prop_assert!(written.timer.is_none());
-                spread |= name.len() > value || text_of.len() > value;
+                outgrown |= name.len() > value || text_of.len() > value;
                 prop_assert_eq!(written.created, model.insert(name, text_of).is_none());
             }
-            spread |= model.len() > entries;
+            outgrown |= model.len() > entries;
             prop_assert_eq!(hash.len(), model.len());
-            prop_assert_eq!(hash.encoding(), if spread { "hashtable" } else { "listpack" });
+            prop_assert_eq!(hash.encoding(), if outgrown { "hashtable" } else { "listpack" });
             prop_assert_eq!(contents(&hash), model.clone());
             for (name, value) in &model {
                 let (found, deadline) = hash.get(name).unwrap();
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn is_made_of_pairs(
+    fn is_built_from_pairs(
         entries in 0..12usize,
         pairs in proptest::collection::vec((word(), word()), 0..30),
     ) {
@@ -88,7 +88,7 @@ proptest! {
         prop_assert_eq!(hash.packed().is_some(), pairs.len() <= entries);
 
         let loaded = Hash::of_entries(slices.clone().map(|(n, v)| (n, v, NEVER)), &limits);
-        prop_assert_eq!(loaded.is_none(), model.len() < pairs.len(), "a name twice is refused");
+        prop_assert_eq!(loaded.is_none(), model.len() < pairs.len(), "a duplicate name is refused");
         if let Some(loaded) = loaded {
             prop_assert_eq!(contents(&loaded), model);
             prop_assert_eq!(loaded.packed().is_some(), pairs.len() <= entries);
@@ -97,7 +97,7 @@ proptest! {
 }
 
 #[test]
-fn entries_from_elsewhere_are_checked() {
+fn foreign_entries_are_validated() {
     let mut packed = Packed::new();
     for word in ["a", "1", "b", "2"] {
         packed.push(Element::of(word.as_bytes()));
@@ -110,17 +110,17 @@ fn entries_from_elsewhere_are_checked() {
     packed.push(Element::of(b"a"));
     assert!(
         Hash::of_packed(packed.entries(), 5, &small).is_none(),
-        "no pairs"
+        "not pairs"
     );
     packed.push(Element::of(b"3"));
     assert!(
         Hash::of_packed(packed.entries(), 6, &small).is_none(),
-        "a name twice"
+        "a duplicate name"
     );
 }
 
 #[test]
-fn deadlines_come_along() {
+fn deadlines_are_kept() {
     let entries = [(&b"a"[..], &b"1"[..], 50), (b"b", b"2", NEVER)];
     let hash = Hash::of_entries(entries, &limits(4, 8)).unwrap();
     assert_eq!((hash.encoding(), hash.with_deadline()), ("listpackex", 1));
@@ -132,7 +132,7 @@ fn deadlines_come_along() {
 }
 
 #[test]
-fn a_small_table_becomes_large_for_good() {
+fn a_table_that_outgrew_the_limits_stays_large() {
     let limits = limits(2, 8);
     let mut hash = Hash::new();
     hash.become_table();
@@ -149,7 +149,7 @@ fn a_small_table_becomes_large_for_good() {
 }
 
 #[test]
-fn a_field_is_as_small_as_it_can_be() {
+fn a_field_takes_no_padding() {
     assert_eq!(
         size_of::<Text>() + size_of::<Str>() + 16,
         size_of::<Field>()

@@ -1,8 +1,8 @@
-//! A piece of a list: entries of a listpack in a row, with room to grow at either side, or one large text.
+//! A piece of a list: consecutive listpack entries with spare room on either side, or one large text.
 //!
-//! Ground rules: the entries lie in `start..end` of the buffer, whole and in order, `count` of them. Positions are byte
-//! offsets into [`Chunk::entries`]. A plain chunk is one text, which fills the buffer; it has no entries, and a count
-//! of 1. Room at the side where entries are added makes pushing O(length) there, whichever side it is.
+//! Ground rules: `start..end` of the buffer holds `count` whole entries in order. Positions are byte offsets into
+//! [`Chunk::entries`]. A plain chunk is one text, which fills the buffer; it has no entries and a count of 1. Spare
+//! room makes a push O(length) at either end.
 
 use std::ops::Range;
 
@@ -11,13 +11,13 @@ use punctual_rdb::listpack::{self, Element};
 use super::End;
 use super::piece::PieceSize;
 
-/// Buffers are multiples of this.
+/// Buffer sizes are multiples of this.
 const STEP: usize = 16;
 
-/// Smaller buffers are not worth making smaller.
+/// Buffers smaller than this never shrink.
 const SHRINK_FROM: usize = 256;
 
-/// A piece of a list, in 32 bytes beside its buffer.
+/// A piece of a list, in 32 bytes and its buffer.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     bytes: Box<[u8]>,
@@ -30,7 +30,7 @@ pub(super) struct Chunk {
 const _: () = assert!(size_of::<Chunk>() == 32);
 
 impl Chunk {
-    /// One text of its own. O(length).
+    /// Creates a plain chunk. O(length).
     pub(super) fn plain(text: &[u8]) -> Self {
         Self {
             bytes: text.into(),
@@ -41,7 +41,7 @@ impl Chunk {
         }
     }
 
-    /// No entries, and room to push so many bytes of them at `end`.
+    /// Creates an empty chunk with room to push `bytes` bytes of entries at `end`.
     pub(super) fn with_room(end: End, bytes: usize) -> Self {
         let bytes = vec![0; bytes.next_multiple_of(STEP)].into_boxed_slice();
         let at = match end {
@@ -57,7 +57,7 @@ impl Chunk {
         }
     }
 
-    /// These entries, and no more room. O(bytes).
+    /// Copies entries into a buffer without spare room. O(bytes).
     pub(super) fn from_entries(entries: &[u8], count: usize) -> Self {
         Self {
             bytes: entries.into(),
@@ -68,50 +68,50 @@ impl Chunk {
         }
     }
 
-    /// One entry.
+    /// Creates a chunk of one entry.
     pub(super) fn single(element: Element<'_>) -> Self {
         let mut chunk = Self::default();
         chunk.push(End::Tail, element, 0);
         chunk
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.count as usize
     }
 
-    /// The text of a plain chunk.
+    /// Returns the text of a plain chunk.
     #[inline]
     pub(super) fn text(&self) -> Option<&[u8]> {
         self.plain.then_some(&self.bytes)
     }
 
-    /// The entries; none of a plain chunk.
+    /// Returns the entries; a plain chunk has none.
     #[inline]
     pub(super) fn entries(&self) -> &[u8] {
         &self.bytes[self.start as usize..self.end as usize]
     }
 
-    /// Bytes of the entries.
+    /// Returns the length of the entries in bytes.
     #[inline]
     pub(super) fn len(&self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// Bytes of the buffer.
+    /// Returns the size of the buffer in bytes.
     #[inline]
     pub(super) fn heap_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether another text of this length has its place here.
+    /// Returns true if a text of this length still fits into the piece.
     #[inline]
     pub(super) fn takes(&self, text_len: usize, piece: PieceSize) -> bool {
         !self.plain && piece.takes(self.len(), self.count(), text_len)
     }
 
-    /// The element at an end. O(1).
+    /// Returns the element at an end. O(1).
     #[inline]
     pub(super) fn at_end(&self, end: End) -> Option<Element<'_>> {
         if let Some(text) = self.text() {
@@ -124,7 +124,7 @@ impl Chunk {
         found.map(|(element, _)| element)
     }
 
-    /// The element with this number. O(number), from the nearer end.
+    /// Returns the element with this number. O(number), from the nearer end.
     pub(super) fn get(&self, number: usize) -> Option<Element<'_>> {
         match self.text() {
             Some(text) => Some(Element::of(text)),
@@ -132,7 +132,8 @@ impl Chunk {
         }
     }
 
-    /// Where the entry with this number starts; for the count, where the last one ends. O(number), from the nearer end.
+    /// Returns the start of the entry with this number, or the end of the last one for the count. O(number), from the
+    /// nearer end.
     #[inline]
     pub(super) fn offset(&self, number: usize) -> usize {
         let entries = self.entries();
@@ -151,14 +152,13 @@ impl Chunk {
         }
     }
 
-    /// Where the entry with this number lies. O(number), from the nearer end.
+    /// Returns the range of the entry with this number. O(number), from the nearer end.
     pub(super) fn range(&self, number: usize) -> Range<usize> {
         let start = self.offset(number);
         start..start + listpack::entry_len_at(self.entries(), start).unwrap_or_default()
     }
 
-    /// Adds an element at an end; a buffer of fewer than `most` bytes may become up to that by doubling. O(length)
-    /// amortised.
+    /// Pushes an element at an end; a buffer below `most` bytes may double up to that size. O(length) amortised.
     #[inline]
     pub(super) fn push(&mut self, end: End, element: Element<'_>, most: usize) {
         let len = element.entry_len();
@@ -179,7 +179,7 @@ impl Chunk {
         self.count += 1;
     }
 
-    /// Free bytes at a side.
+    /// Returns the number of free bytes at a side.
     #[inline]
     fn room(&self, end: End) -> usize {
         match end {
@@ -188,16 +188,16 @@ impl Chunk {
         }
     }
 
-    /// Makes room at a side, by moving the entries within the buffer or to a larger one.
+    /// Makes room at a side: moves the entries within the buffer or to a larger one.
     #[cold]
     #[inline(never)]
     pub(super) fn make_room(&mut self, end: End, need: usize, most: usize) {
         let (len, capacity) = (self.len(), self.bytes.len());
         let total = len + need;
-        // Moving costs the length of the entries: it must buy room in proportion, unless the buffer is at its largest.
+        // A move costs O(entries), so it must gain room in proportion, unless the buffer has its largest size.
         let stays = total <= capacity && (total + capacity / 4 <= capacity || capacity >= most);
         let start = if stays {
-            // The other side keeps half, since elements may come from there as well.
+            // The other side keeps half, since elements may arrive there as well.
             let half = (capacity - total) / 2;
             let start = match end {
                 End::Head => half + need,
@@ -229,14 +229,14 @@ impl Chunk {
         self.end = (start + len) as u32;
     }
 
-    /// Gives room back that is not going to be used, if it is worth it. O(bytes).
+    /// Releases spare room that no push will use, if it is large enough. O(bytes).
     pub(super) fn trim(&mut self) {
         if !self.plain && (self.bytes.len() - self.len()) * 16 > self.bytes.len() {
             self.move_to(self.len(), 0);
         }
     }
 
-    /// Gives room back when few entries are left. O(bytes), amortised over those that went.
+    /// Releases spare room when few entries are left. O(bytes), amortised over the removals.
     #[inline]
     pub(super) fn shrink(&mut self) {
         let (len, capacity) = (self.len(), self.bytes.len());
@@ -246,7 +246,7 @@ impl Chunk {
         }
     }
 
-    /// Takes so many elements off an end. O(number), from the nearer end; moves nothing.
+    /// Removes `number` elements from an end without moving the others. O(number), from the nearer end.
     #[inline]
     pub(super) fn drop_end(&mut self, end: End, number: usize) {
         if number >= self.count() {
@@ -259,7 +259,7 @@ impl Chunk {
         self.count -= number as u32;
     }
 
-    /// Takes everything out.
+    /// Removes all elements.
     pub(super) fn clear(&mut self) {
         if self.plain {
             *self = Self::default();
@@ -269,7 +269,7 @@ impl Chunk {
         self.count = 0;
     }
 
-    /// Adds an element before the entry at `at`, or at the end of the entries. O(bytes on the shorter side).
+    /// Inserts an element before the entry at `at`, or at the end. O(bytes on the shorter side).
     pub(super) fn insert(&mut self, at: usize, element: Element<'_>, most: usize) {
         let (len, entry) = (self.len(), element.entry_len());
         let side = if at < len - at { End::Head } else { End::Tail };
@@ -298,7 +298,7 @@ impl Chunk {
         self.count += 1;
     }
 
-    /// Takes one entry out. O(bytes on the shorter side).
+    /// Removes one entry. O(bytes on the shorter side).
     pub(super) fn remove(&mut self, entry: Range<usize>) {
         let (start, end) = (self.start as usize, self.end as usize);
         if entry.start < self.len() - entry.end {
@@ -313,7 +313,7 @@ impl Chunk {
         self.count -= 1;
     }
 
-    /// Puts an element in the place of an entry. O(1) if the lengths are equal, else O(bytes on the shorter side).
+    /// Replaces an entry with an element. O(1) if the lengths are equal, otherwise O(bytes on the shorter side).
     pub(super) fn replace(&mut self, entry: Range<usize>, element: Element<'_>, most: usize) {
         if entry.len() == element.entry_len() {
             let start = self.start as usize;
@@ -328,7 +328,7 @@ impl Chunk {
         }
     }
 
-    /// Takes out the elements of this text, at most `most` of them from an end on; how many. `found` is for use in here.
+    /// Removes at most `most` elements with this text, from an end on. Returns their number. `found` is scratch space.
     /// O(entries).
     pub(super) fn remove_all(
         &mut self,
@@ -346,7 +346,7 @@ impl Chunk {
         }
         found.clear();
         self.find_all(text, from, most, found);
-        // What is kept between two of them moves to the front, all of it once.
+        // Moves each run of kept entries towards the front, once.
         let start = self.start as usize;
         let mut to = found.first().map_or(self.len(), |first| first.start);
         for (i, gap) in found.iter().enumerate() {
@@ -360,7 +360,7 @@ impl Chunk {
         found.len()
     }
 
-    /// Where the entries of this text lie, at most `most` of them from an end on; in their order.
+    /// Collects the ranges of at most `most` entries with this text, from an end on, in ascending order.
     fn find_all(&self, text: &[u8], from: End, most: usize, found: &mut Vec<Range<usize>>) {
         let entries = self.entries();
         match from {
@@ -389,7 +389,7 @@ impl Chunk {
         }
     }
 
-    /// Takes out all from the entry at `at` on. O(bytes).
+    /// Splits off the entries from `at` on. O(bytes).
     pub(super) fn split_off(&mut self, at: usize) -> Self {
         let (mut before, mut walked) = (0, 0);
         while walked < at
@@ -405,7 +405,7 @@ impl Chunk {
         right
     }
 
-    /// Adds the entries of `other` behind its own. Neither is plain. O(bytes).
+    /// Appends the entries of `other`. Neither chunk is plain. O(bytes).
     pub(super) fn append(&mut self, other: &Self) {
         let len = other.len();
         if self.room(End::Tail) < len {
@@ -419,7 +419,7 @@ impl Chunk {
 }
 
 impl Clone for Chunk {
-    /// Without the room. O(bytes).
+    /// Copies the entries without spare room. O(bytes).
     fn clone(&self) -> Self {
         match self.text() {
             Some(text) => Self::plain(text),

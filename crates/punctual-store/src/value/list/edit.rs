@@ -1,4 +1,4 @@
-//! Changes in the middle of a list: a piece that gets too large is split, neighbours that have become small are joined.
+//! Changes in the middle of a list: a piece that grows too large is split, small neighbours are joined.
 
 use punctual_rdb::listpack::Element;
 
@@ -8,7 +8,7 @@ use super::search::Position;
 use super::{End, List};
 
 impl List {
-    /// Adds an element before (towards the head) or after another. O(bytes of a piece), and O(pieces) when one is
+    /// Inserts an element before (towards the head) or after another one. O(bytes of a piece), and O(pieces) for a
     /// split.
     pub fn insert(&mut self, beside: &Position, side: End, text: &[u8], piece: PieceSize) {
         self.grow_for(text, piece);
@@ -19,8 +19,8 @@ impl List {
         self.insert_at(beside.chunk, at, text, piece);
     }
 
-    /// Puts an element in the place of the one at `index`; whether there is one. O(pieces up to it), from the nearer
-    /// end, and the bytes of a piece.
+    /// Replaces the element at `index`. Returns false if there is none. O(pieces before it), from the nearer end, and
+    /// O(bytes of a piece).
     pub fn set(&mut self, index: usize, text: &[u8], piece: PieceSize) -> bool {
         let Some((number, within)) = self.locate(index) else {
             return false;
@@ -47,11 +47,11 @@ impl List {
             }
         }
         self.join_around(number, piece);
-        self.shrunk(piece);
+        self.shrink(piece);
         true
     }
 
-    /// Takes out the elements of this text, at most `most` of them from an end on; how many. O(elements).
+    /// Removes at most `most` elements with this text, from an end on. Returns their number. O(elements).
     pub fn remove(&mut self, text: &[u8], from: End, most: usize, piece: PieceSize) -> usize {
         let mut found = Vec::new();
         let mut removed = 0;
@@ -85,19 +85,20 @@ impl List {
             1 => self.join_around(last, piece),
             _ => self.rebuild(piece),
         }
-        self.shrunk(piece);
+        self.shrink(piece);
         removed
     }
 
-    /// Another text comes: a `listpack` that does not hold it becomes a `quicklist`.
+    /// Converts a `listpack` to a `quicklist` if it has no room for another text.
     fn grow_for(&mut self, text: &[u8], piece: PieceSize) {
         let (len, count) = (self.first.len() + text.len(), self.first.count() + 1);
         if self.rest.is_none() && !piece.holds(len, count) {
-            self.become_pieces();
+            self.become_quicklist();
         }
     }
 
-    /// Adds an element at `at` of a piece: into it if it takes it, else into its neighbour, else between two halves.
+    /// Inserts an element at `at` of a piece: into the piece if it has room, else into a neighbour, else between two
+    /// halves.
     fn insert_at(&mut self, number: usize, at: usize, text: &[u8], piece: PieceSize) {
         let element = Element::of(text);
         let most = piece.bytes();
@@ -137,7 +138,7 @@ impl List {
         self.join_around(number, piece);
     }
 
-    /// Changes a piece, and keeps count.
+    /// Changes a piece and updates the element count.
     fn change<R>(&mut self, number: usize, change: impl FnOnce(&mut Chunk) -> R) -> R {
         match (number, &mut self.rest) {
             (1.., Some(rest)) => {
@@ -151,17 +152,17 @@ impl List {
         }
     }
 
-    /// Makes room for a piece at `number`. O(pieces).
+    /// Inserts a piece at `number`. O(pieces).
     fn insert_chunk(&mut self, number: usize, chunk: Chunk) {
         if number == 0 {
             return self.add_chunk(End::Head, chunk);
         }
         let rest = self.rest.get_or_insert_default();
-        rest.expect(&chunk);
+        rest.reserve(&chunk);
         rest.chunks.insert(number - 1, chunk);
     }
 
-    /// Takes a piece out. O(pieces).
+    /// Removes a piece. O(pieces).
     fn remove_chunk(&mut self, number: usize) {
         match (number, &mut self.rest) {
             (1.., Some(rest)) => {
@@ -172,7 +173,7 @@ impl List {
         }
     }
 
-    /// Joins a piece with its neighbours where they are small.
+    /// Joins a piece with its neighbours if they are small.
     fn join_around(&mut self, number: usize, piece: PieceSize) {
         self.join(number, piece);
         if number > 0 {
@@ -180,8 +181,8 @@ impl List {
         }
     }
 
-    /// Joins a piece and the next one if together they are at most half a piece, so that neither will soon be split
-    /// again. O(pieces) if it does.
+    /// Joins a piece with the next one if both together are at most half a piece, so that the result is not soon split
+    /// again. O(pieces) for a join.
     fn join(&mut self, number: usize, piece: PieceSize) {
         if number + 1 >= self.chunk_count() {
             return;
@@ -195,7 +196,7 @@ impl List {
         self.change(number, |chunk| chunk.append(&right));
     }
 
-    /// Drops empty pieces and joins small neighbours everywhere. O(pieces).
+    /// Removes empty pieces and joins small neighbours in the whole list. O(pieces).
     fn rebuild(&mut self, piece: PieceSize) {
         let first = std::mem::take(&mut self.first);
         let Some(rest) = &mut self.rest else {
@@ -218,7 +219,7 @@ impl List {
     }
 }
 
-/// Whether two neighbours are small enough to be one.
+/// Returns true if two neighbours are small enough to be joined.
 fn are_joined(left: &Chunk, right: &Chunk, piece: PieceSize) -> bool {
     let (len, count) = (left.len() + right.len(), left.count() + right.count());
     left.text().is_none()
@@ -227,7 +228,7 @@ fn are_joined(left: &Chunk, right: &Chunk, piece: PieceSize) -> bool {
         && piece.half_holds(len, count)
 }
 
-/// A piece of one element.
+/// Creates a piece of one element.
 fn alone(element: Element<'_>, text: &[u8], piece: PieceSize) -> Chunk {
     if piece.is_large(text.len()) {
         Chunk::plain(text)

@@ -1,25 +1,26 @@
-//! How large the pieces of a list become: Redis's `list-max-listpack-size`, with Redis's way of counting.
+//! The size limit of a list's pieces: Redis's `list-max-listpack-size`, counted as Redis counts.
 
-/// A listpack around the entries takes so many bytes more.
-const AROUND_ENTRIES: usize = 7;
+/// Bytes of a listpack around its entries.
+const LISTPACK_OVERHEAD: usize = 7;
 
-/// What Redis reckons for an entry besides its text.
-const AROUND_TEXT: usize = 8;
+/// Redis's estimate of an entry's bytes beyond its text.
+const ENTRY_OVERHEAD: usize = 8;
 
-/// Where only elements are counted, pieces of several elements stay within so many bytes.
-const BYTES_WHEN_COUNTED: usize = 8192;
+/// Byte limit of a piece with several elements when the limit is a number of elements.
+const COUNTED_BYTES_MAX: usize = 8192;
 
 /// The largest piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceSize {
-    /// As a whole listpack, header included.
+    /// Limit in bytes of the listpack, including its header.
     bytes: usize,
-    /// `usize::MAX` where only bytes count.
+    /// Limit in elements; `usize::MAX` if the limit is in bytes.
     count: usize,
 }
 
 impl PieceSize {
-    /// From the directive: so many elements if positive, else 4 KiB for -1 to 64 KiB for -5.
+    /// Creates the limit from the directive: a number of elements if positive, otherwise 4 KiB for -1 up to 64 KiB for
+    /// -5.
     #[inline]
     pub const fn of(directive: i64) -> Self {
         if directive >= 0 {
@@ -29,7 +30,7 @@ impl PieceSize {
                 directive as usize
             };
             Self {
-                bytes: BYTES_WHEN_COUNTED,
+                bytes: COUNTED_BYTES_MAX,
                 count,
             }
         } else {
@@ -41,39 +42,39 @@ impl PieceSize {
         }
     }
 
-    /// Bytes that a piece takes at most.
+    /// Returns the largest number of bytes of a piece.
     #[inline]
     pub const fn bytes(self) -> usize {
         self.bytes
     }
 
-    /// Whether a text of this length is a piece of its own.
+    /// Returns true if a text of this length gets a piece of its own.
     #[inline]
     pub const fn is_large(self, text_len: usize) -> bool {
         text_len > self.bytes
     }
 
-    /// Whether so many entries, of so many bytes together, are a piece.
+    /// Returns true if `count` entries of `entries_len` bytes in total fit into a piece.
     #[inline]
     pub const fn holds(self, entries_len: usize, count: usize) -> bool {
-        entries_len.saturating_add(AROUND_ENTRIES) <= self.bytes && count <= self.count
+        entries_len.saturating_add(LISTPACK_OVERHEAD) <= self.bytes && count <= self.count
     }
 
-    /// Whether so many entries, of so many bytes together, are at most half a piece. Where elements are counted, bytes
-    /// are not.
+    /// Returns true if `count` entries of `entries_len` bytes in total are at most half a piece. A limit in elements
+    /// ignores the bytes.
     #[inline]
     pub const fn half_holds(self, entries_len: usize, count: usize) -> bool {
         if self.count == usize::MAX {
-            entries_len.saturating_add(AROUND_ENTRIES) <= self.bytes / 2
+            entries_len.saturating_add(LISTPACK_OVERHEAD) <= self.bytes / 2
         } else {
             count <= self.count / 2
         }
     }
 
-    /// Whether a piece of so many entries, of so many bytes together, takes another text of this length.
+    /// Returns true if a piece of `count` entries and `entries_len` bytes has room for another text of this length.
     #[inline]
     pub const fn takes(self, entries_len: usize, count: usize, text_len: usize) -> bool {
-        !self.is_large(text_len) && self.holds(entries_len + text_len + AROUND_TEXT, count + 1)
+        !self.is_large(text_len) && self.holds(entries_len + text_len + ENTRY_OVERHEAD, count + 1)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Looking for a text: entries of another length are passed over without being read.
+//! The search for a text. Skips entries of a different length without reading them.
 
 use std::ops::Range;
 
@@ -7,17 +7,17 @@ use punctual_rdb::listpack;
 use super::chunk::Chunk;
 use super::{End, List};
 
-/// Where an element is, until the list is changed.
+/// Position of an element, valid until the list changes.
 #[derive(Clone, Debug)]
 pub struct Position {
-    /// Number of its piece.
+    /// Number of the piece.
     pub(super) chunk: usize,
-    /// Its entry; `0..1` in a plain piece.
+    /// Range of the entry; `0..1` in a plain piece.
     pub(super) entry: Range<usize>,
 }
 
 impl List {
-    /// Where the first element of this text is. O(elements up to it).
+    /// Returns the position of the first element with this text. O(elements before it).
     pub fn find(&self, text: &[u8]) -> Option<Position> {
         for (number, chunk) in self.chunks().enumerate() {
             let entry = match chunk.text() {
@@ -34,8 +34,8 @@ impl List {
         None
     }
 
-    /// Visits the elements of this text among the first `most` from an end on, in that order, until `visit` answers
-    /// false. It is told each one's index. O(elements).
+    /// Visits the indices of the elements with this text among the first `most` elements from an end on, in that order,
+    /// until `visit` returns false. O(elements).
     pub fn each_match(
         &self,
         text: &[u8],
@@ -85,7 +85,7 @@ impl List {
     }
 }
 
-/// Visits the numbers of the elements of this text in a piece, until `visit` answers false; whether it never did.
+/// Visits the numbers of the elements with this text in a piece. Returns false as soon as `visit` does.
 fn each_in(chunk: &Chunk, text: &[u8], mut visit: impl FnMut(usize) -> bool) -> bool {
     if let Some(own) = chunk.text() {
         return own != text || visit(0);

@@ -1,4 +1,4 @@
-//! Lists against vectors, and where their memory goes.
+//! Lists against vectors, and their memory use.
 
 use proptest::prelude::*;
 use punctual_rdb::listpack::{Element, validate_entries};
@@ -20,7 +20,7 @@ fn push(list: &mut List, end: End, text: &[u8], piece: PieceSize) {
     list.push(end, std::iter::once(text), piece);
 }
 
-/// What the module's head promises.
+/// Checks the ground rules of the module.
 fn check(list: &List, piece: PieceSize) {
     let chunks: Vec<&Chunk> = list.chunks().collect();
     assert_eq!(chunks.is_empty(), list.is_empty());
@@ -37,7 +37,7 @@ fn check(list: &List, piece: PieceSize) {
             oversize.push(chunk.len());
         }
     }
-    // Redis does not count what goes with the texts of one command while the list is one small piece.
+    // Redis ignores the overhead of the texts of one command while the list is one small piece.
     assert!(
         oversize.len() <= 1 && oversize.iter().all(|len| *len <= 2 * piece.bytes()),
         "{oversize:?}"
@@ -64,7 +64,7 @@ fn end() -> impl Strategy<Value = End> {
     prop_oneof![Just(End::Head), Just(End::Tail)]
 }
 
-/// Short ones, of which many are equal, and sometimes one that is larger than a small piece, or than any.
+/// Mostly short texts with many duplicates, and sometimes one above the limit of a small piece or of any piece.
 fn element() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         6 => "[a-d]".prop_map(String::into_bytes),
@@ -89,7 +89,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A list made of another's pieces, as a snapshot does.
+/// Rebuilds a list from its pieces, as loading a snapshot does.
 fn reloaded(list: &List, piece: PieceSize) -> List {
     let mut made = List::new();
     for part in list.pieces() {
@@ -98,7 +98,7 @@ fn reloaded(list: &List, piece: PieceSize) -> List {
             Piece::Plain(text) => made.push_plain(text),
         }
     }
-    made.settle(piece);
+    made.normalize(piece);
     made
 }
 
@@ -224,7 +224,7 @@ proptest! {
         }
     }
 
-    /// Both ends at once move the entries about in one buffer.
+    /// Pushes at both ends move the entries within one buffer.
     #[test]
     fn ends_behave_as_a_deque(steps in prop::collection::vec((end(), any::<bool>(), "[a-z]{0,30}"), 1..600)) {
         let piece = PieceSize::of(-2);
@@ -253,11 +253,11 @@ proptest! {
 }
 
 #[test]
-fn the_form_is_that_of_redis() {
+fn the_encoding_equals_that_of_redis() {
     let piece = PieceSize::of(-2);
     let mut list = List::new();
     assert_eq!(list.encoding(), "listpack");
-    // 12 bytes an entry, of which Redis counts 10 before it has pushed them.
+    // An entry takes 12 bytes, of which Redis counts 10 before it has pushed them.
     for _ in 0..681 {
         push(&mut list, End::Tail, b"0123456789", piece);
     }
@@ -311,7 +311,7 @@ fn the_form_is_that_of_redis() {
     assert_eq!(list.encoding(), "listpack");
 }
 
-/// Bytes of the entries.
+/// Returns the length of the entries in bytes.
 fn content(list: &List) -> usize {
     list.chunks()
         .map(|chunk| chunk.text().map_or(chunk.len(), <[u8]>::len))
@@ -319,7 +319,7 @@ fn content(list: &List) -> usize {
 }
 
 #[test]
-fn a_long_list_takes_hardly_more_than_its_entries() {
+fn a_long_list_takes_little_more_than_its_entries() {
     for end in [End::Head, End::Tail] {
         for len in [3, 10, 100, 3000] {
             let piece = PieceSize::of(-2);
@@ -349,7 +349,7 @@ fn small_lists_are_small() {
         push(&mut one_by_one, End::Head, word, piece);
     }
     assert!(size_of::<List>() + one_by_one.heap_bytes() <= 40 + 32);
-    // What was large and is small again.
+    // A large list that became small again.
     for _ in 0..100_000 {
         push(&mut list, End::Tail, b"item", piece);
     }
@@ -363,7 +363,7 @@ fn small_lists_are_small() {
 }
 
 #[test]
-fn insertions_and_removals_in_the_middle_leave_no_crumbs() {
+fn insertions_and_removals_in_the_middle_leave_no_small_pieces() {
     let piece = PieceSize::of(-2);
     let mut list = List::new();
     push(&mut list, End::Tail, b"pivot", piece);

@@ -1,32 +1,32 @@
-//! Going through a list, towards either end.
+//! Iteration over a list towards either end.
 
 use punctual_rdb::listpack::{self, Element};
 
 use super::chunk::Chunk;
 use super::{End, List};
 
-/// The elements of a list from one on, towards one end. O(1) each.
+/// Iterator over the elements of a list towards one end. O(1) each.
 #[derive(Clone, Debug)]
 pub struct Walk<'a> {
     list: &'a List,
     towards: End,
-    /// The piece that `entries` are of.
+    /// Number of the piece that contains `entries`.
     number: usize,
     entries: &'a [u8],
-    /// Where the next entry starts, or, towards the head, where it ends.
+    /// Start of the next entry, or its end when iterating towards the head.
     at: usize,
-    /// The element of a plain piece, until it is passed.
+    /// The element of a plain piece, until it is returned.
     text: Option<&'a [u8]>,
 }
 
 impl List {
-    /// The elements from the head on.
+    /// Iterates over all elements from the head on.
     pub fn iter(&self) -> Walk<'_> {
         self.walk(0, End::Tail)
     }
 
-    /// The elements from the one at `index` on, towards an end; none if there is no such element. O(pieces up to it),
-    /// from the nearer end, and the elements of a piece.
+    /// Iterates towards an end from the element at `index` on; returns an empty iterator if there is none. O(pieces
+    /// before it), from the nearer end, and O(elements of a piece).
     pub fn walk(&self, index: usize, towards: End) -> Walk<'_> {
         let mut walk = Walk {
             list: self,
@@ -37,7 +37,7 @@ impl List {
             text: None,
         };
         let Some((number, within)) = self.locate(index) else {
-            // Behind the last piece, where nothing comes.
+            // Past the last piece: the iterator is empty.
             walk.number = match towards {
                 End::Head => 0,
                 End::Tail => self.chunk_count(),
@@ -67,7 +67,7 @@ impl<'a> Walk<'a> {
         };
     }
 
-    /// What comes after the piece's entries.
+    /// Returns the next element after the piece's entries.
     #[cold]
     fn after(&mut self) -> Option<Element<'a>> {
         if let Some(text) = self.text.take() {

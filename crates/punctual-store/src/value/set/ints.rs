@@ -1,20 +1,20 @@
-//! Integers in ascending order, each in as few bytes as the widest of them needs: Redis's intset, byte for byte.
+//! Integers in ascending order, each as wide as the widest one requires: Redis's intset, byte for byte.
 //!
-//! A header of two little-endian words, the width in bytes (2, 4 or 8) and the count, then the integers, little-endian.
-//! The width grows when an integer needs it, and never shrinks.
+//! The header has two little-endian words, the width in bytes (2, 4 or 8) and the count. The little-endian integers
+//! follow. The width grows when an integer requires it, and never shrinks.
 
 use std::fmt;
 
 use punctual_rdb::Intset;
 
-/// Width and count.
+/// Size of width and count.
 const HEADER: usize = 8;
 
 /// Ascending integers in one block of exact size.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ints(Box<[u8]>);
 
-/// The bytes that `value` needs.
+/// Returns the number of bytes that `value` needs.
 const fn width_of(value: i64) -> usize {
     match value {
         -0x8000..=0x7fff => 2,
@@ -23,7 +23,7 @@ const fn width_of(value: i64) -> usize {
     }
 }
 
-/// The integer that these two, four or eight bytes are.
+/// Decodes an integer of two, four or eight bytes.
 #[inline]
 fn read(bytes: &[u8]) -> i64 {
     match *bytes {
@@ -40,12 +40,12 @@ impl Default for Ints {
 }
 
 impl Ints {
-    /// None.
+    /// Creates an empty block.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ascending integers, each once, in so many bytes each.
+    /// Builds a block from ascending, distinct integers of `width` bytes each.
     fn build(width: usize, count: usize, ascending: impl Iterator<Item = i64>) -> Self {
         let mut bytes = Vec::with_capacity(HEADER + width * count);
         bytes.extend_from_slice(&(width as u32).to_le_bytes());
@@ -58,12 +58,12 @@ impl Ints {
         ints
     }
 
-    /// From Redis's form, which was checked. O(n).
+    /// Copies a validated intset. O(n).
     pub fn from_intset(intset: Intset<'_>) -> Self {
         Self::build(intset.width() as usize, intset.len(), intset.iter())
     }
 
-    /// Redis's form: header and integers.
+    /// Returns the intset: header and integers.
     pub fn as_intset(&self) -> &[u8] {
         &self.0
     }
@@ -78,13 +78,13 @@ impl Ints {
         &self.0[HEADER..]
     }
 
-    /// How many there are. O(1).
+    /// Returns the number of integers. O(1).
     #[inline]
     pub fn len(&self) -> usize {
         self.content().len() / self.width()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no integers.
     pub fn is_empty(&self) -> bool {
         self.content().is_empty()
     }
@@ -95,22 +95,22 @@ impl Ints {
         self.0[4..HEADER].copy_from_slice(&count.to_le_bytes());
     }
 
-    /// The integer at `at`, counted from the smallest.
+    /// Returns the integer at `at`, in ascending order.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If `at` is out of range.
     #[inline]
     pub fn get(&self, at: usize) -> i64 {
         let width = self.width();
         read(&self.content()[at * width..(at + 1) * width])
     }
 
-    /// The smallest and the largest.
+    /// Returns the smallest and the largest integer.
     pub fn ends(&self) -> Option<(i64, i64)> {
         (!self.is_empty()).then(|| (self.get(0), self.get(self.len() - 1)))
     }
 
-    /// Where `value` is, or else where it would be. O(log n); O(1) if it is beyond either end.
+    /// Returns the position of `value`, or the position to insert it at as an error. O(log n); O(1) beyond either end.
     #[inline]
     pub fn search(&self, value: i64) -> Result<usize, usize> {
         let Some((first, last)) = self.ends() else {
@@ -138,11 +138,11 @@ impl Ints {
         Err(low)
     }
 
-    /// Puts `value` where [`Ints::search`] says that it would be. O(n) bytes moved.
+    /// Inserts `value` at the position from [`Ints::search`]. Moves O(n) bytes.
     pub fn insert(&mut self, at: usize, value: i64) {
         let width = self.width();
         if width_of(value) > width {
-            // Wider than all the others, so it is beyond either end.
+            // Wider than all others, so it lies beyond either end.
             let (before, after) = if value < 0 {
                 (Some(value), None)
             } else {
@@ -163,10 +163,10 @@ impl Ints {
         self.recount();
     }
 
-    /// Takes out the integer at `at`. O(n) bytes moved.
+    /// Removes the integer at `at`. Moves O(n) bytes.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If `at` is out of range.
     pub fn remove(&mut self, at: usize) {
         let width = self.width();
         let mut bytes = Vec::from(std::mem::take(&mut self.0));
@@ -175,7 +175,7 @@ impl Ints {
         self.recount();
     }
 
-    /// Keeps those for which `keep` holds, which is asked for each in ascending order. O(n).
+    /// Keeps the integers for which `keep` returns true. Calls it in ascending order. O(n).
     pub fn retain(&mut self, mut keep: impl FnMut(i64) -> bool) {
         let width = self.width();
         let mut bytes = self.0[..HEADER].to_vec();
@@ -188,7 +188,7 @@ impl Ints {
         self.recount();
     }
 
-    /// All of them, ascending.
+    /// Iterates over all integers in ascending order.
     pub fn iter(&self) -> Ascending<'_> {
         Ascending {
             bytes: self.content(),
@@ -196,7 +196,7 @@ impl Ints {
         }
     }
 
-    /// Bytes of the block.
+    /// Returns the size of the block in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.0.len()
     }
@@ -208,7 +208,7 @@ impl fmt::Debug for Ints {
     }
 }
 
-/// Integers in ascending order.
+/// Iterator over integers in ascending order.
 #[derive(Clone)]
 pub struct Ascending<'a> {
     bytes: &'a [u8],
@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// Integers of all widths, those at the borders among them.
+    /// Integers of all widths, including the borders between widths.
     fn int() -> impl Strategy<Value = i64> {
         prop_oneof![
             -40..40i64,
@@ -296,7 +296,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_from_outside_are_checked(bytes in proptest::collection::vec(0..9u8, 0..40)) {
+        fn foreign_bytes_are_validated(bytes in proptest::collection::vec(0..9u8, 0..40)) {
             if let Some(ints) = read(&bytes) {
                 prop_assert_eq!(ints.as_intset(), &bytes[..]);
                 prop_assert_eq!(ints.len(), ints.iter().count());
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_of_an_intset() {
+    fn the_bytes_equal_an_intset() {
         let mut ints = Ints::new();
         for value in [5, -1, 300] {
             ints.insert(ints.search(value).unwrap_err(), value);

@@ -1,6 +1,6 @@
-//! Members at random, every one as likely as any other.
+//! Random members, all with equal probability.
 //!
-//! `random` gives a number below its argument, each as likely.
+//! `random` returns a uniformly distributed number below its argument.
 
 use std::collections::HashSet;
 
@@ -11,26 +11,26 @@ use crate::limits::Limits;
 use crate::value::keyed::Element as _;
 use crate::value::packed::Packed;
 
-/// Draws some of many things that pass by one after the other, every choice of so many as likely (Knuth, "The Art
-/// of Computer Programming", 3.4.2, algorithm S).
-struct Draw<R> {
-    to_come: usize,
+/// Selects `count` of a known number of items in one pass, each selection with equal probability (Knuth, "The Art of
+/// Computer Programming", 3.4.2, algorithm S).
+struct Selection<R> {
+    remaining: usize,
     wanted: usize,
     random: R,
 }
 
-impl<R: Fn(u32) -> u32> Draw<R> {
-    /// Whether the thing that passes is drawn.
-    fn draws(&mut self) -> bool {
-        let drawn = ((self.random)(self.to_come as u32) as usize) < self.wanted;
-        self.to_come -= 1;
-        self.wanted -= usize::from(drawn);
-        drawn
+impl<R: Fn(u32) -> u32> Selection<R> {
+    /// Returns true if the current item is selected.
+    fn select_next(&mut self) -> bool {
+        let selected = ((self.random)(self.remaining as u32) as usize) < self.wanted;
+        self.remaining -= 1;
+        self.wanted -= usize::from(selected);
+        selected
     }
 }
 
 impl Set {
-    /// A member at random, and where it is. O(1) on average, O(members / 256) in a table that has lost nearly all of
+    /// Returns a random member and its position. O(1) on average, O(members / 256) in a table that has lost nearly all
     /// its members, O(bytes) in a listpack.
     pub fn pick(&self, random: impl Fn(u32) -> u32) -> Option<(Spot, Element<'_>)> {
         if self.is_empty() {
@@ -53,8 +53,8 @@ impl Set {
         }
     }
 
-    /// Visits `count` members at random, each at most once; all if there are not more. In no particular order, which is
-    /// not a random one. O(count) in a table, O(members) in compact forms.
+    /// Visits `count` distinct random members, or all if there are not more. The order is arbitrary but not random.
+    /// O(count) in a table, O(members) in compact forms.
     pub fn sample<'a>(
         &'a self,
         count: usize,
@@ -64,31 +64,31 @@ impl Set {
         if let View::Table(table) = self.view()
             && count < self.len() / 3
         {
-            // Rarely the same one twice.
+            // Repeats are rare here.
             let members = table.members();
-            let mut drawn = HashSet::with_capacity(count);
-            while drawn.len() < count
+            let mut selected = HashSet::with_capacity(count);
+            while selected.len() < count
                 && let Some(id) = members.at_random(&random)
             {
-                if drawn.insert(id) {
+                if selected.insert(id) {
                     visit(Element::Bytes(members.get(id).name()));
                 }
             }
             return;
         }
-        let mut draw = Draw {
-            to_come: self.len(),
+        let mut draw = Selection {
+            remaining: self.len(),
             wanted: count,
             random,
         };
-        self.iter().filter(|_| draw.draws()).for_each(visit);
+        self.iter().filter(|_| draw.select_next()).for_each(visit);
     }
 
-    /// Takes `count` members out at random, fewer than there are, and visits them in no particular order. What stays of
-    /// a table may be a compact form, if it is little. O(count) in a table, O(members) in compact forms.
+    /// Removes `count` random members and visits them in no particular order. A table with few members left may become
+    /// compact. O(count) in a table, O(members) in compact forms.
     ///
     /// # Panics
-    /// If there are not more than `count` members.
+    /// If the set has no more than `count` members.
     pub fn take_some(
         &mut self,
         count: usize,
@@ -99,24 +99,24 @@ impl Set {
         let len = self.len();
         assert!(count < len, "some members stay");
         let stay = len - count;
-        let mut draw = Draw {
-            to_come: len,
+        let mut draw = Selection {
+            remaining: len,
             wanted: count,
             random: &random,
         };
         match self.view_mut() {
             ViewMut::Ints(ints) => ints.retain(|int| {
-                let drawn = draw.draws();
-                if drawn {
+                let selected = draw.select_next();
+                if selected {
                     visit(Element::Int(int));
                 }
-                !drawn
+                !selected
             }),
             ViewMut::Packed(entries) => {
                 let mut kept = Vec::with_capacity(entries.entries().len());
                 let mut at = 0;
                 while let Some((element, end)) = entries.next(at) {
-                    if draw.draws() {
+                    if draw.select_next() {
                         visit(element);
                     } else {
                         kept.extend_from_slice(&entries.entries()[at..end]);
@@ -132,12 +132,12 @@ impl Set {
                     visit(Element::Bytes(member.name()));
                 }
             }
-            // Nearly all of them go: it is less work to draw those that stay.
+            // Most members are removed: selecting the rest is less work.
             ViewMut::Table(table) => {
                 let mut staying = Self::default();
                 for _ in 0..stay {
                     let id = table.members().at_random(&random);
-                    let member = table.remove(id.expect("so many are there"));
+                    let member = table.remove(id.expect("the table has enough members"));
                     staying.insert(member.name(), limits);
                 }
                 self.iter().for_each(visit);

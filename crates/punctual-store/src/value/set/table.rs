@@ -1,4 +1,4 @@
-//! The form of large sets: members found by their hash.
+//! The form of large sets: a hash table of members.
 
 use crate::hash_table::Hash;
 use crate::value::keyed::{Element, Keyed, hash_of};
@@ -27,18 +27,18 @@ impl Element for Member {
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     members: Keyed<Member>,
-    /// Bytes that members keep outside of their places.
+    /// Heap bytes of the members.
     text_bytes: usize,
 }
 
 impl Table {
-    /// The members.
+    /// Returns the members.
     #[inline]
     pub fn members(&self) -> &Keyed<Member> {
         &self.members
     }
 
-    /// Adds a member that is not there. O(length) amortised.
+    /// Adds an absent member. O(length) amortised.
     #[inline]
     pub(super) fn add(&mut self, hash: Hash, member: &[u8]) {
         let text = Text::new(member);
@@ -53,7 +53,7 @@ impl Table {
         );
     }
 
-    /// Adds a member unless it is there. O(length) amortised.
+    /// Adds a member unless it is present. O(length) amortised.
     pub(super) fn insert(&mut self, member: &[u8]) {
         let hash = hash_of(member);
         if self.members.find(hash, member).is_none() {
@@ -61,14 +61,14 @@ impl Table {
         }
     }
 
-    /// Takes a member out that was found. O(1) amortised.
+    /// Removes the member at `id`. O(1) amortised.
     pub(super) fn remove(&mut self, id: u32) -> Member {
         let member = self.members.remove(id);
         self.text_bytes -= member.text.heap_bytes();
         member
     }
 
-    /// Bytes of the members and the table. O(members / 256).
+    /// Returns the bytes of the members and the table. O(members / 256).
     pub(super) fn heap_bytes(&self) -> usize {
         self.members.memory() + self.text_bytes
     }

@@ -1,4 +1,4 @@
-//! Sets against a sorted set of texts, in all forms and through every change of form.
+//! Sets against a `BTreeSet`, in all forms and through every conversion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ fn member() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// The form after adding a member to a set in `form` of `len` members, the last included; in Redis's words.
+/// Returns Redis's name of the form after adding `member` to a set in `form`; `len` includes it.
 fn form_after(form: &'static str, member: &[u8], len: usize, longest_int: usize) -> &'static str {
     let int = parse_i64(member).is_some();
     let fits = len <= LIMITS.set_entries && member.len() <= LIMITS.set_value;
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn draws_are_of_distinct_members(
+    fn samples_have_distinct_members(
         members in proptest::collection::btree_set(member(), 2..40),
         count in 0..40usize,
     ) {
@@ -113,7 +113,7 @@ proptest! {
 }
 
 #[test]
-fn expected_members_choose_the_form() {
+fn the_expected_members_select_the_form() {
     for (first, about, form) in [
         ("1", 12, "intset"),
         ("1", 13, "hashtable"),
@@ -128,15 +128,19 @@ fn expected_members_choose_the_form() {
         ..LIMITS
     };
     let set = Set::for_members(b"1", 13, &limits);
-    assert_eq!(set.encoding(), "listpack", "too many integers, but few");
-    assert!(!Set::no_ints().outgrown_by(12, &LIMITS));
-    assert!(Set::no_ints().outgrown_by(13, &LIMITS));
+    assert_eq!(
+        set.encoding(),
+        "listpack",
+        "too many integers for an intset"
+    );
+    assert!(!Set::empty_ints().outgrown_by(12, &LIMITS));
+    assert!(Set::empty_ints().outgrown_by(13, &LIMITS));
     assert!(Set::default().outgrown_by(9, &LIMITS));
-    assert_eq!(Set::no_ints().become_table().members().len(), 0);
+    assert_eq!(Set::empty_ints().become_table().members().len(), 0);
 }
 
 #[test]
-fn a_table_of_few_integers_may_become_ints_again() {
+fn a_table_of_few_integers_converts_to_ints() {
     let ten: Vec<String> = (0..10).map(|n| n.to_string()).collect();
     let mut set = Set::default();
     for member in &ten {
@@ -148,12 +152,12 @@ fn a_table_of_few_integers_may_become_ints_again() {
     assert_eq!(set.len(), 10);
     set.insert(b"x", &LIMITS);
     set.become_ints(&LIMITS);
-    assert_eq!(set.encoding(), "hashtable", "a member is no integer");
+    assert_eq!(set.encoding(), "hashtable", "a member is not an integer");
 }
 
-/// Whether each of `len` things that were drawn so often came about equally often: 6 standard deviations, so a
-/// fair draw fails about once in 10^7 times.
-fn fair(counts: &BTreeMap<Vec<u8>, u32>, len: usize, draws: u32) {
+/// Checks that each of `len` items was drawn about equally often, within 6 standard deviations: a fair draw fails about
+/// once in 10^7 runs.
+fn assert_uniform(counts: &BTreeMap<Vec<u8>, u32>, len: usize, draws: u32) {
     let chance = 1.0 / len as f64;
     let mean = f64::from(draws) * chance;
     let deviation = (mean * (1.0 - chance)).sqrt();
@@ -165,7 +169,7 @@ fn fair(counts: &BTreeMap<Vec<u8>, u32>, len: usize, draws: u32) {
 }
 
 #[test]
-fn every_member_is_as_likely() {
+fn every_member_has_equal_probability() {
     let limits = Limits::default();
     let ints: Vec<String> = (0..40).map(|n| n.to_string()).collect();
     let texts: Vec<String> = (0..40).map(|n| format!("m{n}")).collect();
@@ -178,7 +182,7 @@ fn every_member_is_as_likely() {
         let members = members.iter().map(|m| Element::of(m.as_bytes()));
         let mut set = Set::from_members(members, 0, &limits);
         assert_eq!(set.encoding(), form);
-        // Members that are few and far between.
+        // A table with few members left in many pages.
         for n in 0..20_000 {
             if n % 500 != 7 && form == "hashtable" {
                 set.remove(format!("m{n}").as_bytes());
@@ -191,7 +195,7 @@ fn every_member_is_as_likely() {
             let (_, element) = set.pick(random).unwrap();
             *counts.entry(text(element)).or_default() += 1;
         }
-        fair(&counts, 40, draws);
+        assert_uniform(&counts, 40, draws);
         for each in [4, 30] {
             let mut counts = BTreeMap::new();
             for _ in 0..4000 {
@@ -199,7 +203,7 @@ fn every_member_is_as_likely() {
                     *counts.entry(text(element)).or_default() += 1;
                 });
             }
-            fair(&counts, 40, 4000 * each as u32);
+            assert_uniform(&counts, 40, 4000 * each as u32);
             let mut counts = BTreeMap::new();
             for _ in 0..2000 {
                 let mut left = set.clone();
@@ -208,13 +212,13 @@ fn every_member_is_as_likely() {
                 });
                 assert_eq!(left.len(), 40 - each);
             }
-            fair(&counts, 40, 2000 * each as u32);
+            assert_uniform(&counts, 40, 2000 * each as u32);
         }
     }
 }
 
 #[test]
-fn what_is_left_of_a_table_may_be_compact() {
+fn the_rest_of_a_table_may_be_compact() {
     let limits = Limits::default();
     let members: Vec<String> = (0..1000).map(|n| format!("m{n}")).collect();
     let full = Set::from_members(
@@ -240,7 +244,7 @@ fn a_million_members_take_less_than_fifty_bytes_each() {
     assert!(each < 42.0, "{each}");
     set.insert(&[b'x'; 1000], &limits);
     assert!(set.heap_bytes() as f64 > each * 1e6 + 999.0);
-    let mut small = Set::no_ints();
+    let mut small = Set::empty_ints();
     for n in 0..100 {
         small.insert(n.to_string().as_bytes(), &limits);
     }

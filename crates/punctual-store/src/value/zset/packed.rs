@@ -1,4 +1,4 @@
-//! The compact form, which Redis calls a listpack: name and score by turns, in order.
+//! The compact form, Redis's listpack: alternating names and scores in order.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::value::packed::Packed;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pairs(Packed);
 
-/// A pair and where its name starts, its score starts, and it ends.
+/// A pair with the starts of its name and score and its end.
 #[derive(Clone, Copy)]
 struct Pair<'a> {
     name: Element<'a>,
@@ -29,7 +29,7 @@ pub(crate) fn compare_names(a: Element<'_>, b: Element<'_>) -> Ordering {
     a.with_text(|a| b.with_text(|b| a.cmp(b)))
 }
 
-/// The score that an entry holds; `None` if it holds something else.
+/// Returns the score in an entry, or `None` if it is not a score.
 pub(super) fn score_of(element: Element<'_>) -> Option<f64> {
     match element {
         Element::Int(int) => Some(int as f64),
@@ -37,7 +37,7 @@ pub(super) fn score_of(element: Element<'_>) -> Option<f64> {
     }
 }
 
-/// Calls `write` with the entry that holds a score.
+/// Calls `write` with the entry that encodes a score.
 fn with_score<R>(score: f64, write: impl FnOnce(Element<'_>) -> R) -> R {
     match score::as_int(score) {
         Some(int) => write(Element::Int(int)),
@@ -56,7 +56,7 @@ fn order(a: (f64, &[u8]), b: (f64, &[u8])) -> Ordering {
 }
 
 impl Pairs {
-    /// Entries whose names differ and stand in order; `None` if they are anything else. O(n^2) in pairs, which are few.
+    /// Wraps pairs with distinct names in order. Returns `None` for anything else. O(n²) in pairs, which are few.
     pub(super) fn checked(packed: Packed) -> Option<Self> {
         let pairs = Self(packed);
         if pairs.0.len() % 2 == 1 {
@@ -114,12 +114,12 @@ impl Pairs {
         })
     }
 
-    /// All pairs in order.
+    /// Iterates over all pairs in order.
     fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
         std::iter::successors(self.next(0), |pair| self.next(pair.end))
     }
 
-    /// The pair of a name.
+    /// Returns the pair of a name.
     fn find(&self, name: &[u8]) -> Option<Pair<'_>> {
         self.next(self.0.find(name, 1)?.start)
     }
@@ -128,7 +128,7 @@ impl Pairs {
         Some(self.find(name)?.score)
     }
 
-    /// Sets a score to what `decide` makes of the old one, unless that is `None`.
+    /// Sets a score to `decide(previous score)`, unless that is `None`.
     pub(super) fn update(
         &mut self,
         name: &[u8],
@@ -157,7 +157,7 @@ impl Pairs {
         Some(score)
     }
 
-    /// Adds a name that is not there.
+    /// Adds an absent name.
     fn insert(&mut self, name: &[u8], score: f64) {
         let behind = |pair: &Pair<'_>| {
             pair.name
@@ -190,7 +190,8 @@ impl Pairs {
         start..end.max(start)
     }
 
-    /// As if names alone gave the order. Where scores differ Redis promises nothing; this is what it does.
+    /// Returns ranks as if names alone defined the order. Matches Redis where scores differ, which its documentation
+    /// leaves open.
     pub(super) fn ranks_by_lex(&self, range: &LexRange<'_>, backwards: bool) -> Range<usize> {
         let len = self.len();
         let after_min = |pair: &Pair<'_>| pair.name.with_text(|name| range.is_after_min(name));
@@ -229,7 +230,7 @@ impl Pairs {
         Some((pair.name, pair.score))
     }
 
-    /// The pairs of a range of ranks that are there.
+    /// Iterates over the pairs of a range of ranks, limited to existing ones.
     pub(super) fn walk(&self, ranks: Range<usize>, backwards: bool) -> PairsWalk<'_> {
         let place = |rank: usize| self.0.position(rank * 2).map(|range| range.start);
         let at = place(if backwards { ranks.end } else { ranks.start });
@@ -242,7 +243,7 @@ impl Pairs {
     }
 }
 
-/// Pairs of successive ranks.
+/// Iterator over pairs of consecutive ranks.
 pub(super) struct PairsWalk<'a> {
     pairs: &'a Pairs,
     at: usize,

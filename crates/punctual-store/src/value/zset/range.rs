@@ -1,11 +1,11 @@
-//! Parts of a sorted set: between two scores, or between two names.
+//! Ranges of a sorted set by score or by name.
 
 /// One end of a [`ScoreRange`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScoreBound {
     /// The score; not NaN.
     pub score: f64,
-    /// Whether entries of exactly this score are left out.
+    /// Excludes entries with exactly this score.
     pub exclusive: bool,
 }
 
@@ -19,7 +19,7 @@ pub struct ScoreRange {
 }
 
 impl ScoreRange {
-    /// From `min` to `max`, both included.
+    /// Creates a range that includes `min` and `max`.
     pub const fn inclusive(min: f64, max: f64) -> Self {
         Self {
             min: ScoreBound {
@@ -33,18 +33,18 @@ impl ScoreRange {
         }
     }
 
-    /// Whether no score can be in it.
+    /// Returns true if no score can be in the range.
     pub fn is_empty(&self) -> bool {
         self.min.score > self.max.score
             || (self.min.score == self.max.score && (self.min.exclusive || self.max.exclusive))
     }
 
-    /// Whether a score is not too small.
+    /// Returns true if a score satisfies the lower bound.
     pub(super) fn is_after_min(&self, score: f64) -> bool {
         score > self.min.score || (score == self.min.score && !self.min.exclusive)
     }
 
-    /// Whether a score is not too large.
+    /// Returns true if a score satisfies the upper bound.
     pub(super) fn is_before_max(&self, score: f64) -> bool {
         score < self.max.score || (score == self.max.score && !self.max.exclusive)
     }
@@ -55,11 +55,11 @@ impl ScoreRange {
 pub enum LexBound<'a> {
     /// `-`: before every name.
     Lowest,
-    /// `+`: behind every name.
+    /// `+`: after every name.
     Highest,
-    /// `[name`: this name is in the range.
+    /// `[name`: the range includes this name.
     Including(&'a [u8]),
-    /// `(name`: this name is not.
+    /// `(name`: the range excludes this name.
     Excluding(&'a [u8]),
 }
 
@@ -73,7 +73,7 @@ pub struct LexRange<'a> {
 }
 
 impl LexRange<'_> {
-    /// Whether no name can be in it.
+    /// Returns true if no name can be in the range.
     pub fn is_empty(&self) -> bool {
         use LexBound::{Excluding, Highest, Including, Lowest};
         match (self.min, self.max) {
@@ -85,7 +85,7 @@ impl LexRange<'_> {
         }
     }
 
-    /// Whether a name is not too small.
+    /// Returns true if a name satisfies the lower bound.
     pub(super) fn is_after_min(&self, name: &[u8]) -> bool {
         match self.min {
             LexBound::Lowest => true,
@@ -95,7 +95,7 @@ impl LexRange<'_> {
         }
     }
 
-    /// Whether a name is not too large.
+    /// Returns true if a name satisfies the upper bound.
     pub(super) fn is_before_max(&self, name: &[u8]) -> bool {
         match self.max {
             LexBound::Lowest => false,

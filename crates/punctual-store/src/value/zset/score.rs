@@ -1,4 +1,4 @@
-//! Scores as text, read as C's `strtod` reads them.
+//! Scores as text, parsed as C's `strtod` parses them.
 
 use punctual_resp::decimal::parse_f64;
 use rustc_apfloat::Float as _;
@@ -6,8 +6,8 @@ use rustc_apfloat::ieee::Double;
 
 use crate::error::c_string;
 
-/// A score: the whole of `text` as `strtod` takes it, hexadecimal floats and infinities included, but no spaces, no NaN
-/// and nothing that overflows or vanishes. O(length).
+/// Parses all of `text` as a score, as `strtod` does, hexadecimal floats and infinities included. Returns `None` for
+/// spaces, NaN, overflow and underflow. O(length).
 #[inline]
 pub fn parse(text: &[u8]) -> Option<f64> {
     parse_digits(text).or_else(|| parse_f64(text)).or_else(|| {
@@ -21,10 +21,10 @@ pub fn parse(text: &[u8]) -> Option<f64> {
     })
 }
 
-/// What most scores are: a few digits.
+/// Fast path for a few decimal digits.
 #[inline]
 fn parse_digits(text: &[u8]) -> Option<f64> {
-    // Every integer of so many digits is a double.
+    // Every integer of at most 15 digits is exact as a double.
     const EXACT_MAX: usize = 15;
     if text.is_empty() || text.len() > EXACT_MAX {
         return None;
@@ -40,8 +40,8 @@ fn parse_digits(text: &[u8]) -> Option<f64> {
     Some(value as f64)
 }
 
-/// A bound of a range: spaces may stand before it, what is too large is infinite, what is too small is zero, an empty
-/// text is zero, and a NUL ends it: all as `strtod` has it. O(length).
+/// Parses a bound as `strtod` does: leading spaces are skipped, overflow is infinite, underflow and an empty text are
+/// zero, and a NUL ends the text. O(length).
 pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
     if let Some(score) = parse_digits(text) {
         return Some(score);
@@ -59,7 +59,7 @@ pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
         .or_else(|| parse_hexadecimal(text))
 }
 
-/// `0x`, hexadecimal digits with an optional point, an optional `p` and a decimal exponent.
+/// Parses `0x`, hexadecimal digits with an optional point, and an optional `p` with a decimal exponent.
 fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
     let (negative, magnitude) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -98,8 +98,8 @@ fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// Appends a score as C's `%.17g` writes it, which is what ZSCAN shows of a large set: 17 digits, correctly rounded,
-/// without zeros at the end, and an exponent if it would be below -4 or above 16.
+/// Appends a score in the format of C's `%.17g`, in which ZSCAN replies for a large set: 17 digits, correctly rounded,
+/// no trailing zeros, and an exponent if it is below -4 or above 16.
 pub(crate) fn write_plain(out: &mut Vec<u8>, score: f64) {
     const DIGITS: i32 = 17;
     if score.is_infinite() {
@@ -135,7 +135,8 @@ pub(crate) fn write_plain(out: &mut Vec<u8>, score: f64) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// The integer that the compact form keeps for a score, if it is whole and not too large; for -0, as in Redis, 0.
+/// Returns the integer that encodes a score in the compact form, if the score is whole and not too large; 0 for -0, as
+/// in Redis.
 #[inline]
 pub(super) fn as_int(score: f64) -> Option<i64> {
     const MAX: f64 = (1u64 << 62) as f64;
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_are_read_as_strtod_reads_them() {
+    fn scores_are_parsed_like_strtod() {
         for (text, score) in [
             ("1", Some(1.0)),
             ("-0", Some(-0.0)),
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_scores_are_those_of_printf() {
+    fn plain_scores_equal_those_of_printf() {
         for (score, text) in [
             (0.0, "0"),
             (-0.0, "-0"),
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_read_more_freely() {
+    fn bounds_are_parsed_leniently() {
         for (text, score) in [
             ("", Some(0.0)),
             (" \t5", Some(5.0)),

@@ -1,4 +1,4 @@
-//! The large form, which Redis calls a skiplist: entries by name, and their order.
+//! The large form, Redis's skiplist: entries by name, and a tree for their order.
 
 use std::ops::Range;
 
@@ -30,14 +30,14 @@ impl Element for Entry {
     }
 }
 
-/// Invariant: the ids in `order` are those in `entries`, each with its entry's score.
+/// Invariant: `order` holds the ids of `entries`, each with its entry's score.
 #[derive(Clone, Default)]
 pub(super) struct Table {
     entries: Keyed<Entry>,
     order: Tree,
 }
 
-/// A number that compares as the score does; -0 and 0 are one.
+/// Maps a score to a number with the same order; -0 and 0 map to the same one.
 #[inline]
 fn ordinal(score: f64) -> u64 {
     debug_assert!(!score.is_nan());
@@ -49,7 +49,7 @@ fn ordinal(score: f64) -> u64 {
     }
 }
 
-/// How many of the slots of this ordinal, which come first among these, have smaller names.
+/// Returns the number of slots with this ordinal and a smaller name. Slots with this ordinal come first.
 #[inline]
 fn smaller_names(entries: &Keyed<Entry>, slots: &[Slot], ordinal: u64, name: &[u8]) -> usize {
     let equal = match slots {
@@ -61,7 +61,7 @@ fn smaller_names(entries: &Keyed<Entry>, slots: &[Slot], ordinal: u64, name: &[u
     slots[..equal].partition_point(|slot| entries.get(slot.id).name() < name)
 }
 
-/// A split where a name that is not there belongs. Names are looked at only where ordinals are equal.
+/// Returns a split at the insertion point of an absent name. Compares names only between equal ordinals.
 #[inline]
 fn at_gap<'a>(
     entries: &'a Keyed<Entry>,
@@ -79,8 +79,8 @@ fn at_gap<'a>(
     }
 }
 
-/// A split before an entry that is there, or behind it if `through`. In its leaf it is known by its id; names are looked
-/// at only above, where ordinals are equal.
+/// Returns a split before an existing entry, or after it if `through`. Leaves compare ids; inner nodes compare names
+/// between equal ordinals.
 #[inline]
 fn at_entry(
     entries: &Keyed<Entry>,
@@ -102,7 +102,7 @@ fn at_entry(
     }
 }
 
-/// A split before the entries of a score, or behind them if `through`.
+/// Returns a split before the entries of a score, or after them if `through`.
 #[inline]
 fn at_score(score: f64, through: bool) -> impl Fn(&[Slot]) -> usize {
     let ordinal = ordinal(score);
@@ -116,7 +116,7 @@ fn at_score(score: f64, through: bool) -> impl Fn(&[Slot]) -> usize {
 }
 
 impl Table {
-    /// Of names that differ. `None` if two are equal. O(n log n), O(n) if they are in order.
+    /// Creates a table. Returns `None` for a duplicate name. O(n log n), O(n) if the pairs are in order.
     pub(super) fn from_pairs(mut pairs: Vec<(Text, f64)>) -> Option<Self> {
         pairs.sort_by(|(a, x), (b, y)| {
             let names = || a.as_bytes().cmp(b.as_bytes());
@@ -160,7 +160,7 @@ impl Table {
         Some(self.entries.get(id).score)
     }
 
-    /// Sets a score to what `decide` makes of the old one, unless that is `None`.
+    /// Sets a score to `decide(previous score)`, unless that is `None`.
     pub(super) fn update(
         &mut self,
         name: &[u8],
@@ -256,7 +256,7 @@ impl Table {
         }
     }
 
-    /// Bytes besides `size_of::<Table>()`. O(n).
+    /// Returns the number of heap bytes. O(n).
     pub(super) fn heap_bytes(&self) -> usize {
         let names = self
             .entries
@@ -266,7 +266,7 @@ impl Table {
     }
 }
 
-/// Entries of successive ranks.
+/// Iterator over entries of consecutive ranks.
 pub(super) struct TableWalk<'a> {
     entries: &'a Keyed<Entry>,
     slots: Walk<'a>,

@@ -1,4 +1,4 @@
-//! Sorted sets against a simple model, in both forms and across them.
+//! Sorted sets against a simple model, in both forms and through the conversion.
 
 use proptest::prelude::*;
 
@@ -147,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn ranges_of_names_are_those_of_a_sorted_list(
+    fn ranges_of_names_equal_those_of_a_sorted_list(
         names in proptest::collection::btree_set("[abc]{0,4}", 0..60),
         min in "[abc]{0,4}",
         max in "[abc]{0,4}",
@@ -195,7 +195,7 @@ fn the_form_follows_the_limits() {
     }
     assert_eq!(zset.encoding(), "listpack");
     zset.insert(b"name:5", 7.5, usual());
-    assert_eq!(zset.encoding(), "listpack", "no entry came");
+    assert_eq!(zset.encoding(), "listpack", "no entry was added");
     zset.insert(b"one more", 3.0, usual());
     assert_eq!(zset.encoding(), "skiplist");
     assert_eq!((zset.len(), zset.score(b"name:5")), (129, Some(7.5)));
@@ -210,7 +210,7 @@ fn the_form_follows_the_limits() {
 }
 
 #[test]
-fn bad_entries_are_refused_and_unsorted_ones_sorted() {
+fn invalid_entries_are_refused_and_unsorted_ones_sorted() {
     let packed = |texts: &[&str]| {
         let mut packed = Packed::new();
         texts

@@ -1,14 +1,13 @@
-//! The order of a large sorted set: a B+ tree of scores and ids that knows how many lie under each child.
+//! The order of a large sorted set: a B+ tree of scores and ids with the number of slots under each child.
 //!
 //! The tree is that of Bayer and McCreight ("Organization and Maintenance of Large Ordered Indices", 1972) with all
 //! entries in the leaves; the counts make it an order-statistics tree (Cormen et al., "Introduction to Algorithms",
 //! chapter 14), so an entry's rank and the entry of a rank take one descent each.
 //!
-//! Ground rules: the tree compares nothing. Whoever searches gives a *split*, a function that tells of any slice of
-//! slots in order how many of them come before the wanted point; one descent calls it once a level. An inner node
-//! keeps the first slot under each child, exactly, so every id in it is alive. Leaves are blocks of slots with little
-//! room to spare. A node that a removal leaves sparse is merged with a neighbour if the two fit well into one, else it
-//! stays: nothing is moved between neighbours.
+//! Ground rules: the tree compares nothing. A search passes a *split*: a function that returns how many of some ordered
+//! slots come before the wanted point. One descent calls it once per level. An inner node stores the exact first slot
+//! under each child, so every id in it is alive. Leaves have little spare capacity. A node that a removal leaves sparse
+//! is merged with a neighbour if both fit well into one node; slots never move between neighbours otherwise.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +17,7 @@ use std::ops::Range;
 
 pub(super) use walk::Walk;
 
-/// A score and whose it is, in 12 bytes.
+/// A score and its entry's id, in 12 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot {
     low: u32,
@@ -38,17 +37,17 @@ impl Slot {
         }
     }
 
-    /// The score as a number that compares as scores do.
+    /// Returns the score as a number with the same order.
     #[inline]
     pub(super) const fn ordinal(self) -> u64 {
         (self.high as u64) << 32 | self.low as u64
     }
 }
 
-/// How many slots, which are in order, come before the point where `is_before` begins to be false.
+/// Returns how many of the ordered slots come before the first one for which `is_before` is false.
 ///
-/// Looks at the last of every eight first, then at eight of them: none of these loads waits for another one and there is
-/// no branch to be guessed, while halving waits for memory at each of its first steps.
+/// Probes every eighth slot, then eight slots. All these loads are independent and there is no branch to mispredict,
+/// while a binary search waits for memory at each of its first steps.
 #[inline]
 pub(super) fn count_before(slots: &[Slot], is_before: impl Fn(u64) -> bool) -> usize {
     const RUN: usize = 8;
@@ -72,9 +71,9 @@ impl std::fmt::Debug for Slot {
     }
 }
 
-/// The tree, of leaves with up to `LEAF` slots and inner nodes with up to `FAN` children.
+/// A tree of leaves with up to `LEAF` slots and inner nodes with up to `FAN` children.
 ///
-/// Inserting and removing is O(log n) besides moving the slots of a leaf.
+/// Insertion and removal are O(log n), and move the slots of a leaf.
 #[derive(Clone)]
 pub(super) struct Tree<const LEAF: usize = 64, const FAN: usize = 64> {
     root: Node,
@@ -87,36 +86,36 @@ enum Node {
     Inner(Box<Inner>),
 }
 
-/// Children in order; the three are of one length, which is at least 1.
+/// Children in order; the three vectors have the same length, at least 1.
 #[derive(Clone, Default)]
 struct Inner {
-    /// The first slot under each child.
+    /// First slot under each child.
     firsts: Vec<Slot>,
-    /// How many slots are under each child.
+    /// Number of slots under each child.
     counts: Vec<u32>,
     children: Vec<Node>,
 }
 
-/// Whether a node is at the left or right edge of the tree.
+/// The edges of the tree that a node lies on.
 #[derive(Clone, Copy)]
 struct Edges {
     left: bool,
     right: bool,
 }
 
-/// How a removal finds its slot.
-trait Way {
+/// The target of a removal: selects a child or a slot at each level.
+trait Target {
     fn child(&mut self, inner: &Inner) -> usize;
     fn slot(&mut self, slots: &[Slot]) -> usize;
 }
 
-/// The last slot before a split.
+/// Selects the last slot before a split.
 struct Before<S>(S);
 
-/// The slot of a rank.
-struct At(usize);
+/// Selects the slot of a rank.
+struct Rank(usize);
 
-impl<S: Fn(&[Slot]) -> usize> Way for Before<S> {
+impl<S: Fn(&[Slot]) -> usize> Target for Before<S> {
     #[inline]
     fn child(&mut self, inner: &Inner) -> usize {
         (self.0)(&inner.firsts).saturating_sub(1)
@@ -128,7 +127,7 @@ impl<S: Fn(&[Slot]) -> usize> Way for Before<S> {
     }
 }
 
-impl Way for At {
+impl Target for Rank {
     #[inline]
     fn child(&mut self, inner: &Inner) -> usize {
         inner.child_of(&mut self.0)
@@ -140,15 +139,15 @@ impl Way for At {
     }
 }
 
-/// What became of the slot that [`Tree::take`] found.
+/// Result of [`Tree::take`].
 enum Taken {
     Removed(Slot),
-    /// It got the new score where it was.
+    /// The slot got the new score in place.
     Changed,
 }
 
 impl Inner {
-    /// The child that holds a rank, which becomes the rank in it.
+    /// Returns the child that holds a rank, and makes `rank` relative to it.
     #[inline]
     fn child_of(&self, rank: &mut usize) -> usize {
         for (i, &count) in self.counts.iter().enumerate() {
@@ -193,7 +192,7 @@ impl Inner {
 }
 
 impl Node {
-    /// The first slot.
+    /// Returns the first slot.
     #[inline]
     fn first(&self) -> Slot {
         match self {
@@ -232,13 +231,13 @@ impl<const LEAF: usize, const FAN: usize> Default for Tree<LEAF, FAN> {
 }
 
 impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
-    /// Leaves and inner nodes with less are sparse, and with no more than `FULL` together merged.
+    /// Below this, leaves and inner nodes are sparse; two are merged if they have at most `FULL` together.
     const SPARSE: (usize, usize) = (LEAF.div_ceil(3), FAN.div_ceil(3));
     const FULL: (usize, usize) = (LEAF - LEAF / 4, FAN - FAN / 4);
-    /// What a node is given when many are made at once: room for some more, without a split.
+    /// Fill of nodes built in bulk: leaves room for some inserts without a split.
     const FILLED: (usize, usize) = (LEAF - LEAF / 6, FAN - FAN / 6);
 
-    /// Of slots in order. O(n).
+    /// Builds a tree of slots in order. O(n).
     pub(super) fn from_sorted(slots: &[Slot]) -> Self {
         let leaves = slots.chunks(Self::FILLED.0);
         let mut nodes: Vec<Node> = leaves.map(|chunk| Node::Leaf(chunk.to_vec())).collect();
@@ -257,7 +256,7 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         nodes.pop().map_or_else(Self::default, |root| Self { root })
     }
 
-    /// How many slots come before the split. O(log n).
+    /// Returns the number of slots before the split. O(log n).
     #[inline]
     pub(super) fn rank(&self, split: impl Fn(&[Slot]) -> usize) -> usize {
         let mut node = &self.root;
@@ -277,7 +276,7 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         }
     }
 
-    /// Adds a slot at the split that it makes. O(log n).
+    /// Inserts a slot at the split. O(log n).
     #[inline]
     pub(super) fn insert(&mut self, slot: Slot, split: impl Fn(&[Slot]) -> usize) {
         let edges = Edges {
@@ -292,10 +291,10 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         }
     }
 
-    /// Takes out the last slot before the split. O(log n).
+    /// Removes the last slot before the split. O(log n).
     ///
     /// # Panics
-    /// If there are no slots.
+    /// If the tree is empty.
     pub(super) fn remove(&mut self, split: impl Fn(&[Slot]) -> usize) -> Slot {
         match self.take(Before(split), None) {
             Taken::Removed(slot) => slot,
@@ -303,39 +302,39 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         }
     }
 
-    /// Takes out the slot of a rank. O(log n).
+    /// Removes the slot of a rank. O(log n).
     ///
     /// # Panics
-    /// If there are not so many slots.
+    /// If the rank is out of range.
     pub(super) fn remove_at(&mut self, rank: usize) -> Slot {
-        match self.take(At(rank), None) {
+        match self.take(Rank(rank), None) {
             Taken::Removed(slot) => slot,
             Taken::Changed => unreachable!("no new score was given"),
         }
     }
 
-    /// Gives the last slot before the split another score if that leaves it between its neighbours; else takes it out,
-    /// to be inserted anew. Whether it has the new score. O(log n).
+    /// Changes the score of the last slot before the split if that keeps the order, otherwise removes it. Returns true
+    /// if the slot has the new score. O(log n).
     ///
     /// # Panics
-    /// If there are no slots.
+    /// If the tree is empty.
     #[must_use = "a slot that was taken out must be inserted"]
     pub(super) fn change(&mut self, split: impl Fn(&[Slot]) -> usize, ordinal: u64) -> bool {
         matches!(self.take(Before(split), Some(ordinal)), Taken::Changed)
     }
 
-    /// The slot of a rank, if there are so many. O(log n).
+    /// Returns the slot of a rank. O(log n).
     pub(super) fn get(&self, rank: usize) -> Option<Slot> {
         self.walk(rank..rank + 1, false).next()
     }
 
-    /// How many slots there are. O(1).
+    /// Returns the number of slots. O(1).
     pub(super) fn len(&self) -> usize {
         self.root.count() as usize
     }
 
-    /// The slots of a range of ranks, from the last to the first if `backwards`; ranks behind the last have none.
-    /// O(log n), then O(1) a slot.
+    /// Iterates over the slots of a range of ranks, in reverse order if `backwards`; ignores ranks beyond the last
+    /// slot. O(log n), then O(1) per slot.
     pub(super) fn walk(&self, ranks: Range<usize>, backwards: bool) -> Walk<'_> {
         Walk::new(
             &self.root,
@@ -344,12 +343,12 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         )
     }
 
-    /// Bytes outside of the tree's own. O(nodes).
+    /// Returns the number of heap bytes. O(nodes).
     pub(super) fn memory(&self) -> usize {
         self.root.memory()
     }
 
-    /// Adds a slot below `node`; what was split off to its right, if it had no room.
+    /// Inserts a slot below `node`. Returns the new right sibling if `node` had to split.
     fn put(
         node: &mut Node,
         slot: Slot,
@@ -390,8 +389,8 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         }
     }
 
-    /// Adds a slot at `at`. A full leaf is cut in half; but at the edges of the tree, where slots come in order if they
-    /// come in order at all, it stays full and the new slot is alone.
+    /// Inserts a slot at `at`. A full leaf splits in half, except at the edges of the tree: there it stays full and the
+    /// new slot starts a leaf, which suits insertion in order.
     fn put_in_leaf(
         slots: &mut Vec<Slot>,
         at: usize,
@@ -429,8 +428,8 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         Some(right)
     }
 
-    /// The room that a leaf of `len` slots is given: sixths of a full one, which waste little of the allocator's size
-    /// classes, and powers of two below the half.
+    /// Returns the capacity for a leaf of `len` slots: sixths of a full leaf, which waste little of the allocator's
+    /// size classes, and powers of two below half.
     const fn room(len: usize) -> usize {
         if len > LEAF / 2 {
             return (len * 6).div_ceil(LEAF) * LEAF / 6;
@@ -444,8 +443,8 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         }
     }
 
-    fn take(&mut self, mut way: impl Way, ordinal: Option<u64>) -> Taken {
-        let taken = Self::take_below(&mut self.root, &mut way, ordinal);
+    fn take(&mut self, mut target: impl Target, ordinal: Option<u64>) -> Taken {
+        let taken = Self::take_below(&mut self.root, &mut target, ordinal);
         while let Node::Inner(inner) = &mut self.root
             && inner.children.len() <= 1
         {
@@ -454,10 +453,10 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         taken
     }
 
-    fn take_below(node: &mut Node, way: &mut impl Way, ordinal: Option<u64>) -> Taken {
+    fn take_below(node: &mut Node, target: &mut impl Target, ordinal: Option<u64>) -> Taken {
         match node {
             Node::Leaf(slots) => {
-                let at = way.slot(slots);
+                let at = target.slot(slots);
                 if let Some(ordinal) = ordinal
                     && at > 0
                     && at + 1 < slots.len()
@@ -470,18 +469,18 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
                 Taken::Removed(slots.remove(at))
             }
             Node::Inner(inner) => {
-                let i = way.child(inner);
-                let taken = Self::take_below(&mut inner.children[i], way, ordinal);
+                let i = target.child(inner);
+                let taken = Self::take_below(&mut inner.children[i], target, ordinal);
                 if let Taken::Removed(slot) = taken {
                     inner.counts[i] -= 1;
                     if inner.counts[i] == 0 {
                         inner.remove(i);
                     } else {
-                        // A look at the leaf's first slot may have to wait for memory.
+                        // Reading the leaf's first slot may be a cache miss.
                         if inner.firsts[i] == slot {
                             inner.firsts[i] = inner.children[i].first();
                         }
-                        Self::tighten(inner, i);
+                        Self::compact_child(inner, i);
                     }
                 }
                 taken
@@ -489,9 +488,9 @@ impl<const LEAF: usize, const FAN: usize> Tree<LEAF, FAN> {
         }
     }
 
-    /// Merges child `i` with a neighbour if it is sparse and they fit; takes away a leaf's room that it will not need
-    /// soon.
-    fn tighten(inner: &mut Inner, i: usize) {
+    /// Merges child `i` with a neighbour if it is sparse and both fit into one node. Otherwise shrinks a leaf's excess
+    /// capacity.
+    fn compact_child(inner: &mut Inner, i: usize) {
         let sparse = match &inner.children[i] {
             Node::Leaf(slots) => slots.len() < Self::SPARSE.0,
             Node::Inner(below) => below.children.len() < Self::SPARSE.1,

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Slots are told apart by ordinal, then id.
+/// Identifies a slot by ordinal, then id.
 fn key(slot: Slot) -> (u64, u32) {
     (slot.ordinal(), slot.id)
 }
@@ -16,7 +16,7 @@ fn through(wanted: (u64, u32)) -> impl Fn(&[Slot]) -> usize {
     move |slots| slots.partition_point(|slot| key(*slot) <= wanted)
 }
 
-/// Checks a node and gives its depth.
+/// Checks a node. Returns its depth.
 fn check<const L: usize, const F: usize>(node: &Node, root: bool) -> usize {
     match node {
         Node::Leaf(slots) => {
@@ -78,7 +78,7 @@ fn behaves_as_a_vector<const L: usize, const F: usize>(start: usize, steps: &[(u
             }
             5 if there => {
                 let to = (wanted.0 + u64::from(b) % 5, 10 + n as u32);
-                // The id stays; it is unique, so that the order is that of the model.
+                // The id stays the same and is unique, so the order equals the model's.
                 let to = (to.0, wanted.1);
                 if model.contains(&to) && to != wanted {
                     continue;
@@ -91,7 +91,7 @@ fn behaves_as_a_vector<const L: usize, const F: usize>(start: usize, steps: &[(u
                 model.insert(at, to);
             }
             6 => {
-                // A run in order behind everything, or before.
+                // An ascending run after or before everything else.
                 for i in 0..u64::from(b) % 20 {
                     let next = match (a % 2, model.first(), model.last()) {
                         (0, Some(first), _) if first.0 > 0 => (first.0 - 1, 0),
@@ -154,7 +154,7 @@ fn slots_in_order_fill_their_leaves() {
 }
 
 #[test]
-fn memory_comes_back() {
+fn removals_release_memory() {
     let mut tree = Tree::<64, 64>::default();
     let scattered = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
     for n in 0..100_000 {

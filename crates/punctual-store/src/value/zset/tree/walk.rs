@@ -1,4 +1,4 @@
-//! Going through the slots of successive ranks, either way.
+//! Iteration over the slots of consecutive ranks in either direction.
 
 use std::ops::Range;
 
@@ -6,20 +6,20 @@ use smallvec::SmallVec;
 
 use super::{Inner, Node, Slot};
 
-/// Slots of successive ranks.
+/// Iterator over slots of consecutive ranks.
 pub(in crate::value::zset) struct Walk<'t> {
-    /// From the root: a node and which of its children comes next on the way down.
+    /// Nodes from the root down, each with the index of the next child.
     path: SmallVec<[(&'t Inner, usize); 4]>,
     leaf: &'t [Slot],
-    /// The next slot's place in the leaf.
+    /// Position of the next slot in the leaf.
     at: usize,
-    /// How many are still to come.
+    /// Number of slots left.
     left: usize,
     backwards: bool,
 }
 
 impl<'t> Walk<'t> {
-    /// Of ranks that are all below `root`, which may be none.
+    /// Starts at `ranks`, a possibly empty range of ranks below `root`.
     pub(super) fn new(root: &'t Node, ranks: Range<usize>, backwards: bool) -> Self {
         let mut walk = Self {
             path: SmallVec::new(),
@@ -48,7 +48,7 @@ impl<'t> Walk<'t> {
         walk
     }
 
-    /// Goes to the leaf beside this one, of which there is one.
+    /// Moves to the next leaf, which must exist.
     fn cross(&mut self) {
         let backwards = self.backwards;
         while let Some((inner, i)) = self.path.pop() {
