@@ -1,8 +1,7 @@
-//! Cells that the interpreter's lock guards.
+//! Cells guarded by the GIL.
 //!
-//! Every build of this module has that lock (abi3 excludes interpreters without one), and whoever shows a
-//! `Python<'_>` holds it. No method here runs foreign code while it has a reference to the content, so nobody can
-//! come in between.
+//! Every build of this module has a GIL (abi3 excludes interpreters without one), and a `Python<'_>` proves that the
+//! thread holds it. No method here runs foreign code while it has a reference to the content.
 
 #![allow(unsafe_code)]
 
@@ -10,11 +9,11 @@ use std::cell::{Cell, UnsafeCell};
 
 use pyo3::{Py, PyTraverseError, PyVisit, Python};
 
-/// A value that threads may read and replace while they hold the interpreter's lock.
+/// A value that threads may read and replace under the GIL.
 pub(crate) struct GilCell<T>(UnsafeCell<T>);
 
-// SAFETY: the content is reached only by methods that take a `Python<'_>` or a `PyVisit`, each of which proves that the
-// calling thread holds the interpreter's lock, or by `&mut self`.
+// SAFETY: the content is reachable only through methods that take a `Python<'_>` or a `PyVisit`, each of which proves
+// that the thread holds the GIL, or through `&mut self`.
 unsafe impl<T: Send> Sync for GilCell<T> {}
 
 impl<T> GilCell<T> {
@@ -36,7 +35,7 @@ impl<T> GilCell<T> {
         self.0.get_mut()
     }
 
-    /// Puts `value` in and hands out what was there, to be dropped where that is allowed.
+    /// Replaces the value and returns the old one, which the caller may drop.
     #[inline]
     pub(crate) fn replace(&self, _py: Python<'_>, value: T) -> T {
         // SAFETY: see the impl of `Sync`; moving runs no other code.
@@ -45,36 +44,35 @@ impl<T> GilCell<T> {
 }
 
 impl<T> GilCell<Option<Py<T>>> {
-    /// Another reference to the object.
+    /// Clones the reference to the object.
     #[inline]
     pub(crate) fn share(&self, py: Python<'_>) -> Option<Py<T>> {
-        // SAFETY: see the impl of `Sync`; counting a reference runs no other code.
+        // SAFETY: see the impl of `Sync`; cloning a reference runs no other code.
         unsafe { &*self.0.get() }
             .as_ref()
             .map(|object| object.clone_ref(py))
     }
 
-    /// Shows the object to the garbage collector.
+    /// Visits the object for the garbage collector.
     pub(crate) fn visit(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // SAFETY: a `PyVisit` exists only within a traversal, which holds the interpreter's lock; visiting changes
-        // counters of the collector only.
+        // SAFETY: a `PyVisit` exists only within a traversal, which holds the GIL; visiting changes only counters of
+        // the collector.
         visit.call(unsafe { &*self.0.get() })
     }
 }
 
-/// A value that is worked on in place while the interpreter's lock is held.
+/// A value that is changed in place under the GIL.
 ///
-/// A `Mutex` would pay for an atomic exchange on each side of a few nanoseconds' work. The rule here: nothing in `with`
-/// runs Python code, and objects that leave the value are dropped after it. Whoever breaks it does no harm but panics,
-/// for the lock is marked while in use.
+/// A `Mutex` would cost two atomic exchanges per few nanoseconds of work. Closures passed to `with` must not run Python
+/// code; drop objects that leave the value afterwards. A violation panics, because the lock is marked while in use.
 pub(crate) struct GilLock<T> {
     busy: Cell<bool>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `busy` and `value` are reached only in `with` and `visit`, by a thread that holds the interpreter's lock, which
-// also orders what one thread wrote before what the next one reads. While a closure runs, `busy` keeps everybody out,
-// even if it lets another thread have the lock.
+// SAFETY: only `with` and `visit` access `busy` and `value`, on a thread that holds the GIL, which also orders one
+// thread's writes before the next thread's reads. While a closure runs, `busy` excludes all others, even if the closure
+// releases the GIL.
 unsafe impl<T: Send> Sync for GilLock<T> {}
 
 impl<T> GilLock<T> {
@@ -85,24 +83,24 @@ impl<T> GilLock<T> {
         }
     }
 
-    /// Does something with the value. Panics within itself.
+    /// Runs `act` on the value. Panics if called from within `act`.
     #[inline]
     pub(crate) fn with<R>(&self, _py: Python<'_>, act: impl FnOnce(&mut T) -> R) -> R {
-        let _busy = Busy::new(&self.busy).expect("a value is not used from within its own use");
-        // SAFETY: the interpreter's lock is held and the value was not in use, so this is the only reference.
+        let _busy = Busy::new(&self.busy).expect("no reentrant use");
+        // SAFETY: the GIL is held and the value was not in use, so this is the only reference.
         act(unsafe { &mut *self.value.get() })
     }
 
-    /// Shows the value to the garbage collector; `None` while it is in use.
+    /// Visits the value for the garbage collector. Returns `None` while it is in use.
     #[inline]
     pub(crate) fn visit<R>(&self, _visit: PyVisit<'_>, show: impl FnOnce(&T) -> R) -> Option<R> {
         let _busy = Busy::new(&self.busy)?;
-        // SAFETY: as in `with`: a `PyVisit` exists only within a traversal, which holds the interpreter's lock.
+        // SAFETY: as in `with`: a `PyVisit` exists only within a traversal, which holds the GIL.
         Some(show(unsafe { &*self.value.get() }))
     }
 }
 
-/// Marks a value as in use for as long as it lives, panics included.
+/// Marks a value as in use until dropped, even by a panic.
 struct Busy<'a>(&'a Cell<bool>);
 
 impl<'a> Busy<'a> {

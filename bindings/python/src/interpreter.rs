@@ -1,19 +1,19 @@
-//! One interpreter per process: types, and what was asked of other modules, are in statics. An interpreter more would
-//! have objects of the first, and take them down with it.
+//! Limits the module to one interpreter per process: statics hold its types and objects of other modules. A second
+//! interpreter would use objects of the first and destroy them at its end.
 //!
-//! `PyO3` looks only when a module is made directly, which Python does not do.
+//! `PyO3` checks only modules that are created directly, which Python does not do.
 
-#![allow(unsafe_code, reason = "there is no safe form")]
+#![allow(unsafe_code, reason = "PyO3 has no safe form of these functions")]
 
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi::{PyInterpreterState_Get, PyInterpreterState_GetID};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Refuses every interpreter but the first that asks.
+/// Claims the module for the current interpreter. Refuses every other interpreter.
 pub(crate) fn claim(_py: Python<'_>) -> PyResult<()> {
     static OWNER: AtomicI64 = AtomicI64::new(-1);
-    // SAFETY: a `Python<'_>` proves that this thread holds the lock of an interpreter, which lives as long.
+    // SAFETY: a `Python<'_>` proves that this thread holds the GIL of an interpreter, which lives at least as long.
     let current = unsafe { PyInterpreterState_GetID(PyInterpreterState_Get()) };
     match OWNER.compare_exchange(-1, current, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ok(()),

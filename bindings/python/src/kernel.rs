@@ -1,17 +1,17 @@
-//! The kernel's clocks, read through the C library. (rustix reads them by itself from a page that Valgrind hides: programs
-//! end there.)
+//! The kernel's clocks, read through the C library. rustix reads them from a page that Valgrind hides, which ends the
+//! program.
 
 #![allow(unsafe_code)]
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds since some instant: the clock that timers go by, the one behind `time.monotonic()`.
+/// Returns the time of the monotonic clock behind `time.monotonic()`, in nanoseconds.
 #[inline]
 pub(crate) fn monotonic() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// The same, some milliseconds behind: the kernel sets it once in a while. Reading it takes a fifth of the time.
+/// Returns the same time some milliseconds late, at a fifth of the cost: the kernel updates it at intervals.
 #[inline]
 pub(crate) fn coarse() -> u64 {
     #[cfg(target_os = "linux")]
@@ -27,13 +27,13 @@ fn read(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: it writes to `time` alone.
+    // SAFETY: the call writes only to `time`.
     let refused = unsafe { libc::clock_gettime(clock, &raw mut time) };
     assert_eq!(refused, 0, "this system has no such clock");
     time.tv_sec as u64 * SECOND + time.tv_nsec as u64
 }
 
-/// The same time for the kernel.
+/// Converts nanoseconds to the kernel's form.
 #[cfg(target_os = "linux")]
 pub(crate) fn timespec(time: u64) -> rustix::time::Timespec {
     rustix::time::Timespec {

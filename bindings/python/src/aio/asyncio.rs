@@ -1,4 +1,4 @@
-//! What is asked of asyncio and contextvars, imported once.
+//! Objects of asyncio and contextvars, imported once.
 
 use crate::ending;
 use pyo3::prelude::*;
@@ -8,12 +8,12 @@ use pyo3::types::{PyString, PyTuple, PyType};
 pub(super) struct Asyncio {
     /// `contextvars.copy_context`: the stable ABI has no function for it.
     copy_context: Py<PyAny>,
-    /// `contextvars.Context`, and its `run` as a function of a context.
+    /// `contextvars.Context`, and its method `run` as a function of a context.
     context: Py<PyType>,
     run: Py<PyAny>,
-    /// `asyncio.TimerHandle`, which ours passes for.
+    /// `asyncio.TimerHandle`, as which our handles pass.
     pub(super) timer_handle: Py<PyType>,
-    /// `punctual.aio._handles.report`: tells the loop of a callback's exception.
+    /// `punctual.aio._handles.report`, which reports a callback's exception to the loop.
     pub(super) report: Py<PyAny>,
     /// `sys._getframe` and `asyncio.format_helpers.extract_stack`.
     getframe: Py<PyAny>,
@@ -45,13 +45,13 @@ impl Asyncio {
         })
     }
 
-    /// The context to run a callback in that was given none: a copy of the current one.
+    /// Returns the context for a callback without one: a copy of the current context.
     #[inline]
     pub(super) fn current_context<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.copy_context.bind(py).call0()
     }
 
-    /// `context.run(callback, *args)` of a call, which is those three as one tuple.
+    /// Calls `context.run(callback, *args)`; `call` is the tuple of all three.
     #[inline]
     pub(super) fn run<'py>(&self, call: &Bound<'py, PyTuple>) -> PyResult<()> {
         let py = call.py();
@@ -59,19 +59,19 @@ impl Asyncio {
         if context.get_type().is(self.context.bind(py)) {
             ending::call(self.run.bind(py), call)?;
         } else {
-            // Whatever else has a `run`: asyncio takes it, too.
+            // Not a `Context`: asyncio accepts any object with a `run` method.
             ending::call(&context.getattr("run")?, &call.get_slice(1, call.len()))?;
         }
         Ok(())
     }
 
-    /// Where the Python code stands that called us: debug mode remembers it.
+    /// Returns the stack of the calling Python code, for debug mode.
     pub(super) fn stack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let frame = self.getframe.bind(py).call1((0,))?;
         ending::call(self.extract_stack.bind(py), &PyTuple::new(py, [frame])?)
     }
 
-    /// `asyncio.TimerHandle`'s function of this name, to be called on one of ours: it only uses attributes.
+    /// Binds the function of this name of `asyncio.TimerHandle` to one of our handles: it uses only attributes.
     pub(super) fn function<'py>(
         &self,
         py: Python<'py>,

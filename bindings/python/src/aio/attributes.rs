@@ -1,8 +1,8 @@
-//! What is assigned to a loop that arming has to know: asyncio's state is in the loop's `__dict__`, where looking up
+//! Attributes of a loop that arming depends on. asyncio keeps its state in the loop's `__dict__`, where looking up
 //! three names would cost more than arming does.
 //!
-//! So `LoopTimers` sees every assignment. asyncio makes them when a loop is made, closed and set to debug mode; programs
-//! put functions of their own in a loop's place of `time` or `call_at`, mostly in tests.
+//! So `LoopTimers` observes every assignment. asyncio assigns when it creates or closes a loop and when it sets debug
+//! mode; programs, mostly tests, override `time` or `call_at` of a loop.
 
 #![allow(unsafe_code, reason = "the generic assignment has no safe form")]
 
@@ -13,42 +13,42 @@ use pyo3::types::PyType;
 use pyo3::{ffi, intern};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
-/// Methods that somebody put others in the place of.
+/// Methods that a program has overridden.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Replaced(u8);
+pub(super) struct Overrides(u8);
 
-impl Replaced {
+impl Overrides {
     const TIME: u8 = 1;
     const CALL_AT: u8 = 2;
     const CANCELLED: u8 = 4;
 
-    /// `time`: the clock is the program's.
+    /// `time`: the program supplies the clock.
     #[inline]
     pub(super) fn time(self) -> bool {
         self.0 & Self::TIME != 0
     }
 
-    /// `time` or `call_at`, which `call_later` consists of.
+    /// `time` or `call_at`, on which `call_later` depends.
     #[inline]
     pub(super) fn call_later(self) -> bool {
         self.0 & (Self::TIME | Self::CALL_AT) != 0
     }
 
-    /// `_timer_handle_cancelled`, which a handle tells of its end.
+    /// `_timer_handle_cancelled`, which a cancelled handle calls.
     #[inline]
     pub(super) fn cancelled(self) -> bool {
         self.0 & Self::CANCELLED != 0
     }
 }
 
-/// Written under the GIL only; atomic because a class must be `Sync`.
+/// Written only under the GIL; atomic because a class must be `Sync`.
 #[derive(Default)]
 pub(super) struct Attributes {
     closed: AtomicBool,
     debug: AtomicBool,
-    /// Replaced in the loop itself.
+    /// Overridden in the loop itself.
     own: AtomicU8,
-    /// Replaced in the loop's class, and which class that is.
+    /// Overridden in the loop's class, whose address is `class`.
     inherited: AtomicU8,
     class: AtomicUsize,
 }
@@ -64,29 +64,29 @@ impl Attributes {
         self.debug.load(Relaxed)
     }
 
-    /// What is replaced in this loop, or in its class, which a program may exchange, too.
+    /// Returns the overrides in this loop and in its class, which a program may change as well.
     #[inline]
-    pub(super) fn replaced(&self, timers: &Bound<'_, LoopTimers>) -> PyResult<Replaced> {
+    pub(super) fn overrides(&self, timers: &Bound<'_, LoopTimers>) -> PyResult<Overrides> {
         if self.class.load(Relaxed) != timers.get_type_ptr() as usize {
-            self.look_at_class(timers)?;
+            self.update_class(timers)?;
         }
-        Ok(Replaced(
+        Ok(Overrides(
             self.own.load(Relaxed) | self.inherited.load(Relaxed),
         ))
     }
 
     #[cold]
-    fn look_at_class(&self, timers: &Bound<'_, LoopTimers>) -> PyResult<()> {
+    fn update_class(&self, timers: &Bound<'_, LoopTimers>) -> PyResult<()> {
         let py = timers.py();
         let (class, ours) = (timers.get_type(), PyType::new::<LoopTimers>(py));
-        let is_replaced = |name| PyResult::Ok(!class.getattr(name)?.is(&ours.getattr(name)?));
+        let is_overridden = |name| PyResult::Ok(!class.getattr(name)?.is(&ours.getattr(name)?));
         let mut inherited = 0;
         for (name, bit) in [
-            (intern!(py, "time"), Replaced::TIME),
-            (intern!(py, "call_at"), Replaced::CALL_AT),
-            (intern!(py, "_timer_handle_cancelled"), Replaced::CANCELLED),
+            (intern!(py, "time"), Overrides::TIME),
+            (intern!(py, "call_at"), Overrides::CALL_AT),
+            (intern!(py, "_timer_handle_cancelled"), Overrides::CANCELLED),
         ] {
-            if is_replaced(name)? {
+            if is_overridden(name)? {
                 inherited |= bit;
             }
         }
@@ -97,20 +97,20 @@ impl Attributes {
 
     fn method(name: &Bound<'_, PyAny>) -> u8 {
         let py = name.py();
-        // Names of attributes are interned.
+        // Attribute names are interned.
         if name.is(intern!(py, "time")) {
-            Replaced::TIME
+            Overrides::TIME
         } else if name.is(intern!(py, "call_at")) {
-            Replaced::CALL_AT
+            Overrides::CALL_AT
         } else if name.is(intern!(py, "_timer_handle_cancelled")) {
-            Replaced::CANCELLED
+            Overrides::CANCELLED
         } else {
             0
         }
     }
 }
 
-/// `setattr(timers, name, value)`.
+/// Implements `setattr(timers, name, value)`.
 pub(super) fn assign<'py>(
     timers: &Bound<'py, LoopTimers>,
     name: &Bound<'py, PyAny>,
@@ -119,7 +119,7 @@ pub(super) fn assign<'py>(
     let py = timers.py();
     let attributes = &timers.get().attributes;
     if name.is(intern!(py, "_scheduled")) {
-        // asyncio's heap. There is none; what is looked up there is the wheel.
+        // asyncio assigns its heap. Lookups there get the wheel instead.
         value = timers.get().timers.bind(py).as_any().clone();
     } else if name.is(intern!(py, "_closed")) {
         attributes.closed.store(value.is_truthy()?, Relaxed);
@@ -131,7 +131,7 @@ pub(super) fn assign<'py>(
     Ok(())
 }
 
-/// `delattr(timers, name)`.
+/// Implements `delattr(timers, name)`.
 pub(super) fn delete<'py>(
     timers: &Bound<'py, LoopTimers>,
     name: &Bound<'py, PyAny>,
@@ -142,14 +142,14 @@ pub(super) fn delete<'py>(
     Ok(())
 }
 
-/// What every object does; `object.__setattr__` refuses to do it for a class with an own one.
+/// Sets or deletes an attribute as `object` does; `object.__setattr__` refuses to for a class that overrides it.
 fn generic(
     timers: &Bound<'_, LoopTimers>,
     name: &Bound<'_, PyAny>,
     value: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     let value = value.map_or(std::ptr::null_mut(), Bound::as_ptr);
-    // SAFETY: three objects that are borrowed for the call, the last of which may be null; the GIL is held.
+    // SAFETY: all three objects are borrowed for the call, only the last may be null, and the GIL is held.
     let done = unsafe { ffi::PyObject_GenericSetAttr(timers.as_ptr(), name.as_ptr(), value) };
     if done == 0 {
         Ok(())

@@ -1,4 +1,4 @@
-//! `LoopTimers`: what comes before asyncio's loop in the bases of ours, and arms timers in its place.
+//! `LoopTimers`: a base of our event loop that precedes asyncio's and arms timers in its place.
 
 use super::asyncio::Asyncio;
 use super::attributes::{self, Attributes};
@@ -16,20 +16,20 @@ pub(crate) struct LoopTimers {
     pub(super) attributes: Attributes,
 }
 
-/// What is to be called: `context.run(callback, *args)`.
+/// A call to make: `context.run(callback, *args)`.
 struct Call<'a, 'py> {
     callback: &'a Bound<'py, PyAny>,
     args: &'a Bound<'py, PyTuple>,
-    /// None for a copy of the current one.
+    /// `None` for a copy of the current context.
     context: Option<Bound<'py, PyAny>>,
 }
 
 impl LoopTimers {
-    /// What the loop's clock shows, as the tick up to which timers are due.
+    /// Returns the reading of the loop's clock, as the tick up to which timers are due.
     #[inline]
     pub(super) fn reading(slf: &Bound<'_, Self>) -> PyResult<u64> {
         let (py, this) = (slf.py(), slf.get());
-        if !this.attributes.replaced(slf)?.time() {
+        if !this.attributes.overrides(slf)?.time() {
             return Ok(this.timers.get().now(py));
         }
         let now: f64 = slf.call_method0(intern!(py, "time"))?.extract()?;
@@ -37,7 +37,7 @@ impl LoopTimers {
         Ok(clock::reading_of_floats(now, resolution))
     }
 
-    /// Arms a handle for `when`, which is `given` if that is not the same float.
+    /// Arms a handle for `when`; `given` is the original object if it is not the same float.
     #[inline]
     fn arm<'py>(
         slf: &Bound<'py, Self>,
@@ -65,7 +65,7 @@ impl LoopTimers {
             Some(context) => context,
             None => asyncio.current_context(py)?,
         };
-        let deadline = if this.attributes.replaced(slf)?.time() {
+        let deadline = if this.attributes.overrides(slf)?.time() {
             clock::deadline_of_floats(when)
         } else {
             clock::deadline(when)
@@ -91,7 +91,7 @@ impl LoopTimers {
     }
 }
 
-/// A delay that adds up with a clock as in Python: not what merely converts to a float, such as a `Decimal`.
+/// Converts a delay that Python can add to a float; rejects types that only convert to one, such as `Decimal`.
 #[inline]
 fn plain_seconds(delay: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     if let Ok(delay) = delay.cast_exact::<PyFloat>() {
@@ -118,16 +118,16 @@ impl LoopTimers {
         })
     }
 
-    /// The time of the loop's clock in seconds: `time.monotonic()`, or the virtual clock's.
+    /// Returns the time of the loop's clock in seconds: `time.monotonic()`, or the virtual clock's.
     fn time(&self, py: Python<'_>) -> f64 {
         clock::seconds(self.timers.get().now(py))
     }
 
     /// Calls `callback(*args)` in `delay` seconds; returns a handle that can be cancelled. O(1).
     ///
-    /// It is never called early. Callbacks with equal times are called in the order in which they were armed.
+    /// The call is never early. Callbacks with equal times run in the order in which they were armed.
     ///
-    /// Raises `RuntimeError` if the loop is closed, `TypeError` for a delay of None, `ValueError` for NaN.
+    /// Raises `RuntimeError` if the loop is closed, `TypeError` if the delay is None, `ValueError` if it is NaN.
     #[pyo3(signature = (delay, callback, *args, context=None))]
     fn call_later<'py>(
         slf: &Bound<'py, Self>,
@@ -142,7 +142,7 @@ impl LoopTimers {
             args,
             context,
         };
-        if !this.attributes.replaced(slf)?.call_later()
+        if !this.attributes.overrides(slf)?.call_later()
             && let Some(delay) = plain_seconds(delay)?
         {
             let when = clock::seconds(this.timers.get().now(py)) + delay;
@@ -163,9 +163,9 @@ impl LoopTimers {
 
     /// Calls `callback(*args)` at `when`, a time of `loop.time()`; returns a handle that can be cancelled. O(1).
     ///
-    /// It is never called early. Callbacks with equal times are called in the order in which they were armed.
+    /// The call is never early. Callbacks with equal times run in the order in which they were armed.
     ///
-    /// Raises `RuntimeError` if the loop is closed, `TypeError` for a time of None, `ValueError` for NaN.
+    /// Raises `RuntimeError` if the loop is closed, `TypeError` if the time is None, `ValueError` if it is NaN.
     #[pyo3(signature = (when, callback, *args, context=None))]
     fn call_at<'py>(
         slf: &Bound<'py, Self>,
@@ -186,14 +186,14 @@ impl LoopTimers {
         Self::arm(slf, when.extract()?, given, call)
     }
 
-    /// asyncio counts the dead in its heap. Here are none: a cancelled handle has left the wheel.
+    /// Does nothing: asyncio counts cancelled handles in its heap, but the wheel removes them at once.
     fn _timer_handle_cancelled(&self, _handle: &Bound<'_, PyAny>) {}
 
-    /// Moves the handles that are due to `_ready`: at most one turn's share, in the order of their deadlines.
+    /// Moves due handles to `_ready` in the order of their deadlines, at most one iteration's share.
     fn _move_due(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, timers) = (slf.py(), slf.get().timers.get());
         let Some(wakeup) = timers.next_wakeup(py) else {
-            timers.rest(py);
+            timers.release_memory(py);
             return Ok(());
         };
         let now = Self::reading(slf)?;
@@ -208,9 +208,9 @@ impl LoopTimers {
         Ok(())
     }
 
-    /// Has the loop run on a virtual clock that shows `now` seconds, or moves it forward to that time.
+    /// Puts the loop on a virtual clock at `now` seconds, or moves that clock forward to `now`.
     ///
-    /// Raises `OverflowError` if that is later than can be counted.
+    /// Raises `OverflowError` if the time exceeds the range of the clock.
     fn _set_clock(&self, py: Python<'_>, now: f64) -> PyResult<()> {
         let tick = clock::deadline(now);
         if tick >= END {

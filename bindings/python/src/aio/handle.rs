@@ -1,5 +1,5 @@
-//! `TimerHandle`: what `call_later` returns. It passes for asyncio's: `isinstance` says so, and `repr` and comparison are
-//! asyncio's own functions at work on its attributes.
+//! `TimerHandle`: the result of `call_later`. It passes for asyncio's: `isinstance` accepts it, and `repr` and
+//! comparison are asyncio's own functions on its attributes.
 
 use super::asyncio::Asyncio;
 use super::base::LoopTimers;
@@ -15,7 +15,7 @@ use pyo3::{PyTraverseError, intern, prelude::*};
 
 /// A callback that a loop calls at a time of its clock.
 ///
-/// `loop.call_later` and `loop.call_at` return it; `asyncio.TimerHandle` is what to annotate and to test for.
+/// `loop.call_later` and `loop.call_at` return it. Use `asyncio.TimerHandle` in annotations and `isinstance`.
 #[pyclass(frozen, weakref, module = "punctual.aio")]
 pub(crate) struct TimerHandle {
     timers: Py<LoopTimers>,
@@ -23,29 +23,29 @@ pub(crate) struct TimerHandle {
     body: GilLock<Body>,
 }
 
-/// There may be millions: the flags are in the fields, and what few handles have is elsewhere.
+/// Programs may have millions of handles, so flags are encoded in the fields, and rare state lies in [`Rare`].
 struct Body {
-    /// Its place in the wheel; `NOWHERE` unless it is armed.
+    /// Key in the wheel; `UNARMED` unless the handle is armed.
     key: TimerKey,
     context: Option<Py<PyAny>>,
-    /// None once it was cancelled.
+    /// None after cancellation.
     callback: Option<Py<PyAny>>,
-    /// None if there are none.
+    /// None for a callback without arguments.
     args: Option<Py<PyTuple>>,
     rare: Option<Box<Rare>>,
 }
 
-/// The key of no timer: there are no 2^32 of them.
-const NOWHERE: TimerKey = TimerKey::from_bits(u64::MAX);
+/// A key that no timer has: a queue never holds 2^32 timers.
+const UNARMED: TimerKey = TimerKey::from_bits(u64::MAX);
 
-/// What few handles have.
+/// State that few handles have.
 #[derive(Default)]
 struct Rare {
-    /// The time as it was given, unless that was a plain float.
+    /// The time as the caller passed it, unless it was a plain float.
     when: Option<Py<PyAny>>,
-    /// In debug mode: where it was made.
+    /// In debug mode, the stack of the call that armed the handle.
     stack: Option<Py<PyAny>>,
-    /// In debug mode: it was cancelled, and what it was before.
+    /// True after cancellation in debug mode, in which the callback is kept for `repr`.
     cancelled: bool,
     repr: Option<Py<PyAny>>,
 }
@@ -57,7 +57,7 @@ impl Body {
     }
 }
 
-/// Another reference, if there is something.
+/// Clones the reference, if there is one.
 #[inline]
 fn share<T>(py: Python<'_>, object: &Option<Py<T>>) -> Option<Py<T>> {
     object.as_ref().map(|object| object.clone_ref(py))
@@ -76,7 +76,7 @@ impl TimerHandle {
             timers,
             when,
             body: GilLock::new(Body {
-                key: NOWHERE,
+                key: UNARMED,
                 context: Some(context),
                 callback: Some(callback),
                 args,
@@ -85,7 +85,7 @@ impl TimerHandle {
         }
     }
 
-    /// Keeps what only few handles have. Called before anybody has seen the handle.
+    /// Stores rare state. The handle must not be visible to Python yet.
     #[cold]
     pub(super) fn annotate(
         &self,
@@ -102,24 +102,24 @@ impl TimerHandle {
         });
     }
 
-    /// It is in the wheel from now on.
+    /// Records that the wheel holds the handle.
     #[inline]
     pub(super) fn armed(&self, py: Python<'_>, key: TimerKey) {
         self.body.with(py, |body| body.key = key);
     }
 
-    /// It has left the wheel: it is due, or the loop was closed.
+    /// Records that the handle has left the wheel: it is due, or the loop was closed.
     #[inline]
     pub(super) fn disarmed(&self, py: Python<'_>) {
-        self.body.with(py, |body| body.key = NOWHERE);
+        self.body.with(py, |body| body.key = UNARMED);
     }
 
-    /// Whether it is in this wheel.
+    /// Returns true if the handle is armed in this wheel.
     pub(super) fn is_armed_in(&self, wheel: &Bound<'_, Timers>) -> bool {
         self.timers.get().timers.is(wheel) && self._scheduled(wheel.py())
     }
 
-    /// `(context, callback, *args)`, which is all there is to run; `None` once it was cancelled.
+    /// Returns `(context, callback, *args)`, or `None` after cancellation.
     #[inline]
     fn call<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let (context, callback, args) = self.body.with(py, |body| {
@@ -144,7 +144,7 @@ impl TimerHandle {
         PyTuple::new(py, call).map(Some)
     }
 
-    /// In debug mode a cancelled handle still shows what it was to call.
+    /// Keeps the callback's description in debug mode, for the `repr` of a cancelled handle.
     #[cold]
     fn keep_repr(&self, handle: &Bound<'_, Self>) -> PyResult<()> {
         let py = handle.py();
@@ -171,9 +171,9 @@ impl TimerHandle {
 
 #[pymethods]
 impl TimerHandle {
-    /// Disarms it: the callback will not be called, and the loop forgets the handle at once. O(1).
+    /// Cancels the callback; the loop releases the handle at once. O(1).
     ///
-    /// Does nothing to a handle that was cancelled before.
+    /// Does nothing if the handle was cancelled before.
     fn cancel(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         if this.cancelled(py) {
@@ -181,7 +181,7 @@ impl TimerHandle {
         }
         let timers = this.timers.bind(py);
         let attributes = &timers.get().attributes;
-        if attributes.replaced(timers)?.cancelled() {
+        if attributes.overrides(timers)?.cancelled() {
             timers.call_method1(intern!(py, "_timer_handle_cancelled"), (slf,))?;
         }
         if attributes.is_debug() {
@@ -189,27 +189,27 @@ impl TimerHandle {
         }
         let (key, call) = this.body.with(py, |body| {
             let call = (body.callback.take(), body.args.take());
-            (std::mem::replace(&mut body.key, NOWHERE), call)
+            (std::mem::replace(&mut body.key, UNARMED), call)
         });
-        if key != NOWHERE {
+        if key != UNARMED {
             drop(timers.get().timers.get().remove(py, key));
         }
         drop(call);
         Ok(())
     }
 
-    /// Whether it was cancelled. O(1).
+    /// Returns whether the handle was cancelled. O(1).
     fn cancelled(&self, py: Python<'_>) -> bool {
         self.body.with(py, |body| body.is_cancelled())
     }
 
-    /// When the callback is to be called, in seconds of the loop's clock (`loop.time()`). O(1).
+    /// Returns the time of the call, in seconds of the loop's clock (`loop.time()`). O(1).
     fn when(&self, py: Python<'_>) -> Py<PyAny> {
         self.rare(py, |rare| &rare.when)
             .unwrap_or_else(|| PyFloat::new(py, self.when).into_any().unbind())
     }
 
-    /// The `contextvars.Context` that the callback is called in. O(1).
+    /// Returns the `contextvars.Context` in which the callback runs. O(1).
     fn get_context(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.body.with(py, |body| share(py, &body.context))
     }
@@ -244,7 +244,7 @@ impl TimerHandle {
 
     #[getter]
     fn _scheduled(&self, py: Python<'_>) -> bool {
-        self.body.with(py, |body| body.key != NOWHERE)
+        self.body.with(py, |body| body.key != UNARMED)
     }
 
     #[getter]
@@ -280,7 +280,7 @@ impl TimerHandle {
         self.rare(py, |rare| &rare.repr)
     }
 
-    /// So that it is an instance of asyncio's class, which is of another layout.
+    /// Makes `isinstance` accept the handle as asyncio's class, whose memory layout differs.
     #[getter]
     fn __class__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(Asyncio::get(py)?.timer_handle.bind(py).as_any().clone())

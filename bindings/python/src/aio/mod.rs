@@ -2,23 +2,24 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `base` | `LoopTimers`, the base class with `call_later` and `call_at` that comes before asyncio's loop |
-//! | `handle` | `TimerHandle`, what they return |
-//! | `timers` | `Timers`, the wheel of one loop; in the place of asyncio's heap |
-//! | `sleep` | `Sleep`, in the place of the selector's `select`: sleeps no longer than until the next deadline |
-//! | `nap` | its last part, exact to the microsecond |
-//! | `clock` | the clock, and loop times as ticks |
-//! | `attributes` | what asyncio assigns to the loop that arming has to know |
-//! | `asyncio` | what is asked of asyncio itself |
+//! | `base` | `LoopTimers`, the base class that precedes asyncio's loop and has `call_later` and `call_at` |
+//! | `handle` | `TimerHandle`, their result |
+//! | `timers` | `Timers`, the wheel of a loop; replaces asyncio's heap |
+//! | `sleep` | `Sleep`, which replaces the selector's `select`: sleeps no longer than until the next deadline |
+//! | `nap` | the last part of a sleep, exact to the microsecond |
+//! | `clock` | the clock, and the conversion of loop times to ticks |
+//! | `attributes` | attributes of the loop that arming depends on |
+//! | `asyncio` | objects imported from asyncio |
 //!
 //! Ground rules:
 //!
-//! - The GIL is the lock. Cells are held for a few instructions in which no Python code runs: objects that leave a cell
-//!   are dropped outside it, since a `__del__` may come back to the loop.
-//! - A handle is in the wheel exactly while it is armed. The wheel owns it then; a cancelled one is gone at once.
-//! - A turn of the loop moves a bounded number of due handles to asyncio's `_ready`, after the events of its selector, so
-//!   that no turn takes long however many are due. The others come in the turns that follow, in order.
-//! - Nothing fires before the loop's own clock shows its deadline.
+//! - The GIL is the lock. Cells are locked for a few instructions in which no Python code runs; objects that leave a
+//!   cell are dropped outside, since a `__del__` may call the loop.
+//! - A handle is in the wheel exactly while it is armed, and the wheel owns a reference to it. Cancellation removes it
+//!   at once.
+//! - An iteration of the loop moves a bounded number of due handles to asyncio's `_ready`, after the selector's events,
+//!   so no iteration takes long. The remaining handles follow in order in the next iterations.
+//! - Nothing fires before the loop's own clock reaches its deadline.
 
 mod asyncio;
 mod attributes;

@@ -1,4 +1,4 @@
-//! Sleeping for microseconds: `ppoll` on the selector's own descriptor, which is readable when it has an event.
+//! Sleeps with microsecond precision: `ppoll` on the selector's own descriptor, which is readable when it has an event.
 //!
 //! `epoll_wait` counts in milliseconds, and Python rounds up to them.
 
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// Sleeps until the selector behind `fd` has an event, a signal came, or the time is up. Other threads run meanwhile.
+/// Sleeps until the selector behind `fd` has an event, a signal arrives, or `time` is over. Releases the GIL.
 #[cfg(target_os = "linux")]
 pub(super) fn nap(py: Python<'_>, fd: RawFd, time: Duration) -> PyResult<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,8 +19,8 @@ pub(super) fn nap(py: Python<'_>, fd: RawFd, time: Duration) -> PyResult<()> {
         tv_sec: time.as_secs() as _,
         tv_nsec: time.subsec_nanos() as _,
     };
-    // SAFETY: the number came from the loop's selector, which is asked right after this and closed by `loop.close`, which
-    // a running loop refuses. A descriptor that was closed all the same makes `ppoll` answer at once; nothing is read.
+    // SAFETY: the descriptor belongs to the loop's selector. `loop.close` closes it, and refuses to while the loop
+    // runs. If it is closed nevertheless, `ppoll` returns at once; nothing reads from it.
     let selector = unsafe { BorrowedFd::borrow_raw(fd) };
     let slept = py.detach(|| {
         let mut fds = [PollFd::from_borrowed_fd(selector, PollFlags::IN)];
@@ -33,7 +33,7 @@ pub(super) fn nap(py: Python<'_>, fd: RawFd, time: Duration) -> PyResult<()> {
     }
 }
 
-/// Other systems' selectors are exact themselves: kqueue takes nanoseconds.
+/// Other systems' selectors are precise themselves: kqueue takes nanoseconds.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn nap(_: Python<'_>, _: RawFd, _: Duration) -> PyResult<()> {
     Ok(())

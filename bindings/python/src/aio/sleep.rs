@@ -1,8 +1,8 @@
-//! `Sleep`: what a loop calls in the place of its selector's `select`. asyncio sees no timers, so it would wait for events
-//! only; here it waits for the next deadline, too.
+//! `Sleep`: replaces the `select` method of a loop's selector. asyncio sees no timers, so it would wait only for
+//! events; `Sleep` also waits for the next deadline.
 //!
-//! A long sleep has two parts. `select` is for the first: it wakes at once when there is an event, but its end is only
-//! good to a millisecond, and the kernel may put it off by a thousandth. The rest is a nap, which ends on time.
+//! A long sleep has two parts. First, `select` wakes at once for an event, but its timeout is precise only to a
+//! millisecond, and the kernel may extend it by a thousandth. The rest is a nap, which ends on time.
 
 use super::base::LoopTimers;
 use super::clock;
@@ -15,23 +15,23 @@ use pyo3::{PyTraverseError, gc::PyVisit, intern, prelude::*};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// As long as asyncio lets a selector wait at most: 24 hours.
+/// The longest wait that asyncio requests from a selector: 24 hours.
 const LONGEST: u64 = 24 * 3600 * 1_000_000_000;
 
-/// Sleeps no longer than this are one nap. Every longer one that ends with a timer takes one more system call.
+/// A sleep up to this long is one nap. A longer one that ends with a timer costs one more system call.
 const NAP: u64 = 4_000_000;
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// The selector's `select`, which wakes for timers, too.
+/// The selector's `select`, which also wakes for timers.
 #[pyclass(frozen, module = "punctual.aio")]
 pub(crate) struct Sleep {
-    /// The loop, which has the selector, which has this.
+    /// Weak reference to the loop, which owns the selector, which owns this object.
     timers: Py<PyWeakrefReference>,
     wheel: Py<Timers>,
-    /// The selector's own.
+    /// The selector's original method.
     select: Py<PyAny>,
-    /// The selector's descriptor, if `ppoll` on it is more exact than `select`.
+    /// The selector's descriptor, if `ppoll` on it is more precise than `select`.
     fd: Option<RawFd>,
 }
 
@@ -40,7 +40,7 @@ impl Sleep {
         self.select_for(&PyFloat::new(py, seconds))
     }
 
-    /// The selector's own `select(timeout)`, which lets go of the interpreter.
+    /// Calls the selector's own `select(timeout)`, which releases the GIL.
     fn select_for<'py>(&self, timeout: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = timeout.py();
         ending::call(self.select.bind(py), &PyTuple::new(py, [timeout])?)
@@ -56,7 +56,7 @@ impl Sleep {
         };
         if left > NAP {
             let milliseconds = (left - left / 512 - MILLISECOND) / MILLISECOND;
-            // Python rounds up: the half is for what a float of seconds may be too large.
+            // Python rounds up; half a millisecond absorbs the rounding error of the float.
             let events = self.select(py, (milliseconds as f64 - 0.5) / 1e3)?;
             if events.is_truthy()? {
                 return Ok(events);
@@ -68,7 +68,7 @@ impl Sleep {
         self.select(py, 0.0)
     }
 
-    /// Waits for events on a virtual clock, which goes to `deadline` at once when there are none.
+    /// Waits for events on a virtual clock; without any, moves the clock to `deadline` at once.
     fn jump<'py>(
         &self,
         timers: &Bound<'py, LoopTimers>,
@@ -82,7 +82,7 @@ impl Sleep {
             .call_method0(intern!(py, "_is_waiting"))?
             .is_truthy()?
         {
-            // Work that goes on in real time, and whose end is an event.
+            // Work in real time is pending, and its end is an event.
             return self.select_for(py.None().bind(py));
         }
         let events = self.select(py, 0.0)?;
@@ -123,7 +123,7 @@ impl Sleep {
             return self.select_for(&timeout);
         };
         let timers = timers.cast_into::<LoopTimers>()?;
-        let replaced = timers.get().attributes.replaced(&timers)?;
+        let replaced = timers.get().attributes.overrides(&timers)?;
         if replaced.time() {
             let now = timers.call_method0(intern!(py, "time"))?.extract::<f64>()?;
             let left = (clock::seconds(next) - now).clamp(0.0, clock::seconds(LONGEST));

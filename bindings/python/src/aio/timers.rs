@@ -1,7 +1,7 @@
-//! `Timers`: the wheel of one loop, and its clock.
+//! `Timers`: the wheel of a loop, and its clock.
 //!
-//! It is also what asyncio finds in the place of its heap (`loop._scheduled`): it has the handles, and a length, but is
-//! false in a condition, for asyncio asks `if self._scheduled` when it is about to serve a heap.
+//! asyncio also sees it in place of its heap (`loop._scheduled`). It has a length and yields the handles, but is false
+//! in a condition: asyncio serves its heap only if `self._scheduled` is true.
 
 use super::clock;
 use super::handle::TimerHandle;
@@ -12,23 +12,23 @@ use pyo3::gc::PyVisit;
 use pyo3::types::{PyIterator, PyList};
 use pyo3::{PyTraverseError, prelude::*};
 
-/// The most handles that become ready in one turn of the loop: what the events of sockets may have to wait for, and
-/// what the overhead of a turn, some 10 us with its system call, is spread over.
+/// Largest number of handles that become ready in one iteration. It bounds the delay of socket events, and spreads the
+/// cost of an iteration, some 10 us with its system call.
 pub(super) const BATCH: usize = 256;
 
-/// The most work in the wheel for one turn: handles that fall due and entries that move down a level, some 10 ns each.
+/// Work limit in the wheel per iteration: due handles and entries that cascade, some 10 ns each.
 const BUDGET: usize = 4096;
 
-/// Later than any clock shows: 292 years after its beginning.
+/// Later than any clock reading: 292 years after its origin.
 pub(super) const END: u64 = 1 << 63;
 
-/// The deadline of what never falls due.
+/// The deadline of a timer that never fires.
 const NEVER: u64 = u64::MAX;
 
-/// The timers that a loop has armed: `loop._scheduled` of `punctual.aio.EventLoop`.
+/// The armed timers of a loop: `loop._scheduled` of `punctual.aio.EventLoop`.
 ///
-/// For looking at: it has a length and yields the handles, in no particular order. It is false even when it has some,
-/// because asyncio would take it for its heap otherwise.
+/// For inspection only: it has a length and yields the handles in no particular order. It is always false, because
+/// asyncio would otherwise use it as its heap.
 #[pyclass(frozen, weakref, module = "punctual.aio")]
 pub(crate) struct Timers {
     state: GilLock<State>,
@@ -36,13 +36,13 @@ pub(crate) struct Timers {
 
 struct State {
     queue: Queue,
-    /// A virtual clock's time; the system's clock without.
+    /// Time of a virtual clock; `None` for the system's clock.
     virtual_now: Option<u64>,
 }
 
 type Queue = Adaptive<Py<TimerHandle>>;
 
-/// An empty queue that knows what time it is, and files the first timers near where they come out.
+/// Creates an empty queue at time `now`, so that it files the first timers near their deadlines.
 fn queue_at(now: u64) -> Queue {
     let mut queue = Queue::new();
     queue.pop_due(now);
@@ -59,7 +59,7 @@ impl Timers {
         }
     }
 
-    /// The time of the loop's own clock, in ticks.
+    /// Returns the time of the loop's clock in ticks.
     #[inline]
     pub(super) fn now(&self, py: Python<'_>) -> u64 {
         self.state
@@ -71,7 +71,7 @@ impl Timers {
         self.state.with(py, |state| state.virtual_now.is_some())
     }
 
-    /// Sets a virtual clock, which does not go back.
+    /// Sets a virtual clock, which never goes back.
     pub(super) fn set_virtual(&self, py: Python<'_>, now: u64) {
         self.state.with(py, |state| {
             state.virtual_now = Some(state.virtual_now.map_or(now, |before| before.max(now)));
@@ -90,13 +90,13 @@ impl Timers {
             .with(py, |state| state.queue.insert(deadline, handle))
     }
 
-    /// The caller drops what it gets.
+    /// Removes a handle, which the caller must drop.
     #[inline]
     pub(super) fn remove(&self, py: Python<'_>, key: TimerKey) -> Option<Py<TimerHandle>> {
         self.state.with(py, |state| state.queue.remove(key))
     }
 
-    /// The next deadline that ever comes.
+    /// Returns the exact next deadline.
     #[inline]
     pub(super) fn next_deadline(&self, py: Python<'_>) -> Option<u64> {
         self.state
@@ -104,15 +104,15 @@ impl Timers {
             .filter(|deadline| *deadline != NEVER)
     }
 
-    /// A lower bound of the deadlines, at a glance.
+    /// Returns a lower bound of all deadlines, in O(1).
     #[inline]
     pub(super) fn next_wakeup(&self, py: Python<'_>) -> Option<u64> {
         self.state.with(py, |state| state.queue.next_wakeup())
     }
 
-    /// Takes out handles due at `now`: one turn's share, in the order of their deadlines.
+    /// Removes the handles due at `now` in the order of their deadlines, at most one iteration's share.
     pub(super) fn take_due(&self, py: Python<'_>, now: u64) -> Vec<Py<TimerHandle>> {
-        // A clock of the program's own may show anything.
+        // A program's own clock may return any time.
         let now = now.min(END);
         let mut due = Vec::new();
         self.state.with(py, |state| {
@@ -127,9 +127,9 @@ impl Timers {
         due
     }
 
-    /// There are no timers: gives back a little of what a crowd of them has left.
+    /// Releases some of the memory that a large number of timers has left. Called when no timer is armed.
     #[inline]
-    pub(super) fn rest(&self, py: Python<'_>) {
+    pub(super) fn release_memory(&self, py: Python<'_>) {
         self.state.with(py, |state| {
             let now = state.virtual_now.unwrap_or_else(monotonic);
             if state.queue.is_empty() {
@@ -166,7 +166,7 @@ impl Timers {
             .is_ok_and(|handle| handle.get().is_armed_in(slf))
     }
 
-    /// Forgets all timers: what asyncio does to its heap when the loop is closed.
+    /// Removes all timers, as asyncio does with its heap when the loop is closed.
     fn clear(&self, py: Python<'_>) {
         let queue = self
             .state

@@ -1,16 +1,15 @@
-//! Operations on channels that may wait: sends, receives, and selects of both.
+//! Operations on channels that may block: sends, receives, and selects of both.
 //!
 //! # Ground rules
 //!
-//! - Everything but the sleep itself happens under the interpreter's lock. The only thread that is at work on a channel
-//!   without it is the timers'; the order of locks is the interpreter's, then a channel's.
-//! - A wait costs nothing while it lasts. On the main thread a signal ends the sleep (the kernel hands signals of the
-//!   process to that thread, and a futex's sleep ends with them), then Python's handlers are run, and their
-//!   exceptions are raised. A signal that comes between the last look and the sleep, or that another thread caught,
-//!   is found by looking again: after 13 ms, 130 ms, and every 1.3 s from then
-//!   on: times that do not meet those of tickers.
-//! - An operation that ends by an exception has taken nothing and sent nothing: it leaves the channels before
-//!   handlers run, and joins them again afterwards.
+//! - Everything but the sleep itself runs under the GIL. Only the driver's thread uses channels without it. Locks are
+//!   taken in the order GIL, channel.
+//! - A blocked thread uses no processor time. On the main thread a signal ends the sleep: the kernel delivers the
+//!   process's signals to this thread, and they interrupt a futex. Then Python's handlers run, and their exceptions
+//!   propagate. A signal that arrives between the last check and the sleep, or on another thread, is found by a poll
+//!   after 13 ms, 130 ms, and every 1.3 s from then on; these times do not coincide with those of tickers.
+//! - An operation that ends with an exception has received and sent nothing: it leaves the channels before handlers
+//!   run, and rejoins them afterwards.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -24,13 +23,13 @@ use super::item::Item;
 use super::waiter::{Outcome, Waiter, Woken};
 use crate::time::Timer;
 
-/// One thing that an operation may do.
+/// One case of an operation.
 pub(super) enum Case<'a> {
-    /// From a timer's channel, perhaps.
+    /// A receive, maybe from a timer's channel.
     Receive(&'a Channel<Item>, Option<&'a Timer>),
-    /// `None` only while the item is in the channel's queue, and after it was sent.
+    /// A send. `None` while the item is in the channel's queue, and after it was sent.
     Send(&'a Channel<Item>, Option<Item>),
-    /// On the nil channel.
+    /// An operation on the nil channel.
     Never,
 }
 
@@ -53,13 +52,13 @@ impl Case<'_> {
         }
     }
 
-    /// Queues it; false if it is ready.
+    /// Queues the case. Returns false if it is ready.
     fn join(&mut self, py: Python<'_>, waiter: &Arc<Waiter<Item>>, number: u32) -> bool {
         match self {
             Case::Receive(channel, timer) => {
                 let joined = channel.wait_to_receive(waiter, number);
                 if let (true, Some(timer)) = (joined, timer) {
-                    timer.watch(py);
+                    timer.arm_in_driver(py);
                 }
                 joined
             }
@@ -78,12 +77,12 @@ impl Case<'_> {
     }
 }
 
-/// Does one of the cases that are ready, chosen at random; `None` if none is.
+/// Performs one of the ready cases, chosen at random. Returns `None` if none is ready.
 pub(super) fn poll(cases: &mut [Case<'_>]) -> Option<(usize, Outcome<Item>)> {
     if let [case] = cases {
         return case.poll().map(|outcome| (0, outcome));
     }
-    // Fisher and Yates's shuffle (1938), as far as it is looked at.
+    // Fisher and Yates's shuffle (1938), computed only as far as needed.
     let mut order: smallvec::SmallVec<[u32; 8]> = (0..cases.len() as u32).collect();
     for at in 0..order.len() {
         let other = at + random(order.len() - at);
@@ -96,11 +95,11 @@ pub(super) fn poll(cases: &mut [Case<'_>]) -> Option<(usize, Outcome<Item>)> {
     None
 }
 
-/// Does one of the cases, as soon as one is ready. For ever, if none can be.
+/// Performs one of the cases as soon as one is ready. Blocks forever if none can become ready.
 ///
 /// # Errors
 ///
-/// What a signal's handler raised.
+/// The exception of a signal handler.
 #[cold]
 pub(super) fn wait(py: Python<'_>, cases: &mut [Case<'_>]) -> PyResult<(usize, Outcome<Item>)> {
     let mut signals = Signals::new();
@@ -113,7 +112,7 @@ pub(super) fn wait(py: Python<'_>, cases: &mut [Case<'_>]) -> PyResult<(usize, O
             .zip(cases.iter_mut())
             .all(|(number, case)| case.join(py, &waiter, number));
         if joined {
-            let limit = signals.patience();
+            let limit = signals.poll_interval();
             py.detach(|| while waiter.sleep(limit) == Woken::Early && limit.is_none() {});
         }
         let done = waiter.withdraw();
@@ -122,7 +121,7 @@ pub(super) fn wait(py: Python<'_>, cases: &mut [Case<'_>]) -> PyResult<(usize, O
             return Ok(done);
         }
         if joined {
-            signals.look(py)?;
+            signals.check(py)?;
         }
     }
 }
@@ -144,33 +143,33 @@ fn leave(cases: &mut [Case<'_>], waiter: &Arc<Waiter<Item>>) {
     }
 }
 
-/// When the waiting thread looks for signals.
+/// The schedule on which a blocked thread checks for signals.
 pub(crate) struct Signals {
-    /// `None` if handlers run on other threads only.
-    patience: Option<Duration>,
+    /// Time until the next check. `None` if this thread runs no handlers.
+    poll_interval: Option<Duration>,
 }
 
 impl Signals {
-    const FIRST: Duration = Duration::from_millis(13);
-    const MOST: Duration = Duration::from_millis(1_300);
+    const SHORTEST: Duration = Duration::from_millis(13);
+    const LONGEST: Duration = Duration::from_millis(1_300);
 
     pub(crate) fn new() -> Self {
         Signals {
-            patience: on_main_thread().then_some(Self::FIRST),
+            poll_interval: on_main_thread().then_some(Self::SHORTEST),
         }
     }
 
-    /// How long to sleep at most.
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        self.patience
+    /// Returns the longest time to sleep.
+    pub(crate) fn poll_interval(&self) -> Option<Duration> {
+        self.poll_interval
     }
 
-    /// After a sleep: runs the handlers of signals that were caught.
-    pub(crate) fn look(&mut self, py: Python<'_>) -> PyResult<()> {
-        let Some(patience) = &mut self.patience else {
+    /// Runs the handlers of caught signals. Called after a sleep.
+    pub(crate) fn check(&mut self, py: Python<'_>) -> PyResult<()> {
+        let Some(poll_interval) = &mut self.poll_interval else {
             return Ok(());
         };
-        *patience = (*patience * 10).min(Self::MOST);
+        *poll_interval = (*poll_interval * 10).min(Self::LONGEST);
         py.check_signals()
     }
 }
@@ -180,13 +179,13 @@ fn on_main_thread() -> bool {
     rustix::thread::gettid() == rustix::process::getpid()
 }
 
-/// Unknown, so every thread looks.
+/// Unknown on this system, so every thread checks.
 #[cfg(not(target_os = "linux"))]
 fn on_main_thread() -> bool {
     true
 }
 
-/// A number below `bound`: enough to be fair, not to keep secrets (xorshift64*, Vigna 2016).
+/// Returns a number below `bound`, random enough for fairness (xorshift64*, Vigna 2016).
 fn random(bound: usize) -> usize {
     thread_local! {
         static STATE: Cell<u64> = Cell::new(RandomState::new().build_hasher().finish() | 1);

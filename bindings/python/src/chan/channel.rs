@@ -1,14 +1,14 @@
-//! A channel after Go's: its state, and what can be done without waiting. It knows nothing of Python.
+//! A channel after Go's: its state, and its operations that do not block. Independent of Python.
 //!
 //! # Ground rules
 //!
-//! - All state is under one mutex, held for a few instructions: never while anything waits, wakes up or is dropped.
-//!   Items that are left over are handed out, so that the caller drops them.
-//! - Who waits has an entry with a [`Waiter`] in the queue of each channel it waits on. Whoever completes the waiter
-//!   takes the entry that won; the waiting thread takes the others out itself. Entries whose waiter has ended are
-//!   skipped and left to their thread, since an item may be in them.
-//! - Receivers wait only while nothing is buffered and the channel is open; senders only while the buffer is full and
-//!   the channel is open. Registering looks first, under the same lock, so no wake-up is lost.
+//! - One mutex guards all state. It is held for a few instructions, never while anything blocks, wakes or is dropped.
+//!   Leftover items are returned, so that the caller drops them.
+//! - A blocked operation has an entry with a [`Waiter`] in the queue of each of its channels. The thread that completes
+//!   the waiter removes the entry that won; the waiting thread removes the others. Entries whose waiter has ended are
+//!   skipped and left to their thread, since they may contain an item.
+//! - Receivers wait only while the buffer is empty and the channel is open, senders only while the buffer is full and
+//!   the channel is open. Registration checks this under the same lock, so no wake-up is lost.
 //! - An empty channel without waiters has no allocation of its own.
 
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ struct State<T> {
     closed: bool,
 }
 
-/// Timers have one place, and most other channels none or one. The box keeps those small.
+/// Timers have a buffer of one item, and most other channels of none or one. The box keeps these small.
 #[allow(clippy::box_collection)]
 enum Buffer<T> {
     One(Option<T>),
@@ -50,14 +50,14 @@ struct Sender<T> {
     item: T,
 }
 
-/// Why nothing was sent; the item comes back.
+/// The reason why a send did not happen; contains the item.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Refused<T> {
     Full(T),
     Closed(T),
 }
 
-/// The channel was closed before.
+/// The channel is already closed.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AlreadyClosed;
 
@@ -77,19 +77,19 @@ impl<T> Channel<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Receives if that needs no waiting: an item, or that the channel is closed and empty.
+    /// Receives without blocking: an item, or the news that the channel is closed and empty.
     #[inline]
     pub(crate) fn try_receive(&self) -> Option<Outcome<T>> {
         self.lock().try_receive()
     }
 
-    /// Sends if that needs no waiting.
+    /// Sends without blocking.
     #[inline]
     pub(crate) fn try_send(&self, item: T) -> Result<(), Refused<T>> {
         self.lock().try_send(item)
     }
 
-    /// Queues a receiver, unless it need not wait.
+    /// Queues a receiver. Returns false if it need not wait.
     pub(crate) fn wait_to_receive(&self, waiter: &Arc<Waiter<T>>, case: u32) -> bool {
         let mut state = self.lock();
         let state = &mut *state;
@@ -108,7 +108,7 @@ impl<T> Channel<T> {
         !ready
     }
 
-    /// Queues a sender with its item, unless it need not wait: then the item comes back.
+    /// Queues a sender with its item. Returns the item if the sender need not wait.
     pub(crate) fn wait_to_send(
         &self,
         waiter: &Arc<Waiter<T>>,
@@ -134,7 +134,7 @@ impl<T> Channel<T> {
         Ok(())
     }
 
-    /// Takes a waiter out of the queues. The items it did not send go to `unsent`, each with its case.
+    /// Removes a waiter from the queues. Appends its unsent items to `unsent`, each with its case.
     pub(crate) fn leave(&self, waiter: &Arc<Waiter<T>>, unsent: &mut Vec<(usize, T)>) {
         let mut state = self.lock();
         let Some(waiting) = &mut state.waiting else {
@@ -156,7 +156,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Closes it, and ends whatever waits on it.
+    /// Closes the channel and ends all waiting operations.
     pub(crate) fn close(&self) -> Result<(), AlreadyClosed> {
         let mut state = self.lock();
         if std::mem::replace(&mut state.closed, true) {
@@ -173,7 +173,7 @@ impl<T> Channel<T> {
         Ok(())
     }
 
-    /// How many items are buffered.
+    /// Returns the number of buffered items.
     pub(crate) fn len(&self) -> usize {
         self.lock().buffer.len()
     }
@@ -186,14 +186,14 @@ impl<T> Channel<T> {
         self.lock().closed
     }
 
-    /// Whether a receiver waits.
-    pub(crate) fn is_waited_for(&self) -> bool {
+    /// Returns true if a receiver waits.
+    pub(crate) fn has_receiver(&self) -> bool {
         let state = self.lock();
         let mut receivers = state.waiting.iter().flat_map(|waiting| &waiting.receivers);
         receivers.any(|receiver| receiver.waiter.is_waiting())
     }
 
-    /// How many receivers and senders wait.
+    /// Returns the number of waiting receivers and senders.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         match &self.lock().waiting {
             Some(waiting) => (waiting.receivers.len(), waiting.senders.len()),
@@ -201,7 +201,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Takes the buffered items out, and those of senders that wait for room.
+    /// Removes the buffered items and the items of waiting senders.
     pub(crate) fn drain(&self) -> Vec<T> {
         let mut items = Vec::new();
         let mut state = self.lock();
@@ -211,7 +211,7 @@ impl<T> Channel<T> {
         items
     }
 
-    /// Shows every item to `visit`; nothing if somebody is at work on the channel.
+    /// Passes every item to `visit`; none if the channel is locked.
     pub(crate) fn visit<E>(&self, mut visit: impl FnMut(&T) -> Result<(), E>) -> Result<(), E> {
         let Ok(state) = self.state.try_lock() else {
             return Ok(());
@@ -273,7 +273,7 @@ impl<T> State<T> {
         Ok(())
     }
 
-    /// The item of the first sender that still waits; that sender is done.
+    /// Completes the first waiting sender and returns its item.
     fn next_sent(&mut self) -> Option<T> {
         let senders = &mut self.waiting.as_mut()?.senders;
         let first = senders
@@ -307,7 +307,7 @@ impl<T> Buffer<T> {
         }
     }
 
-    /// There is room.
+    /// Adds an item. The buffer must not be full.
     fn push(&mut self, item: T, capacity: u32) {
         match self {
             Buffer::One(place) if capacity <= 1 => *place = Some(item),
@@ -322,7 +322,7 @@ impl<T> Buffer<T> {
     }
 }
 
-/// Whether `other` can be served by `own`: it waits, and is not a case of the same operation.
+/// Returns true if `other` waits and belongs to a different operation than `own`.
 fn is_other<T>(other: &Arc<Waiter<T>>, own: &Arc<Waiter<T>>) -> bool {
     !Arc::ptr_eq(other, own) && other.is_waiting()
 }

@@ -1,11 +1,11 @@
-//! What channels carry: objects, or plain values, which the timers' thread sends without the interpreter's lock.
+//! Items of channels: Python objects, or plain values, which the driver's thread sends without the GIL.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyType};
 use pyo3::{IntoPyObjectExt, intern};
 
-/// One value on its way.
+/// An item in a channel.
 #[derive(Debug)]
 pub(crate) enum Item {
     Object(Py<PyAny>),
@@ -27,7 +27,7 @@ impl Item {
     }
 }
 
-/// What a channel takes; pygolang's names.
+/// The type of a channel's items, with pygolang's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dtype {
     Object,
@@ -56,7 +56,7 @@ impl Dtype {
         }
     }
 
-    /// By its name, by the type it stands for, or by what has a `dtype`.
+    /// Parses a type given as a name, as the Python type for it, or as an object with a `dtype`.
     pub(crate) fn of(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = spec.py();
         if spec.is(py.get_type::<PyAny>()) {
@@ -82,7 +82,7 @@ impl Dtype {
         }
     }
 
-    /// The item for `object`, or a `TypeError`.
+    /// Converts `object` to an item, or raises a `TypeError`.
     #[inline]
     pub(crate) fn item(self, object: &Bound<'_, PyAny>) -> PyResult<Item> {
         match self {
@@ -96,7 +96,7 @@ impl Dtype {
             {
                 object.extract().map(Item::Int)
             }
-            // 4.0 is 4.
+            // An integral float such as 4.0 counts as an int.
             Dtype::Int if object.is_instance_of::<PyFloat>() => {
                 let value: f64 = object.extract()?;
                 if f64::from(value as i32) == value {
@@ -114,7 +114,7 @@ impl Dtype {
         }
     }
 
-    /// What is received from a closed channel.
+    /// Returns the item that a receive from a closed channel gets.
     pub(crate) fn zero(self) -> Option<Item> {
         match self {
             Dtype::Object => None,
@@ -132,7 +132,7 @@ fn expected(what: &str, object: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("type mismatch: expect {what}, got {found}"))
 }
 
-/// Only a `TypeError` says that it is not a number; others are the object's own.
+/// Replaces a `TypeError` from the conversion; any other exception comes from the object and propagates.
 fn mismatch(what: &str, object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     if error.is_instance_of::<PyTypeError>(object.py()) {
         expected(what, object)

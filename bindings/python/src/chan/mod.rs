@@ -1,9 +1,9 @@
 //! Channels: `chan`, `select`, `default`, `nilchan`.
 //!
-//! - `channel` is a channel's state and `waiter` an operation that waits; neither knows of Python.
-//! - `item` is what channels carry.
-//! - `block` waits, without the interpreter's lock, until a signal comes.
-//! - `object` and `select` are what Python sees, `view` is how a timer finds its channel's object.
+//! - `channel` is a channel's state and `waiter` a waiting operation; both are independent of Python.
+//! - `item` is the type of a channel's items.
+//! - `block` blocks without the GIL, and handles signals meanwhile.
+//! - `object` and `select` are the Python API; `view` links a timer to its channel's object.
 
 mod block;
 mod channel;

@@ -1,4 +1,4 @@
-//! The class `chan`: a channel of its own, the channel of a timer, or the nil channel.
+//! The class `chan`: an independent channel, the channel of a timer, or the nil channel.
 
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
@@ -13,26 +13,24 @@ use super::item::{Dtype, Item};
 use super::waiter::Outcome;
 use crate::time::{Ticker, Timer};
 
-/// A channel after Go's: what one thread sends, another receives.
+/// A channel after Go's, for passing items between threads.
 ///
-/// `chan(size)` holds up to `size` items that nobody has received yet. With the default of 0 a sender
-/// waits for its receiver. Threads that wait take turns: first come, first served. All waits release
-/// the interpreter's lock, and Ctrl-C ends them.
+/// `chan(size)` buffers up to `size` items. With the default of 0 a sender waits for its receiver.
+/// Waiting threads are served first come, first served. A wait releases the GIL, and Ctrl-C ends it.
 ///
-/// `dtype` says what the channel takes, by pygolang's names: `object` (the default), `"C.double"` (or
+/// `dtype` is the type of the items, by pygolang's names: `object` (the default), `"C.double"` (or
 /// `float`), `"C.int"`, `"C.bool"`, `"C.structZ"`. Sending anything else raises `TypeError`.
 ///
-/// Iterating over a channel receives until it is closed. `len` is the number of items that are
-/// buffered.
+/// Iteration receives items until the channel is closed. `len` is the number of buffered items.
 ///
-/// Threads of the parent process that wait on a channel do not exist after a fork; in the child nothing
-/// is sent to them and nothing received from them.
+/// A thread of the parent process that waits on a channel does not exist in the child after a fork: the
+/// child neither sends to it nor receives from it.
 #[pyclass(frozen, name = "chan", module = "punctual")]
 pub(crate) struct Chan {
     link: Link,
 }
 
-/// Where the channel is. The timers' have it in the timer, which lives as long as its channel.
+/// Location of the channel. A timer's channel lies in the timer, which lives as long as its channel.
 enum Link {
     Own(Box<Channel<Item>>, Dtype),
     Timer(Py<Timer>),
@@ -40,7 +38,7 @@ enum Link {
     Nil(Dtype),
 }
 
-/// The nil channels, one for each type.
+/// The nil channels, one per type.
 static NIL: PyOnceLock<[Py<Chan>; 5]> = PyOnceLock::new();
 
 impl Chan {
@@ -56,7 +54,7 @@ impl Chan {
         }
     }
 
-    /// The nil channel of this type; always the same.
+    /// Returns the nil channel of this type; always the same object.
     pub(crate) fn nil_of(py: Python<'_>, dtype: Dtype) -> PyResult<Py<Chan>> {
         let all = NIL.get_or_try_init(py, || {
             let make = |dtype| {
@@ -70,7 +68,8 @@ impl Chan {
         Ok(all[at.unwrap_or(0)].clone_ref(py))
     }
 
-    /// Which one it is; `None` for the nil channel. Who looks at what is in it takes [`current`](Chan::current).
+    /// Returns the channel, or `None` for the nil channel. Readers of its items use
+    /// [`current`](Chan::current).
     fn channel(&self) -> Option<&Channel<Item>> {
         match &self.link {
             Link::Own(channel, _) => Some(channel),
@@ -80,7 +79,7 @@ impl Chan {
         }
     }
 
-    /// Its timer, if that sends once.
+    /// Returns the timer of the channel, if it is not a ticker.
     fn timer(&self) -> Option<&Timer> {
         match &self.link {
             Link::Timer(timer) => Some(timer.get()),
@@ -88,10 +87,10 @@ impl Chan {
         }
     }
 
-    /// The channel, with the time in it if its timer has fallen due.
+    /// Returns the channel, after its timer, if due, has sent the time.
     fn current(&self, py: Python<'_>) -> Option<&Channel<Item>> {
         if let Some(timer) = self.timer() {
-            timer.notice(py);
+            timer.send_if_due(py);
         }
         self.channel()
     }
@@ -103,11 +102,11 @@ impl Chan {
         }
     }
 
-    /// `item` is there.
+    /// Creates a send case. `item` must be present.
     pub(super) fn sending(&self, py: Python<'_>, item: Option<Item>) -> Case<'_> {
         let channel = self.current(py);
         if let Some(timer) = self.timer() {
-            timer.watch(py);
+            timer.arm_in_driver(py);
         }
         match channel {
             Some(channel) => Case::Send(channel, item),
@@ -122,7 +121,7 @@ impl Chan {
         }
     }
 
-    /// What is received if nothing is sent any more.
+    /// Returns the value that a receive from the closed channel gets.
     pub(super) fn zero(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.dtype().zero() {
             Some(item) => item.into_object(py),
@@ -130,7 +129,7 @@ impl Chan {
         }
     }
 
-    /// `None` if the channel is closed and empty.
+    /// Receives an item. Returns `None` if the channel is closed and empty.
     fn receive(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let mut case = self.receiving(py);
         let cases = std::slice::from_mut(&mut case);
@@ -149,8 +148,8 @@ pub(super) fn sent_on_closed() -> PyErr {
     PanicError::new_err("send on closed channel")
 }
 
-/// How many receivers and senders wait on a channel, for tests: a select counts once for each of its
-/// cases.
+/// Returns the number of receivers and senders that wait on a channel, for tests; each case of a select
+/// counts.
 #[pyfunction]
 #[pyo3(signature = (channel, /))]
 pub(super) fn _waiting(channel: &Bound<'_, Chan>) -> (usize, usize) {
@@ -175,7 +174,7 @@ impl Chan {
         })
     }
 
-    /// The nil channel of a type, on which sends and receives wait for ever; closing it raises
+    /// Returns the nil channel of a type. Sends and receives on it block forever; closing it raises
     /// `PanicError`.
     #[staticmethod]
     #[pyo3(signature = (dtype, /))]
@@ -183,10 +182,10 @@ impl Chan {
         Chan::nil_of(dtype.py(), Dtype::of(dtype)?)
     }
 
-    /// Sends an item; waits while nobody receives it and the buffer is full.
+    /// Sends an item. Blocks while no receiver waits and the buffer is full.
     ///
-    /// Raises `PanicError` if the channel is closed, or gets closed during the wait, and `TypeError` if
-    /// the item is not of the channel's type.
+    /// Raises `PanicError` if the channel is closed, before or during the wait, and `TypeError` if the
+    /// item does not have the channel's type.
     #[pyo3(signature = (item, /))]
     fn send(&self, item: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = item.py();
@@ -203,9 +202,9 @@ impl Chan {
         }
     }
 
-    /// Receives an item; waits until there is one.
+    /// Receives an item. Blocks until there is one.
     ///
-    /// If the channel is closed and empty, gives its type's zero at once: `None`, 0.0, 0 or False.
+    /// Returns the type's zero (`None`, 0.0, 0 or False) at once if the channel is closed and empty.
     pub(crate) fn recv(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.receive(py)? {
             Some(item) => Ok(item),
@@ -213,7 +212,7 @@ impl Chan {
         }
     }
 
-    /// Receives as `recv` does, and tells whether it is an item that was sent: `(item, ok)`.
+    /// Receives like `recv`. Returns `(item, ok)`.
     ///
     /// `ok` is False if the channel is closed and empty.
     fn recv_(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, bool)> {
@@ -223,9 +222,9 @@ impl Chan {
         }
     }
 
-    /// Closes the channel: what is buffered can still be received, nothing more can be sent.
+    /// Closes the channel. Buffered items can still be received; sends are no longer possible.
     ///
-    /// Raises `PanicError` if it is closed already or is the nil channel. Senders that wait get a
+    /// Raises `PanicError` if the channel is already closed or is the nil channel. Waiting senders get a
     /// `PanicError`.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         match self.current(py).map(Channel::close) {
@@ -247,7 +246,7 @@ impl Chan {
         self.receive(py)
     }
 
-    /// Channels are equal if they are the same; an untyped nil channel equals every nil channel.
+    /// Compares identities; an untyped nil channel equals every nil channel.
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         let Ok(other) = other.cast::<Chan>() else {
             return false;
@@ -264,7 +263,7 @@ impl Chan {
     }
 
     fn __hash__(&self) -> isize {
-        // Where it is, without the bits that are the same for all.
+        // The address, without its low bits, which are the same for all.
         self.channel().map_or(0, |channel| {
             (std::ptr::from_ref(channel) as usize >> 4) as isize
         })
@@ -283,7 +282,7 @@ impl Chan {
         format!("<chan of {dtype}: {len} of {capacity} buffered{closed}>")
     }
 
-    /// For annotations: `chan[float]`.
+    /// Supports annotations such as `chan[float]`.
     #[classmethod]
     fn __class_getitem__<'py>(
         cls: &Bound<'py, PyType>,

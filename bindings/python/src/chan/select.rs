@@ -21,52 +21,52 @@ impl Default {
         "default"
     }
 
-    /// There is one.
+    /// Pickles as the singleton.
     fn __reduce__(&self) -> &'static str {
         "default"
     }
 }
 
-/// A case as it was given.
-enum Given<'py> {
+/// A case as the caller passed it.
+enum CaseArg<'py> {
     Recv(Bound<'py, Chan>),
-    /// With "comma ok".
+    /// `recv_`, with Go's "comma ok".
     RecvOk(Bound<'py, Chan>),
     Send(Bound<'py, Chan>, Option<Item>),
     Default,
 }
 
-/// Does one of several sends and receives, as soon as one can be done.
+/// Performs one of several sends and receives, as soon as one is ready.
 ///
-/// Each case is `c.recv`, `c.recv_`, `(c.send, item)` or `default`. Of the cases that are ready one is
-/// chosen at random. If none is, `default` is chosen, or without a `default` select waits. Cases on the
-/// nil channel are never ready, and a select without cases waits for ever.
+/// Each case is `c.recv`, `c.recv_`, `(c.send, item)` or `default`. If several cases are ready, one is
+/// chosen at random. If none is ready, `default` is chosen; without a `default` the call blocks. Cases
+/// on the nil channel are never ready, and a select without cases blocks forever.
 ///
-/// Returns `(index, value)`: the index of the case, and what was received: the item for `recv`, `(item,
+/// Returns `(index, value)`: the index of the case, and the received value: the item for `recv`, `(item,
 /// ok)` for `recv_`, `None` for a send and for `default`.
 ///
-/// Raises `PanicError` if the case is a send on a closed channel, `TypeError` for what is not a case or
-/// an item not of the channel's type, `ValueError` for a second `default`.
+/// Raises `PanicError` if the chosen case is a send on a closed channel, `TypeError` if an argument is
+/// not a case or an item does not have the channel's type, and `ValueError` for a second `default`.
 #[pyfunction]
 #[pyo3(signature = (*cases))]
 pub(super) fn select<'py>(cases: &Bound<'py, PyTuple>) -> PyResult<(usize, Py<PyAny>)> {
     let py = cases.py();
-    let mut given: SmallVec<[Given<'py>; 4]> = SmallVec::with_capacity(cases.len());
+    let mut args: SmallVec<[CaseArg<'py>; 4]> = SmallVec::with_capacity(cases.len());
     let mut default = None;
     for (number, case) in cases.iter().enumerate() {
-        let case = read(&case)?;
-        if matches!(case, Given::Default) && default.replace(number).is_some() {
+        let case = parse(&case)?;
+        if matches!(case, CaseArg::Default) && default.replace(number).is_some() {
             return Err(PyValueError::new_err("select: more than one default"));
         }
-        given.push(case);
+        args.push(case);
     }
 
-    let mut ready: SmallVec<[Case<'_>; 4]> = SmallVec::with_capacity(given.len());
-    for case in &mut given {
+    let mut ready: SmallVec<[Case<'_>; 4]> = SmallVec::with_capacity(args.len());
+    for case in &mut args {
         ready.push(match case {
-            Given::Recv(chan) | Given::RecvOk(chan) => chan.get().receiving(py),
-            Given::Send(chan, item) => chan.get().sending(py, item.take()),
-            Given::Default => Case::Never,
+            CaseArg::Recv(chan) | CaseArg::RecvOk(chan) => chan.get().receiving(py),
+            CaseArg::Send(chan, item) => chan.get().sending(py, item.take()),
+            CaseArg::Default => Case::Never,
         });
     }
     let (number, outcome) = match (block::poll(&mut ready), default) {
@@ -76,22 +76,22 @@ pub(super) fn select<'py>(cases: &Bound<'py, PyTuple>) -> PyResult<(usize, Py<Py
     };
     drop(ready);
 
-    let value = match (&given[number], outcome) {
-        (Given::Recv(_), Outcome::Received(item)) => item.into_object(py)?,
-        (Given::RecvOk(_), Outcome::Received(item)) => {
+    let value = match (&args[number], outcome) {
+        (CaseArg::Recv(_), Outcome::Received(item)) => item.into_object(py)?,
+        (CaseArg::RecvOk(_), Outcome::Received(item)) => {
             (item.into_object(py)?, true).into_py_any(py)?
         }
-        (Given::Recv(chan), _) => chan.get().zero(py)?,
-        (Given::RecvOk(chan), _) => (chan.get().zero(py)?, false).into_py_any(py)?,
-        (Given::Send(..), Outcome::Closed) => return Err(sent_on_closed()),
-        (Given::Send(..) | Given::Default, _) => py.None(),
+        (CaseArg::Recv(chan), _) => chan.get().zero(py)?,
+        (CaseArg::RecvOk(chan), _) => (chan.get().zero(py)?, false).into_py_any(py)?,
+        (CaseArg::Send(..), Outcome::Closed) => return Err(sent_on_closed()),
+        (CaseArg::Send(..) | CaseArg::Default, _) => py.None(),
     };
     Ok((number, value))
 }
 
-fn read<'py>(case: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
+fn parse<'py>(case: &Bound<'py, PyAny>) -> PyResult<CaseArg<'py>> {
     if case.is_instance_of::<Default>() {
-        return Ok(Given::Default);
+        return Ok(CaseArg::Default);
     }
     if let Ok(pair) = case.cast_exact::<PyTuple>() {
         if pair.len() != 2 {
@@ -107,13 +107,13 @@ fn read<'py>(case: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
             )));
         }
         let item = chan.get().dtype().item(&pair.get_item(1)?)?;
-        return Ok(Given::Send(chan, Some(item)));
+        return Ok(CaseArg::Send(chan, Some(item)));
     }
     let (chan, name) = method(case)?;
     if name == "recv" {
-        Ok(Given::Recv(chan))
+        Ok(CaseArg::Recv(chan))
     } else if name == "recv_" {
-        Ok(Given::RecvOk(chan))
+        Ok(CaseArg::RecvOk(chan))
     } else {
         Err(PyTypeError::new_err(format!(
             "select: a case is c.recv, c.recv_, (c.send, item) or default, not c.{name}"
@@ -121,7 +121,7 @@ fn read<'py>(case: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
     }
 }
 
-/// The channel of a bound method, and the method's name.
+/// Returns the channel of a bound method, and the method's name.
 fn method<'py>(bound: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, Chan>, Bound<'py, PyString>)> {
     let py = bound.py();
     let chan = bound.getattr(intern!(py, "__self__")).ok();

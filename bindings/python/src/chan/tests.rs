@@ -1,5 +1,4 @@
-//! Channels with plain threads in the place of Python's, which try every order that the interpreter's lock excludes
-//! too.
+//! Channels used by plain threads instead of Python's, which also produces the interleavings that the GIL excludes.
 
 #![allow(dead_code)] // the class needs more than these tests
 
@@ -17,7 +16,7 @@ use waiter::{Outcome, Waiter, Woken};
 
 type Chan = Channel<Box<u32>>;
 
-/// What an operation does until it has ended, as `block.rs` does it.
+/// A case of an operation, as in `block.rs`.
 enum Case<'a> {
     Receive(&'a Chan),
     Send(&'a Chan, Option<Box<u32>>),
@@ -71,7 +70,7 @@ fn select(cases: &mut [Case<'_>], first: usize) -> (usize, Outcome<Box<u32>>) {
         }
         for (number, back) in unsent {
             let Case::Send(_, item) = &mut cases[number] else {
-                panic!("an item out of a receiver");
+                panic!("a receiver had an item");
             };
             *item = Some(back);
         }
@@ -85,7 +84,7 @@ fn receive(chan: &Chan) -> Option<u32> {
     match select(&mut [Case::Receive(chan)], 0).1 {
         Outcome::Received(item) => Some(*item),
         Outcome::Closed => None,
-        Outcome::Sent => panic!("sent by a receiver"),
+        Outcome::Sent => panic!("a receiver sent"),
     }
 }
 
@@ -94,7 +93,7 @@ fn send(chan: &Chan, item: u32) -> bool {
 }
 
 #[test]
-fn what_is_buffered_comes_in_order_and_survives_the_close() {
+fn buffered_items_arrive_in_order_even_after_the_close() {
     for capacity in [1, 2, 5] {
         let chan = Chan::new(capacity);
         for round in 0..3 {
@@ -138,13 +137,13 @@ fn without_a_buffer_a_sender_waits_for_its_receiver() {
 }
 
 #[test]
-fn who_waits_longest_is_served_first() {
+fn the_longest_waiting_receiver_is_served_first() {
     let chan = Chan::new(0);
     let waiters: Vec<_> = (0..3).map(|_| Arc::new(Waiter::new())).collect();
     for (number, waiter) in (0..).zip(&waiters) {
         assert!(chan.wait_to_receive(waiter, number));
     }
-    // The second has given up.
+    // The second waiter withdraws.
     assert_eq!(waiters[1].withdraw(), None);
     assert_eq!(chan.try_send(Box::new(10)), Ok(()));
     assert_eq!(chan.try_send(Box::new(12)), Ok(()));
@@ -163,7 +162,7 @@ fn who_waits_longest_is_served_first() {
 }
 
 #[test]
-fn room_goes_to_the_sender_that_waits() {
+fn a_waiting_sender_gets_the_free_room() {
     let chan = Chan::new(1);
     let waiter = Arc::new(Waiter::new());
     assert_eq!(
@@ -182,7 +181,7 @@ fn room_goes_to_the_sender_that_waits() {
 }
 
 #[test]
-fn an_operation_is_not_served_by_itself() {
+fn an_operation_does_not_complete_itself() {
     let chan = Chan::new(0);
     let waiter = Arc::new(Waiter::new());
     assert_eq!(chan.wait_to_send(&waiter, 0, Box::new(1)), Ok(()));
@@ -193,7 +192,7 @@ fn an_operation_is_not_served_by_itself() {
 }
 
 #[test]
-fn whoever_waits_learns_of_the_close() {
+fn a_close_ends_all_waiting_operations() {
     let (full, empty) = (Chan::new(1), Chan::new(1));
     assert!(send(&full, 1));
     std::thread::scope(|scope| {
@@ -214,16 +213,16 @@ fn whoever_waits_learns_of_the_close() {
 }
 
 #[test]
-fn a_select_that_has_ended_leaves_its_items_with_it() {
+fn an_ended_select_keeps_its_unsent_items() {
     let (left, right) = (Chan::new(0), Chan::new(0));
     let waiter = Arc::new(Waiter::new());
     assert_eq!(left.wait_to_send(&waiter, 0, Box::new(1)), Ok(()));
     assert_eq!(right.wait_to_send(&waiter, 1, Box::new(2)), Ok(()));
     assert_eq!(right.try_receive(), Some(Outcome::Received(Box::new(2))));
-    // Its entry in the other queue is nobody's to take.
+    // The waiter has ended, so no one may take its entry in the other queue.
     assert_eq!(left.try_receive(), None);
     let other = Arc::new(Waiter::new());
-    assert!(left.wait_to_receive(&other, 0), "nobody is there to send");
+    assert!(left.wait_to_receive(&other, 0), "no sender waits");
     let mut unsent = Vec::new();
     left.leave(&waiter, &mut unsent);
     right.leave(&waiter, &mut unsent);
@@ -231,8 +230,8 @@ fn a_select_that_has_ended_leaves_its_items_with_it() {
 }
 
 #[test]
-fn after_a_fork_nobody_waits() {
-    // What it compares with is the whole process's, and other tests wait: so this one pretends to be the child.
+fn a_fork_has_no_waiting_operations() {
+    // The fork count is global and other tests wait, so this waiter pretends to be the parent's.
     let parent = Arc::new(Waiter::of_process(waiter::forks().wrapping_sub(1)));
     let other = Chan::new(0);
     assert!(other.wait_to_receive(&parent, 0));
@@ -241,10 +240,9 @@ fn after_a_fork_nobody_waits() {
     assert_eq!(other.close(), Ok(()));
 }
 
-/// Every item arrives once, whether threads send and receive plainly or by select on both channels in both
-/// directions.
+/// Every item arrives once, even if threads send and receive plainly or by selects on both channels in both directions.
 #[test]
-fn nothing_is_lost_or_doubled_in_a_crowd() {
+fn concurrent_operations_lose_and_duplicate_nothing() {
     const THREADS: usize = 4;
     const EACH: usize = 2_000;
     for capacity in [0, 1, 3] {
@@ -273,7 +271,7 @@ fn nothing_is_lost_or_doubled_in_a_crowd() {
                             assert!(send(here, item));
                             continue;
                         }
-                        // Sends one way or receives the other way, until it has sent.
+                        // Sends on one channel or receives on the other, until it has sent.
                         let mut cases =
                             [Case::Send(here, Some(Box::new(item))), Case::Receive(there)];
                         loop {

@@ -1,6 +1,6 @@
-//! How a timer finds the object of its channel.
+//! The link from a timer to the object of its channel.
 //!
-//! The object keeps the timer alive, so the timer must not keep the object alive; but `timer.c is timer.c`.
+//! The object keeps the timer alive, so the timer must not keep the object alive; but `timer.c is timer.c` must hold.
 
 #![allow(unsafe_code)]
 
@@ -9,19 +9,19 @@ use pyo3::prelude::*;
 use super::object::Chan;
 use crate::gil::GilCell;
 
-/// The channel's object, as long as there is one.
+/// Weak reference to the channel's object.
 pub(crate) struct View(GilCell<Address>);
 
-/// Of the object; or one of the two below.
+/// Address of the object, or one of the two constants below.
 #[derive(Clone, Copy, PartialEq)]
 struct Address(*mut pyo3::ffi::PyObject);
 
-/// There has not been an object yet.
+/// No object has been created yet.
 const NEVER: Address = Address(std::ptr::null_mut());
-/// There is none any more.
+/// The object has been freed.
 const GONE: Address = Address(std::ptr::dangling_mut());
 
-// SAFETY: an address; it is followed with the interpreter's lock only.
+// SAFETY: a plain address; it is dereferenced only under the GIL.
 unsafe impl Send for Address {}
 
 impl View {
@@ -29,13 +29,13 @@ impl View {
         View(GilCell::new(NEVER))
     }
 
-    /// Whether anybody has ever seen the channel.
+    /// Returns true if the channel has never had an object.
     #[inline]
     pub(crate) fn is_new(&self, py: Python<'_>) -> bool {
         self.0.get(py) == NEVER
     }
 
-    /// The object, made by `make` if there is none.
+    /// Returns the object; creates it with `make` if there is none.
     pub(crate) fn object<'py>(
         &self,
         py: Python<'py>,
@@ -43,8 +43,8 @@ impl View {
     ) -> PyResult<Bound<'py, Chan>> {
         let address = self.0.get(py);
         if address != NEVER && address != GONE {
-            // SAFETY: it is a `Chan`, and not freed: its `Drop` calls `forget`, under the interpreter's lock, which has
-            // not been given up since its last reference went.
+            // SAFETY: the object is a `Chan` and not freed: its `Drop` calls `forget` under the GIL, which has been
+            // held since its last reference was dropped.
             return Ok(unsafe { Bound::from_borrowed_ptr(py, address.0).cast_into_unchecked() });
         }
         let chan = Bound::new(py, make())?;
@@ -52,7 +52,7 @@ impl View {
         Ok(chan)
     }
 
-    /// The object is going.
+    /// Records that the object is being freed.
     pub(super) fn forget(&self, py: Python<'_>) {
         self.0.replace(py, GONE);
     }

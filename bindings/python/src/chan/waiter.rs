@@ -1,48 +1,48 @@
-//! One operation that waits, perhaps on several channels at once.
+//! One blocked operation, maybe on several channels at once.
 //!
-//! It ends once: whoever calls [`Waiter::complete`] first, or the waiting thread itself by [`Waiter::withdraw`]. What
-//! it was completed with lies under `progress`; `done` is only what the thread sleeps on.
+//! It ends once: by the first call of [`Waiter::complete`], or by [`Waiter::withdraw`] of the waiting thread.
+//! `progress` holds the outcome; `done` is only the futex that the thread sleeps on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How many forks this process has been through. What waited before the last one does not exist in this process: it
-/// is never completed, and what was meant for it goes to somebody alive.
+/// Number of forks in this process's history. Waiters from before the last fork do not exist in this process: they are
+/// never completed, and the next live waiter is served instead.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) fn forks() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// In the child of a fork, while it has one thread.
-#[allow(dead_code)] // not by the tests that stand without an interpreter
+/// Counts a fork. Called in the child while it has one thread.
+#[allow(dead_code)] // unused by the tests without an interpreter
 pub(crate) fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How an operation ended.
+/// The end of an operation.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Outcome<T> {
     Received(T),
     Sent,
-    /// The channel was closed: nothing was received, or nothing was sent.
+    /// The channel was closed: nothing was received or sent.
     Closed,
 }
 
 enum Progress<T> {
     Waiting,
-    /// By this case.
+    /// Completed by this case.
     Done(u32, Outcome<T>),
-    /// The thread knows, or has gone.
+    /// The thread has taken the outcome or withdrawn.
     Over,
 }
 
-/// Why a sleep ended.
+/// The reason why a sleep ended.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Woken {
     Done,
-    /// A signal was delivered to this thread, or the time was over.
+    /// A signal was delivered to this thread, or the time limit passed.
     Early,
 }
 
@@ -55,12 +55,12 @@ pub(crate) struct Waiter<T> {
 }
 
 impl<T> Waiter<T> {
-    /// Of the calling thread.
+    /// Creates a waiter of the calling thread.
     pub(crate) fn new() -> Self {
         Self::of_process(forks())
     }
 
-    /// Of a thread of the process with so many forks behind it.
+    /// Creates a waiter of the process with this number of forks.
     pub(crate) fn of_process(forks: u32) -> Self {
         Waiter {
             done: AtomicU32::new(0),
@@ -71,12 +71,12 @@ impl<T> Waiter<T> {
         }
     }
 
-    /// Whether it can still be completed.
+    /// Returns true if the waiter can still be completed.
     pub(crate) fn is_waiting(&self) -> bool {
         self.done.load(Ordering::Acquire) == 0 && self.forks == forks()
     }
 
-    /// Ends it by this case, and wakes its thread. Gives the outcome back if it has ended before.
+    /// Completes the operation by this case and wakes its thread. Returns the outcome if the waiter has already ended.
     pub(crate) fn complete(&self, case: u32, outcome: Outcome<T>) -> Result<(), Outcome<T>> {
         if self.forks != forks() {
             return Err(outcome);
@@ -92,7 +92,7 @@ impl<T> Waiter<T> {
         Ok(())
     }
 
-    /// On its own thread: ends it if nobody has, else tells by which case and how it ended.
+    /// Ends the operation on its own thread. Returns the case and the outcome if it was completed before.
     pub(crate) fn withdraw(&self) -> Option<(usize, Outcome<T>)> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *progress, Progress::Over);
@@ -104,14 +104,14 @@ impl<T> Waiter<T> {
         }
     }
 
-    /// Sleeps until it is completed, a signal is delivered to this thread, or `limit` is over.
+    /// Sleeps until the waiter is completed, a signal is delivered to this thread, or `limit` has passed.
     #[cfg(target_os = "linux")]
     pub(crate) fn sleep(&self, limit: Option<Duration>) -> Woken {
         use rustix::thread::futex;
 
         let limit = limit.and_then(|limit| rustix::time::Timespec::try_from(limit).ok());
         if self.done.load(Ordering::Acquire) == 0 {
-            // Whatever it answers: completed in the meantime, woken, a signal, the time.
+            // Any result is fine: completed already, woken, interrupted or timed out.
             let _ = futex::wait(&self.done, futex::Flags::PRIVATE, 0, limit.as_ref());
         }
         self.woken()
@@ -124,7 +124,7 @@ impl<T> Waiter<T> {
         let _ = futex::wake(&self.done, futex::Flags::PRIVATE, 1);
     }
 
-    /// Signals do not end a sleep here, so it ends by itself before anybody gets impatient.
+    /// Signals do not interrupt a sleep here, so it ends by itself after a short time.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn sleep(&self, limit: Option<Duration>) -> Woken {
         const IMPATIENT: Duration = Duration::from_millis(50);

@@ -1,21 +1,21 @@
-//! The iterator over what is due: it pops as it goes.
+//! The iterator over due timers: it pops each when asked for the next.
 
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
 use super::timers::{Heap, Wheel};
 
-/// The queue that is popped from.
+/// The queue to pop from.
 pub(crate) enum Source {
     Wheel(Py<Wheel>),
     Heap(Py<Heap>),
 }
 
-/// What `due` gives.
+/// Iterator returned by `due`.
 #[pyclass(frozen, module = "punctual.queue", name = "_Due")]
 pub(crate) struct Due {
     source: Source,
-    /// The reading of the clock.
+    /// Reading of the clock.
     now: u64,
 }
 

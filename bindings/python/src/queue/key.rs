@@ -1,4 +1,4 @@
-//! Keys: what a queue gave for a timer or an entry, an `int` to Python.
+//! Keys of timers and entries, which are `int`s in Python.
 
 use std::convert::Infallible;
 
@@ -7,17 +7,17 @@ use pyo3::exceptions::{PyKeyError, PyOverflowError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-/// A key as it came. Any int is taken, since a wrong one is only stale.
+/// A key as the caller passed it. Any int is accepted: a wrong one is stale.
 pub(crate) struct Key(Option<TimerKey>);
 
 impl Key {
-    /// What it stands for; `None` if no queue gives such keys.
+    /// Returns the timer key, or `None` if no queue produces such a key.
     #[inline]
     pub(crate) fn timer(&self) -> Option<TimerKey> {
         self.0
     }
 
-    /// What `in` looks for: anything may be asked for, only keys are found.
+    /// Converts the operand of `in`: any object is allowed, only keys are found.
     #[inline]
     pub(crate) fn sought(object: &Bound<'_, PyAny>) -> Option<TimerKey> {
         object.extract::<Key>().ok()?.timer()
@@ -37,20 +37,20 @@ impl<'py> FromPyObject<'_, 'py> for Key {
     }
 }
 
-/// A key as a number.
+/// Converts a key to a number.
 #[inline]
 pub(crate) fn bits(key: TimerKey) -> i64 {
     key.to_bits().cast_signed()
 }
 
-/// A key for Python: signed, because Python makes and reads such numbers in half the time.
+/// Converts a key for Python. Signed, because Python converts signed numbers in half the time.
 #[inline]
 pub(crate) fn given(py: Python<'_>, key: TimerKey) -> Bound<'_, PyInt> {
     let Ok(int) = bits(key).into_pyobject(py);
     int
 }
 
-/// The default that a caller gives against a stale key, or none.
+/// The caller's default for a stale key, if any.
 pub(crate) struct Fallback(pub(crate) Option<Py<PyAny>>);
 
 impl<'py> FromPyObject<'_, 'py> for Fallback {
@@ -63,10 +63,10 @@ impl<'py> FromPyObject<'_, 'py> for Fallback {
 }
 
 impl Fallback {
-    /// What is found, or the default.
+    /// Returns the found value or the default.
     ///
     /// # Errors
-    /// `KeyError`, if there is neither.
+    /// `KeyError` without either.
     #[inline]
     pub(crate) fn or(
         self,
@@ -77,7 +77,7 @@ impl Fallback {
     }
 }
 
-/// `KeyError`: the timer fired, the entry was popped, or either was removed.
+/// Creates a `KeyError` for a key whose timer fired, whose entry was popped, or which was removed.
 #[cold]
 pub(crate) fn stale(key: &Bound<'_, PyAny>) -> PyErr {
     PyKeyError::new_err(key.clone().unbind())

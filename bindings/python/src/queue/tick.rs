@@ -1,8 +1,8 @@
-//! Numbers of Python as ticks of the queues.
+//! Conversion of Python numbers to ticks of the queues.
 //!
-//! A tick is a float: its bits, arranged so that they sort as the floats do. So a deadline may be in any unit and come
-//! back as it was given, and the queues, which compare ticks, never round. Other numbers become floats first, where a
-//! deadline is rounded up and a reading of the clock is rounded down: nothing falls due early.
+//! A tick contains the bits of a float, arranged so that they sort like the floats. So a deadline may have any unit and
+//! is returned unchanged, and the queues, which compare ticks, never round. Other numbers are converted to floats: a
+//! deadline rounds up and a reading of the clock rounds down, so nothing fires early.
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -10,22 +10,22 @@ use pyo3::types::{PyFloat, PyInt};
 
 const SIGN: u64 = 1 << 63;
 
-/// Up to here every integer is a float.
+/// Every integer up to this one is exact as a float.
 const EXACT: i64 = 1 << 53;
 
-/// The tick of a deadline: rounded up, if it is no float exactly.
+/// Returns the tick of a deadline: rounded up, unless it is exactly a float.
 #[inline]
 pub(crate) fn of_deadline(number: &Bound<'_, PyAny>) -> PyResult<u64> {
     tick(number, Rounding::Up)
 }
 
-/// The tick that a clock shows: rounded down, if it is no float exactly.
+/// Returns the tick of a clock reading: rounded down, unless it is exactly a float.
 #[inline]
 pub(crate) fn of_reading(number: &Bound<'_, PyAny>) -> PyResult<u64> {
     tick(number, Rounding::Down)
 }
 
-/// The number of a tick.
+/// Returns the number of a tick.
 #[inline]
 pub(crate) fn number(tick: u64) -> f64 {
     f64::from_bits(if tick & SIGN != 0 { tick ^ SIGN } else { !tick })
@@ -48,7 +48,7 @@ fn tick(number: &Bound<'_, PyAny>, rounding: Rounding) -> PyResult<u64> {
             "NaN is no time: nothing is before or after it",
         ));
     }
-    // Adding zero makes -0.0, which equals 0.0, the same tick.
+    // Adding zero turns -0.0 into 0.0, which must have the same tick.
     let bits = (float + 0.0).to_bits();
     Ok(if bits & SIGN == 0 { bits | SIGN } else { !bits })
 }
@@ -63,7 +63,7 @@ fn rounded(number: &Bound<'_, PyAny>, rounding: Rounding) -> PyResult<f64> {
     }
     let nearest = match number.extract::<f64>() {
         Ok(float) => float,
-        // An integer of hundreds of digits lies between the largest float and infinity.
+        // An integer with hundreds of digits lies between the largest float and infinity.
         Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => {
             if number.lt(0)? {
                 f64::NEG_INFINITY
@@ -73,7 +73,7 @@ fn rounded(number: &Bound<'_, PyAny>, rounding: Rounding) -> PyResult<f64> {
         }
         Err(error) => return Err(error),
     };
-    // Python compares its numbers exactly. Those that do not compare with floats are taken as they convert.
+    // Python compares its numbers exactly. Numbers that do not compare with floats are used as converted.
     let outcome = match rounding {
         Rounding::Up => number.gt(nearest),
         Rounding::Down => number.lt(nearest),

@@ -1,4 +1,4 @@
-//! `Wheel` and `Heap`: one class each, the same methods, on the Rust queues of these names.
+//! The classes `Wheel` and `Heap`: the same methods on the Rust queues of these names.
 
 use parking_lot::Mutex;
 use punctual::{DeadlineQueue, Expired};
@@ -10,10 +10,10 @@ use super::due::{Due, Source};
 use super::key::{self, Fallback, Key};
 use super::tick;
 
-/// A timer, for Python: its key, its deadline and its value.
+/// A timer in Python: its key, its deadline and its value.
 type Listed<'py> = (Bound<'py, PyInt>, f64, Py<PyAny>);
 
-/// A class on the Rust queue `$Queue`. Its documentation is what `help()` shows.
+/// Defines a class on the Rust queue `$Queue`. `help()` shows the doc comments.
 macro_rules! timer_queue {
     ($Name:ident, $Queue:ty, $($doc:literal)+) => {
         $(#[doc = $doc])+
@@ -37,8 +37,8 @@ macro_rules! timer_queue {
 
             /// Arms a timer and returns its key.
             ///
-            /// The deadline is a number, in the unit that the queue is used with; one in the past is due at once, and
-            /// `float("inf")` never. Raises ValueError if it is NaN.
+            /// The deadline is a number in any unit; a timer with a past deadline is due at once, one with
+            /// `float("inf")` never fires. Raises ValueError if the deadline is NaN.
             #[pyo3(signature = (deadline, value, /))]
             fn insert<'py>(
                 &self,
@@ -52,7 +52,8 @@ macro_rules! timer_queue {
 
             /// Cancels a timer and returns its value.
             ///
-            /// If the timer has fired or was removed, returns the default; without one, raises KeyError.
+            /// If the timer has fired or was removed, returns the default; without a default, raises
+            /// KeyError.
             #[pyo3(signature = (key, default=Fallback(None), /), text_signature = "($self, key, default=..., /)")]
             fn remove(&self, key: &Bound<'_, PyAny>, default: Fallback) -> PyResult<Py<PyAny>> {
                 let timer = key.extract::<Key>()?.timer();
@@ -60,9 +61,10 @@ macro_rules! timer_queue {
                 default.or(found, key)
             }
 
-            /// Arms a timer anew, earlier or later; its key stays good.
+            /// Moves a timer to another deadline, earlier or later; its key stays valid.
             ///
-            /// Among timers of equal deadlines it is now the last. Raises KeyError if it has fired or was removed.
+            /// It becomes the last of the timers with an equal deadline. Raises KeyError if it has fired or
+            /// was removed.
             #[pyo3(signature = (key, deadline, /))]
             fn reset(&self, key: &Bound<'_, PyAny>, deadline: &Bound<'_, PyAny>) -> PyResult<()> {
                 let timer = key.extract::<Key>()?.timer();
@@ -74,7 +76,7 @@ macro_rules! timer_queue {
                 }
             }
 
-            /// The value of an armed timer; the default if there is no such timer.
+            /// Returns the value of an armed timer, or the default if there is no such timer.
             #[pyo3(signature = (key, default=None, /))]
             fn get(&self, py: Python<'_>, key: Key, default: Option<Py<PyAny>>) -> Option<Py<PyAny>> {
                 let timer = key.timer();
@@ -83,7 +85,7 @@ macro_rules! timer_queue {
                     .or(default)
             }
 
-            /// When a timer is due. Raises KeyError if it has fired or was removed.
+            /// Returns the deadline of a timer. Raises KeyError if it has fired or was removed.
             #[pyo3(signature = (key, /))]
             fn deadline(&self, key: &Bound<'_, PyAny>) -> PyResult<f64> {
                 let timer = key.extract::<Key>()?.timer();
@@ -93,30 +95,33 @@ macro_rules! timer_queue {
                     .ok_or_else(|| key::stale(key))
             }
 
-            /// The earliest deadline; None if no timer is armed.
+            /// Returns the earliest deadline; None if no timer is armed.
             fn next_deadline(&self) -> Option<f64> {
                 self.timers.lock().next_deadline().map(tick::number)
             }
 
-            /// Takes out the first timer that is due at `now`: its deadline and its value; None if none is.
+            /// Removes the first timer that is due at `now`. Returns its deadline and value; None if no timer
+            /// is due.
             ///
-            /// The first is the one of the earliest deadline, and among equal ones the one armed first.
+            /// The first timer is the one with the earliest deadline, and among equal ones the one armed
+            /// first.
             #[pyo3(signature = (now, /))]
             fn pop_due(&self, now: &Bound<'_, PyAny>) -> PyResult<Option<(f64, Py<PyAny>)>> {
                 let now = tick::of_reading(now)?;
                 Ok(self.take_due(now).map(|timer| (tick::number(timer.deadline), timer.value)))
             }
 
-            /// Takes out all timers that are due at `now`, one after another: an iterator over their values.
+            /// Removes all timers that are due at `now`, one after another. Returns an iterator over their
+            /// values.
             ///
-            /// Timers may be armed, reset and removed meanwhile; one armed for `now` or earlier is among those due.
+            /// Timers may be armed, reset and removed meanwhile; one armed for `now` or earlier is included.
             #[pyo3(signature = (now, /))]
             fn due(slf: Bound<'_, Self>, now: &Bound<'_, PyAny>) -> PyResult<Due> {
                 let now = tick::of_reading(now)?;
                 Ok(Due::new(Source::$Name(slf.unbind()), now))
             }
 
-            /// All timers, in no particular order: a list of (key, deadline, value).
+            /// Returns all timers in no particular order: a list of (key, deadline, value).
             fn timers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
                 let all: Vec<_> = {
                     let timers = self.timers.lock();
@@ -128,9 +133,10 @@ macro_rules! timer_queue {
                 PyList::new(py, all.into_iter().map(listed))
             }
 
-            /// Cancels all timers; their keys are stale from now on.
+            /// Cancels all timers; their keys become stale.
             fn clear(&self, py: Python<'_>) {
-                // One more reference to each value lets it outlive the lock: its `__del__` may use the queue.
+                // An additional reference keeps each value alive until the lock is free: its `__del__` may
+                // use the queue.
                 let mut values = Vec::new();
                 {
                     let mut timers = self.timers.lock();
@@ -155,7 +161,7 @@ macro_rules! timer_queue {
                 Fallback(None).or(found, key)
             }
 
-            /// The keys of all timers, as they are now, in no particular order.
+            /// Iterates over a snapshot of the keys of all timers, in no particular order.
             fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
                 let keys: Vec<_> = self.timers.lock().iter().map(|(key, ..)| key::bits(key)).collect();
                 PyList::new(py, keys)?.try_iter()
@@ -171,7 +177,7 @@ macro_rules! timer_queue {
                 }
             }
 
-            /// Bytes that the queue takes, without the values.
+            /// Returns the size of the queue in bytes, without the values.
             fn __sizeof__(&self) -> usize {
                 size_of::<Self>() - size_of::<$Queue>() + self.timers.lock().memory()
             }
@@ -193,11 +199,11 @@ macro_rules! timer_queue {
 timer_queue!(
     Wheel,
     punctual::Wheel<Py<PyAny>>,
-    "Timers in a hierarchical timing wheel: arm, cancel and re-arm in O(1), however many there are."
+    "Timers in a hierarchical timing wheel: arming, cancelling and re-arming are O(1), for any number of timers."
     ""
-    "A deadline is a number in whatever unit you like: seconds of time.monotonic(), milliseconds, ticks."
-    "Nothing is due before its deadline. Timers fall due in the order of their deadlines, equal ones in"
-    "the order in which they were armed. What the queue never does is look at a clock."
+    "A deadline is a number in a unit of your choice: seconds of time.monotonic(), milliseconds, ticks."
+    "Nothing fires before its deadline. Timers fire in the order of their deadlines, equal ones in"
+    "the order in which they were armed. The queue never reads a clock: you pass the time to it."
     ""
     ">>> from punctual.queue import Wheel"
     ">>> timeouts = Wheel()"
@@ -214,7 +220,7 @@ timer_queue!(
 timer_queue!(
     Heap,
     punctual::Heap<Py<PyAny>>,
-    "Timers in a heap: as Wheel, in O(log n). It takes less memory while timers are few."
+    "Timers in a heap: the methods of Wheel in O(log n). It takes less memory for few timers."
     ""
     ">>> from punctual.queue import Heap"
     ">>> heap = Heap()"

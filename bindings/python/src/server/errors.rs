@@ -1,4 +1,4 @@
-//! What can go wrong with a server, as Python's exceptions.
+//! Conversion of a server's errors to Python exceptions.
 
 use std::error::Error;
 use std::io;
@@ -8,7 +8,7 @@ use punctual_server::{MoveError, StartError};
 use pyo3::PyErr;
 use pyo3::exceptions::{PyOSError, PyOverflowError, PyRuntimeError, PyValueError};
 
-/// This process is a fork of the one that the server runs in.
+/// The error of using a server in a fork of the process that started it.
 pub(super) struct ForkedError {
     pub(super) parent: u32,
 }
@@ -23,7 +23,7 @@ impl From<ForkedError> for PyErr {
     }
 }
 
-/// `ValueError: maxclients: argument couldn't be parsed into an integer`.
+/// Creates, for example, `ValueError: maxclients: argument couldn't be parsed into an integer`.
 pub(super) fn config_error(error: ConfigError) -> PyErr {
     match error {
         ConfigError::Line { line, reason, .. } => {
@@ -54,7 +54,7 @@ pub(super) fn start_error(error: StartError) -> PyErr {
     }
 }
 
-/// With the system's number, so that Python finds the subclass: `PermissionError` and the like.
+/// Creates an `OSError` with the system's number, so that Python picks the subclass, such as `PermissionError`.
 fn os_error(error: &io::Error, text: &str) -> PyErr {
     match error.raw_os_error() {
         // Python shows the number itself.

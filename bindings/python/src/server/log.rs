@@ -1,5 +1,5 @@
-//! What a server logs, on its way to a thread of Python's: the server's own threads never touch Python, and never wait
-//! for whoever reads.
+//! The queue between a server's log and a Python thread. The server's threads never run Python, and never wait for the
+//! reader.
 
 use parking_lot::{Condvar, Mutex};
 use punctual_server::log::{Level, Logger};
@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// So many lines wait for a reader; what comes after them is only counted.
-const MOST: usize = 10_000;
+/// Capacity of the queue; further lines are only counted.
+const LINES_MAX: usize = 10_000;
 
-/// The lines of a server's log. Iterating yields `(level, message)`, the level as in Python's `logging`, waits for more,
-/// and ends when the server has stopped.
+/// The lines of a server's log. Iteration yields `(level, message)`, with a level of Python's `logging`, blocks for
+/// more, and ends when the server has stopped.
 #[pyclass(frozen, module = "punctual._punctual")]
 pub(super) struct LogLines {
     log: Arc<Log>,
@@ -26,31 +26,31 @@ struct Log {
 #[derive(Default)]
 struct Waiting {
     lines: VecDeque<(Level, String)>,
-    /// Lines that came when there were too many.
+    /// Number of lines dropped because the queue was full.
     lost: u64,
     ended: bool,
 }
 
-/// The server's side of a log. When it is dropped the log has ended.
-pub(super) struct EndsLog {
+/// The server's end of the log. Dropping it ends the log.
+pub(super) struct LogWriter {
     log: Arc<Log>,
 }
 
-impl EndsLog {
+impl LogWriter {
     pub(super) fn of(lines: &Bound<'_, LogLines>) -> Self {
-        EndsLog {
+        LogWriter {
             log: Arc::clone(&lines.get().log),
         }
     }
 
-    /// What the server writes to.
+    /// Returns the logger for the server.
     pub(super) fn logger(&self, level: Level) -> Logger {
         let log = Arc::clone(&self.log);
         Logger::lines(level, move |level, message| log.add(level, message))
     }
 }
 
-impl Drop for EndsLog {
+impl Drop for LogWriter {
     fn drop(&mut self) {
         self.log.state.lock().ended = true;
         self.log.changed.notify_all();
@@ -60,7 +60,7 @@ impl Drop for EndsLog {
 impl Log {
     fn add(&self, level: Level, message: &str) {
         let mut state = self.state.lock();
-        if state.lines.len() < MOST {
+        if state.lines.len() < LINES_MAX {
             state.lines.push_back((level, message.to_owned()));
             self.changed.notify_one();
         } else {
@@ -68,7 +68,7 @@ impl Log {
         }
     }
 
-    /// The next line; `None` at the end.
+    /// Blocks until the next line; returns `None` at the end.
     fn next(&self) -> Option<(Level, String)> {
         let mut state = self.state.lock();
         loop {

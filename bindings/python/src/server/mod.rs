@@ -1,8 +1,8 @@
-//! The server inside the process, as `python/punctual/server.py` needs it.
+//! The embedded server, for `python/punctual/server.py`.
 //!
-//! Ground rules: the server's threads never touch Python. Whatever waits for them lets go of the GIL first, and takes the
-//! lock on the server only after that. A fork has the memory of a server but none of its threads: whoever asks looks at
-//! the process's number before the lock, which another thread may have held when the process forked.
+//! Ground rules: the server's threads never run Python. A method that waits for them releases the GIL first, and only
+//! then locks the server. A fork has the server's memory but not its threads: methods check the process id before they
+//! lock, because another thread may have held the lock during the fork.
 
 mod errors;
 mod log;
@@ -19,7 +19,7 @@ use punctual_server::{Builder, Server};
 use pyo3::prelude::*;
 
 use self::errors::{ForkedError, config_error, move_error, not_running, start_error};
-use self::log::{EndsLog, LogLines};
+use self::log::{LogLines, LogWriter};
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<NativeServer>()?;
@@ -28,7 +28,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(program::serve, m)?)
 }
 
-/// A server that can be started and stopped any number of times.
+/// A server that can be started and stopped repeatedly.
 #[pyclass(frozen, module = "punctual._punctual")]
 struct NativeServer {
     builder: Builder,
@@ -38,24 +38,24 @@ struct NativeServer {
     log_level: Level,
     password: Option<Vec<u8>>,
     unix_socket: Option<PathBuf>,
-    /// The process that started it; 0: nobody has.
+    /// The process that started the server, or 0.
     pid: AtomicU32,
     state: Mutex<State>,
 }
 
-/// What starting and stopping change.
+/// State that starting and stopping change.
 struct State {
     server: Option<Server>,
-    /// Where its log goes. It ends after the server that writes it.
-    log: Option<EndsLog>,
-    /// Where to connect to.
+    /// The log, which ends after the server that writes it.
+    log: Option<LogWriter>,
+    /// Host for clients to connect to.
     host: String,
-    /// 0: it does not listen on TCP, or takes any free port when it starts.
+    /// 0 without TCP, or if the server picks any free port at the start.
     port: u16,
 }
 
 impl State {
-    /// Stops the server, if there is one; the last that its log is told comes of that.
+    /// Stops the server, if any, and ends its log after the last lines.
     fn end(&mut self) {
         drop(self.server.take());
         drop(self.log.take());
@@ -64,7 +64,7 @@ impl State {
 
 #[pymethods]
 impl NativeServer {
-    /// `port`: None: no TCP; 0: any free one.
+    /// `port` is None without TCP, 0 for any free port.
     #[new]
     fn new(port: Option<u16>, options: Vec<(String, String)>) -> PyResult<Self> {
         let mut builder = match port {
@@ -98,7 +98,7 @@ impl NativeServer {
         })
     }
 
-    /// Names of options that were given and do nothing.
+    /// Returns the names of given options that have no effect.
     #[getter]
     fn without_effect(&self) -> Vec<&'static str> {
         self.without_effect.clone()
@@ -124,16 +124,16 @@ impl NativeServer {
         self.unix_socket.clone()
     }
 
-    /// Whether this process is a fork of the one that started it.
+    /// Returns whether this process is a fork of the one that started the server.
     #[getter]
     fn is_inherited(&self) -> bool {
         self.own().is_err()
     }
 
-    /// Host and port.
+    /// Returns host and port.
     fn address(&self, py: Python<'_>) -> (String, u16) {
         if self.is_inherited() {
-            // Nobody here changes it, and nobody here may ever unlock it.
+            // A fork only reads, and its copy of the lock may be held forever.
             return self
                 .state
                 .try_lock()
@@ -153,28 +153,28 @@ impl NativeServer {
             })
     }
 
-    /// Whether it has started now; it does nothing if it runs. Its log goes to `log` until it has stopped.
+    /// Starts the server unless it runs. Returns whether it did. The log goes to `log` until the server stops.
     #[pyo3(signature = (log=None))]
     fn start(&self, py: Python<'_>, log: Option<Bound<'_, LogLines>>) -> PyResult<bool> {
-        // Before anything can go wrong: whoever reads the log is told of its end.
-        let log = log.map(|log| EndsLog::of(&log));
+        // First of all, so that the reader sees the log's end even if the start fails.
+        let log = log.map(|log| LogWriter::of(&log));
         self.own()?;
         py.detach(|| self.start_now(log)).map_err(start_error)
     }
 
-    /// Does nothing if it does not run, or not in this process.
+    /// Stops the server. Does nothing if it does not run in this process.
     fn stop(&self, py: Python<'_>) {
         if !self.is_inherited() {
             py.detach(|| self.state.lock().end());
         }
     }
 
-    /// Seconds of unix time.
+    /// Returns the server's clock in Unix seconds.
     fn now(&self, py: Python<'_>) -> PyResult<f64> {
         self.ask(py, |server| Ok(unix_seconds(server.now())))
     }
 
-    /// By so many microseconds; seconds of unix time then.
+    /// Advances the clock by `micros`. Returns the new time in Unix seconds.
     fn advance(&self, py: Python<'_>, micros: u64) -> PyResult<f64> {
         self.ask(py, |server| {
             let to = server.advance(Duration::from_micros(micros));
@@ -182,7 +182,7 @@ impl NativeServer {
         })
     }
 
-    /// To so many microseconds of unix time.
+    /// Sets the clock to `micros` of Unix time.
     fn set_time(&self, py: Python<'_>, micros: u64) -> PyResult<()> {
         self.ask(py, |server| {
             let to = server.set_time(UNIX_EPOCH + Duration::from_micros(micros));
@@ -192,19 +192,19 @@ impl NativeServer {
 }
 
 impl NativeServer {
-    fn start_now(&self, log: Option<EndsLog>) -> Result<bool, punctual_server::StartError> {
+    fn start_now(&self, log: Option<LogWriter>) -> Result<bool, punctual_server::StartError> {
         let mut state = self.state.lock();
         if state.server.as_ref().is_some_and(Server::is_running) {
             return Ok(false);
         }
-        // A client may have shut it down: its threads are joined before the port is taken again.
+        // A client may have shut the server down: join its threads before the port is used again.
         state.end();
         let mut builder = self.builder.clone();
         if let Some(log) = &log {
             builder = builder.logger(log.logger(self.log_level));
         }
         if state.port != 0 {
-            // Where clients know it to be.
+            // Clients know the server by this port.
             builder = builder.port(state.port);
         }
         self.pid.store(std::process::id(), Ordering::Release);
@@ -218,7 +218,7 @@ impl NativeServer {
         Ok(true)
     }
 
-    /// Asks a running server something.
+    /// Calls a function with the running server.
     fn ask<R: Send>(
         &self,
         py: Python<'_>,
@@ -231,7 +231,7 @@ impl NativeServer {
         })
     }
 
-    /// Whether this process may do anything with it.
+    /// Returns an error unless this process started the server.
     fn own(&self) -> Result<(), ForkedError> {
         match self.pid.load(Ordering::Acquire) {
             0 => Ok(()),
@@ -244,14 +244,14 @@ impl NativeServer {
 impl Drop for NativeServer {
     fn drop(&mut self) {
         if self.is_inherited() {
-            // To end it would be to wait for threads that are not here, and to wake those of the parent.
+            // Stopping would wait for threads that do not exist here, and wake the parent's.
             let state = self.state.get_mut();
             std::mem::forget((state.server.take(), state.log.take()));
         }
     }
 }
 
-/// Where to connect to what listens here.
+/// Returns the address to connect to for a listening address.
 fn reachable(host: &str) -> String {
     match host.parse::<IpAddr>() {
         Ok(IpAddr::V4(ip)) if ip.is_unspecified() => "127.0.0.1".to_owned(),

@@ -1,12 +1,12 @@
-//! What the driver does when a timer of Python falls due.
+//! The alarms that the driver fires for Python's timers.
 //!
 //! # Ground rules
 //!
-//! - `fire` runs on the timers' thread, without the interpreter's lock, and must never take it. It sends plain floats
-//!   into channels. Calling functions is a job, done by others with that lock.
-//! - An alarm points to its timer without keeping it alive. A timer that goes disarms first, so an armed alarm's timer
-//!   is there; and when `disarm` has answered, no `fire` is on its way.
-//! - An alarm that owns an object is dropped with the interpreter's lock, outside the shard's: `disarm` hands it out.
+//! - `fire` runs on the driver's thread, without the GIL, and must never take it. It sends plain floats into channels.
+//!   A function call is a job, which another thread runs with the GIL.
+//! - An alarm points to its timer without keeping it alive. Dropping a timer disarms it first, so the timer of an armed
+//!   alarm exists; after `disarm` returns, no `fire` is running.
+//! - An alarm that owns an object is dropped with the GIL and outside the shard's lock: `disarm` returns it.
 
 #![allow(unsafe_code)]
 
@@ -21,7 +21,7 @@ use super::ticker::Ticker;
 use super::timer::Timer;
 use crate::chan::forks;
 
-/// A function to be called.
+/// A function to call.
 pub(super) type Job = Py<PyAny>;
 
 pub(super) type TimeDriver = Driver<PyAlarm>;
@@ -29,20 +29,20 @@ pub(super) type TimeDriver = Driver<PyAlarm>;
 pub(super) enum PyAlarm {
     Send(Pinned<Timer>),
     Tick(Pinned<Ticker>),
-    /// `None` once it has fired.
+    /// `None` after it has fired.
     Call(Option<Py<PyAny>>),
 }
 
-/// A timer that is there as long as its alarm is armed.
+/// A timer that exists as long as its alarm is armed.
 pub(super) struct Pinned<T>(NonNull<T>);
 
-// SAFETY: used as a `&T` only.
+// SAFETY: used only as a `&T`.
 unsafe impl<T: Sync> Send for Pinned<T> {}
 
 impl<T> Pinned<T> {
     fn get(&self) -> &T {
-        // SAFETY: a timer is the content of a Python object, which does not move, and its `Drop` disarms it,
-        // after which nobody calls this.
+        // SAFETY: a timer is the content of a Python object, which does not move. Its `Drop` disarms the alarm, after
+        // which nobody calls this.
         unsafe { self.0.as_ref() }
     }
 }
@@ -83,35 +83,35 @@ impl Alarm for PyAlarm {
     }
 }
 
-/// What means something only in the process that it is of.
+/// A value that is meaningful only in the process that created it.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) struct Ours<T> {
+pub(super) struct ProcessLocal<T> {
     value: T,
     process: NonZeroU32,
 }
 
-/// Tells a child from its parent: the process that has been through so many forks.
+/// Identifies the process by its number of forks.
 #[inline]
 fn process(forks: u32) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(forks)
 }
 
-impl<T> Ours<T> {
+impl<T> ProcessLocal<T> {
     #[inline]
     pub(super) fn new(value: T) -> Self {
-        Ours {
+        ProcessLocal {
             value,
             process: process(forks()),
         }
     }
 
-    /// `None` in a child.
+    /// Returns the value, or `None` in a child of its process.
     #[inline]
     pub(super) fn get(self) -> Option<T> {
         self.of(forks())
     }
 
-    /// What is of the process that has been through so many forks.
+    /// Returns the value if its process has this number of forks.
     #[inline]
     pub(super) fn of(self, forks: u32) -> Option<T> {
         (self.process == process(forks)).then_some(self.value)
@@ -119,10 +119,11 @@ impl<T> Ours<T> {
 }
 
 /// The handle of an armed timer.
-pub(super) type Armed = Ours<Handle>;
+pub(super) type Armed = ProcessLocal<Handle>;
 
 impl Armed {
-    /// `None` if it is of a parent process, whose driver is not this one's. A virtual clock is the child's as well.
+    /// Returns the handle unless it belongs to a parent process, whose driver is a different one. The child keeps
+    /// virtual clocks.
     #[inline]
     pub(super) fn handle(self, driver: &TimeDriver) -> Option<Handle> {
         if driver.is_virtual() {

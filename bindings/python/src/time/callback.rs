@@ -1,11 +1,11 @@
-//! Calling the functions of timers.
+//! Calls of the timers' functions.
 //!
-//! On the system's clock workers do it: one takes the interpreter's lock once and calls what waits; one that is stuck
-//! in a function is passed over (see [`Workers`]). On a virtual clock `advance` calls them itself, one by one.
+//! On the system's clock, workers run the functions: one worker takes the GIL once and runs the queue; another takes
+//! over if a function blocks it (see [`Workers`]). On a virtual clock, `advance` calls them one by one.
 //!
-//! What a function raises is reported as for a thread that ends by it, through `threading.excepthook`.
+//! An exception of a function is reported through `threading.excepthook`, as for a thread that it ends.
 //!
-//! At the interpreter's end nothing is waited for, as with daemon threads; see [`ending`].
+//! At the end of the interpreter nothing waits for these threads, as with daemon threads; see [`ending`].
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::alarm::Job;
 use super::virtual_time::Interrupt;
 use crate::ending;
 
-/// For the system's clock.
+/// Creates the workers for the system's clock.
 pub(super) fn workers() -> Workers<Job> {
     Workers::new(|jobs: &mut Jobs<'_, Job>| {
         let attached = Python::try_attach(|py| {
@@ -30,27 +30,27 @@ pub(super) fn workers() -> Workers<Job> {
             }
         });
         if attached.is_none() {
-            // The interpreter has gone: nothing is called, and objects are nobody's any more.
+            // The interpreter has ended: call nothing, and leak the objects.
             jobs.for_each(std::mem::forget);
         }
     })
     .with_stall(stall)
 }
 
-/// A worker that waits for the interpreter's lock in the middle of a function looks stuck, so more of them need more
-/// time. But not much more, for functions that do block come in hundreds; and a worker that is started must have got that
-/// lock before the next one is, so that functions that compute hold up the growth themselves.
+/// A worker that waits for the GIL within a function looks blocked, so the delay grows with the number of workers. It
+/// grows slowly, because blocking functions come in hundreds. A new worker must get the GIL before the next one starts,
+/// so functions that compute limit the growth.
 fn stall(workers: usize) -> Duration {
     const USUAL: Duration = Duration::from_micros(100);
     USUAL * (1 << workers.saturating_sub(2).min(3))
 }
 
-/// For a virtual clock. A KeyboardInterrupt is kept for `advance` to raise.
+/// Runs jobs on a virtual clock. Keeps a KeyboardInterrupt for `advance` to raise.
 pub(super) struct Inline(pub(super) Interrupt);
 
 impl Runner<Job> for Inline {
     fn run(&mut self, jobs: &mut Vec<Job>) {
-        // Attached already: `advance` is a method.
+        // Already attached: `advance` is a method.
         Python::attach(|py| {
             for function in jobs.drain(..) {
                 let Err(error) = call(py, &function) else {
@@ -82,7 +82,7 @@ fn hand_to_excepthook(py: Python<'_>, error: &PyErr) -> PyResult<()> {
     let threading = py.import("threading")?;
     let kind: Bound<'_, PyType> = error.get_type(py);
     let traceback: Option<Bound<'_, PyTraceback>> = error.traceback(py);
-    // The thread is none of `threading`'s.
+    // The thread is not one of `threading`'s.
     let args = (kind, error.value(py), traceback, py.None());
     let args = threading.getattr("ExceptHookArgs")?.call1((args,))?;
     ending::call(

@@ -1,4 +1,4 @@
-//! Which clock a timer goes by: the system's, or the virtual one that is in force.
+//! The clock of a timer: the system's, or the virtual clock in effect.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,14 +6,14 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use super::alarm::{Ours, TimeDriver};
+use super::alarm::{ProcessLocal, TimeDriver};
 use super::virtual_time::VirtualTime;
 use super::{callback, fork};
 use crate::chan::forks;
 use crate::gil::GilCell;
 use crate::kernel::{coarse, monotonic};
 
-/// The clock of a timer; it stays the one under which the timer was made.
+/// The clock of a timer, fixed when the timer is created.
 pub(super) struct Clock(Option<Py<VirtualTime>>);
 
 impl Clock {
@@ -27,7 +27,7 @@ impl Clock {
         self.0.is_some()
     }
 
-    /// The virtual clock, for the garbage collector.
+    /// Returns the virtual clock, for the garbage collector.
     pub(super) fn object(&self) -> &Option<Py<VirtualTime>> {
         &self.0
     }
@@ -40,7 +40,7 @@ impl Clock {
         }
     }
 
-    /// The tick of its driver, for deadlines.
+    /// Returns the current tick of the driver, for deadlines.
     #[inline]
     pub(super) fn tick(&self, py: Python<'_>) -> u64 {
         match &self.0 {
@@ -57,8 +57,8 @@ impl Clock {
         }
     }
 
-    /// Seconds since 1970, or since the virtual clock's start: what this clock shows at a tick of its driver. Without
-    /// the interpreter's lock.
+    /// Returns the reading at a tick of the driver: seconds since 1970, or since the virtual clock's start. Needs no
+    /// GIL.
     #[inline]
     pub(super) fn seconds(&self, tick: u64) -> f64 {
         match &self.0 {
@@ -68,25 +68,25 @@ impl Clock {
     }
 }
 
-/// The driver on the system's clock, and what goes with it.
+/// The driver of the system's clock and its data.
 #[derive(Clone, Copy)]
 struct System {
     driver: &'static TimeDriver,
-    /// The forks that its process has been through.
+    /// Number of forks of its process.
     forks: u32,
-    /// What the kernel's clock shows at tick 0, or a little before.
+    /// Reading of the kernel's clock at tick 0, or a little earlier.
     origin: u64,
 }
 
-/// The driver on the system's clock, made when it is first wanted, in each process anew. That of a parent process is
-/// left alone: its threads do not exist here.
+/// Returns the driver of the system's clock, created on first use in each process. A parent's driver is abandoned: its
+/// threads do not exist here.
 #[inline]
 fn system(py: Python<'_>) -> System {
     static SYSTEM: GilCell<Option<System>> = GilCell::new(None);
 
     #[cold]
     fn make(py: Python<'_>) -> System {
-        fork::watch();
+        fork::register_hooks();
         let driver = Box::leak(Box::new(TimeDriver::new(callback::workers())));
         let system = System {
             driver,
@@ -94,7 +94,7 @@ fn system(py: Python<'_>) -> System {
             origin: origin(driver),
         };
         if let Some(parent) = SYSTEM.replace(py, Some(system))
-            && let Some(forked) = fork::moment()
+            && let Some(forked) = fork::forked_at()
         {
             let since = forked.saturating_duration_since(parent.driver.origin());
             PARENT.replace(py, Some((parent, since.as_nanos() as u64)));
@@ -108,11 +108,11 @@ fn system(py: Python<'_>) -> System {
     }
 }
 
-/// That of the process that this one was forked from, and the tick of the fork. It only tells the time here.
+/// The parent process's driver and the tick of the fork. Here it only converts times.
 static PARENT: GilCell<Option<(System, u64)>> = GilCell::new(None);
 
 impl System {
-    /// Whether a deadline is so far off that a clock can tell which is some milliseconds behind.
+    /// Returns true if a deadline is so far away that a clock some milliseconds behind suffices for comparisons.
     #[inline]
     fn is_far(self, deadline: u64) -> bool {
         const FAR: u64 = 1_000_000_000;
@@ -120,7 +120,7 @@ impl System {
         cfg!(target_os = "linux") && deadline.saturating_sub(about_now) > FAR
     }
 
-    /// The driver's tick, or a few nanoseconds after it: that only delays what is armed.
+    /// Returns the driver's tick, or one a few nanoseconds later, which only delays a new timer.
     #[inline]
     fn now(self) -> u64 {
         if cfg!(target_os = "linux") {
@@ -131,7 +131,7 @@ impl System {
     }
 }
 
-/// The best of some readings of both clocks: in between the thread may have had to wait for a processor.
+/// Takes the best of several readings of both clocks: the thread may be preempted between two.
 fn origin(driver: &TimeDriver) -> u64 {
     let reading = || {
         let (before, tick) = (monotonic(), driver.now());
@@ -143,12 +143,12 @@ fn origin(driver: &TimeDriver) -> u64 {
         .map_or(0, |(_, origin)| origin)
 }
 
-/// For how many ticks of the system's driver a deadline has passed; `None` if it has not. A parent's has passed if it had at
-/// the fork, and is of no meaning if it had not.
+/// Returns the number of ticks since a deadline of the system's driver, or `None` before it. A parent's deadline has
+/// passed if it had passed at the fork, and is otherwise meaningless.
 #[inline]
-pub(super) fn late(py: Python<'_>, deadline: Ours<u64>) -> Option<u64> {
+pub(super) fn late(py: Python<'_>, deadline: ProcessLocal<u64>) -> Option<u64> {
     #[cold]
-    fn of_parent(py: Python<'_>, deadline: Ours<u64>) -> Option<u64> {
+    fn of_parent(py: Python<'_>, deadline: ProcessLocal<u64>) -> Option<u64> {
         let (parent, fork) = PARENT.get(py)?;
         let deadline = deadline.of(parent.forks)?;
         (deadline <= fork).then(|| parent.driver.now() - deadline)
@@ -162,15 +162,15 @@ pub(super) fn late(py: Python<'_>, deadline: Ours<u64>) -> Option<u64> {
     }
 }
 
-/// Whether a deadline of this process is still to come on the system's clock.
+/// Returns true if a deadline of this process lies in the future of the system's clock.
 #[inline]
-pub(super) fn is_to_come(py: Python<'_>, deadline: Ours<u64>) -> bool {
+pub(super) fn is_future(py: Python<'_>, deadline: ProcessLocal<u64>) -> bool {
     let system = system(py);
     let to_come = |deadline| system.is_far(deadline) || system.now() < deadline;
     deadline.get().is_some_and(to_come)
 }
 
-/// Seconds since 1970, as `time.time()` has them.
+/// Returns seconds since 1970, as `time.time()` does.
 #[inline]
 pub(super) fn wall() -> f64 {
     match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
@@ -179,7 +179,7 @@ pub(super) fn wall() -> f64 {
     }
 }
 
-/// What the system's clock showed so many nanoseconds ago; rounded up, so that it is not before what it had shown then.
+/// Returns the reading of the system's clock `late` nanoseconds ago, rounded up so that it is never earlier.
 pub(super) fn wall_before(late: u64) -> f64 {
     let then = SystemTime::now() - Duration::from_nanos(late);
     match then.duration_since(SystemTime::UNIX_EPOCH) {
@@ -188,7 +188,7 @@ pub(super) fn wall_before(late: u64) -> f64 {
     }
 }
 
-/// A number of seconds, as an argument.
+/// A number of seconds as an argument.
 pub(super) struct Seconds(pub(super) f64);
 
 impl<'py> FromPyObject<'_, 'py> for Seconds {
@@ -196,7 +196,7 @@ impl<'py> FromPyObject<'_, 'py> for Seconds {
 
     #[inline]
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        // An `f64` would be extracted from an int by making a float of it first.
+        // Extracting an `f64` from an int would create a float first.
         if let Ok(whole) = object.cast_exact::<PyInt>()
             && let Ok(whole) = whole.extract::<i64>()
         {
@@ -206,18 +206,18 @@ impl<'py> FromPyObject<'_, 'py> for Seconds {
     }
 }
 
-/// What `dt` seconds are in ticks: the nearest nanosecond; 0 for what is past, at least 1 for what is not.
+/// Converts `dt` seconds to ticks: the nearest nanosecond, 0 for `dt <= 0`, otherwise at least 1.
 #[inline]
 pub(super) fn ticks(Seconds(dt): Seconds) -> PyResult<u64> {
     if dt.is_nan() {
         return Err(PyValueError::new_err("dt is NaN, which is no time"));
     }
-    // Ends at `u64::MAX`, which never comes.
+    // Saturates at `u64::MAX`, which is never reached.
     let ticks = (dt * 1e9 + 0.5) as u64;
     Ok(if ticks == 0 && dt > 0.0 { 1 } else { ticks })
 }
 
-/// The same as a duration.
+/// Converts `dt` seconds to a duration in the same way.
 pub(super) fn duration(dt: Seconds) -> PyResult<Duration> {
     ticks(dt).map(Duration::from_nanos)
 }

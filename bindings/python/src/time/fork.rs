@@ -1,13 +1,12 @@
-//! Forks: the child has the memory of its parent, but of its threads only the one that forked.
+//! Forks: the child has its parent's memory, but only the thread that forked.
 //!
-//! `fork` itself calls these hooks, on the thread that forks, which holds the interpreter's lock in Python's
-//! `os.fork`. (`os.register_at_fork` comes too early: other hooks of Python run after it, with other threads in
-//! between.)
+//! `fork` calls these hooks on the forking thread, which holds the GIL in Python's `os.fork`. (`os.register_at_fork` is
+//! too early: other Python hooks run after it, and other threads between them.)
 //!
-//! - Before: no new `fire` of the timers' thread may touch anything of ours, and those that do are waited for. They
-//!   never want the interpreter's lock. Everybody else touches channels with that lock, so nobody does now.
-//! - In the child the count of forks goes up. What it marks - the driver, handles of timers, waiting threads - is of
-//!   another process then, and is neither used nor dropped.
+//! - Before the fork, no new `fire` of the driver's thread may start, and running ones are awaited. They never need the
+//!   GIL. All other threads use channels under the GIL, so none does now.
+//! - In the child the fork count increases. Values marked with the old count (the driver, handles of timers, waiting
+//!   threads) belong to another process, and are neither used nor dropped.
 
 #![allow(unsafe_code)]
 
@@ -18,21 +17,22 @@ use std::time::Instant;
 use crate::chan::forked;
 
 static FORKING: AtomicBool = AtomicBool::new(false);
-/// When this process, or its parent, last forked.
-static MOMENT: Mutex<Option<Instant>> = Mutex::new(None);
-/// How many threads are where no fork may happen.
+/// Time of the last fork of this process or its parent.
+static FORKED_AT: Mutex<Option<Instant>> = Mutex::new(None);
+/// Number of threads in sections that exclude forks.
 static INSIDE: AtomicU32 = AtomicU32::new(0);
 
-/// In a child: when it was forked. It is not asked for without the interpreter's lock.
-pub(super) fn moment() -> Option<Instant> {
-    *MOMENT.lock().unwrap_or_else(PoisonError::into_inner)
+/// Returns the time at which this child was forked. Called only under the GIL.
+pub(super) fn forked_at() -> Option<Instant> {
+    *FORKED_AT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// No fork happens while this lives.
+/// Prevents forks until dropped.
 pub(super) struct NoFork(());
 
 impl NoFork {
-    /// May wait for a fork to be over, so only what the forking thread does not wait for may do so: a `fire`.
+    /// Blocks until a running fork has finished. So only a `fire` may call this: the forking thread must not wait for
+    /// the caller.
     #[inline]
     pub(super) fn enter() -> Self {
         loop {
@@ -60,8 +60,8 @@ extern "C" fn prepare() {
     while INSIDE.load(Ordering::SeqCst) != 0 {
         std::thread::yield_now();
     }
-    // Not in the child, which may have to wait for a processor first.
-    *MOMENT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    // Taken here, because the child may first wait for a processor.
+    *FORKED_AT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
 }
 
 extern "C" fn parent() {
@@ -73,12 +73,12 @@ extern "C" fn child() {
     FORKING.store(false, Ordering::SeqCst);
 }
 
-/// Has `fork` call the hooks from now on.
-pub(super) fn watch() {
+/// Registers the hooks.
+pub(super) fn register_hooks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the hooks are functions without state of their own, and this module is never unloaded. In the
-        // child there are atomics only, so it may run in the child of a process with many threads.
+        // SAFETY: the hooks are stateless functions, and this module is never unloaded. The child's hook uses only
+        // atomics, so it may run in the child of a multithreaded process.
         let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
         assert_eq!(refused, 0, "no memory for the hooks of fork");
     });

@@ -1,8 +1,8 @@
 //! `punctual.time`: the names and meanings of pygolang's `golang.time`, which are Go's.
 //!
-//! - `alarm` is what the driver does when a timer falls due, and the rules for that; `callback` calls functions.
-//! - `timer`, `ticker` and `sleep` are what Python sees; `clock` and `virtual_time` are the clocks under them.
-//! - `fork` keeps forks apart from the timers' thread.
+//! - `alarm` has the alarms that the driver fires, and their rules; `callback` calls functions.
+//! - `timer`, `ticker` and `sleep` are the Python API; `clock` and `virtual_time` are its clocks.
+//! - `fork` synchronizes forks with the driver's thread.
 
 mod alarm;
 mod callback;
@@ -18,10 +18,11 @@ use pyo3::prelude::*;
 pub(crate) use ticker::Ticker;
 pub(crate) use timer::Timer;
 
-/// The time, in seconds: since 1970 as `time.time()`, or what the virtual clock in force shows.
+/// Returns the time in seconds: since 1970 as `time.time()` does, or the reading of the virtual clock in
+/// effect.
 ///
-/// It is for people and for logs: it follows the system's clock when that is set. Timers and `sleep` go
-/// by the monotonic clock.
+/// Use it for display and logs: it jumps when the system's clock is set. Timers and `sleep` use the
+/// monotonic clock.
 #[pyfunction]
 fn now(py: Python<'_>) -> f64 {
     clock::Clock::current(py).now(py)

@@ -8,11 +8,10 @@ use super::clock::{Clock, Seconds, ticks};
 use super::timer::Timer;
 use crate::chan::Signals;
 
-/// Waits for `dt` seconds; not at all if `dt` is 0 or less, and for ever if it is infinite.
+/// Blocks for `dt` seconds; returns at once if `dt` is 0 or less, and never if it is infinite.
 ///
-/// It releases the interpreter's lock. Signals do not shorten it, but their handlers are run, and what
-/// they raise ends it. Under `VirtualTime` it waits until the clock has been advanced that far, by
-/// another thread.
+/// Releases the GIL. A signal does not shorten the sleep, but its handler runs, and an exception of the
+/// handler ends it. Under `VirtualTime` it blocks until another thread has advanced the clock that far.
 ///
 /// Raises `ValueError` if `dt` is NaN.
 #[pyfunction]
@@ -24,14 +23,14 @@ pub(super) fn sleep(py: Python<'_>, dt: Seconds) -> PyResult<()> {
     } else if Clock::current(py).is_virtual() {
         Timer::wait(py, ticks)
     } else {
-        rest(py, ticks)
+        sleep_ticks(py, ticks)
     }
 }
 
-/// Until a time on the monotonic clock, so that signals make it no longer. The kernel ends it when one
-/// is delivered.
+/// Sleeps until a time on the monotonic clock, so that signals do not extend the sleep. The kernel
+/// interrupts each step for a signal.
 #[cfg(target_os = "linux")]
-fn rest(py: Python<'_>, ticks: u64) -> PyResult<()> {
+fn sleep_ticks(py: Python<'_>, ticks: u64) -> PyResult<()> {
     use rustix::thread::clock_nanosleep_absolute;
     use rustix::time::ClockId;
 
@@ -40,12 +39,12 @@ fn rest(py: Python<'_>, ticks: u64) -> PyResult<()> {
     let end = monotonic().saturating_add(ticks);
     let mut signals = Signals::new();
     loop {
-        // In steps, for what `Signals` tells of signals that do not end a sleep.
+        // In steps, because some signals do not interrupt a sleep; see `Signals`.
         let step = |patience: Duration| end.min(monotonic() + patience.as_nanos() as u64);
-        let until = signals.patience().map_or(end, step);
+        let until = signals.poll_interval().map_or(end, step);
         let over =
             py.detach(|| clock_nanosleep_absolute(ClockId::Monotonic, &timespec(until)).is_ok());
-        signals.look(py)?;
+        signals.check(py)?;
         if over && until == end {
             return Ok(());
         }
@@ -53,10 +52,10 @@ fn rest(py: Python<'_>, ticks: u64) -> PyResult<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn rest(py: Python<'_>, ticks: u64) -> PyResult<()> {
+fn sleep_ticks(py: Python<'_>, ticks: u64) -> PyResult<()> {
     use std::time::Instant;
 
-    /// Nobody gets impatient with a signal unheard for so long.
+    /// Longest delay of a signal's handler.
     const STEP: Duration = Duration::from_millis(50);
     let begin = Instant::now();
     let whole = Duration::from_nanos(ticks);
@@ -64,7 +63,7 @@ fn rest(py: Python<'_>, ticks: u64) -> PyResult<()> {
     loop {
         let left = whole.saturating_sub(begin.elapsed());
         py.detach(|| std::thread::sleep(left.min(STEP)));
-        signals.look(py)?;
+        signals.check(py)?;
         if begin.elapsed() >= whole {
             return Ok(());
         }

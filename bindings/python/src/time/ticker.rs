@@ -10,11 +10,11 @@ use super::alarm::{Armed, PyAlarm};
 use super::clock::{Clock, Seconds, ticks};
 use crate::chan::{Chan, Channel, Dtype, Item, View};
 
-/// Sends the time into its channel `c` every `dt` seconds, until it is stopped.
+/// Sends the time into its channel `c` every `dt` seconds until it is stopped.
 ///
-/// If the receiver is slow, ticks are skipped: at most one waits in the channel. Ticks do not drift:
-/// each is due at a multiple of `dt` after the start. A ticker that nobody has a reference to, nor to
-/// its channel, is stopped; so are the parent's in the child of a fork.
+/// If the receiver is slow, ticks are skipped: the channel holds at most one. Ticks do not drift: each
+/// is due at a multiple of `dt` after the start. A ticker stops when nothing references it or its
+/// channel; in the child of a fork, the parent's tickers are stopped.
 ///
 /// Raises `ValueError` if `dt` is 0 or less, or NaN.
 #[pyclass(frozen, name = "Ticker", module = "punctual.time")]
@@ -22,7 +22,7 @@ pub(crate) struct Ticker {
     channel: Channel<Item>,
     period: u64,
     clock: Clock,
-    /// Written under the shard's lock at each tick. `None` once it was stopped.
+    /// Written under the shard's lock at each tick. `None` after `stop`.
     armed: Mutex<Option<Armed>>,
     view: View,
 }
@@ -59,8 +59,8 @@ impl Ticker {
         Ok(ticker)
     }
 
-    /// The timers' thread: sends the time, unless the last one is still there, and tells when the next
-    /// is due.
+    /// Sends the time unless the channel is full. Returns the next deadline. Runs on the driver's
+    /// thread.
     pub(super) fn tick(&self, due: u64, now: u64) -> u64 {
         let _ = self.channel.try_send(Item::Double(self.clock.seconds(now)));
         next_tick(due, self.period, now)
@@ -73,7 +73,7 @@ impl Ticker {
     fn disarm(&self, py: Python<'_>) {
         let driver = self.clock.driver(py);
         loop {
-            // Not held while the driver is called, which calls `armed` under its own lock.
+            // Not locked during the call of the driver, which calls `armed` under its own lock.
             let armed = *self.lock();
             let Some(handle) = armed.and_then(|armed| armed.handle(driver)) else {
                 return;
@@ -82,7 +82,7 @@ impl Ticker {
                 *self.lock() = None;
                 return;
             }
-            // It has ticked meanwhile, and has another handle; or was stopped before.
+            // The ticker has ticked meanwhile and has a new handle, or was already stopped.
             if *self.lock() == armed {
                 return;
             }
@@ -100,14 +100,14 @@ impl Ticker {
         }
     }
 
-    /// The channel that the times are sent into.
+    /// The channel that receives the times.
     #[getter]
     fn c<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Chan>> {
         let make = || Chan::of_ticker(slf.clone().unbind());
         slf.get().view.object(slf.py(), make)
     }
 
-    /// Stops the ticks. Afterwards the channel is empty. Stopping again does nothing.
+    /// Stops the ticker and empties the channel. Does nothing if it is already stopped.
     fn stop(&self, py: Python<'_>) {
         self.disarm(py);
         drop(self.channel.drain());
@@ -129,10 +129,10 @@ impl Drop for Ticker {
     }
 }
 
-/// A channel into which the time is sent every `dt` seconds: `Ticker(dt).c`.
+/// Returns a channel that receives the time every `dt` seconds: `Ticker(dt).c`.
 ///
-/// It cannot be stopped, but by letting go of the channel. If `dt` is 0 or less, this is the nil
-/// channel, and nothing is ever sent. Raises `ValueError` if `dt` is NaN.
+/// The ticker stops only when the channel is no longer referenced. If `dt` is 0 or less, returns the nil
+/// channel, which never receives. Raises `ValueError` if `dt` is NaN.
 #[pyfunction]
 pub(super) fn tick(py: Python<'_>, dt: Seconds) -> PyResult<Bound<'_, Chan>> {
     match ticks(dt)? {

@@ -2,71 +2,71 @@
 //!
 //! # Ground rules
 //!
-//! - On the system's clock the driver knows of a timer with a channel only once somebody waits for it, as in Go since
-//!   1.23. Until then the timer is a deadline. Whoever uses the channel - receives, sends, selects, closes, asks how
-//!   much is in it - has the timer look at the clock first ([`Timer::notice`]); if the deadline has passed the time is
-//!   put into the channel, and nobody can tell that it was not there all along.
-//! - Who then has to wait joins the channel's queue, then has the driver told ([`Timer::watch`]); and a reset tells the
-//!   driver at once if somebody is in that queue. All of that is one step under the interpreter's lock, so nobody waits
-//!   for a timer that the driver does not know. Who sends has it told as well, so such a timer's channel is empty.
-//! - What the driver was told stays so until the timer fires or is stopped: a select in a loop would else arm and disarm
-//!   it in each turn.
-//! - On a virtual clock the driver knows all: that clock tells how many are armed, and fires them in order.
-//! - The timers' thread touches nothing but the channel. All else happens under the interpreter's lock.
+//! - On the system's clock, a timer with a channel is a mere deadline until a thread waits for it, as in Go
+//!   since 1.23. Every use of the channel (receive, send, select, close, length) first compares the deadline
+//!   with the clock ([`Timer::send_if_due`]). If it has passed, the time goes into the channel, as if it had
+//!   been there all along.
+//! - A thread that must wait joins the channel's queue, then arms the timer in the driver
+//!   ([`Timer::arm_in_driver`]). A reset arms it at once if the queue has a receiver. All this is one step
+//!   under the GIL, so no thread waits for a timer that the driver lacks. A sender arms it as well, so the
+//!   channel of an unarmed timer is empty.
+//! - The alarm stays armed until the timer fires or is stopped: otherwise a select in a loop would arm and
+//!   disarm it in each iteration.
+//! - On a virtual clock the driver has all timers: it counts them and fires them in order.
+//! - The driver's thread uses only the channel. Everything else happens under the GIL.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
-use super::alarm::{Armed, Ours, PyAlarm};
+use super::alarm::{Armed, ProcessLocal, PyAlarm};
 use super::clock::{self, Clock, Seconds, ticks, wall_before};
 use crate::chan::{Chan, Channel, Dtype, Item, PanicError, View};
 use crate::gil::GilCell;
 
 /// Fires once, `dt` seconds from now: sends the time into its channel `c`, or calls `f`.
 ///
-/// What is sent is what `now()` gives then, a float of seconds: the time at which the timer fired if
-/// somebody waited for it, the time at which it fell due if somebody looks later. `dt` is a number of seconds; if it is 0 or less
-/// the timer fires at once, if it is infinite, never. The clock behind is monotonic: setting the
-/// system's time moves no timer.
+/// The time is `now()`, a float of seconds: that of firing if a thread was waiting, otherwise that of the
+/// deadline. `dt` is a number of seconds. If it is 0 or less the timer fires at once, if it is infinite,
+/// never. The clock is monotonic: setting the system's time does not affect timers.
 ///
-/// With `f` the timer sends nothing, and its `c` is the nil channel. `f` is called without arguments on
-/// a thread of its own pool, so a slow one delays no other timer. What it raises goes to
-/// `threading.excepthook`, and harms nothing.
+/// With `f` the timer sends nothing, and its `c` is the nil channel. `f` is called without arguments on a
+/// thread of a pool, so a slow function delays no other timer. Its exceptions go to `threading.excepthook`.
 ///
-/// A timer that nobody has a reference to, nor to its channel, is disarmed; one with a function fires.
-/// In the child of a fork the parent's timers are disarmed.
+/// A timer with a channel is disarmed when nothing references it or its channel; one with a function fires
+/// nevertheless. In the child of a fork, the parent's timers are disarmed.
 ///
-/// Raises `ValueError` if `dt` is NaN, `TypeError` if `f` cannot be called.
+/// Raises `ValueError` if `dt` is NaN, `TypeError` if `f` is not callable.
 #[pyclass(frozen, name = "Timer", module = "punctual.time")]
 pub(crate) struct Timer {
     action: Action,
     clock: Clock,
-    standing: GilCell<Standing>,
+    state: GilCell<State>,
     view: View,
 }
 
-/// What will become of it.
+/// The state of a timer.
 #[derive(Clone, Copy)]
-enum Standing {
-    /// Nothing: it was stopped, was never armed, or was noticed to have fallen due.
+enum State {
+    /// Not armed: stopped, never armed, or due with its time already sent.
     Off,
-    /// It falls due at this tick, or has; nobody waits for it, its channel is empty, and the driver does not know of it.
-    /// Arming and stopping it cost two readings of the clock.
-    Unwatched(Ours<u64>),
-    /// The driver has it, or has had it fire.
+    /// Due at this tick, which may have passed; no thread waits, the channel is empty, and the driver does
+    /// not have it. Arming and stopping it cost two readings of the clock.
+    Deadline(ProcessLocal<u64>),
+    /// Armed in the driver, which may have fired it.
     Armed(Armed),
 }
 
 enum Action {
-    /// One place: the time waits for its receiver.
+    /// A channel of capacity 1: the time waits for its receiver.
     Send(Channel<Item>),
-    /// `None` when the garbage collector has taken it.
+    /// `None` after the garbage collector has cleared it.
     Call(GilCell<Option<Py<PyAny>>>),
 }
 
 impl Timer {
-    /// Its channel, unless it calls a function. What is in there is true after [`notice`](Timer::notice).
+    /// Returns the channel, unless the timer calls a function. Its content is up to date after
+    /// [`send_if_due`](Timer::send_if_due).
     pub(crate) fn channel(&self) -> Option<&Channel<Item>> {
         match &self.action {
             Action::Send(channel) => Some(channel),
@@ -99,7 +99,7 @@ impl Timer {
             Timer {
                 action,
                 clock: Clock::current(py),
-                standing: GilCell::new(Standing::Off),
+                state: GilCell::new(State::Off),
                 view: View::new(),
             },
         )?;
@@ -113,54 +113,54 @@ impl Timer {
         let alarm = match &self.action {
             Action::Call(f) => PyAlarm::Call(f.share(py)),
             Action::Send(channel) => {
-                let waited_for = !self.view.is_new(py) && channel.is_waited_for();
-                if !waited_for && !self.clock.is_virtual() {
-                    let standing = Standing::Unwatched(Ours::new(deadline));
-                    self.standing.replace(py, standing);
+                let awaited = !self.view.is_new(py) && channel.has_receiver();
+                if !awaited && !self.clock.is_virtual() {
+                    let state = State::Deadline(ProcessLocal::new(deadline));
+                    self.state.replace(py, state);
                     return;
                 }
                 PyAlarm::send(self)
             }
         };
-        self.hand_over(py, deadline, alarm);
+        self.set_alarm(py, deadline, alarm);
     }
 
-    fn hand_over(&self, py: Python<'_>, deadline: u64, alarm: PyAlarm) {
+    fn set_alarm(&self, py: Python<'_>, deadline: u64, alarm: PyAlarm) {
         let armed = Armed::new(self.clock.driver(py).arm(deadline, alarm));
-        self.standing.replace(py, Standing::Armed(armed));
+        self.state.replace(py, State::Armed(armed));
     }
 
-    /// Somebody uses its channel: has the time in it, if the timer has fallen due.
+    /// Sends the time if the timer is due. Called before any use of the channel.
     #[inline]
-    pub(crate) fn notice(&self, py: Python<'_>) {
-        if let Standing::Unwatched(deadline) = self.standing.get(py)
+    pub(crate) fn send_if_due(&self, py: Python<'_>) {
+        if let State::Deadline(deadline) = self.state.get(py)
             && let Some(late) = clock::late(py, deadline)
         {
-            self.standing.replace(py, Standing::Off);
+            self.state.replace(py, State::Off);
             self.send(wall_before(late));
         }
     }
 
-    /// Somebody waits in the queue of its channel, or is about to send: has the driver send the time.
-    pub(crate) fn watch(&self, py: Python<'_>) {
-        if let Standing::Unwatched(deadline) = self.standing.get(py)
+    /// Arms the timer in the driver. Called when a thread waits in the channel's queue or is about to send.
+    pub(crate) fn arm_in_driver(&self, py: Python<'_>) {
+        if let State::Deadline(deadline) = self.state.get(py)
             && let Some(deadline) = deadline.get()
         {
-            self.hand_over(py, deadline, PyAlarm::send(self));
+            self.set_alarm(py, deadline, PyAlarm::send(self));
         }
     }
 
-    /// Waits for so many ticks of the clock in force.
+    /// Blocks for `dt` ticks of the clock in effect.
     pub(super) fn wait(py: Python<'_>, dt: u64) -> PyResult<()> {
         let timer = Timer::start(py, dt, None)?;
         Timer::c(&timer)?.get().recv(py).map(drop)
     }
 
     fn is_armed(&self, py: Python<'_>) -> bool {
-        match self.standing.get(py) {
-            Standing::Off => false,
-            Standing::Unwatched(deadline) => clock::is_to_come(py, deadline),
-            Standing::Armed(armed) => {
+        match self.state.get(py) {
+            State::Off => false,
+            State::Deadline(deadline) => clock::is_future(py, deadline),
+            State::Armed(armed) => {
                 let driver = self.clock.driver(py);
                 let handle = armed.handle(driver);
                 handle.is_some_and(|handle| driver.with(handle, |_| ()).is_some())
@@ -170,12 +170,12 @@ impl Timer {
 
     #[inline]
     fn disarm(&self, py: Python<'_>) -> bool {
-        match self.standing.replace(py, Standing::Off) {
-            Standing::Off => false,
-            Standing::Unwatched(deadline) => clock::is_to_come(py, deadline),
-            Standing::Armed(armed) => {
+        match self.state.replace(py, State::Off) {
+            State::Off => false,
+            State::Deadline(deadline) => clock::is_future(py, deadline),
+            State::Armed(armed) => {
                 let driver = self.clock.driver(py);
-                // The alarm's reference to `f` goes here, with the interpreter's lock and outside the shard's.
+                // Drops the alarm's reference to `f` here, with the GIL and outside the shard's lock.
                 let alarm = armed
                     .handle(driver)
                     .and_then(|handle| driver.disarm(handle));
@@ -184,7 +184,7 @@ impl Timer {
         }
     }
 
-    /// Takes out a time that nobody has received.
+    /// Removes a time that nobody has received.
     #[inline]
     fn clean(&self, py: Python<'_>) {
         if let Action::Send(channel) = &self.action
@@ -194,12 +194,12 @@ impl Timer {
         }
     }
 
-    /// On the timers' thread.
+    /// Fires on the driver's thread.
     pub(super) fn expire(&self, now: u64) {
         self.send(self.clock.seconds(now));
     }
 
-    /// Sends a time, unless the last one is still there.
+    /// Sends a time unless the channel is full.
     fn send(&self, time: f64) {
         if let Action::Send(channel) = &self.action {
             let _ = channel.try_send(Item::Double(time));
@@ -219,8 +219,8 @@ impl Timer {
         Timer::start(py, ticks(dt)?, f)
     }
 
-    /// The channel that the time is sent into; of a timer with a function the nil channel, which is
-    /// never ready.
+    /// The channel that receives the time; for a timer with a function, the nil channel, which is never
+    /// ready.
     #[getter]
     fn c<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Chan>> {
         let py = slf.py();
@@ -234,15 +234,15 @@ impl Timer {
         }
     }
 
-    /// Disarms the timer, and says whether it was armed.
+    /// Disarms the timer. Returns whether it was armed.
     ///
-    /// Afterwards the channel is empty, even if the timer had fired: there is nothing to drain. A
-    /// function that was called already is not waited for.
+    /// Afterwards the channel is empty, even if the timer had fired, so there is nothing to drain. Does not
+    /// wait for a function that is already running.
     fn stop(&self, py: Python<'_>) -> bool {
-        if let Standing::Unwatched(deadline) = self.standing.get(py)
-            && clock::is_to_come(py, deadline)
+        if let State::Deadline(deadline) = self.state.get(py)
+            && clock::is_future(py, deadline)
         {
-            self.standing.replace(py, Standing::Off);
+            self.state.replace(py, State::Off);
             return true;
         }
         let disarmed = self.disarm(py);
@@ -250,11 +250,10 @@ impl Timer {
         disarmed
     }
 
-    /// Arms the timer again, to fire `dt` seconds from now; also from its own function.
+    /// Arms the timer again, to fire `dt` seconds from now. Its own function may call this.
     ///
-    /// It must have fired or been stopped: else this raises `PanicError` and changes nothing. A time
-    /// that nobody has received since it fired is taken out of the channel first. Raises `ValueError`
-    /// if `dt` is NaN.
+    /// The timer must have fired or been stopped: otherwise raises `PanicError` and changes nothing. Removes
+    /// an unreceived time from the channel first. Raises `ValueError` if `dt` is NaN.
     fn reset(&self, py: Python<'_>, dt: Seconds) -> PyResult<()> {
         let dt = ticks(dt)?;
         if self.is_armed(py) {
@@ -280,7 +279,7 @@ impl Timer {
         visit.call(self.clock.object())?;
         match &self.action {
             Action::Send(_) => Ok(()),
-            // The reference that an armed alarm has is not shown: it keeps the function alive until then.
+            // An armed alarm's reference is not visited: it keeps the function alive.
             Action::Call(f) => f.visit(visit),
         }
     }
@@ -294,17 +293,16 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // One with a function fires without its timer.
-        if let (Action::Send(_), Standing::Armed(_)) = (&self.action, *self.standing.get_mut()) {
+        // A timer with a function fires even after it is dropped.
+        if let (Action::Send(_), State::Armed(_)) = (&self.action, *self.state.get_mut()) {
             Python::attach(|py| self.disarm(py));
         }
     }
 }
 
-/// A channel into which the time is sent once, `dt` seconds from now: `Timer(dt).c`.
+/// Returns a channel that receives the time once, `dt` seconds from now: `Timer(dt).c`.
 ///
-/// If nobody has a reference to the channel, the timer behind it is disarmed. Raises `ValueError` if
-/// `dt` is NaN.
+/// The timer is disarmed when nothing references the channel. Raises `ValueError` if `dt` is NaN.
 #[pyfunction]
 pub(super) fn after<'py>(py: Python<'py>, dt: Seconds) -> PyResult<Bound<'py, Chan>> {
     Timer::c(&Timer::start(py, ticks(dt)?, None)?)
@@ -312,8 +310,8 @@ pub(super) fn after<'py>(py: Python<'py>, dt: Seconds) -> PyResult<Bound<'py, Ch
 
 /// Calls `f` without arguments `dt` seconds from now: `Timer(dt, f)`.
 ///
-/// The call comes even if nobody keeps the timer that is returned. Raises `ValueError` if `dt` is NaN,
-/// `TypeError` if `f` cannot be called.
+/// The call happens even if the returned timer is dropped. Raises `ValueError` if `dt` is NaN, `TypeError` if
+/// `f` is not callable.
 #[pyfunction]
 pub(super) fn after_func<'py>(
     py: Python<'py>,

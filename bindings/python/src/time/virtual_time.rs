@@ -1,4 +1,4 @@
-//! `VirtualTime`: a clock that is moved by hand, under the whole of `punctual.time`.
+//! `VirtualTime`: a manually advanced clock for all of `punctual.time`.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +11,11 @@ use super::callback::Inline;
 use super::clock::{Seconds, duration};
 use crate::gil::GilCell;
 
-/// A clock that stands still until it is advanced; for tests, which then jump instead of sleeping.
+/// A clock that moves only when advanced; for tests, which jump instead of sleeping.
 ///
-/// As a context manager it replaces the system's clock for all of `punctual.time`, in all threads:
-/// `now`, `sleep`, and the timers that are made meanwhile, which stay on it for good. `start` is what
-/// `now()` gives at first, in seconds.
+/// As a context manager it replaces the system's clock for all of `punctual.time` in all threads: for
+/// `now`, for `sleep`, and for timers created meanwhile, which keep this clock. `start` is the initial
+/// reading in seconds.
 ///
 /// >>> from punctual.time import Timer, VirtualTime
 /// >>> with VirtualTime() as clock:
@@ -30,15 +30,15 @@ pub(crate) struct VirtualTime {
     driver: TimeDriver,
     start: f64,
     interrupt: Interrupt,
-    /// A thread is in `advance`.
+    /// True while a thread is in `advance`.
     advancing: GilCell<bool>,
 }
 
-/// The clocks in force, the last on top.
+/// The clocks in effect, the current one last.
 static STACK: GilCell<Vec<Py<VirtualTime>>> = GilCell::new(Vec::new());
 static CURRENT: GilCell<Option<Py<VirtualTime>>> = GilCell::new(None);
 
-/// A KeyboardInterrupt out of a function that the clock has called.
+/// A KeyboardInterrupt raised by a function that the clock called.
 #[derive(Clone, Default)]
 pub(super) struct Interrupt(Arc<Mutex<Option<PyErr>>>);
 
@@ -59,7 +59,7 @@ impl Interrupt {
 }
 
 impl VirtualTime {
-    /// The clock in force; `None` for the system's.
+    /// Returns the clock in effect; `None` for the system's.
     #[inline]
     pub(super) fn current(py: Python<'_>) -> Option<Py<VirtualTime>> {
         CURRENT.share(py)
@@ -69,12 +69,12 @@ impl VirtualTime {
         &self.driver
     }
 
-    /// What it shows at a tick.
+    /// Returns the reading at a tick.
     pub(super) fn seconds(&self, tick: u64) -> f64 {
         self.start + tick as f64 / 1e9
     }
 
-    /// Changes the stack, and has its top be in force.
+    /// Changes the stack and puts its top into effect.
     fn change(py: Python<'_>, change: impl FnOnce(&mut Vec<Py<VirtualTime>>)) {
         let mut stack = STACK.replace(py, Vec::new());
         change(&mut stack);
@@ -103,35 +103,34 @@ impl VirtualTime {
         })
     }
 
-    /// Puts the clock in force.
+    /// Puts the clock into effect.
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         let clock = slf.clone().unbind();
         VirtualTime::change(slf.py(), |stack| stack.push(clock));
         slf
     }
 
-    /// Puts the clock in force that was before. Timers that are armed on this one stay, and fire if it
-    /// is advanced.
+    /// Restores the previous clock. Timers armed on this clock stay, and fire when it is advanced.
     #[pyo3(signature = (*_exception))]
     fn __exit__(slf: &Bound<'_, Self>, _exception: &Bound<'_, pyo3::types::PyTuple>) {
         let gone = Cell::new(None);
         VirtualTime::change(slf.py(), |stack| {
-            // Not always the top: another thread may have put one above.
+            // Not always the top: another thread may have pushed a clock.
             if let Some(place) = stack.iter().rposition(|clock| clock.is(slf)) {
                 gone.set(Some(stack.remove(place)));
             }
         });
     }
 
-    /// Moves the clock by so many seconds, from deadline to deadline: each timer fires at its own time,
-    /// in order, and functions are called at once, in this thread, before the next timer fires. Timers
-    /// that they arm fire as well, if they fall due by then.
+    /// Advances the clock by `seconds`, from deadline to deadline: each timer fires at its own time, in
+    /// order. Functions run in this thread before the next timer fires. Timers that they arm fire as
+    /// well if they fall due.
     ///
-    /// What a function raises goes to `threading.excepthook`, except KeyboardInterrupt, which is raised
-    /// here in the end.
+    /// Exceptions of a function go to `threading.excepthook`, except KeyboardInterrupt, which is raised
+    /// at the end.
     ///
-    /// Raises `ValueError` for a negative number or NaN, and `RuntimeError` if the clock is being
-    /// advanced already: by a function that it has called, or by another thread.
+    /// Raises `ValueError` for a negative number or NaN, and `RuntimeError` if the clock is already
+    /// being advanced, by a function that it called or by another thread.
     fn advance(&self, py: Python<'_>, seconds: Seconds) -> PyResult<()> {
         if seconds.0 < 0.0 {
             return Err(PyValueError::new_err("a clock does not go back"));
@@ -150,19 +149,19 @@ impl VirtualTime {
         }
     }
 
-    /// What the clock shows, in seconds.
+    /// Returns the reading in seconds.
     fn now(&self) -> f64 {
         self.seconds(self.driver.now())
     }
 
-    /// When the next timer fires, in seconds; None if none is armed.
+    /// Next deadline in seconds; None if no timer is armed.
     #[getter]
     fn next_deadline(&self) -> Option<f64> {
         let next = self.driver.next_deadline().filter(|&next| next != u64::MAX);
         next.map(|next| self.seconds(next))
     }
 
-    /// How many timers are armed; a thread in `sleep` has one.
+    /// Number of armed timers; a thread in `sleep` has one.
     #[getter]
     fn armed(&self) -> usize {
         self.driver.len()

@@ -100,7 +100,7 @@ impl<E: Element> Keyed<E> {
     /// If `id` is not in the collection.
     #[inline]
     pub fn get(&self, id: u32) -> &E {
-        self.elements.get(id).expect("found in this collection")
+        self.elements.get(id).expect("the id is in this collection")
     }
 
     /// Returns the element at `id` for changes other than of its name.
@@ -109,7 +109,9 @@ impl<E: Element> Keyed<E> {
     /// If `id` is not in the collection.
     #[inline]
     pub fn get_mut(&mut self, id: u32) -> &mut E {
-        self.elements.get_mut(id).expect("found in this collection")
+        self.elements
+            .get_mut(id)
+            .expect("the id is in this collection")
     }
 
     /// Adds an element whose name is not present. Returns its index, which is stable until removal. O(1) amortised, a
@@ -144,7 +146,9 @@ impl<E: Element> Keyed<E> {
                 self.index = None;
             }
         }
-        self.elements.remove(id).expect("found in this collection")
+        self.elements
+            .remove(id)
+            .expect("the id is in this collection")
     }
 
     /// Iterates over all elements in no particular order.

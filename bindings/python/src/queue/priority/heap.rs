@@ -1,9 +1,9 @@
-//! A binary heap whose comparisons may fail.
+//! A binary heap with comparisons that may fail.
 //!
-//! The engine's heaps compare while they sift, which cannot fail half-way. Here an operation first finds the *route* that
-//! an entry will take, which compares and changes nothing, and then sends it there, which cannot fail. A route down goes
-//! to the bottom by the lesser children and then back up to where the entry belongs (Wegener, 1993, after Floyd): about
-//! log2 n comparisons instead of twice as many, which is what costs when Python compares.
+//! The engine's heaps compare while they sift, which must not fail half-way. Here an operation first computes the
+//! *route* of an entry, which compares and changes nothing, and then moves the entry along it, which cannot fail. A
+//! route down follows the lesser children to the bottom and goes back up to the entry's place (Wegener, 1993, after
+//! Floyd): about log2 n comparisons instead of twice as many, which dominate when Python compares.
 
 use std::mem::take;
 
@@ -13,43 +13,43 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use super::rank::Priority;
 
-/// "No slot": the end of the list of free ones.
+/// No slot: the end of the free list.
 const NONE: u32 = u32::MAX;
-/// An empty heap with more slots gives its memory back.
+/// An empty heap with more slots than this releases its memory.
 const KEEP_SLOTS: usize = 1024;
 
-/// What is in the heap.
+/// An entry of the heap.
 struct Entry {
     priority: Priority,
-    /// Entries of equal priorities sort by it.
+    /// Tie-breaker between entries of equal priorities.
     order: u64,
     slot: u32,
 }
 
-/// Where the heap's entry for a key is, and its value.
+/// A key's value and the place of its entry.
 struct Slot {
-    /// The tenant's number; a key with another is stale.
+    /// Generation of the entry; a key with another one is stale.
     generation: u32,
-    /// The entry's place in the heap; of a free slot, the next free one.
+    /// The entry's place in the heap, or the next free slot if this one is free.
     place: u32,
     value: Option<Py<PyAny>>,
 }
 
-/// The places through which an entry goes, from where it is.
+/// The places through which an entry moves, starting next to its own.
 pub(super) struct Route {
     places: [u32; 32],
     len: usize,
 }
 
 pub(super) struct Heap {
-    /// Greatest first.
+    /// Greatest priority first.
     reverse: bool,
     entries: Vec<Entry>,
     slots: Vec<Slot>,
     free: u32,
-    /// New slots begin with it: higher than all that were given up.
+    /// First generation of new slots: higher than those of all released slots.
     generation: u32,
-    /// Entries so far, changed ones included.
+    /// Number of orders assigned so far, including those of changed entries.
     orders: u64,
 }
 
@@ -69,31 +69,31 @@ impl Heap {
         self.entries.len()
     }
 
-    /// Bytes in allocations.
+    /// Returns the bytes of all allocations.
     pub(super) fn allocated(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>() + self.slots.capacity() * size_of::<Slot>()
     }
 
-    /// The place of the entry that a key stands for.
+    /// Returns the place of a key's entry.
     #[inline]
     pub(super) fn place(&self, key: TimerKey) -> Option<usize> {
         let slot = self.slots.get(key.index() as usize)?;
         (slot.value.is_some() && slot.generation == key.generation()).then_some(slot.place as usize)
     }
 
-    /// The priority and the value of the entry at a place.
+    /// Returns the priority and the value of the entry at a place.
     pub(super) fn at(&self, py: Python<'_>, place: usize) -> Option<(Py<PyAny>, Py<PyAny>)> {
         let entry = self.entries.get(place)?;
         let value = self.slots[entry.slot as usize].value.as_ref()?;
         Some((entry.priority.object().clone_ref(py), value.clone_ref(py)))
     }
 
-    /// The keys, in no order.
+    /// Iterates over the keys in no particular order.
     pub(super) fn keys(&self) -> impl Iterator<Item = TimerKey> {
         self.entries.iter().map(|entry| self.key(entry.slot))
     }
 
-    /// Keys, priorities and values, in no order.
+    /// Iterates over keys, priorities and values in no particular order.
     pub(super) fn all(
         &self,
         py: Python<'_>,
@@ -104,13 +104,13 @@ impl Heap {
         })
     }
 
-    /// The route of a new entry.
+    /// Computes the route of a new entry.
     #[inline]
     pub(super) fn route_in(&self, py: Python<'_>, priority: &Priority) -> PyResult<Route> {
         self.route_up(py, (priority, self.orders), self.len())
     }
 
-    /// Adds an entry, given its route.
+    /// Adds an entry along its route.
     ///
     /// # Panics
     /// If there are 2^32 - 1 entries already.
@@ -145,7 +145,7 @@ impl Heap {
         self.key(slot)
     }
 
-    /// The route of the last entry, when the one at `place` goes and leaves a hole.
+    /// Computes the route of the last entry into the hole that the removal of the one at `place` leaves.
     #[inline]
     pub(super) fn route_out(&self, py: Python<'_>, place: usize) -> PyResult<Route> {
         let len = self.len() - 1;
@@ -156,7 +156,7 @@ impl Heap {
         self.route(py, (&last.priority, last.order), place, len)
     }
 
-    /// Takes out the entry at `place`, given the route of the last one.
+    /// Removes the entry at `place`; `route` is that of the last entry.
     #[inline]
     pub(super) fn take_out(
         &mut self,
@@ -174,7 +174,7 @@ impl Heap {
         Some((entry.priority.into_object(), value))
     }
 
-    /// The route of the entry at `place`, if its priority changes.
+    /// Computes the route of the entry at `place` with a new priority.
     pub(super) fn route_from(
         &self,
         py: Python<'_>,
@@ -184,7 +184,7 @@ impl Heap {
         self.route(py, (priority, self.orders), place, self.len())
     }
 
-    /// Changes the priority of the entry at `place`, given its route; the old one.
+    /// Changes the priority of the entry at `place` and moves it along its route. Returns the old priority.
     pub(super) fn change(&mut self, place: usize, priority: Priority, route: &Route) -> Py<PyAny> {
         let order = self.next_order();
         let entry = &mut self.entries[place];
@@ -194,7 +194,7 @@ impl Heap {
         old.into_object()
     }
 
-    /// Empties the heap. What was in it is dropped by the caller, after the lock.
+    /// Empties the heap. The caller drops the result after releasing the lock.
     pub(super) fn clear(&mut self) -> impl Sized + use<> {
         let entries = take(&mut self.entries);
         let values: Vec<_> = entries
@@ -233,12 +233,12 @@ impl Heap {
         order
     }
 
-    /// Makes a slot's key stale and takes its value.
+    /// Makes a slot's key stale and removes its value.
     #[inline]
     fn vacate(&mut self, slot: u32) -> Option<Py<PyAny>> {
         let tenant = &mut self.slots[slot as usize];
         let value = tenant.value.take();
-        // After its last generation a slot is not used again: 24 bytes in four billion entries.
+        // A slot is retired after its last generation: 24 bytes per four billion entries.
         if let Some(next) = tenant.generation.checked_add(1) {
             tenant.generation = next;
             tenant.place = self.free;
@@ -247,11 +247,11 @@ impl Heap {
         value
     }
 
-    /// Gives the slots of an empty heap back, but remembers which keys they gave.
+    /// Releases the slots of an empty heap, and records their highest generation.
     #[cold]
     fn give_back(&mut self) {
         let highest = self.slots.iter().map(|slot| slot.generation).max();
-        // Slots that have been used up stay as they are.
+        // Retired slots stay.
         if let Some(highest) = highest.filter(|&highest| highest < u32::MAX) {
             self.generation = highest;
             self.slots = Vec::new();
@@ -260,7 +260,7 @@ impl Heap {
         }
     }
 
-    /// Whether `a` goes before `b`. Of equal ones the older does, so it is the younger that must be less.
+    /// Returns true if `a` precedes `b`. Equal entries keep their order, so only a lesser younger one precedes.
     #[inline]
     fn is_before(
         &self,
@@ -290,7 +290,7 @@ impl Heap {
         (&entry.priority, entry.order)
     }
 
-    /// The route of an entry from a hole among the first `len` places.
+    /// Computes the route of an entry from a hole among the first `len` places.
     fn route(
         &self,
         py: Python<'_>,
@@ -349,7 +349,7 @@ impl Heap {
         Ok(route)
     }
 
-    /// Sends the entry at `place` on its route; those it passes take a step the other way.
+    /// Moves the entry at `place` along its route; each entry that it passes moves one step the other way.
     #[inline]
     fn send(&mut self, mut place: usize, route: &Route) {
         for &next in &route.places[..route.len] {
@@ -367,7 +367,7 @@ impl Route {
         len: 0,
     };
 
-    /// At most 32 times: a heap of 2^32 entries has no more levels.
+    /// Called at most 32 times per route: a heap of 2^32 entries has no more levels.
     #[inline]
     fn push(&mut self, place: usize) {
         self.places[self.len] = place as u32;

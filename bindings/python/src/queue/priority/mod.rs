@@ -1,15 +1,15 @@
-//! `PriorityQueue`: any Python objects that `<` compares as priorities.
+//! `PriorityQueue`: priorities are any Python objects that `<` compares.
 //!
 //! Ground rules:
-//! - Comparing two objects runs Python code with the queue's lock held, as the heap must not change meanwhile. All
-//!   comparisons of an operation come before its first change (`heap`), so one that raises changes nothing.
-//! - A comparison that uses the queue it is made for is refused with RuntimeError (`turn`). Another thread that comes
-//!   meanwhile waits with the GIL released.
-//! - Apart from comparisons, the rules of timers: no Python object is made or dropped under the lock.
+//! - Comparing two objects runs Python code while the queue's lock is held, because the heap must not change meanwhile.
+//!   All comparisons of an operation precede its first change (`heap`), so one that raises changes nothing.
+//! - A comparison that uses its own queue is refused with RuntimeError (`lock`). Other threads wait with the GIL
+//!   released.
+//! - Otherwise the rules of timers apply: no Python object is created or dropped under the lock.
 
 mod heap;
+mod lock;
 mod rank;
-mod turn;
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -18,18 +18,18 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use super::key::{self, Fallback, Key};
 use heap::Heap;
+use lock::ComparisonLock;
 use rank::Priority;
-use turn::Turns;
 
-/// An entry, for Python: its key, its priority and its value.
+/// An entry in Python: its key, its priority and its value.
 type Listed<'py> = (Bound<'py, PyInt>, Py<PyAny>, Py<PyAny>);
 
 /// A priority queue whose entries can be found, changed and removed by their keys.
 ///
-/// The least priority comes first, with `reverse=True` the greatest, and equal ones in the order in which they were
-/// pushed. Priorities are numbers, or any objects that `<` compares with each other: tuples, strings, your own.
+/// The least priority comes first, with `reverse=True` the greatest; equal ones come in the order in which they were
+/// pushed. Priorities are numbers, or any objects that `<` compares with each other, such as tuples or strings.
 ///
-/// If a comparison raises, so does the operation, and the queue is as it was.
+/// If a comparison raises, the operation raises the same exception and leaves the queue unchanged.
 ///
 /// >>> from punctual.queue import PriorityQueue
 /// >>> jobs = PriorityQueue()
@@ -41,7 +41,7 @@ type Listed<'py> = (Bound<'py, PyInt>, Py<PyAny>, Py<PyAny>);
 /// (1, 'backup')
 #[pyclass(frozen, generic, mapping, weakref, module = "punctual.queue")]
 pub(crate) struct PriorityQueue {
-    heap: Turns<Heap>,
+    heap: ComparisonLock<Heap>,
 }
 
 #[pymethods]
@@ -50,13 +50,13 @@ impl PriorityQueue {
     #[pyo3(signature = (*, reverse=false))]
     fn new(reverse: bool) -> Self {
         PriorityQueue {
-            heap: Turns::new(Heap::new(reverse)),
+            heap: ComparisonLock::new(Heap::new(reverse)),
         }
     }
 
     /// Adds a value and returns its key. O(log n).
     ///
-    /// Raises ValueError if the priority is NaN, and what the comparison of priorities raises.
+    /// Raises ValueError if the priority is NaN, and any exception from the comparison of priorities.
     #[pyo3(signature = (priority, value, /))]
     fn push<'py>(
         &self,
@@ -66,28 +66,28 @@ impl PriorityQueue {
         let py = priority.py();
         let priority = Priority::new(priority)?;
         let key = {
-            let mut heap = self.heap.take(py)?;
+            let mut heap = self.heap.lock(py)?;
             let route = heap.route_in(py, &priority)?;
             heap.push(priority, value, &route)
         };
         Ok(key::given(py, key))
     }
 
-    /// Takes out the first entry: its priority and its value. O(log n). Raises IndexError if there is none.
+    /// Removes the first entry and returns its priority and value. O(log n). Raises IndexError if the queue is empty.
     fn pop(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
         let first = self.take_out(py, |heap| (heap.len() > 0).then_some(0))?;
         first.ok_or_else(|| PyIndexError::new_err("pop from an empty PriorityQueue"))
     }
 
-    /// The first entry, which stays: its priority and its value. O(1). Raises IndexError if there is none.
+    /// Returns the priority and value of the first entry, which stays. O(1). Raises IndexError if the queue is empty.
     fn peek(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
-        let first = self.heap.take(py)?.at(py, 0);
+        let first = self.heap.lock(py)?.at(py, 0);
         first.ok_or_else(|| PyIndexError::new_err("peek at an empty PriorityQueue"))
     }
 
-    /// Takes out an entry and returns its value. O(log n).
+    /// Removes an entry and returns its value. O(log n).
     ///
-    /// If the entry was popped or removed, returns the default; without one, raises KeyError.
+    /// If the entry was popped or removed, returns the default; without a default, raises KeyError.
     #[pyo3(signature = (key, default=Fallback(None), /), text_signature = "($self, key, default=..., /)")]
     fn remove(&self, key: &Bound<'_, PyAny>, default: Fallback) -> PyResult<Py<PyAny>> {
         let entry = key.extract::<Key>()?.timer();
@@ -95,9 +95,9 @@ impl PriorityQueue {
         default.or(found.map(|(_, value)| value), key)
     }
 
-    /// Gives an entry another priority and returns the one it had. O(log n).
+    /// Changes the priority of an entry and returns the old priority. O(log n).
     ///
-    /// Among entries of equal priorities it is now the last. Raises KeyError if it was popped or removed.
+    /// It becomes the last of the entries with an equal priority. Raises KeyError if it was popped or removed.
     #[pyo3(signature = (key, priority, /))]
     fn change_priority(
         &self,
@@ -107,7 +107,7 @@ impl PriorityQueue {
         let py = key.py();
         let entry = key.extract::<Key>()?.timer();
         let priority = Priority::new(priority)?;
-        let mut heap = self.heap.take(py)?;
+        let mut heap = self.heap.lock(py)?;
         let Some(place) = entry.and_then(|entry| heap.place(entry)) else {
             drop(heap);
             return Err(key::stale(key));
@@ -116,14 +116,14 @@ impl PriorityQueue {
         Ok(heap.change(place, priority, &route))
     }
 
-    /// The priority of an entry. O(1). Raises KeyError if it was popped or removed.
+    /// Returns the priority of an entry. O(1). Raises KeyError if it was popped or removed.
     #[pyo3(signature = (key, /))]
     fn priority(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let found = self.find(key, |priority, _| priority)?;
         Fallback(None).or(found, key)
     }
 
-    /// The value of an entry; the default if there is no such entry. O(1).
+    /// Returns the value of an entry, or the default if there is no such entry. O(1).
     #[pyo3(signature = (key, default=None, /))]
     fn get(
         &self,
@@ -133,28 +133,28 @@ impl PriorityQueue {
         Ok(self.find(key, |_, value| value)?.or(default))
     }
 
-    /// All entries, in no particular order: a list of (key, priority, value). O(n).
+    /// Returns all entries in no particular order: a list of (key, priority, value). O(n).
     fn entries<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let all: Vec<_> = self.heap.take(py)?.all(py).collect();
+        let all: Vec<_> = self.heap.lock(py)?.all(py).collect();
         let listed =
             |(entry, priority, value)| -> Listed<'py> { (key::given(py, entry), priority, value) };
         PyList::new(py, all.into_iter().map(listed))
     }
 
-    /// Removes all entries; their keys are stale from now on. O(n).
+    /// Removes all entries; their keys become stale. O(n).
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        let dropped = self.heap.take(py)?.clear();
+        let dropped = self.heap.lock(py)?.clear();
         drop(dropped);
         Ok(())
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.heap.take(py)?.len())
+        Ok(self.heap.lock(py)?.len())
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         match Key::sought(key) {
-            Some(entry) => Ok(self.heap.take(key.py())?.place(entry).is_some()),
+            Some(entry) => Ok(self.heap.lock(key.py())?.place(entry).is_some()),
             None => Ok(false),
         }
     }
@@ -164,15 +164,15 @@ impl PriorityQueue {
         Fallback(None).or(found, key)
     }
 
-    /// The keys of all entries, as they are now, in no particular order.
+    /// Iterates over a snapshot of the keys of all entries, in no particular order.
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        let keys: Vec<_> = self.heap.take(py)?.keys().map(key::bits).collect();
+        let keys: Vec<_> = self.heap.lock(py)?.keys().map(key::bits).collect();
         PyList::new(py, keys)?.try_iter()
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let (len, first) = {
-            let heap = self.heap.take(py)?;
+            let heap = self.heap.lock(py)?;
             (heap.len(), heap.at(py, 0))
         };
         let Some((priority, _)) = first else {
@@ -185,34 +185,34 @@ impl PriorityQueue {
         ))
     }
 
-    /// Bytes that the queue takes, without priorities and values.
+    /// Returns the size of the queue in bytes, without priorities and values.
     fn __sizeof__(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(size_of::<Self>() + self.heap.take(py)?.allocated())
+        Ok(size_of::<Self>() + self.heap.lock(py)?.allocated())
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        match self.heap.try_take() {
+        match self.heap.try_lock() {
             Some(heap) => heap.traverse(&visit),
             None => Ok(()),
         }
     }
 
     fn __clear__(&self) {
-        // Whoever compared would hold a reference: nobody does.
-        let dropped = self.heap.try_take().map(|mut heap| heap.clear());
+        // A thread that compares holds a reference, so no comparison is running.
+        let dropped = self.heap.try_lock().map(|mut heap| heap.clear());
         drop(dropped);
     }
 }
 
 impl PriorityQueue {
-    /// Takes out the entry at the place that `find` says, if any: its priority and its value.
+    /// Removes the entry at the place that `find` returns, if any. Returns its priority and value.
     #[inline]
     fn take_out(
         &self,
         py: Python<'_>,
         find: impl FnOnce(&Heap) -> Option<usize>,
     ) -> PyResult<Option<(Py<PyAny>, Py<PyAny>)>> {
-        let mut heap = self.heap.take(py)?;
+        let mut heap = self.heap.lock(py)?;
         let Some(place) = find(&heap) else {
             return Ok(None);
         };
@@ -220,7 +220,7 @@ impl PriorityQueue {
         Ok(heap.take_out(place, &route))
     }
 
-    /// An entry's priority or value, `which` of them; `None` if the key is stale.
+    /// Returns an entry's priority or value, selected by `which`; `None` if the key is stale.
     fn find(
         &self,
         key: &Bound<'_, PyAny>,
@@ -230,7 +230,7 @@ impl PriorityQueue {
         let Some(entry) = key.extract::<Key>()?.timer() else {
             return Ok(None);
         };
-        let heap = self.heap.take(py)?;
+        let heap = self.heap.lock(py)?;
         let found = heap.place(entry).and_then(|place| heap.at(py, place));
         drop(heap);
         Ok(found.map(|(priority, value)| which(priority, value)))

@@ -5,19 +5,19 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
 
-/// Up to here every integer is a float.
+/// Every integer up to this one is exact as a float.
 const EXACT: i64 = 1 << 53;
 
 /// A priority.
 pub(super) struct Priority {
-    /// The number that `object` is; NaN if it is none or no float says it exactly, and Python must compare.
+    /// Value of `object`; NaN if it is not a number or not exactly a float, so Python must compare.
     number: f64,
     object: Py<PyAny>,
 }
 
 impl Priority {
     /// # Errors
-    /// `ValueError`, if it is NaN: it has no place in any order.
+    /// `ValueError` if the object is NaN, which has no place in any order.
     #[inline]
     pub(super) fn new(object: Bound<'_, PyAny>) -> PyResult<Self> {
         let number = if let Ok(float) = object.cast_exact::<PyFloat>() {
@@ -52,10 +52,10 @@ impl Priority {
         self.object
     }
 
-    /// Whether `self < other`.
+    /// Returns `self < other`.
     ///
     /// # Errors
-    /// What Python's `<` raises.
+    /// The exception that Python's `<` raises.
     #[inline]
     pub(super) fn is_less(&self, py: Python<'_>, other: &Priority) -> PyResult<bool> {
         if self.number.is_nan() || other.number.is_nan() {

@@ -1,4 +1,4 @@
-//! Turns at a heap: one thread after another, and no turn within a turn.
+//! A lock that is held during Python comparisons, and detects reentry.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,67 +8,67 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// A lock that is held while Python code compares.
-pub(super) struct Turns<T> {
+pub(super) struct ComparisonLock<T> {
     inner: Mutex<T>,
-    /// The thread whose turn it is, 0 if nobody's. Written by the holder of the lock only.
+    /// The thread that holds the lock, or 0. Written only under the lock.
     holder: AtomicUsize,
 }
 
-/// A turn; it ends when this is dropped.
-pub(super) struct Turn<'a, T> {
+/// Guard of the lock.
+pub(super) struct Guard<'a, T> {
     guard: MutexGuard<'a, T>,
     holder: &'a AtomicUsize,
 }
 
-impl<T: Send> Turns<T> {
+impl<T: Send> ComparisonLock<T> {
     pub(super) fn new(inner: T) -> Self {
-        Turns {
+        ComparisonLock {
             inner: Mutex::new(inner),
             holder: AtomicUsize::new(0),
         }
     }
 
-    /// Waits for a turn.
+    /// Blocks until the lock is free.
     ///
     /// # Errors
-    /// `RuntimeError`, if it is this thread's turn already, for whose end it would wait for ever.
+    /// `RuntimeError` if this thread holds the lock already, since it would wait forever.
     #[inline]
-    pub(super) fn take(&self, py: Python<'_>) -> PyResult<Turn<'_, T>> {
-        match self.try_take() {
-            Some(turn) => Ok(turn),
+    pub(super) fn lock(&self, py: Python<'_>) -> PyResult<Guard<'_, T>> {
+        match self.try_lock() {
+            Some(guard) => Ok(guard),
             None => self.wait(py),
         }
     }
 
     #[cold]
-    fn wait(&self, py: Python<'_>) -> PyResult<Turn<'_, T>> {
+    fn wait(&self, py: Python<'_>) -> PyResult<Guard<'_, T>> {
         loop {
             if self.holder.load(Ordering::Relaxed) == this_thread() {
                 return Err(PyRuntimeError::new_err(
                     "a comparison of priorities may not use the PriorityQueue it is made for",
                 ));
             }
-            // The comparison that the other thread is in needs the GIL to come to an end.
+            // The other thread's comparison needs the GIL to finish.
             py.detach(|| drop(self.inner.lock()));
-            if let Some(turn) = self.try_take() {
-                return Ok(turn);
+            if let Some(guard) = self.try_lock() {
+                return Ok(guard);
             }
         }
     }
 
-    /// A turn, if it is nobody's.
+    /// Acquires the lock if it is free.
     #[inline]
-    pub(super) fn try_take(&self) -> Option<Turn<'_, T>> {
+    pub(super) fn try_lock(&self) -> Option<Guard<'_, T>> {
         let guard = self.inner.try_lock()?;
         self.holder.store(this_thread(), Ordering::Relaxed);
-        Some(Turn {
+        Some(Guard {
             guard,
             holder: &self.holder,
         })
     }
 }
 
-impl<T> Deref for Turn<'_, T> {
+impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     #[inline]
@@ -77,22 +77,22 @@ impl<T> Deref for Turn<'_, T> {
     }
 }
 
-impl<T> DerefMut for Turn<'_, T> {
+impl<T> DerefMut for Guard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.guard
     }
 }
 
-impl<T> Drop for Turn<'_, T> {
+impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // The guard goes after this.
+        // The inner guard is dropped after this.
         self.holder.store(0, Ordering::Relaxed);
     }
 }
 
-/// A number that no other living thread has; not 0.
+/// Returns a nonzero number that no other living thread has.
 #[inline]
 fn this_thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
