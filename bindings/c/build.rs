@@ -1,12 +1,11 @@
-//! The name by which programs that were linked with the shared library look for it, and that it stays once it is
-//! loaded.
+//! Sets the shared library's soname, and keeps the library loaded once it is.
 
 use std::env::var;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let part = |name: &str| var(name).unwrap_or_default();
-    // Before 1.0 every minor version may break the ABI, so it is part of the name.
+    // Before 1.0 every minor version may break the ABI, so the soname contains it.
     let (major, minor) = (
         part("CARGO_PKG_VERSION_MAJOR"),
         part("CARGO_PKG_VERSION_MINOR"),
@@ -19,7 +18,7 @@ fn main() {
     match part("CARGO_CFG_TARGET_OS").as_str() {
         "linux" | "android" | "freebsd" | "netbsd" | "openbsd" | "dragonfly" | "illumos" => {
             println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libpunctual.so.{abi}");
-            // Its threads run its code until the process ends: dlclose must not take that away.
+            // Its threads run its code until the process ends, so dlclose must not unmap it.
             println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
         }
         "macos" | "ios" => {

@@ -1,5 +1,5 @@
-/* What the C library costs: timers armed and cancelled, one after another, among `live` others; then timers with a
- * function, made and freed, and stopped and reset.
+/* The cost of the C library: arming and cancelling a timer among `live` others; creating and freeing a timer with a
+ * function; stopping and resetting it.
  *
  *   cc -O2 boundary.c $(pkg-config --cflags --libs punctual) -o boundary && ./boundary
  *

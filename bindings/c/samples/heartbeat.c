@@ -1,5 +1,5 @@
-/* A connection that is closed when no heartbeat has come for 50 ms. Heartbeats come every 10 ms, five of them.
- * On the real clock: it takes a tenth of a second. */
+/* A connection that is closed after 50 ms without a heartbeat. Five heartbeats arrive, one every 10 ms.
+ * It runs on the real clock and takes a tenth of a second. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -30,7 +30,7 @@ static void close_connection(void *argument) {
 static void receive_heartbeat(void *argument) {
   struct connection *connection = argument;
   pthread_mutex_lock(&connection->lock);
-  /* If it can still be stopped it is armed anew: the connection lives. */
+  /* If the timer can still be stopped, re-arm it: the connection stays open. */
   if (punctual_timer_stop(connection->timeout)) punctual_timer_reset(connection->timeout, 50 * ms);
   if (++connection->heartbeats == 5) punctual_ticker_stop(connection->heartbeat);
   pthread_mutex_unlock(&connection->lock);

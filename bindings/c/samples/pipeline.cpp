@@ -1,4 +1,4 @@
-// A worker that gathers lines and writes them in batches: when it has four, or when the first has waited 20 ms.
+// A worker that collects lines and writes batches: of four lines, or when the first has waited for 20 ms.
 
 #include <punctual.hpp>
 
@@ -15,7 +15,7 @@ namespace {
 
 void write_batches(channel<std::string> lines, channel<std::size_t> written) {
   std::vector<std::string> batch;
-  channel<punctual::time::time_point> flush;  // nil while there is nothing to flush: never ready
+  channel<punctual::time::time_point> flush;  // nil, so never ready, while there is nothing to flush
   bool open = true;
 
   const auto write = [&] {
@@ -51,7 +51,7 @@ int main() {
   std::size_t total = 0;
 
   for (int n = 0; n < 6; ++n) lines.send("line " + std::to_string(n));
-  while (total < 6) total += *written.recv();  // four at once, the others when they have waited
+  while (total < 6) total += *written.recv();  // one batch of four, the others after the delay
   lines.send("line 6");
   lines.close();
   while (const auto count = written.recv()) total += *count;

@@ -1,4 +1,4 @@
-// An event loop's timeouts, with requests that the wheel owns.
+// The timeouts of an event loop, with requests owned by the wheel.
 
 #include <punctual/wheel.hpp>
 
@@ -20,7 +20,7 @@ int main() {
   auto lucky = retries.insert(100, std::make_unique<request>(request{"lucky", 1}));
   retries.insert(100, std::make_unique<request>(request{"unlucky", 1}));
 
-  retries.remove(lucky);  // it was answered: the request comes back, and is destroyed here
+  retries.remove(lucky);  // the reply arrived: the returned request is destroyed here
 
   int given_up = 0;
   for (std::uint64_t now_ms = 0; !retries.empty(); now_ms = *retries.next_wakeup()) {

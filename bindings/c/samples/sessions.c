@@ -1,5 +1,5 @@
-/* Sessions that end after ten minutes without use. They lie in an array anyway, so their timers live there, and the raw wheel
- * files 12 bytes for each. Being used costs a store: the wheel is not told. */
+/* Sessions that end after ten minutes without use. They lie in an array, so their timers are fields of it, and the raw wheel
+ * stores 12 bytes for each. A use costs one store, without a call of the wheel. */
 
 #include <punctual.h>
 #include <stdio.h>
@@ -9,13 +9,13 @@ enum { SESSIONS = 1000, IDLE_S = 600 };
 
 struct session {
   uint64_t ends_s;
-  uint32_t generation; /* of the entry that stands for it: another one after each end */
+  uint32_t generation; /* generation of its current entry; changes at each end */
   bool open;
 };
 
 static struct session sessions[SESSIONS];
 
-/* The wheel asks whether an entry still stands, and for when. */
+/* Tells the wheel whether an entry is current, and its deadline. */
 static bool deadline(void *owner, uint32_t index, uint32_t generation, uint64_t *deadline) {
   const struct session *session = (const struct session *)owner + index;
   if (!session->open || session->generation != generation) return false;
@@ -35,7 +35,7 @@ int main(void) {
     sessions[n].ends_s = IDLE_S + n;
     punctual_raw_wheel_insert(wheel, sessions[n].ends_s, n, sessions[n].generation);
   }
-  for (n = 0; n < SESSIONS; n += 2) sessions[n].ends_s += 10000; /* used: ends later */
+  for (n = 0; n < SESSIONS; n += 2) sessions[n].ends_s += 10000; /* used: re-armed later */
   for (n = 1; n < SESSIONS; n += 4) {                            /* logged out */
     sessions[n].open = false;
     ++sessions[n].generation;

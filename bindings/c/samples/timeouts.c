@@ -1,5 +1,5 @@
-/* An event loop that gives every request a second to be answered. Its clock is a number here, so that it runs at once;
- * in a program it is the milliseconds of CLOCK_MONOTONIC. */
+/* An event loop with a timeout of one second per request. Here its clock is a number, so that it runs at once;
+ * a real program uses the milliseconds of CLOCK_MONOTONIC. */
 
 #include <inttypes.h>
 #include <punctual.h>
@@ -8,7 +8,7 @@
 struct request {
   const char *name;
   punctual_key timeout;
-  uint64_t answered_ms; /* when the answer will come */
+  uint64_t answered_ms; /* time of the reply */
 };
 
 int main(void) {
@@ -24,7 +24,7 @@ int main(void) {
 
   while (punctual_wheel_len(timeouts) > 0) {
     punctual_wheel_timer due;
-    size_t budget = 1000; /* then the sockets get their turn, however much is due */
+    size_t budget = 1000; /* then the loop serves its sockets, even if more is due */
 
     now_ms += 100; /* poll(sockets, until punctual_wheel_next_wakeup) */
     for (n = 0; n < count; ++n) {

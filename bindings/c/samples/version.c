@@ -1,4 +1,4 @@
-/* Prints the version of the library that is loaded; fails if it is not the one of the header. */
+/* Prints the version of the loaded library; fails if it differs from the version of the header. */
 
 #include <punctual.h>
 #include <stdio.h>

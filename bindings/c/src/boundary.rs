@@ -1,10 +1,10 @@
-//! No panic crosses into C.
+//! Stops panics at the C boundary.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What `body` answers, or `refusal` if it panics. The panic's message has been printed by then.
+/// Returns the result of `body`, or `refusal` if it panics, after the panic's message was printed.
 ///
-/// What a panic leaves behind may be wrong but is sound: the queues are safe Rust.
+/// State left behind by a panic may be wrong but is sound: the queues are safe Rust.
 #[inline]
 pub(crate) fn guarded<R>(refusal: R, body: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(refusal)

@@ -1,33 +1,33 @@
-//! A function of the caller's with its argument, called by threads of the library.
+//! A caller's function with its argument, called on threads of the library.
 //!
-//! `"C-unwind"`: an exception that comes out of one ends the process with a message, where it meets `catch_unwind`. Through
-//! `"C"` its way would be undefined.
+//! `"C-unwind"`: a C++ exception from a callback reaches `catch_unwind`, which ends the process with a message. Through
+//! `"C"` unwinding would be undefined.
 
 use std::ffi::c_void;
 
-/// A function that gets the argument it was given with.
+/// A function that is called with its argument.
 pub type Function = Option<unsafe extern "C-unwind" fn(argument: *mut c_void)>;
 
-/// A function, its argument, and what destroys the argument when nobody will call any more.
+/// A function, its argument, and the destructor that runs after the last call.
 pub(crate) struct Callback {
     function: unsafe extern "C-unwind" fn(*mut c_void),
     argument: *mut c_void,
     destroy: Function,
 }
 
-// SAFETY: whoever made it promised that the function and `destroy` may be called by any thread, and the
-// argument is only handed to them.
+// SAFETY: the caller of `new` promised that any thread may call the function and `destroy`, and the argument is only
+// passed to them.
 unsafe impl Send for Callback {}
-// SAFETY: as above; the functions that take a callback say whether calls of it may overlap.
+// SAFETY: as above; each function that takes a callback documents whether calls may overlap.
 unsafe impl Sync for Callback {}
 
 impl Callback {
-    /// `None` if there is no function; the argument is destroyed then.
+    /// Returns `None` without a function, after destroying the argument.
     ///
     /// # Safety
     ///
-    /// Until `destroy` is called, `function` may be called with `argument` by any thread; `destroy` may be
-    /// called with it by any thread, once.
+    /// Until `destroy` is called, any thread may call `function` with `argument`. Any thread may call `destroy` with
+    /// it, once.
     pub(crate) unsafe fn new(
         function: Function,
         argument: *mut c_void,
@@ -40,7 +40,7 @@ impl Callback {
                 destroy,
             }),
             (None, Some(destroy)) => {
-                // SAFETY: the caller gave it for this argument, and nobody else will use that.
+                // SAFETY: the caller passed it for this argument, which nothing else uses.
                 unsafe { destroy(argument) };
                 None
             }
@@ -57,7 +57,7 @@ impl Callback {
 impl Drop for Callback {
     fn drop(&mut self) {
         if let Some(destroy) = self.destroy {
-            // SAFETY: promised to `new`; nobody can call any more.
+            // SAFETY: promised to `new`; no further call is possible.
             unsafe { destroy(self.argument) }
         }
     }

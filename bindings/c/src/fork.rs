@@ -1,38 +1,38 @@
-//! Forks: the child has the memory of its parent, but of its threads only the one that forked.
+//! Forks: the child has its parent's memory, but only the thread that forked.
 //!
-//! So nothing there fires the parent's timers, and a lock that some other thread held at that moment is held for ever.
-//! Timers on the real clock are refused in a child, and the parent's are left alone: nothing here waits for a lock that
-//! nobody gives back. Timers on a virtual clock need no thread, and go on.
+//! So no thread there fires the parent's timers, and a lock that another thread held during the fork stays locked
+//! forever. A child refuses timers on the real clock and leaves the parent's untouched, so it never waits for such a
+//! lock. Timers on a virtual clock need no thread and keep working.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::virtual_time;
 
-/// This process is the child of a fork, made after the first timer on the real clock.
+/// True in a child that was forked after the first timer on the real clock.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// On which clock a timer lives.
+/// The clock of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Home {
+pub(crate) enum TimerClock {
     Real,
     Virtual,
 }
 
-impl Home {
-    /// Of a timer that is to be made on this thread; `None` if it cannot be.
-    pub(crate) fn here() -> Option<Home> {
+impl TimerClock {
+    /// Returns the clock for a new timer on this thread, or `None` if none is available.
+    pub(crate) fn here() -> Option<TimerClock> {
         if virtual_time::is_in_force() {
-            return Some(Home::Virtual);
+            return Some(TimerClock::Virtual);
         }
-        watch();
-        (!is_forked()).then_some(Home::Real)
+        register_hook();
+        (!is_forked()).then_some(TimerClock::Real)
     }
 
-    /// Whether its timers belong to the parent of this process: they must not be touched.
+    /// Returns true if the timers belong to the parent process and must not be touched.
     #[inline]
     pub(crate) fn is_lost(self) -> bool {
-        self == Home::Real && is_forked()
+        self == TimerClock::Real && is_forked()
     }
 }
 
@@ -41,27 +41,27 @@ fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// Has `fork` tell us from now on.
+/// Registers the hook of `fork`.
 #[cfg(unix)]
-fn watch() {
+fn register_hook() {
     extern "C" fn child() {
         FORKED.store(true, Ordering::Relaxed);
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the hook stores to an atomic, which may be done in the child of a process with many threads; the
-        // system forgets it when the library is unloaded.
+        // SAFETY: the hook stores to an atomic, which is allowed in the child of a multithreaded process; the system
+        // removes it when the library is unloaded.
         let refused = unsafe { libc::pthread_atfork(None, None, Some(child)) };
         assert_eq!(refused, 0, "no memory for the hook of fork");
     });
 }
 
 #[cfg(not(unix))]
-fn watch() {}
+fn register_hook() {}
 
-/// Whether this process is the child of a fork whose parent has had timers on the real clock. It has none, and cannot make
-/// any: punctual_after_func and punctual_ticker_new answer NULL, the parent's timers are not armed and freeing them does
-/// nothing. Virtual clocks, sleeping and the wheels work as ever.
+/// Returns whether this process is the child of a fork whose parent had timers on the real clock. Such a process cannot
+/// use the real clock: punctual_after_func and punctual_ticker_new return NULL, the parent's timers are not armed, and
+/// freeing them does nothing. Virtual clocks, sleeping and the wheels still work.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

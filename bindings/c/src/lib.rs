@@ -1,14 +1,14 @@
-//! The C ABI of Punctual: what `include/punctual.h` declares. cbindgen writes that header from here.
+//! The C ABI of Punctual: the source of `include/punctual.h`, which cbindgen generates.
 //!
 //! Ground rules
 //!
-//! - `unsafe` stands where the boundary needs it: exported names, callbacks, arrays of the caller. A
-//!   pointer that may be null is an `Option` of a reference or of a box, so that what is behind the
-//!   boundary is safe Rust. What the caller must keep to stands in each function's documentation.
-//! - A panic never crosses the boundary (`boundary`): it becomes [`Status::Panicked`], or whatever
-//!   else says "no" in the type that the function answers with.
-//! - A pointer that is null is answered, never followed.
-//! - What is documented here is documented for readers of C: these comments become the header's.
+//! - `unsafe` is limited to the boundary: exported names, callbacks, the caller's arrays. A nullable
+//!   pointer is an `Option` of a reference or a box, so that the rest is safe Rust. Each function
+//!   documents what the caller must guarantee.
+//! - A panic never crosses the boundary (`boundary`): it becomes [`Status::Panicked`], or the value that
+//!   means failure in the function's return type.
+//! - A null pointer gets an error and is never dereferenced.
+//! - The documentation here is written for C: it becomes the comments of the header.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 

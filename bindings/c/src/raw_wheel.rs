@@ -1,7 +1,7 @@
-//! `punctual_raw_wheel`: the wheel for timers that live in records of the caller's.
+//! `punctual_raw_wheel`: the wheel for timers that are fields of the caller's records.
 //!
-//! The wheel asks back through a table of functions while it works. A `RefCell` sees to it that a
-//! callback that uses its own wheel is refused instead of meeting it half changed.
+//! The wheel calls back through a table of functions while it works. A `RefCell` refuses a callback that uses its own
+//! wheel.
 
 use crate::Status;
 use crate::boundary::guarded;
@@ -11,21 +11,21 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// What a punctual_raw_wheel asks the owner of the timers. The functions should be a few instructions: they are
-/// called once or twice in a timer's life. They must not use the wheel that calls them (it answers
-/// PUNCTUAL_REENTERED), throw, or jump out.
+/// The functions through which a punctual_raw_wheel queries the owner of the timers. Keep them to a few instructions:
+/// the wheel calls them once or twice in a timer's life. They must not use the calling wheel (it returns
+/// PUNCTUAL_REENTERED), throw, or longjmp.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TimerTable {
-    /// Handed to the functions; may be NULL.
+    /// Passed to the functions; may be NULL.
     pub owner: *mut c_void,
-    /// Required. If an entry of this generation still stands for the timer `index`: sets `*deadline` to the
-    /// deadline the timer has now and returns true. False if that entry is dead. Indices are those that were
-    /// given to punctual_raw_wheel_insert.
+    /// Required. If `generation` is current for the timer `index`, sets `*deadline` to the timer's present deadline and
+    /// returns true. Otherwise the entry is dead, and it returns false. Indices are those passed to
+    /// punctual_raw_wheel_insert.
     ///
-    /// Between two calls of the wheel's functions a deadline may only grow while the generation stays the same.
-    /// To re-arm a timer earlier, give it a new generation, insert that one and forget the old one. With
-    /// `order`, the same goes for re-arming it to the same tick.
+    /// Between two calls of the wheel's functions a deadline may only grow while the generation stays the same. To
+    /// re-arm a timer earlier, set a new generation, insert it and forget the old one. With `order`, the same applies
+    /// to re-arming at the same tick.
     pub deadline: Option<
         unsafe extern "C-unwind" fn(
             owner: *mut c_void,
@@ -34,18 +34,18 @@ pub struct TimerTable {
             deadline: *mut u64,
         ) -> bool,
     >,
-    /// The place of the timer's last arming among all armings, compared modulo 2^32: equal deadlines
-    /// are then popped in that order. NULL: in no particular order, and the wheel never sorts them.
+    /// Returns the sequence number of the timer's last arming, compared modulo 2^32: equal deadlines are popped in this
+    /// order. NULL: equal deadlines are popped in no particular order, and the wheel never sorts them.
     pub order: Option<unsafe extern "C-unwind" fn(owner: *mut c_void, index: u32) -> u32>,
 }
 
-/// Told where an entry of the timer `index` lies now. Keep `place`, a number below 1024, in the timer's record. The rules for
-/// the functions of punctual_raw_timers hold.
+/// Receives the place of an entry of the timer `index`. Store `place`, a number below 1024, in the timer's record. The
+/// rules for the functions of punctual_raw_timers apply.
 pub type Moved = Option<
     unsafe extern "C-unwind" fn(owner: *mut c_void, index: u32, generation: u32, place: u16),
 >;
 
-/// An entry that fell due and is out of the wheel.
+/// A due entry that was removed from the wheel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawDue {
@@ -57,38 +57,38 @@ pub struct RawDue {
     pub generation: u32,
 }
 
-/// A hierarchical timing wheel that leaves the timers where they are: in an array of sessions, in the slots of
-/// a cache. It files 12 bytes for each (part of the deadline, index, generation) and asks the owner whether an
-/// entry still stands, and for when.
+/// A hierarchical timing wheel for timers that live in the caller's records, such as an array of sessions or the slots
+/// of a cache. It stores an entry of 12 bytes per timer (part of the deadline, index, generation) and asks the owner
+/// whether the entry is current, and for the deadline.
 ///
-/// - To arm: set the deadline in your record, then punctual_raw_wheel_insert.
-/// - To cancel: change the generation in your record, then punctual_raw_wheel_forget.
-/// - To put off: set the later deadline in your record. The wheel need not be told.
-/// - To re-arm earlier: a new deadline and a new generation, insert, forget; or see punctual_raw_wheel_reuse.
+/// - To arm: set the deadline in your record, then call punctual_raw_wheel_insert.
+/// - To cancel: change the generation in your record, then call punctual_raw_wheel_forget.
+/// - To re-arm later: set the deadline in your record. No call is needed.
+/// - To re-arm earlier: set a new deadline and a new generation, insert, forget; or see punctual_raw_wheel_reuse.
 ///
-/// Take punctual_wheel unless records with an index exist anyway and memory or cache misses
-/// count: it does the book-keeping, and reuses the entries of timers that were cancelled.
+/// Prefer punctual_wheel unless you have records with an index anyway and memory or cache misses matter: it keeps the
+/// records itself and reuses the entries of cancelled timers.
 pub struct TimerFiles {
     table: TimerTable,
-    /// Of punctual_raw_wheel_watch.
+    /// The callback of punctual_raw_wheel_watch.
     moved: Cell<Moved>,
     wheel: RefCell<RawWheel>,
 }
 
 impl TimerFiles {
-    fn tell_place(&self, index: u32, generation: u32, place: Place) {
+    fn report_place(&self, index: u32, generation: u32, place: Place) {
         if let Some(moved) = self.moved.get() {
-            // SAFETY: whoever gave it promised that it may be called with the owner, from within the wheel's
+            // SAFETY: the caller promised that this function may be called with the owner, from within the wheel's
             // functions.
             unsafe { moved(self.table.owner, index, generation, place.to_bits()) }
         }
     }
 }
 
-/// The owner, asked for deadlines only.
+/// The owner, queried only for deadlines.
 struct Unordered<'a>(&'a TimerFiles);
 
-/// The owner, asked for the order of armings too.
+/// The owner, also queried for the order of armings.
 struct Ordered<'a>(Unordered<'a>);
 
 impl Timers for Unordered<'_> {
@@ -96,8 +96,8 @@ impl Timers for Unordered<'_> {
     fn deadline(&self, index: u32, generation: u32) -> Option<u64> {
         let table = &self.0.table;
         let mut deadline = 0;
-        // SAFETY: whoever made the wheel promised functions that may be called with their owner, from
-        // within the wheel's functions; `deadline` outlives the call.
+        // SAFETY: the creator of the wheel promised functions that may be called with their owner from within the
+        // wheel's functions; `deadline` outlives the call.
         let stands =
             unsafe { (table.deadline?)(table.owner, index, generation, &raw mut deadline) };
         stands.then_some(deadline)
@@ -105,7 +105,7 @@ impl Timers for Unordered<'_> {
 
     #[inline]
     fn moved(&mut self, index: u32, generation: u32, place: Place) {
-        self.0.tell_place(index, generation, place);
+        self.0.report_place(index, generation, place);
     }
 }
 
@@ -132,7 +132,7 @@ impl Timers for Ordered<'_> {
     }
 }
 
-/// Runs `body` on the wheel, `timers` being its owner in the right form.
+/// Runs `body` on the wheel, with `timers` as the view of its owner.
 macro_rules! with_timers {
     ($files:expr, |$wheel:ident, $timers:ident| $body:expr) => {{
         match $files.wheel.try_borrow_mut() {
@@ -153,11 +153,11 @@ macro_rules! with_timers {
     }};
 }
 
-/// The wheel behind a pointer that may be null. Shared: callbacks may hold the pointer too.
+/// Returns the wheel behind a nullable pointer. Shared, because callbacks may hold the pointer too.
 #[inline]
-fn files<'a>(wheel: Option<NonNull<TimerFiles>>) -> Option<&'a TimerFiles> {
-    // SAFETY: the caller gives a pointer from `punctual_raw_wheel_new` that was not freed, and no
-    // other thread uses it meanwhile; behind it, everything that changes is in a RefCell.
+fn wheel_ref<'a>(wheel: Option<NonNull<TimerFiles>>) -> Option<&'a TimerFiles> {
+    // SAFETY: the caller passes a pointer from `punctual_raw_wheel_new` that is not freed, and no other thread uses it
+    // meanwhile; a RefCell contains everything that changes.
     wheel.map(|wheel| unsafe { wheel.as_ref() })
 }
 
@@ -171,8 +171,8 @@ impl From<Due> for RawDue {
     }
 }
 
-/// A new empty wheel for the timers that `timers` tells of; give it back with punctual_raw_wheel_free. The
-/// table is copied; what its `owner` points to must live as long as the wheel. O(1).
+/// Creates an empty wheel for the timers of `timers`; free it with punctual_raw_wheel_free. The table is copied; its
+/// `owner` must outlive the wheel. O(1).
 ///
 /// Returns NULL if `timers` or its `deadline` is NULL.
 ///
@@ -188,15 +188,15 @@ pub extern "C" fn punctual_raw_wheel_new(timers: Option<&TimerTable>) -> Option<
     }))
 }
 
-/// Frees a wheel. The timers are not asked. NULL is allowed. O(memory).
+/// Frees a wheel without calling its functions. NULL is allowed. O(memory).
 ///
-/// Threads: one at a time, not from a callback of the wheel, and nobody uses it afterwards.
+/// Threads: one at a time, not from a callback of the wheel, and no use afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_raw_wheel_free(wheel: Option<Box<TimerFiles>>) {
     guarded((), || drop(wheel));
 }
 
-/// Files an entry for the timer `index`, whose deadline the caller has just set in its record. O(1).
+/// Inserts an entry for the timer `index`, whose deadline the caller has just set in its record. O(1).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL, PUNCTUAL_REENTERED.
 ///
@@ -208,22 +208,22 @@ pub extern "C" fn punctual_raw_wheel_insert(
     index: u32,
     generation: u32,
 ) -> Status {
-    let Some(files) = files(wheel) else {
+    let Some(files) = wheel_ref(wheel) else {
         return Status::Null;
     };
     match files.wheel.try_borrow_mut() {
         Ok(mut wheel) => guarded(Status::Panicked, || {
             let place = wheel.insert(deadline, index, generation);
-            files.tell_place(index, generation, place);
+            files.report_place(index, generation, place);
             Status::Ok
         }),
         Err(_) => Status::Reentered,
     }
 }
 
-/// Has the wheel tell `moved` where entries lie: each when it is inserted, and again when it is filed elsewhere. That is what
-/// punctual_raw_wheel_reuse wants to know. Of entries that were inserted before nothing is told until they move, so call
-/// this first. NULL: nobody is told, as at first.
+/// Sets the function that receives the place of each entry: when it is inserted, and whenever it moves.
+/// punctual_raw_wheel_reuse needs these places. Entries inserted earlier are not reported until they move, so call this
+/// first. NULL, the default: places are not reported.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL if `wheel` is.
 ///
@@ -231,25 +231,26 @@ pub extern "C" fn punctual_raw_wheel_insert(
 ///
 /// # Safety
 ///
-/// `moved` can be called with the wheel's owner, from within the wheel's functions.
+/// `moved` may be called with the wheel's owner, from within the wheel's functions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_raw_wheel_watch(
     wheel: Option<NonNull<TimerFiles>>,
     moved: Moved,
 ) -> Status {
-    let Some(files) = files(wheel) else {
+    let Some(files) = wheel_ref(wheel) else {
         return Status::Null;
     };
     files.moved.set(moved);
     Status::Ok
 }
 
-/// Re-arms a timer for an earlier deadline, which the caller has just set in its record, without filing anything, if its
-/// entry can stand for that too: it lies at `place`, as was told last, and in a slot that holds the new deadline as well.
-/// The generation stays. (To re-arm later nothing need be asked.) O(1).
+/// Re-arms a timer for an earlier deadline, which the caller has just set in its record, without a new entry. This
+/// works if its entry lies at `place`, as last reported, in a slot that also covers the new deadline. The generation
+/// stays the same. Re-arming later needs no call. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if the entry cannot: then take a new generation, insert that and forget the old one.
-/// PUNCTUAL_NULL if `wheel` is, or nobody is told of places (punctual_raw_wheel_watch); PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if the entry cannot be reused: then set a new generation, insert it and forget
+/// the old one. PUNCTUAL_NULL if `wheel` is NULL or places are not reported (punctual_raw_wheel_watch);
+/// PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -260,7 +261,7 @@ pub extern "C" fn punctual_raw_wheel_reuse(
     index: u32,
     generation: u32,
 ) -> Status {
-    let Some(files) = files(wheel).filter(|files| files.moved.get().is_some()) else {
+    let Some(files) = wheel_ref(wheel).filter(|files| files.moved.get().is_some()) else {
         return Status::Null;
     };
     match files.wheel.try_borrow_mut() {
@@ -275,15 +276,15 @@ pub extern "C" fn punctual_raw_wheel_reuse(
     }
 }
 
-/// Tells the wheel that one filed entry has died: its owner now answers false for it. Now and
-/// then the wheel looks at a few entries, so that dead ones stay fewer than the live ones and some 256. O(1).
+/// Reports that an entry has died: its owner now returns false for it. The wheel sweeps a few entries from time to
+/// time, so that dead entries stay fewer than the live ones plus some 256. O(1).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL, PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_raw_wheel_forget(wheel: Option<NonNull<TimerFiles>>) -> Status {
-    let Some(files) = files(wheel) else {
+    let Some(files) = wheel_ref(wheel) else {
         return Status::Null;
     };
     with_timers!(files, |wheel, timers| {
@@ -292,10 +293,9 @@ pub extern "C" fn punctual_raw_wheel_forget(wheel: Option<NonNull<TimerFiles>>) 
     })
 }
 
-/// Takes out the first entry that is due at `now`. `*due` becomes the entry; it may be NULL. O(1) amortised.
+/// Removes the first entry that is due at `now`. `*due` receives the entry; `due` may be NULL. O(1) amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (then `*due` stays), PUNCTUAL_NULL,
-/// PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (`*due` is unchanged), PUNCTUAL_NULL, PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -304,7 +304,7 @@ pub extern "C" fn punctual_raw_wheel_pop_due(
     now: u64,
     due: Option<&mut MaybeUninit<RawDue>>,
 ) -> Status {
-    let Some(files) = files(wheel) else {
+    let Some(files) = wheel_ref(wheel) else {
         return Status::Null;
     };
     with_timers!(files, |wheel, timers| {
@@ -320,11 +320,11 @@ pub extern "C" fn punctual_raw_wheel_pop_due(
     })
 }
 
-/// punctual_raw_wheel_pop_due with bounded work: every entry moved, dropped or looked at takes 1 from
-/// `*budget`; the last piece of work may overdraw it by less than 512 entries. O(*budget).
+/// Same as punctual_raw_wheel_pop_due with bounded work: every entry moved, dropped or checked takes 1 from `*budget`.
+/// The last step may exceed the budget by less than 512 entries. O(*budget).
 ///
-/// Returns PUNCTUAL_OK (an entry: `*due`, if not NULL), PUNCTUAL_IDLE (nothing is due), PUNCTUAL_BUSY (the
-/// budget is used up; there may be more), or PUNCTUAL_NULL if `wheel` or `budget` is, PUNCTUAL_REENTERED.
+/// Returns PUNCTUAL_OK (an entry: `*due`, if not NULL), PUNCTUAL_IDLE (nothing is due), PUNCTUAL_BUSY (the budget is
+/// exhausted; more may be due), or PUNCTUAL_NULL if `wheel` or `budget` is NULL, PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -334,7 +334,7 @@ pub extern "C" fn punctual_raw_wheel_poll(
     budget: Option<&mut usize>,
     due: Option<&mut MaybeUninit<RawDue>>,
 ) -> Status {
-    let (Some(files), Some(budget)) = (files(wheel), budget) else {
+    let (Some(files), Some(budget)) = (wheel_ref(wheel), budget) else {
         return Status::Null;
     };
     with_timers!(files, |wheel, timers| {
@@ -351,9 +351,9 @@ pub extern "C" fn punctual_raw_wheel_poll(
     })
 }
 
-/// `*deadline` becomes the earliest deadline of all timers; it may be NULL. O(1) amortised.
+/// `*deadline` receives the earliest deadline of all timers; `deadline` may be NULL. O(1) amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if there are none (then `*deadline` stays), PUNCTUAL_NULL,
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if there are no timers (`*deadline` is unchanged), PUNCTUAL_NULL,
 /// PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
@@ -362,7 +362,7 @@ pub extern "C" fn punctual_raw_wheel_next_deadline(
     wheel: Option<NonNull<TimerFiles>>,
     deadline: Option<&mut MaybeUninit<u64>>,
 ) -> Status {
-    let Some(files) = files(wheel) else {
+    let Some(files) = wheel_ref(wheel) else {
         return Status::Null;
     };
     with_timers!(files, |wheel, timers| {
@@ -378,10 +378,10 @@ pub extern "C" fn punctual_raw_wheel_next_deadline(
     })
 }
 
-/// `*tick` becomes a tick before which nothing is due and at which something may be; it may be NULL. A
-/// loop that sleeps until then and pops may wake up to find nothing due; that costs it one look. O(1).
+/// `*tick` receives a lower bound of all deadlines; `tick` may be NULL. A loop that sleeps until then and pops may find
+/// nothing due, at the cost of one call. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if there are no entries (then `*tick` stays), PUNCTUAL_NULL,
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if there are no entries (`*tick` is unchanged), PUNCTUAL_NULL,
 /// PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
@@ -390,7 +390,7 @@ pub extern "C" fn punctual_raw_wheel_next_wakeup(
     wheel: Option<NonNull<TimerFiles>>,
     tick: Option<&mut MaybeUninit<u64>>,
 ) -> Status {
-    let Some(files) = files(wheel) else {
+    let Some(files) = wheel_ref(wheel) else {
         return Status::Null;
     };
     let Ok(wheel) = files.wheel.try_borrow() else {
@@ -407,25 +407,25 @@ pub extern "C" fn punctual_raw_wheel_next_wakeup(
     }
 }
 
-/// Entries filed and not forgotten: as many as there are timers armed. 0 if `wheel` is NULL or is
-/// just calling. O(1).
+/// Returns the number of entries inserted and not forgotten, which equals the number of armed timers. 0 if `wheel` is
+/// NULL or is calling a function of its table. O(1).
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_raw_wheel_len(wheel: Option<NonNull<TimerFiles>>) -> usize {
-    files(wheel)
+    wheel_ref(wheel)
         .and_then(|files| files.wheel.try_borrow().ok().map(|wheel| wheel.live()))
         .unwrap_or(0)
 }
 
-/// Drops all entries and gives all memory back. The timers are not asked. O(memory).
+/// Removes all entries and releases all memory, without calling the wheel's functions. O(memory).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL, PUNCTUAL_REENTERED.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_raw_wheel_clear(wheel: Option<NonNull<TimerFiles>>) -> Status {
-    let Some(files) = files(wheel) else {
+    let Some(files) = wheel_ref(wheel) else {
         return Status::Null;
     };
     match files.wheel.try_borrow_mut() {
@@ -437,12 +437,13 @@ pub extern "C" fn punctual_raw_wheel_clear(wheel: Option<NonNull<TimerFiles>>) -
     }
 }
 
-/// Bytes that the wheel takes; 0 if `wheel` is NULL or is just calling. O(memory / 64 KiB).
+/// Returns the size of the wheel in bytes; 0 if `wheel` is NULL or is calling a function of its table. O(memory / 64
+/// KiB).
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_raw_wheel_memory(wheel: Option<NonNull<TimerFiles>>) -> usize {
-    files(wheel)
+    wheel_ref(wheel)
         .and_then(|files| files.wheel.try_borrow().ok().map(|wheel| wheel.memory()))
         .unwrap_or(0)
 }

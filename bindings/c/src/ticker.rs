@@ -1,14 +1,14 @@
-//! `punctual_ticker`: a function called at every period.
+//! `punctual_ticker`: a function called periodically.
 //!
 //! Ground rules
 //!
-//! - A ticker is a timer that is armed again after each call, for the next multiple of its period. So calls never overlap,
-//!   what comes while one is going on is skipped, and nothing drifts.
-//! - It is shared and taken apart as in [`time`](crate::time): `state` is never locked while foreign code runs.
+//! - A ticker re-arms its timer after each call, for the next multiple of the period. So calls never overlap, ticks
+//!   during a call are skipped, and ticks do not drift.
+//! - State is shared and dropped as in [`time`](crate::time): `state` is never locked while foreign code runs.
 
 use crate::boundary::guarded;
 use crate::callback::{Callback, Function};
-use crate::fork::Home;
+use crate::fork::TimerClock;
 use crate::time::duration;
 use punctual::TickScale;
 use punctual::tick;
@@ -18,23 +18,23 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A function that is called at every period: what punctual_ticker_new gives.
+/// A function that is called periodically: the result of punctual_ticker_new.
 pub struct FuncTicker {
     shared: Arc<Shared>,
-    home: Home,
+    clock: TimerClock,
 }
 
 struct Shared {
     callback: Callback,
-    /// More than none.
+    /// Greater than zero.
     period: Duration,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Until the ticker is stopped.
+    /// `None` once the ticker is stopped.
     timer: Option<Timer>,
-    /// When the timer falls due, or fell.
+    /// Present or last deadline of the timer.
     due: Instant,
 }
 
@@ -43,9 +43,9 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fall_due(&self) {
+    fn on_tick(&self) {
         if self.state().timer.is_none() {
-            return; // stopped, when the call was under way already
+            return; // stopped while this call was starting
         }
         self.callback.call();
         let mut state = self.state();
@@ -54,19 +54,19 @@ impl Shared {
         let State { timer, due } = &mut *state;
         if let (Some(timer), Some(next)) = (timer, next) {
             *due = next;
-            // Nobody else arms it.
+            // No other thread arms it.
             let _ = timer.reset(next.saturating_duration_since(now));
         }
     }
 
-    /// But for one that has passed its look at the timer, no call begins from now on.
+    /// Stops the ticker. After this, no call starts, except one that has already passed its check of the timer.
     fn stop(&self) -> bool {
         let disarmed = self.state().timer.take();
         disarmed.is_some() // dropped here, with no lock held
     }
 }
 
-/// The first moment after `now` that is so many periods after `due`; `None` if it never comes.
+/// Returns the first multiple of `period` from `due` that lies after `now`; `None` if it overflows.
 fn next_tick(due: Instant, period: Duration, now: Instant) -> Option<Instant> {
     let nanos = |time| TickScale::NANOSECOND.deadline(time);
     let late = now.saturating_duration_since(due);
@@ -76,22 +76,21 @@ fn next_tick(due: Instant, period: Duration, now: Instant) -> Option<Instant> {
     }
 }
 
-/// Calls `function(argument)` at every period from now, on a thread of the library. Calls never overlap: what
-/// comes while one is going on is skipped, not made up for, and the ticks stay at multiples of the period. (On
-/// a virtual clock: within punctual_virtual_time_advance.) The function may stop and free the ticker. It must
-/// not throw or jump out.
+/// Calls `function(argument)` at every period from now, on a thread of the library. Calls never overlap: ticks during a
+/// call are skipped, and ticks stay at multiples of the period. (On a virtual clock the calls happen within
+/// punctual_virtual_time_advance.) The function may stop and free the ticker. It must not throw or longjmp.
 ///
-/// `argument` is the library's from now on, whatever is returned: `destroy`, if not NULL, is called with it, by
-/// any thread, when the ticker was freed and no call is going on.
+/// The library takes ownership of `argument`, even if the call fails: when the ticker was freed and no call is running,
+/// any thread calls `destroy`, if not NULL, with it.
 ///
-/// Returns the ticker, to be given back with punctual_ticker_free. NULL if `period_ns` is not positive,
-/// `function` is NULL, the library's thread cannot be started, or this process is a fork (punctual_time_is_forked).
+/// Returns the ticker; free it with punctual_ticker_free. Returns NULL if `period_ns` is not positive, `function` is
+/// NULL, the library's thread cannot be started, or this process is a fork (punctual_time_is_forked).
 ///
 /// Threads: any.
 ///
 /// # Safety
 ///
-/// `function` and `destroy` can be called by any thread with `argument`.
+/// Any thread may call `function` and `destroy` with `argument`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_ticker_new(
     period_ns: i64,
@@ -106,7 +105,7 @@ pub unsafe extern "C" fn punctual_ticker_new(
         if period.is_zero() {
             return None;
         }
-        let home = Home::here()?;
+        let clock = TimerClock::here()?;
         let shared = Arc::new(Shared {
             callback,
             period,
@@ -116,35 +115,34 @@ pub unsafe extern "C" fn punctual_ticker_new(
             }),
         });
         let falls_due = shared.clone();
-        // Locked: it may fall due before it is told which timer it is.
+        // Locked, because the timer may fire before it is stored.
         let mut state = shared.state();
         state.due = state.due.checked_add(period)?;
-        state.timer = Some(time::after_func(period, move || falls_due.fall_due()));
+        state.timer = Some(time::after_func(period, move || falls_due.on_tick()));
         drop(state);
-        Some(Box::new(FuncTicker { shared, home }))
+        Some(Box::new(FuncTicker { shared, clock }))
     })
 }
 
-/// Stops a ticker for good. A call that has begun, or is just beginning on another thread, goes on; no other comes.
+/// Stops a ticker permanently. A call that has started, or is starting on another thread, continues; no other follows.
 ///
-/// Returns true if this stopped it, false if it was stopped before or `ticker` is NULL.
+/// Returns true if this call stopped it, false if it was stopped before or `ticker` is NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_ticker_stop(ticker: Option<&FuncTicker>) -> bool {
     guarded(false, || {
-        ticker.is_some_and(|ticker| !ticker.home.is_lost() && ticker.shared.stop())
+        ticker.is_some_and(|ticker| !ticker.clock.is_lost() && ticker.shared.stop())
     })
 }
 
-/// Stops a ticker and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is
-/// allowed.
+/// Stops a ticker and frees it. A running call continues, and the argument is destroyed after it. NULL is allowed.
 ///
-/// Threads: any, the function included; nobody uses the ticker afterwards.
+/// Threads: any, including the function; no use afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_ticker_free(ticker: Option<Box<FuncTicker>>) {
     guarded((), || match ticker {
-        Some(lost) if lost.home.is_lost() => mem::forget(lost),
+        Some(lost) if lost.clock.is_lost() => mem::forget(lost),
         Some(ticker) => {
             ticker.shared.stop();
         }
@@ -157,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_that_are_over_are_skipped_and_the_rest_stay_multiples() {
+    fn past_ticks_are_skipped_and_the_rest_stay_multiples() {
         let due = Instant::now();
         let ms = Duration::from_millis;
         let next = |late| next_tick(due, ms(10), due + ms(late)).map(|next| next - due);

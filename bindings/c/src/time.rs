@@ -3,7 +3,7 @@
 use crate::Status;
 use crate::boundary::guarded;
 use crate::callback::{Callback, Function};
-use crate::fork::Home;
+use crate::fork::TimerClock;
 use crate::virtual_time;
 use punctual::time::{self, Timer};
 use std::ffi::c_void;
@@ -11,44 +11,44 @@ use std::mem;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A function that is called once, when its time has come: what punctual_after_func gives.
+/// A function that is called once, at its deadline: the result of punctual_after_func.
 pub struct FuncTimer {
     timer: Timer,
-    home: Home,
+    clock: TimerClock,
 }
 
-/// What times are told from: a moment before anything was asked for.
+/// Returns the origin of all times: a moment before the first reading.
 pub(crate) fn origin() -> Instant {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     *ORIGIN.get_or_init(Instant::now)
 }
 
-/// In nanoseconds.
+/// Converts a moment to nanoseconds since the origin.
 pub(crate) fn since_origin(instant: Instant) -> i64 {
     let since = instant.saturating_duration_since(origin());
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Less than nothing is nothing.
+/// Converts nanoseconds to a duration; negative ones become zero.
 #[inline]
 pub(crate) fn duration(ns: i64) -> Duration {
     Duration::from_nanos(ns.max(0).unsigned_abs())
 }
 
-/// The time, in nanoseconds since some moment early in the life of the process: of the monotonic clock, or of
-/// the virtual one that the calling thread has entered (punctual_virtual_time_enter).
+/// Returns the time in nanoseconds since a moment early in the life of the process: on the monotonic clock, or on the
+/// virtual clock that the calling thread has entered (punctual_virtual_time_enter).
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_now_ns() -> i64 {
     guarded(0, || {
-        origin(); // no later than the answer
+        origin(); // not after the result
         since_origin(time::now())
     })
 }
 
-/// Sleeps for so many nanoseconds, never less; not at all if `ns` is not positive. On a virtual clock it waits
-/// until another thread has advanced that.
+/// Sleeps for at least `ns` nanoseconds; returns at once if `ns` is not positive. On a virtual clock it blocks until
+/// another thread has advanced the clock that far.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_REENTERED in a callback of a virtual clock, which would wait for itself.
 ///
@@ -64,23 +64,22 @@ pub extern "C" fn punctual_sleep_ns(ns: i64) -> Status {
     })
 }
 
-/// Arms a timer that calls `function(argument)` in `delay_ns` nanoseconds, never earlier, on a thread of the
-/// library, so that a function that takes long delays no other timer. (On a virtual clock: within
-/// punctual_virtual_time_advance.) The function may use the timer: reset it, stop it, free it. It must not
-/// throw or jump out.
+/// Arms a timer that calls `function(argument)` after `delay_ns` nanoseconds, never earlier, on a thread of the
+/// library, so that a slow function delays no other timer. (On a virtual clock the call happens within
+/// punctual_virtual_time_advance.) The function may reset, stop and free the timer. It must not throw or longjmp.
 ///
-/// `argument` is the library's from now on, whatever is returned: `destroy`, if not NULL, is called with it, by
-/// any thread, when the timer is freed and no call is going on or to come.
+/// The library takes ownership of `argument`, even if the call fails: when the timer was freed and no call is running
+/// or pending, any thread calls `destroy`, if not NULL, with it.
 ///
-/// Returns the timer, to be given back with punctual_timer_free or punctual_timer_detach. NULL if `function`
-/// is NULL, the library's thread cannot be started, or this process is a fork (punctual_time_is_forked).
+/// Returns the timer; release it with punctual_timer_free or punctual_timer_detach. Returns NULL if `function` is NULL,
+/// the library's thread cannot be started, or this process is a fork (punctual_time_is_forked).
 ///
 /// Threads: any.
 ///
 /// # Safety
 ///
-/// `function` and `destroy` can be called by any thread with `argument`. If the timer is reset before the
-/// function has returned, two calls may overlap.
+/// Any thread may call `function` and `destroy` with `argument`. If the timer is reset before the function has
+/// returned, two calls may overlap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_after_func(
     delay_ns: i64,
@@ -91,28 +90,28 @@ pub unsafe extern "C" fn punctual_after_func(
     // SAFETY: the caller promises the same here.
     let callback = unsafe { Callback::new(function, argument, destroy) }?;
     guarded(None, || {
-        let home = Home::here()?;
+        let clock = TimerClock::here()?;
         let timer = time::after_func(duration(delay_ns), move || callback.call());
-        Some(Box::new(FuncTimer { timer, home }))
+        Some(Box::new(FuncTimer { timer, clock }))
     })
 }
 
 /// Stops a timer. Afterwards it is not armed and can be reset.
 ///
-/// Returns true if this disarmed it: the function will not be called. False if it was not armed: the function
-/// was called, is just being called, or will be in a moment. False if `timer` is NULL.
+/// Returns true if this call disarmed it: the function will not be called. Returns false if it was not armed (the
+/// function was called, is running or is about to be called), or if `timer` is NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_timer_stop(timer: Option<&FuncTimer>) -> bool {
     guarded(false, || {
-        timer.is_some_and(|timer| !timer.home.is_lost() && timer.timer.stop())
+        timer.is_some_and(|timer| !timer.clock.is_lost() && timer.timer.stop())
     })
 }
 
-/// Arms a timer again that has fired or was stopped; its own function may do that.
+/// Arms a timer that has fired or was stopped. Its own function may call this.
 ///
-/// Returns PUNCTUAL_OK, PUNCTUAL_NULL, PUNCTUAL_FORKED, or PUNCTUAL_ARMED if it is armed: then it stays as it is. Stop it
+/// Returns PUNCTUAL_OK, PUNCTUAL_NULL, PUNCTUAL_FORKED, or PUNCTUAL_ARMED if it is armed: then it is unchanged. Stop it
 /// first.
 ///
 /// Threads: any.
@@ -121,7 +120,7 @@ pub extern "C" fn punctual_timer_reset(timer: Option<&FuncTimer>, delay_ns: i64)
     let Some(timer) = timer else {
         return Status::Null;
     };
-    if timer.home.is_lost() {
+    if timer.clock.is_lost() {
         return Status::Forked;
     }
     guarded(Status::Panicked, || {
@@ -132,25 +131,24 @@ pub extern "C" fn punctual_timer_reset(timer: Option<&FuncTimer>, delay_ns: i64)
     })
 }
 
-/// Disarms a timer and frees it. A call that has begun goes on, and the argument is destroyed after it. NULL is
-/// allowed.
+/// Disarms a timer and frees it. A running call continues, and the argument is destroyed after it. NULL is allowed.
 ///
-/// Threads: any, the function included; nobody uses the timer afterwards.
+/// Threads: any, including the function; no use afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_timer_free(timer: Option<Box<FuncTimer>>) {
     guarded((), || match timer {
-        Some(lost) if lost.home.is_lost() => mem::forget(lost),
+        Some(lost) if lost.clock.is_lost() => mem::forget(lost),
         timer => drop(timer),
     });
 }
 
-/// Frees a timer but leaves it armed: it will call, and then destroy the argument. NULL is allowed.
+/// Frees a timer but leaves it armed: it fires, and then the argument is destroyed. NULL is allowed.
 ///
-/// Threads: any, the function included; nobody uses the timer afterwards.
+/// Threads: any, including the function; no use afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_timer_detach(timer: Option<Box<FuncTimer>>) {
     guarded((), || match timer {
-        Some(lost) if lost.home.is_lost() => mem::forget(lost),
+        Some(lost) if lost.clock.is_lost() => mem::forget(lost),
         Some(timer) => timer.timer.detach(),
         None => {}
     });

@@ -1,16 +1,15 @@
-//! The version, at compile time and at run time.
+//! The version at compile time and at run time.
 
 use std::ffi::c_char;
 
-/// The version of this header: major.
+/// Major version of this header.
 pub const VERSION_MAJOR: u32 = 0;
-/// The version of this header: minor. Before 1.0 it counts for the ABI as major does.
+/// Minor version of this header. Before 1.0 a new minor version may break the ABI.
 pub const VERSION_MINOR: u32 = 1;
-/// The version of this header: patch.
+/// Patch version of this header.
 pub const VERSION_PATCH: u32 = 0;
 
-/// The version of the library that is loaded, as major * 1000000 + minor * 1000 + patch, like
-/// PUNCTUAL_VERSION.
+/// Returns the version of the loaded library as major * 1000000 + minor * 1000 + patch, like PUNCTUAL_VERSION.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -18,7 +17,7 @@ pub extern "C" fn punctual_version() -> u32 {
     VERSION_MAJOR * 1_000_000 + VERSION_MINOR * 1_000 + VERSION_PATCH
 }
 
-/// The version of the library that is loaded, such as "0.1.0": a static string, not to be freed.
+/// Returns the version of the loaded library, such as "0.1.0": a static string, not to be freed.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -31,8 +30,8 @@ mod tests {
     use super::{VERSION_MAJOR, VERSION_MINOR, VERSION_PATCH};
 
     #[test]
-    fn the_headers_version_is_the_packages() {
-        // cbindgen reads numbers only, so they stand above a second time.
+    fn the_version_of_the_header_equals_that_of_the_package() {
+        // cbindgen reads only numbers, so the constants repeat the package's version.
         let version = format!("{VERSION_MAJOR}.{VERSION_MINOR}.{VERSION_PATCH}");
         assert_eq!(version, env!("CARGO_PKG_VERSION"));
     }

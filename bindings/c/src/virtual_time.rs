@@ -1,4 +1,4 @@
-//! `punctual_virtual_time`: a clock that stands still until it is advanced.
+//! `punctual_virtual_time`: a clock that moves only when advanced.
 
 use crate::Status;
 use crate::boundary::guarded;
@@ -7,27 +7,26 @@ use punctual::time::{Entered, VirtualTime};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
-/// A clock for tests: it stands still until punctual_virtual_time_advance moves it, and what falls due
-/// meanwhile goes off at its own time, in order. Nothing sleeps. It is in force for the threads that have
-/// entered it; a timer belongs to the clock that was in force when it was made.
+/// A clock for tests: it moves only by punctual_virtual_time_advance, and timers fire at their own times, in order.
+/// Nothing sleeps. It is in effect on the threads that have entered it; a timer keeps the clock that was in effect when
+/// it was created.
 pub struct VirtualClock {
     time: VirtualTime,
 }
 
 thread_local! {
-    /// The clocks that this thread has entered and not left, the latest last. The addresses only tell them
-    /// apart.
+    /// The clocks that this thread has entered and not left, the latest last. The addresses only serve as identities.
     static ENTERED: RefCell<Vec<(*const VirtualClock, Entered)>> = const { RefCell::new(Vec::new()) };
-    /// This thread is inside of `punctual_virtual_time_advance`, which calls callbacks.
+    /// True while this thread is in `punctual_virtual_time_advance`, which calls callbacks.
     static ADVANCING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a callback of a virtual clock is running on this thread.
+/// Returns true while a callback of a virtual clock runs on this thread.
 pub(crate) fn is_advancing() -> bool {
     ADVANCING.get()
 }
 
-/// Whether this thread keeps to a virtual clock. While a thread ends it may have left them all already.
+/// Returns true if this thread uses a virtual clock. A thread that is ending may have left all of them.
 pub(crate) fn is_in_force() -> bool {
     is_advancing()
         || ENTERED
@@ -35,7 +34,7 @@ pub(crate) fn is_in_force() -> bool {
             .unwrap_or(false)
 }
 
-/// Moves a clock, unless a callback of one asks for it.
+/// Advances a clock; refuses to within a callback of a clock.
 fn advancing(clock: Option<&VirtualClock>, advance: impl FnOnce(&VirtualTime) -> Status) -> Status {
     let Some(clock) = clock else {
         return Status::Null;
@@ -48,31 +47,31 @@ fn advancing(clock: Option<&VirtualClock>, advance: impl FnOnce(&VirtualTime) ->
     status
 }
 
-/// A new virtual clock, which shows the time that the real one shows now; give it back with
-/// punctual_virtual_time_free. NULL if it cannot be made, which is a defect.
+/// Creates a virtual clock that starts at the real clock's present time; free it with punctual_virtual_time_free.
+/// Returns NULL only because of a defect.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_virtual_time_new() -> Option<Box<VirtualClock>> {
     guarded(None, || {
-        origin(); // no later than the clock
+        origin(); // not after the clock's start
         Some(Box::new(VirtualClock {
             time: VirtualTime::new(),
         }))
     })
 }
 
-/// Frees a virtual clock. Threads that have entered it keep to it until they leave, or end; it is gone when
-/// they and the timers on it are. NULL is allowed.
+/// Frees a virtual clock. Threads that have entered it keep using it until they leave or end, and timers on it keep it
+/// alive as well. NULL is allowed.
 ///
-/// Threads: any; nobody uses it afterwards, but to leave it.
+/// Threads: any; no use afterwards, except to leave it.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_virtual_time_free(clock: Option<Box<VirtualClock>>) {
     guarded((), || drop(clock));
 }
 
-/// From now on this thread keeps to the virtual clock: what it asks for, sleeps and arms is told and done by
-/// that. What it entered before is in force again when it leaves this one.
+/// Puts the clock into effect for this thread: for reading the time, sleeping and new timers. When the thread leaves
+/// it, the previous clock is in effect again.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///
@@ -89,8 +88,7 @@ pub extern "C" fn punctual_virtual_time_enter(clock: Option<&VirtualClock>) -> S
     })
 }
 
-/// Ends what this thread's latest punctual_virtual_time_enter of the clock began. `clock` may have been freed
-/// since.
+/// Undoes this thread's latest punctual_virtual_time_enter of the clock, which may have been freed since.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_STALE if the thread has not entered it, PUNCTUAL_NULL.
 ///
@@ -106,17 +104,17 @@ pub extern "C" fn punctual_virtual_time_leave(clock: *const VirtualClock) -> Sta
             let place = entries.iter().rposition(|&(entered, _)| entered == clock);
             place.map(|place| entries.remove(place))
         });
-        // Dropped here, outside of the borrow: the last to leave drops the clock's timers and destroys their
+        // Dropped outside of the borrow: the last thread to leave drops the clock's timers and destroys their
         // arguments.
         match left {
             Ok(Some(_)) => Status::Ok,
-            // A thread that ends leaves its clocks by itself.
+            // A thread that is ending leaves its clocks automatically.
             Ok(None) | Err(_) => Status::Stale,
         }
     })
 }
 
-/// Whether the calling thread keeps to a virtual clock, as it does in a callback of one.
+/// Returns whether the calling thread uses a virtual clock, as callbacks of one do.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -124,8 +122,8 @@ pub extern "C" fn punctual_time_is_virtual() -> bool {
     is_in_force()
 }
 
-/// Whether the calling thread runs a callback of a virtual clock: it must not wait for that clock, which stands until the
-/// callback has returned.
+/// Returns whether the calling thread runs a callback of a virtual clock. It must not wait for that clock, which stands
+/// still until the callback returns.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -133,7 +131,7 @@ pub extern "C" fn punctual_time_is_advancing() -> bool {
     is_advancing()
 }
 
-/// The time a virtual clock shows, as punctual_now_ns tells it; 0 if `clock` is NULL.
+/// Returns the time of a virtual clock, on the scale of punctual_now_ns; 0 if `clock` is NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -143,12 +141,12 @@ pub extern "C" fn punctual_virtual_time_now_ns(clock: Option<&VirtualClock>) -> 
     })
 }
 
-/// Moves a virtual clock forward by `ns` nanoseconds, 0 if that is negative. It goes from one deadline to the
-/// next: each timer fires at its own time, on the calling thread, and what its function arms is among them.
+/// Advances a virtual clock by `ns` nanoseconds, or by 0 if `ns` is negative. It moves from deadline to deadline: each
+/// timer fires at its own time, on the calling thread, including timers that functions arm meanwhile.
 ///
-/// Returns PUNCTUAL_OK, PUNCTUAL_NULL, or PUNCTUAL_REENTERED if a callback of a virtual clock asks for it.
+/// Returns PUNCTUAL_OK, PUNCTUAL_NULL, or PUNCTUAL_REENTERED in a callback of a virtual clock.
 ///
-/// Threads: any; if two do it at once, one does it after the other.
+/// Threads: any; concurrent calls run one after another.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_virtual_time_advance(clock: Option<&VirtualClock>, ns: i64) -> Status {
     advancing(clock, |time| {
@@ -157,12 +155,12 @@ pub extern "C" fn punctual_virtual_time_advance(clock: Option<&VirtualClock>, ns
     })
 }
 
-/// Moves a virtual clock forward to the earliest deadline on it, and fires what is due then.
+/// Advances a virtual clock to its earliest deadline and fires the timers due then.
 ///
-/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if nothing is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED if a callback
-/// of a virtual clock asks for it.
+/// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED in a callback of a
+/// virtual clock.
 ///
-/// Threads: any; if two do it at once, one does it after the other.
+/// Threads: any; concurrent calls run one after another.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_virtual_time_advance_to_next(clock: Option<&VirtualClock>) -> Status {
     advancing(clock, |time| {
@@ -174,7 +172,7 @@ pub extern "C" fn punctual_virtual_time_advance_to_next(clock: Option<&VirtualCl
     })
 }
 
-/// How many timers and sleepers wait for a virtual clock; 0 if `clock` is NULL.
+/// Returns the number of armed timers and sleeping threads of a virtual clock; 0 if `clock` is NULL.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -182,8 +180,8 @@ pub extern "C" fn punctual_virtual_time_pending(clock: Option<&VirtualClock>) ->
     guarded(0, || clock.map_or(0, |clock| clock.time.pending()))
 }
 
-/// Waits until at least `count` timers and sleepers wait for a virtual clock: before advancing it, until
-/// another thread has gone to sleep.
+/// Blocks until a virtual clock has at least `count` armed timers and sleeping threads. Use it before an advance, to
+/// wait for another thread's sleep.
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///
@@ -215,7 +213,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// What callbacks have seen, shared with them as C does: by address.
+    /// Data recorded by callbacks, which access it by address as in C.
     #[derive(Default)]
     struct Seen {
         calls: Cell<u32>,
@@ -230,7 +228,7 @@ mod tests {
     }
 
     fn seen<'a>(argument: *mut c_void) -> &'a Seen {
-        // SAFETY: the tests pass the address of one that outlives its timers.
+        // SAFETY: the tests pass the address of a value that outlives its timers.
         unsafe { &*argument.cast::<Seen>() }
     }
 
@@ -245,10 +243,10 @@ mod tests {
     }
 
     unsafe extern "C-unwind" fn free_timer(argument: *mut c_void) {
-        // SAFETY: as the function asks.
+        // SAFETY: as the function requires.
         unsafe { call(argument) };
         let seen = seen(argument);
-        // SAFETY: the test gave it up.
+        // SAFETY: the test gave up ownership.
         let timer = seen
             .timer
             .take()
@@ -257,25 +255,25 @@ mod tests {
         assert_eq!(
             seen.destroyed.get(),
             0,
-            "not while its function uses the argument"
+            "the running function still uses the argument"
         );
     }
 
     unsafe extern "C-unwind" fn wait_for_itself(argument: *mut c_void) {
-        // SAFETY: as the function asks.
+        // SAFETY: as the function requires.
         unsafe { call(argument) };
         assert!(punctual_time_is_virtual());
         assert_eq!(punctual_sleep_ns(1), Status::Reentered);
     }
 
     #[test]
-    fn callbacks_are_called_and_their_arguments_destroyed_once() {
+    fn callbacks_run_and_their_arguments_are_destroyed_once() {
         let clock = punctual_virtual_time_new();
         let clock = clock.as_deref();
         let [once, stopped, detached, freed, ticks] = [(); 5].map(|()| Seen::default());
         assert_eq!(punctual_virtual_time_enter(clock), Status::Ok);
         let arm = |seen: &Seen, function| {
-            // SAFETY: what was seen outlives the timers, and this thread does all.
+            // SAFETY: `seen` outlives the timers, and only this thread uses it.
             unsafe { punctual_after_func(SECOND, Some(function), seen.argument(), Some(destroy)) }
         };
         let once_timer = arm(&once, wait_for_itself);

@@ -1,7 +1,7 @@
-//! `punctual_wheel`: the wheel that keeps its timers, for values of the size of a pointer.
+//! `punctual_wheel`: the wheel that owns its timers, with values of the size of a pointer.
 //!
-//! Here is what it is, and what is done with one timer; [`due`] takes out those that are due, [`whole`] is about all of
-//! them.
+//! This file has the type and operations on one timer; [`due`] pops due timers, and [`whole`] has operations on all
+//! timers.
 
 pub mod due;
 #[cfg(test)]
@@ -14,20 +14,19 @@ use punctual::{DeadlineQueue, TimerKey, Wheel};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// A timer of a wheel, for as long as it is armed. Once it has fired or was removed its key is refused
-/// for good, even when another timer has taken its place. Give it to its own wheel only: others may have a timer by the
-/// same key. PUNCTUAL_NO_KEY is no timer's. PUNCTUAL_KEY_INDEX makes a small number of it.
+/// Identifies an armed timer of one wheel. Once the timer has fired or was removed, its key is refused forever, even
+/// after another timer reuses its record. Pass it only to its own wheel: another wheel may have a timer with the same
+/// key. PUNCTUAL_NO_KEY identifies no timer. PUNCTUAL_KEY_INDEX converts a key to a small number.
 pub type Key = u64;
 
-/// The key of no timer.
+/// A key that no timer has.
 pub const NO_KEY: u64 = 0;
 
-/// A hierarchical timing wheel: timers are armed, cancelled and re-armed in O(1) and popped in exact
-/// order, equal deadlines in the order in which they were armed. A deadline is a number of ticks of any
-/// length, over all of uint64_t; the wheel reads no clock.
+/// A hierarchical timing wheel: timers are armed, cancelled and re-armed in O(1) and popped in the exact order of
+/// deadlines, equal ones in the order in which they were armed. A deadline is a number of ticks of any length, over all
+/// of uint64_t; the wheel reads no clock.
 ///
-/// A timer takes 40 bytes. An empty wheel takes three quarters of a kilobyte; memory is given back when timers
-/// go.
+/// A timer takes 40 bytes. An empty wheel takes about 750 bytes; the memory of removed timers is released.
 pub struct TimerWheel {
     queue: Wheel<*mut c_void>,
 }
@@ -36,29 +35,33 @@ pub struct TimerWheel {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WheelTimer {
-    /// Its key; of a timer that was popped, the one it had.
+    /// Key of the timer; for a popped timer, its former key.
     pub key: Key,
-    /// The tick it is due at, or was: it may lie well before the tick it was popped at.
+    /// Deadline, which may lie well before the tick at which the timer was popped.
     pub deadline: u64,
-    /// The value it was armed with.
+    /// Value that the timer was armed with.
     pub value: *mut c_void,
 }
 
-/// The first record's first handle is 0, which C wants for "none".
+/// Converts a handle. The first record's first handle is 0, which C uses for "none".
 #[inline]
 fn to_key(key: TimerKey) -> Key {
     key.to_bits() + 1
 }
 
-/// Of `NO_KEY`: a handle with an index that no record has.
+/// Converts a key. `NO_KEY` becomes a handle with an index that no record has.
 #[inline]
 fn from_key(key: Key) -> TimerKey {
     TimerKey::from_bits(key.wrapping_sub(1))
 }
 
-/// Writes what there is where the caller wants it, if anywhere.
+/// Stores the result for the caller if there is one and `out` is not null; returns `otherwise` if there is none.
 #[inline]
-fn tell<T>(found: Option<T>, out: Option<&mut MaybeUninit<T>>, otherwise: Status) -> Status {
+fn store_result<T>(
+    found: Option<T>,
+    out: Option<&mut MaybeUninit<T>>,
+    otherwise: Status,
+) -> Status {
     let Some(found) = found else {
         return otherwise;
     };
@@ -68,7 +71,7 @@ fn tell<T>(found: Option<T>, out: Option<&mut MaybeUninit<T>>, otherwise: Status
     Status::Ok
 }
 
-/// A new empty wheel; give it back with punctual_wheel_free. Never NULL. O(1).
+/// Creates an empty wheel; free it with punctual_wheel_free. Never returns NULL. O(1).
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -78,16 +81,16 @@ pub extern "C" fn punctual_wheel_new() -> Option<Box<TimerWheel>> {
     }))
 }
 
-/// Frees a wheel and forgets its timers. What their values point to is the caller's: pop or list them
+/// Frees a wheel and its timers. The caller still owns the objects that the values point to: pop or list the timers
 /// before. NULL is allowed. O(memory).
 ///
-/// Threads: one at a time, and nobody uses the wheel afterwards.
+/// Threads: one at a time, and no use afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_wheel_free(wheel: Option<Box<TimerWheel>>) {
     guarded((), || drop(wheel));
 }
 
-/// Arms a timer that falls due at `deadline` and carries `value`, which may be anything, NULL too. O(1).
+/// Arms a timer with a deadline and a value, which may be anything, including NULL. O(1).
 ///
 /// Returns its key; PUNCTUAL_NO_KEY if `wheel` is NULL or would hold more than 2^32 - 1 timers.
 ///
@@ -104,9 +107,9 @@ pub extern "C" fn punctual_wheel_insert(
     guarded(NO_KEY, || to_key(wheel.queue.insert(deadline, value)))
 }
 
-/// Cancels a timer. `*value` becomes its value; `value` may be NULL. O(1).
+/// Cancels a timer. `*value` receives its value; `value` may be NULL. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE (then `*value` stays), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE (`*value` is unchanged), PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -119,11 +122,11 @@ pub extern "C" fn punctual_wheel_remove(
         return Status::Null;
     };
     guarded(Status::Panicked, || {
-        tell(wheel.queue.remove(from_key(key)), value, Status::Stale)
+        store_result(wheel.queue.remove(from_key(key)), value, Status::Stale)
     })
 }
 
-/// Arms a timer anew, earlier or later; its key stays good. O(1).
+/// Re-arms a timer, earlier or later; its key stays valid. O(1).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_STALE, PUNCTUAL_NULL.
 ///
@@ -146,9 +149,9 @@ pub extern "C" fn punctual_wheel_reset(
     })
 }
 
-/// `*value` becomes the value of a timer; `value` may be NULL, to ask only whether it is armed. O(1).
+/// `*value` receives the value of a timer; `value` may be NULL, to check only whether the timer is armed. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE (then `*value` stays), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE (`*value` is unchanged), PUNCTUAL_NULL.
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]
@@ -161,7 +164,7 @@ pub extern "C" fn punctual_wheel_get(
         return Status::Null;
     };
     guarded(Status::Panicked, || {
-        tell(
+        store_result(
             wheel.queue.get(from_key(key)).copied(),
             value,
             Status::Stale,
@@ -169,7 +172,7 @@ pub extern "C" fn punctual_wheel_get(
     })
 }
 
-/// Gives a timer another value. O(1).
+/// Changes the value of a timer. O(1).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_STALE, PUNCTUAL_NULL.
 ///
@@ -194,8 +197,8 @@ pub extern "C" fn punctual_wheel_set(
     })
 }
 
-/// Where a timer's value is, to be read or changed in place until the next call that changes the wheel; NULL
-/// if the key is stale or `wheel` is NULL. O(1).
+/// Returns a pointer to a timer's value, for reading and changing until the next call that changes the wheel; NULL if
+/// the key is stale or `wheel` is NULL. O(1).
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -207,9 +210,9 @@ pub extern "C" fn punctual_wheel_at(
     guarded(None, || wheel.queue.get_mut(from_key(key)))
 }
 
-/// `*deadline` becomes the tick a timer is due at; `deadline` may be NULL. O(1).
+/// `*deadline` receives the deadline of a timer; `deadline` may be NULL. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE (then `*deadline` stays), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_STALE (`*deadline` is unchanged), PUNCTUAL_NULL.
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]
@@ -222,6 +225,6 @@ pub extern "C" fn punctual_wheel_deadline(
         return Status::Null;
     };
     guarded(Status::Panicked, || {
-        tell(wheel.queue.deadline(from_key(key)), deadline, Status::Stale)
+        store_result(wheel.queue.deadline(from_key(key)), deadline, Status::Stale)
     })
 }

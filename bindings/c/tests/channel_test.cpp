@@ -1,4 +1,4 @@
-// punctual::channel<T> and select. Threads are waited for by joining them, never by sleeping.
+// punctual::channel<T> and select. Tests join threads and never sleep.
 
 #include <punctual/channel.hpp>
 
@@ -33,7 +33,7 @@ TEST(Channel, IsFirstInFirstOutAndBounded) {
   EXPECT_THROW(channel<int>(0), std::invalid_argument);
 }
 
-TEST(Channel, CarriesWhatCanOnlyBeMoved) {
+TEST(Channel, CarriesMoveOnlyValues) {
   channel<std::unique_ptr<int>> owners(1);
   owners.send(std::make_unique<int>(7));
   EXPECT_EQ(**owners.recv(), 7);
@@ -80,7 +80,7 @@ TEST(Channel, NilIsNeverReady) {
   EXPECT_EQ(punctual::try_select(on_recv(nil, [](auto) {}), on_send(nil, 1, [] {})), std::nullopt);
 }
 
-TEST(Channel, ManyThreadsLoseNothing) {
+TEST(Channel, LosesNothingBetweenManyThreads) {
   channel<int> numbers(3);
   channel<long> sums(4);
   std::vector<std::thread> threads;
@@ -102,7 +102,7 @@ TEST(Channel, ManyThreadsLoseNothing) {
   EXPECT_EQ(sum, 4 * 999 * 1000 / 2);
 }
 
-TEST(Channel, ClosingWakesWhoWaits) {
+TEST(Channel, ClosingWakesWaitingThreads) {
   channel<int> empty(1);
   channel<int> full(1);
   full.send(1);
@@ -119,7 +119,7 @@ TEST(Channel, ClosingWakesWhoWaits) {
   selecting.join();
 }
 
-TEST(Select, TakesWhatIsReady) {
+TEST(Select, PerformsAReadyCase) {
   channel<int> numbers(1);
   channel<std::string> names(1);
   std::string seen;
@@ -138,10 +138,10 @@ TEST(Select, TakesWhatIsReady) {
   EXPECT_THROW(once(), punctual::closed_channel);
 }
 
-// Beside select(2), and whatever else has the name.
+// A select in the global namespace, such as select(2), does not conflict.
 using namespace punctual;
 
-TEST(Select, TakesCasesOnly) {
+TEST(Select, AcceptsOnlyCases) {
   fd_set none;
   FD_ZERO(&none);
   timeval at_once{0, 0};
@@ -150,7 +150,7 @@ TEST(Select, TakesCasesOnly) {
   EXPECT_EQ(try_select(on_recv(channel<int>())), std::nullopt);
 }
 
-TEST(Select, CasesNeedNotSayWhatToDo) {
+TEST(Select, CasesMayOmitTheCallback) {
   const channel<int> numbers(1);
   EXPECT_EQ(punctual::select(on_send(numbers, 1)), 0u);
   bool done = false;

@@ -1,4 +1,4 @@
-/* CHECK(condition): says where it failed, and stops. */
+/* CHECK(condition): prints the location of a failure and exits. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -13,7 +13,7 @@
     }                                                                               \
   } while (0)
 
-/* Runs a test and names it. */
+/* Runs a test and prints its name. */
 #define RUN(test)          \
   do {                     \
     test();                \

@@ -1,4 +1,4 @@
-// The real clock and the library's threads: the one test that waits.
+// The real clock and the library's threads. Only this test sleeps.
 
 #include <punctual.hpp>
 
@@ -15,10 +15,10 @@ namespace time = punctual::time;
 using namespace std::chrono_literals;
 using punctual::channel;
 
-/// For what must come; how late it comes depends on how busy the machine is.
+/// Time limit for events that must happen; a busy machine may delay them.
 constexpr auto patience = 60s;
 
-TEST(EndToEnd, NothingIsEarly) {
+TEST(EndToEnd, NoTimerFiresEarly) {
   const auto start = time::now();
   const auto steady = std::chrono::steady_clock::now();
   time::sleep(5ms);
@@ -32,7 +32,7 @@ TEST(EndToEnd, NothingIsEarly) {
   EXPECT_EQ(timer.c().recv_for(5ms), std::nullopt);
 }
 
-TEST(EndToEnd, ACallbackThatBlocksDelaysNoOther) {
+TEST(EndToEnd, ABlockedCallbackDelaysNoOther) {
   channel<int> gate(1), out(4);
   const auto blocked = time::after_func(1ms, [=] {
     gate.recv();
@@ -58,8 +58,8 @@ TEST(EndToEnd, ATickerTicksUntilItIsStopped) {
   EXPECT_TRUE(endless.recv_for(patience));
 }
 
-/// Stops race with firing: what a stop answers must be true, and no value may come after it.
-TEST(EndToEnd, AStopTellsTheTruthWhateverTheMoment) {
+/// Stops race with firing: the result of a stop must be correct, and no value may follow it.
+TEST(EndToEnd, AStopReturnsTheCorrectResultAtAnyMoment) {
   std::vector<std::thread> threads;
   std::atomic<int> stopped{0}, fired{0};
   for (int thread = 0; thread < 4; ++thread) {
@@ -86,7 +86,7 @@ TEST(EndToEnd, AStopTellsTheTruthWhateverTheMoment) {
   EXPECT_EQ(stopped + fired, 1200);
 }
 
-TEST(EndToEnd, ManyCallbacksAreAllCalledAndTheirStateDestroyed) {
+TEST(EndToEnd, ManyCallbacksAllRunAndTheirStateIsDestroyed) {
   const auto counted = std::make_shared<std::atomic<int>>(0);
   {
     std::vector<time::timer> timers;
@@ -95,7 +95,7 @@ TEST(EndToEnd, ManyCallbacksAreAllCalledAndTheirStateDestroyed) {
     for (int n = 0; n < 60000 && *counted < 2000; ++n) none.recv_for(1ms);
     EXPECT_EQ(*counted, 2000);
   }
-  // The last calls may just be returning.
+  // The last calls may still be returning.
   for (int n = 0; n < 60000 && counted.use_count() > 1; ++n) time::sleep(1ms);
   EXPECT_EQ(counted.use_count(), 1);
 }

@@ -1,5 +1,5 @@
-// A program, and threads of it, that end while timers are armed: with static and thread-local owners, which use the library
-// while they are destroyed. It must exit with 0, and not hang.
+// A program and its threads end while timers are armed. Static and thread-local owners use the library in their destructors.
+// The program must exit with 0, and not hang.
 
 #include "check.h"
 
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 std::atomic<int> goodbyes{0};
 
-/// What a destructor may do, late as it is.
+/// Operations that a late destructor may perform.
 struct goodbye {
   bool used = false;
   ~goodbye() {
@@ -34,7 +34,7 @@ struct goodbye {
 thread_local goodbye of_thread;
 goodbye of_program;
 
-// Destroyed in the opposite order, after main and the goodbye of its thread.
+// Destroyed in reverse order, after main and after the thread-local destructors of its thread.
 time::timer never(1h);
 time::ticker often(100us);
 std::vector<time::timer> several;

@@ -1,4 +1,4 @@
-/* The child of a fork: timers on the real clock are refused there and those of its parent are left alone; all else works. */
+/* The child of a fork refuses timers on the real clock and leaves its parent's alone; everything else works. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -15,14 +15,14 @@ static void add(void *count) { ++*(int *)count; }
 
 static void ignore(void *argument) { (void)argument; }
 
-/* Whether a child gets through the work. It ends by a signal: who looks for leaks at its end would find what the threads of
- * its parent had. */
+/* Returns whether a child completes the work. The child ends by a signal, because a leak check at its end would report memory of
+ * its parent's threads. */
 static bool child_can(void (*work)(void)) {
   int status = -1;
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    alarm(60); /* rather than hang */
+    alarm(60); /* a time limit instead of a hang */
     work();
     raise(SIGKILL);
   }
@@ -41,7 +41,7 @@ static void real_timers_are_refused(void) {
   CHECK(!punctual_ticker_stop(ticker));
   punctual_timer_free(timer);
   punctual_ticker_free(ticker);
-  CHECK(freed == 0); /* the argument was the parent's */
+  CHECK(freed == 0); /* the argument belongs to the parent */
   CHECK(punctual_after_func(second, ignore, &freed, add) == NULL);
   CHECK(punctual_ticker_new(second, ignore, &freed, add) == NULL);
   CHECK(freed == 2);
@@ -84,7 +84,7 @@ static void who_forks_before_the_first_timer_has_timers_on_both_sides(void) { CH
 int main(void) {
   RUN(who_forks_before_the_first_timer_has_timers_on_both_sides);
   timer = punctual_after_func(3600 * second, ignore, &freed, add);
-  ticker = punctual_ticker_new(1000, ignore, &freed, add); /* its locks are often held */
+  ticker = punctual_ticker_new(1000, ignore, &freed, add); /* it holds its locks often */
   CHECK(timer != NULL && ticker != NULL);
   RUN(a_child_is_told);
   RUN(a_child_has_virtual_clocks_and_wheels);

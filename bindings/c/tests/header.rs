@@ -1,4 +1,4 @@
-//! `include/punctual.h` is what cbindgen writes from `src/`.
+//! Checks that `include/punctual.h` equals the output of cbindgen for `src/`.
 
 use std::fs;
 use std::path::Path;
@@ -6,30 +6,30 @@ use std::path::Path;
 #[test]
 fn the_header_is_current() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let config = cbindgen::Config::from_file(here.join("cbindgen.toml"))
-        .expect("cbindgen.toml is one of cbindgen's");
+    let config =
+        cbindgen::Config::from_file(here.join("cbindgen.toml")).expect("cbindgen.toml is valid");
     let mut builder = cbindgen::Builder::new().with_config(config);
-    // By file: no `cargo metadata`, and the header is in this order.
+    // By file, to define the header's order and to avoid `cargo metadata`.
     for module in MODULES {
         builder = builder.with_src(here.join("src").join(format!("{module}.rs")));
     }
     let mut written = Vec::new();
     builder
         .generate()
-        .expect("what src/ exports can be said in C")
+        .expect("the exports of src/ have a C declaration")
         .write(&mut written);
     let written = String::from_utf8(written)
-        .expect("a header is text")
-        // cbindgen names values after their enum; we name them after the library.
+        .expect("the header is UTF-8")
+        // cbindgen prefixes values with their enum's name; the header uses the library's.
         .replace("PUNCTUAL_STATUS_", "PUNCTUAL_")
-        // Rust's heading for what the caller promises.
+        // Rust's heading of the caller's obligations.
         .replace(" * # Safety\n *\n", "");
 
     let header = here.join("include/punctual.h");
     if std::env::var_os("PUNCTUAL_WRITE_HEADER").is_some() {
-        fs::write(&header, &written).expect("the header can be written");
+        fs::write(&header, &written).expect("the header is writable");
     }
-    let committed = fs::read_to_string(&header).expect("the header is there");
+    let committed = fs::read_to_string(&header).expect("the header exists");
     let different = written
         .lines()
         .zip(committed.lines())
@@ -41,7 +41,7 @@ fn the_header_is_current() {
     );
 }
 
-/// In the order of the header.
+/// Modules in the order of the header.
 const MODULES: [&str; 11] = [
     "version",
     "status",

@@ -1,4 +1,4 @@
-/* punctual_raw_wheel: sessions that keep their own timers. */
+/* punctual_raw_wheel: sessions that contain their timers. */
 
 #include "check.h"
 
@@ -19,8 +19,8 @@ struct sessions {
   struct session all[SESSIONS];
   punctual_raw_wheel *wheel;
   uint32_t armings;
-  uint32_t reused; /* entries that stood for an earlier deadline, too */
-  bool meddle; /* a callback uses the wheel */
+  uint32_t reused; /* entries reused for an earlier deadline */
+  bool meddle; /* whether a callback uses the wheel */
   punctual_status met;
 };
 
@@ -68,7 +68,7 @@ static void arm(struct sessions *sessions, uint32_t index, uint64_t tick) {
   struct session *session = &sessions->all[index];
   bool was_armed = session->armed;
   session->order = ++sessions->armings;
-  if (was_armed && tick > session->deadline) { /* put off: the wheel need not know */
+  if (was_armed && tick > session->deadline) { /* re-armed later: no call is needed */
     session->deadline = tick;
     return;
   }
@@ -111,7 +111,7 @@ static void sessions_are_cancelled_put_off_and_fire(void) {
   arm(sessions, 2, 300);
   arm(sessions, 3, 300);
   CHECK(punctual_raw_wheel_len(sessions->wheel) == 4);
-  arm(sessions, 0, 300); /* later, and behind the others */
+  arm(sessions, 0, 300); /* later, after the others */
   cancel(sessions, 1);
   CHECK(punctual_raw_wheel_next_wakeup(sessions->wheel, &tick) == PUNCTUAL_OK && tick <= 300);
   CHECK(punctual_raw_wheel_next_deadline(sessions->wheel, &tick) == PUNCTUAL_OK && tick == 300);
@@ -185,13 +185,13 @@ static void an_entry_stands_for_an_earlier_deadline_of_its_slot(void) {
   punctual_raw_wheel *wheel = sessions->wheel;
   struct session *session = &sessions->all[0];
   punctual_raw_due due;
-  CHECK(punctual_raw_wheel_reuse(wheel, 0, 1, 0, 0) == PUNCTUAL_NULL); /* nobody is told of places */
+  CHECK(punctual_raw_wheel_reuse(wheel, 0, 1, 0, 0) == PUNCTUAL_NULL); /* places are not reported */
   CHECK(punctual_raw_wheel_watch(wheel, moved) == PUNCTUAL_OK);
   arm(sessions, 0, 100020);
   session->deadline = 100005;
   CHECK(punctual_raw_wheel_reuse(wheel, session->place, 100005, 0, 0) == PUNCTUAL_OK);
   CHECK(punctual_raw_wheel_reuse(wheel, session->place, 500, 0, 0) == PUNCTUAL_IDLE);
-  CHECK(punctual_raw_wheel_reuse(wheel, UINT16_MAX, 500, 0, 0) == PUNCTUAL_IDLE); /* no place at all */
+  CHECK(punctual_raw_wheel_reuse(wheel, UINT16_MAX, 500, 0, 0) == PUNCTUAL_IDLE); /* not a place */
   CHECK(punctual_raw_wheel_len(wheel) == 1);
   CHECK(punctual_raw_wheel_pop_due(wheel, 100004, &due) == PUNCTUAL_IDLE);
   CHECK(punctual_raw_wheel_pop_due(wheel, 100005, &due) == PUNCTUAL_OK && due.deadline == 100005);

@@ -1,5 +1,5 @@
-// Many threads at once, on the real clock and the library's threads: for ThreadSanitizer above all. Nothing waits for a
-// time to pass, but for what must come.
+// Many threads on the real clock and the library's threads, mainly for ThreadSanitizer. Tests wait for events, not for time
+// to pass.
 
 #include <punctual.hpp>
 
@@ -31,7 +31,7 @@ void at_once(Work work) {
   for (auto &thread : threads) thread.join();
 }
 
-TEST(Stress, TimersOfAllKindsAreMadeStoppedResetAndDestroyed) {
+TEST(Stress, TimersOfAllKindsAreCreatedStoppedResetAndDestroyed) {
   const auto calls = std::make_shared<std::atomic<int>>(0);
   at_once([&](int thread) {
     for (int n = 0; n < rounds; ++n) {
@@ -62,7 +62,7 @@ TEST(Stress, TimersOfAllKindsAreMadeStoppedResetAndDestroyed) {
   EXPECT_GT(*calls, 0);
 }
 
-TEST(Stress, ATimerIsSharedByThreads) {
+TEST(Stress, ThreadsShareATimer) {
   time::timer timer(1h);
   channel<time::time_point> c = timer.c();
   std::atomic<int> received{0}, stopped{1}, armed{1};
@@ -83,7 +83,7 @@ TEST(Stress, ATimerIsSharedByThreads) {
   });
   stopped += timer.stop();
   EXPECT_TRUE(c.empty());
-  EXPECT_LE(received + stopped, armed) << "what was sent and made void by a stop or a reset counts for neither";
+  EXPECT_LE(received + stopped, armed) << "times that a stop or a reset discards count for neither";
 }
 
 TEST(Stress, FunctionsResetAndDestroyTheirOwnTimers) {

@@ -1,4 +1,4 @@
-/* Time by callback, on a virtual clock: nothing here sleeps. Threads meet through punctual_virtual_time_wait_for_pending. */
+/* Timers with callbacks on a virtual clock, without sleeping. Threads synchronize by punctual_virtual_time_wait_for_pending. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -11,12 +11,12 @@
 
 static const int64_t second = 1000000000;
 
-/* What a callback has seen. */
+/* Data recorded by a callback. */
 struct log {
   int calls;
   int destroyed;
   int64_t called_at[64];
-  punctual_timer *timer; /* what the callback uses */
+  punctual_timer *timer; /* the timer that the callback uses */
   punctual_ticker *ticker;
   punctual_virtual_time *time;
   int64_t again;
@@ -117,7 +117,7 @@ static void note_and_free(void *argument) {
   struct log *log = argument;
   note(log);
   punctual_timer_free(log->timer);
-  CHECK(log->destroyed == 0); /* not while it is in use */
+  CHECK(log->destroyed == 0); /* the callback still uses it */
 }
 
 static void a_function_frees_its_own_timer(void) {
@@ -238,7 +238,7 @@ static void clocks_are_entered_one_within_the_other(void) {
   CHECK(punctual_virtual_time_leave(inner) == PUNCTUAL_STALE);
   CHECK(punctual_now_ns() == punctual_virtual_time_now_ns(outer));
   punctual_virtual_time_free(inner);
-  /* Freed while it is in force: it goes when this thread leaves. */
+  /* Freed while in effect: destroyed when this thread leaves it. */
   {
     struct log *log = fresh_log(outer);
     punctual_timer_detach(punctual_after_func(second, note, log, destroyed));

@@ -1,4 +1,4 @@
-// punctual::time on a virtual clock: nothing here sleeps.
+// punctual::time on a virtual clock, without sleeping.
 
 #include <punctual.hpp>
 
@@ -68,7 +68,7 @@ TEST_F(Time, StopSaysWhetherItDisarmedAndLeavesTheChannelEmpty) {
   clock.advance(1s);
   EXPECT_EQ(timer.c().size(), 1u);
   EXPECT_FALSE(timer.stop());
-  EXPECT_TRUE(timer.c().empty()) << "no draining";
+  EXPECT_TRUE(timer.c().empty()) << "nothing to drain";
 }
 
 TEST_F(Time, AResetForgetsWhatWasSentBefore) {
@@ -90,7 +90,7 @@ TEST_F(Time, ResetOfAnArmedTimerIsAnErrorThatSaysSo) {
     EXPECT_STREQ(error.what(), "timer::reset: the timer is armed; must be stopped or expired");
   }
   clock.advance(1s);
-  EXPECT_EQ(timer.c().try_recv(), start + 1s) << "it stayed as it was";
+  EXPECT_EQ(timer.c().try_recv(), start + 1s) << "the refused reset changed nothing";
 }
 
 TEST_F(Time, DestroyingATimerDisarmsIt) {
@@ -248,9 +248,9 @@ TEST_F(Time, AfterAndTickNeedNoKeeping) {
 
   EXPECT_EQ(clock.pending(), 1u);
   again = {};
-  EXPECT_EQ(clock.pending(), 0u) << "nobody could receive";
+  EXPECT_EQ(clock.pending(), 0u) << "the channel is gone";
   for (int n = 0; n < 10; ++n) punctual::try_select(on_recv(time::after(1h)));
-  EXPECT_EQ(clock.pending(), 0u) << "a timeout that nobody waits for is no timer";
+  EXPECT_EQ(clock.pending(), 0u) << "a finished recv_for leaves no timer";
   EXPECT_TRUE(time::tick(0s).is_nil());
   EXPECT_TRUE(time::tick(-1s).is_nil());
 }
@@ -299,7 +299,7 @@ TEST(Duration, IsRoundedUpAndSaturates) {
   EXPECT_EQ(to_ns(double_seconds(std::numeric_limits<double>::infinity())), longest);
   EXPECT_EQ(to_ns(double_seconds(-std::numeric_limits<double>::infinity())), 0);
   EXPECT_EQ(to_ns(double_seconds::max()), longest);
-  // Where a double of nanoseconds would already be 2^63.
+  // Here a double of nanoseconds would already be 2^63.
   double edge = 9223372036.8547758;
   for (int n = 0; n < 2000; ++n, edge = std::nextafter(edge, 0)) EXPECT_GT(to_ns(double_seconds(edge)), longest - 10000000);
 }

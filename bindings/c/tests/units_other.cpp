@@ -1,4 +1,4 @@
-// The other translation unit of units_test.cpp.
+// The second translation unit of units_test.cpp.
 
 #include <punctual.hpp>
 

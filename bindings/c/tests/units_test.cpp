@@ -1,10 +1,10 @@
-// punctual.hpp in two translation units of one program: one set of names, one state.
+// punctual.hpp in two translation units of one program: no duplicate symbols, shared state.
 
 #include <punctual.hpp>
 
 #include <gtest/gtest.h>
 
-// Of units_other.cpp.
+// Defined in units_other.cpp.
 punctual::channel<punctual::time::time_point> after_a_second_elsewhere();
 punctual::time::exception_handler set_handler_elsewhere(punctual::time::exception_handler handler);
 std::size_t select_elsewhere(const punctual::channel<int> &from);

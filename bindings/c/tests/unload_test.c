@@ -1,4 +1,4 @@
-/* dlclose with timers armed: the library stays, and so does what its threads run. Its path is the argument. */
+/* dlclose with armed timers: the library stays loaded with the code of its threads. The argument is its path. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -16,7 +16,7 @@ static void tell(void *argument) {
   CHECK(write(to, "!", 1) == 1);
 }
 
-/* ISO C has no cast for this. */
+/* ISO C has no such cast. */
 static void find(void *library, const char *name, void *function) {
   void *address = dlsym(library, name);
   CHECK(address != NULL);
@@ -44,7 +44,7 @@ int main(int count, char **arguments) {
   CHECK(timer != NULL);
   CHECK(dlclose(library) == 0);
   CHECK(read(pipes[0], &byte, 1) == 1 && byte == '!');
-  timer_free(timer); /* its code is there, too */
+  timer_free(timer); /* its code is still loaded */
   printf("ok dlclose_leaves_armed_timers_alone\n");
   return 0;
 }

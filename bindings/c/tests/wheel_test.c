@@ -59,7 +59,7 @@ static void a_timer_is_found_changed_put_off_and_cancelled_by_its_key(void) {
   CHECK(punctual_wheel_pop_due(wheel, 19, NULL) == PUNCTUAL_IDLE);
   CHECK(punctual_wheel_remove(wheel, key, &value) == PUNCTUAL_OK && value == number(3));
 
-  /* Stale from now on, even when its record has another tenant. */
+  /* Stale, even after its record is reused. */
   CHECK(PUNCTUAL_KEY_INDEX(punctual_wheel_insert(wheel, 10, number(4))) == PUNCTUAL_KEY_INDEX(key));
   value = number(77);
   tick = 77;
@@ -143,13 +143,13 @@ static void null_is_answered(void) {
   punctual_wheel_free(NULL);
 }
 
-/* Random operations, held against an array that is searched from end to end. */
+/* Random operations, compared with an array that is searched linearly. */
 enum { MODEL = 200 };
 
 struct armed {
   punctual_key key;
   uint64_t deadline;
-  unsigned order; /* of its arming */
+  unsigned order; /* sequence number of its arming */
 };
 
 static struct armed model[MODEL];
@@ -169,7 +169,7 @@ static void random_operations_agree_with_a_model(void) {
     uint64_t deadline = now + (chance(&seed) >> chance(&seed) % 31);
     struct armed *timer = &model[at];
     switch (chance(&seed) % 4) {
-      case 0: /* arm, or arm anew */
+      case 0: /* arm or re-arm */
         if (timer->key == PUNCTUAL_NO_KEY) {
           timer->key = punctual_wheel_insert(wheel, deadline, number(at));
           CHECK(timer->key != PUNCTUAL_NO_KEY);
@@ -187,13 +187,13 @@ static void random_operations_agree_with_a_model(void) {
         timer->key = PUNCTUAL_NO_KEY;
         break;
       }
-      case 2: { /* look */
+      case 2: { /* query */
         uint64_t found = 0;
         if (timer->key != PUNCTUAL_NO_KEY)
           CHECK(punctual_wheel_deadline(wheel, timer->key, &found) == PUNCTUAL_OK && found == timer->deadline);
         break;
       }
-      default: { /* the clock moves, and at most three fire */
+      default: { /* advance the clock; at most three timers fire */
         int fires;
         if (chance(&seed) % 8 == 0) now += chance(&seed) >> chance(&seed) % 31;
         for (fires = 0; fires < 3; ++fires) {

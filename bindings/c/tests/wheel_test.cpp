@@ -17,7 +17,7 @@ namespace {
 
 using punctual::wheel;
 
-/// Counts the living, to see that each value is destroyed once.
+/// Counts live values, to check that each is destroyed once.
 struct counted {
   explicit counted(int n) : number(n) { ++living; }
   counted(counted &&other) noexcept : number(other.number) { ++living; }
@@ -39,7 +39,7 @@ static_assert(std::is_nothrow_move_constructible_v<wheel<std::string>>);
 static_assert(!std::is_same_v<wheel<int>::handle, wheel<long>::handle>, "a handle is of one type of wheel");
 static_assert(!std::is_convertible_v<punctual_key, wheel<int>::handle>);
 
-TEST(Wheel, FiresInOrderAndGivesMoveOnlyValuesBack) {
+TEST(Wheel, FiresInOrderAndReturnsMoveOnlyValues) {
   wheel<std::unique_ptr<std::string>> timeouts;
   const auto slow = timeouts.insert(1000, std::make_unique<std::string>("slow"));
   timeouts.insert(5000, std::make_unique<std::string>("idle"));
@@ -93,7 +93,7 @@ TEST(Wheel, SmallValuesLiveInTheEngine) {
   EXPECT_EQ(due->value.b, -3);
 }
 
-TEST(Wheel, HandlesNameOneTimer) {
+TEST(Wheel, HandlesIdentifyOneTimer) {
   wheel<std::string> names;
   const wheel<std::string>::handle none;
   EXPECT_FALSE(none);
@@ -138,7 +138,7 @@ TEST(Wheel, DestroysEveryValueOnce) {
   EXPECT_EQ(counted::living, 0);
 }
 
-TEST(Wheel, AConstructorThatThrowsArmsNothing) {
+TEST(Wheel, AThrowingConstructorArmsNothing) {
   wheel<grumpy> wheel;
   EXPECT_THROW(wheel.emplace(1, true), std::runtime_error);
   EXPECT_TRUE(wheel.empty());
@@ -146,7 +146,7 @@ TEST(Wheel, AConstructorThatThrowsArmsNothing) {
   EXPECT_EQ(wheel.pop_due(1)->value.name, "grumpy");
 }
 
-TEST(Wheel, TakesTrivialTypesThatCanOnlyBeMoved) {
+TEST(Wheel, AcceptsTrivialMoveOnlyTypes) {
   struct token {
     explicit token(int n) : number(n) {}
     token(token &&) = default;
@@ -162,7 +162,7 @@ TEST(Wheel, TakesTrivialTypesThatCanOnlyBeMoved) {
   EXPECT_EQ(tokens.pop_due(2)->value.number, 6);
 }
 
-TEST(Wheel, ShowsEveryTimerAndGivesEveryTimerUp) {
+TEST(Wheel, ForEachAndDrainVisitEveryTimer) {
   wheel<std::string> names;
   wheel<int> numbers;
   for (int n = 0; n < 100; ++n) {
@@ -175,7 +175,7 @@ TEST(Wheel, ShowsEveryTimerAndGivesEveryTimerUp) {
   std::as_const(names).for_each([&](auto, std::uint64_t, const std::string &n) { sum -= std::stoi(n); });
   EXPECT_EQ(sum, 100 * 1000 - 99 * 50);
 
-  // They may be changed meanwhile: what the first call cancels or arms is not seen.
+  // The callback may change the wheel: timers that the first call cancels or arms are not visited.
   int seen = 0;
   names.for_each([&](auto timer, std::uint64_t deadline, std::string &name) {
     ++seen;
@@ -197,13 +197,13 @@ TEST(Wheel, ShowsEveryTimerAndGivesEveryTimerUp) {
   names.drain([](auto &&due) { EXPECT_TRUE(due.value == "more" || due.value.back() == '!'); });
   EXPECT_TRUE(names.empty());
 
-  // What was drained is as good as new.
+  // A drained wheel is usable like a new one.
   numbers.insert(7, 7);
   EXPECT_FALSE(numbers.pop_due(6));
   EXPECT_EQ(numbers.pop_due(7)->value, 7);
 }
 
-/// A session that disarms its neighbour's timer when it goes, and arms one of its own.
+/// A session whose destructor disarms another session's timer and arms a new one.
 struct session {
   session(wheel<session> &of, wheel<session>::handle &neighbour_of) : sessions(&of), neighbour(&neighbour_of) { ++counted::living; }
   session(session &&other) noexcept : sessions(std::exchange(other.sessions, nullptr)), neighbour(other.neighbour) {
@@ -255,7 +255,7 @@ TEST(Wheel, PollsWithABudget) {
   EXPECT_TRUE(wheel.empty());
 }
 
-TEST(Wheel, GivesMemoryBack) {
+TEST(Wheel, ReleasesMemory) {
   wheel<std::string> wheel;
   for (std::uint64_t n = 0; n < 30000; ++n) wheel.insert(n, "x");
   const std::size_t full = wheel.memory();

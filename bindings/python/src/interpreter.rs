@@ -19,7 +19,7 @@ pub(crate) fn claim(_py: Python<'_>) -> PyResult<()> {
         Ok(_) => Ok(()),
         Err(owner) if owner == current => Ok(()),
         Err(_) => Err(PyImportError::new_err(
-            "punctual cannot be imported in a subinterpreter: another interpreter of this process has it",
+            "punctual cannot be imported in a subinterpreter: another interpreter of this process has imported it",
         )),
     }
 }

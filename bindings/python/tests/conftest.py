@@ -1,4 +1,4 @@
-"""Threads for tests, and how to know that they wait; programs that must end by themselves."""
+"""Threads for tests, waiting until they block, and programs that must end by themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Go = Callable[..., threading.Thread]
 
 @pytest.fixture
 def go() -> Iterator[Go]:
-    """Runs functions in threads of their own; at the end all must be over, and none have raised."""
+    """Runs functions in threads. At the end all threads must have ended without an exception."""
     threads: list[threading.Thread] = []
     errors: list[BaseException] = []
 
@@ -44,8 +44,8 @@ def go() -> Iterator[Go]:
         raise errors[0]
 
 
-def ends_in_silence(program: str, *options: str, timeout: float) -> None:
-    """A program ends by itself, in so many seconds, without an error and with nothing to say."""
+def ends_silently(program: str, *options: str, timeout: float) -> None:
+    """Checks that a program ends within `timeout` seconds, without an error or output."""
     ended = subprocess.run(
         [sys.executable, *options, "-c", program],
         capture_output=True,
@@ -57,24 +57,24 @@ def ends_in_silence(program: str, *options: str, timeout: float) -> None:
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Lets other threads run until they have made it true."""
+    """Waits until other threads make `condition` true."""
     end = time.monotonic() + 30
     while not condition():
-        assert time.monotonic() < end, "this never comes true"
+        assert time.monotonic() < end, "the condition stays false"
         time.sleep(0)
 
 
 def until_receivers_wait(c: chan[Any], count: int = 1) -> None:
-    """Until that many receives wait on the channel; a select has one for each of its cases."""
+    """Waits until `count` receives wait on the channel; each case of a select counts."""
     until(lambda: _waiting(c)[0] == count)
 
 
 def until_senders_wait(c: chan[Any], count: int = 1) -> None:
-    """Until that many sends wait on the channel."""
+    """Waits until `count` sends wait on the channel."""
     until(lambda: _waiting(c)[1] == count)
 
 
-# A shell without job control has what it starts in the background ignore SIGINT. All tests of
-# Ctrl-C, CPython's own among them, would do so too, and wait for ever.
+# A shell without job control makes its background processes ignore SIGINT. Tests of Ctrl-C,
+# including CPython's own, would then wait forever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

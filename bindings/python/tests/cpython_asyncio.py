@@ -2,7 +2,7 @@
 
     python cpython_asyncio.py test_events test_waitfor
 
-Every loop that they make is one of ours: asyncio's names are set to ours before they are imported.
+Every loop that they create is ours: asyncio's names are replaced before the tests are imported.
 The exit code is 0 if all tests pass, 1 if not, and 77 if this Python has no such module.
 """
 
@@ -25,21 +25,21 @@ from punctual.aio._loop import WheelTimers
 
 NO_SUCH_MODULE = 77
 
-_HEAP = "it puts handles into asyncio's private heap itself"
-_DEAD = "it counts the dead handles in asyncio's private heap"
+_HEAP = "puts handles into asyncio's private heap"
+_CANCELLED = "counts the cancelled handles in asyncio's private heap"
 
-# The only tests that are left out, each with its reason.
+# The skipped tests, each with its reason.
 SKIPPED = {
     "BaseEventLoopTests.test__run_once": _HEAP,
     "BaseEventLoopTests.test__run_once_schedule_handle": _HEAP,
-    "BaseEventLoopTests.test__run_once_cancelled_event_cleanup": _DEAD,
+    "BaseEventLoopTests.test__run_once_cancelled_event_cleanup": _CANCELLED,
 }
 
 made = 0
 
 
 class Loop(punctual.aio.EventLoop):
-    """The loop that tests get for a selector event loop."""
+    """Replaces the selector event loop in the tests."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         global made
@@ -48,7 +48,7 @@ class Loop(punctual.aio.EventLoop):
 
 
 class BaseLoop(WheelTimers, asyncio.base_events.BaseEventLoop):
-    """The loop that tests get for the abstract one, which has no selector yet."""
+    """Replaces the abstract loop, which has no selector yet, in the tests."""
 
     def __init__(self) -> None:
         global made
@@ -56,7 +56,7 @@ class BaseLoop(WheelTimers, asyncio.base_events.BaseEventLoop):
         super().__init__()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Timers move after the events of the selector; many tests have no events and say so.
+        # Timers move in `_process_events`, which many tests replace because they have no events.
         if name == "_process_events":
             if isinstance(value, mock.Mock):
                 value.side_effect = lambda _events: self._move_due()
@@ -71,7 +71,7 @@ class BaseLoop(WheelTimers, asyncio.base_events.BaseEventLoop):
 
 
 def install() -> None:
-    """Have asyncio and its tests make loops of ours."""
+    """Make asyncio and its tests create our loops."""
     for module in (asyncio, asyncio.unix_events):
         for name in ("SelectorEventLoop", "EventLoop"):
             if hasattr(module, name):
@@ -81,7 +81,7 @@ def install() -> None:
     if sys.version_info < (3, 16):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
-            # Whatever name the default policy has in this version.
+            # The name of the default policy depends on the version.
             policy: Any = asyncio.get_event_loop_policy()
             type(policy)._loop_factory = Loop
             asyncio.set_event_loop_policy(None)
@@ -99,8 +99,8 @@ def each(suite: Any) -> Iterator[unittest.TestCase]:
             yield test
 
 
-def chosen(names: list[str]) -> unittest.TestSuite:
-    """Load modules and leave out the tests that are to be skipped."""
+def load(names: list[str]) -> unittest.TestSuite:
+    """Load modules without the skipped tests."""
     tests = unittest.TestSuite()
     for name in names:
         module = importlib.import_module(f"test.test_asyncio.{name}")
@@ -109,15 +109,15 @@ def chosen(names: list[str]) -> unittest.TestSuite:
             if reason is None:
                 tests.addTest(test)
             else:
-                print(f"left out: {test.id()}: {reason}")
+                print(f"skipped: {test.id()}: {reason}")
     return tests
 
 
 def main(names: list[str]) -> int:
-    """Run modules; the exit code."""
+    """Run modules and return the exit code."""
     try:
         install()
-        tests = chosen(names)
+        tests = load(names)
     except ModuleNotFoundError as error:
         print(error)
         return NO_SUCH_MODULE

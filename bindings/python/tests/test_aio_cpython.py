@@ -14,7 +14,7 @@ import pytest
 RUNNER = Path(__file__).with_name("cpython_asyncio.py")
 NO_SUCH_MODULE = 77
 
-# All that make loops, some of which are not there in every version of Python.
+# All modules that create loops; some do not exist in every version of Python.
 MODULES = [
     "test_base_events",
     "test_buffered_proto",
@@ -37,7 +37,7 @@ MODULES = [
     "test_unix_events",
     "test_waitfor",
 ]
-# These take as long as all the others; CI runs them, and who asks for them.
+# These take as long as all others; they run in CI and on request.
 LONG = [
     "test_ssl",
     "test_tasks",
@@ -56,7 +56,7 @@ Results = dict[str, "Future[subprocess.CompletedProcess[str]]"]
 
 
 def run(module: str) -> subprocess.CompletedProcess[str]:
-    # They patch modules, signals and warnings: each in a process of its own.
+    # Each runs in its own process, because they patch modules, signals and warnings.
     return subprocess.run(
         [sys.executable, str(RUNNER), module],
         stdout=subprocess.PIPE,
@@ -69,14 +69,14 @@ def run(module: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def results(request: pytest.FixtureRequest) -> Iterator[Results]:
-    chosen = {
+    selected = {
         item.callspec.params["module"]
         for item in request.session.items
-        if isinstance(item, pytest.Function) and item.originalname == "test_of_cpython"
+        if isinstance(item, pytest.Function) and item.originalname == "test_cpython_module"
     }
-    # Most of them wait for most of the time.
+    # Most of them sleep most of the time.
     with ThreadPoolExecutor(max_workers=3) as pool:
-        yield {module: pool.submit(run, module) for module in RUN if module in chosen}
+        yield {module: pool.submit(run, module) for module in RUN if module in selected}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def results(request: pytest.FixtureRequest) -> Iterator[Results]:
         ),
     ],
 )
-def test_of_cpython(module: str, results: Results) -> None:
+def test_cpython_module(module: str, results: Results) -> None:
     result = results[module].result()
     if result.returncode == NO_SUCH_MODULE:
         pytest.skip(f"this Python has no test.test_asyncio.{module}")

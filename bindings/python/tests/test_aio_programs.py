@@ -1,4 +1,4 @@
-"""Programs as people write them, on `punctual.aio`: clients, streams, processes, threads."""
+"""Typical programs on `punctual.aio`: clients, streams, processes, threads."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 import punctual.aio
 import pytest
 import redis.asyncio
-from conftest import ends_in_silence
+from conftest import ends_silently
 from punctual import Server
 from punctual.aio import EventLoop
 
 SOON = 30
-"""Seconds that a busy machine may take for what is done at once."""
+"""Time limit in seconds for immediate operations on a busy machine."""
 
 
 def armed() -> int:
@@ -31,7 +31,7 @@ def test_redis_asyncio() -> None:
             await asyncio.gather(*(client.set(f"key:{n}", n, px=20) for n in range(50)))
             listener: Any = client.pubsub()
             await listener.psubscribe("__keyevent@0__:expired")
-            # The client's own timeout, and one around it.
+            # The client's own timeout within another one.
             assert await client.blpop(["queue"], timeout=0.01) is None
             waiting = client.blpop(["queue"], timeout=0)
             with pytest.raises(asyncio.TimeoutError):
@@ -171,7 +171,7 @@ PROGRAMS = {
         threading.Thread(target=loop.run_forever, daemon=True).start()
         server = punctual.Server(clock="virtual").start()
         def advance():
-            with contextlib.suppress(RuntimeError):  # it does not run any more
+            with contextlib.suppress(RuntimeError):  # the server has stopped
                 while True:
                     server.advance(1)
         for _ in range(2):
@@ -238,13 +238,13 @@ from punctual.time import Ticker, after_func
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_ends(name: str) -> None:
-    """By itself, soon, and with nothing to complain of."""
+    """Each program ends by itself, soon, and without output."""
     program = HEAD + "\n".join(line[8:] for line in PROGRAMS[name].splitlines())
     for _ in range(2):
-        ends_in_silence(program, "-W", "ignore", timeout=60)
+        ends_silently(program, "-W", "ignore", timeout=60)
 
 
-def test_runs_within_runs_are_refused() -> None:
+def test_nested_runs_are_refused() -> None:
     async def inner() -> None: ...
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""`punctual.aio` on the system's clock, end to end: these are the tests that sleep."""
+"""`punctual.aio` on the system's clock, end to end. These tests sleep."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_sleeps_end_in_time_and_never_early(selector: Any) -> None:
     finally:
         loop.close()
     assert min(late) >= 0
-    # Generous: the machine may be busy.
+    # A wide bound: the machine may be busy.
     assert max(late) < 5
 
 
@@ -53,7 +53,7 @@ def test_events_end_a_sleep() -> None:
         with ours, theirs:
             ours.setblocking(False)
             begun = loop.time()
-            # One in each part of a sleep: until shortly before a deadline, and the rest of it.
+            # One event in each part of a sleep: before the last milliseconds, and during them.
             for until in (3_600, 0.003):
                 deadline = loop.call_later(until, print)
                 sender = threading.Timer(0.001, theirs.send, (b"x",))
@@ -90,7 +90,7 @@ def test_signals_end_a_sleep(deadline: float) -> None:
     before = signal.signal(signal.SIGALRM, interrupt)
     loop = EventLoop()
     try:
-        # The timer comes round until the signal has come at the right moment.
+        # The timer repeats until the signal arrives at the right moment.
         def again() -> None:
             loop.call_later(deadline, again)
 

@@ -1,4 +1,4 @@
-"""Channels: what Go's specification and pygolang promise, collection of garbage, races."""
+"""Channels: the guarantees of Go's specification and pygolang, garbage collection, races."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from punctual import PanicError, chan, default, nilchan, select
 
 
 class Thing:
-    """Something that can be seen to be freed."""
+    """An object whose release can be observed."""
 
 
-def test_unbuffered_send_meets_its_receiver(go: Go) -> None:
+def test_unbuffered_send_waits_for_its_receiver(go: Go) -> None:
     c: chan[str] = chan()
     answers: chan[str] = chan()
     go(lambda: answers.send(c.recv() + "!"))
@@ -58,7 +58,7 @@ def test_buffer_is_a_queue(size: int) -> None:
     assert select(c.recv, default) == (1, None)
 
 
-def test_sender_moves_up_when_there_is_room(go: Go) -> None:
+def test_a_waiting_sender_fills_free_room(go: Go) -> None:
     c: chan[int] = chan(2)
     c.send(0)
     c.send(1)
@@ -68,7 +68,7 @@ def test_sender_moves_up_when_there_is_room(go: Go) -> None:
     sender.join()
 
 
-def test_closed_channel_gives_what_is_left_then_nothing() -> None:
+def test_closed_channel_returns_buffered_items_then_none() -> None:
     c: chan[Any] = chan(2)
     c.send(1)
     c.close()
@@ -91,7 +91,7 @@ def test_sending_and_closing_a_closed_channel_panics() -> None:
     assert issubclass(PanicError, RuntimeError)
 
 
-def test_close_wakes_everybody(go: Go) -> None:
+def test_close_wakes_all_waiting_threads(go: Go) -> None:
     empty: chan[int] = chan()
     full: chan[int] = chan()
     results: chan[object] = chan(6)
@@ -126,7 +126,7 @@ def test_iteration_ends_with_the_channel(go: Go) -> None:
     assert list(c) == []
 
 
-def test_receivers_are_served_in_turn(go: Go) -> None:
+def test_receivers_are_served_in_order(go: Go) -> None:
     c: chan[str] = chan()
     got: list[tuple[int, str]] = []
     threads = []
@@ -151,7 +151,7 @@ def test_nil_channel() -> None:
     assert select(nilchan.recv, nilchan.recv_, (nilchan.send, 1), default) == (3, None)
 
 
-def test_nil_channel_blocks_for_ever() -> None:
+def test_nil_channel_blocks_forever() -> None:
     begun: list[int] = []
     ended: list[int] = []
     waits: list[Any] = [
@@ -171,7 +171,7 @@ def test_nil_channel_blocks_for_ever() -> None:
 
         threading.Thread(target=run, daemon=True).start()
     until(lambda: len(begun) == len(waits))
-    # Whoever came after them has long been served.
+    # Later operations were served long ago.
     c: chan[int] = chan()
     threading.Thread(target=lambda: c.send(1), daemon=True).start()
     assert c.recv() == 1
@@ -216,7 +216,7 @@ def test_dtype_int_is_whole_and_32_bits() -> None:
         c.send(2**31)
 
 
-def test_dtype_double_takes_what_is_a_number() -> None:
+def test_dtype_double_accepts_numbers() -> None:
     class Half:
         def __float__(self) -> float:
             return 0.5
@@ -234,7 +234,7 @@ def test_dtype_double_takes_what_is_a_number() -> None:
         c.send("1")
 
 
-def test_what_a_channel_is_made_of() -> None:
+def test_dtype_arguments() -> None:
     class Special:
         dtype = "C.int"
 
@@ -286,7 +286,7 @@ def test_names() -> None:
     assert punctual.nilchan is nilchan
 
 
-def test_buffered_objects_go_with_their_channel() -> None:
+def test_buffered_objects_are_freed_with_their_channel() -> None:
     c: chan[Thing] | None = chan(3)
     assert c is not None
     things = [Thing(), Thing()]

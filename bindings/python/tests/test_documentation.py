@@ -1,4 +1,4 @@
-"""The examples of the documentation: those of the READMEs, and those in docstrings."""
+"""The examples in the READMEs and in docstrings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import punctual
 import pytest
 
 PACKAGE = Path(__file__).parents[1]
-# That of the whole project is there in a checkout only.
+# The project's README exists only in a checkout.
 READMES = [PACKAGE / "README.md", PACKAGE.parents[1] / "README.md"]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def examples() -> Iterator[tuple[str, str]]:
-    """The blocks of Python in the READMEs: a name that tells the line, and the code."""
+    """Yields the Python blocks of the READMEs: a name with the line, and the code."""
     for readme in filter(Path.exists, READMES):
         text = readme.read_text()
         for block in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
@@ -33,7 +33,7 @@ def examples() -> Iterator[tuple[str, str]]:
 
 def run_as_doctest(name: str, text: str) -> None:
     test = doctest.DocTestParser().get_doctest(text, {"__name__": "__main__"}, name, None, 0)
-    # Each example says by itself what was expected and what came.
+    # Each failing example prints the expected and the actual output.
     runner = doctest.DebugRunner(verbose=False, optionflags=FLAGS)
     try:
         runner.run(test)
@@ -47,7 +47,7 @@ def run_as_doctest(name: str, text: str) -> None:
 
 @pytest.mark.parametrize(("name", "code"), list(examples()))
 def test_readme(name: str, code: str, tmp_path: Path) -> None:
-    """With prompts it is a session; with tests, a file for pytest; otherwise a program."""
+    """A block with prompts is a session, one with tests a pytest file, any other a program."""
     if ">>> " in code:
         run_as_doctest(name, code)
         return
@@ -68,13 +68,13 @@ def modules() -> Iterator[ModuleType]:
 
 
 def documented() -> Iterator[tuple[str, object]]:
-    """Modules, what they export, and the members of classes."""
+    """Yields modules, their exports, and the members of classes."""
     for module in modules():
         yield module.__name__, module
         for name in getattr(module, "__all__", []):
             item = getattr(module, name)
             if hasattr(item, "__supertype__"):
-                continue  # a NewType, which Python 3.9 gives no place for documentation
+                continue  # a NewType, which has no docstring in Python 3.9
             yield f"{module.__name__}.{name}", item
             if isinstance(item, type):
                 for member, value in vars(item).items():

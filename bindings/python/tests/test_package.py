@@ -1,4 +1,4 @@
-"""The package as a whole: it imports, and says what it is."""
+"""The package as a whole: import, version, typing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import punctual
 import pytest
 
 
-def test_version_is_that_of_the_native_module() -> None:
+def test_version_equals_that_of_the_native_module() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", punctual.__version__)
 
 

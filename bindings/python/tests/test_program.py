@@ -33,7 +33,7 @@ def listens(port: int) -> bool:
 
 
 def serve(folder: Path, *arguments: str) -> tuple[subprocess.Popen[str], redis.Redis]:
-    """The process, once it serves, and a client of it."""
+    """Starts a server process and returns it, once it serves, with a client."""
     port = free_port()
     command = [sys.executable, "-m", "punctual", "serve", "--port", str(port)]
     process = subprocess.Popen(
@@ -47,7 +47,7 @@ def serve(folder: Path, *arguments: str) -> tuple[subprocess.Popen[str], redis.R
         assert process.poll() is None, process.stdout and process.stdout.read()
         assert time.monotonic() < end
         time.sleep(0.01)
-    # A client that tries again by itself would wait for seconds in between.
+    # A client's automatic retry would wait for seconds.
     retry = Retry(NoBackoff(), 0)
     return process, redis.Redis(port=port, decode_responses=True, retry=retry)
 
@@ -64,7 +64,7 @@ def test_signals_end_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     assert f"Received {number.name} scheduling shutdown..." in output
     assert "Traceback" not in output
     assert output.rstrip().endswith("Punctual is now ready to exit, bye bye...")
-    # What there was is saved, as save points ask for.
+    # The save points require a final snapshot.
     assert (tmp_path / "dump.rdb").stat().st_size > 0
 
 

@@ -1,4 +1,4 @@
-"""Queues and the life of what is in them: cycles are freed, and a `__del__` may use the queue."""
+"""Garbage collection: cycles through queues are freed, and a `__del__` may use the queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS: list[Callable[[], Any]] = [Wheel, Heap, PriorityQueue]
 
 
 class Node:
-    """A value that may be referred to weakly, and refer to anything."""
+    """A value that supports weak references and has arbitrary attributes."""
 
     refers_to: object = None
 
@@ -77,7 +77,7 @@ def test_cycle_through_an_iterator_is_freed(kind: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_living_values_are_kept(kind: Callable[[], Any]) -> None:
+def test_referenced_values_are_kept(kind: Callable[[], Any]) -> None:
     queue = kind()
     key = put(queue, 1, Node())
     gc.collect()
@@ -117,7 +117,7 @@ def test_values_are_dropped_once_and_may_use_the_queue(kind: Callable[[], Any], 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_queue_that_dies_drops_its_values(kind: Callable[[], Any]) -> None:
+def test_a_freed_queue_drops_its_values(kind: Callable[[], Any]) -> None:
     queue = kind()
     node = Node()
     put(queue, 1, node)
@@ -144,8 +144,8 @@ def test_values_dropped_by_clear_find_the_queue_empty(kind: Callable[[], Any]) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_collections_in_the_midst_of_operations(kind: Callable[[], Any]) -> None:
-    """Each allocation may start a collection, which runs a `__del__` that uses the queue."""
+def test_collections_during_operations(kind: Callable[[], Any]) -> None:
+    """Each allocation may trigger a collection, which runs a `__del__` that uses the queue."""
     queue = kind()
 
     class Loud(Node):

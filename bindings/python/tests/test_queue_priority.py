@@ -17,7 +17,7 @@ from punctual.queue import Key, PriorityQueue
 
 @functools.total_ordering
 class Version:
-    """A priority of one's own, which counts its comparisons and may be told to fail."""
+    """A priority class that counts comparisons and can be made to fail."""
 
     comparisons = 0
     fail_at: int | None = None
@@ -32,7 +32,7 @@ class Version:
         return self.number < other.number
 
     def __eq__(self, other: object) -> bool:
-        raise AssertionError("only < is asked for")
+        raise AssertionError("only < is used")
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -69,7 +69,7 @@ def test_random_operations_agree_with_a_sorted_list(
 ) -> None:
     draw = random.Random(seed)
     queue: PriorityQueue[Any, int] = PriorityQueue(reverse=reverse)
-    # Sorting is stable and puts equal ones in the order of the list, reversed or not.
+    # Sorting is stable, reversed or not, so equal priorities keep the order of the list.
     model: list[tuple[Key, Any, int]] = []
     keys: list[Key] = []
 
@@ -154,7 +154,7 @@ def test_comparison_that_raises_changes_nothing(operation: str) -> None:
         assert popped == sorted(popped)
 
 
-def test_priorities_that_do_not_compare() -> None:
+def test_incomparable_priorities() -> None:
     queue: PriorityQueue[Any, str] = PriorityQueue()
     queue.push(1, "one")
     with pytest.raises(TypeError, match="'<' not supported"):
@@ -164,7 +164,7 @@ def test_priorities_that_do_not_compare() -> None:
     assert queue.pop() == (1, "one")
 
 
-def test_a_pop_compares_about_once_a_level() -> None:
+def test_a_pop_compares_about_once_per_level() -> None:
     draw = random.Random(1)
     queue: PriorityQueue[Version, int] = PriorityQueue()
     for n in range(4_096):

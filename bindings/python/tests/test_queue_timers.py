@@ -1,4 +1,4 @@
-"""`Wheel` and `Heap`: the same tests for both, most of all against a sorted list."""
+"""`Wheel` and `Heap`: the same tests for both, mainly against a sorted list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def timers(request: pytest.FixtureRequest) -> Timers:
 
 
 class Model:
-    """What a queue of timers must do, at a glance: a dictionary that is sorted when asked."""
+    """A simple timer queue: a dictionary that is sorted on demand."""
 
     def __init__(self) -> None:
         self.armed: dict[Key, tuple[float, int, object]] = {}
@@ -50,7 +50,7 @@ def check(timers: Timers, model: Model) -> None:
 
 
 def deadlines(draw: random.Random, now: float) -> Iterator[float]:
-    """Near and far ones, equal ones, past ones, neighbouring floats, and the ends of the line."""
+    """Yields near, far, equal and past deadlines, adjacent floats, and the extreme floats."""
     while True:
         yield draw.choice(
             [
@@ -103,7 +103,7 @@ def test_random_operations_agree_with_a_sorted_list(timers: Timers, seed: int) -
                 assert popped == first[1:]
                 del model.armed[first[0]]
         elif operation == "time":
-            # Mostly on, now and then back.
+            # Mostly forward, sometimes back.
             now += draw.choice([0.1, 1.0, 100.0, -5.0])
             drawn = deadlines(draw, now)
         elif operation == "look" and key is not None:
@@ -132,7 +132,7 @@ def test_keys_of_a_cleared_queue_stay_stale(timers: Timers) -> None:
     assert not any(key in timers for key in old)
 
 
-def test_due_takes_what_is_armed_meanwhile(timers: Timers) -> None:
+def test_due_includes_timers_armed_meanwhile(timers: Timers) -> None:
     timers.insert(1, "a")
     timers.insert(3, "c")
     removed = timers.insert(4, "d")
@@ -147,7 +147,7 @@ def test_due_takes_what_is_armed_meanwhile(timers: Timers) -> None:
     assert timers.next_deadline() == 6
 
 
-def test_deadlines_come_back_as_floats_of_any_unit(timers: Timers) -> None:
+def test_deadlines_are_floats_of_any_unit(timers: Timers) -> None:
     numbers: list[Any] = [1.1, 10**15, -3, True, Fraction(1, 4), Decimal("0.5")]
     for number in numbers:
         key = timers.insert(number, None)
@@ -159,12 +159,12 @@ def test_deadlines_come_back_as_floats_of_any_unit(timers: Timers) -> None:
 @pytest.mark.parametrize(
     "number", [2**53 + 1, 2**62 + 1, 10**18 + 1, 10**25 + 1, -(2**53) - 1, Fraction(1, 3)]
 )
-def test_numbers_that_are_no_float_never_fall_due_early(timers: Timers, number: Any) -> None:
+def test_numbers_without_an_equal_float_never_fire_early(timers: Timers, number: Any) -> None:
     timers.insert(number, "tea")
     deadline = timers.next_deadline()
     assert deadline is not None
     assert deadline >= number
-    # As the clock's reading, the float before the number is too early.
+    # A reading of the clock rounds down, so the float below the number is not late enough.
     before = float(number) if float(number) < number else math.nextafter(float(number), -math.inf)
     assert timers.pop_due(before) is None
     assert timers.pop_due(number) is None  # rounded down
@@ -186,7 +186,7 @@ def test_zeros_are_equal(timers: Timers) -> None:
     assert list(timers.due(-0.0)) == ["first", "second"]
 
 
-def test_what_is_no_time_is_refused(timers: Timers) -> None:
+def test_invalid_times_are_refused(timers: Timers) -> None:
     key = timers.insert(1, "tea")
     soon: Any = "soon"
     for call in (
@@ -215,7 +215,7 @@ def test_stale_keys(timers: Timers) -> None:
 
 
 @pytest.mark.parametrize("key", [-1, 2**64, -(2**70)])
-def test_integers_that_are_no_keys_are_stale(timers: Timers, key: int) -> None:
+def test_integers_that_are_not_keys_are_stale(timers: Timers, key: int) -> None:
     timers.insert(1, "tea")
     assert key not in timers
     assert timers.remove(Key(key), "none") == "none"
@@ -242,7 +242,7 @@ def test_repr(timers: Timers) -> None:
     assert repr(timers) == f"<{name} of 2 timers, the next due at 8.0>"
 
 
-def test_size_is_told(timers: Timers) -> None:
+def test_sizeof(timers: Timers) -> None:
     empty = sys.getsizeof(timers)
     for n in range(10_000):
         timers.insert(n, None)

@@ -1,4 +1,4 @@
-"""select: which case is chosen, how it waits, what is not a case."""
+"""`select`: the choice of a case, blocking, invalid cases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_result_of_each_kind_of_case() -> None:
     assert select(default) == (0, None)
 
 
-def test_default_is_only_for_when_nothing_is_ready() -> None:
+def test_default_is_chosen_only_if_no_case_is_ready() -> None:
     for _ in range(100):
         assert select(default, buffered(1).recv) == (1, 1)
 
@@ -45,10 +45,10 @@ def test_choice_among_ready_cases_is_fair() -> None:
     assert all(250 < times < 550 for times in picked.values())
 
 
-def test_two_ready_cases_are_both_chosen_next_to_one_that_is_not() -> None:
+def test_ready_cases_are_equally_likely_beside_one_that_is_not() -> None:
     a, b, empty = buffered(*range(1000)), buffered(*range(1000)), buffered()
     picked = Counter(select(empty.recv, a.recv, b.recv)[0] for _ in range(1000))
-    # If the first ready one after a random start were taken, `a` would be it twice as often.
+    # Choosing the first ready case after a random start would choose one of them twice as often.
     assert all(370 < picked[i] < 630 for i in (1, 2))
 
 
@@ -61,8 +61,8 @@ def test_waits_for_the_first(go: Go) -> None:
     assert select((a.send, "a"), b.recv) == (0, None)
 
 
-def test_nothing_is_left_behind(go: Go) -> None:
-    """A select that has ended neither sends nor receives any more."""
+def test_an_ended_select_leaves_no_waiters(go: Go) -> None:
+    """A select that has ended no longer sends or receives."""
     a: chan[Any] = chan()
     b: chan[Any] = chan()
     for i in range(200):
@@ -72,7 +72,7 @@ def test_nothing_is_left_behind(go: Go) -> None:
         assert select((a.send, 0), default) == (1, None)
 
 
-def test_select_is_not_its_own_partner() -> None:
+def test_a_select_does_not_complete_itself() -> None:
     c: chan[int] = chan()
     assert select((c.send, 1), c.recv, default) == (2, None)
     over = threading.Event()
@@ -89,7 +89,7 @@ def test_select_is_not_its_own_partner() -> None:
     assert over.wait(10)
 
 
-def test_select_meets_select(go: Go) -> None:
+def test_two_selects_complete_each_other(go: Go) -> None:
     a: chan[Any] = chan()
     b: chan[Any] = chan()
 
@@ -104,7 +104,7 @@ def test_select_meets_select(go: Go) -> None:
         assert select((a.send, "y"), (b.send, f"b{i}")) == (1, None)
 
 
-def test_buffered_channel_to_and_fro() -> None:
+def test_send_and_receive_on_one_buffered_channel() -> None:
     c: chan[int] = chan(1)
     for i in range(100):
         expected = (0, None) if i % 2 == 0 else (1, i - 1)
@@ -167,11 +167,11 @@ def test_many_threads_select_on_the_same_channels(go: Go) -> None:
         chan.recv,
     ],
 )
-def test_what_is_not_a_case(case: Any) -> None:
+def test_invalid_cases(case: Any) -> None:
     ready = buffered(1)
     with pytest.raises(TypeError, match=r"^select: a "):
         select(ready.recv, case)
-    assert len(ready) == 1, "nothing was done"
+    assert len(ready) == 1, "the select had no effect"
 
 
 def test_one_default_at_most() -> None:

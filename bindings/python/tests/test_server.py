@@ -1,4 +1,4 @@
-"""`punctual.Server`: starting, stopping, options, addresses, and what goes wrong."""
+"""`punctual.Server`: starting, stopping, options, addresses, errors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from typing import Any
 import punctual
 import pytest
 import redis
-from conftest import ends_in_silence
+from conftest import ends_silently
 from punctual import Server
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-# A client that tries again by itself would wait for seconds in between.
+# A client's automatic retry would wait for seconds.
 ONCE = Retry(NoBackoff(), 0)
 
 
@@ -42,7 +42,7 @@ def connects(server: Server) -> bool:
 
 
 def threads() -> int:
-    """How many threads this process has, those included that Python does not know."""
+    """Returns the number of threads of this process, including those unknown to Python."""
     return len(os.listdir("/proc/self/task"))
 
 
@@ -64,7 +64,7 @@ def test_serves_redis_clients() -> None:
         assert client.info("server")["redis_version"].startswith("7.")
 
 
-def test_starts_and_stops_any_number_of_times() -> None:
+def test_starts_and_stops_repeatedly() -> None:
     server = Server()
     assert (server.port, server.running) == (0, False)
     before = threads()
@@ -81,10 +81,10 @@ def test_starts_and_stops_any_number_of_times() -> None:
         server.stop()
         server.stop()
         assert not server.running
-        # The system takes a thread off its list a moment after it was joined.
+        # The system lists a thread for a moment after the join.
         wait_until(lambda: threads() == before)
         assert not connects(server)
-    # A client that connects again finds it where it was.
+    # The port stays the same, so clients can reconnect.
     assert len(ports) == 1
     assert server.port in ports
 
@@ -108,7 +108,7 @@ def test_port_in_use() -> None:
         other.stop()
 
 
-def test_listens_on_this_machine_alone_unless_told_otherwise() -> None:
+def test_listens_only_on_localhost_by_default() -> None:
     with Server() as server, connect(server) as client:
         assert client.config_get("bind") == {"bind": "127.0.0.1"}
         assert server.address == ("127.0.0.1", server.port)
@@ -118,7 +118,7 @@ def test_listens_on_this_machine_alone_unless_told_otherwise() -> None:
         assert connects(server)
 
 
-def test_several_servers_are_strangers() -> None:
+def test_several_servers_are_independent() -> None:
     with Server() as one, Server() as two, connect(one) as first, connect(two) as second:
         first.set("key", "1")
         assert second.get("key") is None
@@ -159,7 +159,7 @@ def test_unix_socket(tmp_path: Path) -> None:
         assert client.ping()
 
 
-def test_options_are_those_of_the_server(tmp_path: Path) -> None:
+def test_options_reach_the_server(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     with (
         Server(
@@ -197,9 +197,9 @@ def test_options_are_those_of_the_server(tmp_path: Path) -> None:
         ({"threads": 0}, "threads: argument must be between 1 and 128"),
         ({"clock": "virtul"}, "clock: argument.*must be one of"),
         ({"port": 70_000}, "port: 70000 is not between"),
-        ({"port": None}, "it would listen nowhere"),
-        ({"bind": ""}, "it would listen nowhere"),
-        ({"bind": []}, "it would listen nowhere"),
+        ({"port": None}, "nothing to listen on"),
+        ({"bind": ""}, "nothing to listen on"),
+        ({"bind": []}, "nothing to listen on"),
         ({"appendonly": True}, "appendonly: the append-only file is not implemented"),
     ],
 )
@@ -216,11 +216,11 @@ def test_wrong_types_of_options(value: Any) -> None:
 
 @pytest.mark.parametrize("port", ["7000", 7000.0, True])
 def test_wrong_types_of_ports(port: Any) -> None:
-    with pytest.raises(TypeError, match="is not a number"):
+    with pytest.raises(TypeError, match="is not an integer"):
         Server(port)
 
 
-def test_words_of_options_in_any_case() -> None:
+def test_option_values_are_case_insensitive() -> None:
     clock: Any = "VIRTUAL"
     with Server(clock=clock) as server:
         assert server.clock == "virtual"
@@ -228,13 +228,13 @@ def test_words_of_options_in_any_case() -> None:
         server.advance(1)
 
 
-def test_each_option_is_given_once() -> None:
+def test_duplicate_options_are_refused() -> None:
     options: dict[str, Any] = {"PORT": 7000}
-    with pytest.raises(TypeError, match="write port"):
+    with pytest.raises(TypeError, match="use the argument port"):
         Server(**options)
 
 
-def test_options_without_effect_are_told() -> None:
+def test_options_without_effect_warn() -> None:
     with pytest.warns(UserWarning, match="no effect in punctual.Server: maxmemory"):
         Server(maxmemory="100mb")
 
@@ -250,9 +250,7 @@ def test_password() -> None:
         assert "word" not in repr(server)
 
 
-def test_snapshots_only_where_a_folder_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_snapshots_need_a_named_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Server() as server, connect(server) as client:
         client.set("key", "value")
@@ -265,7 +263,7 @@ def test_snapshots_only_where_a_folder_is_named(
         assert client.get("key") == "value"
 
 
-def test_stop_ends_clients_that_wait() -> None:
+def test_stop_ends_blocked_clients() -> None:
     with Server(threads=2) as server:
         ends: list[str] = []
 
@@ -333,7 +331,7 @@ def test_dropped_without_stop() -> None:
     wait_until(lambda: threads() == before)
 
 
-def test_left_when_the_program_ends(tmp_path: Path) -> None:
+def test_running_when_the_program_ends(tmp_path: Path) -> None:
     path = tmp_path / "server.sock"
     program = f"""
 import punctual
@@ -361,7 +359,7 @@ with punctual.Server(threads=4) as server:
         assert signal.sigwait({signal.SIGTERM}) == signal.SIGTERM
     assert server.running
 """
-    ends_in_silence(program, timeout=60)
+    ends_silently(program, timeout=60)
 
 
 def test_repr() -> None:
@@ -376,16 +374,16 @@ def test_repr() -> None:
 def test_cannot_be_pickled_or_copied() -> None:
     with Server() as server:
         for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
-            with pytest.raises(TypeError, match="pass its url on"):
+            with pytest.raises(TypeError, match="pass its url instead"):
                 attempt(server)
 
 
-def test_is_found_in_the_package() -> None:
+def test_is_exported_by_the_package() -> None:
     assert punctual.Server is Server
     assert Server.__module__ == "punctual.server"
 
 
-def test_many_come_and_go_without_leaving_files_open() -> None:
+def test_many_servers_leave_no_open_files() -> None:
     def open_files() -> int:
         return len(os.listdir("/proc/self/fd"))
 

@@ -1,4 +1,4 @@
-"""A server on a virtual clock: when it has moved, all that came of it is done."""
+"""A server on a virtual clock: an advance completes all its effects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def connect(server: Server) -> redis.Redis:
 
 
 def messages(listener: Any) -> list[tuple[str, str]]:
-    """Whatever lies in the socket now, with no time to wait for more."""
+    """Returns the messages that have arrived, without waiting."""
     found = []
     while (message := listener.get_message()) is not None:
         if message["type"] in {"message", "pmessage"}:
@@ -27,7 +27,7 @@ def messages(listener: Any) -> list[tuple[str, str]]:
     return found
 
 
-def test_time_stands_still_until_it_is_moved() -> None:
+def test_time_stands_still_until_advanced() -> None:
     with Server(clock="virtual") as server, connect(server) as client:
         began = server.now()
         assert abs(began - time.time()) < 60
@@ -50,7 +50,7 @@ def test_a_month_passes_at_once() -> None:
         assert client.info("stats")["expired_keys"] == 1
 
 
-def test_tenths_add_up() -> None:
+def test_advances_by_tenths_add_up() -> None:
     with Server(clock="virtual") as server, connect(server) as client:
         client.set("key", "value", px=300)
         server.advance(0.1)
@@ -64,7 +64,7 @@ def test_tenths_add_up() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_events_have_come_when_time_has_passed(threads: int) -> None:
+def test_events_have_arrived_after_an_advance(threads: int) -> None:
     with (
         Server(
             clock="virtual",
@@ -84,7 +84,7 @@ def test_events_have_come_when_time_has_passed(threads: int) -> None:
             client.set(f"k{n}", f"v{n}", px=1 + 7919 * n % 10_007)
         order = sorted(range(200), key=lambda n: 7919 * n % 10_007)
         server.advance(5)
-        # At their deadlines, in that order, over all shards; and nothing is on its way still.
+        # In the order of deadlines over all shards, and nothing is still in transit.
         due = [n for n in order if 1 + 7919 * n % 10_007 <= 5_000]
         assert messages(expired) == [("__keyevent@0__:expired", f"k{n}") for n in due]
         assert messages(values) == [(f"__keyvalue@0__:k{n}", f"v{n}") for n in due]
@@ -94,7 +94,7 @@ def test_events_have_come_when_time_has_passed(threads: int) -> None:
         assert client.dbsize() == 0
 
 
-def test_waits_end_when_their_time_comes() -> None:
+def test_blocking_commands_time_out() -> None:
     with Server(clock="virtual", threads=2) as server, connect(server) as client:
         found: list[object] = []
 
@@ -123,7 +123,7 @@ def test_fields_of_hashes() -> None:
         assert client.hgetall("user") == {"name": "alice"}
 
 
-def test_locks_end() -> None:
+def test_locks_expire() -> None:
     with Server(clock="virtual") as server, connect(server) as client:
         lock = client.lock("lock", timeout=30)
         assert lock.acquire(blocking=False)
@@ -148,32 +148,32 @@ def test_set_time() -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1, -1e-9, math.nan, math.inf, -math.inf])
-def test_times_that_cannot_come(seconds: float) -> None:
+def test_invalid_times(seconds: float) -> None:
     with Server(clock="virtual") as server:
         before = server.now()
-        with pytest.raises(ValueError, match="not a time that can come"):
+        with pytest.raises(ValueError, match="not a valid time"):
             server.advance(seconds)
-        with pytest.raises(ValueError, match="not a time that can come"):
+        with pytest.raises(ValueError, match="not a valid time"):
             server.set_time(seconds)
         assert server.now() == before
 
 
 @pytest.mark.parametrize("seconds", [1e300, 9.3e12])
-def test_times_that_cannot_be_counted(seconds: float) -> None:
+def test_times_out_of_range(seconds: float) -> None:
     with Server(clock="virtual") as server:
-        with pytest.raises(OverflowError, match="later than the server can count"):
+        with pytest.raises(OverflowError, match="exceeds the range of the clock"):
             server.advance(seconds)
-        with pytest.raises(OverflowError, match="later than the server can count"):
+        with pytest.raises(OverflowError, match="exceeds the range of the clock"):
             server.set_time(seconds)
 
 
-def test_real_clocks_are_not_moved() -> None:
+def test_real_clocks_cannot_be_advanced() -> None:
     with Server() as server:
         assert server.clock == "real"
         assert abs(server.now() - time.time()) < 60
-        with pytest.raises(RuntimeError, match='make it with clock="virtual"'):
+        with pytest.raises(RuntimeError, match='create it with clock="virtual"'):
             server.advance(1)
-        with pytest.raises(RuntimeError, match='make it with clock="virtual"'):
+        with pytest.raises(RuntimeError, match='create it with clock="virtual"'):
             server.set_time(5e9)
 
 

@@ -1,4 +1,4 @@
-"""A fork of a process with a server: the child can connect to it, and can do it no harm."""
+"""A fork of a process with a server: the child can connect to it, but not affect it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
 def in_a_child(run: Callable[[], None]) -> int:
-    """The exit code of a fork that runs this and then ends as programs do, finalizers included."""
+    """Runs a function in a fork that ends normally, with finalizers. Returns the exit code."""
     with warnings.catch_warnings():
-        # Python rightly warns of forks of processes that have threads; that is what is tried here.
+        # Python warns about forks of processes with threads, which this tests.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
@@ -54,7 +54,7 @@ def test_child_is_a_client(server: Server) -> None:
         assert client.get("from") == b"child"
 
 
-def test_child_can_neither_stop_nor_move_it(server: Server) -> None:
+def test_child_can_neither_stop_nor_advance_it(server: Server) -> None:
     parent = os.getpid()
 
     def child() -> None:
@@ -88,7 +88,7 @@ def test_child_may_drop_it() -> None:
     servers[0].stop()
 
 
-def test_child_has_servers_of_its_own(server: Server) -> None:
+def test_child_can_start_its_own_servers(server: Server) -> None:
     def child() -> None:
         with Server(clock="virtual") as mine, redis.Redis(port=mine.port) as client:
             client.set("key", "value", ex=5)
@@ -98,7 +98,7 @@ def test_child_has_servers_of_its_own(server: Server) -> None:
     assert in_a_child(child) == 0
 
 
-def test_not_yet_started_it_is_the_childs_too() -> None:
+def test_child_can_use_a_server_not_yet_started() -> None:
     server = Server()
 
     def child() -> None:
@@ -109,8 +109,8 @@ def test_not_yet_started_it_is_the_childs_too() -> None:
     child()
 
 
-def test_stopped_it_lets_go_of_what_a_child_has_inherited() -> None:
-    """The child has the sockets open too: closing them in the parent alone would end nothing."""
+def test_stop_ends_connections_that_a_child_inherited() -> None:
+    """The child has the sockets open too, so closing them in the parent does not suffice."""
     release, wait = os.pipe()
     with Server() as server:
         client = socket.create_connection(server.address)

@@ -48,16 +48,16 @@ def levels(caplog: pytest.LogCaptureFixture, message: str) -> list[int]:
     return [record.levelno for record in caplog.records if message in record.getMessage()]
 
 
-def test_lines_are_records(logger: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_become_records(logger: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
     with Server(logger=logger, clock="virtual") as server:
         assert len(log_threads()) == 1
         with redis.Redis(port=server.port) as client:
             client.ping()
-    # All of it has come when the server has stopped.
+    # The log is complete after the stop.
     assert levels(caplog, "The clock is virtual") == [logging.WARNING]
     assert levels(caplog, "Ready to accept connections tcp") == [logging.INFO]
     assert {record.name for record in caplog.records} == {NAME}
-    # Neither the time nor the process: `logging` has them.
+    # Lines omit the time and the process, which `logging` adds.
     assert not levels(caplog, str(os.getpid()))
 
 
@@ -67,7 +67,7 @@ def test_the_servers_own_level(logger: logging.Logger, caplog: pytest.LogCapture
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
 
 
-def test_percent_signs_are_no_format(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_percent_signs_are_not_formats(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     path = tmp_path / "100%s"
     with Server(None, logger=NAME, unixsocket=path):
         pass
@@ -89,7 +89,7 @@ def test_shut_down_by_a_client(logger: logging.Logger, caplog: pytest.LogCapture
     with redis.Redis(port=server.port, retry=Retry(NoBackoff(), 0)) as client:
         client.shutdown(nosave=True)
     until(lambda: not server.running)
-    # Its thread may still be on the way to it.
+    # The log thread may still be running.
     until(lambda: levels(caplog, "User requested shutdown") == [logging.WARNING])
     server.start()
     until(lambda: len(log_threads()) == 1)
@@ -97,7 +97,7 @@ def test_shut_down_by_a_client(logger: logging.Logger, caplog: pytest.LogCapture
     assert not log_threads()
 
 
-def test_why_it_did_not_start(
+def test_the_log_explains_a_failed_start(
     logger: logging.Logger, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     (tmp_path / "dump.rdb").write_bytes(b"REDIS0011 and then garbage")
@@ -116,8 +116,8 @@ def test_either_a_logger_or_a_file(logger: logging.Logger, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("value", [True, 1, print])
-def test_what_is_no_logger(value: Any) -> None:
-    with pytest.raises(TypeError, match="is no logger"):
+def test_invalid_loggers(value: Any) -> None:
+    with pytest.raises(TypeError, match="is not a logger"):
         Server(logger=value)
 
 

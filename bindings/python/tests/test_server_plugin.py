@@ -1,4 +1,4 @@
-"""The fixtures `punctual_server` and `punctual_clock`, here and in runs of pytest apart."""
+"""The fixtures `punctual_server` and `punctual_clock`, here and in separate pytest runs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_clock(punctual_clock: Clock, punctual_server: Server) -> None:
 
 @pytest.mark.punctual(threads=2, notify_keyspace_events="Ex")
 class TestMark:
-    def test_of_a_class(self, punctual_server: Server) -> None:
+    def test_mark_of_a_class(self, punctual_server: Server) -> None:
         assert punctual_server.threads == 2
 
     @pytest.mark.punctual(threads=3)
-    def test_of_a_test_wins(self, punctual_server: Server) -> None:
+    def test_mark_of_a_test_wins(self, punctual_server: Server) -> None:
         assert punctual_server.threads == 3
         with redis.Redis(port=punctual_server.port, decode_responses=True) as client:
             events = client.config_get("notify-keyspace-events")
@@ -45,7 +45,7 @@ class TestMark:
         punctual_server.advance(1)
 
 
-def test_each_test_has_a_server_of_its_own(pytester: pytest.Pytester) -> None:
+def test_each_test_has_its_own_server(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import redis, pytest
@@ -103,7 +103,7 @@ def test_options_for_all_tests(pytester: pytest.Pytester) -> None:
     pytester.runpytest("-W", "error").assert_outcomes(passed=3)
 
 
-def test_clock_of_another_fixture_counts(pytester: pytest.Pytester) -> None:
+def test_clock_requested_by_another_fixture(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import redis, pytest
@@ -122,16 +122,16 @@ def test_clock_of_another_fixture_counts(pytester: pytest.Pytester) -> None:
             later(10)
             assert client.get("key") is None
 
-        def test_asked_for_first(request):
+        def test_requested_first(request):
             request.getfixturevalue("punctual_clock").advance(1)
 
-        def test_asked_for_too_late(punctual_server, request):
+        def test_requested_too_late(punctual_server, request):
             request.getfixturevalue("punctual_clock")
         """
     )
     result = pytester.runpytest()
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["*let the test take punctual_clock as an argument*"])
+    result.stdout.fnmatch_lines(["*make punctual_clock an argument of the test*"])
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_clock_of_another_fixture_counts(pytester: pytest.Pytester) -> None:
         ("maxclients=None", "*punctual_server: maxclients: NoneType*"),
     ],
 )
-def test_wrong_options_are_told(pytester: pytest.Pytester, mark: str, reason: str) -> None:
+def test_wrong_options_are_reported(pytester: pytest.Pytester, mark: str, reason: str) -> None:
     pytester.makepyfile(
         f"""
         import pytest
@@ -155,7 +155,7 @@ def test_wrong_options_are_told(pytester: pytest.Pytester, mark: str, reason: st
     result.stdout.fnmatch_lines([reason])
 
 
-def test_the_mark_is_known(pytester: pytest.Pytester) -> None:
+def test_the_mark_is_registered(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest

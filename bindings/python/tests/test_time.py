@@ -1,4 +1,4 @@
-"""punctual.time on the virtual clock: what Go's package time and pygolang promise."""
+"""punctual.time on the virtual clock: the guarantees of Go's package time and pygolang."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def clock() -> Iterator[VirtualTime]:
 
 @pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch) -> list[threading.ExceptHookArgs]:
-    """What is handed to `threading.excepthook`."""
+    """Collects the arguments of `threading.excepthook`."""
     errors: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", errors.append)
     return errors
 
 
 def received(c: chan[float]) -> float | None:
-    """What is in the channel."""
+    """Returns the item in the channel, or None."""
     return select(c.recv, default)[1]  # type: ignore[no-any-return]
 
 
@@ -59,7 +59,7 @@ def test_time_is_a_float_of_seconds() -> None:
         assert repr(timer.c.recv()) == repr(now()) == "1001.5"
 
 
-def test_time_waits_for_a_channel_that_nobody_has_asked_for(clock: VirtualTime) -> None:
+def test_time_is_sent_before_the_channel_is_requested(clock: VirtualTime) -> None:
     timer = Timer(2)
     clock.advance(5)
     assert timer.c.recv() == 2.0
@@ -80,7 +80,7 @@ def test_timer_that_never_fires(clock: VirtualTime) -> None:
     assert timer.stop() is True
 
 
-def test_stop_tells_whether_it_was_armed(clock: VirtualTime) -> None:
+def test_stop_returns_whether_it_was_armed(clock: VirtualTime) -> None:
     timer = Timer(1)
     assert timer.stop() is True
     assert timer.stop() is False
@@ -116,7 +116,7 @@ def test_reset_of_an_armed_timer_is_refused(clock: VirtualTime) -> None:
     for timer in (Timer(1), after_func(1, lambda: None)):
         with pytest.raises(PanicError, match=message):
             timer.reset(5)
-    # It still fires at its old time.
+    # It still fires at its original time.
     timer = Timer(1)
     with pytest.raises(PanicError):
         timer.reset(5)
@@ -124,7 +124,7 @@ def test_reset_of_an_armed_timer_is_refused(clock: VirtualTime) -> None:
     assert timer.c.recv() == 1.0
 
 
-def test_reset_forgets_a_time_that_nobody_received(clock: VirtualTime) -> None:
+def test_reset_removes_an_unreceived_time(clock: VirtualTime) -> None:
     timer = Timer(1)
     clock.advance(1)
     timer.reset(1)
@@ -164,8 +164,8 @@ def test_function_may_stop_others(clock: VirtualTime) -> None:
     assert (stopped, received(timer.c)) == ([True], None)
 
 
-def test_all_kinds_in_their_order(clock: VirtualTime) -> None:
-    """As pygolang's own test: periods that meet only after 35."""
+def test_all_kinds_of_timers_in_order(clock: VirtualTime) -> None:
+    """Like pygolang's test: periods that coincide only after 35."""
     events: list[int] = []
 
     def seven() -> None:
@@ -211,7 +211,7 @@ def test_ticker_without_a_period(clock: VirtualTime, dt: float) -> None:
     assert clock.armed == 0
 
 
-def test_after_and_tick_live_by_their_channels(clock: VirtualTime) -> None:
+def test_after_and_tick_live_as_long_as_their_channels(clock: VirtualTime) -> None:
     c, d = after(1), tick(2)
     gc.collect()
     assert clock.armed == 2
@@ -227,7 +227,7 @@ def test_timer_without_references_is_disarmed(clock: VirtualTime) -> None:
     timer = Timer(1)
     channel = timer.c
     del timer
-    assert clock.armed == 1, "it is still referred to by its channel"
+    assert clock.armed == 1, "its channel still references it"
     del channel
     assert clock.armed == 0
     ticker = Ticker(1)
@@ -254,7 +254,7 @@ def test_channel_is_always_the_same_object(clock: VirtualTime) -> None:
     assert {c: 1}[timer.c] == 1
     hashed = hash(c)
     del c
-    assert hash(timer.c) == hashed, "the object is another one now, the channel is not"
+    assert hash(timer.c) == hashed, "a new object for the same channel"
     assert Timer(1, print).c is Timer(1, print).c
 
 
@@ -265,20 +265,20 @@ def test_channel_of_a_timer_is_a_channel_of_floats(clock: VirtualTime) -> None:
         c.send("now")  # type: ignore[arg-type]
     clock.advance(1)
     assert received(c) == 0.5
-    assert received(c) is None, "there was no room"
+    assert received(c) is None, "the channel was full"
     closed = Timer(1)
     closed.c.close()
     clock.advance(1)
     assert closed.c.recv_() == (0.0, False)
 
 
-def test_what_functions_raise_is_reported(
+def test_exceptions_of_functions_are_reported(
     clock: VirtualTime, reported: list[threading.ExceptHookArgs]
 ) -> None:
     calls: list[int] = []
 
     def fail() -> None:
-        raise ZeroDivisionError("of mine")
+        raise ZeroDivisionError("from the function")
 
     after_func(1, fail)
     after_func(1, lambda: calls.append(1))
@@ -286,7 +286,7 @@ def test_what_functions_raise_is_reported(
     assert calls == [1]
     (args,) = reported
     assert args.exc_type is ZeroDivisionError
-    assert str(args.exc_value) == "of mine"
+    assert str(args.exc_value) == "from the function"
     assert args.exc_traceback is not None
     assert args.exc_traceback.tb_frame.f_code is fail.__code__
     assert args.thread is None
@@ -301,7 +301,7 @@ def test_failing_excepthook(clock: VirtualTime, monkeypatch: pytest.MonkeyPatch)
     assert unraisable == [ZeroDivisionError, IndexError]
 
 
-def test_keyboard_interrupt_out_of_a_function_ends_advance(clock: VirtualTime) -> None:
+def test_keyboard_interrupt_in_a_function_ends_advance(clock: VirtualTime) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -314,14 +314,14 @@ def test_keyboard_interrupt_out_of_a_function_ends_advance(clock: VirtualTime) -
 
 
 @pytest.mark.parametrize("make", [Timer, Ticker, after, tick, time.sleep, Timer(1).reset])
-def test_nan_is_no_time(make: Any) -> None:
+def test_nan_is_refused(make: Any) -> None:
     with pytest.raises(ValueError, match="NaN"):
         make(math.nan)
     with pytest.raises(TypeError):
         make("1")
 
 
-def test_what_cannot_be_called(clock: VirtualTime) -> None:
+def test_uncallable_functions_are_refused(clock: VirtualTime) -> None:
     with pytest.raises(TypeError, match="f must be a function"):
         Timer(1, 5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="f must be a function"):
@@ -330,7 +330,7 @@ def test_what_cannot_be_called(clock: VirtualTime) -> None:
 
 
 def test_tiny_and_large_times(clock: VirtualTime) -> None:
-    """Nanoseconds are told apart; times beyond 584 years never come."""
+    """Nanoseconds are distinguished; times beyond 584 years are never reached."""
     for dt in (1e-9, 1e-12, 1e-300):
         timer = Timer(dt)
         clock.advance(0)
@@ -394,7 +394,7 @@ def test_receiver_in_another_thread_is_woken(clock: VirtualTime, go: Go) -> None
 
 
 class TestVirtualTime:
-    def test_is_in_force_within_the_block(self) -> None:
+    def test_is_in_effect_within_the_block(self) -> None:
         before = now()
         with VirtualTime() as clock:
             assert now() == clock.now() == 0.0
@@ -429,7 +429,7 @@ class TestVirtualTime:
         assert now() > 1e9
         second.__exit__(None, None, None)
 
-    def test_keeps_its_state_without_being_in_force(self) -> None:
+    def test_keeps_its_state_when_not_in_effect(self) -> None:
         clock = VirtualTime()
         clock.advance(1.5)
         assert (clock.now(), clock.armed, clock.next_deadline) == (1.5, 0, None)
@@ -449,7 +449,7 @@ class TestVirtualTime:
         assert calls == [(1.0, "a"), (2.0, "b"), (2.5, "nested"), (3.0, "c"), (3.0, "d")]
 
     def test_refuses(self, clock: VirtualTime, reported: list[threading.ExceptHookArgs]) -> None:
-        with pytest.raises(ValueError, match="does not go back"):
+        with pytest.raises(ValueError, match="cannot go back"):
             clock.advance(-1)
         with pytest.raises(ValueError, match="NaN"):
             clock.advance(math.nan)
@@ -459,11 +459,11 @@ class TestVirtualTime:
         after_func(1, lambda: clock.advance(1))
         clock.advance(1)
         assert [args.exc_type for args in reported] == [RuntimeError]
-        assert "being advanced already" in str(reported[0].exc_value)
+        assert "already being advanced" in str(reported[0].exc_value)
         clock.advance(1)
         assert now() == 2.0
 
-    def test_is_not_advanced_by_two_at_once(self, clock: VirtualTime, go: Go) -> None:
+    def test_concurrent_advances_are_refused(self, clock: VirtualTime, go: Go) -> None:
         inside, outside = threading.Event(), threading.Event()
 
         def dwell() -> None:
@@ -479,7 +479,7 @@ class TestVirtualTime:
         thread.join()
         assert now() == 1.0
 
-    def test_goes_with_its_timers(self) -> None:
+    def test_is_collected_with_its_timers(self) -> None:
         class Owner:
             pass
 
@@ -559,7 +559,7 @@ class TestGarbage:
 
 
 def test_sizes() -> None:
-    """What Python gives for a timer and its channel; the driver's part is not in it."""
+    """Sizes of a timer and its channel in Python, without the driver's part."""
     timer = Timer(1)
     assert sys.getsizeof(timer) + sys.getsizeof(timer.c) <= 176
     assert sys.getsizeof(Ticker(1 * millisecond)) <= 144

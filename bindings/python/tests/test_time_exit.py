@@ -1,6 +1,6 @@
-"""The end of the interpreter with timers armed and functions running: as with daemon threads.
+"""The end of the interpreter with armed timers and running functions, as with daemon threads.
 
-Each test is a program that must end by itself, soon, with exit code 0 and nothing on stderr.
+Each program must end by itself, soon, with exit code 0 and an empty stderr.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ends_in_silence
+from conftest import ends_silently
 
 PROGRAMS = {
-    "nothing begun": "",
+    "no timers": "",
     "armed": """
         timers = [Timer(0.01 * i) for i in range(100)], [Ticker(0.001) for _ in range(10)]
         for i in range(100):
@@ -73,14 +73,14 @@ PROGRAMS = {
             threading.Thread(target=compare, daemon=True).start()
         begun.wait()
     """,
-    "functions come and go": """
+    "functions re-arm themselves": """
         def again():
             after_func(0.00001, again)
         for _ in range(20):
             after_func(0, again)
         sleep(0.05)
     """,
-    "functions that take their time": """
+    "slow functions": """
         for i in range(200):
             after_func(i * 0.0005, lambda: stdtime.sleep(0.001))
         sleep(0.05)
@@ -109,7 +109,7 @@ PROGRAMS = {
         threading.Thread(target=lambda: sleep(5), daemon=True).start()
         clock.advance(0.5)
     """,
-    "a signal's handler": """
+    "a signal handler": """
         import signal
         signal.signal(signal.SIGALRM, lambda *_: None)
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
@@ -133,7 +133,7 @@ def test_program_ends(name: str) -> None:
     lines = PROGRAMS[name].splitlines()
     program = HEAD + "\n".join(line[8:] for line in lines)
     for _ in range(3):
-        ends_in_silence(program, "-X", "dev", timeout=30)
+        ends_silently(program, "-X", "dev", timeout=30)
 
 
 def test_program_ends_after_an_error() -> None:
@@ -145,7 +145,7 @@ def test_program_ends_after_an_error() -> None:
     assert result.stderr.rstrip().endswith("ZeroDivisionError: integer division or modulo by zero")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="counts on how threads are refused there")
+@pytest.mark.skipif(sys.platform != "linux", reason="depends on how Linux refuses threads")
 def test_timers_work_again_when_threads_can_be_started() -> None:
     program = """
 import resource
@@ -165,7 +165,7 @@ for arm in (lambda: after(0.01).recv(), lambda: after_func(0.01, lambda: called.
     else:
         assert False, "a thread was started"
     threads_may_start(True)
-# What was refused is not there; later deadlines do not wait for it.
+# The refused timer does not exist; later deadlines do not wait for it.
 assert select(after(0.05).recv, called.recv)[0] == 0
 after_func(0.001, lambda: called.send(2))
 assert called.recv() == 2

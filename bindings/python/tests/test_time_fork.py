@@ -1,4 +1,4 @@
-"""Forks: in the child the parent's timers are disarmed and new ones work, whatever threads did."""
+"""Forks: in the child the parent's timers are disarmed and new ones work."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 
 
 @pytest.fixture(autouse=True)
-def _threads_are_meant() -> Iterator[None]:
+def _ignore_fork_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
-        # Python warns of forks beside threads from 3.12 on; that they work is what is tested.
+        # From 3.12 on Python warns about forks with threads, which these tests need.
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
 
 
 def in_child(function: Callable[[], object]) -> None:
-    """Runs it in a child, which must not fail or get stuck."""
+    """Runs a function in a child, which must neither fail nor hang."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -82,14 +82,14 @@ def test_timers_of_the_parent_are_disarmed() -> None:
         assert caller.stop() is False
         ticker.stop()
         assert fired.c.recv() > 0
-        # They can be used again.
+        # They can be armed again.
         timer.reset(0.001)
         timer.c.recv()
         caller.reset(0.001)
         until(lambda: calls == [1])
 
     in_child(child)
-    # The parent's are none the worse.
+    # The parent's timers are unaffected.
     assert timer.stop() is True
     assert caller.stop() is True
     soon[0].c.recv()
@@ -97,7 +97,7 @@ def test_timers_of_the_parent_are_disarmed() -> None:
 
 
 def test_timer_that_fell_due_before_the_fork() -> None:
-    """Though nobody had looked by then."""
+    """The timer is due although nothing had read its channel."""
     past, unseen = Timer(0.001), after(0.001)
     sleep(0.002)
 
@@ -110,13 +110,13 @@ def test_timer_that_fell_due_before_the_fork() -> None:
 
     for _ in range(2):
         in_child(child)
-        # A process in between that has looked at nothing, and has no timers of its own.
+        # An intermediate process that reads nothing and has no timers.
         in_child(lambda: in_child(child))
     assert past.c.recv() > 0
 
 
 def test_fork_while_timers_fire(go: Go) -> None:
-    """Locks that other threads hold at that moment do not matter."""
+    """Locks that other threads hold during the fork do no harm."""
     over = threading.Event()
     c: chan[Any] = chan(1)
 
@@ -145,14 +145,14 @@ def test_fork_while_timers_fire(go: Go) -> None:
     over.set()
 
 
-def test_nobody_waits_in_the_child(go: Go) -> None:
+def test_the_child_has_no_waiters(go: Go) -> None:
     c: chan[int] = chan()
     got: chan[int] = chan(1)
     go(lambda: got.send(c.recv()))
     until_receivers_wait(c)
 
     def child() -> None:
-        assert select((c.send, 5), default) == (1, None), "nobody is there to receive"
+        assert select((c.send, 5), default) == (1, None), "no receiver waits"
         threading.Thread(target=lambda: c.send(6), daemon=True).start()
         assert c.recv() == 6
 
@@ -161,7 +161,7 @@ def test_nobody_waits_in_the_child(go: Go) -> None:
     assert got.recv() == 7
 
 
-def test_virtual_clock_goes_on_in_the_child() -> None:
+def test_virtual_clock_works_in_the_child() -> None:
     with VirtualTime() as clock:
         timer = Timer(5)
         calls: list[float] = []
@@ -191,7 +191,7 @@ def test_fork_by_a_function_of_a_timer() -> None:
 
 
 def work(n: int) -> int:
-    """In a process of multiprocessing."""
+    """Runs in a process of multiprocessing."""
     timers_work()
     return n * n
 
@@ -204,7 +204,7 @@ def test_multiprocessing() -> None:
 
 
 def test_child_ends_by_itself() -> None:
-    """Not by `os._exit`: with the end of the interpreter, while functions run."""
+    """The child ends its interpreter while functions run, without `os._exit`."""
     pid = os.fork()
     if pid == 0:
         try:

@@ -1,7 +1,6 @@
-"""punctual.time end to end, on the system's clock: the one file of these tests that sleeps.
+"""punctual.time end to end, on the system's clock. Only these tests sleep.
 
-Bounds are wide upwards, since machines that test are busy; `make bench-python ARGS=time`
-measures.
+Upper bounds are wide, because test machines are busy; `make bench-python ARGS=time` measures.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def test_nothing_is_early(dt: float) -> None:
     assert dt <= elapsed(lambda: (after_func(dt, called.set), called.wait(30))) < 5
 
 
-def test_what_is_sent_is_the_time_of_firing() -> None:
+def test_the_sent_time_is_that_of_firing() -> None:
     begin = now()
     timer = Timer(0.02)
     sleep(0.05)
@@ -51,8 +50,8 @@ def test_what_is_sent_is_the_time_of_firing() -> None:
     assert begin + 0.02 <= fired <= now()
 
 
-def test_timer_that_nobody_waits_for() -> None:
-    """The driver does not know of it: it must not be seen to be different."""
+def test_timer_without_a_waiting_thread() -> None:
+    """The driver does not have the timer, which must not be observable."""
     begin = now()
     fired, stopped, armed, never = Timer(0.01), Timer(0.01), Timer(100), Timer(float("inf"))
     with pytest.raises(PanicError, match="the timer is armed"):
@@ -62,7 +61,7 @@ def test_timer_that_nobody_waits_for() -> None:
     assert repr(fired) == "<Timer: stopped or expired>"
     assert len(fired.c) == 1
     late = fired.c.recv() - begin - 0.01
-    assert 0 <= late < 0.01, "it is the time it was due at"
+    assert 0 <= late < 0.01, "the time is the deadline"
     assert stopped.stop() is False
     assert len(stopped.c) == 0
     stopped.reset(0.01)
@@ -95,7 +94,7 @@ LOOKS: dict[str, Callable[[chan[float]], object]] = {
 
 
 @pytest.mark.parametrize("name", LOOKS)
-def test_whoever_looks_finds_the_time(name: str) -> None:
+def test_every_use_of_the_channel_finds_the_time(name: str) -> None:
     timer, lonely = Timer(0.001), after(0.001)
     sleep(0.002)
     assert LOOKS[name](timer.c)
@@ -104,7 +103,7 @@ def test_whoever_looks_finds_the_time(name: str) -> None:
     assert LOOKS[name](lonely)
 
 
-def test_timer_starts_no_thread_until_somebody_waits() -> None:
+def test_timer_starts_no_thread_until_a_thread_waits() -> None:
     program = """
 import os
 from punctual import default, select
@@ -127,7 +126,7 @@ assert threads() == 2
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
 
 
-def test_threads_that_wait_for_one_timer(go: Go) -> None:
+def test_several_threads_wait_for_one_timer(go: Go) -> None:
     timer = Timer(1000)
     channel = timer.c
     got: chan[float] = chan(10)
@@ -135,7 +134,7 @@ def test_threads_that_wait_for_one_timer(go: Go) -> None:
         go(lambda: got.send(timer.c.recv()))
     until_receivers_wait(channel, 3)
     assert timer.stop() is True
-    # A reset is for those that are waiting already.
+    # A reset serves the threads that already wait.
     for left in (2, 1, 0):
         timer.reset(0.001)
         got.recv()
@@ -162,8 +161,8 @@ def test_waiting_thread_needs_no_timer(go: Go) -> None:
     got.recv()
 
 
-def test_timer_that_was_waited_for_in_vain() -> None:
-    """Another case of a select was ready first: the timer goes on, whatever is done then."""
+def test_timer_of_a_select_that_chose_another_case() -> None:
+    """The timer stays armed when another case of the select is ready first."""
     timers = [Timer(0.03), Timer(0.03), Timer(1000)]
     kept = timers[0].c
     for timer in timers:
@@ -192,13 +191,13 @@ def test_reset_by_a_handler_during_the_wait() -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_ticker_keeps_to_its_times() -> None:
+def test_ticker_does_not_drift() -> None:
     ticker = Ticker(0.01)
     begin = now()
     times = [ticker.c.recv() for _ in range(20)]
     ticker.stop()
     assert times == sorted(times)
-    # Most come soon after a multiple of the period; others are late or skipped, and move none.
+    # Most ticks follow a multiple of the period closely; late or skipped ones shift no others.
     late = sorted((t - begin) % 0.01 for t in times)
     assert late[len(late) // 2] < 0.005
 
@@ -254,8 +253,8 @@ def test_ctrl_c_ends_a_wait(name: str) -> None:
         WAITS[name]()
 
 
-def test_ctrl_c_is_heard_at_once() -> None:
-    """Within milliseconds, though nothing polls: the signal itself ends the sleep of the thread."""
+def test_ctrl_c_takes_effect_at_once() -> None:
+    """Within milliseconds without polling: the signal itself ends the sleep of the thread."""
     delays = []
     for _ in range(5):
         sent: list[float] = []
@@ -264,7 +263,7 @@ def test_ctrl_c_is_heard_at_once() -> None:
             sent.append(stdtime.monotonic())
             os.kill(os.getpid(), signal.SIGINT)
 
-        # Later than the first looks, so that the next one would come after another second.
+        # Later than the first polls, so that the next one would follow a second later.
         after_func(0.15, send)
         with pytest.raises(KeyboardInterrupt):
             chan().recv()
@@ -272,7 +271,7 @@ def test_ctrl_c_is_heard_at_once() -> None:
     assert min(delays) < 0.05
 
 
-def test_handlers_run_during_a_wait_and_it_goes_on() -> None:
+def test_handlers_run_during_a_wait_which_continues() -> None:
     handled: list[float] = []
     before = signal.signal(signal.SIGUSR1, lambda *_: handled.append(stdtime.monotonic()))
     try:
@@ -297,7 +296,7 @@ def test_signal_that_another_thread_caught_is_found() -> None:
         chan().recv()
 
 
-def test_interrupted_operation_has_done_nothing() -> None:
+def test_interrupted_operation_has_no_effect() -> None:
     c: chan[Any] = chan()
     for case in (lambda: c.send(1), c.recv, lambda: select(c.recv, (c.send, 2))):
         after_func(0.01, lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -306,5 +305,5 @@ def test_interrupted_operation_has_done_nothing() -> None:
     threading.Thread(target=lambda: c.send("later")).start()
     assert c.recv() == "later"
     threading.Thread(target=lambda: c.send(c.recv())).start()
-    c.send("to and fro")
-    assert c.recv() == "to and fro"
+    c.send("there and back")
+    assert c.recv() == "there and back"

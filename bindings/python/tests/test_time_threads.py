@@ -29,14 +29,14 @@ def test_after_stop_the_channel_is_empty() -> None:
         stopped += timer.stop()
         assert len(channel) == 0
         assert timer.stop() is False
-        # Whatever was on its way has arrived: nothing comes later.
+        # Every send has completed, so nothing arrives later.
         timer.reset(1000)
         assert len(channel) == 0
     assert 0 < stopped < 3000
 
 
 def test_every_receiver_gets_its_time(go: Go) -> None:
-    """The deadline passes before, while and after somebody begins to wait."""
+    """The deadline passes before, while and after a thread starts to wait."""
 
     def receive() -> None:
         timer = Timer(0)
@@ -53,8 +53,8 @@ def test_every_receiver_gets_its_time(go: Go) -> None:
         go(receive)
 
 
-def test_resets_reach_who_waits(go: Go) -> None:
-    """One thread resets whenever it can, others receive: as many times as it has reset."""
+def test_resets_reach_waiting_receivers(go: Go) -> None:
+    """One thread resets whenever possible, others receive once per reset."""
     timer = Timer(0)
     channel = timer.c
     got: chan[float] = chan(1000)
@@ -95,7 +95,7 @@ def test_function_is_called_or_stopped() -> None:
     assert set(calls.values()) == {1}
 
 
-def test_one_of_many_stops_it(go: Go) -> None:
+def test_exactly_one_stop_succeeds(go: Go) -> None:
     timers = [Timer(1000) for _ in range(1000)]
     channels = [timer.c for timer in timers[::2]]
     wins: list[int] = []
@@ -109,7 +109,7 @@ def test_one_of_many_stops_it(go: Go) -> None:
     assert sum(wins) == len(timers) == 2 * len(channels)
 
 
-def test_one_of_many_resets_it(go: Go) -> None:
+def test_exactly_one_reset_succeeds(go: Go) -> None:
     timer = Timer(1000)
     timer.stop()
     results: Counter[str] = Counter()
@@ -146,8 +146,8 @@ def test_every_function_is_called_from_many_threads(go: Go) -> None:
     assert Counter(calls.recv() for _ in range(4000)) == Counter(range(4000))
 
 
-def test_functions_that_wait_delay_no_other() -> None:
-    """Functions that can all return only when all have begun: so many that each must begin soon."""
+def test_blocked_functions_delay_no_others() -> None:
+    """Each function returns only after all have started, so each must start soon."""
     many = 800
     barrier = threading.Barrier(many)
     done: chan[int] = chan(many)
@@ -166,7 +166,7 @@ def test_functions_run_outside_the_main_thread() -> None:
     assert where.recv() is not threading.main_thread()
 
 
-def test_channel_is_used_by_many_while_it_fires(go: Go) -> None:
+def test_many_threads_use_the_channel_while_the_timer_fires(go: Go) -> None:
     got: chan[Any] = chan(100)
 
     def receive() -> None:
@@ -181,19 +181,19 @@ def test_channel_is_used_by_many_while_it_fires(go: Go) -> None:
     assert set(seen) <= {(0, True), (1, True)}
 
 
-def test_what_a_function_raises_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exceptions_of_a_function_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     errors: chan[Any] = chan(10)
     monkeypatch.setattr(threading, "excepthook", lambda args: errors.send(args.exc_type))
     after_func(0, lambda: [][0])
     assert errors.recv() is IndexError
-    # The worker lives on.
+    # The worker continues.
     after_func(0, lambda: 1 // 0)
     assert errors.recv() is ZeroDivisionError
     after_func(0, sys.exit)
     assert errors.recv() is SystemExit
 
 
-def test_timers_come_and_go_while_they_fire(go: Go) -> None:
+def test_timers_are_created_and_freed_while_they_fire(go: Go) -> None:
     """Objects are freed in every state, by several threads, with the collector running."""
 
     def churn() -> None:

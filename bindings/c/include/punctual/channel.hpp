@@ -1,8 +1,8 @@
-// punctual::channel<T> and select: values from thread to thread.
+// punctual::channel<T> and select: passing values between threads.
 //
-// A channel's state is shared by its copies and guarded by one mutex. Who waits for one channel waits on its
-// condition variables; who selects over several registers a `waiter` with each, which every change of theirs
-// wakes. Locks are taken in this order: a channel's, then a waiter's. No callback runs under either.
+// One mutex guards a channel's state, which its copies share. A thread that waits for one channel uses its condition
+// variables; a select over several registers a `waiter` with each, which every change wakes. Lock order: channel,
+// waiter. No callback runs under either lock.
 #ifndef PUNCTUAL_CHANNEL_HPP
 #define PUNCTUAL_CHANNEL_HPP
 
@@ -24,7 +24,7 @@
 
 namespace punctual {
 
-/// Thrown by send on a closed channel.
+/// The exception of a send on a closed channel.
 class closed_channel : public std::logic_error {
 public:
   closed_channel() : std::logic_error("channel::send: the channel is closed") {}
@@ -32,7 +32,7 @@ public:
 
 namespace detail {
 
-/// Somebody who waits for any of several channels.
+/// A thread that waits for any of several channels.
 class waiter {
 public:
   void wake() {
@@ -41,7 +41,7 @@ public:
     condition_.notify_one();
   }
 
-  /// Waits until something has changed since the last wait.
+  /// Blocks until something has changed since the last wait.
   void wait() {
     std::unique_lock<std::mutex> lock(mutex_);
     condition_.wait(lock, [this] { return woken_; });
@@ -54,19 +54,19 @@ private:
   bool woken_ = false;
 };
 
-/// What the copies of a channel share.
+/// State that the copies of a channel share.
 template <class T>
 class channel_state {
 public:
   explicit channel_state(std::size_t capacity) : items_(capacity) {}
 
-  /// Puts a value in, if there is room and the channel is open; else leaves it alone.
+  /// Adds a value if there is room and the channel is open; otherwise leaves `value` unchanged.
   bool try_put(T &value) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return put(value);
   }
 
-  /// The same; throws if the channel is closed.
+  /// Same as try_put; throws if the channel is closed.
   bool try_send(T &value) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closed_) throw closed_channel();
@@ -86,7 +86,7 @@ public:
     return take();
   }
 
-  /// Waits no longer than until `deadline`.
+  /// Blocks until `deadline` at most.
   template <class Clock, class Duration>
   std::optional<T> recv_until(const std::chrono::time_point<Clock, Duration> &deadline) {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -94,7 +94,7 @@ public:
     return take();
   }
 
-  /// Whether there was a value, which goes to `into`, or the channel is closed and drained.
+  /// Returns true if it received a value into `into`, or the channel is closed and drained.
   bool try_recv(std::optional<T> &into) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (count_ == 0 && !closed_) return false;
@@ -140,7 +140,7 @@ public:
   }
 
 private:
-  // What follows is called with the mutex held.
+  // The functions below require the mutex to be held.
 
   bool put(T &value) {
     if (closed_ || count_ == items_.size()) return false;
@@ -169,7 +169,7 @@ private:
   mutable std::mutex mutex_;
   std::condition_variable readable_;
   std::condition_variable writable_;
-  /// A ring: `count_` of them, from `first_` on, hold a value.
+  /// A ring buffer: `count_` elements from `first_` on contain a value.
   std::vector<std::optional<T>> items_;
   std::size_t first_ = 0;
   std::size_t count_ = 0;
@@ -177,35 +177,35 @@ private:
   std::vector<waiter *> watching_;
 };
 
-/// Waits for ever: what a nil channel does.
+/// Blocks forever, like a nil channel.
 [[noreturn]] inline void block_forever() {
   for (waiter nobody;;) nobody.wait();
 }
 
 }  // namespace detail
 
-/// A channel that holds up to `capacity` values, first in, first out. A copy is the same channel. A default one
-/// is nil: never ready.
+/// A channel that buffers up to `capacity` values, first in, first out. Copies refer to the same channel. A
+/// default-constructed one is nil: never ready.
 ///
-/// Threads: any may use the same channel, or copies of it, at the same time.
+/// Threads: several threads may use the same channel, or copies of it, at the same time.
 template <class T>
 class channel {
 public:
-  /// What it carries.
+  /// The type of its values.
   using value_type = T;
 
-  /// Receives value after value, as a range-based for does.
+  /// Receives one value after another, for range-based for.
   class iterator;
 
-  /// The nil channel: send and recv wait for ever, try_send and try_recv say no.
+  /// The nil channel: send and recv block forever, try_send and try_recv fail.
   channel() noexcept = default;
 
-  /// An empty channel. Throws std::invalid_argument if `capacity` is 0.
+  /// Creates an empty channel. Throws std::invalid_argument if `capacity` is 0.
   explicit channel(std::size_t capacity)
       : state_(capacity > 0 ? std::make_shared<detail::channel_state<T>>(capacity)
                             : throw std::invalid_argument("channel: the capacity must be at least 1")) {}
 
-  /// Sends, waiting while the channel is full. Throws closed_channel if it is closed.
+  /// Sends; blocks while the channel is full. Throws closed_channel if it is closed.
   void send(T value) const {
     if (!state_) detail::block_forever();
     state_->send(value);
@@ -214,7 +214,7 @@ public:
   /// Sends if there is room now. Throws closed_channel if it is closed.
   bool try_send(T value) const { return state_ && state_->try_send(value); }
 
-  /// Receives, waiting while the channel is empty; nothing if it is closed and drained.
+  /// Receives; blocks while the channel is empty. Returns nullopt if it is closed and drained.
   std::optional<T> recv() const {
     if (!state_) detail::block_forever();
     return state_->recv();
@@ -227,44 +227,43 @@ public:
     return value;
   }
 
-  /// Receives, waiting no longer than `timeout` of punctual::time's clock, virtual or not; nothing if it has
-  /// passed, or if the channel is closed and drained. Throws punctual::error in a callback of a virtual clock, which
+  /// Receives; blocks for `timeout` at most, on punctual::time's clock, virtual or not. Returns nullopt after the
+  /// timeout, or if the channel is closed and drained. Throws punctual::error in a callback of a virtual clock, which
   /// would wait for itself. Needs punctual/time.hpp.
   template <class Rep, class Period>
   std::optional<T> recv_for(std::chrono::duration<Rep, Period> timeout) const;
 
-  /// `for (T value : c)` receives until the channel is closed and drained. Each value goes to one receiver, be it
-  /// such a loop or another.
+  /// `for (T value : c)` receives until the channel is closed and drained. Each value goes to exactly one receiver.
   iterator begin() const { return iterator(*this); }
   iterator end() const { return iterator(); }
 
-  /// No more can be sent; what was sent can still be received. Closing twice is allowed; closing the nil
-  /// channel does nothing.
+  /// Closes the channel: no more values can be sent, buffered ones can be received. Closing twice is allowed; closing
+  /// the nil channel does nothing.
   void close() const {
     if (state_) state_->close();
   }
 
-  /// Whether it was closed.
+  /// Returns true if it is closed.
   bool closed() const { return state_ && state_->closed(); }
 
-  /// Values in it now.
+  /// Returns the number of buffered values.
   std::size_t size() const { return state_ ? state_->size() : 0; }
-  /// Whether it is empty now.
+  /// Returns true if no value is buffered.
   bool empty() const { return size() == 0; }
-  /// Values it can hold.
+  /// Returns the largest number of buffered values.
   std::size_t capacity() const noexcept { return state_ ? state_->capacity() : 0; }
 
-  /// Whether it is the nil channel.
+  /// Returns true for the nil channel.
   bool is_nil() const noexcept { return !state_; }
 
-  /// Whether both are the same channel.
+  /// Returns true if both refer to the same channel.
   friend bool operator==(const channel &a, const channel &b) noexcept { return a.state_ == b.state_; }
   friend bool operator!=(const channel &a, const channel &b) noexcept { return !(a == b); }
 
-  /// For these headers: the channel of a state.
+  /// For these headers: creates the channel of a state.
   explicit channel(std::shared_ptr<detail::channel_state<T>> state) noexcept : state_(std::move(state)) {}
 
-  /// For these headers: what its copies share; empty for the nil channel.
+  /// For these headers: returns the shared state; null for the nil channel.
   const std::shared_ptr<detail::channel_state<T>> &state() const noexcept { return state_; }
 
 private:
@@ -280,11 +279,11 @@ public:
   using pointer = T *;
   using reference = T &&;
 
-  /// The end: there is nothing more.
+  /// The end iterator.
   iterator() = default;
   explicit iterator(channel from) : from_(std::move(from)), value_(from_.recv()) {}
 
-  /// The value received, to be moved from.
+  /// The received value, to be moved from.
   T &&operator*() const noexcept { return std::move(*value_); }
   T *operator->() const noexcept { return std::addressof(*value_); }
   iterator &operator++() {
@@ -303,18 +302,18 @@ private:
 
 namespace detail {
 
-/// What a case does that was given nothing to do.
+/// The default callback of a case.
 struct nothing {
   void operator()() const noexcept {}
 };
 
-/// One of the things that select waits for.
+/// One case of a select.
 class select_case {
 public:
   virtual ~select_case() = default;
-  /// Does it, if it can be done now.
+  /// Performs the case if it is ready.
   virtual bool attempt() = 0;
-  /// Calls back, after it was done.
+  /// Calls the callback of a performed case.
   virtual void run() = 0;
   virtual void watch(waiter *who) = 0;
   virtual void unwatch(waiter *who) = 0;
@@ -365,16 +364,16 @@ private:
   Then then_;
 };
 
-/// Registers a waiter with every case, for as long as it lives.
+/// Registers a waiter with every case until destroyed.
 template <std::size_t N>
-class watch_all {
+class waiter_registration {
 public:
-  watch_all(select_case *(&cases)[N], waiter &who) : cases_(cases), who_(who) {
+  waiter_registration(select_case *(&cases)[N], waiter &who) : cases_(cases), who_(who) {
     for (select_case *each : cases_) each->watch(&who_);
   }
-  watch_all(const watch_all &) = delete;
-  watch_all &operator=(const watch_all &) = delete;
-  ~watch_all() {
+  waiter_registration(const waiter_registration &) = delete;
+  waiter_registration &operator=(const waiter_registration &) = delete;
+  ~waiter_registration() {
     for (select_case *each : cases_) each->unwatch(&who_);
   }
 
@@ -383,7 +382,7 @@ private:
   waiter &who_;
 };
 
-/// Tries each case once, from one that chance picks, so that none starves.
+/// Tries each case once, starting from a random one, so that none starves.
 template <std::size_t N>
 std::optional<std::size_t> attempt_any(select_case *(&cases)[N]) {
   thread_local std::uint32_t chance = 0x9e3779b9;
@@ -396,27 +395,27 @@ std::optional<std::size_t> attempt_any(select_case *(&cases)[N]) {
   return std::nullopt;
 }
 
-/// What can be given to select.
+/// Enables overloads for cases only.
 template <class... Cases>
 using if_cases = std::enable_if_t<(std::is_base_of_v<select_case, std::remove_reference_t<Cases>> && ...), int>;
 
 }  // namespace detail
 
-/// For select: receive from `from`, then call `then(std::optional<T>)`, which gets nothing if the channel is
-/// closed and drained, or `then()`.
+/// For select: receives from `from`, then calls `then(std::optional<T>)`, with nullopt if the channel is closed and
+/// drained, or `then()`.
 template <class T, class Then = detail::nothing>
 detail::recv_case<T, Then> on_recv(channel<T> from, Then then = {}) {
   return {std::move(from), std::move(then)};
 }
 
-/// For select: send `value` to `to`, then call `then()`. select throws closed_channel if the channel is closed.
-/// `value` is moved from when it was sent.
+/// For select: sends `value` to `to`, then calls `then()`. select throws closed_channel if the channel is closed.
+/// `value` is moved from when sent.
 template <class T, class Then = detail::nothing>
 detail::send_case<T, Then> on_send(channel<T> to, typename channel<T>::value_type value, Then then = {}) {
   return {std::move(to), std::move(value), std::move(then)};
 }
 
-/// Does one of the cases that can be done now, and calls back; tells which, or nothing if none can.
+/// Performs one of the ready cases and calls its callback. Returns its index, or nullopt if none is ready.
 template <class... Cases, detail::if_cases<Cases...> = 0>
 std::optional<std::size_t> try_select(Cases &&...cases) {
   if constexpr (sizeof...(Cases) == 0) {
@@ -429,8 +428,8 @@ std::optional<std::size_t> try_select(Cases &&...cases) {
   }
 }
 
-/// Waits until one of the cases can be done, does it, and calls back; tells which: 0 is the first. Among
-/// several, chance picks. With none, or with nil channels only, it waits for ever.
+/// Blocks until a case is ready, performs it and calls its callback. Returns its index, starting at 0. Chooses at
+/// random among several ready cases. Without cases, or with nil channels only, it blocks forever.
 template <class... Cases, detail::if_cases<Cases...> = 0>
 std::size_t select(Cases &&...cases) {
   if constexpr (sizeof...(Cases) == 0) {
@@ -440,7 +439,7 @@ std::size_t select(Cases &&...cases) {
     std::optional<std::size_t> which = detail::attempt_any(all);
     if (!which) {
       detail::waiter who;
-      const detail::watch_all<sizeof...(Cases)> watching(all, who);
+      const detail::waiter_registration<sizeof...(Cases)> watching(all, who);
       while (!(which = detail::attempt_any(all))) who.wait();
     }
     all[*which]->run();

@@ -1,4 +1,4 @@
-// punctual::time: the time, sleeping, and a virtual clock, in std::chrono's terms.
+// punctual::time: the time, sleeping, and a virtual clock, with std::chrono.
 #ifndef PUNCTUAL_CLOCK_HPP
 #define PUNCTUAL_CLOCK_HPP
 
@@ -13,8 +13,8 @@
 
 namespace punctual::time {
 
-/// The clock in force on the calling thread: the monotonic one, or a virtual_time it has entered. Its moments are
-/// told from an early one in the life of the process.
+/// The clock in effect on the calling thread: the monotonic one, or a virtual_time that the thread has entered. Its
+/// epoch is a moment early in the life of the process.
 ///
 /// Threads: any.
 struct clock {
@@ -27,26 +27,26 @@ struct clock {
   static time_point now() noexcept { return time_point(duration(punctual_now_ns())); }
 };
 
-/// Nanoseconds. Any std::chrono duration is taken; what is finer is rounded up, so that nothing fires early. What is
-/// too long for nanoseconds is 292 years, what is negative or not a number is nothing.
+/// Nanoseconds. Functions accept any std::chrono duration: a finer one is rounded up, so that nothing fires early; one
+/// too long for nanoseconds becomes 292 years; a negative one and NaN become zero.
 using duration = clock::duration;
-/// A moment of punctual::time::clock.
+/// A time point of punctual::time::clock.
 using time_point = clock::time_point;
 
-/// The time of the clock in force on this thread.
+/// Returns the time of the clock in effect on this thread.
 ///
 /// Threads: any.
 inline time_point now() noexcept { return clock::now(); }
 
 namespace detail {
 
-/// In nanoseconds, rounded up; the nearest there is if it is out of range.
+/// Converts to nanoseconds, rounded up and saturating.
 template <class Rep, class Period>
 std::int64_t to_ns(std::chrono::duration<Rep, Period> time) noexcept {
   constexpr std::int64_t longest = duration::max().count();
   if (!(time.count() > 0)) return 0;
   if constexpr (!std::chrono::treat_as_floating_point_v<Rep>) {
-    // Exact, if it does not overflow on its way.
+    // Exact if the multiplication does not overflow.
     using factor = std::ratio_divide<Period, std::nano>;
     if (static_cast<std::uintmax_t>(time.count()) <= static_cast<std::uintmax_t>(longest / factor::num)) {
       return std::chrono::ceil<duration>(time).count();
@@ -60,8 +60,8 @@ std::int64_t to_ns(std::chrono::duration<Rep, Period> time) noexcept {
 
 }  // namespace detail
 
-/// Sleeps for so long, never less. On a virtual clock: until another thread has advanced that. Throws
-/// punctual::error in a callback of a virtual clock, which would wait for itself.
+/// Sleeps for at least `time`. On a virtual clock it blocks until another thread has advanced the clock that far.
+/// Throws punctual::error in a callback of a virtual clock, which would wait for itself.
 ///
 /// Threads: any.
 template <class Rep, class Period>
@@ -69,18 +69,18 @@ void sleep(std::chrono::duration<Rep, Period> time) {
   check(punctual_sleep_ns(detail::to_ns(time)));
 }
 
-/// A clock for tests: it stands still until advance() moves it, and what falls due meanwhile goes off at its
-/// own time, in order. Nothing sleeps. It is in force on threads that have entered it.
+/// A clock for tests: it moves only by advance(), and timers fire at their own times, in order. Nothing sleeps. It is
+/// in effect on threads that have entered it.
 ///
 /// Threads: any, also several at once.
 class virtual_time {
 public:
-  /// A clock that shows the time that the real one shows now.
+  /// Creates a clock that starts at the real clock's present time.
   virtual_time() : clock_(punctual_virtual_time_new()) {
     if (!clock_) throw error(PUNCTUAL_PANICKED);
   }
 
-  /// A thread's stay on the clock, to be ended by that thread.
+  /// Scope guard of a thread on the clock; the same thread must destroy it.
   class [[nodiscard]] entered {
   public:
     explicit entered(virtual_time &time) : clock_(time.clock_.get()) { check(punctual_virtual_time_enter(clock_)); }
@@ -92,30 +92,30 @@ public:
     punctual_virtual_time *clock_;
   };
 
-  /// Puts it in force on this thread, for as long as what it gives lives.
+  /// Puts the clock into effect on this thread until the returned guard is destroyed.
   entered enter() { return entered(*this); }
 
-  /// The time it shows.
+  /// Returns its time.
   time_point now() const noexcept { return time_point(duration(punctual_virtual_time_now_ns(clock_.get()))); }
 
-  /// Moves it forward, firing what falls due, here and in order. Throws punctual::error in a callback of a
+  /// Advances the clock and fires due timers on this thread, in order. Throws punctual::error in a callback of a
   /// virtual clock.
   template <class Rep, class Period>
   void advance(std::chrono::duration<Rep, Period> by) {
     check(punctual_virtual_time_advance(clock_.get(), detail::to_ns(by)));
   }
 
-  /// Moves it forward to the earliest deadline; false if there is none.
+  /// Advances the clock to the earliest deadline. Returns false if no timer is armed.
   bool advance_to_next() {
     const punctual_status status = punctual_virtual_time_advance_to_next(clock_.get());
     if (status != PUNCTUAL_IDLE) check(status);
     return status == PUNCTUAL_OK;
   }
 
-  /// How many timers and sleepers wait for it.
+  /// Returns the number of its armed timers and sleeping threads.
   std::size_t pending() const noexcept { return punctual_virtual_time_pending(clock_.get()); }
 
-  /// Waits until that many do: until other threads have gone to sleep.
+  /// Blocks until the clock has `count` armed timers and sleeping threads, for example until another thread sleeps.
   void wait_for_pending(std::size_t count) { check(punctual_virtual_time_wait_for_pending(clock_.get(), count)); }
 
 private:

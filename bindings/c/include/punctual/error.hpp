@@ -1,4 +1,4 @@
-// What the library refused, as an exception.
+// Errors of the library as an exception.
 #ifndef PUNCTUAL_ERROR_HPP
 #define PUNCTUAL_ERROR_HPP
 
@@ -15,14 +15,14 @@ public:
   explicit error(punctual_status status)
       : std::runtime_error(punctual_strerror(static_cast<int>(status))), status_(status) {}
 
-  /// Why, as a number.
+  /// Returns the reason.
   punctual_status status() const noexcept { return status_; }
 
 private:
   punctual_status status_;
 };
 
-/// Throws unless all is well.
+/// Throws unless `status` is PUNCTUAL_OK.
 inline void check(punctual_status status) {
   if (status != PUNCTUAL_OK) throw error(status);
 }

@@ -1,4 +1,4 @@
-// What these headers need of the compiler.
+// Requirements of these headers on the compiler.
 #ifndef PUNCTUAL_LANGUAGE_HPP
 #define PUNCTUAL_LANGUAGE_HPP
 

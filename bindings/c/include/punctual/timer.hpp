@@ -1,9 +1,8 @@
-// punctual::time: timers and tickers, by channel and by callback.
+// punctual::time: timers and tickers with channels or callbacks.
 //
-// A timer's state is shared with the library, which calls `fire` for each arming that was not stopped, on a
-// thread of its own, maybe a little after the timer was found fired. `due` counts those calls to come,
-// `refused` those of them that a stop or a reset has made void, so that a channel gets nothing from before.
-// Locks: a timer's, then its channel's.
+// A timer shares its state with the library, which calls `fire` on its own thread for each arming that was not stopped,
+// maybe slightly after the timer counts as fired. `due` counts these pending calls, and `cancelled` those that a stop or
+// a reset has cancelled, so that the channel gets no outdated time. Lock order: timer, channel.
 #ifndef PUNCTUAL_TIMER_HPP
 #define PUNCTUAL_TIMER_HPP
 
@@ -37,8 +36,7 @@
 
 namespace punctual::time {
 
-/// What to do with an exception that a callback has thrown. Called on the thread of that callback; it must not
-/// throw.
+/// Handles an exception that a callback has thrown. Called on the callback's thread; must not throw.
 using exception_handler = void (*)(std::exception_ptr);
 
 namespace detail {
@@ -57,32 +55,32 @@ inline void print_exception(std::exception_ptr thrown) {
 
 inline std::atomic<exception_handler> on_exception{print_exception};
 
-// What is written before an argument is handed to the library is seen by the calls, and what they write by what
-// destroys it. The library's locks see to that, but ThreadSanitizer does not know them: it is told.
+// Writes before an argument is passed to the library happen before the calls, and the calls happen before the
+// destruction. The library's locks ensure this; these annotations make it known to ThreadSanitizer.
 #ifdef PUNCTUAL_THREAD_SANITIZER
-inline void hand_over(void *argument) noexcept { __tsan_release(argument); }
-inline void take_over(void *argument) noexcept { __tsan_acquire(argument); }
+inline void release_to_tsan(void *argument) noexcept { __tsan_release(argument); }
+inline void acquire_from_tsan(void *argument) noexcept { __tsan_acquire(argument); }
 #else
-inline void hand_over(void *) noexcept {}
-inline void take_over(void *) noexcept {}
+inline void release_to_tsan(void *) noexcept {}
+inline void acquire_from_tsan(void *) noexcept {}
 #endif
 
-/// What the library is given: a new T, which comes back to `destroy`.
+/// Allocates the argument for the library: a new T, which `destroy` deletes.
 template <class T>
 void *give(T what) {
   void *argument = new T(std::move(what));
-  hand_over(argument);
+  release_to_tsan(argument);
   return argument;
 }
 
-/// During a call: what was given.
+/// Access to the argument during a call.
 template <class T>
-class given {
+class borrowed_argument {
 public:
-  explicit given(void *argument) noexcept : argument_(argument) { take_over(argument_); }
-  given(const given &) = delete;
-  given &operator=(const given &) = delete;
-  ~given() { hand_over(argument_); }
+  explicit borrowed_argument(void *argument) noexcept : argument_(argument) { acquire_from_tsan(argument_); }
+  borrowed_argument(const borrowed_argument &) = delete;
+  borrowed_argument &operator=(const borrowed_argument &) = delete;
+  ~borrowed_argument() { release_to_tsan(argument_); }
 
   const T &operator*() const noexcept { return *static_cast<const T *>(argument_); }
   const T *operator->() const noexcept { return &**this; }
@@ -93,7 +91,7 @@ private:
 
 template <class T>
 void destroy(void *argument) noexcept {
-  take_over(argument);
+  acquire_from_tsan(argument);
   delete static_cast<T *>(argument);
 }
 
@@ -107,50 +105,50 @@ struct ticker_freer {
 };
 using ticker_handle = std::unique_ptr<punctual_ticker, ticker_freer>;
 
-/// Why there is no timer.
-[[noreturn]] inline void refuse() { throw error(punctual_time_is_forked() ? PUNCTUAL_FORKED : PUNCTUAL_PANICKED); }
+/// Throws the reason for a failed creation of a timer.
+[[noreturn]] inline void throw_creation_error() { throw error(punctual_time_is_forked() ? PUNCTUAL_FORKED : PUNCTUAL_PANICKED); }
 
-/// A timer that calls `call` with what it is given.
+/// Creates a timer that calls `call` with `what`.
 template <class T>
 timer_handle make_timer(std::int64_t ns, void (*call)(void *) noexcept, T what) {
   timer_handle timer(punctual_after_func(ns, call, give(std::move(what)), destroy<T>));
-  if (!timer) refuse();
+  if (!timer) throw_creation_error();
   return timer;
 }
 
 template <class T>
 ticker_handle make_ticker(std::int64_t ns, void (*call)(void *) noexcept, T what) {
   ticker_handle ticker(punctual_ticker_new(ns, call, give(std::move(what)), destroy<T>));
-  if (!ticker) refuse();
+  if (!ticker) throw_creation_error();
   return ticker;
 }
 
-/// Sends the time, if there is room.
+/// Sends the time if there is room.
 inline void send_time(channel_state<time_point> &to) {
   time_point time = now();
   to.try_put(time);
 }
 
-/// What a timer does, shared with the library.
-struct timer_deed {
+/// State of a timer, shared with the library.
+struct timer_state {
   std::mutex mutex;
-  /// Where the time goes; nil if there is a function to be called instead.
+  /// Receives the time; nil for a timer with a function.
   channel<time_point> c;
   std::function<void()> function;
-  /// Calls of `fire` to come.
+  /// Number of pending calls of `fire`.
   std::size_t due = 0;
-  /// So many of them have been made void.
-  std::size_t refused = 0;
+  /// Number of pending calls that are cancelled.
+  std::size_t cancelled = 0;
 
-  /// With the mutex held: nothing of what has fired so far is in the channel, or comes.
-  void forget_the_past() {
+  /// Empties the channel and cancels pending sends. Requires the mutex.
+  void discard_pending_times() {
     if (c.is_nil()) return;
-    refused = due;
+    cancelled = due;
     c.state()->drain();
   }
 };
 
-/// Calls back; what it throws is reported.
+/// Calls a function and reports its exception.
 inline void call(const std::function<void()> &function) noexcept {
   try {
     function();
@@ -160,36 +158,36 @@ inline void call(const std::function<void()> &function) noexcept {
 }
 
 inline void fire(void *argument) noexcept {
-  // A copy: the function may destroy its timer.
-  const given<std::shared_ptr<timer_deed>> here(argument);
-  const std::shared_ptr<timer_deed> deed = *here;
+  // A copy, because the function may destroy its timer.
+  const borrowed_argument<std::shared_ptr<timer_state>> here(argument);
+  const std::shared_ptr<timer_state> state = *here;
   {
-    const std::lock_guard<std::mutex> lock(deed->mutex);
-    --deed->due;
-    if (deed->refused > 0) {
-      --deed->refused;
+    const std::lock_guard<std::mutex> lock(state->mutex);
+    --state->due;
+    if (state->cancelled > 0) {
+      --state->cancelled;
       return;
     }
-    if (!deed->function) return send_time(*deed->c.state());
+    if (!state->function) return send_time(*state->c.state());
   }
-  call(deed->function);
+  call(state->function);
 }
 
-/// What a ticker does, shared with the library.
-struct ticker_deed {
+/// State of a ticker, shared with the library.
+struct ticker_state {
   std::mutex mutex;
   channel<time_point> c{1};
   bool stopped = false;
 };
 
 inline void send_tick(void *argument) noexcept {
-  const given<std::shared_ptr<ticker_deed>> here(argument);
-  ticker_deed &deed = **here;
-  const std::lock_guard<std::mutex> lock(deed.mutex);
-  if (!deed.stopped) send_time(*deed.c.state());
+  const borrowed_argument<std::shared_ptr<ticker_state>> here(argument);
+  ticker_state &state = **here;
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  if (!state.stopped) send_time(*state.c.state());
 }
 
-/// A channel of after() or tick() and what feeds it, which goes when nobody has the channel any more.
+/// The channel of after() or tick() and its timer, which is destroyed with the last copy of the channel.
 template <class Feeder>
 struct fed_channel {
   channel_state<time_point> state{1};
@@ -197,7 +195,7 @@ struct fed_channel {
 };
 
 inline void feed(void *argument) noexcept {
-  const given<std::weak_ptr<channel_state<time_point>>> here(argument);
+  const borrowed_argument<std::weak_ptr<channel_state<time_point>>> here(argument);
   if (const auto state = here->lock()) send_time(*state);
 }
 
@@ -210,7 +208,7 @@ channel<time_point> feed_channel(std::int64_t ns, Feeder (*make)(std::int64_t, v
   return channel<time_point>(std::move(state));
 }
 
-/// A std::function of anything that can be called, be it copyable or not.
+/// Wraps any callable, copyable or not, into a std::function.
 template <class Function>
 std::function<void()> to_function(Function function) {
   if constexpr (std::is_copy_constructible_v<Function>) {
@@ -222,52 +220,50 @@ std::function<void()> to_function(Function function) {
 
 }  // namespace detail
 
-/// Has exceptions that callbacks throw handled by `handler`; nullptr: printed to stderr, as from the start.
-/// Gives the one before.
+/// Sets the handler of exceptions thrown by callbacks; nullptr, the default, prints them to stderr. Returns the
+/// previous handler.
 ///
 /// Threads: any.
 inline exception_handler set_exception_handler(exception_handler handler) noexcept {
   return detail::on_exception.exchange(handler ? handler : detail::print_exception);
 }
 
-/// Fires once, unless it is stopped before: sends the time into its channel, or calls a function (after_func).
-/// Destroying it disarms it. One that was moved from is not armed, has the nil channel, and cannot be reset.
+/// Fires once unless stopped before: sends the time into its channel, or calls a function (after_func). Destruction
+/// disarms it. A moved-from timer is not armed, has the nil channel, and cannot be reset.
 ///
-/// Threads: any, also several at once; moving and destroying it, as usual, by one that knows that no other uses
-/// it.
+/// Threads: any, also several at once; move and destroy it only while no other thread uses it.
 class timer {
 public:
-  /// A timer that sends in so long. Throws punctual::error if the library's thread cannot be started, or this
-  /// process is a fork of the one that has it.
+  /// Arms a timer that sends the time after `delay`. Throws punctual::error if the library's thread cannot be started,
+  /// or this process is a fork of the one that has it.
   template <class Rep, class Period>
   explicit timer(std::chrono::duration<Rep, Period> delay) : timer(delay, channel<time_point>(1), nullptr) {}
 
-  /// Where it sends; of a timer that calls a function the nil channel.
-  channel<time_point> c() const { return deed_ ? deed_->c : channel<time_point>(); }
+  /// Returns the channel that receives the time; the nil channel for a timer with a function.
+  channel<time_point> c() const { return state_ ? state_->c : channel<time_point>(); }
 
-  /// Stops it: true if it was armed, and this disarmed it. The channel is empty afterwards, and stays so until
-  /// a reset. A function that was not disarmed has been called, is being called, or will be in a moment: this does
-  /// not wait for it.
+  /// Stops it. Returns true if this call disarmed it. The channel is empty afterwards, and stays so until a reset.
+  /// Otherwise its function was called, is running or is about to be called; this does not wait for it.
   bool stop() {
-    if (!deed_) return false;
-    const std::lock_guard<std::mutex> lock(deed_->mutex);
+    if (!state_) return false;
+    const std::lock_guard<std::mutex> lock(state_->mutex);
     const bool disarmed = punctual_timer_stop(timer_.get());
-    if (disarmed) --deed_->due;
-    deed_->forget_the_past();
+    if (disarmed) --state_->due;
+    state_->discard_pending_times();
     return disarmed;
   }
 
-  /// Arms it again after it has fired or was stopped; its own function may do that. A time that it has sent and
-  /// nobody received is gone. Throws std::logic_error if it is armed.
+  /// Arms it again after it has fired or was stopped; its own function may call this. Removes an unreceived time.
+  /// Throws std::logic_error if it is armed.
   template <class Rep, class Period>
   void reset(std::chrono::duration<Rep, Period> delay) {
-    if (!deed_) throw error(PUNCTUAL_NULL);
-    const std::lock_guard<std::mutex> lock(deed_->mutex);
+    if (!state_) throw error(PUNCTUAL_NULL);
+    const std::lock_guard<std::mutex> lock(state_->mutex);
     const punctual_status status = punctual_timer_reset(timer_.get(), detail::to_ns(delay));
     if (status == PUNCTUAL_ARMED) throw std::logic_error("timer::reset: the timer is armed; must be stopped or expired");
     check(status);
-    deed_->forget_the_past();
-    ++deed_->due;
+    state_->discard_pending_times();
+    ++state_->due;
   }
 
 private:
@@ -276,35 +272,34 @@ private:
 
   template <class Rep, class Period>
   timer(std::chrono::duration<Rep, Period> delay, channel<time_point> c, std::function<void()> function)
-      : deed_(std::make_shared<detail::timer_deed>()) {
-    deed_->c = std::move(c);
-    deed_->function = std::move(function);
-    deed_->due = 1;
-    timer_ = detail::make_timer(detail::to_ns(delay), detail::fire, deed_);
+      : state_(std::make_shared<detail::timer_state>()) {
+    state_->c = std::move(c);
+    state_->function = std::move(function);
+    state_->due = 1;
+    timer_ = detail::make_timer(detail::to_ns(delay), detail::fire, state_);
   }
 
-  std::shared_ptr<detail::timer_deed> deed_;
+  std::shared_ptr<detail::timer_state> state_;
   detail::timer_handle timer_;
 };
 
-/// Calls `function()` in so long, on a thread of the library: one that takes long delays no other timer. What
-/// it throws is reported (set_exception_handler) and harms nothing. Its timer disarms it when it is destroyed,
-/// so keep that; a call that has begun then goes on, so what it uses must live on, too. If the timer is reset before a
-/// call has returned, two may overlap.
+/// Calls `function()` after `delay` on a thread of the library: a slow function delays no other timer. Its exceptions
+/// are reported (set_exception_handler). Destroying the timer disarms it, so keep it. A running call then continues, so
+/// objects that it uses must outlive it. If the timer is reset before a call has returned, two calls may overlap.
 ///
-/// Throws std::invalid_argument if `function` is empty (a null pointer, an empty std::function), and as
-/// timer::timer does.
+/// Throws std::invalid_argument if `function` is empty (a null pointer, an empty std::function), and the exceptions of
+/// timer::timer.
 ///
 /// Threads: any.
 template <class Rep, class Period, class Function>
 [[nodiscard]] timer after_func(std::chrono::duration<Rep, Period> delay, Function function) {
   std::function<void()> call = detail::to_function(std::move(function));
-  if (!call) throw std::invalid_argument("after_func: there is no function");
+  if (!call) throw std::invalid_argument("after_func: the function is empty");
   return timer(delay, channel<time_point>(), std::move(call));
 }
 
-/// A channel that gets the time in so long. When nobody has it any more its timer is gone, so it need not be stopped.
-/// Throws as timer::timer does.
+/// Returns a channel that receives the time after `delay`. The timer is destroyed with the last copy of the channel, so
+/// it need not be stopped. Throws the exceptions of timer::timer.
 ///
 /// Threads: any.
 template <class Rep, class Period>
@@ -312,41 +307,39 @@ channel<time_point> after(std::chrono::duration<Rep, Period> delay) {
   return detail::feed_channel(detail::to_ns(delay), detail::make_timer<std::weak_ptr<detail::channel_state<time_point>>>);
 }
 
-/// Sends the time at every period into a channel with room for one: ticks that nobody has received in time are
-/// skipped, not queued, and the others stay at multiples of the period. Destroying it stops it. One that was moved from
-/// has the nil channel.
+/// Sends the time at every period into a channel with room for one: ticks not received in time are skipped, not queued,
+/// and the others stay at multiples of the period. Destruction stops it. A moved-from ticker has the nil channel.
 ///
-/// Threads: any, also several at once; moving and destroying it, as usual, by one that knows that no other uses
-/// it.
+/// Threads: any, also several at once; move and destroy it only while no other thread uses it.
 class ticker {
 public:
-  /// Throws std::invalid_argument if the period is not positive, and as timer::timer does.
+  /// Throws std::invalid_argument if the period is not positive, and the exceptions of timer::timer.
   template <class Rep, class Period>
-  explicit ticker(std::chrono::duration<Rep, Period> period) : deed_(std::make_shared<detail::ticker_deed>()) {
+  explicit ticker(std::chrono::duration<Rep, Period> period) : state_(std::make_shared<detail::ticker_state>()) {
     const std::int64_t ns = detail::to_ns(period);
     if (ns == 0) throw std::invalid_argument("ticker: the period must be positive");
-    ticker_ = detail::make_ticker(ns, detail::send_tick, deed_);
+    ticker_ = detail::make_ticker(ns, detail::send_tick, state_);
   }
 
-  /// Where it sends.
-  channel<time_point> c() const { return deed_ ? deed_->c : channel<time_point>(); }
+  /// Returns the channel that receives the times.
+  channel<time_point> c() const { return state_ ? state_->c : channel<time_point>(); }
 
-  /// Stops it for good. The channel is empty afterwards, and stays so.
+  /// Stops it permanently. The channel is empty afterwards, and stays so.
   void stop() {
-    if (!deed_) return;
+    if (!state_) return;
     punctual_ticker_stop(ticker_.get());
-    const std::lock_guard<std::mutex> lock(deed_->mutex);
-    deed_->stopped = true;
-    deed_->c.state()->drain();
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->stopped = true;
+    state_->c.state()->drain();
   }
 
 private:
-  std::shared_ptr<detail::ticker_deed> deed_;
+  std::shared_ptr<detail::ticker_state> state_;
   detail::ticker_handle ticker_;
 };
 
-/// A channel that gets the time at every period, as a ticker's does, for as long as somebody has it. The nil
-/// channel if the period is not positive: it never ticks. Throws as timer::timer does.
+/// Returns a channel that receives the time at every period, like a ticker's, until its last copy is destroyed. The nil
+/// channel, which never receives, if the period is not positive. Throws the exceptions of timer::timer.
 ///
 /// Threads: any.
 template <class Rep, class Period>

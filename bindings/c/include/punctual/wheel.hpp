@@ -1,7 +1,7 @@
-// punctual::wheel<T>: the timing wheel of punctual.h with values of any type that can be moved.
+// punctual::wheel<T>: the timing wheel of punctual.h with values of any movable type.
 //
-// Small trivial values live in the engine's own records, as its void *. Others live here, in a slot that the
-// key's index names: segments of slots that never move.
+// Small trivial values are stored in the engine's own records, as its void *. Others lie in slots of this class,
+// selected by the key's index, in segments that never move.
 #ifndef PUNCTUAL_WHEEL_HPP
 #define PUNCTUAL_WHEEL_HPP
 
@@ -23,15 +23,16 @@ namespace punctual {
 template <class T>
 class wheel;
 
-/// Names a timer of one wheel<T>. Once the timer has fired or was removed its handle is refused for good. A default one
-/// names none. Another wheel does not know whose handle it is given: it may have a timer of that name.
+/// Identifies a timer of one wheel<T>. Once the timer has fired or was removed, its handle is refused forever. A
+/// default-constructed one identifies none. Pass it only to its own wheel: another may have a timer with the same
+/// handle.
 template <class T>
 class wheel_handle {
 public:
   constexpr wheel_handle() noexcept = default;
-  /// Whether it was ever a timer's.
+  /// Returns true unless default-constructed.
   constexpr explicit operator bool() const noexcept { return bits_ != PUNCTUAL_NO_KEY; }
-  /// The key of punctual.h.
+  /// Returns the key of punctual.h.
   constexpr punctual_key bits() const noexcept { return bits_; }
   friend constexpr bool operator==(wheel_handle a, wheel_handle b) noexcept { return a.bits_ == b.bits_; }
   friend constexpr bool operator!=(wheel_handle a, wheel_handle b) noexcept { return a.bits_ != b.bits_; }
@@ -43,35 +44,34 @@ private:
   punctual_key bits_ = PUNCTUAL_NO_KEY;
 };
 
-/// A hierarchical timing wheel that owns its values: timers are armed, cancelled and re-armed in O(1) and
-/// popped in exact order, equal deadlines in the order in which they were armed. A deadline is a number of
-/// ticks of any length; the wheel reads no clock.
+/// A hierarchical timing wheel that owns its values: timers are armed, cancelled and re-armed in O(1) and popped in the
+/// exact order of deadlines, equal ones in the order in which they were armed. A deadline is a number of ticks of any
+/// length; the wheel reads no clock.
 ///
 /// T must be movable without throwing. A timer takes 40 bytes, and sizeof(T) more unless T is trivially
 /// copyable and fits into a pointer. T may hold a wheel<T>::handle.
 ///
-/// A value's destructor may use the wheel: at that time its timer has left it.
+/// A value's destructor may use the wheel: its timer has already been removed.
 ///
-/// Threads: as for a std::vector. Calls of const members may overlap with each other, nothing else with
-/// anything.
+/// Threads: as for a std::vector. Calls of const members may overlap with each other, other calls with none.
 template <class T>
 class wheel {
 public:
-  /// Names a timer.
+  /// Identifies a timer.
   using handle = wheel_handle<T>;
 
-  /// A timer that fell due and left its wheel.
+  /// A due timer that was removed from its wheel.
   struct expired {
-    /// The handle it had.
+    /// Its former handle.
     wheel_handle<T> handle;
-    /// The tick it was due at.
+    /// Its deadline.
     std::uint64_t deadline;
     T value;
   };
 
-  /// An empty wheel.
+  /// Creates an empty wheel.
   wheel() : queue_(punctual_wheel_new()) {}
-  /// Takes the timers over, whose handles stay good; `other` is empty then, and can be used on.
+  /// Moves the timers, whose handles stay valid; `other` becomes empty and remains usable.
   wheel(wheel &&other) noexcept : queue_(std::move(other.queue_)), slots_(std::exchange(other.slots_, {})) {}
   wheel &operator=(wheel &&other) noexcept {
     if (this != &other) {
@@ -81,16 +81,16 @@ public:
     }
     return *this;
   }
-  /// Destroys the values of the timers that are still armed.
+  /// Destroys the values of armed timers.
   ~wheel() { destroy_values(); }
 
   /// Arms a timer. O(1).
   ///
-  /// Throws punctual::error if there would be more than 2^32 - 1, std::bad_alloc.
+  /// Throws punctual::error for more than 2^32 - 1 timers, and std::bad_alloc.
   handle insert(std::uint64_t deadline, T carried) { return emplace(deadline, std::move(carried)); }
 
-  /// Arms a timer whose value is made of `arguments`. O(1). Throws what its constructor throws, too; then
-  /// nothing is armed.
+  /// Arms a timer whose value is constructed from `arguments`. O(1). Also throws the exceptions of the constructor;
+  /// then nothing is armed.
   template <class... Arguments>
   handle emplace(std::uint64_t deadline, Arguments &&...arguments) {
     if constexpr (in_place) {
@@ -108,7 +108,7 @@ public:
     }
   }
 
-  /// Cancels a timer and gives its value; nothing if the handle is stale. O(1).
+  /// Cancels a timer and returns its value; nullopt if the handle is stale. O(1).
   std::optional<T> remove(handle timer) noexcept {
     void *packed = nullptr;
     if (punctual_wheel_remove(queue_.get(), timer.bits_, &packed) != PUNCTUAL_OK) return std::nullopt;
@@ -117,18 +117,18 @@ public:
     return carried;
   }
 
-  /// Cancels a timer and destroys its value; false if the handle is stale. O(1).
+  /// Cancels a timer and destroys its value. Returns false if the handle is stale. O(1).
   bool erase(handle timer) noexcept { return remove(timer).has_value(); }
 
-  /// Arms a timer anew, earlier or later; its handle stays good. False if the handle is stale. O(1).
+  /// Re-arms a timer, earlier or later; its handle stays valid. Returns false if the handle is stale. O(1).
   bool reset(handle timer, std::uint64_t deadline) noexcept {
     return punctual_wheel_reset(queue_.get(), timer.bits_, deadline) == PUNCTUAL_OK;
   }
 
-  /// Whether a timer is armed. O(1).
+  /// Returns true if a timer is armed. O(1).
   bool contains(handle timer) const noexcept { return punctual_wheel_get(queue_.get(), timer.bits_, nullptr) == PUNCTUAL_OK; }
 
-  /// A timer's value, to be read or changed until the wheel is next changed; nullptr if the handle is stale.
+  /// Returns a timer's value, for reading and changing until the wheel is next changed; nullptr if the handle is stale.
   /// O(1).
   T *get(handle timer) noexcept {
     if constexpr (in_place) {
@@ -138,13 +138,13 @@ public:
     }
   }
 
-  /// The same of a const wheel, for values that do not live in the engine; value() copies any. O(1).
+  /// Same as above for a const wheel and values that are not stored in the engine; value() copies any value. O(1).
   template <class U = T, std::enable_if_t<!wheel<U>::in_place, int> = 0>
   const U *get(handle timer) const noexcept {
     return contains(timer) ? slot(timer) : nullptr;
   }
 
-  /// A copy of a timer's value; nothing if the handle is stale. O(1).
+  /// Returns a copy of a timer's value; nullopt if the handle is stale. O(1).
   template <class U = T, std::enable_if_t<std::is_copy_constructible_v<U>, int> = 0>
   std::optional<U> value(handle timer) const {
     void *packed = nullptr;
@@ -156,14 +156,14 @@ public:
     }
   }
 
-  /// The tick a timer is due at; nothing if the handle is stale. O(1).
+  /// Returns the deadline of a timer; nullopt if the handle is stale. O(1).
   std::optional<std::uint64_t> deadline(handle timer) const noexcept {
     std::uint64_t tick = 0;
     if (punctual_wheel_deadline(queue_.get(), timer.bits_, &tick) != PUNCTUAL_OK) return std::nullopt;
     return tick;
   }
 
-  /// Takes out the first timer due at `now`; nothing if none is. O(1) amortised.
+  /// Removes and returns the first timer due at `now`; nullopt if none is due. O(1) amortised.
   std::optional<expired> pop_due(std::uint64_t now) {
     punctual_wheel_timer timer;
     const punctual_status status = punctual_wheel_pop_due(queue_.get(), now, &timer);
@@ -174,10 +174,10 @@ public:
     return std::optional<expired>(unwrap(timer));
   }
 
-  /// Hands every timer due at `now` to `fire(expired &&)`, in order, with bounded work: each takes 1 from
-  /// `budget`, and so does each entry that the wheel moves meanwhile. True if nothing more is due, false if the
-  /// budget was used up first. `fire` may arm and cancel timers of this wheel. What it throws goes to the
-  /// caller, after its timer was taken out. O(budget).
+  /// Passes every timer due at `now` to `fire(expired &&)`, in order, with bounded work: each timer, and each entry
+  /// that the wheel moves meanwhile, takes 1 from `budget`. Returns true if nothing more is due, false if the budget
+  /// was exhausted first. `fire` may arm and cancel timers of this wheel. Its exceptions propagate, after its timer was
+  /// removed. O(budget).
   template <class Fire>
   bool poll(std::uint64_t now, std::size_t budget, Fire &&fire) {
     for (;;) {
@@ -191,7 +191,7 @@ public:
     }
   }
 
-  /// The earliest deadline; nothing if no timer is armed. O(1) amortised.
+  /// Returns the earliest deadline; nullopt if no timer is armed. O(1) amortised.
   std::optional<std::uint64_t> next_deadline() {
     std::uint64_t tick = 0;
     const punctual_status status = punctual_wheel_next_deadline(queue_.get(), &tick);
@@ -199,20 +199,20 @@ public:
     return status == PUNCTUAL_OK ? std::optional<std::uint64_t>(tick) : std::nullopt;
   }
 
-  /// A lower bound of all deadlines, to sleep until; nothing if no timer is armed. O(1).
+  /// Returns a lower bound of all deadlines, to sleep until; nullopt if no timer is armed. O(1).
   std::optional<std::uint64_t> next_wakeup() const noexcept {
     std::uint64_t tick = 0;
     return punctual_wheel_next_wakeup(queue_.get(), &tick) == PUNCTUAL_OK ? std::optional<std::uint64_t>(tick) : std::nullopt;
   }
 
-  /// How many timers are armed. O(1).
+  /// Returns the number of armed timers. O(1).
   std::size_t size() const noexcept { return punctual_wheel_len(queue_.get()); }
-  /// Whether no timer is armed. O(1).
+  /// Returns true if no timer is armed. O(1).
   bool empty() const noexcept { return size() == 0; }
 
-  /// Hands every timer to `see(handle, deadline, value &)`, in no particular order. `see` may change the value, and
-  /// arm and cancel timers of this wheel: those armed meanwhile are not seen, nor are those cancelled before their
-  /// turn. O(n), and memory for a list of the timers. Throws std::bad_alloc, and what `see` throws.
+  /// Passes every timer to `see(handle, deadline, value &)`, in no particular order. `see` may change the value, and
+  /// arm and cancel timers of this wheel: it does not see timers armed meanwhile, nor timers cancelled before their
+  /// turn. O(n), and memory for a list of the timers. Throws std::bad_alloc, and the exceptions of `see`.
   template <class See>
   void for_each(See &&see) {
     for (const punctual_wheel_timer &timer : list()) {
@@ -221,7 +221,7 @@ public:
     }
   }
 
-  /// The same with `see(handle, deadline, const T &)`, which cannot change the wheel.
+  /// Same as above with `see(handle, deadline, const T &)`, which cannot change the wheel.
   template <class See>
   void for_each(See &&see) const {
     for (const punctual_wheel_timer &timer : list()) {
@@ -235,28 +235,28 @@ public:
     }
   }
 
-  /// Takes all timers out, due or not, and hands each to `fire(expired &&)`, in order; those that `fire` arms meanwhile
-  /// too. What it throws goes to the caller, after its timer was taken out. O(n).
+  /// Removes all timers, due or not, and passes each to `fire(expired &&)`, in order, including timers that `fire` arms
+  /// meanwhile. Its exceptions propagate, after its timer was removed. O(n).
   template <class Fire>
   void drain(Fire &&fire) {
     const rewinder rewind{queue_.get()};
     while (std::optional<expired> timer = pop_due(UINT64_MAX)) fire(std::move(*timer));
   }
 
-  /// Cancels all timers and destroys their values; their handles are stale from now on. O(n).
+  /// Cancels all timers and destroys their values; their handles become stale. O(n).
   void clear() {
     destroy_values();
     if (queue_) check(punctual_wheel_clear(queue_.get()));
     release();
   }
 
-  /// Gives back what memory can be given back without touching armed timers. O(n).
+  /// Releases the memory that armed timers do not need. O(n).
   void shrink_to_fit() {
     if (queue_) check(punctual_wheel_shrink(queue_.get()));
     release();
   }
 
-  /// Bytes taken, without what the values own. O(1), or nearly so.
+  /// Returns the size in bytes, without memory that the values own. O(1), or nearly so.
   std::size_t memory() const noexcept {
     return sizeof(*this) + punctual_wheel_memory(queue_.get()) + slots_.capacity() * sizeof(slots_[0]) +
            slots_.size() * sizeof(segment);
@@ -268,7 +268,7 @@ private:
 
   static constexpr bool in_place = std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(void *);
   static constexpr std::size_t segment_slots = 256;
-  /// What is kept when the wheel empties: as much as the engine keeps.
+  /// Memory kept when the wheel becomes empty: as much as the engine keeps.
   static constexpr std::size_t kept_segments = 4;
 
   struct freer {
@@ -277,7 +277,7 @@ private:
   struct segment {
     alignas(T) unsigned char bytes[segment_slots * sizeof(T)];
   };
-  /// Undoes, for an emptied wheel, what it believes of the clock after it was asked for all that is ever due.
+  /// Resets the wheel's time when it is empty, after a query for all deadlines up to the last tick.
   struct rewinder {
     punctual_wheel *queue;
     ~rewinder() {
@@ -285,7 +285,7 @@ private:
     }
   };
 
-  /// The engine's wheel, anew after this one was moved from.
+  /// Returns the engine's wheel; creates a new one after a move.
   punctual_wheel *owner() {
     if (!queue_) queue_.reset(punctual_wheel_new());
     return queue_.get();
@@ -312,7 +312,7 @@ private:
     return std::move(*std::launder(reinterpret_cast<T *>(bytes)));
   }
 
-  /// Where this timer's value lives.
+  /// Returns the slot of a timer's value.
   T *slot(handle timer) const noexcept {
     const std::size_t index = PUNCTUAL_KEY_INDEX(timer.bits_);
     unsigned char *bytes = slots_[index / segment_slots]->bytes + index % segment_slots * sizeof(T);
@@ -325,7 +325,7 @@ private:
     return slots_[index / segment_slots]->bytes + index % segment_slots * sizeof(T);
   }
 
-  /// Moves out the value of a timer that has just left the engine.
+  /// Moves out the value of a timer that was just removed from the engine.
   T take(handle timer, void *packed) noexcept {
     if constexpr (in_place) {
       return unpack(packed);
@@ -344,14 +344,14 @@ private:
     return due;
   }
 
-  /// A timer went: gives slots back if that was the last of many.
+  /// Releases slots if the last of many timers was removed.
   void release() noexcept {
     if (slots_.size() > kept_segments && empty()) slots_.resize(kept_segments);
   }
 
-  /// One after the other, each out of its slot before it is destroyed: destructors may use the wheel.
+  /// Destroys values one by one, each moved out of its slot first: destructors may use the wheel.
   void destroy_values() noexcept {
-    // Not where the class is: T may be incomplete there, and hold a handle of its own.
+    // Here, because T may be incomplete at the class definition and contain a handle of its own.
     static_assert(std::is_nothrow_move_constructible_v<T>, "a timer's value is moved out when it fires, which must not throw");
     static_assert(!std::is_reference_v<T> && !std::is_const_v<T>, "a wheel owns its values");
     if constexpr (!std::is_trivially_destructible_v<T>) {
@@ -363,7 +363,7 @@ private:
     }
   }
 
-  /// All timers, as the engine has them.
+  /// Returns all timers, as the engine has them.
   std::vector<punctual_wheel_timer> list() const {
     std::vector<punctual_wheel_timer> timers(size());
     timers.resize(punctual_wheel_list(queue_.get(), timers.data(), timers.size()));
@@ -376,7 +376,7 @@ private:
 
 }  // namespace punctual
 
-/// For sets and maps of timers.
+/// Hash support for unordered containers.
 template <class T>
 struct std::hash<punctual::wheel_handle<T>> {
   std::size_t operator()(punctual::wheel_handle<T> timer) const noexcept { return std::hash<punctual_key>()(timer.bits()); }

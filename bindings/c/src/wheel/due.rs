@@ -1,6 +1,6 @@
-//! Which timers are due, and when the next one is.
+//! Due timers, and the next deadline.
 
-use super::{TimerWheel, WheelTimer, tell, to_key};
+use super::{TimerWheel, WheelTimer, store_result, to_key};
 use crate::Status;
 use crate::boundary::guarded;
 use punctual::{DeadlineQueue, Expired, Polled};
@@ -18,10 +18,10 @@ impl From<Expired<*mut c_void>> for WheelTimer {
     }
 }
 
-/// Takes out the first timer that is due at `now`, which is one with a deadline at or before it. `now` may
-/// stand still or step back. `*expired` becomes the timer; `expired` may be NULL. O(1) amortised.
+/// Removes the first timer that is due at `now`, with a deadline at or before it. `now` may stand still or go back.
+/// `*expired` receives the timer; `expired` may be NULL. O(1) amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (then `*expired` stays), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if nothing is due (`*expired` is unchanged), PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -35,14 +35,14 @@ pub extern "C" fn punctual_wheel_pop_due(
     };
     guarded(Status::Panicked, || {
         let due = wheel.queue.pop_due(now).map(WheelTimer::from);
-        tell(due, expired, Status::Idle)
+        store_result(due, expired, Status::Idle)
     })
 }
 
-/// Takes out up to `capacity` timers that are due at `now`, in order, into the array `expired`: one call
-/// for many. Fewer than `capacity` means that no more are due. O(1) amortised for each.
+/// Moves up to `capacity` timers that are due at `now`, in order, into the array `expired`. Fewer than `capacity` means
+/// that no more are due. O(1) amortised for each.
 ///
-/// Returns how many; 0 if `wheel` or `expired` is NULL.
+/// Returns the number of timers; 0 if `wheel` or `expired` is NULL.
 ///
 /// Threads: one at a time.
 ///
@@ -73,12 +73,12 @@ pub unsafe extern "C" fn punctual_wheel_pop_due_many(
     count
 }
 
-/// punctual_wheel_pop_due with bounded work: every timer popped takes 1 from `*budget`, and so does every entry
-/// that the wheel moves or drops meanwhile. A million timers due in one tick are popped over as many
-/// calls as the caller has other things to do in between. O(*budget).
+/// Same as punctual_wheel_pop_due with bounded work: every timer popped, and every entry that the wheel moves or drops
+/// meanwhile, takes 1 from `*budget`. So a loop can interleave other work with a million timers due at one tick.
+/// O(*budget).
 ///
-/// Returns PUNCTUAL_OK (a timer: `*expired`, if not NULL), PUNCTUAL_IDLE (nothing is due),
-/// PUNCTUAL_BUSY (the budget is used up; there may be more), or PUNCTUAL_NULL if `wheel` or `budget` is.
+/// Returns PUNCTUAL_OK (a timer: `*expired`, if not NULL), PUNCTUAL_IDLE (nothing is due), PUNCTUAL_BUSY (the budget is
+/// exhausted; more may be due), or PUNCTUAL_NULL if `wheel` or `budget` is NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -93,17 +93,17 @@ pub extern "C" fn punctual_wheel_poll(
     };
     guarded(Status::Panicked, || {
         match wheel.queue.poll_due(now, budget) {
-            Polled::Due(due) => tell(Some(due.into()), expired, Status::Idle),
+            Polled::Due(due) => store_result(Some(due.into()), expired, Status::Idle),
             Polled::Busy => Status::Busy,
             Polled::Idle => Status::Idle,
         }
     })
 }
 
-/// `*deadline` becomes the earliest deadline; it may be NULL. It may put timers in order, which is work
-/// done early, not work added. O(1) amortised.
+/// `*deadline` receives the earliest deadline; `deadline` may be NULL. The call may sort timers, which only moves later
+/// work forward. O(1) amortised.
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (then `*deadline` stays), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (`*deadline` is unchanged), PUNCTUAL_NULL.
 ///
 /// Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -115,14 +115,14 @@ pub extern "C" fn punctual_wheel_next_deadline(
         return Status::Null;
     };
     guarded(Status::Panicked, || {
-        tell(wheel.queue.next_deadline(), deadline, Status::Idle)
+        store_result(wheel.queue.next_deadline(), deadline, Status::Idle)
     })
 }
 
-/// `*tick` becomes a lower bound of all deadlines; it may be NULL. After punctual_wheel_pop_due(wheel, now) has
-/// answered PUNCTUAL_IDLE it lies after `now`, so a loop that sleeps until then and pops makes progress. O(1).
+/// `*tick` receives a lower bound of all deadlines; `tick` may be NULL. After punctual_wheel_pop_due(wheel, now) has
+/// returned PUNCTUAL_IDLE the bound lies after `now`, so a loop that sleeps until then and pops makes progress. O(1).
 ///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (then `*tick` stays), PUNCTUAL_NULL.
+/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if no timer is armed (`*tick` is unchanged), PUNCTUAL_NULL.
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]
@@ -134,6 +134,6 @@ pub extern "C" fn punctual_wheel_next_wakeup(
         return Status::Null;
     };
     guarded(Status::Panicked, || {
-        tell(wheel.queue.next_wakeup(), tick, Status::Idle)
+        store_result(wheel.queue.next_wakeup(), tick, Status::Idle)
     })
 }

@@ -8,7 +8,7 @@ fn value(number: usize) -> *mut c_void {
 }
 
 #[test]
-fn the_first_key_is_not_that_of_no_timer() {
+fn the_first_key_is_not_no_key() {
     assert_eq!(to_key(TimerKey::new(0, 0)), 1);
     assert_eq!(from_key(to_key(TimerKey::new(5, 7))), TimerKey::new(5, 7));
     let mut wheel = punctual_wheel_new();
@@ -21,7 +21,7 @@ fn the_first_key_is_not_that_of_no_timer() {
 }
 
 #[test]
-fn arrays_are_written_up_to_their_capacity_and_no_further() {
+fn arrays_are_written_up_to_their_capacity() {
     let mut wheel = punctual_wheel_new();
     let mut wheel = wheel.as_deref_mut();
     for number in 0..5 {
@@ -50,7 +50,7 @@ fn arrays_are_written_up_to_their_capacity_and_no_further() {
 }
 
 #[test]
-fn null_is_answered() {
+fn null_is_refused() {
     let mut timer = MaybeUninit::uninit();
     assert_eq!(punctual_wheel_insert(None, 1, ptr::null_mut()), NO_KEY);
     assert_eq!(

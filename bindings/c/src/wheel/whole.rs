@@ -1,11 +1,11 @@
-//! All timers of a wheel at once, and the memory they take.
+//! Operations on all timers of a wheel, and its memory.
 
 use super::{TimerWheel, WheelTimer, to_key};
 use crate::Status;
 use crate::boundary::guarded;
 use punctual::DeadlineQueue;
 
-/// How many timers are armed; 0 if `wheel` is NULL. O(1).
+/// Returns the number of armed timers; 0 if `wheel` is NULL. O(1).
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]
@@ -13,10 +13,10 @@ pub extern "C" fn punctual_wheel_len(wheel: Option<&TimerWheel>) -> usize {
     wheel.map_or(0, |wheel| wheel.queue.len())
 }
 
-/// Copies armed timers, in no particular order, to the array `timers`: all of them if `capacity` is at
-/// least punctual_wheel_len(wheel). O(n).
+/// Copies armed timers, in no particular order, to the array `timers`: all of them if `capacity` is at least
+/// punctual_wheel_len(wheel). O(n).
 ///
-/// Returns how many were copied; 0 if `wheel` or `timers` is NULL.
+/// Returns the number of copied timers; 0 if `wheel` or `timers` is NULL.
 ///
 /// Threads: readers may overlap.
 ///
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn punctual_wheel_list(
     count
 }
 
-/// Cancels all timers; their keys are stale from now on. O(n).
+/// Cancels all timers; their keys become stale. O(n).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///
@@ -64,8 +64,8 @@ pub extern "C" fn punctual_wheel_clear(wheel: Option<&mut TimerWheel>) -> Status
     })
 }
 
-/// Gives back what memory can be given back without touching armed timers. The wheel does this by itself
-/// when it empties after being large. O(n).
+/// Releases the memory that armed timers do not need. The wheel does this itself when it becomes empty after being
+/// large. O(n).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///
@@ -81,7 +81,7 @@ pub extern "C" fn punctual_wheel_shrink(wheel: Option<&mut TimerWheel>) -> Statu
     })
 }
 
-/// Bytes that the wheel and its timers take; 0 if `wheel` is NULL. O(1), or nearly so.
+/// Returns the size of the wheel and its timers in bytes; 0 if `wheel` is NULL. O(1), or nearly so.
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]

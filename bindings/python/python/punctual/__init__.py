@@ -1,13 +1,13 @@
-"""Deadlines, exact and nearly free: timers, channels, an asyncio loop, a Redis-compatible server.
+"""Timers, channels, an asyncio event loop and a Redis-compatible server.
 
 - `punctual.time`: Go's timers: `now`, `sleep`, `Timer`, `Ticker`, `after`, `after_func`, `tick`.
-- `punctual.chan`, `punctual.select`: Go's channels, which timers send into.
+- `punctual.chan`, `punctual.select`: Go's channels, into which timers send.
 - `punctual.queue`: `Wheel`, `Heap` and `PriorityQueue` for any Python objects.
 - `punctual.aio`: an asyncio event loop with its timers on a wheel, and a virtual clock for tests.
-- `punctual.Server`: the Redis-compatible server inside the process, with a clock that tests can
-  move; `punctual_server` and `punctual_clock` for pytest.
+- `punctual.Server`: a Redis-compatible server inside the process, with a clock that tests can
+  advance; `punctual_server` and `punctual_clock` for pytest.
 
-Times are floats of seconds everywhere.
+All times are floats of seconds.
 """
 
 from punctual._punctual import PanicError, __version__, chan, default, nilchan, select

@@ -22,19 +22,19 @@ Examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code. `argv` are the arguments, those of the program by default."""
+    """Run one command and return the exit code. `argv` defaults to the arguments of the program."""
     parser = argparse.ArgumentParser(
         prog="python -m punctual",
-        description="Deadlines, exact and nearly free: a Redis-compatible server.",
+        description="A Redis-compatible server with exact deadlines.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="commands:\n"
         "  serve    a Redis-compatible server whose keys expire on time\n\n"
-        "`python -m punctual COMMAND --help` tells more.",
+        "Run `python -m punctual COMMAND --help` for details.",
     )
     parser.add_argument("--version", action="version", version=f"punctual {__version__}")
     parser.add_argument("command", choices=("serve",), metavar="COMMAND", help="see below")
     parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="...", help="those of the command"
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the command"
     )
     return _serve(parser.parse_args(argv).arguments)
 
@@ -43,8 +43,8 @@ def _serve(arguments: list[str]) -> int:
     if any(argument in {"-h", "--help"} for argument in arguments[:1]):
         print(_SERVE, end="")
         return 0
-    # The server listens to both signals itself. Python's own handler would still run beside that,
-    # and leave a KeyboardInterrupt behind.
+    # The server handles both signals itself. Python's own handler would run as well and leave a
+    # KeyboardInterrupt behind.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         serve(arguments)

@@ -1,7 +1,7 @@
-"""Fixtures for pytest: a real server for each test instead of a mock of one.
+"""Fixtures for pytest: a real server for each test instead of a mock.
 
 Installed with the package. `punctual_server` is a `punctual.Server`, new and empty for each test.
-`punctual_clock` makes that server's clock virtual, and moves it:
+`punctual_clock` makes that server's clock virtual and advances it:
 
     def test_sessions_end(punctual_server, punctual_clock):
         sessions = Sessions(redis.Redis(port=punctual_server.port))
@@ -10,7 +10,7 @@ Installed with the package. `punctual_server` is a `punctual.Server`, new and em
         assert sessions.user(token) is None
 
 Options of the server come from the mark `punctual` of a test, a class or a module, and for all
-tests from `punctual_options` in the configuration of pytest, where each line is one of redis.conf:
+tests from `punctual_options` in the configuration of pytest, as lines of redis.conf:
 
     @pytest.mark.punctual(notify_keyspace_events="Ex", threads=2)
     def test_events(punctual_server): ...
@@ -34,7 +34,7 @@ __all__ = ["Clock", "punctual_clock", "punctual_server"]
 
 _MARK = (
     "punctual(port=0, *, threads=1, clock='real', logger=None, **options): "
-    "makes `punctual_server` so"
+    "options of `punctual_server`"
 )
 _INI = "lines of redis.conf for every server of `punctual_server`"
 
@@ -46,18 +46,18 @@ class Clock:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        """The server, which is that of the fixture `punctual_server`."""
+        """The server of the fixture `punctual_server`."""
 
     def advance(self, seconds: float) -> float:
-        """Move the clock forward, and tell the time; see `punctual.Server.advance`."""
+        """Advance the clock and return the new time; see `punctual.Server.advance`."""
         return self.server.advance(seconds)
 
     def set_time(self, unix: float) -> None:
-        """Move the clock to a time that is not before its own; see `punctual.Server.set_time`."""
+        """Move the clock forward to a time; see `punctual.Server.set_time`."""
         self.server.set_time(unix)
 
     def now(self) -> float:
-        """Tell the time, in seconds of unix time."""
+        """Return the time in Unix seconds."""
         return self.server.now()
 
     def __repr__(self) -> str:
@@ -65,19 +65,19 @@ class Clock:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Tell pytest of `punctual_options`."""
+    """Register `punctual_options`."""
     parser.addini("punctual_options", _INI, type="linelist", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell pytest of the mark."""
+    """Register the mark."""
     config.addinivalue_line("markers", _MARK)
 
 
 @pytest.fixture
 def punctual_server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Make a `punctual.Server` for this test alone: new, empty, and stopped at the end."""
-    # Whoever has the package installed loads this plugin, and should load little else with it.
+    """Start a new, empty `punctual.Server` for one test and stop it at the end."""
+    # Every pytest run loads this plugin if the package is installed, so it imports little.
     from punctual.server import Server
 
     arguments: dict[str, Any] = {}
@@ -100,14 +100,14 @@ def punctual_server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.fixture
 def punctual_clock(request: pytest.FixtureRequest) -> Clock:
-    """Give the test's server a virtual clock, which stands still until this moves it."""
-    # For those who ask for it as the test runs, by `getfixturevalue`.
+    """Give the test's server a virtual clock, which moves only when advanced."""
+    # For tests that request the fixture while they run, by `getfixturevalue`.
     request.node.stash[_VIRTUAL] = True
     punctual_server: Server = request.getfixturevalue("punctual_server")
     if punctual_server.clock != "virtual":
         raise pytest.UsageError(
-            "punctual_clock: the server of this test has started on the machine's clock; "
-            "let the test take punctual_clock as an argument, or mark it with "
+            "punctual_clock: the server of this test already runs on the machine's clock; "
+            "make punctual_clock an argument of the test, or mark the test with "
             '@pytest.mark.punctual(clock="virtual")'
         )
     return Clock(punctual_server)

@@ -1,7 +1,7 @@
-"""The Redis-compatible server inside this process.
+"""A Redis-compatible server inside this process.
 
-For tests instead of mocks, and for programs that need no server of their own.
-Any Redis client talks to it:
+For tests in place of mocks, and for programs that need no separate server. Any Redis client can
+connect to it:
 
 >>> import punctual, redis
 >>> with punctual.Server(clock="virtual", notify_keyspace_events="Ex") as server:
@@ -14,10 +14,9 @@ Any Redis client talks to it:
 alice 1
 None
 
-It runs on threads of its own, which never touch Python: a busy interpreter does not slow it down,
-and a client in this process may wait for it without a deadlock. It makes and loads no snapshot
-unless it is given `dir`, `dbfilename` or `save`, and writes no log unless it is given `logger` or
-`logfile`.
+It runs on its own threads, which never run Python: a busy interpreter does not slow it down, and a
+client in this process may wait for it without a deadlock. It saves and loads no snapshot without
+`dir`, `dbfilename` or `save`, and writes no log without `logger` or `logfile`.
 """
 
 from __future__ import annotations
@@ -45,44 +44,44 @@ if TYPE_CHECKING:
 __all__ = ["Server"]
 
 OptionValue = Union[str, int, "os.PathLike[str]", Sequence[Union[str, int]]]
-"""What an option may be: `True` and `False` are `yes` and `no`; of several values, a sequence."""
+"""A value of an option: `True` and `False` stand for `yes` and `no`, a sequence for several."""
 
 _MICROS = 1_000_000
 
 
 class Server:
-    """A Redis-compatible server in this process, on threads of its own.
+    """A Redis-compatible server in this process, on its own threads.
 
-    Use it in a `with` statement, or call `start` and `stop`, any number of times. It starts in a
-    millisecond or so.
+    Use it in a `with` statement, or call `start` and `stop`, repeatedly if needed. A start takes
+    about a millisecond.
 
     Args:
-        port: The TCP port; 0 takes any free one when it starts, and `None` does not listen on TCP.
-        threads: Event loops, one per thread.
-        clock: `"virtual"` is a clock that stands still until `advance` or `set_time` moves it; it
-            begins at the machine's time.
-        logger: Where its log goes, from a daemon thread: a logger of `logging`, or the name of one,
-            such as `"punctual.server"`. Warnings are `WARNING`, notices `INFO`, the rest, which
-            comes with `loglevel="debug"` or `"verbose"`, is `DEBUG`. All has been logged when
-            `stop` returns.
+        port: The TCP port; 0 picks any free port at the start, `None` disables TCP.
+        threads: Number of event loops, one per thread.
+        clock: `"virtual"` is a clock that moves only by `advance` or `set_time`; it starts at the
+            machine's time.
+        logger: A logger of `logging`, or its name such as `"punctual.server"`, to which a daemon
+            thread writes the log. Warnings are `WARNING`, notices `INFO`, and the messages of
+            `loglevel="debug"` and `"verbose"` are `DEBUG`. When `stop` returns, the log is
+            complete.
         options: Any directive of redis.conf, with underscores for dashes: `maxclients=100`,
             `notify_keyspace_events="Ex"`, `notify_expired_values=True`, `unixsocket=path`,
-            `bind=["127.0.0.1", "::1"]`, `logfile=path` (`""`: standard output). It listens on
-            127.0.0.1 alone unless `bind` says otherwise.
+            `bind=["127.0.0.1", "::1"]`, `logfile=path` (`""`: standard output). The default
+            of `bind` is 127.0.0.1.
 
-    Starting it raises the process's limit of open files to `maxclients` and 32, if that is more,
-    as far as the system allows.
+    A start raises the process's limit of open files to `maxclients` + 32 if it is lower, as far as
+    the system allows.
 
     Raises:
-        ValueError: An option that is not known, or has a wrong value; nothing to listen on.
-        TypeError: A value that no option can have.
+        ValueError: An option is unknown or has an invalid value, or there is nothing to listen on.
+        TypeError: An argument has a type that no option accepts.
 
     Warns:
-        UserWarning: An option of Redis's that does nothing here.
-        ResourceWarning: A server that was not stopped, when it is dropped or the program ends.
+        UserWarning: A Redis option has no effect here.
+        ResourceWarning: The server still ran when it was dropped or the program ended.
 
-    A fork of this process may connect to the server, but only the process that has started it can
-    stop or ask it.
+    A fork of this process may connect to the server, but only the process that started it can stop
+    or query it.
     """
 
     def __init__(
@@ -95,33 +94,31 @@ class Server:
         **options: OptionValue,
     ) -> None:
         if port is not None and (isinstance(port, bool) or not isinstance(port, int)):
-            raise TypeError(f"port: {type(port).__name__} is not a number")
+            raise TypeError(f"port: {type(port).__name__} is not an integer")
         if port is not None and not 0 <= port <= 65535:
             raise ValueError(f"port: {port} is not between 0 and 65535")
         words = {"bind": "127.0.0.1", "threads": str(threads), "clock": str(clock)}
         for name, value in options.items():
             directive = name.replace("_", "-").lower()
             if directive in {"port", "threads", "clock"}:
-                raise TypeError(f"{name}: write {directive}, which is an argument of its own")
+                raise TypeError(f"{name}: use the argument {directive} instead")
             words[directive] = _text(name, value)
         if isinstance(logger, str):
             logger = logging.getLogger(logger)
         elif not (logger is None or callable(getattr(logger, "log", None))):
-            raise TypeError(f"logger: {type(logger).__name__} is no logger")
+            raise TypeError(f"logger: {type(logger).__name__} is not a logger")
         if logger is not None and "logfile" in words:
-            raise ValueError("logger and logfile: the log goes to one of them")
+            raise ValueError("logger and logfile exclude each other")
         native = NativeServer(port, list(words.items()))
         of_programs = ("daemonize", "pidfile", "supervised")
         idle = [*native.without_effect, *(name for name in of_programs if name in words)]
         if idle:
             warnings.warn(f"no effect in punctual.Server: {', '.join(idle)}", stacklevel=2)
         self._native = native
-        # As in redis.conf, an empty `bind` is no address at all.
+        # As in redis.conf, an empty `bind` means no address.
         self._tcp = port is not None and bool(words["bind"].strip())
         if not self._tcp and native.unix_socket is None:
-            raise ValueError(
-                "it would listen nowhere: it needs a port and an address, or unixsocket"
-            )
+            raise ValueError("nothing to listen on: give a port and an address, or unixsocket")
         self._clock: Literal["real", "virtual"] = "virtual" if native.is_virtual else "real"
         self._logger = logger
         self._log_thread: threading.Thread | None = None
@@ -130,33 +127,33 @@ class Server:
         ) = None
 
     def start(self) -> Self:
-        """Start the server, if it does not run; it serves when this returns.
+        """Start the server unless it runs. When this returns, it accepts connections.
 
-        A server that is started again is empty, listens on the same port as before, and begins at
-        the machine's time.
+        A restarted server is empty, listens on the same port as before, and starts at the
+        machine's time.
 
         Returns:
             The server itself.
 
         Raises:
-            OSError: An address that is in use, or may not be listened on.
-            RuntimeError: In a fork of the process that has started it.
+            OSError: An address is in use, or not permitted.
+            RuntimeError: This process is a fork of the one that started the server.
         """
         if self._start():
             if self._stopper is not None:
                 self._stopper.detach()
-            # Not `__del__`: this also runs when the interpreter ends.
+            # Unlike `__del__`, this also runs when the interpreter ends.
             self._stopper = weakref.finalize(
-                self, _abandoned, self._native, self._log_thread, repr(self)
+                self, _stop_dropped, self._native, self._log_thread, repr(self)
             )
         return self
 
     def stop(self) -> None:
-        """Stop the server, if it runs.
+        """Stop the server if it runs.
 
-        Connections are closed, the port is free and the threads are gone when this returns.
-        Commands that wait are ended with their connections. Does nothing in a fork of the process
-        that has started it.
+        When this returns, connections are closed, the port is free and the threads have ended.
+        Blocked commands end with their connections. Does nothing in a fork of the process that
+        started the server.
         """
         stopper, self._stopper = self._stopper, None
         if stopper is not None:
@@ -179,7 +176,7 @@ class Server:
 
     @property
     def running(self) -> bool:
-        """Whether it serves. A client may have ended it (SHUTDOWN); in a fork it never does."""
+        """True while the server runs. A client may stop it (SHUTDOWN). False in a fork."""
         return self._native.is_running()
 
     @property
@@ -189,9 +186,9 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The TCP port, also after the server has stopped.
+        """The TCP port, even after the server has stopped.
 
-        0 if it takes any free one and has not been started yet, and if it does not listen on TCP.
+        0 without TCP, or before the first start if the server picks a free port.
         """
         return self._native.address()[1]
 
@@ -202,13 +199,13 @@ class Server:
 
     @property
     def unix_socket(self) -> str | None:
-        """The path of its unix socket, if it was given `unixsocket`."""
+        """The path of the unix socket, or None without `unixsocket`."""
         path = self._native.unix_socket
         return None if path is None else os.fspath(path)
 
     @property
     def url(self) -> str:
-        """What `redis.Redis.from_url` takes, the password included: `redis://127.0.0.1:40123/0`."""
+        """The URL for `redis.Redis.from_url`, with the password: `redis://127.0.0.1:40123/0`."""
         password = self._native.password
         user = "" if password is None else f":{quote(password, safe='')}@"
         if self._tcp or self.unix_socket is None:
@@ -217,7 +214,7 @@ class Server:
 
     @property
     def threads(self) -> int:
-        """Event loops, one per thread."""
+        """Number of event loops, one per thread."""
         return self._native.threads
 
     @property
@@ -226,45 +223,44 @@ class Server:
         return self._clock
 
     def now(self) -> float:
-        """Tell the time on the server's clock, in seconds of unix time.
+        """Return the time of the server's clock in Unix seconds.
 
         Raises:
-            RuntimeError: It does not run, or runs in another process.
+            RuntimeError: The server does not run, or runs in another process.
         """
         return self._native.now()
 
     def advance(self, seconds: float) -> float:
-        """Move a virtual clock forward; what falls due on the way happens.
+        """Advance a virtual clock, and expire keys on the way.
 
-        When this returns, keys that are due by then have expired, each at its own deadline and in
-        that order, and all that came of it has been sent: keyspace events, and the replies of
-        blocking commands whose timeouts have passed. A client that looks finds it without waiting.
-        A subscriber that could not keep up has been disconnected, as by Redis: see the directive
-        `client-output-buffer-limit`.
+        When this returns, due keys have expired, each at its own deadline and in this order, and
+        the server has sent their keyspace events and the replies of blocking commands that timed
+        out. So a client can read them without waiting. As in Redis, a subscriber that does not
+        keep up is disconnected: see the directive `client-output-buffer-limit`.
 
         Args:
-            seconds: How far, to the nearest microsecond. Not negative.
+            seconds: Seconds to advance, rounded to the nearest microsecond. Not negative.
 
         Returns:
-            The time, in seconds of unix time.
+            The new time in Unix seconds.
 
         Raises:
             RuntimeError: The clock is real; the server does not run, or runs in another process.
-            ValueError: `seconds` is negative or no number.
-            OverflowError: The time is later than the server can count, in about 292,000 years.
+            ValueError: `seconds` is negative, NaN or infinite.
+            OverflowError: The time exceeds the range of the clock, about 292,000 years.
         """
         return self._native.advance(_micros(seconds))
 
     def set_time(self, unix: float) -> None:
-        """Move a virtual clock to a time not before its own; what falls due on the way happens.
+        """Move a virtual clock forward to a time, and expire keys on the way.
 
         Args:
-            unix: Seconds of unix time, to the nearest microsecond.
+            unix: Unix seconds, rounded to the nearest microsecond.
 
         Raises:
-            RuntimeError: As `advance`.
-            ValueError: `unix` is before the time on the clock, or no number.
-            OverflowError: As `advance`.
+            RuntimeError: See `advance`.
+            ValueError: `unix` is before the clock's time, NaN or infinite.
+            OverflowError: See `advance`.
         """
         self._native.set_time(_micros(unix))
 
@@ -281,17 +277,17 @@ class Server:
         return f"<punctual.Server on {where}, {self._clock} clock, {loops}, {state}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a server cannot be pickled or copied; pass its url on, and connect to it")
+        raise TypeError("a server cannot be pickled or copied; pass its url instead")
 
     def _start(self) -> bool:
-        """Start the server, and a thread for its log; tell whether it did not run."""
+        """Start the server and a thread for its log. Return False if it was running."""
         if self._logger is None:
             return _start_without_signals(self._native)
         lines = LogLines()
         try:
             started = _start_without_signals(self._native, lines)
         except BaseException:
-            # What the log has to say of it.
+            # The log explains the failure.
             _log(lines, self._logger)
             raise
         if started:
@@ -317,21 +313,21 @@ def _text(name: str, value: object) -> str:
             return path
     elif isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return " ".join(_text(name, item) for item in value)
-    raise TypeError(f"{name}: {type(value).__name__} is nothing that an option can be")
+    raise TypeError(f"{name}: {type(value).__name__} is not a type of option values")
 
 
 def _micros(seconds: float) -> int:
     if not seconds >= 0 or math.isinf(seconds):
-        raise ValueError(f"not a time that can come: {seconds!r} seconds")
+        raise ValueError(f"not a valid time: {seconds!r} seconds")
     micros = round(seconds * _MICROS)
     if micros >= 1 << 63:
-        raise OverflowError("the time is later than the server can count")
+        raise OverflowError("the time exceeds the range of the clock")
     return micros
 
 
 def _start_without_signals(native: NativeServer, log: LogLines | None = None) -> bool:
-    """Start it on threads that hear no signals: the program may block some and wait for them."""
-    # Threads inherit what is blocked. Not what a fault in them raises: its handlers tell of it.
+    """Start it on threads that block all signals: the program may wait for blocked signals."""
+    # Threads inherit the mask. Faults stay unblocked, so that their handlers report them.
     faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
     try:
@@ -341,18 +337,18 @@ def _start_without_signals(native: NativeServer, log: LogLines | None = None) ->
 
 
 def _log(lines: LogLines, logger: logging.Logger) -> None:
-    """Pass on a server's log until it ends."""
+    """Forward a server's log to `logger` until it ends."""
     for level, message in lines:
         logger.log(level, "%s", message)
 
 
-def _abandoned(native: NativeServer, log_thread: threading.Thread | None, shown: str) -> None:
-    """Stop a server that nobody has stopped."""
-    # It has no reference to the `Server`, which may so be dropped.
+def _stop_dropped(native: NativeServer, log_thread: threading.Thread | None, shown: str) -> None:
+    """Stop a server that is dropped while it runs."""
+    # The arguments do not reference the `Server`, so that it can be dropped.
     if native.is_running():
         native.stop()
         if log_thread is not None:
-            # A thread that writes as the interpreter ends may end it badly. Not for ever: whoever
-            # runs this, perhaps the garbage collector, may hold what the thread waits for.
+            # A thread that writes while the interpreter ends may crash it. The wait is bounded: the
+            # caller, perhaps the garbage collector, may hold a lock that the thread needs.
             log_thread.join(1)
         warnings.warn(f"not stopped: {shown}", ResourceWarning, stacklevel=2)

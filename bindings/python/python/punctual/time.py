@@ -1,12 +1,12 @@
-"""Timers with the names and meanings of Go's package time, as pygolang has them for Python.
+"""Timers with the names and semantics of Go's package time, as in pygolang.
 
-- `now` gives the time, `sleep` waits.
-- `Timer` and `after` send the time once into a channel, `Ticker` and `tick` again and again;
+- `now` returns the time, `sleep` blocks.
+- `Timer` and `after` send the time into a channel once, `Ticker` and `tick` repeatedly;
   `after_func` calls a function.
-- `VirtualTime` is a clock for tests, which is advanced instead of waited for.
+- `VirtualTime` is a clock that tests advance instead of waiting.
 
-Times are floats of seconds; `5 * millisecond` reads well. Channels are `punctual.chan`, and
-`punctual.select` waits for several at once.
+Times are floats of seconds, written as `5 * millisecond`, for example. Channels are
+`punctual.chan`; `punctual.select` waits for several channels.
 """
 
 from typing import Final

@@ -50,7 +50,9 @@ impl LoopTimers {
             return Err(PyRuntimeError::new_err("Event loop is closed"));
         }
         if when.is_nan() {
-            return Err(PyValueError::new_err("a timer cannot be due at NaN"));
+            return Err(PyValueError::new_err(
+                "the deadline of a timer must not be NaN",
+            ));
         }
         let is_debug = this.attributes.is_debug();
         if is_debug {
@@ -215,7 +217,7 @@ impl LoopTimers {
         let tick = clock::deadline(now);
         if tick >= END {
             return Err(PyOverflowError::new_err(
-                "the time is later than the loop can count",
+                "the time exceeds the range of the clock",
             ));
         }
         self.timers.get().set_virtual(py, tick);

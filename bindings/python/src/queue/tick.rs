@@ -45,7 +45,7 @@ fn tick(number: &Bound<'_, PyAny>, rounding: Rounding) -> PyResult<u64> {
     };
     if float.is_nan() {
         return Err(PyValueError::new_err(
-            "NaN is no time: nothing is before or after it",
+            "NaN is not a valid time: it has no place in any order",
         ));
     }
     // Adding zero turns -0.0 into 0.0, which must have the same tick.

@@ -69,11 +69,11 @@ fn os_error(error: &io::Error, text: &str) -> PyErr {
 pub(super) fn move_error(error: MoveError) -> PyErr {
     match error {
         MoveError::Real => PyRuntimeError::new_err(
-            "the clock of this server is real and cannot be moved: make it with clock=\"virtual\"",
+            "the clock of this server is real and cannot be advanced: create it with clock=\"virtual\"",
         ),
         MoveError::Backwards => PyValueError::new_err("the clock cannot go back"),
         MoveError::OutOfRange => {
-            PyOverflowError::new_err("the time is later than the server can count")
+            PyOverflowError::new_err("the time exceeds the range of the clock")
         }
         MoveError::Stopped => not_running(),
         other => PyRuntimeError::new_err(other.to_string()),

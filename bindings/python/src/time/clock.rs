@@ -210,7 +210,7 @@ impl<'py> FromPyObject<'_, 'py> for Seconds {
 #[inline]
 pub(super) fn ticks(Seconds(dt): Seconds) -> PyResult<u64> {
     if dt.is_nan() {
-        return Err(PyValueError::new_err("dt is NaN, which is no time"));
+        return Err(PyValueError::new_err("dt must not be NaN"));
     }
     // Saturates at `u64::MAX`, which is never reached.
     let ticks = (dt * 1e9 + 0.5) as u64;

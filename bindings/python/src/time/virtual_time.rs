@@ -133,12 +133,12 @@ impl VirtualTime {
     /// being advanced, by a function that it called or by another thread.
     fn advance(&self, py: Python<'_>, seconds: Seconds) -> PyResult<()> {
         if seconds.0 < 0.0 {
-            return Err(PyValueError::new_err("a clock does not go back"));
+            return Err(PyValueError::new_err("the clock cannot go back"));
         }
         let by = duration(seconds)?;
         if self.advancing.replace(py, true) {
             return Err(PyRuntimeError::new_err(
-                "this clock is being advanced already, by a function that it has called or by another thread",
+                "this clock is already being advanced, by a function that it called or by another thread",
             ));
         }
         self.driver.advance(by);

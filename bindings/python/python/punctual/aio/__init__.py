@@ -2,7 +2,7 @@
 
     import asyncio, punctual.aio
 
-    punctual.aio.run(main())                               # as asyncio.run(main())
+    punctual.aio.run(main())                               # like asyncio.run(main())
     asyncio.Runner(loop_factory=punctual.aio.EventLoop)    # step by step, from Python 3.11 on
 
 `EventLoop` is `asyncio.SelectorEventLoop` except for its timers: `call_later`, `call_at`, and so
@@ -23,7 +23,7 @@ __all__ = ["EventLoop", "EventLoopPolicy", "install", "new_event_loop", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    # What is about policies: Python 3.14 warns of them, 3.16 has none.
+    # Imported on demand: Python 3.14 warns about policies, and 3.16 has none.
     if name not in ("EventLoopPolicy", "install"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -1,4 +1,4 @@
-"""What a native handle leaves to Python: telling the loop of an exception, as asyncio does."""
+"""The Python part of a timer handle: reports the exception of a callback, as asyncio does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from asyncio import AbstractEventLoop, TimerHandle, format_helpers
 from typing import Any
 
 _describe: Any = getattr(format_helpers, "_format_callback_source")  # noqa: B009
-# Newer versions of Python leave arguments out of messages unless the loop is in debug mode.
+# Newer versions of Python omit arguments from messages unless the loop is in debug mode.
 _HIDES_ARGUMENTS = "debug" in inspect.signature(_describe).parameters
 
 

@@ -19,24 +19,24 @@ _T = TypeVar("_T")
 
 
 class WheelTimers(LoopTimers):
-    """Mixin that puts a loop's timers on a wheel; stands before the loop among the bases."""
+    """Mixin that puts a loop's timers on a wheel; must precede the loop in the bases."""
 
     _selector: selectors.BaseSelector
 
     def _process_events(self, event_list: list[tuple[selectors.SelectorKey, int]]) -> None:
-        # asyncio calls this once a turn, after `select` and before it looks at its heap: so what
-        # is due comes after the events, as it does there.
+        # asyncio calls this once per iteration, after `select` and before it serves its heap. So
+        # due timers follow the events, as they do in asyncio.
         super()._process_events(event_list)  # type: ignore[misc]
         self._move_due()
 
     def _sleep_on_wheel(self) -> None:
-        """Have the loop's selector wake for timers."""
+        """Make the loop's selector wake for timers."""
         selector = self._selector
-        # For `ppoll` on the descriptor of an epoll, which itself takes milliseconds. The other
-        # selectors take microseconds or better, or have no descriptor.
+        # For `ppoll` on the descriptor of an epoll, which itself counts milliseconds. Other
+        # selectors count microseconds or better, or have no descriptor.
         epoll: Any = getattr(selectors, "EpollSelector", ())
         fd = selector.fileno() if isinstance(selector, epoll) else None
-        # On the selector itself, which stays what it is for everybody who looks at it.
+        # Set on the selector, so that its type stays the same for other code.
         selector.select = Sleep(self, selector.select, fd)  # type: ignore[method-assign]
 
     def _wake_for_events_only(self) -> None:
@@ -49,17 +49,17 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
 
     `call_later`, `call_at` and what is built on them (`asyncio.sleep`, `asyncio.timeout`,
     `asyncio.wait_for`) take the same time with ten timers and with a million. A cancelled timer is
-    gone at once. Timers fire within some 0.1 ms of their time on an idle machine, never before it.
-    However many fall due together, sockets are looked at after every 256 of them. Everything else
-    is asyncio's own.
+    removed at once. Timers fire within some 0.1 ms after their deadline on an idle machine, never
+    before it. The loop polls its sockets after every 256 due timers. Everything else is asyncio's
+    own.
 
-    `selector` is as for `asyncio.SelectorEventLoop`: None for the system's best.
+    `selector` is the same as for `asyncio.SelectorEventLoop`: None for the system's best.
 
-    With `clock="virtual"` the loop's clock starts at 0, stands still while there is anything to do
-    and jumps to the next timer when there is not: a test that sleeps for an hour takes no time. It
-    waits for calls of `run_in_executor`, but not for other processes and threads, whose sockets it
-    looks at before it jumps. `clock="monotonic"` is the system's clock, `time.monotonic()`. Raises
-    `ValueError` for any other.
+    With `clock="virtual"` the loop's clock starts at 0, stands still while the loop is busy and
+    jumps to the next timer when it is idle: a test that sleeps for an hour takes no time. The
+    clock waits for calls of `run_in_executor`, but not for other processes and threads, whose
+    sockets the loop polls before a jump. `clock="monotonic"` is the system's clock,
+    `time.monotonic()`. Raises `ValueError` for any other value.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
         clock: Literal["monotonic", "virtual"] = "monotonic",
     ) -> None:
         if clock not in ("monotonic", "virtual"):
-            # There is nothing to close: `__del__` asks.
+            # `__del__` reads this: there is nothing to close.
             self._closed = True
-            raise ValueError(f'the clock is "monotonic" or "virtual", not {clock!r}')
-        # Calls on executors that go on, for which a virtual clock has to wait.
+            raise ValueError(f'clock must be "monotonic" or "virtual", not {clock!r}')
+        # Number of running calls on executors, for which a virtual clock waits.
         self._in_executors = 0
         self._is_virtual = clock == "virtual"
         if self._is_virtual:
@@ -81,14 +81,14 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
         self._sleep_on_wheel()
 
     def _process_events(self, event_list: list[tuple[selectors.SelectorKey, int]]) -> None:
-        # As in the mixin, for turns in which nothing happened.
+        # As in the mixin, with a shortcut for iterations without events.
         if event_list:
             super()._process_events(event_list)
         else:
             self._move_due()
 
     def close(self) -> None:
-        """Close the loop and forget its timers; do nothing to a closed loop.
+        """Close the loop and drop its timers. Does nothing if the loop is closed.
 
         Raises `RuntimeError` if the loop is running.
         """
@@ -97,34 +97,34 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
         super().close()
 
     def advance(self, seconds: float) -> None:
-        """Move a virtual clock forward; what falls due by it fires in the turns that follow.
+        """Advance a virtual clock. Due timers fire in the next iterations.
 
-        To let every timer on the way fire at its own time, sleep: `await asyncio.sleep(seconds)`.
+        To fire each timer at its own time instead, use `await asyncio.sleep(seconds)`.
 
-        Raises `RuntimeError` if the clock is not virtual, `ValueError` unless `seconds` is from 0
-        on, `OverflowError` if the clock would show more than 292 years.
+        Raises `RuntimeError` if the clock is not virtual, `ValueError` if `seconds` is
+        negative or NaN, `OverflowError` if the time would exceed 292 years.
         """
         if not self._is_virtual:
             raise RuntimeError('only the clock of an EventLoop(clock="virtual") can be advanced')
         if not seconds >= 0:
-            raise ValueError(f"the clock goes forward: {seconds} s")
+            raise ValueError(f"seconds must not be negative: {seconds}")
         self._set_clock(self.time() + seconds)
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[_Args]], _T], *args: Unpack[_Args]
     ) -> asyncio.Future[_T]:
-        """Call `func(*args)` in `executor`: asyncio's, for which a virtual clock waits."""
+        """Call `func(*args)` in `executor`, as asyncio does; a virtual clock waits for the call."""
         call = super().run_in_executor(executor, func, *args)
         if self._is_virtual:
-            # What takes real time must not lose against a clock that takes none.
+            # The call takes real time, so the virtual clock must not jump ahead of it.
             self._in_executors += 1
-            call.add_done_callback(self._came_back)
+            call.add_done_callback(self._executor_call_ended)
         return call
 
     async def shutdown_default_executor(self, *args: Any, **kwargs: Any) -> None:
-        """Wait for the threads of the default executor: asyncio's, for which a virtual clock waits.
+        """Wait for the threads of the default executor, as asyncio does.
 
-        Its timeout, from Python 3.12 on, is none on a virtual clock.
+        A virtual clock waits meanwhile, so the timeout of Python 3.12 has no effect on it.
         """
         self._in_executors += 1
         try:
@@ -132,14 +132,14 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
         finally:
             self._in_executors -= 1
 
-    def _came_back(self, _call: asyncio.Future[Any]) -> None:
+    def _executor_call_ended(self, _call: asyncio.Future[Any]) -> None:
         self._in_executors -= 1
 
     def _is_waiting(self) -> bool:
-        """Tell whether a virtual clock has to wait for events before it may jump."""
+        """Return whether a virtual clock must wait for events before it may jump."""
         return self._in_executors > 0
 
 
 def new_event_loop() -> EventLoop:
-    """Make a new event loop, which the caller closes."""
+    """Create an event loop, which the caller must close."""
     return EventLoop()

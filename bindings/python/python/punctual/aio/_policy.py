@@ -1,4 +1,4 @@
-"""An event loop policy, for programs whose loops asyncio makes: not from Python 3.16 on."""
+"""An event loop policy, for programs that cannot pass a loop factory. Up to Python 3.15."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     _Base = asyncio.DefaultEventLoopPolicy
 else:
     with warnings.catch_warnings():
-        # Python 3.14 warns of the name; who uses a policy hears of it in `install`.
+        # Python 3.14 warns about the name; the user gets the warning from `install`.
         warnings.simplefilter("ignore", DeprecationWarning)
         _Base = asyncio.DefaultEventLoopPolicy
 
@@ -20,18 +20,18 @@ else:
 class EventLoopPolicy(_Base):
     """asyncio's own policy, except that new event loops are `punctual.aio.EventLoop`s.
 
-    asyncio has deprecated policies since Python 3.14 and has none from 3.16 on: pass
-    `punctual.aio.EventLoop` as `loop_factory` there.
+    Python 3.14 deprecates policies and 3.16 removes them: pass `punctual.aio.EventLoop` as
+    `loop_factory` there.
     """
 
     def new_event_loop(self) -> EventLoop:
-        """Make a new event loop, which the caller closes."""
+        """Create an event loop, which the caller must close."""
         return EventLoop()
 
 
 def install() -> None:
-    """Make `EventLoop` the loop of every `asyncio.run` and `asyncio.new_event_loop` to come.
+    """Make future calls of `asyncio.run` and `asyncio.new_event_loop` use `EventLoop`.
 
-    It is for programs that cannot pass a `loop_factory`. Python 3.14 and later warn of it.
+    Use it in programs that cannot pass a `loop_factory`. Python 3.14 and later warn about it.
     """
     asyncio.set_event_loop_policy(EventLoopPolicy())

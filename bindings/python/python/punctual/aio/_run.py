@@ -1,4 +1,4 @@
-"""Running a coroutine on a loop of its own."""
+"""`run`: runs a coroutine on a new loop."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def run(
 ) -> _T:
     """Run a coroutine on a new `EventLoop` and return its result: `asyncio.run` on another loop.
 
-    Afterwards the tasks that are left are cancelled and waited for, and the loop is closed.
+    Afterwards cancels the remaining tasks, waits for them and closes the loop.
 
-    `debug` turns debug mode on or off; None leaves it to `PYTHONASYNCIODEBUG`. `loop_factory` makes
-    the loop: in a test perhaps `lambda: EventLoop(clock="virtual")`.
+    `debug` turns debug mode on or off; None leaves it to `PYTHONASYNCIODEBUG`. `loop_factory`
+    creates the loop, for example `lambda: EventLoop(clock="virtual")` in a test.
 
     Raises `RuntimeError` if a loop is running in this thread, `ValueError` if `main` is not a
-    coroutine, and what `main` raises.
+    coroutine, and any exception of `main`.
     """
     if asyncio._get_running_loop() is not None:
         raise RuntimeError("punctual.aio.run() cannot be called from a running event loop")
@@ -36,7 +36,7 @@ def run(
         with asyncio.Runner(debug=debug, loop_factory=loop_factory) as runner:
             return runner.run(main)
     else:
-        # There `asyncio.run` takes the policy's loops only.
+        # Older versions of `asyncio.run` accept only loops of the policy.
         return _run(main, debug, loop_factory)
 
 
@@ -64,17 +64,17 @@ def _run(
 
 
 def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel what `main` left behind, and let it come to its end."""
+    """Cancel the remaining tasks and wait for them."""
     tasks = asyncio.all_tasks(loop)
     if not tasks:
         return
     for task in tasks:
         task.cancel()
 
-    async def ends() -> None:
+    async def wait() -> None:
         await asyncio.wait(tasks)
 
-    loop.run_until_complete(ends())
+    loop.run_until_complete(wait())
     for task in tasks:
         exception = None if task.cancelled() else task.exception()
         if exception is not None:

@@ -45,7 +45,7 @@ impl<T: Send> ComparisonLock<T> {
         loop {
             if self.holder.load(Ordering::Relaxed) == this_thread() {
                 return Err(PyRuntimeError::new_err(
-                    "a comparison of priorities may not use the PriorityQueue it is made for",
+                    "a comparison of priorities must not use its own PriorityQueue",
                 ));
             }
             // The other thread's comparison needs the GIL to finish.
