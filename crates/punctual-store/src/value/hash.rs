@@ -51,7 +51,7 @@ pub struct Entry<'a> {
     pub name: Element<'a>,
     /// Value of the field.
     pub value: Element<'a>,
-    /// Deadline in Unix ms; [`NEVER`](crate::time::NEVER) without a TTL.
+    /// Deadline in Unix ms; [`NEVER`] without a TTL.
     pub deadline: u64,
 }
 
