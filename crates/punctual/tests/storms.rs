@@ -160,9 +160,6 @@ impl<Q: DeadlineQueue<u64> + Default> Storm<Q> {
         }
         self.order.remove(&(timer.deadline, timer.arming));
         self.stale = Some(timer.key);
-        if self.timers.is_empty() {
-            self.peak = 0;
-        }
         timer
     }
 
@@ -214,6 +211,19 @@ impl<Q: DeadlineQueue<u64> + Default> Storm<Q> {
         assert_eq!(self.queue.len(), self.timers.len());
         let wakeup = self.queue.next_wakeup();
         assert!(wakeup <= self.earliest() && wakeup.is_some() != self.timers.is_empty());
+        if self.timers.is_empty() && self.peak > 0 {
+            // An empty queue frees its memory in pieces, with the calls that find nothing due.
+            for _ in 0..self.peak {
+                if self.queue.memory() <= SPARE_BYTES {
+                    break;
+                }
+                assert!(matches!(
+                    self.queue.poll_due(self.now, &mut 1_000),
+                    Polled::Idle
+                ));
+            }
+            self.peak = 0;
+        }
         if self.ops.is_multiple_of(16) {
             let bound = 2 * self.bytes_per_timer * self.peak + SPARE_BYTES;
             let bytes = self.queue.memory();
