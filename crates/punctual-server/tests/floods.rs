@@ -145,6 +145,14 @@ fn info(server: &Process, name: &str) -> u64 {
         .unwrap()
 }
 
+/// Waits until the server has closed all connections that have ended.
+fn wait_for_ends(server: &Process) {
+    let end = Instant::now() + process::PATIENCE;
+    while info(server, "connected_clients") > 1 {
+        assert!(Instant::now() < end, "some have not gone");
+    }
+}
+
 #[test]
 fn a_client_that_does_not_read_is_cut_off_at_the_hard_limit() {
     let server = Process::start(&["--client-output-buffer-limit", "normal 8mb 0 0"]);
@@ -169,9 +177,16 @@ fn a_client_that_does_not_read_is_cut_off_at_the_hard_limit() {
 fn a_client_that_does_not_read_is_cut_off_at_the_soft_limit_by_time_alone() {
     let server = Process::start(&["--client-output-buffer-limit", "normal 0 1mb 1"]);
     let before = server.resident_mib();
+    wait_for_ends(&server);
+    let (began, idle) = (Instant::now(), server.open_files());
     let mut slow = ask_and_do_not_read(&server);
     // Nothing more happens on any connection: the loop's own timer must see it.
-    thread::sleep(Duration::from_millis(2_500));
+    let end = Instant::now() + process::PATIENCE;
+    while server.open_files() > idle {
+        assert!(Instant::now() < end, "it is not cut off");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(began.elapsed() >= Duration::from_secs(1), "cut off early");
     assert_eq!(
         info(&server, "client_output_buffer_limit_disconnections"),
         1
@@ -266,9 +281,6 @@ fn twenty_thousand_connections_to_a_limit_of_ten_thousand() {
         (held - before) * MIB as f64 / limit as f64
     );
     assert_eq!(info(&server, "rejected_connections"), limit as u64);
-    let end = Instant::now() + process::PATIENCE;
-    while info(&server, "connected_clients") > 1 {
-        assert!(Instant::now() < end, "some have not gone");
-    }
+    wait_for_ends(&server);
     server.stop();
 }

@@ -234,7 +234,7 @@ fn pause(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         u64::try_from(timeout_ms).map_err(|_| Error::fixed("ERR timeout is negative"))?;
     let shared = call.shared;
     let now_ms = call.turn.now.read_ms();
-    let end_ms = now_ms.saturating_add(timeout_ms);
+    let end_ms = call.turn.now.base_ms().saturating_add(timeout_ms);
     // A pause that lasts is never shortened or weakened by another.
     let lasting_ms = shared.pause_until_ms.load(Ordering::Acquire);
     let lasts = now_ms < lasting_ms;

@@ -99,6 +99,12 @@ impl Process {
         }
     }
 
+    /// How many files and sockets it has open.
+    pub fn open_files(&self) -> usize {
+        let path = format!("/proc/{}/fd", self.child.id());
+        fs::read_dir(path).unwrap().count()
+    }
+
     /// Sends SIGTERM and waits for a clean end: no panic, exit code 0.
     #[track_caller]
     pub fn stop(mut self) {

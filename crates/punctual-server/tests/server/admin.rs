@@ -239,12 +239,22 @@ fn latency_events_are_recorded_and_told() {
         c.text("LATENCY DOCTOR")
             .contains("latency-monitor-threshold")
     );
-    c.expect(&["CONFIG SET latency-monitor-threshold 5"], "+OK|");
+    // No command takes an hour, however busy the machine is.
+    const AN_HOUR: &str = "CONFIG SET latency-monitor-threshold 3600000";
+    c.expect(&[AN_HOUR], "+OK|");
     assert!(
         c.text("LATENCY DOCTOR")
-            .starts_with("Nothing has taken 5 ms")
+            .starts_with("Nothing has taken 3600000 ms")
     );
-    c.expect(&["DEBUG SLEEP 0.02", "DEBUG SLEEP 0.01"], "+OK|+OK|");
+    c.expect(
+        &[
+            "CONFIG SET latency-monitor-threshold 5",
+            "DEBUG SLEEP 0.02",
+            "DEBUG SLEEP 0.01",
+            AN_HOUR,
+        ],
+        "+OK|+OK|+OK|+OK|",
+    );
     let latest = c.ask(&["LATENCY", "LATEST"]);
     let command = latest
         .as_slice()
@@ -258,7 +268,7 @@ fn latency_events_are_recorded_and_told() {
         "{command:?}"
     );
     let history = c.ask(&["LATENCY", "HISTORY", "command"]);
-    assert!((1..=2).contains(&history.as_slice().unwrap().len()));
+    assert!(!history.as_slice().unwrap().is_empty());
     let graph = c.text("LATENCY GRAPH command");
     assert!(
         graph.starts_with("command - high ") && graph.lines().count() > 6,

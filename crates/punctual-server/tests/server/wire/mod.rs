@@ -6,7 +6,7 @@ pub mod redis;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use punctual_resp::{Value, decode, encode_command};
 use punctual_server::Server;
@@ -173,6 +173,11 @@ impl Wire {
     fn shown(&self) -> String {
         String::from_utf8_lossy(&self.buffer).replace("\r\n", "|")
     }
+}
+
+/// Time of the clock that the server reads, since the epoch.
+pub fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
 /// Waits until something is so that the server does in its own time.
