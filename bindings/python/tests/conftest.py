@@ -16,6 +16,9 @@ from punctual._punctual import _waiting
 
 Go = Callable[..., threading.Thread]
 
+PATIENCE = 30
+"""Seconds that a busy machine may take for anything."""
+
 
 @pytest.fixture
 def go() -> Iterator[Go]:
@@ -38,7 +41,7 @@ def go() -> Iterator[Go]:
 
     yield go
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
         assert not thread.is_alive(), "a thread is stuck"
     if errors:
         raise errors[0]
@@ -58,7 +61,7 @@ def ends_silently(program: str, *options: str, timeout: float) -> None:
 
 def until(condition: Callable[[], object]) -> None:
     """Waits until other threads make `condition` true."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, "the condition stays false"
         time.sleep(0)

@@ -71,13 +71,16 @@ def test_timers_of_the_parent_are_disarmed() -> None:
     timer, ticker, fired = Timer(100), Ticker(100), Timer(0)
     until(lambda: len(fired.c) == 1)
     caller = Timer(100, lambda: calls.append(1))
+    begin = now()
     soon = Timer(0.3), Timer(0.3, lambda: calls.append(2))
 
     def child() -> None:
+        # A busy machine may fork so late that they have fired before.
+        fired_before = now() >= begin + 0.3
         assert repr(timer) == "<Timer: stopped or expired>"
         sleep(0.4)
-        assert len(soon[0].c) == 0
-        assert calls == []
+        assert fired_before or (len(soon[0].c), calls) == (0, [])
+        calls.clear()
         assert timer.stop() is False
         assert caller.stop() is False
         ticker.stop()
@@ -98,12 +101,13 @@ def test_timers_of_the_parent_are_disarmed() -> None:
 
 def test_timer_that_fell_due_before_the_fork() -> None:
     """The timer is due although nothing had read its channel."""
+    made = now()
     past, unseen = Timer(0.001), after(0.001)
     sleep(0.002)
 
     def child() -> None:
         begin = now()
-        assert begin - 5 < past.c.recv() < begin
+        assert made + 0.001 <= past.c.recv() < begin
         assert len(unseen) == 1
         assert past.stop() is False
         timers_work()

@@ -1,6 +1,7 @@
 """punctual.time end to end, on the system's clock. Only these tests sleep.
 
-Upper bounds are wide, because test machines are busy; `make bench-python ARGS=time` measures.
+A busy machine may be late, so tests check that nothing is early and wait for the rest.
+`make bench-python ARGS=time` measures lateness.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Go, until, until_receivers_wait
+from conftest import PATIENCE, Go, until, until_receivers_wait
 from punctual import PanicError, chan, default, nilchan, select
 from punctual.time import Ticker, Timer, after, after_func, now, sleep, tick
 
@@ -35,11 +36,12 @@ def test_now_is_the_time_of_day() -> None:
 
 @pytest.mark.parametrize("dt", [0.001, 0.0301])
 def test_nothing_is_early(dt: float) -> None:
-    assert dt <= elapsed(lambda: sleep(dt)) < 5
-    assert dt <= elapsed(lambda: after(dt).recv()) < 5
-    assert dt <= elapsed(lambda: tick(dt).recv()) < 5
+    assert dt <= elapsed(lambda: sleep(dt))
+    assert dt <= elapsed(lambda: after(dt).recv())
+    assert dt <= elapsed(lambda: tick(dt).recv())
     called = threading.Event()
-    assert dt <= elapsed(lambda: (after_func(dt, called.set), called.wait(30))) < 5
+    assert dt <= elapsed(lambda: (after_func(dt, called.set), called.wait(PATIENCE)))
+    assert called.is_set()
 
 
 def test_the_sent_time_is_that_of_firing() -> None:
@@ -53,15 +55,16 @@ def test_the_sent_time_is_that_of_firing() -> None:
 def test_timer_without_a_waiting_thread() -> None:
     """The driver does not have the timer, which must not be observable."""
     begin = now()
-    fired, stopped, armed, never = Timer(0.01), Timer(0.01), Timer(100), Timer(float("inf"))
+    fired, stopped = Timer(0.01), Timer(0.01)
+    made = now()
+    armed, never = Timer(1000), Timer(float("inf"))
     with pytest.raises(PanicError, match="the timer is armed"):
-        fired.reset(5)
-    assert repr(fired) == repr(armed) == "<Timer: armed>"
+        armed.reset(5)
+    assert repr(armed) == "<Timer: armed>"
     sleep(0.03)
     assert repr(fired) == "<Timer: stopped or expired>"
     assert len(fired.c) == 1
-    late = fired.c.recv() - begin - 0.01
-    assert 0 <= late < 0.01, "the time is the deadline"
+    assert begin + 0.01 <= fired.c.recv() < made + 0.011, "the time is the deadline"
     assert stopped.stop() is False
     assert len(stopped.c) == 0
     stopped.reset(0.01)
@@ -163,16 +166,22 @@ def test_waiting_thread_needs_no_timer(go: Go) -> None:
 
 def test_timer_of_a_select_that_chose_another_case() -> None:
     """The timer stays armed when another case of the select is ready first."""
-    timers = [Timer(0.03), Timer(0.03), Timer(1000)]
+
+    def waited_for(seconds: float) -> Timer:
+        # A busy machine may see both fall due; then the timer was too short.
+        while seconds < PATIENCE:
+            timer = Timer(seconds)
+            if select(timer.c.recv, after(0.001).recv)[0] == 1 and len(timer.c) == 0:
+                return timer
+            seconds *= 2
+        raise AssertionError("the timer is always the first")
+
+    timers = [waited_for(0.03), waited_for(0.03), waited_for(1)]
     kept = timers[0].c
-    for timer in timers:
-        assert select(timer.c.recv, after(0.001).recv)[0] == 1
-        assert len(timer.c) == 0
-    assert timers[2].stop() is True
+    timers[2].stop()
     timers[2].reset(0.001)
     del timers[1]
-    sleep(0.05)
-    assert (len(kept), len(timers[1].c)) == (1, 1)
+    until(lambda: (len(kept), len(timers[1].c)) == (1, 1))
     assert timers[0].stop() is False
 
 
@@ -192,46 +201,22 @@ def test_reset_by_a_handler_during_the_wait() -> None:
 
 
 def test_ticker_does_not_drift() -> None:
-    ticker = Ticker(0.01)
+    # The ticker starts between the two readings of the clock.
     begin = now()
+    ticker = Ticker(0.01)
+    start = now() - begin
     times = [ticker.c.recv() for _ in range(20)]
-    ticker.stop()
     assert times == sorted(times)
-    # Most ticks follow a multiple of the period closely; late or skipped ones shift no others.
-    late = sorted((t - begin) % 0.01 for t in times)
-    assert late[len(late) // 2] < 0.005
+    assert all(t > begin + 0.01 * n - 0.001 for n, t in enumerate(times, 1)), "none is early"
+    # Late or skipped ticks shift no others, so a tick on time follows sooner or later.
+    until(lambda: (ticker.c.recv() - begin) % 0.01 < start + 0.005)
+    ticker.stop()
 
 
 def test_slow_receiver_gets_one_tick() -> None:
     ticker = Ticker(0.005)
     sleep(0.05)
     assert len(ticker.c) == 1
-
-
-def test_waits_release_the_interpreter() -> None:
-    counted = 0
-    over = threading.Event()
-
-    def count() -> None:
-        nonlocal counted
-        while not over.is_set():
-            counted += 1
-
-    waits: list[Callable[[], object]] = [
-        lambda: sleep(0.02),
-        lambda: after(0.02).recv(),
-        lambda: select(nilchan.recv, after(0.02).recv),
-    ]
-    thread = threading.Thread(target=count)
-    thread.start()
-    try:
-        for wait in waits:
-            before = counted
-            wait()
-            assert counted > before
-    finally:
-        over.set()
-        thread.join()
 
 
 WAITS: dict[str, Callable[[], object]] = {
@@ -246,43 +231,61 @@ WAITS: dict[str, Callable[[], object]] = {
 }
 
 
+def wait_signalled(wait: Callable[[], object], dt: float, send: Callable[[], object]) -> None:
+    """Waits, with a signal sent after `dt` seconds: before the wait on a busy machine."""
+    after_func(dt, send)
+    wait()
+
+
 @pytest.mark.parametrize("name", WAITS)
 def test_ctrl_c_ends_a_wait(name: str) -> None:
-    after_func(0.02, lambda: os.kill(os.getpid(), signal.SIGINT))
+    """The function can only be called because the wait releases the interpreter."""
     with pytest.raises(KeyboardInterrupt):
-        WAITS[name]()
+        wait_signalled(WAITS[name], 0.02, lambda: os.kill(os.getpid(), signal.SIGINT))
 
 
-def test_ctrl_c_takes_effect_at_once() -> None:
-    """Within milliseconds without polling: the signal itself ends the sleep of the thread."""
-    delays = []
-    for _ in range(5):
+def test_ctrl_c_is_heard_at_once() -> None:
+    """Though nothing polls: the signal itself ends the sleep of the thread."""
+
+    def delay() -> float:
         sent: list[float] = []
 
-        def send(sent: list[float] = sent) -> None:
+        def send() -> None:
             sent.append(stdtime.monotonic())
             os.kill(os.getpid(), signal.SIGINT)
 
-        # Later than the first polls, so that the next one would follow a second later.
-        after_func(0.15, send)
         with pytest.raises(KeyboardInterrupt):
-            chan().recv()
-        delays.append(stdtime.monotonic() - sent[0])
-    assert min(delays) < 0.05
+            # Later than the first polls, so that the next one would follow a second later.
+            wait_signalled(chan().recv, 0.15, send)
+        return stdtime.monotonic() - sent[0]
+
+    # A busy machine delays some.
+    until(lambda: delay() < 0.05)
 
 
-def test_handlers_run_during_a_wait_which_continues() -> None:
+SIGNALLED: dict[str, Callable[[float], object]] = {
+    "receive": lambda dt: after(dt).recv(),
+    "sleep": sleep,
+}
+
+
+@pytest.mark.parametrize("name", SIGNALLED)
+def test_handlers_run_during_a_wait_which_continues(name: str) -> None:
     handled: list[float] = []
     before = signal.signal(signal.SIGUSR1, lambda *_: handled.append(stdtime.monotonic()))
-    try:
+
+    def is_handled_within(dt: float) -> bool:
+        handled.clear()
+        after_func(dt / 3, lambda: os.kill(os.getpid(), signal.SIGUSR1))
         begin = stdtime.monotonic()
-        after_func(0.02, lambda: os.kill(os.getpid(), signal.SIGUSR1))
-        after(0.06).recv()
-        assert stdtime.monotonic() - begin >= 0.06
-        assert len(handled) == 1
-        after_func(0.02, lambda: os.kill(os.getpid(), signal.SIGUSR1))
-        assert elapsed(lambda: sleep(0.06)) >= 0.06
-        assert len(handled) == 2
+        SIGNALLED[name](dt)
+        assert stdtime.monotonic() - begin >= dt
+        until(lambda: handled)
+        return handled[0] - begin < dt
+
+    try:
+        # A busy machine may send the signal too late for a short wait.
+        assert any(is_handled_within(0.06 * 2**n) for n in range(8))
     finally:
         signal.signal(signal.SIGUSR1, before)
 
@@ -291,17 +294,15 @@ def test_signal_that_another_thread_caught_is_found() -> None:
     def in_this_thread() -> None:
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
 
-    after_func(0.02, in_this_thread)
     with pytest.raises(KeyboardInterrupt):
-        chan().recv()
+        wait_signalled(chan().recv, 0.02, in_this_thread)
 
 
 def test_interrupted_operation_has_no_effect() -> None:
     c: chan[Any] = chan()
     for case in (lambda: c.send(1), c.recv, lambda: select(c.recv, (c.send, 2))):
-        after_func(0.01, lambda: os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
-            case()
+            wait_signalled(case, 0.01, lambda: os.kill(os.getpid(), signal.SIGINT))
     threading.Thread(target=lambda: c.send("later")).start()
     assert c.recv() == "later"
     threading.Thread(target=lambda: c.send(c.recv())).start()

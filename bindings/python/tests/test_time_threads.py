@@ -153,7 +153,7 @@ def test_blocked_functions_delay_no_others() -> None:
     done: chan[int] = chan(many)
 
     def meet() -> None:
-        done.send(barrier.wait(30))
+        done.send(barrier.wait(120))
 
     for _ in range(many):
         after_func(0.001, meet)

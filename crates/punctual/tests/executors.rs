@@ -10,6 +10,8 @@ use punctual::future::{DelayQueue, Elapsed, interval, sleep, sleep_until, timeou
 use punctual::time::{VirtualTime, now};
 
 const MS: Duration = Duration::from_millis(1);
+/// A busy machine may delay a thread this long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     use std::pin::Pin;
@@ -33,8 +35,9 @@ async fn all() {
     assert!(second >= first + MS && Instant::now() >= second);
 
     let mut queue = DelayQueue::new();
-    queue.insert('b', 2 * MS);
-    queue.insert('a', MS);
+    let begun = Instant::now();
+    queue.insert_at('b', begun + 2 * MS);
+    queue.insert_at('a', begun + MS);
     let late = queue.insert('c', Duration::from_secs(60));
     assert_eq!(next(&mut queue).await.unwrap().value, 'a');
     assert_eq!(queue.next().await.unwrap().value, 'b');
@@ -87,21 +90,20 @@ fn on_futures() {
 fn in_select() {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.build().unwrap().block_on(async {
-        let (mut ticks, mut end) = (interval(MS).unwrap(), sleep(20 * MS));
+        let mut ticks = interval(MS).unwrap();
         let mut queue = DelayQueue::new();
         for n in 0..5 {
             queue.insert(n, MS * n);
         }
         let (mut ticked, mut expired) = (Vec::new(), Vec::new());
-        loop {
+        while ticked.len() < 10 || expired.len() < 5 {
             tokio::select! {
                 instant = ticks.tick() => ticked.push(instant),
                 Some(one) = queue.next(), if !queue.is_empty() => expired.push(one.value),
-                () = &mut end => break,
+                () = sleep(PATIENCE) => panic!("a future is lost: {ticked:?}, {expired:?}"),
             }
         }
         assert_eq!(expired, [0, 1, 2, 3, 4]);
-        assert!((1..=20).contains(&ticked.len()));
         for pair in ticked.windows(2) {
             let apart = pair[1] - pair[0];
             assert_eq!(

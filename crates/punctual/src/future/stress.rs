@@ -220,13 +220,12 @@ fn a_waker_that_panics_does_not_stop_the_driver() {
 
 #[test]
 fn a_sleep_may_move_between_threads() {
-    let mut moved = sleep(Duration::from_millis(2));
-    let waker = Waker::noop();
-    assert!(
-        Pin::new(&mut moved)
-            .poll(&mut Context::from_waker(waker))
-            .is_pending()
-    );
+    let mut cx = Context::from_waker(Waker::noop());
+    // A busy machine may poll the first ones too late.
+    let moved = (1..15)
+        .map(|doublings| sleep(Duration::from_millis(1 << doublings)))
+        .find_map(|mut one| Pin::new(&mut one).poll(&mut cx).is_pending().then_some(one))
+        .unwrap();
     let deadline = moved.deadline();
     thread::spawn(move || block_on(moved)).join().unwrap();
     assert!(Instant::now() >= deadline);
