@@ -12,7 +12,7 @@ use crate::generate::ALL_EVENTS;
 use crate::link::{Link, Side};
 
 /// Maximum time until a started server accepts connections.
-const START: Duration = Duration::from_secs(10);
+const START: Duration = Duration::from_secs(30);
 
 /// The error of starting the reference server.
 #[derive(Debug, thiserror::Error)]

@@ -170,16 +170,19 @@ fn a_late_deadline_is_detected() {
         b: b.address(),
     };
     let mut pair = punctual_compat::link::Pair::connect(addresses).expect("both run");
-    for (link, ttl_ms) in [(&mut pair.a, "5000500"), (&mut pair.b, "5000000")] {
-        link.ask(&Command::of(&["SET", "k", "v", "PX", ttl_ms]))
-            .expect("answered");
+    // After a stall of the machine the tolerance is larger, and an attempt proves nothing.
+    for _ in 0..100 {
+        for (link, ttl_ms) in [(&mut pair.a, "5000500"), (&mut pair.b, "5000000")] {
+            link.ask(&Command::of(&["SET", "k", "v", "PX", ttl_ms]))
+                .expect("answered");
+        }
+        let mut tolerance = punctual_compat::compare::Tolerance::default();
+        let found = punctual_compat::audit::audit(&mut pair, &mut tolerance).expect("both answer");
+        if tolerance.ms() < 500 {
+            let finding = found.expect("half a second is seen");
+            assert_eq!(finding.keys, [b"k".to_vec()]);
+            return;
+        }
     }
-    let mut tolerance = punctual_compat::compare::Tolerance::default();
-    let found = punctual_compat::audit::audit(&mut pair, &mut tolerance).expect("both answer");
-    assert!(
-        tolerance.ms() < 500,
-        "the machine stalled for so long that the test says nothing: {tolerance:?}"
-    );
-    let finding = found.expect("half a second is seen");
-    assert_eq!(finding.keys, [b"k".to_vec()]);
+    panic!("the tolerance is never below half a second");
 }

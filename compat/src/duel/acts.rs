@@ -16,7 +16,7 @@ use crate::report::{Finding, show, show_bytes};
 use crate::session::canonical;
 
 /// Maximum time until a server publishes an expiry that the other has published.
-const SETTLE: Duration = Duration::from_secs(2);
+const SETTLE: Duration = Duration::from_secs(10);
 
 /// The channel that marks the end of the preceding output of a session.
 const SESSION_FENCE: &str = "compat:fence:session";

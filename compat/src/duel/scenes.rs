@@ -11,7 +11,7 @@ use crate::link::{Link, LinkError, Pair};
 use crate::report::{Finding, show};
 
 /// Maximum time until a server starts a command, or notices that a connection is closed.
-const NOTICE: Duration = Duration::from_secs(5);
+const NOTICE: Duration = Duration::from_secs(30);
 
 /// The argument of a PING sent after every blocking command; its reply shows that the block has ended.
 const AFTER_BLOCK: &str = "after-block";

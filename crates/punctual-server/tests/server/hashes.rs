@@ -125,7 +125,7 @@ fn the_benchmark_of_fields_receives_every_event() {
     let directory = tempfile::tempdir().unwrap();
     let csv = directory.path().join("a.csv");
     let line = format!(
-        "expiry --fields --keys 3000 --spread 0.5 --lead 1 --wait 20 --addr 127.0.0.1:{} --csv {}",
+        "expiry --fields --keys 3000 --spread 0.5 --lead 3 --wait 20 --addr 127.0.0.1:{} --csv {}",
         server.port(),
         csv.display()
     );

@@ -86,7 +86,7 @@ impl Redis {
 }
 
 fn connect(socket: &Path) -> UnixStream {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         match UnixStream::connect(socket) {
             Ok(stream) => return stream,
