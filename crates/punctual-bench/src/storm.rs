@@ -33,6 +33,9 @@ const AFTERMATH: Duration = Duration::from_millis(300);
 /// How often DBSIZE is asked for.
 const POLL: Duration = Duration::from_millis(5);
 
+/// Maximum time until the events of all keys have come.
+const EVENTS_PATIENCE: Duration = Duration::from_secs(10);
+
 /// One server, one round.
 #[derive(Debug)]
 struct Run {
@@ -161,6 +164,11 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
     })?;
     let events = match receiver {
         Some((_guard, receiver)) => {
+            // The last events may still be on their way.
+            let end = Instant::now() + EVENTS_PATIENCE;
+            while receiver.count() < keys && Instant::now() < end {
+                std::thread::sleep(POLL);
+            }
             let received = receiver.finish()?;
             let last = received.last_at.saturating_sub(deadline_ms * 1000);
             Some((received.keys, Duration::from_micros(last)))
