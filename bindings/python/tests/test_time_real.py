@@ -244,8 +244,8 @@ def test_ctrl_c_ends_a_wait(name: str) -> None:
         wait_signalled(WAITS[name], 0.02, lambda: os.kill(os.getpid(), signal.SIGINT))
 
 
-def test_ctrl_c_is_heard_at_once() -> None:
-    """Though nothing polls: the signal itself ends the sleep of the thread."""
+def test_ctrl_c_takes_effect_at_once() -> None:
+    """Nothing polls; the signal itself ends the sleep of the thread."""
 
     def delay() -> float:
         sent: list[float] = []
