@@ -1,0 +1,36 @@
+//! The native extension of the gem `punctual`.
+//!
+//! Ground rules:
+//! - No borrow of Rust data is held while Ruby code runs: callbacks may use the object that calls them.
+//! - Every object that stores Ruby values marks them as movable, updates them in `compact`, and calls the write barrier after
+//!   each store.
+//! - The engine's threads hold no Ruby values. They hand numbers to a Ruby thread (`driver`).
+
+#![deny(unsafe_code)]
+
+mod barrier;
+mod driver;
+mod fork;
+mod gvl;
+mod heap;
+mod priority_queue;
+mod ractor;
+mod schedule;
+mod score;
+mod seconds;
+mod server;
+mod timers;
+
+use magnus::{Error, Module, Ruby};
+
+#[magnus::init(name = "punctual")]
+fn init(ruby: &Ruby) -> Result<(), Error> {
+    ractor::declare_safe();
+    let punctual = ruby.define_module("Punctual")?;
+    schedule::define(ruby, punctual)?;
+    timers::define(ruby, punctual)?;
+    priority_queue::define(ruby, punctual)?;
+    driver::define(ruby, punctual)?;
+    server::define(ruby, punctual)?;
+    punctual.const_set("NATIVE_VERSION", env!("CARGO_PKG_VERSION"))
+}

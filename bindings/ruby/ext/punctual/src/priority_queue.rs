@@ -1,0 +1,355 @@
+//! `Punctual::PriorityQueue`: the calls that change or read the heap. `lib/punctual/priority_queue.rb` has the others.
+
+use std::cmp::Ordering;
+
+use magnus::gc::{Compactor, Marker};
+use magnus::typed_data::Obj;
+use magnus::value::{Opaque, ReprValue};
+use magnus::{
+    Class, DataTypeFunctions, Error, Module, RModule, Ruby, TypedData, Value, block::Proc, method,
+};
+
+use crate::barrier;
+use crate::heap::{Entry, Heap, MAX_LEN, Route, Router};
+use crate::ractor::Shareable;
+use crate::score::{self, Kind};
+
+#[derive(TypedData)]
+#[magnus(
+    class = "Punctual::PriorityQueue",
+    free_immediately,
+    mark,
+    compact,
+    size,
+    wb_protected,
+    frozen_shareable
+)]
+pub(crate) struct PriorityQueue {
+    heap: Shareable<Heap>,
+    /// Returns the score of a value that is pushed without one; nil: the value is its own score.
+    scorer: Shareable<Option<Opaque<Value>>>,
+    /// While `<=>` runs for an operation, the heap must not change.
+    comparing: Shareable<bool>,
+}
+
+impl Default for PriorityQueue {
+    fn default() -> Self {
+        PriorityQueue {
+            heap: Shareable::new(Heap::new(4, 0, false)),
+            scorer: Shareable::new(None),
+            comparing: Shareable::new(false),
+        }
+    }
+}
+
+impl DataTypeFunctions for PriorityQueue {
+    fn mark(&self, marker: &Marker) {
+        self.heap.look(|heap| heap.mark(marker));
+        if let Some(scorer) = self.scorer.look(|scorer| *scorer) {
+            marker.mark_movable(scorer);
+        }
+    }
+
+    fn compact(&self, compactor: &Compactor) {
+        self.heap.change(|heap| heap.compact(compactor));
+        if let Some(scorer) = self.scorer.look(|scorer| *scorer) {
+            let scorer = compactor.location(scorer);
+            self.scorer.change(|place| *place = Some(scorer));
+        }
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.heap.look(Heap::memory)
+    }
+}
+
+/// An operation's comparisons.
+struct Comparing<'a>(&'a Shareable<bool>);
+
+impl Drop for Comparing<'_> {
+    fn drop(&mut self) {
+        self.0.change(|comparing| *comparing = false);
+    }
+}
+
+impl PriorityQueue {
+    fn set_up(
+        ruby: &Ruby,
+        rb_self: Obj<Self>,
+        d: usize,
+        capacity: usize,
+        with_slots: bool,
+    ) -> Result<(), Error> {
+        rb_self.check_changeable(ruby, rb_self)?;
+        if ruby.block_given() {
+            let block = ruby.block_proc()?.as_value();
+            rb_self.scorer.change(|scorer| *scorer = Some(block.into()));
+            barrier::stored(rb_self, block);
+        }
+        rb_self
+            .heap
+            .change(|heap| *heap = Heap::new(d, capacity, with_slots));
+        Ok(())
+    }
+
+    fn initialize_copy(ruby: &Ruby, rb_self: Obj<Self>, other: Obj<Self>) -> Result<Obj<Self>, Error> {
+        rb_self.check_changeable(ruby, rb_self)?;
+        let copy = other.heap.look(Heap::clone);
+        for entry in copy.entries() {
+            barrier::stored(rb_self, ruby.get_inner(entry.score));
+            barrier::stored(rb_self, ruby.get_inner(entry.value));
+        }
+        rb_self.heap.change(|heap| *heap = copy);
+        if let Some(scorer) = other.scorer.look(|scorer| *scorer) {
+            barrier::stored(rb_self, ruby.get_inner(scorer));
+            rb_self.scorer.change(|place| *place = Some(scorer));
+        }
+        Ok(rb_self)
+    }
+
+    /// Refuses a change of a frozen queue, and in the middle of another operation.
+    #[inline]
+    fn check_changeable(&self, ruby: &Ruby, rb_self: Obj<Self>) -> Result<(), Error> {
+        rb_self.check_frozen()?;
+        if self.comparing.look(|&comparing| comparing) {
+            return Err(Error::new(
+                ruby.exception_runtime_error(),
+                "a priority queue cannot change while it compares scores: neither `<=>` nor another thread may use it then",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Finds a route; nothing may change the heap meanwhile.
+    fn route(
+        &self,
+        ruby: &Ruby,
+        find: impl FnOnce(&Router<'_>) -> Result<Route, Error>,
+    ) -> Result<Route, Error> {
+        self.comparing.change(|comparing| *comparing = true);
+        let _comparing = Comparing(&self.comparing);
+        find(&Router {
+            ruby,
+            heap: &self.heap,
+        })
+    }
+
+    fn score_of(&self, ruby: &Ruby, value: Value) -> Result<Value, Error> {
+        match self.scorer.look(|scorer| *scorer) {
+            None => Ok(value),
+            Some(scorer) => {
+                let scorer: Proc = magnus::TryConvert::try_convert(ruby.get_inner(scorer))?;
+                scorer.call((value,))
+            }
+        }
+    }
+
+    #[inline]
+    fn add(ruby: &Ruby, rb_self: Obj<Self>, score: Value, value: Value) -> Result<u32, Error> {
+        rb_self.check_changeable(ruby, rb_self)?;
+        score::check(ruby, score)?;
+        rb_self.check_changeable(ruby, rb_self)?;
+        if rb_self.heap.look(Heap::len) >= MAX_LEN {
+            return Err(Error::new(
+                ruby.exception_range_error(),
+                "a priority queue has at most 2^32 - 2 entries",
+            ));
+        }
+        let rank = rb_self.heap.change(|heap| heap.admit(ruby, score));
+        let slot = if rb_self.heap.look(Heap::kind) == Kind::Objects {
+            let route = rb_self.route(ruby, |router| router.route_in(score))?;
+            rb_self.heap.change(|heap| heap.push_along(score, value, &route))
+        } else {
+            rb_self.heap.change(|heap| heap.push(rank, score, value))
+        };
+        barrier::stored(rb_self, score);
+        barrier::stored(rb_self, value);
+        Ok(slot)
+    }
+
+    fn push(ruby: &Ruby, rb_self: Obj<Self>, args: &[Value]) -> Result<Obj<Self>, Error> {
+        let (value, score) = match *args {
+            [value] => (value, rb_self.score_of(ruby, value)?),
+            [value, score] => (value, score),
+            _ => {
+                return Err(Error::new(
+                    ruby.exception_arg_error(),
+                    format!(
+                        "wrong number of arguments (given {}, expected 1..2)",
+                        args.len()
+                    ),
+                ));
+            }
+        };
+        Self::add(ruby, rb_self, score, value)?;
+        Ok(rb_self)
+    }
+
+    fn append(ruby: &Ruby, rb_self: Obj<Self>, value: Value) -> Result<Obj<Self>, Error> {
+        let score = rb_self.score_of(ruby, value)?;
+        Self::add(ruby, rb_self, score, value)?;
+        Ok(rb_self)
+    }
+
+    fn insert(
+        ruby: &Ruby,
+        rb_self: Obj<Self>,
+        score: Value,
+        value: Value,
+    ) -> Result<Obj<Self>, Error> {
+        Self::add(ruby, rb_self, score, value)?;
+        Ok(rb_self)
+    }
+
+    #[inline]
+    fn take(ruby: &Ruby, rb_self: Obj<Self>, place: usize) -> Result<Option<Entry>, Error> {
+        rb_self.check_changeable(ruby, rb_self)?;
+        if place >= rb_self.heap.look(Heap::len) {
+            return Ok(None);
+        }
+        if rb_self.heap.look(Heap::kind) == Kind::Objects {
+            let route = rb_self.route(ruby, |router| router.route_out(place))?;
+            return Ok(Some(rb_self.heap.change(|heap| heap.remove_along(place, &route))));
+        }
+        Ok(Some(rb_self.heap.change(|heap| heap.remove(place))))
+    }
+
+    fn pop(ruby: &Ruby, rb_self: Obj<Self>) -> Result<Option<Value>, Error> {
+        let entry = Self::take(ruby, rb_self, 0)?;
+        Ok(entry.map(|entry| ruby.get_inner(entry.value)))
+    }
+
+    fn pop_with_score(ruby: &Ruby, rb_self: Obj<Self>) -> Result<Option<(Value, Value)>, Error> {
+        let entry = Self::take(ruby, rb_self, 0)?;
+        Ok(entry.map(|entry| (ruby.get_inner(entry.value), ruby.get_inner(entry.score))))
+    }
+
+    /// Pops if the least score compares with `limit` as `wanted`.
+    fn pop_if(
+        ruby: &Ruby,
+        rb_self: Obj<Self>,
+        limit: Value,
+        wanted: fn(Ordering) -> bool,
+    ) -> Result<Option<Value>, Error> {
+        rb_self.check_changeable(ruby, rb_self)?;
+        score::check(ruby, limit)?;
+        let Some(score) = Self::peek_score(ruby, rb_self) else {
+            return Ok(None);
+        };
+        let order = {
+            rb_self.comparing.change(|comparing| *comparing = true);
+            let _comparing = Comparing(&rb_self.comparing);
+            score::compare(ruby, score, limit)?
+        };
+        if wanted(order) {
+            Self::pop(ruby, rb_self)
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn pop_lt(ruby: &Ruby, rb_self: Obj<Self>, limit: Value) -> Result<Option<Value>, Error> {
+        Self::pop_if(ruby, rb_self, limit, Ordering::is_lt)
+    }
+
+    fn pop_lte(ruby: &Ruby, rb_self: Obj<Self>, limit: Value) -> Result<Option<Value>, Error> {
+        Self::pop_if(ruby, rb_self, limit, Ordering::is_le)
+    }
+
+    fn first(ruby: &Ruby, rb_self: Obj<Self>) -> Option<(Value, Value)> {
+        let entry = rb_self.heap.look(|heap| heap.first().copied())?;
+        Some((ruby.get_inner(entry.value), ruby.get_inner(entry.score)))
+    }
+
+    fn peek(ruby: &Ruby, rb_self: Obj<Self>) -> Option<Value> {
+        Self::first(ruby, rb_self).map(|(value, _)| value)
+    }
+
+    fn peek_score(ruby: &Ruby, rb_self: Obj<Self>) -> Option<Value> {
+        Self::first(ruby, rb_self).map(|(_, score)| score)
+    }
+
+    fn clear(ruby: &Ruby, rb_self: Obj<Self>) -> Result<Obj<Self>, Error> {
+        rb_self.check_changeable(ruby, rb_self)?;
+        rb_self.heap.change(|heap| heap.clear());
+        Ok(rb_self)
+    }
+
+    fn len(rb_self: Obj<Self>) -> usize {
+        rb_self.heap.look(Heap::len)
+    }
+
+    fn is_empty(rb_self: Obj<Self>) -> bool {
+        rb_self.heap.look(Heap::len) == 0
+    }
+
+    fn d(rb_self: Obj<Self>) -> usize {
+        rb_self.heap.look(Heap::d)
+    }
+
+    /// Adds an entry and returns its slot: for `Map`.
+    fn place(ruby: &Ruby, rb_self: Obj<Self>, score: Value, value: Value) -> Result<u32, Error> {
+        Self::add(ruby, rb_self, score, value)
+    }
+
+    /// Removes a slot's entry and returns its score: for `Map`.
+    fn displace(ruby: &Ruby, rb_self: Obj<Self>, slot: u32) -> Result<Option<Value>, Error> {
+        let Some(place) = rb_self.heap.look(|heap| heap.place(slot)) else {
+            return Ok(None);
+        };
+        let entry = Self::take(ruby, rb_self, place)?;
+        Ok(entry.map(|entry| ruby.get_inner(entry.score)))
+    }
+
+    /// Gives a slot's entry another score: for `Map`.
+    fn replace(ruby: &Ruby, rb_self: Obj<Self>, slot: u32, score: Value) -> Result<(), Error> {
+        rb_self.check_changeable(ruby, rb_self)?;
+        score::check(ruby, score)?;
+        rb_self.check_changeable(ruby, rb_self)?;
+        let Some(place) = rb_self.heap.look(|heap| heap.place(slot)) else {
+            return Ok(());
+        };
+        let rank = rb_self.heap.change(|heap| heap.admit(ruby, score));
+        if rb_self.heap.look(Heap::kind) == Kind::Objects {
+            let route = rb_self.route(ruby, |router| router.route_from(place, score))?;
+            rb_self.heap.change(|heap| heap.rescore_along(place, score, &route));
+        } else {
+            rb_self.heap.change(|heap| heap.rescore(place, rank, score));
+        }
+        barrier::stored(rb_self, score);
+        Ok(())
+    }
+
+    /// The score of a slot's entry: for `Map`.
+    fn slot_score(ruby: &Ruby, rb_self: Obj<Self>, slot: u32) -> Option<Value> {
+        rb_self
+            .heap
+            .look(|heap| Some(ruby.get_inner(heap.at(heap.place(slot)?).score)))
+    }
+}
+
+pub(crate) fn define(ruby: &Ruby, punctual: RModule) -> Result<(), Error> {
+    let class = punctual.define_class("PriorityQueue", ruby.class_object())?;
+    class.define_alloc_func::<PriorityQueue>();
+    class.define_private_method("set_up", method!(PriorityQueue::set_up, 3))?;
+    class.define_private_method("initialize_copy", method!(PriorityQueue::initialize_copy, 1))?;
+    class.define_private_method("place", method!(PriorityQueue::place, 2))?;
+    class.define_private_method("displace", method!(PriorityQueue::displace, 1))?;
+    class.define_private_method("replace", method!(PriorityQueue::replace, 2))?;
+    class.define_private_method("slot_score", method!(PriorityQueue::slot_score, 1))?;
+    class.define_method("push", method!(PriorityQueue::push, -1))?;
+    class.define_method("<<", method!(PriorityQueue::append, 1))?;
+    class.define_method("insert", method!(PriorityQueue::insert, 2))?;
+    class.define_method("pop", method!(PriorityQueue::pop, 0))?;
+    class.define_method("pop_with_score", method!(PriorityQueue::pop_with_score, 0))?;
+    class.define_method("pop_lt", method!(PriorityQueue::pop_lt, 1))?;
+    class.define_method("pop_lte", method!(PriorityQueue::pop_lte, 1))?;
+    class.define_method("peek", method!(PriorityQueue::peek, 0))?;
+    class.define_method("peek_score", method!(PriorityQueue::peek_score, 0))?;
+    class.define_method("peek_with_score", method!(PriorityQueue::first, 0))?;
+    class.define_method("clear", method!(PriorityQueue::clear, 0))?;
+    class.define_method("size", method!(PriorityQueue::len, 0))?;
+    class.define_method("empty?", method!(PriorityQueue::is_empty, 0))?;
+    class.define_method("d", method!(PriorityQueue::d, 0))?;
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! `Punctual::NativeServer`: the server inside the process, for `lib/punctual/server.rb`.
+//!
+//! The server's threads never touch Ruby. What waits for them releases the interpreter's lock first, and takes the lock on the
+//! server only after that. A fork has the memory of a server but none of its threads, so every call checks the process first.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use magnus::value::ReprValue;
+use magnus::{
+    Class, Error, Exception, Module, Object, RModule, Ruby, TryConvert, function, method,
+};
+use parking_lot::Mutex;
+use punctual_server::config::{ClockKind, ConfigError};
+use punctual_server::{Builder, MoveError, Server, StartError};
+
+use crate::{fork, gvl};
+
+/// A server that can be started and stopped any number of times.
+#[magnus::wrap(class = "Punctual::NativeServer")]
+struct NativeServer {
+    builder: Builder,
+    without_effect: Vec<&'static str>,
+    is_virtual: bool,
+    state: ManuallyDrop<Mutex<State>>,
+}
+
+struct State {
+    server: Option<Server>,
+    /// The process that started it.
+    forks: u32,
+    host: String,
+    /// 0: any free one when it starts, or none.
+    port: u16,
+}
+
+/// What a question to a server fails with.
+enum Failure {
+    NotRunning,
+    Move(MoveError),
+    Start(StartError),
+}
+
+impl NativeServer {
+    fn new(
+        ruby: &Ruby,
+        port: Option<u16>,
+        options: Vec<(String, String)>,
+    ) -> Result<Self, Error> {
+        let mut builder = match port {
+            Some(port) => Server::builder().port(port),
+            None => Server::builder().option("port", "0"),
+        };
+        for (name, value) in &options {
+            builder = builder.option(name, value);
+        }
+        let config = builder
+            .configuration()
+            .map_err(|error| config_error(ruby, error))?;
+        let settings = config.settings();
+        let host = settings
+            .bind
+            .first()
+            .map_or_else(String::new, |bind| reachable(&bind.host));
+        Ok(NativeServer {
+            without_effect: config.without_effect(),
+            is_virtual: settings.clock == ClockKind::Virtual,
+            builder,
+            state: ManuallyDrop::new(Mutex::new(State {
+                server: None,
+                forks: fork::count(),
+                host,
+                port: port.unwrap_or(0),
+            })),
+        })
+    }
+
+    fn without_effect(&self) -> Vec<&'static str> {
+        self.without_effect.clone()
+    }
+
+    fn is_virtual(&self) -> bool {
+        self.is_virtual
+    }
+
+    /// Whether this process is a fork of the one that started it. Nobody holds the lock in a fork's first moment but threads
+    /// that do not exist here.
+    fn is_inherited(&self) -> bool {
+        self.state.try_lock().is_none_or(|state| {
+            state.server.is_some() && state.forks != fork::count()
+        })
+    }
+
+    fn address(ruby: &Ruby, rb_self: &Self) -> (String, u16) {
+        rb_self.locked(ruby, |state| (state.host.clone(), state.port))
+    }
+
+    fn is_running(ruby: &Ruby, rb_self: &Self) -> bool {
+        rb_self.locked(ruby, |state| {
+            state.forks == fork::count() && state.server.as_ref().is_some_and(Server::is_running)
+        })
+    }
+
+    fn locked<R>(&self, ruby: &Ruby, f: impl FnOnce(&mut State) -> R) -> R {
+        gvl::release_briefly(ruby, || f(&mut self.state.lock()))
+    }
+
+    fn check_own(&self, ruby: &Ruby) -> Result<(), Error> {
+        if self.is_inherited() {
+            return Err(Error::new(
+                ruby.exception_runtime_error(),
+                "this server belongs to the process that this one was forked from: clients may connect to it from here, but \
+                 only that process can start, stop or ask it; make another Punctual::Server here",
+            ));
+        }
+        Ok(())
+    }
+
+    fn start(ruby: &Ruby, rb_self: &Self) -> Result<bool, Error> {
+        rb_self.check_own(ruby)?;
+        let started = rb_self.locked(ruby, |state| -> Result<bool, Failure> {
+            if state.server.as_ref().is_some_and(Server::is_running) {
+                return Ok(false);
+            }
+            // A client may have shut it down: its threads end before the port is taken again.
+            drop(state.server.take());
+            let mut builder = rb_self.builder.clone();
+            if state.port != 0 {
+                builder = builder.port(state.port);
+            }
+            let server = builder.spawn().map_err(Failure::Start)?;
+            if let Some(addr) = server.addr() {
+                state.host = reachable(&addr.ip().to_string());
+                state.port = addr.port();
+            }
+            state.forks = fork::count();
+            state.server = Some(server);
+            Ok(true)
+        });
+        started.map_err(|failure| failure.into_error(ruby))
+    }
+
+    /// Does nothing if it does not run, or not in this process.
+    fn stop(ruby: &Ruby, rb_self: &Self) {
+        if !rb_self.is_inherited() {
+            rb_self.locked(ruby, |state| drop(state.server.take()));
+        }
+    }
+
+    fn ask<R>(
+        &self,
+        ruby: &Ruby,
+        question: impl FnOnce(&Server) -> Result<R, MoveError>,
+    ) -> Result<R, Error> {
+        self.check_own(ruby)?;
+        self.locked(ruby, |state| match &state.server {
+            Some(server) if server.is_running() => question(server).map_err(Failure::Move),
+            _ => Err(Failure::NotRunning),
+        })
+        .map_err(|failure| failure.into_error(ruby))
+    }
+
+    fn now(ruby: &Ruby, rb_self: &Self) -> Result<f64, Error> {
+        rb_self.ask(ruby, |server| Ok(unix_seconds(server.now())))
+    }
+
+    fn advance(ruby: &Ruby, rb_self: &Self, micros: u64) -> Result<f64, Error> {
+        rb_self.ask(ruby, |server| {
+            server
+                .advance(Duration::from_micros(micros))
+                .map(unix_seconds)
+        })
+    }
+
+    fn set_time(ruby: &Ruby, rb_self: &Self, micros: u64) -> Result<f64, Error> {
+        rb_self.ask(ruby, |server| {
+            server
+                .set_time(UNIX_EPOCH + Duration::from_micros(micros))
+                .map(unix_seconds)
+        })
+    }
+}
+
+impl Drop for NativeServer {
+    fn drop(&mut self) {
+        // In a fork: to end the server would be to wait for threads that are not here.
+        if !self.is_inherited() {
+            drop(self.state.lock().server.take());
+        }
+    }
+}
+
+impl Failure {
+    fn into_error(self, ruby: &Ruby) -> Error {
+        match self {
+            Failure::NotRunning | Failure::Move(MoveError::Stopped) => Error::new(
+                ruby.exception_runtime_error(),
+                "the server is not running: start it first",
+            ),
+            Failure::Move(MoveError::Real) => Error::new(
+                ruby.exception_runtime_error(),
+                "the clock of this server is real and cannot be moved: make it with clock: :virtual",
+            ),
+            Failure::Move(MoveError::Backwards) => {
+                Error::new(ruby.exception_arg_error(), "the clock cannot go back")
+            }
+            Failure::Move(MoveError::OutOfRange) => Error::new(
+                ruby.exception_range_error(),
+                "the time is later than the server can count",
+            ),
+            Failure::Move(other) => Error::new(ruby.exception_runtime_error(), other.to_string()),
+            Failure::Start(StartError::Config(error)) => config_error(ruby, error),
+            Failure::Start(other) => {
+                let text = other.to_string();
+                let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&other);
+                while let Some(error) = cause {
+                    if let Some(error) = error.downcast_ref::<io::Error>() {
+                        return system_error(ruby, error, &text);
+                    }
+                    cause = error.source();
+                }
+                Error::new(ruby.exception_runtime_error(), text)
+            }
+        }
+    }
+}
+
+/// `ArgumentError: maxclients: argument couldn't be parsed into an integer`.
+fn config_error(ruby: &Ruby, error: ConfigError) -> Error {
+    match error {
+        ConfigError::Line { line, reason, .. } => {
+            let name = line.split_whitespace().next().unwrap_or_default();
+            Error::new(ruby.exception_arg_error(), format!("{name}: {reason}"))
+        }
+        ConfigError::Open { path, source } => {
+            system_error(ruby, &source, &format!("can't open {}", path.display()))
+        }
+        other => Error::new(ruby.exception_runtime_error(), other.to_string()),
+    }
+}
+
+/// With the system's number, so that Ruby finds the class: `Errno::EADDRINUSE` and the like.
+fn system_error(ruby: &Ruby, error: &io::Error, text: &str) -> Error {
+    let Some(errno) = error.raw_os_error() else {
+        return Error::new(ruby.exception_io_error(), text.to_owned());
+    };
+    let text = text.replace(&format!(" (os error {errno})"), "");
+    let made = ruby
+        .exception_system_call_error()
+        .funcall::<_, _, magnus::Value>("new", (text, errno))
+        .and_then(Exception::try_convert);
+    match made {
+        Ok(exception) => Error::from(exception),
+        Err(error) => error,
+    }
+}
+
+/// Where to connect to what listens here.
+fn reachable(host: &str) -> String {
+    match host.parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) if ip.is_unspecified() => "127.0.0.1".to_owned(),
+        Ok(IpAddr::V6(ip)) if ip.is_unspecified() => "::1".to_owned(),
+        _ => host.to_owned(),
+    }
+}
+
+fn unix_seconds(time: SystemTime) -> f64 {
+    // Whole microseconds are exact as floats until the year 2255.
+    let micros = time
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_micros();
+    micros as f64 / 1e6
+}
+
+pub(crate) fn define(ruby: &Ruby, punctual: RModule) -> Result<(), Error> {
+    let class = punctual.define_class("NativeServer", ruby.class_object())?;
+    class.undef_default_alloc_func();
+    class.define_singleton_method("new", function!(NativeServer::new, 2))?;
+    class.define_method("without_effect", method!(NativeServer::without_effect, 0))?;
+    class.define_method("virtual?", method!(NativeServer::is_virtual, 0))?;
+    class.define_method("inherited?", method!(NativeServer::is_inherited, 0))?;
+    class.define_method("address", method!(NativeServer::address, 0))?;
+    class.define_method("running?", method!(NativeServer::is_running, 0))?;
+    class.define_method("start", method!(NativeServer::start, 0))?;
+    class.define_method("stop", method!(NativeServer::stop, 0))?;
+    class.define_method("now", method!(NativeServer::now, 0))?;
+    class.define_method("advance", method!(NativeServer::advance, 1))?;
+    class.define_method("set_time", method!(NativeServer::set_time, 1))?;
+    Ok(())
+}

@@ -1,0 +1,313 @@
+# frozen_string_literal: true
+
+module Punctual
+  # The calls of {PriorityQueue} that the native extension has in Rust: a d-ary heap in parallel arrays.
+  #
+  # An operation compares first, and changes the heap only then: a comparison that raises changes nothing.
+  class PriorityQueue
+    # @return [Integer] children of each node
+    attr_reader :d
+
+    def push(value, score = (no_score = true))
+      score = score_of(value) if no_score
+      add(score, value)
+      self
+    end
+
+    def <<(value)
+      add(score_of(value), value)
+      self
+    end
+
+    def insert(score, value)
+      add(score, value)
+      self
+    end
+
+    def pop
+      check_changeable
+      take(0)&.at(0)
+    end
+
+    def pop_with_score
+      check_changeable
+      take(0)
+    end
+
+    def pop_lt(limit)
+      check_changeable
+      check_score(limit)
+      pop if !empty? && comparing { compare(@scores[0], limit) }.negative?
+    end
+
+    def pop_lte(limit)
+      check_changeable
+      check_score(limit)
+      pop if !empty? && !comparing { compare(@scores[0], limit) }.positive?
+    end
+
+    def peek
+      @values[0]
+    end
+
+    def peek_score
+      @scores[0]
+    end
+
+    def peek_with_score
+      [@values[0], @scores[0]] unless empty?
+    end
+
+    def clear
+      check_changeable
+      @scores = []
+      @values = []
+      @orders = []
+      @places = [] if @slots
+      @slots = [] if @slots
+      @free = []
+      @numeric = true
+      self
+    end
+
+    def size
+      @values.size
+    end
+
+    def empty?
+      @values.empty?
+    end
+
+    # Freezing makes the queue shareable between Ractors if what is in it is.
+    def freeze
+      [@scores, @values, @orders, @slots, @places, @free].each(&:freeze)
+      super
+    end
+
+    private
+
+    def set_up(d, _capacity, with_slots, &scorer)
+      @d = d
+      @scorer = scorer
+      @order = 0
+      @comparing = false
+      @slots = with_slots ? [] : nil
+      clear
+    end
+
+    def initialize_copy(other)
+      super
+      @scores = @scores.dup
+      @values = @values.dup
+      @orders = @orders.dup
+      @slots = @slots.dup
+      @places = @places.dup
+      @free = @free.dup
+    end
+
+    # Adds an entry and returns its slot.
+    def add(score, value)
+      check_changeable
+      check_score(score)
+      @numeric &&= score.is_a?(Integer) || score.is_a?(Float)
+      order = @order + 1
+      place = comparing { place_up(size, score, order) }
+      @order = order
+      slot = @slots && (@free.pop || @places.size)
+      hole = size
+      @scores << score
+      @values << value
+      @orders << order
+      @slots << slot if @slots
+      rise(hole, place, score, value, order, slot)
+      slot
+    end
+
+    alias place add
+
+    # Removes the entry at a place and returns its value and score.
+    def take(place)
+      last = size - 1
+      return if place > last
+
+      target = comparing { place_from(place, @scores[last], @orders[last], last) } if place < last
+      entry = [@values[place], @scores[place]]
+      free_slot(place) if @slots
+      score = @scores.pop
+      value = @values.pop
+      order = @orders.pop
+      slot = @slots&.pop
+      settle(place, target, score, value, order, slot) if target
+      @numeric = true if last.zero?
+      entry
+    end
+
+    def displace(slot)
+      check_changeable
+      place = @places[slot]
+      place && take(place)&.at(1)
+    end
+
+    def replace(slot, score)
+      check_changeable
+      check_score(score)
+      place = @places[slot]
+      @numeric &&= score.is_a?(Integer) || score.is_a?(Float)
+      order = @order + 1
+      target = comparing { place_from(place, score, order, size) }
+      @order = order
+      settle(place, target, score, @values[place], order, slot)
+    end
+
+    def slot_score(slot)
+      place = @places[slot]
+      place && @scores[place]
+    end
+
+    def free_slot(place)
+      slot = @slots[place]
+      @places[slot] = nil
+      @free << slot
+    end
+
+    # Moves an entry from a hole to a place, and what is between one level towards the hole.
+    def settle(hole, place, score, value, order, slot)
+      if place < hole
+        rise(hole, place, score, value, order, slot)
+      else
+        sink(hole, place, score, value, order, slot)
+      end
+    end
+
+    def rise(hole, place, score, value, order, slot)
+      d = @d
+      while hole > place
+        parent = (hole - 1) / d
+        copy(parent, hole)
+        hole = parent
+      end
+      put(place, score, value, order, slot)
+    end
+
+    # The entries between a hole and a place below it are the place's ancestors.
+    def sink(hole, place, score, value, order, slot)
+      path = [place]
+      path << place = (place - 1) / @d while place > hole
+      (path.size - 1).downto(1) { |step| copy(path[step - 1], path[step]) }
+      put(path[0], score, value, order, slot)
+    end
+
+    def copy(from, to)
+      @scores[to] = @scores[from]
+      @values[to] = @values[from]
+      @orders[to] = @orders[from]
+      @places[@slots[to] = @slots[from]] = to if @slots
+    end
+
+    def put(place, score, value, order, slot)
+      @scores[place] = score
+      @values[place] = value
+      @orders[place] = order
+      @places[@slots[place] = slot] = place if slot
+    end
+
+    # Returns where an entry belongs that comes to a hole, in a heap of so many entries.
+    def place_from(hole, score, order, size)
+      place = place_up(hole, score, order)
+      place == hole ? place_down(hole, score, order, size) : place
+    end
+
+    def place_up(hole, score, order)
+      d = @d
+      while hole.positive?
+        parent = (hole - 1) / d
+        break unless before?(score, order, @scores[parent], @orders[parent])
+
+        hole = parent
+      end
+      hole
+    end
+
+    def place_down(hole, score, order, size)
+      d = @d
+      while (child = (hole * d) + 1) < size
+        last = child + d
+        last = size if last > size
+        least = least_child(child, last)
+        break if before?(score, order, @scores[least], @orders[least])
+
+        hole = least
+      end
+      hole
+    end
+
+    def least_child(first, last)
+      scores = @scores
+      least = first
+      least_score = scores[first]
+      numeric = @numeric
+      while (first += 1) < last
+        score = scores[first]
+        less = numeric ? score < least_score : compare(score, least_score).negative?
+        less ||= score == least_score && @orders[first] < @orders[least] if numeric
+        less ||= @orders[first] < @orders[least] && compare(score, least_score).zero? unless numeric
+        next unless less
+
+        least = first
+        least_score = score
+      end
+      least
+    end
+
+    def before?(score, order, other_score, other_order)
+      if @numeric
+        score < other_score || (score == other_score && order < other_order)
+      else
+        sign = compare(score, other_score)
+        sign.negative? || (sign.zero? && order < other_order)
+      end
+    end
+
+    def compare(one, other)
+      (one <=> other) ||
+        raise(ArgumentError, "comparison of #{one.class} with #{describe(other)} failed")
+    end
+
+    def describe(value)
+      case value
+      when Numeric, nil then value.inspect
+      else value.class
+      end
+    end
+
+    def score_of(value)
+      @scorer ? @scorer.call(value) : value
+    end
+
+    def check_score(score)
+      return if score.is_a?(Integer)
+      raise ArgumentError, "the score is NaN, which has no place in an order" if score.is_a?(Float) && score.nan?
+
+      compare(score, score)
+    end
+
+    def check_changeable
+      raise FrozenError.new("can't modify frozen #{self.class}: #{inspect}", receiver: self) if frozen?
+      return unless @comparing
+
+      raise "a priority queue cannot change while it compares scores: neither `<=>` nor another thread may use it then"
+    end
+
+    # Runs comparisons; nothing may change the heap meanwhile.
+    def comparing
+      return yield if @numeric
+
+      @comparing = true
+      begin
+        yield
+      ensure
+        @comparing = false
+      end
+    end
+  end
+end

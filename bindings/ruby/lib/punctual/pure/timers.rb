@@ -1,0 +1,141 @@
+# frozen_string_literal: true
+
+module Punctual
+  module Timers
+    # The calls of {Group} that the native extension has in Rust.
+    class Group
+      # @api private
+      attr_reader :schedule
+
+      def initialize
+        @schedule = Schedule.new
+        @origin = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+
+      def after(interval, &block)
+        Timer.new(self, interval, false, &block)
+      end
+
+      def every(interval, recur = true, &block)
+        Timer.new(self, interval, recur, &block)
+      end
+
+      def wait_interval(offset = current_offset)
+        first = @schedule.first_time
+        first && (first - Float(offset))
+      end
+
+      def fire(offset = current_offset)
+        offset = Float(offset)
+        @schedule.fire(offset) do |timer|
+          timer.place = nil
+          timer.__send__(:run, offset)
+        end
+      end
+
+      def current_offset
+        Process.clock_gettime(Process::CLOCK_MONOTONIC) - @origin
+      end
+
+      def size
+        @schedule.size
+      end
+
+      private
+
+      def armed
+        @schedule.objects
+      end
+    end
+
+    # The calls of {Timer} that the native extension has in Rust.
+    class Timer
+      # @api private
+      attr_accessor :place, :order
+
+      attr_reader :interval, :recurring, :offset
+
+      def initialize(group, interval, recurring = false, offset = nil, &block)
+        raise ArgumentError, "tried to create a timer without a block" unless block
+        raise TypeError, "not a Punctual::Timers::Group: #{group.class}" unless group.is_a?(Group)
+
+        @group = group
+        @schedule = group.schedule
+        @interval = interval
+        @seconds = Float(interval)
+        raise ArgumentError, "the interval is NaN" if @seconds.nan?
+
+        @recurring = recurring
+        @block = block
+        @place = nil
+        @offset = (offset ? Float(offset) : group.current_offset) + @seconds
+        @schedule.insert(@offset, self)
+      end
+
+      def cancel
+        place = @place
+        return forget_pause unless place
+
+        @place = nil
+        @schedule.remove(place)
+        nil
+      end
+
+      def reset(offset = @group.current_offset)
+        arm(Float(offset) + @seconds)
+      end
+
+      def fire(offset = @group.current_offset)
+        disarm
+        run(Float(offset))
+      end
+
+      def armed?
+        !@place.nil?
+      end
+
+      private
+
+      attr_reader :group
+
+      def disarm
+        place = @place
+        return unless place
+
+        @place = nil
+        @schedule.remove(place)
+      end
+
+      def arm(offset)
+        offset = Float(offset)
+        raise ArgumentError, "the offset is NaN" if offset.nan?
+
+        disarm
+        @offset = offset
+        @schedule.insert(offset, self)
+        nil
+      end
+
+      # Arms a recurring timer for the next time, and calls the block of any timer.
+      def run(offset)
+        if @recurring
+          arm((@recurring == :strict ? @offset : offset) + @seconds)
+        else
+          @offset = offset
+        end
+        call_block(offset)
+      end
+
+      # A lambda takes exactly as many arguments as it names.
+      def call_block(offset)
+        arity = @block.lambda? ? @block.arity : 2
+        case arity
+        when 0 then @block.call
+        when 1 then @block.call(offset)
+        else @block.call(offset, self)
+        end
+        nil
+      end
+    end
+  end
+end

@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+module Punctual
+  module Timers
+    # A stopwatch on the monotonic clock.
+    class Interval
+      def initialize
+        @total = 0.0
+        @started = nil
+      end
+
+      # Starts it, unless it runs.
+      def start
+        @started ||= now
+        self
+      end
+
+      # Stops it, if it runs.
+      def stop
+        return unless @started
+
+        @total += now - @started
+        @started = nil
+      end
+
+      # Returns the seconds for which it has run.
+      #
+      # @return [Float]
+      def to_f
+        @started ? @total + now - @started : @total
+      end
+
+      private
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+  end
+end
