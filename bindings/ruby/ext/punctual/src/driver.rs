@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use magnus::gc::{Compactor, Marker};
-use magnus::typed_data::Obj;
 use magnus::value::Opaque;
 use magnus::{
     Class, DataTypeFunctions, Error, Module, Object, RModule, Ruby, TypedData, Value, function,
@@ -21,7 +20,8 @@ use parking_lot::{Condvar, Mutex};
 use punctual::TimerKey;
 use punctual::driver::{Alarm, Driver, Fired, Handle, Runner};
 
-use crate::{barrier, fork, gvl, seconds};
+use crate::own::Own;
+use crate::{fork, gvl, seconds};
 
 /// An armed alarm: its number.
 struct Number(u64);
@@ -195,29 +195,29 @@ impl RubyDriver {
         self.driver.is_virtual() || self.forks == fork::count()
     }
 
-    fn own(rb_self: Obj<Self>) -> bool {
+    fn own(rb_self: Own<Self>) -> bool {
         rb_self.is_own()
     }
 
-    fn now(rb_self: Obj<Self>) -> f64 {
+    fn now(rb_self: Own<Self>) -> f64 {
         seconds::of_tick(rb_self.driver.now())
     }
 
-    fn arm_at(ruby: &Ruby, rb_self: Obj<Self>, at: Value, target: Value) -> Result<u64, Error> {
+    fn arm_at(ruby: &Ruby, rb_self: Own<Self>, at: Value, target: Value) -> Result<u64, Error> {
         let tick = seconds::deadline(seconds::parse(ruby, at, "the time")?);
         Ok(Self::arm(rb_self, tick, target))
     }
 
-    fn arm_after(ruby: &Ruby, rb_self: Obj<Self>, delay: Value, target: Value) -> Result<u64, Error> {
+    fn arm_after(ruby: &Ruby, rb_self: Own<Self>, delay: Value, target: Value) -> Result<u64, Error> {
         let delay = seconds::deadline(seconds::parse(ruby, delay, "the time")?);
         let tick = rb_self.driver.now().saturating_add(delay);
         Ok(Self::arm(rb_self, tick, target))
     }
 
     #[inline]
-    fn arm(rb_self: Obj<Self>, tick: u64, target: Value) -> u64 {
+    fn arm(rb_self: Own<Self>, tick: u64, target: Value) -> u64 {
         let number = rb_self.targets.borrow_mut().insert(target);
-        barrier::stored(rb_self, target);
+        rb_self.stored(target);
         let handle = rb_self.driver.arm(tick, Number(number));
         if let Some(slot) = rb_self.targets.borrow_mut().slot(number)
             && let Some((_, place)) = &mut slot.target
@@ -228,7 +228,7 @@ impl RubyDriver {
     }
 
     /// Whether the alarm was armed, and so nobody will take it.
-    fn disarm(rb_self: Obj<Self>, number: u64) -> bool {
+    fn disarm(rb_self: Own<Self>, number: u64) -> bool {
         let Some((_, handle)) = rb_self.targets.borrow_mut().remove(number) else {
             return false;
         };
@@ -242,31 +242,31 @@ impl RubyDriver {
     }
 
     /// Takes the target of an alarm that fell due; `None` if somebody disarmed it.
-    fn take(ruby: &Ruby, rb_self: Obj<Self>, number: u64) -> Option<Value> {
+    fn take(ruby: &Ruby, rb_self: Own<Self>, number: u64) -> Option<Value> {
         let (target, _) = rb_self.targets.borrow_mut().remove(number)?;
         Some(ruby.get_inner(target))
     }
 
-    fn size(rb_self: Obj<Self>) -> usize {
+    fn size(rb_self: Own<Self>) -> usize {
         let targets = rb_self.targets.borrow();
         targets.slots.len() - targets.free.len()
     }
 
     /// Waits until alarms fall due, and returns their numbers.
-    fn wait(ruby: &Ruby, rb_self: Obj<Self>) -> Result<Vec<u64>, Error> {
+    fn wait(ruby: &Ruby, rb_self: Own<Self>) -> Result<Vec<u64>, Error> {
         let rung = Arc::clone(&rb_self.rung);
         let numbers = gvl::release(ruby, || rung.wait(), &|| rung.interrupt());
         ruby.thread_check_ints()?;
         Ok(numbers.unwrap_or_default())
     }
 
-    fn next_time(rb_self: Obj<Self>) -> Option<f64> {
+    fn next_time(rb_self: Own<Self>) -> Option<f64> {
         rb_self.driver.next_deadline().map(seconds::of_tick)
     }
 
     /// Moves a virtual clock to the next deadline, or to `limit` if that is earlier, and returns the numbers of alarms that
     /// fall due then.
-    fn step(ruby: &Ruby, rb_self: Obj<Self>, limit: Value) -> Result<Vec<u64>, Error> {
+    fn step(ruby: &Ruby, rb_self: Own<Self>, limit: Value) -> Result<Vec<u64>, Error> {
         let limit = seconds::reading(seconds::parse(ruby, limit, "the time")?);
         let to = rb_self
             .driver

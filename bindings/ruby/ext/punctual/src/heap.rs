@@ -245,7 +245,12 @@ impl Heap {
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Heap::new(self.d, 0, self.slots.is_some());
+        self.entries.clear();
+        self.entries.shrink_to(KEEP);
+        self.kind = Kind::Integers;
+        if let Some(slots) = &mut self.slots {
+            *slots = Slots::default();
+        }
     }
 
     /// The number of a new or rescored entry. In a heap with slots its lower half is the slot.

@@ -8,11 +8,11 @@
 
 #![deny(unsafe_code)]
 
-mod barrier;
 mod driver;
 mod fork;
 mod gvl;
 mod heap;
+mod own;
 mod priority_queue;
 mod ractor;
 mod schedule;

@@ -3,13 +3,12 @@
 use std::cmp::Ordering;
 
 use magnus::gc::{Compactor, Marker};
-use magnus::typed_data::Obj;
 use magnus::value::{Opaque, ReprValue};
 use magnus::{
     Class, DataTypeFunctions, Error, Module, RModule, Ruby, TypedData, Value, block::Proc, method,
 };
 
-use crate::barrier;
+use crate::own::Own;
 use crate::heap::{Entry, Heap, MAX_LEN, Route, Router};
 use crate::ractor::Shareable;
 use crate::score::{self, Kind};
@@ -75,7 +74,7 @@ impl Drop for Comparing<'_> {
 impl PriorityQueue {
     fn set_up(
         ruby: &Ruby,
-        rb_self: Obj<Self>,
+        rb_self: Own<Self>,
         d: usize,
         capacity: usize,
         with_slots: bool,
@@ -84,7 +83,7 @@ impl PriorityQueue {
         if ruby.block_given() {
             let block = ruby.block_proc()?.as_value();
             rb_self.scorer.change(|scorer| *scorer = Some(block.into()));
-            barrier::stored(rb_self, block);
+            rb_self.stored(block);
         }
         rb_self
             .heap
@@ -92,16 +91,16 @@ impl PriorityQueue {
         Ok(())
     }
 
-    fn initialize_copy(ruby: &Ruby, rb_self: Obj<Self>, other: Obj<Self>) -> Result<Obj<Self>, Error> {
+    fn initialize_copy(ruby: &Ruby, rb_self: Own<Self>, other: Own<Self>) -> Result<Own<Self>, Error> {
         rb_self.check_changeable(ruby, rb_self)?;
         let copy = other.heap.look(Heap::clone);
         for entry in copy.entries() {
-            barrier::stored(rb_self, ruby.get_inner(entry.score));
-            barrier::stored(rb_self, ruby.get_inner(entry.value));
+            rb_self.stored(ruby.get_inner(entry.score));
+            rb_self.stored(ruby.get_inner(entry.value));
         }
         rb_self.heap.change(|heap| *heap = copy);
         if let Some(scorer) = other.scorer.look(|scorer| *scorer) {
-            barrier::stored(rb_self, ruby.get_inner(scorer));
+            rb_self.stored(ruby.get_inner(scorer));
             rb_self.scorer.change(|place| *place = Some(scorer));
         }
         Ok(rb_self)
@@ -109,8 +108,10 @@ impl PriorityQueue {
 
     /// Refuses a change of a frozen queue, and in the middle of another operation.
     #[inline]
-    fn check_changeable(&self, ruby: &Ruby, rb_self: Obj<Self>) -> Result<(), Error> {
-        rb_self.check_frozen()?;
+    fn check_changeable(&self, ruby: &Ruby, rb_self: Own<Self>) -> Result<(), Error> {
+        if rb_self.is_frozen() {
+            return rb_self.value().check_frozen();
+        }
         if self.comparing.look(|&comparing| comparing) {
             return Err(Error::new(
                 ruby.exception_runtime_error(),
@@ -145,7 +146,7 @@ impl PriorityQueue {
     }
 
     #[inline]
-    fn add(ruby: &Ruby, rb_self: Obj<Self>, score: Value, value: Value) -> Result<u32, Error> {
+    fn add(ruby: &Ruby, rb_self: Own<Self>, score: Value, value: Value) -> Result<u32, Error> {
         rb_self.check_changeable(ruby, rb_self)?;
         score::check(ruby, score)?;
         rb_self.check_changeable(ruby, rb_self)?;
@@ -162,12 +163,12 @@ impl PriorityQueue {
         } else {
             rb_self.heap.change(|heap| heap.push(rank, score, value))
         };
-        barrier::stored(rb_self, score);
-        barrier::stored(rb_self, value);
+        rb_self.stored(score);
+        rb_self.stored(value);
         Ok(slot)
     }
 
-    fn push(ruby: &Ruby, rb_self: Obj<Self>, args: &[Value]) -> Result<Obj<Self>, Error> {
+    fn push(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<Own<Self>, Error> {
         let (value, score) = match *args {
             [value] => (value, rb_self.score_of(ruby, value)?),
             [value, score] => (value, score),
@@ -185,7 +186,7 @@ impl PriorityQueue {
         Ok(rb_self)
     }
 
-    fn append(ruby: &Ruby, rb_self: Obj<Self>, value: Value) -> Result<Obj<Self>, Error> {
+    fn append(ruby: &Ruby, rb_self: Own<Self>, value: Value) -> Result<Own<Self>, Error> {
         let score = rb_self.score_of(ruby, value)?;
         Self::add(ruby, rb_self, score, value)?;
         Ok(rb_self)
@@ -193,16 +194,16 @@ impl PriorityQueue {
 
     fn insert(
         ruby: &Ruby,
-        rb_self: Obj<Self>,
+        rb_self: Own<Self>,
         score: Value,
         value: Value,
-    ) -> Result<Obj<Self>, Error> {
+    ) -> Result<Own<Self>, Error> {
         Self::add(ruby, rb_self, score, value)?;
         Ok(rb_self)
     }
 
     #[inline]
-    fn take(ruby: &Ruby, rb_self: Obj<Self>, place: usize) -> Result<Option<Entry>, Error> {
+    fn take(ruby: &Ruby, rb_self: Own<Self>, place: usize) -> Result<Option<Entry>, Error> {
         rb_self.check_changeable(ruby, rb_self)?;
         if place >= rb_self.heap.look(Heap::len) {
             return Ok(None);
@@ -214,12 +215,12 @@ impl PriorityQueue {
         Ok(Some(rb_self.heap.change(|heap| heap.remove(place))))
     }
 
-    fn pop(ruby: &Ruby, rb_self: Obj<Self>) -> Result<Option<Value>, Error> {
+    fn pop(ruby: &Ruby, rb_self: Own<Self>) -> Result<Option<Value>, Error> {
         let entry = Self::take(ruby, rb_self, 0)?;
         Ok(entry.map(|entry| ruby.get_inner(entry.value)))
     }
 
-    fn pop_with_score(ruby: &Ruby, rb_self: Obj<Self>) -> Result<Option<(Value, Value)>, Error> {
+    fn pop_with_score(ruby: &Ruby, rb_self: Own<Self>) -> Result<Option<(Value, Value)>, Error> {
         let entry = Self::take(ruby, rb_self, 0)?;
         Ok(entry.map(|entry| (ruby.get_inner(entry.value), ruby.get_inner(entry.score))))
     }
@@ -227,7 +228,7 @@ impl PriorityQueue {
     /// Pops if the least score compares with `limit` as `wanted`.
     fn pop_if(
         ruby: &Ruby,
-        rb_self: Obj<Self>,
+        rb_self: Own<Self>,
         limit: Value,
         wanted: fn(Ordering) -> bool,
     ) -> Result<Option<Value>, Error> {
@@ -248,52 +249,52 @@ impl PriorityQueue {
         }
     }
 
-    fn pop_lt(ruby: &Ruby, rb_self: Obj<Self>, limit: Value) -> Result<Option<Value>, Error> {
+    fn pop_lt(ruby: &Ruby, rb_self: Own<Self>, limit: Value) -> Result<Option<Value>, Error> {
         Self::pop_if(ruby, rb_self, limit, Ordering::is_lt)
     }
 
-    fn pop_lte(ruby: &Ruby, rb_self: Obj<Self>, limit: Value) -> Result<Option<Value>, Error> {
+    fn pop_lte(ruby: &Ruby, rb_self: Own<Self>, limit: Value) -> Result<Option<Value>, Error> {
         Self::pop_if(ruby, rb_self, limit, Ordering::is_le)
     }
 
-    fn first(ruby: &Ruby, rb_self: Obj<Self>) -> Option<(Value, Value)> {
+    fn first(ruby: &Ruby, rb_self: Own<Self>) -> Option<(Value, Value)> {
         let entry = rb_self.heap.look(|heap| heap.first().copied())?;
         Some((ruby.get_inner(entry.value), ruby.get_inner(entry.score)))
     }
 
-    fn peek(ruby: &Ruby, rb_self: Obj<Self>) -> Option<Value> {
+    fn peek(ruby: &Ruby, rb_self: Own<Self>) -> Option<Value> {
         Self::first(ruby, rb_self).map(|(value, _)| value)
     }
 
-    fn peek_score(ruby: &Ruby, rb_self: Obj<Self>) -> Option<Value> {
+    fn peek_score(ruby: &Ruby, rb_self: Own<Self>) -> Option<Value> {
         Self::first(ruby, rb_self).map(|(_, score)| score)
     }
 
-    fn clear(ruby: &Ruby, rb_self: Obj<Self>) -> Result<Obj<Self>, Error> {
+    fn clear(ruby: &Ruby, rb_self: Own<Self>) -> Result<Own<Self>, Error> {
         rb_self.check_changeable(ruby, rb_self)?;
         rb_self.heap.change(|heap| heap.clear());
         Ok(rb_self)
     }
 
-    fn len(rb_self: Obj<Self>) -> usize {
+    fn len(rb_self: Own<Self>) -> usize {
         rb_self.heap.look(Heap::len)
     }
 
-    fn is_empty(rb_self: Obj<Self>) -> bool {
+    fn is_empty(rb_self: Own<Self>) -> bool {
         rb_self.heap.look(Heap::len) == 0
     }
 
-    fn d(rb_self: Obj<Self>) -> usize {
+    fn d(rb_self: Own<Self>) -> usize {
         rb_self.heap.look(Heap::d)
     }
 
     /// Adds an entry and returns its slot: for `Map`.
-    fn place(ruby: &Ruby, rb_self: Obj<Self>, score: Value, value: Value) -> Result<u32, Error> {
+    fn place(ruby: &Ruby, rb_self: Own<Self>, score: Value, value: Value) -> Result<u32, Error> {
         Self::add(ruby, rb_self, score, value)
     }
 
     /// Removes a slot's entry and returns its score: for `Map`.
-    fn displace(ruby: &Ruby, rb_self: Obj<Self>, slot: u32) -> Result<Option<Value>, Error> {
+    fn displace(ruby: &Ruby, rb_self: Own<Self>, slot: u32) -> Result<Option<Value>, Error> {
         let Some(place) = rb_self.heap.look(|heap| heap.place(slot)) else {
             return Ok(None);
         };
@@ -302,7 +303,7 @@ impl PriorityQueue {
     }
 
     /// Gives a slot's entry another score: for `Map`.
-    fn replace(ruby: &Ruby, rb_self: Obj<Self>, slot: u32, score: Value) -> Result<(), Error> {
+    fn replace(ruby: &Ruby, rb_self: Own<Self>, slot: u32, score: Value) -> Result<(), Error> {
         rb_self.check_changeable(ruby, rb_self)?;
         score::check(ruby, score)?;
         rb_self.check_changeable(ruby, rb_self)?;
@@ -316,12 +317,12 @@ impl PriorityQueue {
         } else {
             rb_self.heap.change(|heap| heap.rescore(place, rank, score));
         }
-        barrier::stored(rb_self, score);
+        rb_self.stored(score);
         Ok(())
     }
 
     /// The score of a slot's entry: for `Map`.
-    fn slot_score(ruby: &Ruby, rb_self: Obj<Self>, slot: u32) -> Option<Value> {
+    fn slot_score(ruby: &Ruby, rb_self: Own<Self>, slot: u32) -> Option<Value> {
         rb_self
             .heap
             .look(|heap| Some(ruby.get_inner(heap.at(heap.place(slot)?).score)))

@@ -3,12 +3,12 @@
 use std::cell::{Cell, RefCell};
 
 use magnus::gc::{Compactor, Marker};
-use magnus::typed_data::Obj;
 use magnus::value::Opaque;
 use magnus::{DataTypeFunctions, Error, Module, RArray, RModule, Ruby, TypedData, Value, method};
 use punctual::{DeadlineQueue, TimerKey, Wheel};
 
-use crate::{barrier, seconds};
+use crate::own::Own;
+use crate::seconds;
 
 /// A wheel of Ruby objects that knows how to mark them.
 #[derive(Default)]
@@ -128,40 +128,40 @@ impl DataTypeFunctions for Schedule {
 impl Schedule {
     fn insert(
         ruby: &Ruby,
-        rb_self: Obj<Self>,
+        rb_self: Own<Self>,
         seconds: Value,
         object: Value,
     ) -> Result<u64, Error> {
         let seconds = seconds::parse(ruby, seconds, "the time")?;
         let key = rb_self.timers.insert(seconds, object);
-        barrier::stored(rb_self, object);
+        rb_self.stored(object);
         Ok(key.to_bits())
     }
 
-    fn remove(rb_self: Obj<Self>, key: u64) -> bool {
+    fn remove(rb_self: Own<Self>, key: u64) -> bool {
         rb_self.timers.remove(TimerKey::from_bits(key))
     }
 
-    fn size(rb_self: Obj<Self>) -> usize {
+    fn size(rb_self: Own<Self>) -> usize {
         rb_self.timers.len()
     }
 
-    fn first_time(rb_self: Obj<Self>) -> Option<f64> {
+    fn first_time(rb_self: Own<Self>) -> Option<f64> {
         rb_self.timers.first()
     }
 
-    fn fire(ruby: &Ruby, rb_self: Obj<Self>, now: Value) -> Result<(), Error> {
+    fn fire(ruby: &Ruby, rb_self: Own<Self>, now: Value) -> Result<(), Error> {
         let now = seconds::parse(ruby, now, "the time")?;
         rb_self.timers.fire(ruby, now, |object| {
             ruby.yield_value::<_, Value>(object).map(drop)
         })
     }
 
-    fn objects(ruby: &Ruby, rb_self: Obj<Self>) -> Result<RArray, Error> {
+    fn objects(ruby: &Ruby, rb_self: Own<Self>) -> Result<RArray, Error> {
         rb_self.timers.objects(ruby)
     }
 
-    fn clear(rb_self: Obj<Self>) {
+    fn clear(rb_self: Own<Self>) {
         rb_self.timers.clear();
     }
 }

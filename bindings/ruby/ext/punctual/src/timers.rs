@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::time::Instant;
 
 use magnus::gc::{Compactor, Marker};
-use magnus::typed_data::Obj;
 use magnus::value::{Opaque, ReprValue};
 use magnus::{
     Class, DataTypeFunctions, Error, Module, RArray, RModule, Ruby, TryConvert, TypedData, Value,
@@ -13,7 +12,8 @@ use magnus::{
 use punctual::TimerKey;
 
 use crate::schedule::Timers;
-use crate::{barrier, seconds};
+use crate::own::Own;
+use crate::seconds;
 
 #[derive(TypedData)]
 #[magnus(
@@ -53,40 +53,40 @@ impl Group {
         seconds::of_duration(self.origin.elapsed())
     }
 
-    fn current_offset(rb_self: Obj<Self>) -> f64 {
+    fn current_offset(rb_self: Own<Self>) -> f64 {
         rb_self.offset()
     }
 
-    fn after(ruby: &Ruby, rb_self: Obj<Self>, interval: Value) -> Result<Obj<Timer>, Error> {
+    fn after(ruby: &Ruby, rb_self: Own<Self>, interval: Value) -> Result<Own<Timer>, Error> {
         let recurring = ruby.qfalse().as_value();
         Timer::make(ruby, rb_self, interval, recurring)
     }
 
-    fn every(ruby: &Ruby, rb_self: Obj<Self>, args: &[Value]) -> Result<Obj<Timer>, Error> {
+    fn every(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<Own<Timer>, Error> {
         let args = scan_args::<(Value,), (Option<Value>,), (), (), (), ()>(args)?;
         let recurring = args.optional.0.unwrap_or(ruby.qtrue().as_value());
         Timer::make(ruby, rb_self, args.required.0, recurring)
     }
 
-    fn wait_interval(ruby: &Ruby, rb_self: Obj<Self>, args: &[Value]) -> Result<Option<f64>, Error> {
+    fn wait_interval(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<Option<f64>, Error> {
         let offset = rb_self.offset_or(ruby, args)?;
         Ok(rb_self.timers.first().map(|first| first - offset))
     }
 
-    fn fire(ruby: &Ruby, rb_self: Obj<Self>, args: &[Value]) -> Result<(), Error> {
+    fn fire(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<(), Error> {
         let offset = rb_self.offset_or(ruby, args)?;
         rb_self.timers.fire(ruby, offset, |timer| {
-            let timer = Obj::<Timer>::try_convert(timer)?;
+            let timer = Own::<Timer>::try_convert(timer)?;
             timer.key.set(None);
             Timer::run(ruby, timer, offset)
         })
     }
 
-    fn armed(ruby: &Ruby, rb_self: Obj<Self>) -> Result<RArray, Error> {
+    fn armed(ruby: &Ruby, rb_self: Own<Self>) -> Result<RArray, Error> {
         rb_self.timers.objects(ruby)
     }
 
-    fn size(rb_self: Obj<Self>) -> usize {
+    fn size(rb_self: Own<Self>) -> usize {
         rb_self.timers.len()
     }
 
@@ -168,33 +168,33 @@ impl Timer {
     #[inline]
     fn make(
         ruby: &Ruby,
-        group: Obj<Group>,
+        group: Own<Group>,
         interval: Value,
         recurring: Value,
-    ) -> Result<Obj<Self>, Error> {
+    ) -> Result<Own<Self>, Error> {
         let block = ruby.block_proc()?;
         let seconds = seconds::parse(ruby, interval, "the interval")?;
         let offset = group.offset() + seconds;
-        let timer = ruby.obj_wrap(Timer {
-            group: Cell::new(group.as_value().into()),
+        let timer = Own::from(ruby.obj_wrap(Timer {
+            group: Cell::new(group.value().into()),
             block: Cell::new(block.as_value().into()),
             interval: Cell::new(interval.into()),
             recurring: Cell::new(recurring.into()),
             seconds: Cell::new(seconds),
             offset: Cell::new(offset),
             key: Cell::new(None),
-        });
+        }));
         timer
             .key
-            .set(Some(group.timers.insert(offset, timer.as_value())));
-        barrier::stored(group, timer.as_value());
+            .set(Some(group.timers.insert(offset, timer.value())));
+        group.stored(timer.value());
         Ok(timer)
     }
 
-    fn initialize(ruby: &Ruby, rb_self: Obj<Self>, args: &[Value]) -> Result<(), Error> {
+    fn initialize(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<(), Error> {
         let block = ruby.block_proc()?;
         let args = scan_args::<
-            (Obj<Group>, Value),
+            (Own<Group>, Value),
             (Option<Value>, Option<Value>),
             (),
             (),
@@ -210,7 +210,7 @@ impl Timer {
         };
         Self::disarm(ruby, rb_self)?;
         let recurring = recurring.unwrap_or(ruby.qfalse().as_value());
-        rb_self.keep(&rb_self.group, group.as_value(), rb_self);
+        rb_self.keep(&rb_self.group, group.value(), rb_self);
         rb_self.keep(&rb_self.block, block.as_value(), rb_self);
         rb_self.keep(&rb_self.interval, interval, rb_self);
         rb_self.keep(&rb_self.recurring, recurring, rb_self);
@@ -219,18 +219,18 @@ impl Timer {
     }
 
     /// Stores a reference.
-    fn keep(&self, place: &Cell<Opaque<Value>>, value: Value, rb_self: Obj<Self>) {
+    fn keep(&self, place: &Cell<Opaque<Value>>, value: Value, rb_self: Own<Self>) {
         place.set(value.into());
-        barrier::stored(rb_self, value);
+        rb_self.stored(value);
     }
 
     #[inline]
-    fn group_of(ruby: &Ruby, rb_self: Obj<Self>) -> Result<Obj<Group>, Error> {
-        Obj::try_convert(ruby.get_inner(rb_self.group.get()))
+    fn group_of(ruby: &Ruby, rb_self: Own<Self>) -> Result<Own<Group>, Error> {
+        Own::try_convert(ruby.get_inner(rb_self.group.get()))
     }
 
     #[inline]
-    fn arm_at(ruby: &Ruby, rb_self: Obj<Self>, offset: f64) -> Result<(), Error> {
+    fn arm_at(ruby: &Ruby, rb_self: Own<Self>, offset: f64) -> Result<(), Error> {
         let group = Self::group_of(ruby, rb_self)?;
         rb_self.offset.set(offset);
         if let Some(key) = rb_self.key.get()
@@ -238,49 +238,50 @@ impl Timer {
         {
             return Ok(());
         }
-        let key = group.timers.insert(offset, rb_self.as_value());
+        let key = group.timers.insert(offset, rb_self.value());
         rb_self.key.set(Some(key));
-        barrier::stored(group, rb_self.as_value());
+        group.stored(rb_self.value());
         Ok(())
     }
 
     #[inline]
-    fn disarm(ruby: &Ruby, rb_self: Obj<Self>) -> Result<bool, Error> {
+    fn disarm(ruby: &Ruby, rb_self: Own<Self>) -> Result<bool, Error> {
         match rb_self.key.take() {
             Some(key) => Ok(Self::group_of(ruby, rb_self)?.timers.remove(key)),
             None => Ok(false),
         }
     }
 
-    fn cancel(ruby: &Ruby, rb_self: Obj<Self>) -> Result<(), Error> {
+    fn cancel(ruby: &Ruby, rb_self: Own<Self>) -> Result<(), Error> {
         if rb_self.key.get().is_none() {
             // It may be paused.
             return rb_self
+                .value()
                 .funcall::<_, _, Value>("forget_pause", ())
                 .map(drop);
         }
         Self::disarm(ruby, rb_self).map(drop)
     }
 
-    fn reset(ruby: &Ruby, rb_self: Obj<Self>, args: &[Value]) -> Result<(), Error> {
+    fn reset(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<(), Error> {
         let offset = Self::group_of(ruby, rb_self)?.offset_or(ruby, args)?;
         Self::arm_at(ruby, rb_self, offset + rb_self.seconds.get())
     }
 
     /// Arms the timer for an offset, whatever its interval.
-    fn arm(ruby: &Ruby, rb_self: Obj<Self>, offset: Value) -> Result<(), Error> {
+    fn arm(ruby: &Ruby, rb_self: Own<Self>, offset: Value) -> Result<(), Error> {
         let offset = seconds::parse(ruby, offset, "the offset")?;
         Self::arm_at(ruby, rb_self, offset)
     }
 
-    fn fire(ruby: &Ruby, rb_self: Obj<Self>, args: &[Value]) -> Result<(), Error> {
+    fn fire(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<(), Error> {
         let offset = Self::group_of(ruby, rb_self)?.offset_or(ruby, args)?;
         Self::disarm(ruby, rb_self)?;
         Self::run(ruby, rb_self, offset)
     }
 
     /// Arms a recurring timer for the next time, and calls the block of any timer.
-    fn run(ruby: &Ruby, rb_self: Obj<Self>, offset: f64) -> Result<(), Error> {
+    fn run(ruby: &Ruby, rb_self: Own<Self>, offset: f64) -> Result<(), Error> {
         let recurring = ruby.get_inner(rb_self.recurring.get());
         if recurring.to_bool() {
             let strict = magnus::Symbol::from_value(recurring)
@@ -303,23 +304,23 @@ impl Timer {
         block.call::<_, Value>((offset, rb_self)).map(drop)
     }
 
-    fn offset(rb_self: Obj<Self>) -> Option<f64> {
+    fn offset(rb_self: Own<Self>) -> Option<f64> {
         Some(rb_self.offset.get()).filter(|offset| !offset.is_nan())
     }
 
-    fn is_armed(rb_self: Obj<Self>) -> bool {
+    fn is_armed(rb_self: Own<Self>) -> bool {
         rb_self.key.get().is_some()
     }
 
-    fn interval(ruby: &Ruby, rb_self: Obj<Self>) -> Value {
+    fn interval(ruby: &Ruby, rb_self: Own<Self>) -> Value {
         ruby.get_inner(rb_self.interval.get())
     }
 
-    fn recurring(ruby: &Ruby, rb_self: Obj<Self>) -> Value {
+    fn recurring(ruby: &Ruby, rb_self: Own<Self>) -> Value {
         ruby.get_inner(rb_self.recurring.get())
     }
 
-    fn group(ruby: &Ruby, rb_self: Obj<Self>) -> Value {
+    fn group(ruby: &Ruby, rb_self: Own<Self>) -> Value {
         ruby.get_inner(rb_self.group.get())
     }
 }
