@@ -27,7 +27,7 @@ unless Punctual::NATIVE
   require_relative "punctual/pure/schedule"
   require_relative "punctual/pure/timers"
   require_relative "punctual/pure/priority_queue"
-#  require_relative "punctual/pure/driver"
+  require_relative "punctual/pure/driver"
 end
 
 require_relative "punctual/timers/group"
@@ -36,7 +36,7 @@ require_relative "punctual/timers/interval"
 require_relative "punctual/timers/wait"
 require_relative "punctual/event_timers"
 require_relative "punctual/priority_queue"
-# require_relative "punctual/time"
+require_relative "punctual/time"
 
 # What few programs need loads when it is first used.
 module Punctual

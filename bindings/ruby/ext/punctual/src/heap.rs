@@ -78,8 +78,9 @@ pub(crate) struct Heap {
 
 /// Entries that a heap can have.
 pub(crate) const MAX_LEN: usize = u32::MAX as usize - 1;
-/// Memory of so many entries is kept.
-const KEEP: usize = 64;
+/// Memory of so many entries is kept: up to 64 KiB while entries are popped, up to 1 MiB by `clear`.
+const KEEP: usize = 2048;
+const KEEP_CLEARED: usize = 32_768;
 
 impl Heap {
     pub(crate) fn new(d: usize, capacity: usize, with_slots: bool) -> Self {
@@ -246,7 +247,7 @@ impl Heap {
 
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
-        self.entries.shrink_to(KEEP);
+        self.entries.shrink_to(KEEP_CLEARED);
         self.kind = Kind::Integers;
         if let Some(slots) = &mut self.slots {
             *slots = Slots::default();

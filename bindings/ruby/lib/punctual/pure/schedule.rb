@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "seconds"
+
 module Punctual
   # Objects with deadlines: a 4-heap that knows each object's place, so a cancelled one leaves at once.
   #
@@ -21,8 +23,7 @@ module Punctual
     # @return [Integer] the object's place, which changes; the object is told
     # @raise [ArgumentError] if the time is NaN
     def insert(time, object)
-      time = Float(time) unless time.is_a?(Float)
-      raise ArgumentError, "the time is NaN" if time.nan?
+      time = Seconds.parse(time, "the time") unless time.is_a?(Float) && !time.nan?
 
       time = @earliest if time < @earliest
       place = @times.size
@@ -61,9 +62,7 @@ module Punctual
 
     # Takes out each object that is due and yields it, until a call fails. The other objects stay.
     def fire(now)
-      now = Float(now) unless now.is_a?(Float)
-      raise ArgumentError, "the time is NaN" if now.nan?
-
+      now = Seconds.parse(now, "the time")
       # Infinite deadlines never come.
       now = Float::MAX if now == Float::INFINITY
       before = @earliest

@@ -22,11 +22,11 @@ module Punctual
 
       def wait_interval(offset = current_offset)
         first = @schedule.first_time
-        first && (first - Float(offset))
+        first && (first - Seconds.parse(offset, "the offset"))
       end
 
       def fire(offset = current_offset)
-        offset = Float(offset)
+        offset = Seconds.parse(offset, "the offset")
         @schedule.fire(offset) do |timer|
           timer.place = nil
           timer.__send__(:run, offset)
@@ -62,13 +62,12 @@ module Punctual
         @group = group
         @schedule = group.schedule
         @interval = interval
-        @seconds = Float(interval)
-        raise ArgumentError, "the interval is NaN" if @seconds.nan?
+        @seconds = Seconds.parse(interval, "the interval")
 
         @recurring = recurring
         @block = block
         @place = nil
-        @offset = (offset ? Float(offset) : group.current_offset) + @seconds
+        @offset = (offset ? Seconds.parse(offset, "the offset") : group.current_offset) + @seconds
         @schedule.insert(@offset, self)
       end
 
@@ -82,12 +81,12 @@ module Punctual
       end
 
       def reset(offset = @group.current_offset)
-        arm(Float(offset) + @seconds)
+        arm(Seconds.parse(offset, "the offset") + @seconds)
       end
 
       def fire(offset = @group.current_offset)
         disarm
-        run(Float(offset))
+        run(Seconds.parse(offset, "the offset"))
       end
 
       def armed?
@@ -107,9 +106,7 @@ module Punctual
       end
 
       def arm(offset)
-        offset = Float(offset)
-        raise ArgumentError, "the offset is NaN" if offset.nan?
-
+        offset = Seconds.parse(offset, "the offset")
         disarm
         @offset = offset
         @schedule.insert(offset, self)

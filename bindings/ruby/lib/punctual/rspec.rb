@@ -1,0 +1,33 @@
+# frozen_string_literal: true
+
+require "rspec/core"
+require_relative "server"
+
+module Punctual
+  # For RSpec: groups and examples tagged `:punctual` have a server of their own, with a virtual clock.
+  #
+  # @example
+  #   require "punctual/rspec"
+  #
+  #   RSpec.describe "sessions", :punctual do
+  #     it "end after half an hour" do
+  #       redis = Redis.new(url: punctual_server.url)
+  #       redis.set("session", "alice", ex: 1800)
+  #       punctual_server.advance(1800)
+  #       expect(redis.get("session")).to be_nil
+  #     end
+  #   end
+  module RSpecHelper
+    # The example's server. It starts when it is first asked for.
+    #
+    # @return [Server]
+    def punctual_server
+      @punctual_server ||= Server.new(clock: :virtual).start
+    end
+  end
+end
+
+RSpec.configure do |config|
+  config.include Punctual::RSpecHelper, :punctual
+  config.after(:each, :punctual) { @punctual_server&.stop }
+end

@@ -1,0 +1,22 @@
+# frozen_string_literal: true
+
+require "minitest/autorun"
+require "punctual"
+
+# What several test files need.
+module PunctualTest
+  # Whether the tests run in pure Ruby although they should not.
+  raise "the native extension is not loaded" if ENV["PUNCTUAL_REQUIRE_NATIVE"] == "1" && !Punctual::NATIVE
+
+  # Seeds of random tests: `PUNCTUAL_SEED=17` repeats one.
+  def self.seed
+    Integer(ENV.fetch("PUNCTUAL_SEED") { Random.new_seed % 1_000_000 })
+  end
+
+  # Runs a program in a process of its own; returns its output and status.
+  def self.run(program)
+    lib = File.expand_path("../lib", __dir__)
+    output = IO.popen([RbConfig.ruby, "-W1", "-I#{lib}", "-e", program, { err: %i[child out] }], &:read)
+    [output, $?]
+  end
+end
