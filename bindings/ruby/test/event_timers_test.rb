@@ -78,13 +78,13 @@ class EventTimersTest < Minitest::Test
       case random.rand(10)
       when 0..4
         id = armed += 1
-        time = now + (random.rand(200) / 10.0)
+        time = now + (random.rand(200) / 8.0)
         model[id] = [time, id, @timers.schedule(time, ->(_) { fired << id })]
       when 5..7
         id = model.keys.sample(random: random)
         model.delete(id)[2].cancel! if id
       else
-        now += random.rand(50) / 10.0
+        now += random.rand(50) / 8.0
         due = model.values.select { |time, _| time <= now }.sort_by { |time, order, _| [time, order] }
         due.each { |_, order, _| model.delete(order) }
         fired.clear

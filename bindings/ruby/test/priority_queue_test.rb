@@ -181,9 +181,14 @@ class PriorityQueueTest < Minitest::Test
       queue = Punctual::PriorityQueue.new
       [3, 1, 2].each { |i| queue.push("v\#{i}", i) }
       begin
-        Ractor.new(queue) { |q| q.pop }.take
-      rescue TypeError, Ractor::Error => e
-        puts e.class
+        Ractor.new { Ractor.receive }.send(queue, move: true)
+      rescue Ractor::Error => e
+        puts e.message
+      end
+      begin
+        Ractor.new(Punctual::Timers::Group.new) { |group| group }.take
+      rescue TypeError => e
+        puts e.message
       end
       Ractor.make_shareable(queue)
       p Ractor.shareable?(queue)
@@ -196,7 +201,9 @@ class PriorityQueueTest < Minitest::Test
       end
     RUBY
     expected = '["v1", ["v1", 1], ["v2", 2], ["v3", 3]]'
-    assert_includes output, "true\n[#{expected}, #{expected}]\n[1, 2, 3, 4, 5, 6, 7, 8, 9]\nRactor::IsolationError"
+    assert_match(/can not move Punctual::PriorityQueue object.\ncan't copy Punctual::Timers::Group\n/, output)
+    assert_includes output, "true\n[#{expected}, #{expected}]\n[1, 2, 3, 4, 5, 6, 7, 8, 9]\n"
+    assert_match(/^Ractor::IsolationError$/, output)
     assert_predicate status, :success?, output
   end
 

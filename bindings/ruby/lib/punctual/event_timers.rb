@@ -125,5 +125,11 @@ module Punctual
       end
       nil
     end
+
+    private
+
+    def initialize_copy(_other)
+      raise TypeError, "can't copy #{self.class}"
+    end
   end
 end

@@ -111,7 +111,7 @@ module Punctual
     # @return [::Time] what its clock shows
     # @raise [RuntimeError] if it does not run
     def now
-      ::Time.at(@native.now)
+      time_at(@native.now)
     end
 
     # Moves a virtual clock. Keys expire at their own times, in order, before this returns.
@@ -121,7 +121,7 @@ module Punctual
     # @raise [ArgumentError] if the seconds are negative, infinite or NaN
     # @raise [RuntimeError] if the clock is real, or the server does not run
     def advance(seconds)
-      ::Time.at(@native.advance(micros(seconds)))
+      time_at(@native.advance(micros(seconds)))
     end
 
     # Moves a virtual clock to a time.
@@ -132,7 +132,7 @@ module Punctual
     # @raise [RuntimeError] if the clock is real, or the server does not run
     def set_time(time) # rubocop:disable Naming/AccessorMethodName -- Redis's command has this name
       time = time.to_r if time.is_a?(::Time)
-      ::Time.at(@native.set_time(micros(time)))
+      time_at(@native.set_time(micros(time)))
     end
 
     def inspect
@@ -145,6 +145,10 @@ module Punctual
       return if port.nil?
       raise TypeError, "port: #{port.inspect} is not a number" unless port.is_a?(Integer)
       raise ArgumentError, "port: #{port} is not between 0 and 65535" unless port.between?(0, 65_535)
+    end
+
+    def time_at(micros)
+      ::Time.at(0, micros, :microsecond)
     end
 
     def micros(seconds)

@@ -162,23 +162,23 @@ impl NativeServer {
         .map_err(|failure| failure.into_error(ruby))
     }
 
-    fn now(ruby: &Ruby, rb_self: &Self) -> Result<f64, Error> {
-        rb_self.ask(ruby, |server| Ok(unix_seconds(server.now())))
+    fn now(ruby: &Ruby, rb_self: &Self) -> Result<u64, Error> {
+        rb_self.ask(ruby, |server| Ok(unix_micros(server.now())))
     }
 
-    fn advance(ruby: &Ruby, rb_self: &Self, micros: u64) -> Result<f64, Error> {
+    fn advance(ruby: &Ruby, rb_self: &Self, micros: u64) -> Result<u64, Error> {
         rb_self.ask(ruby, |server| {
             server
                 .advance(Duration::from_micros(micros))
-                .map(unix_seconds)
+                .map(unix_micros)
         })
     }
 
-    fn set_time(ruby: &Ruby, rb_self: &Self, micros: u64) -> Result<f64, Error> {
+    fn set_time(ruby: &Ruby, rb_self: &Self, micros: u64) -> Result<u64, Error> {
         rb_self.ask(ruby, |server| {
             server
                 .set_time(UNIX_EPOCH + Duration::from_micros(micros))
-                .map(unix_seconds)
+                .map(unix_micros)
         })
     }
 }
@@ -266,13 +266,9 @@ fn reachable(host: &str) -> String {
     }
 }
 
-fn unix_seconds(time: SystemTime) -> f64 {
-    // Whole microseconds are exact as floats until the year 2255.
-    let micros = time
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_micros();
-    micros as f64 / 1e6
+fn unix_micros(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 pub(crate) fn define(ruby: &Ruby, punctual: RModule) -> Result<(), Error> {

@@ -134,6 +134,12 @@ module Punctual
       def cancel
         armed.each(&:cancel)
       end
+
+      private
+
+      def initialize_copy(_other)
+        raise TypeError, "can't copy #{self.class}"
+      end
     end
   end
 end

@@ -105,6 +105,10 @@ module Punctual
 
       private
 
+      def initialize_copy(_other)
+        raise TypeError, "can't copy #{self.class}"
+      end
+
       # A paused timer that is cancelled does not resume.
       def forget_pause
         group.paused_timers.delete(self)
