@@ -5,58 +5,65 @@ require_relative "seconds"
 module Punctual
   # Objects with deadlines: a 4-heap that knows each object's place, so a cancelled one leaves at once.
   #
-  # Objects have `place=` and `order=`; the schedule calls them. Deadlines lie in an array of their own: comparing numbers of
-  # one array is quicker than asking objects.
+  # A new object stays outside the heap until somebody asks for the first one: most timeouts are cancelled before that, and
+  # what is due at once never enters the heap.
+  #
+  # Objects have `place=` and `order`, which the schedule sets. Deadlines lie in arrays of their own: comparing numbers of one
+  # array is quicker than asking objects. A place is an index of the heap, or -1 and less of the new ones, or from {DUE} on of
+  # those that are about to fire.
   #
   # @api private
   class Schedule
+    # The first place of objects that are about to fire.
+    DUE = 1 << 40
+
     def initialize
       @times = []
       @objects = []
+      @new_times = []
+      @new_objects = []
+      @due = []
+      @next = 0
       @order = 0
       # The earliest deadline of a new object. While objects fire, it lies after their time.
       @earliest = -Float::INFINITY
     end
 
-    # Adds an object in O(1) if it is due later than most, in O(log n) otherwise.
+    # Adds an object. O(1); it enters the heap later, in O(log n) at worst.
     #
     # @return [Integer] the object's place, which changes; the object is told
     # @raise [ArgumentError] if the time is NaN
+    # @raise [TypeError] if it is no number
     def insert(time, object)
       time = Seconds.parse(time, "the time") unless time.is_a?(Float) && !time.nan?
-
       time = @earliest if time < @earliest
-      place = @times.size
       object.order = (@order += 1)
-      @times << time
-      @objects << object
-      return sift_up(place, time, object) if place.positive? && time < @times[(place - 1) >> 2]
-
-      object.place = place
+      @new_times << time
+      object.place = -(@new_objects << object).size
     end
 
-    # Removes the object at a place: O(1) on average, O(log n) at worst.
+    # Removes the object at a place: O(1) for a new one and on average, O(log n) at worst.
     #
     # @return [Boolean] true
     def remove(place)
-      time = @times.pop
-      object = @objects.pop
-      return true if place == @times.size
-
-      if place.positive? && before?(time, object, (place - 1) >> 2)
-        sift_up(place, time, object)
-      else
-        sift_down(place, time, object)
+      if place.negative? then remove_new(-place - 1)
+      elsif place >= DUE then @due[place - DUE] = nil
+      else remove_from_heap(place)
       end
       true
     end
 
+    # O(n) while objects fire, O(1) otherwise.
     def size
-      @times.size
+      size = @times.size + @new_times.size
+      size += @due.count { |entry| entry } unless @due.empty?
+      size
     end
 
     # @return [Float, nil] the earliest deadline
     def first_time
+      recall unless @due.empty?
+      settle
       @times[0]
     end
 
@@ -67,23 +74,100 @@ module Punctual
       now = Float::MAX if now == Float::INFINITY
       before = @earliest
       @earliest = now.next_float
+      recall unless @due.empty?
+      settle(now)
       begin
-        while (time = @times[0]) && time <= now
-          object = @objects[0]
-          remove(0)
+        while (object = take(now))
           yield object
         end
       ensure
         @earliest = before
+        recall unless @due.empty?
       end
     end
 
     # @return [Array] all objects, in no order
     def objects
-      @objects.dup
+      @objects + @new_objects + @due.compact.map(&:last)
     end
 
     private
+
+    # Moves new objects into the heap, but for those that are due.
+    def settle(now = -Float::INFINITY)
+      return if @new_objects.empty?
+
+      times = @new_times
+      objects = @new_objects
+      @new_times = []
+      @new_objects = []
+      due = @due
+      objects.each_with_index do |object, i|
+        time = times[i]
+        if time <= now
+          due << [time, object.order, object]
+        else
+          @times << time
+          @objects << object
+          sift_up(@times.size - 1, time, object)
+        end
+      end
+      return if due.empty?
+
+      due.sort! if due.size > 1 # by time, then by order, which is unique
+      due.each_with_index { |(_, _, object), i| object.place = DUE + i }
+    end
+
+    # Takes out the first object that is due, or returns nil.
+    def take(now)
+      entry = nil
+      @next += 1 while @next < @due.size && !(entry = @due[@next])
+      time = @times[0]
+      if entry && (!time || entry[0] < time || (entry[0] == time && entry[1] < @objects[0].order))
+        @due[@next] = nil
+        @next += 1
+        recall if @next == @due.size
+        return entry[2]
+      end
+      return unless time && time <= now
+
+      object = @objects[0]
+      remove_from_heap(0)
+      object
+    end
+
+    # Makes new objects of those that were about to fire.
+    def recall
+      @due.each do |entry|
+        next unless entry
+
+        @new_times << entry[0]
+        entry[2].place = -(@new_objects << entry[2]).size
+      end
+      @due.clear
+      @next = 0
+    end
+
+    def remove_new(index)
+      time = @new_times.pop
+      object = @new_objects.pop
+      return if index == @new_objects.size
+
+      @new_times[index] = time
+      (@new_objects[index] = object).place = -index - 1
+    end
+
+    def remove_from_heap(place)
+      time = @times.pop
+      object = @objects.pop
+      return if place == @times.size
+
+      if place.positive? && before?(time, object, (place - 1) >> 2)
+        sift_up(place, time, object)
+      else
+        sift_down(place, time, object)
+      end
+    end
 
     # Whether an object is due before the one at a place. Equal deadlines are due in the order of insertion.
     def before?(time, object, place)
@@ -94,11 +178,12 @@ module Punctual
     def sift_up(place, time, object)
       times = @times
       objects = @objects
-      while place.positive?
+      while place > 0 # rubocop:disable Style/NumericPredicate -- a call less
         parent = (place - 1) >> 2
-        break unless before?(time, object, parent)
+        above = times[parent]
+        break unless time < above || (time == above && object.order < objects[parent].order)
 
-        times[place] = times[parent]
+        times[place] = above
         (objects[place] = objects[parent]).place = place
         place = parent
       end
