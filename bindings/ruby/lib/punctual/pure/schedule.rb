@@ -99,34 +99,42 @@ module Punctual
 
       times = @new_times
       objects = @new_objects
-      @new_times = []
-      @new_objects = []
       due = @due
-      objects.each_with_index do |object, i|
+      i = 0
+      size = objects.size
+      while i < size
+        object = objects[i]
         time = times[i]
         if time <= now
+          object.place = DUE
           due << [time, object.order, object]
         else
           @times << time
           @objects << object
           sift_up(@times.size - 1, time, object)
         end
+        i += 1
       end
-      return if due.empty?
+      times.clear
+      objects.clear
+      return if due.size < 2
 
-      due.sort! if due.size > 1 # by time, then by order, which is unique
-      due.each_with_index { |(_, _, object), i| object.place = DUE + i }
+      due.sort! # by time, then by order, which is unique
+      due.each_with_index { |(_, _, entry), place| entry.place = DUE + place }
     end
 
     # Takes out the first object that is due, or returns nil.
     def take(now)
+      due = @due
       entry = nil
-      @next += 1 while @next < @due.size && !(entry = @due[@next])
+      @next += 1 while @next < due.size && !(entry = due[@next])
       time = @times[0]
       if entry && (!time || entry[0] < time || (entry[0] == time && entry[1] < @objects[0].order))
-        @due[@next] = nil
-        @next += 1
-        recall if @next == @due.size
+        due[@next] = nil
+        if (@next += 1) == due.size
+          due.clear
+          @next = 0
+        end
         return entry[2]
       end
       return unless time && time <= now
