@@ -1,6 +1,6 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-python instructions soak bench-timers fuzz docs fmt miri wheels test-c install-c loom
+.PHONY: help run test lint bench bench-python instructions soak bench-timers fuzz docs fmt miri wheels test-c test-ruby install-c loom
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -13,6 +13,9 @@ test: ## every test, with a real redis-server to compare with
 
 test-c: ## the C and C++ bindings alone, under sanitizers and Valgrind
 	@scripts/test-c
+
+test-ruby: ## the Ruby gem alone, with its extension and in pure Ruby
+	@scripts/test-ruby
 
 install-c: ## the C library, its headers, pkg-config and CMake files (PREFIX=/usr/local)
 	@scripts/install-c "$(or $(PREFIX),/usr/local)"

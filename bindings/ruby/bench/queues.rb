@@ -80,7 +80,7 @@ module QueuesBench
       %i[push_n push_n_pop_n push_pop].map do |workload|
         rounds = size > 1_000_000 ? 3 : Measure::ROUNDS
         runs = queues.transform_values { |queue| -> { send(workload, queue, scores) } }
-        medians = Measure.medians(runs, rounds: rounds)
+        medians = Measure.medians(runs, rounds:)
         queues.each_value(&:clear)
         [workload, size, medians]
       end
@@ -91,8 +91,8 @@ module QueuesBench
   def by_d(size)
     scores = scores(size)
     [2, 3, 4, 6, 8, 16].to_h do |d|
-      queue = Punctual::PriorityQueue.new(d: d)
-      [d, [:push_n, :push_n_pop_n, :push_pop].map { |workload| send(workload, queue, scores) }]
+      queue = Punctual::PriorityQueue.new(d:)
+      [d, %i[push_n push_n_pop_n push_pop].map { |workload| send(workload, queue, scores) }]
     end
   end
 end

@@ -34,7 +34,7 @@ module TimeoutsBench
     threads
   end
 
-  def nested(library, depth, &block)
-    depth.zero? ? yield : library.timeout(3600) { nested(library, depth - 1, &block) }
+  def nested(library, depth, &)
+    depth.zero? ? yield : library.timeout(3600) { nested(library, depth - 1, &) }
   end
 end

@@ -34,8 +34,8 @@ class EventLoop
     [@wake_up, @waker].each(&:close)
   end
 
-  def fiber(&block)
-    Fiber.new(blocking: false, &block).tap(&:resume)
+  def fiber(&)
+    Fiber.new(blocking: false, &).tap(&:resume)
   end
 
   def kernel_sleep(seconds = nil)

@@ -21,7 +21,9 @@ class ClientsTest < Minitest::Test
     assert_nil redis.get("session")
     redis.pipelined { |pipeline| 3.times { |i| pipeline.zadd("z", i, "m#{i}") } }
     assert_equal %w[m0 m1 m2], redis.zrange("z", 0, -1)
-    assert_equal(%w[a 1], redis.multi { |transaction| transaction.hset("h", "a", 1) && transaction.hgetall("h") }.last.to_a.flatten)
+    assert_equal(%w[a 1], redis.multi do |transaction|
+                            transaction.hset("h", "a", 1) && transaction.hgetall("h")
+                          end.last.to_a.flatten)
     assert_raises(Redis::CommandError) { redis.incr("h") }
     assert_equal %w[list x], redis.tap { |one| one.rpush("list", "x") }.blpop("list", timeout: 1)
   end
@@ -68,7 +70,7 @@ class ClientsTest < Minitest::Test
     ::Time.stub(:now, later) { poll }
     assert_equal [0, 1], [Sidekiq.redis { |r| r.zcard("schedule") }, Sidekiq.redis { |r| r.llen("queue:default") }]
     fetch = Sidekiq::BasicFetch.new(queues: ["default"], strict: true)
-    Sidekiq::Processor.new(nil, Sidekiq.options.merge(fetch: fetch)).__send__(:process, fetch.retrieve_work)
+    Sidekiq::Processor.new(nil, Sidekiq.options.merge(fetch:)).__send__(:process, fetch.retrieve_work)
     assert_equal ["late", 0], [job.done, Sidekiq.redis { |r| r.llen("queue:default") }]
   end
 

@@ -81,11 +81,11 @@ class EventTimersTest < Minitest::Test
         time = now + (random.rand(200) / 8.0)
         model[id] = [time, id, @timers.schedule(time, ->(_) { fired << id })]
       when 5..7
-        id = model.keys.sample(random: random)
+        id = model.keys.sample(random:)
         model.delete(id)[2].cancel! if id
       else
         now += random.rand(50) / 8.0
-        due = model.values.select { |time, _| time <= now }.sort_by { |time, order, _| [time, order] }
+        due = model.values.select { |at, _| at <= now }.sort_by { |at, order, _| [at, order] }
         due.each { |_, order, _| model.delete(order) }
         fired.clear
         @timers.fire(now)

@@ -52,7 +52,7 @@ class PriorityQueueMapTest < Minitest::Test
     assert_raises(ArgumentError) { @map[:c] = Float::NAN }
     assert_raises(ArgumentError) { @map[:a] = "x" }
     refute @map.scored?(:c)
-    assert_equal [1, [:a, :b]], [@map[:a], @map.each_pop.to_a]
+    assert_equal [1, %i[a b]], [@map[:a], @map.each_pop.to_a]
   end
 
   def test_a_string_key_is_copied
@@ -63,7 +63,7 @@ class PriorityQueueMapTest < Minitest::Test
   end
 
   def test_random_operations_against_a_model
-    [-> { _1 }, -> { "%02d" % _1 }].each do |score_of|
+    [-> { _1 }, -> { format("%02d", _1) }].each do |score_of|
       seed = PunctualTest.seed
       random = Random.new(seed)
       model = {}

@@ -56,11 +56,11 @@ class PriorityQueueTest < Minitest::Test
   end
 
   def test_scores_by_block
-    q = queue { |word| word.size }
+    q = queue(&:size)
     q << "abacus" << "sum"
     q.push("number", 1)
     assert_equal %w[number sum abacus], q.each_pop.to_a
-    copy = queue { |n| -n }.push(1).dup.push(2)
+    copy = queue(&:-@).push(1).dup.push(2)
     assert_equal 2, copy.pop
   end
 
@@ -68,8 +68,8 @@ class PriorityQueueTest < Minitest::Test
     big = 2**53
     [
       [3, 1, 2], [1.5, -0.5, 0.0, -0.0], [1, 0.5, -3, 2.5], [big + 1, big, big - 1], [big + 1, big.to_f, big - 1, 0.5],
-      [2**70, 2**69 + 1, -(2**80), 5, 1.5], [Rational(1, 3), 0.3, 1], %w[pear fig apple], [Time.at(5), Time.at(3)],
-      [Float::INFINITY, 1, -Float::INFINITY, 2**64], [[1, "b"], [1, "a"]], [:b, :a], [2**62, 2**62 - 1, -(2**62) - 1]
+      [2**70, (2**69) + 1, -(2**80), 5, 1.5], [Rational(1, 3), 0.3, 1], %w[pear fig apple], [Time.at(5), Time.at(3)],
+      [Float::INFINITY, 1, -Float::INFINITY, 2**64], [[1, "b"], [1, "a"]], %i[b a], [2**62, (2**62) - 1, -(2**62) - 1]
     ].each do |scores|
       q = queue
       scores.each { |score| q << score }
@@ -80,14 +80,14 @@ class PriorityQueueTest < Minitest::Test
 
   def test_every_d
     [2, 3, 4, 5, 8, 128].each do |d|
-      q = queue(d: d, capacity: 10)
+      q = queue(d:, capacity: 10)
       assert_equal d, q.d
       scores = (1..500).to_a.shuffle(random: Random.new(d))
       scores.each { |score| q << score }
       assert_equal scores.sort, q.each_pop.to_a
     end
-    [1, 0, -1, 129, 2.5, nil, 2**70].each { |d| assert_raises(ArgumentError) { queue(d: d) } }
-    [-1, 1.5, 2**40].each { |capacity| assert_raises(ArgumentError) { queue(capacity: capacity) } }
+    [1, 0, -1, 129, 2.5, nil, 2**70].each { |d| assert_raises(ArgumentError) { queue(d:) } }
+    [-1, 1.5, 2**40].each { |capacity| assert_raises(ArgumentError) { queue(capacity:) } }
   end
 
   def test_dup_is_independent

@@ -20,7 +20,9 @@ class ReadmeTest < Minitest::Test
 
   def checked(example)
     lines = example.lines.map do |line|
-      line.gsub(/^(\s*)(\S.*?)\s+#=> (.*)$/) { "#{$1}_seen = (#{$2}); _seen == (#{$3}) or abort(%q(#{$2}) + ': ' + _seen.inspect)" }
+      line.gsub(/^(\s*)(\S.*?)\s+#=> (.*)$/) do
+        "#{$1}_seen = (#{$2}); _seen == (#{$3}) or abort(%q(#{$2}) + ': ' + _seen.inspect)"
+      end
     end
     lines.join
   end

@@ -37,7 +37,7 @@ class ServerTest < Minitest::Test
     port = server.port
     assert_equal "+PONG", ask(server, :ping)
     assert_equal "redis://127.0.0.1:#{port}", server.url
-    assert_raises(SystemCallError) { Punctual::Server.new(port: port).start }
+    assert_raises(SystemCallError) { Punctual::Server.new(port:).start }
     2.times { assert_nil server.stop }
     assert_raises(Errno::ECONNREFUSED) { TCPSocket.open("127.0.0.1", port) }
     assert_equal port, server.start.port

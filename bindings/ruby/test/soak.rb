@@ -42,6 +42,11 @@ class Soak
     abort "seed #{@seed}, operation #{@operations}: expected #{expected.inspect}, saw #{seen.inspect}" if expected != seen
   end
 
+  # The keys of what is due, in order.
+  def due_in(model, time)
+    model.select { |_, entry| entry[0] <= time }.sort_by { |_, entry| entry.first(2) }.map(&:first)
+  end
+
   def score
     case @random.rand(4)
     when 0 then @random.rand(50)
@@ -114,8 +119,8 @@ class Soak
         model[id] = [time + timer.interval, i, timer]
       else
         time += @random.rand(100) / 8.0
-        due = model.select { |_, (at, _)| at <= time }.sort_by { |_, (at, order)| [at, order] }.map(&:first)
-        due.each { |id| model.delete(id) }
+        due = due_in(model, time)
+        due.each { |one| model.delete(one) }
         fired.clear
         group.fire(time)
         check(due, fired)
@@ -139,8 +144,8 @@ class Soak
         model.delete(id)[2].cancel!
       else
         time += @random.rand(50) / 8.0
-        due = model.select { |_, (at, _)| at <= time }.sort_by { |_, (at, order)| [at, order] }.map(&:first)
-        due.each { |id| model.delete(id) }
+        due = due_in(model, time)
+        due.each { |one| model.delete(one) }
         fired.clear
         timers.fire(time)
         check(due, fired)
@@ -151,4 +156,8 @@ class Soak
   end
 end
 
-Soak.new(Integer(ENV.fetch("PUNCTUAL_SEED") { Random.new_seed % 1_000_000 })).run(Float(ARGV.fetch(0, "10"))) if $PROGRAM_NAME == __FILE__
+if $PROGRAM_NAME == __FILE__
+  Soak.new(Integer(ENV.fetch("PUNCTUAL_SEED") do
+    Random.new_seed % 1_000_000
+  end)).run(Float(ARGV.fetch(0, "10")))
+end

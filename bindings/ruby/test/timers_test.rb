@@ -236,7 +236,7 @@ class TimersTest < Minitest::Test
   def test_wait_for_and_interval
     remaining = []
     Punctual::Timers::Wait.for(0.001) { |seconds| remaining << seconds }
-    assert remaining.all? { |seconds| seconds.positive? && seconds <= 0.001 }
+    assert(remaining.all? { |seconds| seconds.positive? && seconds <= 0.001 })
     Punctual::Timers::Wait.for(nil) { |seconds| break assert_nil(seconds) }
     interval = Punctual::Timers::Interval.new.start
     interval.stop

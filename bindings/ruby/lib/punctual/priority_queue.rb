@@ -107,7 +107,7 @@ module Punctual
     # @param with_scores [Boolean] whether to yield scores too
     # @return [nil, Enumerator]
     def each_pop(with_scores: false)
-      return to_enum(:each_pop, with_scores: with_scores) unless block_given?
+      return to_enum(:each_pop, with_scores:) unless block_given?
 
       until empty?
         if with_scores

@@ -63,8 +63,8 @@ module Punctual
       # Puts a virtual clock in force for the block, in all threads: it stands still until it is advanced.
       #
       # @yieldparam clock [VirtualClock]
-      def virtual(&block)
-        Clock.with_virtual(&block)
+      def virtual(&)
+        Clock.with_virtual(&)
       end
     end
   end

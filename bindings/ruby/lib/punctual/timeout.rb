@@ -8,6 +8,7 @@ module Timeout
   class << self
     undef_method :timeout
 
+    # See {Punctual::Timeout.timeout}.
     def timeout(...)
       Punctual::Timeout.timeout(...)
     end

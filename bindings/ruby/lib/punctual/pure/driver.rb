@@ -71,7 +71,6 @@ module Punctual
     # Waits until alarms fall due, and returns them.
     def wait
       @lock.synchronize do
-        due = []
         due = due_at(now)
         while due.empty?
           first = @schedule.first_time || Float::INFINITY

@@ -48,7 +48,8 @@ module Punctual
     def remove(place)
       if place.negative? then remove_new(-place - 1)
       elsif place >= DUE then @due[place - DUE] = nil
-      else remove_from_heap(place)
+      else
+        remove_from_heap(place)
       end
       true
     end
@@ -211,11 +212,11 @@ module Punctual
         last = size if last > size
         while (child += 1) < last
           child_time = times[child]
-          if child_time < least_time ||
-             (child_time == least_time && objects[child].order < objects[least].order)
-            least = child
-            least_time = child_time
-          end
+          next unless child_time < least_time ||
+                      (child_time == least_time && objects[child].order < objects[least].order)
+
+          least = child
+          least_time = child_time
         end
         break if time < least_time || (time == least_time && object.order < objects[least].order)
 

@@ -12,12 +12,12 @@ module Punctual
         @origin = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
 
-      def after(interval, &block)
-        Timer.new(self, interval, false, &block)
+      def after(interval, &)
+        Timer.new(self, interval, false, &)
       end
 
-      def every(interval, recur = true, &block)
-        Timer.new(self, interval, recur, &block)
+      def every(interval, recur = true, &)
+        Timer.new(self, interval, recur, &)
       end
 
       def wait_interval(offset = current_offset)

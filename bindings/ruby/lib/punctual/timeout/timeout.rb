@@ -81,13 +81,13 @@ module Punctual
     # @yieldparam seconds [Numeric]
     # @raise [Error] if the time is over
     # @raise [ArgumentError] if the seconds are negative or NaN
-    def timeout(seconds, klass = nil, message = nil, &block)
+    def timeout(seconds, klass = nil, message = nil, &)
       return yield(seconds) if seconds.nil? || seconds.zero?
       raise ArgumentError, "a timeout is not negative: #{seconds}" if seconds.negative?
 
       message ||= "execution expired"
       if (scheduler = Fiber.current_scheduler) && scheduler.respond_to?(:timeout_after)
-        return scheduler.timeout_after(seconds, klass || Error, message, &block)
+        return scheduler.timeout_after(seconds, klass || Error, message, &)
       end
 
       request = Request.new(klass, message)

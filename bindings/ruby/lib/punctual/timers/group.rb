@@ -54,17 +54,17 @@ module Punctual
       # Calls the block now with nil, and once more after `interval` seconds.
       #
       # @return [Timer]
-      def now_and_after(interval, &block)
+      def now_and_after(interval, &)
         yield
-        after(interval, &block)
+        after(interval, &)
       end
 
       # Calls the block now with nil, and then every `interval` seconds.
       #
       # @return [Timer]
-      def now_and_every(interval, recur = true, &block)
+      def now_and_every(interval, recur = true, &)
         yield
-        every(interval, recur, &block)
+        every(interval, recur, &)
       end
 
       # Waits for the next timer and fires what is due.

@@ -90,6 +90,7 @@ module Punctual
         equal?(other)
       end
 
+      # @return [String] with when it fires, or fired
       def inspect
         text = +"#<#{self.class}:0x#{object_id.to_s(16)} "
         seconds = fires_in
@@ -97,7 +98,8 @@ module Punctual
           if paused? then "paused"
           elsif armed? then "fires in #{seconds} seconds"
           elsif seconds then "fired #{seconds.abs} seconds ago"
-          else "dead"
+          else
+            "dead"
           end
         text << ", recurs every #{interval}" if recurring?
         text << ">"

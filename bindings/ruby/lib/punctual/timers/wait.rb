@@ -7,9 +7,9 @@ module Punctual
       # Calls the block while time remains: with the remaining seconds, or with nil, for ever, if there is no limit.
       #
       # @param duration [Numeric, nil] seconds
-      def self.for(duration, &block)
+      def self.for(duration, &)
         if duration
-          new(duration).while_time_remaining(&block)
+          new(duration).while_time_remaining(&)
         else
           loop { yield nil }
         end
