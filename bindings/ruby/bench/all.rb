@@ -39,17 +39,17 @@ class Report
 
   private
 
-  # Runs a part in a process in which Punctual is pure Ruby.
-  def pure(expression)
+  # Evaluates an expression in a process of its own.
+  def apart(expression, pure: false)
     program = "require 'json'; require 'punctual'; require 'timers'; require #{File.join(__dir__, "timers").inspect}; " \
               "puts JSON.generate(#{expression})"
     lib = File.expand_path("../lib", __dir__)
-    JSON.parse(IO.popen([{ "PUNCTUAL_PURE" => "1" }, RbConfig.ruby, "-W0", "-I#{lib}", "-e", program], &:read))
+    JSON.parse(IO.popen([{ "PUNCTUAL_PURE" => pure ? "1" : "0" }, RbConfig.ruby, "-W0", "-I#{lib}", "-e", program], &:read))
   end
 
   def timers
     native = TimersBench.rows(SIZES)
-    in_ruby = pure("TimersBench.rows(#{SIZES})")
+    in_ruby = apart("TimersBench.rows(#{SIZES})", pure: true)
     @figures["timers"] = native.zip(in_ruby).map { |(work, live, ns), (_, _, pure_ns)| [work, live, ns, pure_ns] }
     puts "\nTimers: nanoseconds of an operation"
     puts "| | live | timers | lazy heap | punctual | to timers | pure | to timers |\n|---|---|---|---|---|---|---|---|"
@@ -62,24 +62,10 @@ class Report
   def million
     rows = { "timers" => "Timers::Group", "lazy heap" => "Peers::LazyHeapGroup", "punctual" => "Punctual::Timers::Group" }
     @figures["million"] = rows.transform_values { |group| apart("TimersBench.after_a_million(#{group})") }
-    @figures["million"]["pure"] = pure("TimersBench.after_a_million(Punctual::Timers::Group)")
+    @figures["million"]["pure"] = apart("TimersBench.after_a_million(Punctual::Timers::Group)", pure: true)
     puts "\nA million timeouts armed and cancelled without a poll"
     puts "| | first poll, ms | memory after it, to before |\n|---|---|---|"
     @figures["million"].each { |name, (poll, memory)| line name, format("%.3f", poll), format("%.2fx", memory) }
-  end
-
-  # Runs an expression in a process of its own, whose memory is its own.
-  def apart(expression)
-    reader, writer = IO.pipe
-    pid = fork do
-      reader.close
-      writer.write(JSON.generate(eval(expression))) # rubocop:disable Security/Eval -- ours
-      writer.close
-      exit!
-    end
-    writer.close
-    Process.wait(pid)
-    JSON.parse(reader.read)
   end
 
   def queues

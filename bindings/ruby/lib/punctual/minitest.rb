@@ -25,6 +25,7 @@ module Punctual
       @punctual_server ||= Server.new(clock: :virtual).start
     end
 
+    # Stops the server.
     def after_teardown
       @punctual_server&.stop
       super

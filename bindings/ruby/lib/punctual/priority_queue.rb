@@ -165,10 +165,12 @@ module Punctual
         self
       end
 
+      # (see PriorityQueue#push)
       def push(value, score = (no_score = true))
         insert(no_score ? score_for(value) : score, value)
       end
 
+      # (see PriorityQueue#<<)
       def <<(value)
         insert(score_for(value), value)
       end
@@ -213,6 +215,7 @@ module Punctual
         score
       end
 
+      # (see PriorityQueue#pop)
       def pop
         return if empty?
 
@@ -221,12 +224,14 @@ module Punctual
         value
       end
 
+      # (see PriorityQueue#pop_with_score)
       def pop_with_score
         entry = super
         @index.delete(entry[0]) if entry
         entry
       end
 
+      # (see PriorityQueue#pop_lt)
       def pop_lt(limit)
         size_before = size
         value = super
@@ -234,6 +239,7 @@ module Punctual
         value
       end
 
+      # (see PriorityQueue#pop_lte)
       def pop_lte(limit)
         size_before = size
         value = super
@@ -241,12 +247,14 @@ module Punctual
         value
       end
 
+      # (see PriorityQueue#clear)
       def clear
         super
         @index = {}
         self
       end
 
+      # Freezes the queue, and makes it shareable between Ractors if what is in it is.
       def freeze
         @index.freeze
         super

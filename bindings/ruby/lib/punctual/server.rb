@@ -135,6 +135,7 @@ module Punctual
       time_at(@native.set_time(micros(time)))
     end
 
+    # @return [String] with where it listens
     def inspect
       "#<#{self.class} #{running? ? "on #{host}:#{port}" : "stopped"}#{", virtual clock" if clock == :virtual}>"
     end

@@ -208,7 +208,12 @@ impl RubyDriver {
         Ok(Self::arm(rb_self, tick, target))
     }
 
-    fn arm_after(ruby: &Ruby, rb_self: Own<Self>, delay: Value, target: Value) -> Result<u64, Error> {
+    fn arm_after(
+        ruby: &Ruby,
+        rb_self: Own<Self>,
+        delay: Value,
+        target: Value,
+    ) -> Result<u64, Error> {
         let delay = seconds::deadline(seconds::parse(ruby, delay, "the time")?);
         let tick = rb_self.driver.now().saturating_add(delay);
         Ok(Self::arm(rb_self, tick, target))

@@ -8,8 +8,8 @@ use magnus::{
     Class, DataTypeFunctions, Error, Module, RModule, Ruby, TypedData, Value, block::Proc, method,
 };
 
-use crate::own::Own;
 use crate::heap::{Entry, Heap, MAX_LEN, Route, Router};
+use crate::own::Own;
 use crate::ractor::Shareable;
 use crate::score::{self, Kind};
 
@@ -91,7 +91,11 @@ impl PriorityQueue {
         Ok(())
     }
 
-    fn initialize_copy(ruby: &Ruby, rb_self: Own<Self>, other: Own<Self>) -> Result<Own<Self>, Error> {
+    fn initialize_copy(
+        ruby: &Ruby,
+        rb_self: Own<Self>,
+        other: Own<Self>,
+    ) -> Result<Own<Self>, Error> {
         rb_self.check_changeable(ruby, rb_self)?;
         let copy = other.heap.look(Heap::clone);
         for entry in copy.entries() {
@@ -159,7 +163,9 @@ impl PriorityQueue {
         let rank = rb_self.heap.change(|heap| heap.admit(ruby, score));
         let slot = if rb_self.heap.look(Heap::kind) == Kind::Objects {
             let route = rb_self.route(ruby, |router| router.route_in(score))?;
-            rb_self.heap.change(|heap| heap.push_along(score, value, &route))
+            rb_self
+                .heap
+                .change(|heap| heap.push_along(score, value, &route))
         } else {
             rb_self.heap.change(|heap| heap.push(rank, score, value))
         };
@@ -210,7 +216,9 @@ impl PriorityQueue {
         }
         if rb_self.heap.look(Heap::kind) == Kind::Objects {
             let route = rb_self.route(ruby, |router| router.route_out(place))?;
-            return Ok(Some(rb_self.heap.change(|heap| heap.remove_along(place, &route))));
+            return Ok(Some(
+                rb_self.heap.change(|heap| heap.remove_along(place, &route)),
+            ));
         }
         Ok(Some(rb_self.heap.change(|heap| heap.remove(place))))
     }
@@ -313,7 +321,9 @@ impl PriorityQueue {
         let rank = rb_self.heap.change(|heap| heap.admit(ruby, score));
         if rb_self.heap.look(Heap::kind) == Kind::Objects {
             let route = rb_self.route(ruby, |router| router.route_from(place, score))?;
-            rb_self.heap.change(|heap| heap.rescore_along(place, score, &route));
+            rb_self
+                .heap
+                .change(|heap| heap.rescore_along(place, score, &route));
         } else {
             rb_self.heap.change(|heap| heap.rescore(place, rank, score));
         }
@@ -333,7 +343,10 @@ pub(crate) fn define(ruby: &Ruby, punctual: RModule) -> Result<(), Error> {
     let class = punctual.define_class("PriorityQueue", ruby.class_object())?;
     class.define_alloc_func::<PriorityQueue>();
     class.define_private_method("set_up", method!(PriorityQueue::set_up, 3))?;
-    class.define_private_method("initialize_copy", method!(PriorityQueue::initialize_copy, 1))?;
+    class.define_private_method(
+        "initialize_copy",
+        method!(PriorityQueue::initialize_copy, 1),
+    )?;
     class.define_private_method("place", method!(PriorityQueue::place, 2))?;
     class.define_private_method("displace", method!(PriorityQueue::displace, 1))?;
     class.define_private_method("replace", method!(PriorityQueue::replace, 2))?;

@@ -44,11 +44,7 @@ enum Failure {
 }
 
 impl NativeServer {
-    fn new(
-        ruby: &Ruby,
-        port: Option<u16>,
-        options: Vec<(String, String)>,
-    ) -> Result<Self, Error> {
+    fn new(ruby: &Ruby, port: Option<u16>, options: Vec<(String, String)>) -> Result<Self, Error> {
         let mut builder = match port {
             Some(port) => Server::builder().port(port),
             None => Server::builder().option("port", "0"),
@@ -88,9 +84,9 @@ impl NativeServer {
     /// Whether this process is a fork of the one that started it. Nobody holds the lock in a fork's first moment but threads
     /// that do not exist here.
     fn is_inherited(&self) -> bool {
-        self.state.try_lock().is_none_or(|state| {
-            state.server.is_some() && state.forks != fork::count()
-        })
+        self.state
+            .try_lock()
+            .is_none_or(|state| state.server.is_some() && state.forks != fork::count())
     }
 
     fn address(ruby: &Ruby, rb_self: &Self) -> (String, u16) {

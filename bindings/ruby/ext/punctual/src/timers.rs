@@ -11,8 +11,8 @@ use magnus::{
 };
 use punctual::TimerKey;
 
-use crate::schedule::Timers;
 use crate::own::Own;
+use crate::schedule::Timers;
 use crate::seconds;
 
 #[derive(TypedData)]
@@ -68,7 +68,11 @@ impl Group {
         Timer::make(ruby, rb_self, args.required.0, recurring)
     }
 
-    fn wait_interval(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<Option<f64>, Error> {
+    fn wait_interval(
+        ruby: &Ruby,
+        rb_self: Own<Self>,
+        args: &[Value],
+    ) -> Result<Option<f64>, Error> {
         let offset = rb_self.offset_or(ruby, args)?;
         Ok(rb_self.timers.first().map(|first| first - offset))
     }
@@ -130,7 +134,8 @@ impl Default for Timer {
     fn default() -> Self {
         // Allocators run under Ruby's lock only.
         let nil = || {
-            let nil: Value = Ruby::get().map_or_else(|_| unreachable!(), |ruby| ruby.qnil().as_value());
+            let nil: Value =
+                Ruby::get().map_or_else(|_| unreachable!(), |ruby| ruby.qnil().as_value());
             Cell::new(Opaque::from(nil))
         };
         Timer {
@@ -193,14 +198,8 @@ impl Timer {
 
     fn initialize(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<(), Error> {
         let block = ruby.block_proc()?;
-        let args = scan_args::<
-            (Own<Group>, Value),
-            (Option<Value>, Option<Value>),
-            (),
-            (),
-            (),
-            (),
-        >(args)?;
+        let args =
+            scan_args::<(Own<Group>, Value), (Option<Value>, Option<Value>), (), (), (), ()>(args)?;
         let (group, interval) = args.required;
         let (recurring, offset) = args.optional;
         let seconds = seconds::parse(ruby, interval, "the interval")?;
