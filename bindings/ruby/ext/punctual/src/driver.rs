@@ -241,7 +241,7 @@ impl RubyDriver {
             && rb_self.is_own()
         {
             // An alarm that has fired is in the list by now; its number is stale.
-            drop(rb_self.driver.disarm(handle));
+            let _ = rb_self.driver.disarm(handle);
         }
         true
     }
