@@ -56,6 +56,17 @@ module TimersBench
     end
   end
 
+  # A million timeouts live and polled, then cancelled: milliseconds of the first poll.
+  def after_a_crowd(group_class)
+    group = group_class.new
+    group.after(1e6) { nil }
+    timers = Array.new(1_000_000) { |i| group.after(1e5 - (i * 0.01)) { nil } }
+    group.wait_interval
+    timers.each(&:cancel)
+    GC.start
+    Measure.nanoseconds(1_000_000) { group.wait_interval }
+  end
+
   # A million timeouts armed and cancelled without a poll: how long the first poll takes, in milliseconds, and memory after it
   # beside memory before.
   def after_a_million(group_class)

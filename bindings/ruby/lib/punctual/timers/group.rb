@@ -36,6 +36,8 @@ module Punctual
 
       # @!method wait_interval(offset = current_offset)
       #   Returns the seconds until the next timer is due: negative if it is overdue, nil without timers. O(1) amortised.
+      #   After tens of thousands of timers were cancelled it may be earlier: who waits so long and fires finds nothing due,
+      #   and asks again, as {#wait} does.
       #   @return [Float, nil]
 
       # @!method fire(offset = current_offset)
