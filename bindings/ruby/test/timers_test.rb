@@ -252,6 +252,20 @@ class TimersTest < Minitest::Test
     assert_equal 0, @group.size
   end
 
+  def test_frozen
+    timer = @group.after(1) { nil }
+    frozen = @group.after(1) { nil }.freeze
+    [-> { frozen.reset }, -> { frozen.cancel }, -> { frozen.delay(1) }].each do |change|
+      assert_raises(FrozenError, &change)
+    end
+    @group.freeze
+    [-> { @group.after(1) { nil } }, -> { timer.reset }, -> { @group.every(1) { nil } }].each do |change|
+      assert_raises(FrozenError, &change)
+    end
+    assert_equal 2, @group.size
+    [@group, timer].each { |one| assert_raises(TypeError) { one.dup } }
+  end
+
   def test_wait_for_and_interval
     remaining = []
     Punctual::Timers::Wait.for(0.001) { |seconds| remaining << seconds }

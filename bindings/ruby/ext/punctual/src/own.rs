@@ -45,9 +45,16 @@ impl<T: TypedData> Own<T> {
         }
     }
 
+    /// Refuses a change of a frozen object.
+    ///
+    /// # Errors
+    /// `FrozenError`.
     #[inline]
-    pub(crate) fn is_frozen(self) -> bool {
-        self.value.is_frozen()
+    pub(crate) fn check_frozen(self) -> Result<(), Error> {
+        if self.value.is_frozen() {
+            return self.value.check_frozen();
+        }
+        Ok(())
     }
 }
 

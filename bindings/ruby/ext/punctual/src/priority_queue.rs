@@ -113,9 +113,7 @@ impl PriorityQueue {
     /// Refuses a change of a frozen queue, and in the middle of another operation.
     #[inline]
     fn check_changeable(&self, ruby: &Ruby, rb_self: Own<Self>) -> Result<(), Error> {
-        if rb_self.is_frozen() {
-            return rb_self.value().check_frozen();
-        }
+        rb_self.check_frozen()?;
         if self.comparing.look(|&comparing| comparing) {
             return Err(Error::new(
                 ruby.exception_runtime_error(),

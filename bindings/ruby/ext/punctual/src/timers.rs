@@ -177,6 +177,7 @@ impl Timer {
         interval: Value,
         recurring: Value,
     ) -> Result<Own<Self>, Error> {
+        group.check_frozen()?;
         let block = ruby.block_proc()?;
         let seconds = seconds::parse(ruby, interval, "the interval")?;
         let offset = group.offset() + seconds;
@@ -231,6 +232,8 @@ impl Timer {
     #[inline]
     fn arm_at(ruby: &Ruby, rb_self: Own<Self>, offset: f64) -> Result<(), Error> {
         let group = Self::group_of(ruby, rb_self)?;
+        group.check_frozen()?;
+        rb_self.check_frozen()?;
         rb_self.offset.set(offset);
         if let Some(key) = rb_self.key.get()
             && group.timers.reset(key, offset)
@@ -245,6 +248,7 @@ impl Timer {
 
     #[inline]
     fn disarm(ruby: &Ruby, rb_self: Own<Self>) -> Result<bool, Error> {
+        rb_self.check_frozen()?;
         match rb_self.key.take() {
             Some(key) => Ok(Self::group_of(ruby, rb_self)?.timers.remove(key)),
             None => Ok(false),

@@ -58,6 +58,7 @@ module Punctual
       def initialize(group, interval, recurring = false, offset = nil, &block)
         raise ArgumentError, "tried to create a timer without a block" unless block
         raise TypeError, "not a Punctual::Timers::Group: #{group.class}" unless group.is_a?(Group)
+        raise FrozenError.new("can't modify frozen #{group.class}", receiver: group) if group.frozen?
 
         @group = group
         @schedule = group.schedule
@@ -107,6 +108,8 @@ module Punctual
 
       def arm(offset)
         offset = Seconds.parse(offset, "the offset")
+        raise FrozenError.new("can't modify frozen #{@group.class}", receiver: @group) if @group.frozen?
+
         disarm
         @offset = offset
         @schedule.insert(offset, self)
