@@ -100,7 +100,7 @@ module Punctual
     end
 
     # Returns the seconds until the next timer is due: negative if it is overdue, nil without timers. After tens of thousands of
-    # timers were cancelled it may be earlier: who waits so long and fires finds nothing due, and asks again.
+    # timers were cancelled, the result may be too small: a loop that wakes early fires nothing and asks again.
     #
     # @return [Float, nil]
     def wait_interval(now = self.now)

@@ -36,7 +36,7 @@ module Punctual
 
       # @!method wait_interval(offset = current_offset)
       #   Returns the seconds until the next timer is due: negative if it is overdue, nil without timers. O(1) amortised.
-      #   After tens of thousands of timers were cancelled it may be earlier: who waits so long and fires finds nothing due,
+      #   After tens of thousands of timers were cancelled, the result may be too small: a loop that wakes early fires nothing
       #   and asks again, as {#wait} does.
       #   @return [Float, nil]
 
