@@ -107,6 +107,12 @@ class TimeTest < Minitest::Test
     5.times { assert_equal 1, done.pop }
   end
 
+  def test_a_closed_queue_gets_nothing_and_harms_no_other
+    closed = [Time::Timer.new(0.001), Time::Ticker.new(0.001)].map(&:c).each(&:close)
+    2.times { Time.sleep(0.002) }
+    assert(closed.all?(&:empty?))
+  end
+
   def test_what_a_function_raises_goes_to_stderr
     output, status = PunctualTest.run(<<~RUBY)
       require "punctual"

@@ -90,6 +90,7 @@ class TimeoutTest < Minitest::Test
     assert_raises(ArgumentError) { Timeout.timeout(-1) { flunk } }
     assert_raises(ArgumentError) { Timeout.timeout(Float::NAN) { flunk } }
     assert_raises(NoMethodError, TypeError) { Timeout.timeout("1") { flunk } }
+    assert_raises(TypeError) { Timeout.timeout(1, String) { flunk } }
   end
 
   def test_it_replaces_the_librarys_on_demand

@@ -96,6 +96,9 @@ module Punctual
         loop do
           @driver.wait.each do |number|
             @delivery.synchronize { @driver.take(number)&.fire(self) }
+          rescue StandardError => e
+            # The others still fire.
+            warn(e.full_message(highlight: false))
           end
         end
       end

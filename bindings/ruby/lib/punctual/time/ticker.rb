@@ -41,7 +41,7 @@ module Punctual
 
       # @api private
       def fire(clock)
-        return unless @period
+        return if !@period || @c.closed?
 
         @c << clock.now if @c.empty?
         # The next tick that is not past.

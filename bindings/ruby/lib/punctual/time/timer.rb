@@ -45,7 +45,7 @@ module Punctual
         @number = nil
         if @block
           clock.call(@block)
-        else
+        elsif !@c.closed?
           @c << clock.now
         end
       end

@@ -81,9 +81,12 @@ module Punctual
     # @yieldparam seconds [Numeric]
     # @raise [Error] if the time is over
     # @raise [ArgumentError] if the seconds are negative or NaN
+    # @raise [TypeError] if `klass` is no exception class
     def timeout(seconds, klass = nil, message = nil, &)
       return yield(seconds) if seconds.nil? || seconds.zero?
       raise ArgumentError, "a timeout is not negative: #{seconds}" if seconds.negative?
+
+      raise TypeError, "not an exception class: #{klass.inspect}" unless klass.nil? || klass.respond_to?(:exception)
 
       message ||= "execution expired"
       if (scheduler = Fiber.current_scheduler) && scheduler.respond_to?(:timeout_after)
