@@ -189,6 +189,9 @@ module Punctual
 
         @starting = true
         Thread.new { work }.name = "punctual after_func"
+      rescue ThreadError
+        @starting = false
+        raise
       end
 
       def work
