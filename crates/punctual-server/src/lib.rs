@@ -30,3 +30,8 @@ pub use version::REDIS_VERSION;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// The Rust examples of docs/time.md, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/time.md")]
+mod time {}
