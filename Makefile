@@ -1,17 +1,27 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-python instructions soak bench-timers fuzz docs fmt miri wheels test-c test-ruby install-c loom
+.PHONY: help run check test test-c test-quic test-sanitizers test-ruby lint bench bench-python instructions soak bench-timers fuzz docs \
+  fmt miri wheels install-c loom
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
-run: ## build and serve on 127.0.0.1:6379 (PORT=7000, ARGS="my.conf --loglevel verbose")
+run: ## build and serve on 127.0.0.1:6379 (PORT=7000, ARGS="my.conf --loglevel verbose"; SETUP=no installs nothing)
 	@scripts/run
 
-test: ## every test, with a real redis-server to compare with
+check: ## formatting, clippy and the unit tests of changed crates: before each commit
+	@scripts/check
+
+test: ## every test but the next two, with a real redis-server to compare with (SETUP=no installs nothing)
 	@scripts/test
 
-test-c: ## the C and C++ bindings alone, under sanitizers and Valgrind
+test-quic: ## quinn's timers; CI has them in `make test`
+	@scripts/test -p punctual-quinn
+
+test-sanitizers: ## the C and C++ bindings under ThreadSanitizer and Valgrind
+	@scripts/test-c --sanitizers
+
+test-c: ## the C and C++ bindings alone, as in `make test`
 	@scripts/test-c
 
 test-ruby: ## the Ruby gem alone, with its extension and in pure Ruby
@@ -39,7 +49,7 @@ wheels: ## the Python package's wheels, in target/wheels (ARGS=--test: tested wi
 	@scripts/wheels $(ARGS)
 
 docs: ## the API documentation, in target/doc
-	cargo doc --workspace --no-deps
+	cargo doc --workspace --no-deps --features punctual/async
 
 fmt: ## format all code
 	cargo fmt --all

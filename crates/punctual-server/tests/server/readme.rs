@@ -332,46 +332,6 @@ fn what_pages_show_is_what_comes() {
 }
 
 #[test]
-fn what_pages_name_is_there() {
-    for page in pages() {
-        let text = std::fs::read_to_string(&page).unwrap();
-        let folder = page.parent().expect("it lies in a folder");
-        let links = text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split([')', '#']).next());
-        for link in links.filter(|link| !link.is_empty() && !link.contains("://")) {
-            assert!(
-                folder.join(link).exists(),
-                "{}: {link} is not there",
-                page.display()
-            );
-        }
-        // Names of files and folders, as in `crates/punctual/src/tick.rs`.
-        let code = text.split('`').skip(1).step_by(2);
-        let paths = code.filter(|c| {
-            let tops = ["crates/", "compat/", "fuzz/", "scripts/", "docs/"];
-            tops.iter().any(|top| c.starts_with(top)) && !c.contains([' ', '*', '{', '<', '\n'])
-        });
-        for path in paths {
-            let made = path.starts_with("fuzz/artifacts") || path.starts_with("fuzz/corpus");
-            assert!(
-                made || root().join(path).exists(),
-                "{}: `{path}` is not there",
-                page.display()
-            );
-        }
-        for target in text
-            .split("`make ")
-            .skip(1)
-            .filter_map(|rest| rest.split(['`', ' ']).next())
-        {
-            assert!(has_target(target), "{}: `make {target}`", page.display());
-        }
-    }
-}
-
-#[test]
 fn the_tour_names_functions_that_exist() {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let mut steps = 0;
