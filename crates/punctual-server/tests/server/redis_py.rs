@@ -1,6 +1,6 @@
 //! redis-py, Python's client library, with its queues, pipelines and iterators: a script that must pass.
 //!
-//! Needs a Python with the module `redis`: `scripts/setup redis-py` makes one, and without it the test says that it
+//! Needs a Python with the module `redis`: `scripts/setup python` makes one, and without it the test says that it
 //! was not run.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use punctual_server::Server;
 
 /// The Python that has the module: the one of `scripts/setup`, or the system's.
 fn python() -> Option<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/redis-py/bin/python");
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python-venv/bin/python");
     [own, PathBuf::from("python3")].into_iter().find(|python| {
         Command::new(python)
             .args(["-c", "import redis"])
@@ -23,7 +23,7 @@ fn python() -> Option<PathBuf> {
 fn redis_py_finds_redis() {
     let Some(python) = python() else {
         eprintln!(
-            "NOT RUN: no Python has the module redis; scripts/setup redis-py makes one that has"
+            "NOT RUN: no Python has the module redis; scripts/setup python makes one that has"
         );
         return;
     };
