@@ -1,4 +1,4 @@
-//! Who listens to what, and how a message reaches them.
+//! Who receives_messages to what, and how a message reaches them.
 //!
 //! One registry for all loops. A message is encoded once per protocol and left in the mailbox of each loop that
 //! has listeners; the loops put it into their clients' output. Messages of one channel reach a client in
@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// A client that listens. Ordered so that those who get the same bytes from the same loop stand together.
+/// A client that receives_messages. Ordered so that those who get the same bytes from the same loop stand together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subscriber {
     /// Its messages are RESP3.

@@ -259,7 +259,7 @@ impl Server {
         if let Some(reporter) = &builder.crashes {
             reporter.attach(&shared);
         }
-        let wanted = loads && load::is_wanted(&shared);
+        let wanted = loads && load::begin_if_snapshot_exists(&shared);
         let port = addr.map_or(0, |a| a.port());
         shared.tcp_port.store(port.into(), Ordering::Relaxed);
         shared.logger.set_role(Role::Master);
@@ -273,7 +273,7 @@ impl Server {
                 std::thread::Builder::new()
                     .name(format!("punctual-{number}"))
                     .spawn(move || {
-                        let _ends_all = EndsAll(event_loop.shared());
+                        let _stop_server = StopServerOnDrop(event_loop.shared());
                         event_loop.run();
                     })?,
             );
@@ -308,7 +308,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens on TCP.
+    /// Where it receives_messages on TCP.
     pub fn addr(&self) -> Option<SocketAddr> {
         self.addr
     }
@@ -433,9 +433,9 @@ fn instant(now: Now) -> SystemTime {
 
 /// Stops the other event loops when one ends, even if it panics: connections go to all of them in turn, so a server
 /// that has lost one is better not there at all.
-struct EndsAll(Arc<Shared>);
+struct StopServerOnDrop(Arc<Shared>);
 
-impl Drop for EndsAll {
+impl Drop for StopServerOnDrop {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.panicked.store(true, Ordering::Release);

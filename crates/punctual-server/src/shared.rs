@@ -80,7 +80,7 @@ pub struct Shared {
     pub rates: Rates,
     /// 40 hexadecimal digits, new in each process.
     pub run_id: String,
-    /// Where it listens on TCP.
+    /// Where it receives_messages on TCP.
     pub tcp_port: AtomicU32,
     /// The loop that opens connections; it goes round.
     pub(crate) next_loop: AtomicUsize,
@@ -173,7 +173,7 @@ impl Shared {
     ///
     /// # Errors
     /// What cannot be done; the caller takes the changes back.
-    pub(crate) fn put_into_force(
+    pub(crate) fn apply_changes(
         &self,
         changes: &Changes,
         settings: &Settings,
@@ -237,7 +237,7 @@ impl Shared {
             .store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
         self.store.set_limits(settings.limits);
-        self.set_gate();
+        self.update_gate();
     }
 
     /// Which keyspace events are wanted.
@@ -291,7 +291,7 @@ impl Shared {
 
     /// A command took longer than the slow log or LATENCY allow.
     #[cold]
-    pub(crate) fn note_slow(&self, slow: &Slow<'_>) {
+    pub(crate) fn record_slow_command(&self, slow: &Slow<'_>) {
         let settings = self.settings();
         if settings
             .slowlog_slower_than_us
@@ -301,15 +301,15 @@ impl Shared {
         }
         let fast = slow.entry.row.flags.has(Flags::FAST);
         let event = if fast { FAST_COMMAND } else { COMMAND };
-        note_latency(self, &settings, event, slow.now, slow.nanos);
+        record_latency(self, &settings, event, slow.now, slow.nanos);
     }
 
     /// A batch of expiries took so long.
     #[inline]
-    pub(crate) fn note_expiry(&self, loop_number: usize, now: Now, nanos: u64) {
+    pub(crate) fn record_expiry(&self, loop_number: usize, now: Now, nanos: u64) {
         self.stats[loop_number].expiry_nanos.add(nanos);
         if nanos >= self.slow_ns.load(Ordering::Relaxed) {
-            note_latency(self, &self.settings(), EXPIRE_CYCLE, now, nanos);
+            record_latency(self, &self.settings(), EXPIRE_CYCLE, now, nanos);
         }
     }
 
@@ -320,7 +320,7 @@ impl Shared {
 }
 
 #[cold]
-fn note_latency(shared: &Shared, settings: &Settings, event: &'static str, now: Now, nanos: u64) {
+fn record_latency(shared: &Shared, settings: &Settings, event: &'static str, now: Now, nanos: u64) {
     let (threshold_ms, ms) = (settings.latency_threshold_ms, nanos / 1_000_000);
     if threshold_ms > 0 && ms >= threshold_ms {
         shared.latency.add(event, now, ms);
@@ -388,7 +388,7 @@ mod tests {
             .unwrap();
         let shared = server.shared();
         for nanos in [4_900_000, 5_000_000, 7_999_999] {
-            shared.note_expiry(0, Now::from_ms(9_000), nanos);
+            shared.record_expiry(0, Now::from_ms(9_000), nanos);
         }
         let (_, series) = shared.latency.get(EXPIRE_CYCLE.as_bytes()).unwrap();
         assert_eq!(

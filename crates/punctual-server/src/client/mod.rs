@@ -1,4 +1,4 @@
-//! Clients: their sessions, transactions and waits. Each session belongs to one event loop; other threads see the registry.
+//! Clients: sessions, transactions and waits. One event loop owns each session; other threads read the registry.
 
 pub mod registry;
 pub(crate) mod session;

@@ -1,6 +1,6 @@
-//! All clients of the server, as every loop may see them (CLIENT LIST, CLIENT KILL, INFO).
+//! Registry of all clients, shared by the event loops (CLIENT LIST, CLIENT KILL, INFO).
 //!
-//! A client's own loop writes; others read. Numbers may be a turn old.
+//! Only a client's own loop updates its figures. Other loops may read figures that are one loop iteration old.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -13,95 +13,95 @@ use punctual_store::keyspace::watch::WatchFlag;
 use crate::client::transaction;
 use crate::net::connection::Connection;
 
-/// Bytes of output that count as Redis's reply buffer (`rbs`, `obl`); what is beyond counts as its list (`omem`).
+/// Bytes of output that count as Redis's reply buffer (`rbs`, `obl`); further bytes count as its list (`omem`).
 pub(crate) const REPLY_BUFFER: u64 = 16 << 10;
 
-/// What all loops may see of a client.
+/// Information on a client that all loops can read.
 #[derive(Debug, Default)]
 pub struct ClientInfo {
-    /// Number of the client.
+    /// Client id.
     pub id: u64,
-    /// Its address, or the unix socket's path with `:0`.
+    /// Client's address, or the unix socket's path with `:0`.
     pub addr: String,
-    /// The server's end.
+    /// Server's address of the connection.
     pub laddr: String,
     /// File descriptor.
     pub fd: i32,
-    /// Whether it came through the unix socket.
+    /// True for a connection to the unix socket.
     pub unix: bool,
-    /// Whether it is on this machine.
+    /// True for a connection from this machine.
     pub local: bool,
-    /// The loop that serves it.
+    /// Number of the loop that serves the client.
     pub loop_number: usize,
-    /// Its place in that loop.
+    /// Index of the connection in that loop.
     pub slot: usize,
-    /// When it came, unix ms.
+    /// Time of the connection, unix ms.
     pub created_ms: u64,
-    /// When it last sent something, unix ms.
+    /// Time of the last input, unix ms.
     pub seen_ms: AtomicU64,
     /// Selected database.
     pub db: AtomicU32,
-    /// Bytes of its input that the server holds: commands that run, wait or are incomplete.
+    /// Bytes of buffered input: commands that run, wait or are incomplete.
     pub query_bytes: AtomicU64,
-    /// Free bytes of its own input buffer; 0 while its input lies in the loop's buffer.
+    /// Free bytes of the client's own input buffer; 0 while the input is in the loop's buffer.
     pub query_free: AtomicU64,
-    /// Bytes of output that it has not read.
+    /// Bytes of unsent output.
     pub output_bytes: AtomicU64,
-    /// Capacity of its output buffer; 0 while it has none.
+    /// Capacity of the output buffer; 0 while there is none.
     pub output_capacity: AtomicU64,
-    /// Most bytes of output before a write.
+    /// Recent maximum of output bytes before a write.
     pub output_peak: RecentPeak,
-    /// Id of the last command's entry plus 1; 0: none.
+    /// Id of the last command's entry plus 1, or 0.
     pub last_command: AtomicU32,
-    /// 2 or 3.
+    /// RESP version: 2 or 3.
     pub resp: AtomicU8,
-    /// Subscribed channels.
+    /// Number of subscribed channels.
     pub channels: AtomicU32,
-    /// Subscribed patterns.
+    /// Number of subscribed patterns.
     pub patterns: AtomicU32,
-    /// Subscribed shard channels.
+    /// Number of subscribed shard channels.
     pub shard_channels: AtomicU32,
-    /// Receives every command.
+    /// True for a client that has sent MONITOR.
     pub monitor: AtomicBool,
-    /// CLIENT NO-EVICT.
+    /// Set by CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
-    /// CLIENT NO-TOUCH.
+    /// Set by CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
-    /// It waits for the end of CLIENT PAUSE, or for a key.
+    /// True while the client waits for the end of CLIENT PAUSE or for a key.
     pub waiting: AtomicBool,
     /// The command that waits for a key.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
-    /// Commands queued since MULTI; -1 outside of a transaction.
+    /// Number of commands queued since MULTI; -1 outside of a transaction.
     pub multi: AtomicI64,
-    /// Bytes that their arguments take.
+    /// Bytes of the queued commands' arguments.
     pub multi_bytes: AtomicU64,
-    /// Tells of changes of these keys; there since the first WATCH.
+    /// Flag that a change of a watched key raises; created by the first WATCH.
     pub watch: OnceLock<Arc<WatchFlag>>,
-    /// CLIENT KILL has met it: it runs nothing more.
+    /// Set by CLIENT KILL: the client runs no more commands.
     pub killed: AtomicBool,
-    /// Bytes read from it.
+    /// Bytes read from the client.
     pub net_in: AtomicU64,
-    /// Bytes written to it.
+    /// Bytes written to the client.
     pub net_out: AtomicU64,
-    /// What it says of itself.
+    /// Names that the client has set.
     pub names: Mutex<ClientNames>,
 }
 
-/// The kinds of client that CLIENT LIST TYPE and CLIENT KILL TYPE tell apart.
+/// Client types of CLIENT LIST TYPE and CLIENT KILL TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientType {
-    /// Sends commands; monitors too.
+    /// A client without subscriptions, including monitors.
     Normal,
-    /// Subscribes.
+    /// A client with subscriptions.
     PubSub,
     /// A replica of this server.
     Replica,
-    /// The server that this one replicates.
+    /// The master of this server.
     Master,
 }
 
 impl ClientType {
-    /// By Redis's name of it, in any case.
+    /// Returns the type with this Redis name, ignoring case.
     pub fn parse(name: &[u8]) -> Option<Self> {
         match name.to_ascii_lowercase().as_slice() {
             b"normal" => Some(Self::Normal),
@@ -114,7 +114,7 @@ impl ClientType {
 }
 
 impl ClientInfo {
-    /// What kind of client it is now.
+    /// Returns the client's current type.
     pub fn client_type(&self) -> ClientType {
         let subscriptions = [&self.channels, &self.patterns, &self.shard_channels];
         if subscriptions.iter().any(|n| n.load(Ordering::Relaxed) > 0) {
@@ -124,14 +124,14 @@ impl ClientInfo {
         }
     }
 
-    /// Bytes of the arguments of a command that waits for a key.
+    /// Returns the bytes of the waiting command's arguments.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         let waiter = self.waiter.lock();
         let args = waiter.as_ref().map(|w| w.args().as_args());
         args.map_or(0, |args| args.iter().map(|arg| arg.len() as u64).sum())
     }
 
-    /// Bytes that the client takes: its connection, buffers, queued and waiting commands, and subscriptions.
+    /// Returns the client's memory in bytes: connection, buffers, queued and waiting commands, and subscriptions.
     pub(crate) fn memory(&self) -> u64 {
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let topics = [&self.channels, &self.patterns, &self.shard_channels];
@@ -148,7 +148,7 @@ impl ClientInfo {
     }
 }
 
-/// The largest of recent figures, written by one thread. A smaller figure replaces it when it is too old.
+/// Maximum of the recent figures, written by one thread. A smaller figure replaces an outdated maximum.
 #[derive(Debug, Default)]
 pub struct RecentPeak {
     bytes: AtomicU64,
@@ -156,19 +156,19 @@ pub struct RecentPeak {
 }
 
 impl RecentPeak {
-    /// How long a figure is recent, as for `rbp` in Redis.
+    /// Time for which a figure counts as recent, as for `rbp` in Redis.
     const WINDOW_MS: u64 = 5_000;
 
-    /// Takes a figure into account. Only the owning loop calls this.
+    /// Records a figure. Only the owning loop calls this.
     #[inline]
-    pub(crate) fn note(&self, bytes: u64, now_ms: u64) {
+    pub(crate) fn record(&self, bytes: u64, now_ms: u64) {
         if bytes > self.bytes.load(Ordering::Relaxed) || self.is_old(now_ms) {
             self.bytes.store(bytes, Ordering::Relaxed);
             self.at_ms.store(now_ms, Ordering::Relaxed);
         }
     }
 
-    /// The figure; 0 if it is too old.
+    /// Returns the maximum, or 0 if it is outdated.
     pub(crate) fn get(&self, now_ms: u64) -> u64 {
         if self.is_old(now_ms) {
             return 0;
@@ -181,40 +181,40 @@ impl RecentPeak {
     }
 }
 
-/// What a client says of itself.
+/// Names that a client has set.
 #[derive(Clone, Debug, Default)]
 pub struct ClientNames {
-    /// CLIENT SETNAME.
+    /// Name set by CLIENT SETNAME.
     pub name: Vec<u8>,
-    /// CLIENT SETINFO LIB-NAME.
+    /// Library name set by CLIENT SETINFO LIB-NAME.
     pub lib_name: Vec<u8>,
-    /// CLIENT SETINFO LIB-VER.
+    /// Library version set by CLIENT SETINFO LIB-VER.
     pub lib_ver: Vec<u8>,
 }
 
-/// All clients by number.
+/// All clients by id.
 #[derive(Debug, Default)]
 pub struct Clients {
     all: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
     next_id: AtomicU64,
-    /// How many are connected; also counts those that are still on their way to their loop.
+    /// Number of connected clients, including those not yet assigned to a loop.
     connected: AtomicU64,
-    /// How many wait for something.
+    /// Number of waiting clients.
     waiting: AtomicU64,
 }
 
 impl Clients {
-    /// A number for a new client.
+    /// Returns the id of a new client.
     pub fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Adds a client that [`Clients::admit`] has let in.
+    /// Adds a client that [`Clients::admit`] has admitted.
     pub fn add(&self, info: Arc<ClientInfo>) {
         self.all.lock().insert(info.id, info);
     }
 
-    /// Takes a client off the list at once; its loop closes it in its own time.
+    /// Removes a client from the list at once. The client's loop closes the connection later.
     pub fn kill(&self, client: &ClientInfo) {
         client.killed.store(true, Ordering::Release);
         self.all.lock().remove(&client.id);
@@ -226,7 +226,7 @@ impl Clients {
         self.leave();
     }
 
-    /// Lets one more client in, unless `max` are connected.
+    /// Counts one more client. Returns false if `max` are connected.
     pub fn admit(&self, max: usize) -> bool {
         self.connected
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
@@ -235,17 +235,17 @@ impl Clients {
             .is_ok()
     }
 
-    /// A client that was let in has gone.
+    /// Counts one client less.
     pub fn leave(&self) {
         self.connected.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// How many are connected.
+    /// Returns the number of connected clients.
     pub fn connected(&self) -> u64 {
         self.connected.load(Ordering::Acquire)
     }
 
-    /// A client waits from now on, or no more.
+    /// Sets whether a client waits.
     pub(crate) fn set_waiting(&self, client: &ClientInfo, on: bool) {
         if client.waiting.swap(on, Ordering::Relaxed) != on {
             let more = if on { 1 } else { u64::MAX };
@@ -253,17 +253,17 @@ impl Clients {
         }
     }
 
-    /// How many wait: for the end of CLIENT PAUSE, or for a key.
+    /// Returns the number of clients that wait for the end of CLIENT PAUSE or for a key.
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// All, by number.
+    /// Returns all clients in the order of their ids.
     pub fn list(&self) -> Vec<Arc<ClientInfo>> {
         self.all.lock().values().cloned().collect()
     }
 
-    /// One, by number.
+    /// Returns the client with this id.
     pub fn get(&self, id: u64) -> Option<Arc<ClientInfo>> {
         self.all.lock().get(&id).cloned()
     }

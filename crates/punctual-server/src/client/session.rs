@@ -1,4 +1,4 @@
-//! What the server remembers of one client.
+//! State of one client.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,67 +13,67 @@ use crate::client::transaction::Transaction;
 use crate::dispatch::table::Entry;
 use crate::pubsub::{Kind, PubSub, Subscriber};
 
-/// Which replies a client wants (CLIENT REPLY).
+/// Reply mode of a client (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyMode {
-    /// All.
+    /// All replies are sent.
     On,
-    /// None.
+    /// No replies are sent.
     Off,
-    /// Not this one's (the CLIENT REPLY SKIP itself); then [`ReplyMode::SkipNext`].
+    /// The reply of the running CLIENT REPLY SKIP is dropped; [`ReplyMode::SkipNext`] follows.
     Skip,
-    /// Not the next one's.
+    /// The reply of the next command is dropped.
     SkipNext,
 }
 
 /// A client's state. Owned by its event loop.
 pub struct Session {
-    /// Number of the client, never used twice.
+    /// Client id, never reused.
     pub id: u64,
-    /// What other loops may see.
+    /// Information that other loops can read.
     pub info: Arc<ClientInfo>,
     /// Selected database.
     pub db: usize,
-    /// RESP2 or RESP3.
+    /// Protocol of replies and messages.
     pub protocol: Protocol,
-    /// Whether it may run commands.
+    /// True after authentication, or if there is no password.
     pub authenticated: bool,
-    /// Which replies it wants.
+    /// Mode set by CLIENT REPLY.
     pub reply_mode: ReplyMode,
-    /// The reply of this command is a message of the server's, which comes whatever the reply mode.
-    pub unsilenced: bool,
-    /// The mailbox separates its messages while it runs commands; see [`crate::net::mailbox`].
+    /// True if the running command's reply is a message, which is sent in every reply mode.
+    pub ignore_reply_mode: bool,
+    /// True while the mailbox separates messages to this client; see [`crate::net::mailbox`].
     pub separated: bool,
-    /// CLIENT NO-TOUCH.
+    /// Set by CLIENT NO-TOUCH.
     pub no_touch: bool,
-    /// CLIENT NO-EVICT.
+    /// Set by CLIENT NO-EVICT.
     pub no_evict: bool,
-    /// Receives every command (MONITOR).
+    /// Set by MONITOR.
     pub monitor: bool,
-    /// Close after what is in the output buffer is written.
+    /// True if the connection closes once the output buffer is written.
     pub closing: bool,
-    /// Channels.
+    /// Subscribed channels.
     pub channels: BTreeSet<Box<[u8]>>,
-    /// Patterns.
+    /// Subscribed patterns.
     pub patterns: BTreeSet<Box<[u8]>>,
-    /// Shard channels.
+    /// Subscribed shard channels.
     pub shard_channels: BTreeSet<Box<[u8]>>,
     /// The command that waits for a key.
     pub waiter: Option<Arc<Waiter>>,
-    /// What is queued since MULTI.
+    /// Commands queued since MULTI.
     pub multi: Option<Box<Transaction>>,
-    /// What EXEC runs now.
+    /// Transaction that EXEC hands to the dispatcher.
     pub executing: Option<Box<Transaction>>,
-    /// EXEC runs its commands: each must answer at once.
+    /// True while EXEC runs its commands, none of which may wait.
     pub in_exec: bool,
-    /// Keys of WATCH.
+    /// Keys watched by WATCH.
     pub watched: BTreeSet<WatchedKey>,
-    /// The command that ran last: the next one is often the same.
+    /// Last command, if the lookup may reuse it.
     pub last: Option<&'static Entry>,
 }
 
 impl Session {
-    /// A new client's.
+    /// Creates the session of a new client.
     pub fn new(info: Arc<ClientInfo>, authenticated: bool) -> Self {
         Self {
             id: info.id,
@@ -82,7 +82,7 @@ impl Session {
             protocol: Protocol::Resp2,
             authenticated,
             reply_mode: ReplyMode::On,
-            unsilenced: false,
+            ignore_reply_mode: false,
             separated: false,
             no_touch: false,
             no_evict: false,
@@ -100,22 +100,22 @@ impl Session {
         }
     }
 
-    /// How many subscriptions of all kinds.
+    /// Returns the number of subscriptions of all kinds.
     pub fn subscriptions(&self) -> usize {
         self.channels.len() + self.patterns.len() + self.shard_channels.len()
     }
 
-    /// Whether only subscribing commands are allowed: RESP2 cannot tell messages from replies.
+    /// Returns whether only subscription commands are allowed, because RESP2 does not distinguish messages and replies.
     pub fn in_subscribed_mode(&self) -> bool {
         self.protocol == Protocol::Resp2 && self.subscriptions() > 0
     }
 
-    /// Whether others may leave bytes for it at any time.
-    pub fn listens(&self) -> bool {
+    /// Returns whether other clients' commands may send messages to this client.
+    pub fn receives_messages(&self) -> bool {
         self.subscriptions() > 0 || self.monitor
     }
 
-    /// Its subscriptions of a kind.
+    /// Returns the subscriptions of a kind.
     pub fn topics(&mut self, kind: Kind) -> &mut BTreeSet<Box<[u8]>> {
         match kind {
             Kind::Channel => &mut self.channels,
@@ -124,15 +124,15 @@ impl Session {
         }
     }
 
-    /// The number that Redis tells when a subscription begins or ends: shard channels are counted apart.
-    pub fn counted_with(&self, kind: Kind) -> usize {
+    /// Returns the count in the reply of a (un)subscription of this kind. Shard channels are counted separately.
+    pub fn reported_subscriptions(&self, kind: Kind) -> usize {
         match kind {
             Kind::Channel | Kind::Pattern => self.channels.len() + self.patterns.len(),
             Kind::Shard => self.shard_channels.len(),
         }
     }
 
-    /// What it is in the pub/sub registry.
+    /// Returns the client's identity in the pub/sub registry.
     pub fn subscriber(&self) -> Subscriber {
         Subscriber {
             resp3: self.protocol == Protocol::Resp3,
@@ -142,34 +142,34 @@ impl Session {
         }
     }
 
-    /// Begins a subscription, if it is a new one.
+    /// Adds a subscription, unless it exists.
     pub fn subscribe(&mut self, pubsub: &PubSub, kind: Kind, topic: &[u8]) {
         if !self.topics(kind).contains(topic) {
             self.topics(kind).insert(topic.into());
             pubsub.subscribe(kind, topic, self.subscriber());
-            self.show_subscriptions();
+            self.update_subscription_info();
         }
     }
 
-    /// Ends a subscription, if there is one.
+    /// Removes a subscription, if it exists.
     pub fn unsubscribe(&mut self, pubsub: &PubSub, kind: Kind, topic: &[u8]) {
         if self.topics(kind).remove(topic) {
             pubsub.unsubscribe(kind, topic, self.subscriber());
-            self.show_subscriptions();
+            self.update_subscription_info();
         }
     }
 
-    /// Ends all subscriptions. O(n log n) for n of them.
+    /// Removes all subscriptions. O(n log n) for n subscriptions.
     pub fn unsubscribe_all(&mut self, pubsub: &PubSub) {
         for kind in Kind::ALL {
             for topic in std::mem::take(self.topics(kind)) {
                 pubsub.unsubscribe(kind, &topic, self.subscriber());
             }
         }
-        self.show_subscriptions();
+        self.update_subscription_info();
     }
 
-    /// Speaks another protocol from now on, messages included.
+    /// Sets the protocol of replies and messages.
     pub fn set_protocol(&mut self, pubsub: &PubSub, protocol: Protocol) {
         let before = self.subscriber();
         self.protocol = protocol;
@@ -183,26 +183,26 @@ impl Session {
         self.info.resp.store(number, Ordering::Relaxed);
     }
 
-    /// Works in another database from now on.
+    /// Selects a database.
     pub fn select(&mut self, db: usize) {
         self.db = db;
         self.info.db.store(db as u32, Ordering::Relaxed);
     }
 
-    /// Reads do not count as uses, or do again.
+    /// Sets whether accesses leave the usage of keys unchanged (CLIENT NO-TOUCH).
     pub fn set_no_touch(&mut self, on: bool) {
         self.no_touch = on;
         self.info.no_touch.store(on, Ordering::Relaxed);
     }
 
-    /// The client is to stay when clients must go for memory, or is not.
+    /// Sets whether the client is exempt from client eviction (CLIENT NO-EVICT).
     pub fn set_no_evict(&mut self, on: bool) {
         self.no_evict = on;
         self.info.no_evict.store(on, Ordering::Relaxed);
     }
 
-    /// Tells the other loops how many subscriptions there are.
-    fn show_subscriptions(&self) {
+    /// Copies the numbers of subscriptions to the shared information.
+    fn update_subscription_info(&self) {
         let info = &self.info;
         for (shown, topics) in [
             (&info.channels, &self.channels),

@@ -1,8 +1,8 @@
-//! MULTI to EXEC: commands that are queued, and then run with nobody between them.
+//! Transactions: MULTI queues commands, EXEC runs them atomically.
 //!
-//! What a queued command needs of the keyspace is known before it runs, from its row. EXEC locks all of it at once,
-//! looks whether a watched key has changed, and lets go when the last command is done; so nobody sees half a
-//! transaction, in whatever shards its keys lie. The instant stands still meanwhile.
+//! The row of a queued command names its keys before it runs. EXEC locks the shards of all commands and watched
+//! keys, checks the watched keys, and unlocks after the last command. No client sees half a transaction, even across
+//! shards. All commands run at the same instant.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ pub struct Transaction {
     queue: Vec<Queued>,
     /// Bytes of all arguments.
     bytes: usize,
-    /// Bytes that the arguments take on the heap.
+    /// Bytes of the arguments on the heap.
     memory: usize,
-    /// A command was refused: EXEC runs none.
+    /// True if a command was rejected: EXEC runs none.
     refused: bool,
-    /// One of them may change the keyspace or what others see of it.
+    /// True if a command may change the keyspace or publish messages.
     writes: bool,
-    /// One of them reads keys.
+    /// True if a command reads keys.
     reads: bool,
 }
 
@@ -42,38 +42,38 @@ struct Queued {
 pub(crate) const QUEUED_BYTES: usize = size_of::<Queued>();
 
 impl Transaction {
-    /// Whether a command changes what others see.
+    /// Returns whether a command may change the keyspace or publish messages.
     pub(crate) fn writes(&self) -> bool {
         self.writes
     }
 
-    /// Whether a command reads or changes keys.
+    /// Returns whether a command reads or changes keys.
     pub(crate) fn touches_data(&self) -> bool {
         self.reads || self.writes
     }
 
-    /// Whether a command may change keys. O(commands).
+    /// Returns whether a command may change keys. O(commands).
     pub(crate) fn changes_keys(&self) -> bool {
         let mut queued = self.queue.iter();
         queued.any(|queued| queued.entry.row.flags.has(Flags::WRITE))
     }
 
-    /// Whether a command was refused.
+    /// Returns whether a command was rejected.
     pub(crate) fn is_refused(&self) -> bool {
         self.refused
     }
 
-    /// Bytes of the queued arguments.
+    /// Returns the bytes of the queued arguments.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The commands in their order.
+    /// Returns the commands in their order.
     pub(crate) fn commands(&self) -> impl ExactSizeIterator<Item = (&'static Entry, Args<'_>)> {
         self.queue.iter().map(|q| (q.entry, q.args.as_args()))
     }
 
-    /// Locks what all commands need, and the watched keys.
+    /// Locks the shards of all commands and watched keys.
     pub(crate) fn pin(&self, turn: &mut Turn<'_>, watched: &BTreeSet<WatchedKey>) {
         let store = turn.store;
         if store.shards() == 1 || self.queue.iter().any(Queued::needs_everything) {
@@ -88,7 +88,7 @@ impl Transaction {
 }
 
 impl Queued {
-    /// Whether the command may reach keys that it does not name.
+    /// Returns whether the command may access keys that its arguments do not name.
     fn needs_everything(&self) -> bool {
         match self.entry.run {
             Run::Keyspace(command) => {
@@ -109,11 +109,11 @@ impl Queued {
     }
 }
 
-/// What EXEC answers when a command before it was refused.
+/// Error of EXEC after a queued command was rejected.
 pub(crate) const ABORTED: Error =
     Error::fixed("EXECABORT Transaction discarded because of previous errors.");
 
-/// What EXEC answers when it is refused itself.
+/// Returns the error of an EXEC that is itself rejected.
 pub(crate) fn aborted_by(error: &Error) -> Error {
     let text = error.bytes();
     let text = text.strip_prefix(b"ERR ").unwrap_or(&text);
@@ -125,38 +125,38 @@ pub(crate) fn aborted_by(error: &Error) -> Error {
 }
 
 impl Session {
-    /// Begins a transaction, or ends it.
+    /// Begins a transaction, or ends it with `None`.
     pub(crate) fn set_multi(&mut self, transaction: Option<Box<Transaction>>) {
         self.multi = transaction;
-        self.show_multi();
+        self.update_multi_info();
     }
 
-    /// Queues a command. A transaction that cannot be carried out any more keeps nothing.
+    /// Queues a command, unless EXEC is already certain to fail.
     pub(crate) fn queue(&mut self, entry: &'static Entry, args: Args<'_>) {
-        let hopeless = self.watch_flag().is_some_and(WatchFlag::is_raised);
+        let will_abort = self.watch_flag().is_some_and(WatchFlag::is_raised);
         let Some(transaction) = &mut self.multi else {
             return;
         };
-        if !transaction.refused && !hopeless {
+        if !transaction.refused && !will_abort {
             let args = OwnedArgs::from(args);
             transaction.bytes += args.as_args().iter().map(<[u8]>::len).sum::<usize>();
             transaction.memory += args.memory();
             transaction.writes |= entry.writes();
             transaction.reads |= entry.row.flags.has(Flags::READONLY);
             transaction.queue.push(Queued { entry, args });
-            self.show_multi();
+            self.update_multi_info();
         }
     }
 
-    /// A command was refused: if it was to be queued, EXEC will run none.
+    /// Makes EXEC fail because a command of the open transaction was rejected.
     pub(crate) fn refuse_transaction(&mut self) {
         if let Some(transaction) = &mut self.multi {
             transaction.refused = true;
         }
     }
 
-    /// Tells the other loops what is queued.
-    fn show_multi(&self) {
+    /// Copies the size of the queue to the shared information.
+    fn update_multi_info(&self) {
         let (count, bytes) = match &self.multi {
             None => (-1, 0),
             Some(transaction) => (transaction.queue.len() as i64, transaction.memory),
@@ -165,7 +165,7 @@ impl Session {
         self.info.multi_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The flag that tells of changes of the watched keys, if there was ever one.
+    /// Returns the flag that a change of a watched key raises, if the client has ever sent WATCH.
     pub(crate) fn watch_flag(&self) -> Option<&WatchFlag> {
         self.info.watch.get().map(|flag| &**flag)
     }
@@ -186,7 +186,7 @@ impl Session {
         turn.watch(self.db, new.iter().copied(), flag);
     }
 
-    /// Ends all watches, and forgets the changes.
+    /// Removes all watches and lowers the flag.
     pub(crate) fn unwatch(&mut self, turn: &mut Turn<'_>) {
         if let Some(flag) = self.info.watch.get() {
             turn.unwatch(self.watched.iter(), flag);
@@ -194,24 +194,24 @@ impl Session {
         }
     }
 
-    /// Ends the transaction and all watches.
+    /// Ends the transaction and removes all watches.
     pub(crate) fn discard(&mut self, turn: &mut Turn<'_>) {
         self.set_multi(None);
         self.unwatch(turn);
     }
 }
 
-/// Takes a reply within EXEC back that the client does not want. The head of EXEC's reply is sent already, and counts
-/// what was taken back: so it is in Redis.
-pub(crate) fn silence_within(session: &mut Session, out: &mut Vec<u8>, start: usize) {
-    let unsilenced = std::mem::take(&mut session.unsilenced);
-    if matches!(session.reply_mode, ReplyMode::Off | ReplyMode::SkipNext) && !unsilenced {
+/// Removes a queued command's reply if CLIENT REPLY suppresses it. As in Redis, the header of EXEC's reply still
+/// counts it.
+pub(crate) fn drop_unwanted_queued_reply(session: &mut Session, out: &mut Vec<u8>, start: usize) {
+    let ignore_reply_mode = std::mem::take(&mut session.ignore_reply_mode);
+    if matches!(session.reply_mode, ReplyMode::Off | ReplyMode::SkipNext) && !ignore_reply_mode {
         out.truncate(start);
     }
 }
 
-/// Writes the head of EXEC's reply.
-pub(crate) fn head(session: &Session, count: usize, out: &mut Vec<u8>) {
+/// Writes the header of EXEC's reply.
+pub(crate) fn write_reply_header(session: &Session, count: usize, out: &mut Vec<u8>) {
     if matches!(session.reply_mode, ReplyMode::On) {
         Reply::new(out, session.protocol).array(count);
     }

@@ -1,8 +1,8 @@
-//! Clients whose command waits for a key: how they get their reply.
+//! Replies to clients whose command waits for a key.
 //!
-//! A waiting command ends once: a push serves it, its timer fires, CLIENT UNBLOCK ends it, or its connection closes. The
-//! thread that claims it answers it. The reply goes through the mailbox, so it keeps its place among messages, and an order
-//! behind it resumes the connection.
+//! A waiting command ends exactly once: a push serves it, its timer fires, CLIENT UNBLOCK ends it, or its connection
+//! closes. The thread that claims the waiter sends the reply. The reply goes through the mailbox to keep its order
+//! among messages, followed by an order that resumes the connection.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::observe::slowlog::Slow;
 use crate::shared::Shared;
 
 impl Session {
-    /// Nothing waits any more; what did.
+    /// Removes and returns the waiter.
     pub(crate) fn end_waiting(&mut self) -> Option<Arc<Waiter>> {
         let waiter = self.waiter.take()?;
         *self.info.waiter.lock() = None;
@@ -24,16 +24,16 @@ impl Session {
     }
 }
 
-/// How a command that has waited came to its end.
-pub(crate) struct Ended {
-    /// How long it took in the end.
+/// Result of a command that has waited.
+pub(crate) struct Completion {
+    /// Time that serving the command took, in ns.
     pub(crate) nanos: u64,
     pub(crate) error: Option<Error>,
 }
 
-impl Ended {
-    /// Counts the command, as any other when it is done.
-    pub(crate) fn count(&self, shared: &Shared, loop_number: usize, now: Now, waiter: &Waiter) {
+impl Completion {
+    /// Records the command in the statistics and the slow log.
+    pub(crate) fn record(&self, shared: &Shared, loop_number: usize, now: Now, waiter: &Waiter) {
         let id = waiter.id();
         let loop_stats = &shared.stats[loop_number];
         let stats = &loop_stats.by_command[id.entry];
@@ -53,7 +53,7 @@ impl Ended {
             && let Some(entry) = shared.commands.table().entry(id.entry)
             && let Some(info) = shared.clients.get(id.client)
         {
-            shared.note_slow(&Slow {
+            shared.record_slow_command(&Slow {
                 now,
                 nanos,
                 info: &info,
@@ -64,7 +64,7 @@ impl Ended {
     }
 }
 
-/// Leaves the reply of a command that was claimed for its client, and lets it go on.
+/// Sends the reply of a claimed waiter, and resumes its client.
 pub(crate) fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
     let id = waiter.id();
     let reply = if id.silent { &[] } else { reply };
@@ -75,8 +75,8 @@ pub(crate) fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
     shared.mailboxes[id.loop_number].answer(reply, id.client, id.slot, resume);
 }
 
-/// What a command answers that has waited in vain: an error, or that there was nothing.
-pub(crate) fn nothing(waiter: &Waiter, error: Option<&Error>) -> Vec<u8> {
+/// Returns the reply of a waiter that was not served: `error`, or a null array.
+pub(crate) fn unserved_reply(waiter: &Waiter, error: Option<&Error>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut reply = Reply::new(&mut bytes, waiter.protocol());
     match error {
@@ -86,28 +86,29 @@ pub(crate) fn nothing(waiter: &Waiter, error: Option<&Error>) -> Vec<u8> {
     bytes
 }
 
-/// Ends a command that was claimed, by CLIENT UNBLOCK on loop `loop_number`.
-pub(crate) fn answer_without(
+/// Ends a claimed waiter without serving it, for CLIENT UNBLOCK on loop `loop_number`.
+pub(crate) fn answer_unserved(
     shared: &Shared,
     loop_number: usize,
     waiter: &Waiter,
     error: Option<&Error>,
 ) {
-    answer(shared, waiter, &nothing(waiter, error));
-    count_in_vain(shared, loop_number, shared.clock.now(), waiter, error);
+    answer(shared, waiter, &unserved_reply(waiter, error));
+    record_unserved(shared, loop_number, shared.clock.now(), waiter, error);
 }
 
-/// Counts a command that has waited in vain.
-pub(crate) fn count_in_vain(
+/// Records the command of a waiter that was not served.
+
+pub(crate) fn record_unserved(
     shared: &Shared,
     loop_number: usize,
     now: Now,
     waiter: &Waiter,
     error: Option<&Error>,
 ) {
-    let ended = Ended {
+    let completion = Completion {
         nanos: 0,
         error: error.cloned(),
     };
-    ended.count(shared, loop_number, now, waiter);
+    completion.record(shared, loop_number, now, waiter);
 }

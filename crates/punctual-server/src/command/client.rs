@@ -281,7 +281,7 @@ fn unblock(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Re
         waiter.is_some_and(|waiter| {
             let claimed = waiter.claim();
             if claimed {
-                waiting::answer_without(call.shared, call.loop_number, &waiter, error.as_ref());
+                waiting::answer_unserved(call.shared, call.loop_number, &waiter, error.as_ref());
             }
             claimed
         })

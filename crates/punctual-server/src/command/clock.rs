@@ -75,12 +75,12 @@ fn now(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<()
 
 fn advance(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let by_ms = milliseconds(&args[2])?;
-    go(call, Move::By(by_ms * 1000), reply)
+    move_clock(call, Move::By(by_ms * 1000), reply)
 }
 
 fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let to_ms = milliseconds(&args[2])?;
-    go(call, Move::To(to_ms * 1000), reply)
+    move_clock(call, Move::To(to_ms * 1000), reply)
 }
 
 /// So many that their microseconds can be counted.
@@ -92,7 +92,7 @@ fn milliseconds(arg: &[u8]) -> Result<u64, Error> {
         .ok_or(Error::OutOfRange)
 }
 
-fn go(call: &mut Call<'_, '_>, to: Move, reply: &mut Reply<'_>) -> Result<(), Error> {
+fn move_clock(call: &mut Call<'_, '_>, to: Move, reply: &mut Reply<'_>) -> Result<(), Error> {
     let to = call
         .shared
         .move_clock(call.turn, to)

@@ -114,7 +114,7 @@ fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
             refused => Error::Text(format!("ERR {refused}").into()),
         })?;
     let settings = config.settings();
-    if let Err(refusal) = call.shared.put_into_force(&changes, &settings) {
+    if let Err(refusal) = call.shared.apply_changes(&changes, &settings) {
         config.undo(changes);
         return Err(Error::Text(format!("ERR {refusal}").into()));
     }

@@ -142,12 +142,12 @@ fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
     }
     let failed = |error: &dyn std::fmt::Display| Error::Text(format!("ERR {error}").into());
     if save {
-        save::in_turn(call.shared, call.turn).map_err(|e| failed(&e))?;
+        save::foreground(call.shared, call.turn).map_err(|e| failed(&e))?;
     }
     if flush {
         call.turn.clear();
     }
-    let loaded = load::in_turn(call.shared, call.turn, merge);
+    let loaded = load::foreground(call.shared, call.turn, merge);
     loaded.map_err(|_| Error::fixed("ERR Error trying to load the RDB dump, check server logs"))?;
     log::warning!(call.shared.logger, "DB reloaded by DEBUG RELOAD");
     reply.ok();

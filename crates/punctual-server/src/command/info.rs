@@ -17,7 +17,7 @@ use punctual_store::{Error, Turn};
 use super::table;
 use crate::client::registry::{ClientInfo, RecentPeak};
 use crate::command::latency::durations;
-use crate::command::memory::Picture;
+use crate::command::memory::MemoryBreakdown;
 use crate::dispatch::call::{Call, ServerCommand};
 use crate::observe::stats::{CommandStats, Counter, LoopStats, lateness_histogram};
 use crate::program::process;
@@ -216,26 +216,26 @@ fn clients(page: &mut Page<'_, '_>) {
 }
 
 fn memory(page: &mut Page<'_, '_>) {
-    let picture = Picture::new(page.shared, page.turn);
+    let breakdown = MemoryBreakdown::new(page.shared, page.turn);
     let settings = page.shared.settings();
     // The allocator does not count; what is resident is what the process costs.
-    page.bytes("used_memory", picture.resident);
-    page.bytes("used_memory_rss", picture.resident);
-    page.bytes("used_memory_peak", picture.peak);
+    page.bytes("used_memory", breakdown.resident);
+    page.bytes("used_memory_rss", breakdown.resident);
+    page.bytes("used_memory_peak", breakdown.peak);
     page.line(
         "used_memory_peak_perc",
-        format_args!("{:.2}%", picture.peak_percent()),
+        format_args!("{:.2}%", breakdown.peak_percent()),
     );
-    page.line("used_memory_overhead", picture.overhead());
-    page.line("used_memory_startup", picture.startup);
-    page.line("used_memory_dataset", picture.dataset());
+    page.line("used_memory_overhead", breakdown.overhead());
+    page.line("used_memory_startup", breakdown.startup);
+    page.line("used_memory_dataset", breakdown.dataset());
     page.line(
         "used_memory_dataset_perc",
-        format_args!("{:.2}%", picture.dataset_percent()),
+        format_args!("{:.2}%", breakdown.dataset_percent()),
     );
-    page.line("allocator_allocated", picture.allocated);
-    page.line("allocator_active", picture.allocated);
-    page.line("allocator_resident", picture.allocated);
+    page.line("allocator_allocated", breakdown.allocated);
+    page.line("allocator_active", breakdown.allocated);
+    page.line("allocator_resident", breakdown.allocated);
     page.bytes("total_system_memory", process::total_memory());
     page.bytes("used_memory_lua", 0);
     page.bytes("used_memory_scripts", 0);
@@ -251,16 +251,19 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("allocator_rss_bytes", 0);
     page.line(
         "rss_overhead_ratio",
-        format_args!("{:.2}", picture.overhead_ratio()),
+        format_args!("{:.2}", breakdown.overhead_ratio()),
     );
-    page.line("rss_overhead_bytes", picture.resident - picture.allocated);
+    page.line(
+        "rss_overhead_bytes",
+        breakdown.resident - breakdown.allocated,
+    );
     page.line("mem_fragmentation_ratio", "1.00");
     page.line("mem_fragmentation_bytes", 0);
     page.line("mem_not_counted_for_evict", 0);
     page.line("mem_replication_backlog", 0);
     page.line("mem_total_replication_buffers", 0);
     page.line("mem_clients_slaves", 0);
-    page.line("mem_clients_normal", picture.clients);
+    page.line("mem_clients_normal", breakdown.clients);
     page.line("mem_cluster_links", 0);
     page.line("mem_aof_buffer", 0);
     page.line("mem_allocator", "mimalloc");
@@ -272,7 +275,7 @@ fn memory(page: &mut Page<'_, '_>) {
     );
     page.line("lazyfreed_objects", worker.freed_objects.load(Relaxed));
     let sum =
-        |part: fn(&DbMemory) -> usize| picture.dbs.iter().map(|(.., m)| part(m)).sum::<usize>();
+        |part: fn(&DbMemory) -> usize| breakdown.dbs.iter().map(|(.., m)| part(m)).sum::<usize>();
     page.line("mem_records", sum(|m| m.records));
     page.line("mem_index", sum(|m| m.index));
     page.line("mem_timers", sum(|m| m.wheel));

@@ -68,7 +68,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
 )];
 
 /// Where the memory is, in bytes.
-pub(crate) struct Picture {
+pub(crate) struct MemoryBreakdown {
     /// Resident now.
     pub(crate) resident: u64,
     /// Resident at most so far.
@@ -83,7 +83,7 @@ pub(crate) struct Picture {
     pub(crate) dbs: Vec<(usize, usize, DbMemory)>,
 }
 
-impl Picture {
+impl MemoryBreakdown {
     /// Looks everywhere. Locks all shards. O(shards · databases + clients).
     pub(crate) fn new(shared: &Shared, turn: &mut Turn<'_>) -> Self {
         let (resident, peak) = process::memory();
@@ -152,45 +152,45 @@ fn percent(part: u64, whole: u64) -> f64 {
 }
 
 fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    let picture = Picture::new(call.shared, call.turn);
+    let breakdown = MemoryBreakdown::new(call.shared, call.turn);
     let int = |reply: &mut Reply<'_>, name: &str, value: u64| {
         reply.bulk(name.as_bytes());
         reply.int(value as i64);
     };
-    let keys = picture.keys();
-    let data = picture.resident.saturating_sub(picture.startup);
-    reply.map(27 + picture.dbs.len());
-    int(reply, "peak.allocated", picture.peak);
-    int(reply, "total.allocated", picture.resident);
-    int(reply, "startup.allocated", picture.startup);
+    let keys = breakdown.keys();
+    let data = breakdown.resident.saturating_sub(breakdown.startup);
+    reply.map(27 + breakdown.dbs.len());
+    int(reply, "peak.allocated", breakdown.peak);
+    int(reply, "total.allocated", breakdown.resident);
+    int(reply, "startup.allocated", breakdown.startup);
     int(reply, "replication.backlog", 0);
     int(reply, "clients.slaves", 0);
-    int(reply, "clients.normal", picture.clients);
+    int(reply, "clients.normal", breakdown.clients);
     int(reply, "cluster.links", 0);
     int(reply, "aof.buffer", 0);
     int(reply, "lua.caches", 0);
     int(reply, "functions.caches", 0);
-    for (db, _, memory) in &picture.dbs {
+    for (db, _, memory) in &breakdown.dbs {
         reply.bulk(format!("db.{db}").as_bytes());
         reply.map(3);
         int(reply, "overhead.hashtable.main", memory.index as u64);
         int(reply, "overhead.hashtable.expires", memory.wheel as u64);
         int(reply, "overhead.hashtable.slot-to-keys", 0);
     }
-    int(reply, "overhead.total", picture.overhead());
+    int(reply, "overhead.total", breakdown.overhead());
     int(reply, "keys.count", keys);
     int(
         reply,
         "keys.bytes-per-key",
         data.checked_div(keys).unwrap_or(0),
     );
-    int(reply, "dataset.bytes", picture.dataset());
+    int(reply, "dataset.bytes", breakdown.dataset());
     reply.bulk(b"dataset.percentage");
-    reply.double(picture.dataset_percent());
+    reply.double(breakdown.dataset_percent());
     reply.bulk(b"peak.percentage");
-    reply.double(picture.peak_percent());
+    reply.double(breakdown.peak_percent());
     for name in ["allocated", "active", "resident"] {
-        int(reply, &format!("allocator.{name}"), picture.allocated);
+        int(reply, &format!("allocator.{name}"), breakdown.allocated);
     }
     for (ratio, value, bytes, count) in [
         (
@@ -202,9 +202,9 @@ fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
         ("allocator-rss.ratio", 1.0, "allocator-rss.bytes", 0),
         (
             "rss-overhead.ratio",
-            picture.overhead_ratio(),
+            breakdown.overhead_ratio(),
             "rss-overhead.bytes",
-            picture.resident - picture.allocated,
+            breakdown.resident - breakdown.allocated,
         ),
         ("fragmentation", 1.0, "fragmentation.bytes", 0),
     ] {
@@ -216,41 +216,41 @@ fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
 }
 
 fn doctor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    let picture = Picture::new(call.shared, call.turn);
+    let breakdown = MemoryBreakdown::new(call.shared, call.turn);
     let connected = call.shared.clients.connected();
-    reply.verbatim("txt", report(&picture, connected).as_bytes());
+    reply.verbatim("txt", report(&breakdown, connected).as_bytes());
     Ok(())
 }
 
 /// What is unusual about the memory, and what may help.
-fn report(picture: &Picture, connected: u64) -> String {
+fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     const LITTLE: u64 = 5 << 20;
     /// Mean bytes of a client's buffers that are worth a word.
     const LARGE_BUFFERS: u64 = 200 << 10;
     let mut text = String::new();
-    if picture.resident.saturating_sub(picture.startup) < LITTLE
-        && picture.peak < 2 * picture.startup.max(LITTLE)
+    if breakdown.resident.saturating_sub(breakdown.startup) < LITTLE
+        && breakdown.peak < 2 * breakdown.startup.max(LITTLE)
     {
         return "There is little data here: nothing can be said about its memory.\n".to_owned();
     }
-    if picture.peak > picture.resident / 2 * 3 {
+    if breakdown.peak > breakdown.resident / 2 * 3 {
         let _ = writeln!(
             text,
             "- {} were resident once, {} are now. What was given back is the system's again; nothing is wrong.",
-            human(picture.peak),
-            human(picture.resident)
+            human(breakdown.peak),
+            human(breakdown.resident)
         );
     }
-    let each = picture.clients / connected.max(1);
+    let each = breakdown.clients / connected.max(1);
     if each > LARGE_BUFFERS {
         let _ = writeln!(
             text,
             "- {connected} clients hold {} of unread replies and incomplete commands. CLIENT LIST tells which (qbuf, omem); \
              client-output-buffer-limit bounds it.",
-            human(picture.clients)
+            human(breakdown.clients)
         );
     }
-    for (db, keys, memory) in &picture.dbs {
+    for (db, keys, memory) in &breakdown.dbs {
         let room = memory.records / 64;
         if *keys > 0 && room > 100_000 && room > keys * 3 {
             let _ = writeln!(
@@ -318,7 +318,7 @@ mod tests {
             wheel: 1 << 20,
             index_slots: 0,
         };
-        let mut picture = Picture {
+        let mut breakdown = MemoryBreakdown {
             resident: 100 << 20,
             peak: 120 << 20,
             startup: 10 << 20,
@@ -326,22 +326,22 @@ mod tests {
             clients: 4 << 20,
             dbs: vec![(0, 1_000_000, memory)],
         };
-        assert_eq!(picture.overhead(), 20 << 20);
-        assert_eq!(picture.dataset(), 80 << 20);
-        assert_eq!(picture.overhead_ratio(), 1.25);
-        assert!((88.0..89.0).contains(&picture.dataset_percent()));
-        assert_eq!(report(&picture, 100), "Nothing unusual.\n");
-        picture.dbs[0].1 = 1000;
-        picture.peak = 400 << 20;
-        let text = report(&picture, 2);
+        assert_eq!(breakdown.overhead(), 20 << 20);
+        assert_eq!(breakdown.dataset(), 80 << 20);
+        assert_eq!(breakdown.overhead_ratio(), 1.25);
+        assert!((88.0..89.0).contains(&breakdown.dataset_percent()));
+        assert_eq!(report(&breakdown, 100), "Nothing unusual.\n");
+        breakdown.dbs[0].1 = 1000;
+        breakdown.peak = 400 << 20;
+        let text = report(&breakdown, 2);
         assert!(
             text.contains("400.00M") && text.contains("2 clients hold 4.00M"),
             "{text}"
         );
         assert!(text.contains("1000 keys in room for 1048576"), "{text}");
-        picture.resident = 12 << 20;
-        picture.peak = picture.resident;
-        assert!(report(&picture, 2).starts_with("There is little data"));
-        assert!(picture.overhead() <= picture.resident);
+        breakdown.resident = 12 << 20;
+        breakdown.peak = breakdown.resident;
+        assert!(report(&breakdown, 2).starts_with("There is little data"));
+        assert!(breakdown.overhead() <= breakdown.resident);
     }
 }

@@ -52,7 +52,7 @@ const fn row(
 }
 
 fn save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    match save::in_turn(call.shared, call.turn) {
+    match save::foreground(call.shared, call.turn) {
         Ok(()) => {
             reply.ok();
             Ok(())

@@ -139,9 +139,9 @@ fn subscribe(
         reply.push(3);
         reply.bulk(kind.subscribed());
         reply.bulk(topic);
-        reply.int(call.session.counted_with(kind) as i64);
+        reply.int(call.session.reported_subscriptions(kind) as i64);
     }
-    call.session.unsilenced = true;
+    call.session.ignore_reply_mode = true;
     Ok(())
 }
 
@@ -162,7 +162,7 @@ fn unsubscribe(
             end(kind, &topic, call, reply);
         }
     }
-    call.session.unsilenced = true;
+    call.session.ignore_reply_mode = true;
     Ok(())
 }
 
@@ -180,7 +180,7 @@ fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call<'_, '_>, reply: &mut Re
         Some(topic) => reply.bulk(topic),
         None => reply.null(),
     }
-    reply.int(call.session.counted_with(kind) as i64);
+    reply.int(call.session.reported_subscriptions(kind) as i64);
 }
 
 fn publish(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

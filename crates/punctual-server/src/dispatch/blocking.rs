@@ -1,4 +1,4 @@
-//! Commands that wait for a key: how they begin, and how they are served.
+//! Commands that wait for a key: starting a wait, and serving waiters.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use punctual_store::Command;
 use punctual_store::keyspace::waiters::{WaiterId, WaitingClient};
 use punctual_store::spec::Flags;
 
-use super::Batch;
+use super::Dispatcher;
 use super::table::{CommandTable, Entry};
 use crate::client::session::{ReplyMode, Session};
-use crate::client::waiting::{Ended, answer};
+use crate::client::waiting::{Completion, answer};
 use crate::observe::monitor;
 
-impl Batch<'_, '_> {
-    /// Lets the command wait that has just found nothing.
+impl Dispatcher<'_, '_> {
+    /// Registers the command that has just found nothing as a waiter.
     #[cold]
     pub(crate) fn begin_waiting(
         &mut self,
@@ -36,7 +36,9 @@ impl Batch<'_, '_> {
                 slot: session.info.slot,
                 entry: entry.id,
                 silent: skipped || session.reply_mode == ReplyMode::Off,
-                nanos: self.clock.delta_as_nanos(self.mark, self.clock.raw()),
+                nanos: self
+                    .clock
+                    .delta_as_nanos(self.command_start, self.clock.raw()),
             },
         };
         let waiter = self.turn.begin_waiting(wait, args.into(), &client);
@@ -56,15 +58,15 @@ impl Batch<'_, '_> {
                 args,
             );
         }
-        self.mark = self.clock.raw();
+        self.command_start = self.clock.raw();
     }
 
-    /// Serves those who have waited for what the last command brought, and those who have waited for what that brings.
+    /// Serves the waiters of keys that the last command or an already served waiter has filled.
     #[cold]
     pub(crate) fn serve_ready(&mut self) {
         let mut reply = Vec::new();
         let table = self.shared.commands.table();
-        // A transaction may have taken its time.
+        // The last command may have been a long transaction.
         self.turn.now = self.shared.clock.now();
         loop {
             reply.clear();
@@ -76,13 +78,13 @@ impl Batch<'_, '_> {
             };
             let nanos = self.clock.delta_as_nanos(began, self.clock.raw());
             answer(self.shared, &waiter, &reply);
-            let ended = Ended {
+            let completion = Completion {
                 nanos,
                 error: result.err(),
             };
-            ended.count(self.shared, self.loop_number, self.turn.now, &waiter);
+            completion.record(self.shared, self.loop_number, self.turn.now, &waiter);
         }
-        self.mark = self.clock.raw();
+        self.command_start = self.clock.raw();
     }
 }
 

@@ -1,4 +1,4 @@
-//! One command on its way through the server: what a handler of the server's own may use.
+//! Context that the server passes to the handlers of its own commands.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use crate::shared::Shared;
 
 /// A running command.
 ///
-/// The turn may hold shard locks from the commands before: a handler that waits, takes long or needs other locks
-/// than the pub/sub registry's calls `call.turn.release()` first.
+/// The turn may hold shard locks from earlier commands. A handler calls `call.turn.release()` before it blocks, runs
+/// for long, or takes a lock other than the pub/sub registry's.
 pub struct Call<'a, 's> {
-    /// What all loops share.
+    /// State that all event loops share.
     pub shared: &'a Arc<Shared>,
-    /// The keyspace at this instant.
+    /// Access to the keyspace at the command's instant.
     pub turn: &'a mut Turn<'s>,
-    /// The client.
+    /// State of the client.
     pub session: &'a mut Session,
     /// Number of the event loop.
     pub loop_number: usize,
 }
 
 impl Call<'_, '_> {
-    /// The instant.
+    /// Returns the instant at which the command runs.
     pub fn now(&self) -> Now {
         self.turn.now
     }
 
-    /// The mailbox of the event loop that runs it.
+    /// Returns the mailbox of the event loop that runs the command.
     pub(crate) fn mailbox(&self) -> &Mailbox<Order> {
         &self.shared.mailboxes[self.loop_number]
     }

@@ -1,7 +1,6 @@
-//! From arguments to a reply: finds the command, checks what may be checked without running it, runs it, and
-//! counts.
+//! Command dispatch: looks up the command, checks whether it may run, runs it, and records statistics.
 //!
-//! The order of the checks is Redis's: the command and its arity, authentication, what subscribers may do, the pause.
+//! The checks run in Redis's order: name and arity, authentication, loading and save errors, subscribed mode, pause.
 
 mod blocking;
 pub(crate) mod call;
@@ -28,33 +27,33 @@ use crate::observe::slowlog::Slow;
 use crate::observe::stats::LoopStats;
 use crate::shared::Shared;
 
-/// What becomes of a command.
+/// Outcome of a dispatched command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// It is done.
-    Go,
-    /// It was not run: it must wait for CLIENT UNPAUSE.
-    Wait,
-    /// It has found nothing and waits for its keys: its reply comes later.
-    Block,
+    /// The command is complete: it ran, was queued, or was rejected.
+    Done,
+    /// The command did not run: CLIENT PAUSE holds it back.
+    Paused,
+    /// The command waits for its keys; its reply comes later.
+    Blocked,
 }
 
-/// Commands of one connection that run one after the other.
-pub(crate) struct Batch<'a, 's> {
+/// Runs commands of one connection one after the other.
+pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) loop_number: usize,
     stats: &'a LoopStats,
     pub(crate) turn: &'a mut Turn<'s>,
     pub(crate) clock: &'a Clock,
-    /// When the last command ended.
-    pub(crate) mark: u64,
+    /// Stopwatch reading from which the next command is timed.
+    pub(crate) command_start: u64,
     slow_ns: u64,
     latency_tracking: bool,
-    /// The client is cut off when its output is longer.
+    /// Output size in bytes above which the client is disconnected.
     out_max: usize,
 }
 
-impl<'a, 's> Batch<'a, 's> {
+impl<'a, 's> Dispatcher<'a, 's> {
     pub(crate) fn new(
         shared: &'a Arc<Shared>,
         loop_number: usize,
@@ -69,13 +68,13 @@ impl<'a, 's> Batch<'a, 's> {
             shared,
             loop_number,
             turn,
-            mark: clock.raw(),
+            command_start: clock.raw(),
             clock,
             out_max,
         }
     }
 
-    /// Runs one command; its reply goes to `out`.
+    /// Runs one command and appends its reply to `out`.
     #[inline]
     pub(crate) fn run(&mut self, session: &mut Session, args: Args<'_>, out: &mut Vec<u8>) -> Flow {
         let start = out.len();
@@ -87,23 +86,23 @@ impl<'a, 's> Batch<'a, 's> {
                     let Shared { http, logger, .. } = &**self.shared;
                     http.tell(logger, self.turn.now, &session.info.addr);
                     session.closing = true;
-                    return Flow::Go;
+                    return Flow::Done;
                 }
                 match entry {
                     Some(entry) => self.reject(session, entry, args, &error, out),
                     None => {
                         session.refuse_transaction();
-                        self.refuse(session, &error, out);
-                        Flow::Go
+                        self.write_error(session, &error, out);
+                        Flow::Done
                     }
                 }
             }
         };
-        if flow == Flow::Go && (mode != ReplyMode::On || session.reply_mode != ReplyMode::On) {
-            silence(session, mode, out, start);
+        if flow == Flow::Done && (mode != ReplyMode::On || session.reply_mode != ReplyMode::On) {
+            drop_unwanted_reply(session, mode, out, start);
         }
         if session.separated {
-            // Messages that this client has caused itself come after the reply, and before the next one.
+            // Messages that this command has sent to its own client follow its reply.
             self.shared.mailboxes[self.loop_number].take_separated(out);
         }
         if out.len() > self.out_max {
@@ -112,19 +111,19 @@ impl<'a, 's> Batch<'a, 's> {
         flow
     }
 
-    /// Fetches what these commands will need side by side. A guess that is wrong costs a look.
-    pub(crate) fn warm(&mut self, session: &Session, ahead: &Ahead<'_>) {
+    /// Prefetches the entries that the next commands are expected to access.
+    pub(crate) fn prefetch(&mut self, session: &Session, ahead: &Ahead<'_>) {
         let commands = ahead.iter().map(|command| command.args);
         self.turn.warm(session.db, commands);
     }
 
-    fn refuse(&self, session: &Session, error: &Error, out: &mut Vec<u8>) {
+    fn write_error(&self, session: &Session, error: &Error, out: &mut Vec<u8>) {
         self.stats.errors.add(1);
         self.shared.errors.count(error);
         Reply::new(out, session.protocol).error(error.bytes());
     }
 
-    /// Refuses a command that was found, before it runs; a transaction that it belongs to is lost.
+    /// Rejects a known command before it runs, and makes the open transaction fail.
     #[cold]
     fn reject(
         &mut self,
@@ -138,7 +137,7 @@ impl<'a, 's> Batch<'a, 's> {
         self.stats.by_command[entry.id].rejected.add(1);
         if entry.row.flags.has(Flags::EXECUTES) {
             session.discard(self.turn);
-            self.refuse(session, &aborted_by(error), out);
+            self.write_error(session, &aborted_by(error), out);
             if self.shared.monitors.any() {
                 monitor::feed(
                     &self.shared.monitors,
@@ -150,9 +149,9 @@ impl<'a, 's> Batch<'a, 's> {
                 );
             }
         } else {
-            self.refuse(session, error, out);
+            self.write_error(session, error, out);
         }
-        Flow::Go
+        Flow::Done
     }
 
     #[inline]
@@ -174,11 +173,11 @@ impl<'a, 's> Batch<'a, 's> {
         }
         if self.shared.gate_closed.load(Ordering::Relaxed) {
             if self.shared.stopping.load(Ordering::Acquire) {
-                // What the last snapshot does not have must not be answered.
+                // A write after the last snapshot would be lost, so it gets no reply.
                 session.closing = true;
-                return Flow::Go;
+                return Flow::Done;
             }
-            if let Some(error) = self.kept_out(session, entry) {
+            if let Some(error) = self.refusal(session, entry) {
                 return self.reject(session, entry, args, &error, out);
             }
         }
@@ -186,9 +185,9 @@ impl<'a, 's> Batch<'a, 's> {
             return self.reject(session, entry, args, &subscribed_mode(entry), out);
         }
         if (self.shared.pause_until_ms.load(Ordering::Relaxed) != 0 || self.turn.frozen)
-            && self.must_wait(session, entry)
+            && self.apply_pause(session, entry)
         {
-            return Flow::Wait;
+            return Flow::Paused;
         }
         if session.monitor && touches_data(session, entry) {
             let error = Error::fixed("ERR Replica can't interact with the keyspace");
@@ -197,13 +196,13 @@ impl<'a, 's> Batch<'a, 's> {
         if session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
             session.queue(entry, args);
             Reply::new(out, session.protocol).simple("QUEUED");
-            self.mark = self.clock.raw();
-            return Flow::Go;
+            self.command_start = self.clock.raw();
+            return Flow::Done;
         }
         self.execute(session, entry, args, out)
     }
 
-    /// Runs a command that may run, counts it, and serves those who have waited for what it brought.
+    /// Runs a command that has passed the checks, records its statistics, and serves waiters whose keys it has filled.
     #[inline]
     fn execute(
         &mut self,
@@ -219,17 +218,17 @@ impl<'a, 's> Batch<'a, 's> {
                 let touch = !session.no_touch;
                 let flushes = flags.has(Flags::FLUSHES_ALL);
                 if flushes && !session.in_exec {
-                    // No write may come between the flush and its snapshot.
+                    // No other write may run between the flush and its snapshot.
                     self.turn.pin(None);
                 }
                 let result = self.turn.run(command, session.db, touch, args, &mut reply);
                 if self.turn.wait.is_some() {
                     self.begin_waiting(session, entry, args);
-                    return Flow::Block;
+                    return Flow::Blocked;
                 }
                 if flushes {
                     if result.is_ok() {
-                        self.shared.flushed_all(self.turn);
+                        self.shared.after_flushall(self.turn);
                     }
                     if !session.in_exec {
                         self.turn.unpin();
@@ -274,11 +273,11 @@ impl<'a, 's> Batch<'a, 's> {
         let stats = &self.stats.by_command[entry.id];
         if let Err(error) = &result {
             stats.failed.add(1);
-            self.refuse(session, error, out);
+            self.write_error(session, error, out);
         }
         let now = self.clock.raw();
-        let nanos = self.clock.delta_as_nanos(self.mark, now);
-        self.mark = now;
+        let nanos = self.clock.delta_as_nanos(self.command_start, now);
+        self.command_start = now;
         self.stats.commands.add(1);
         stats.calls.add(1);
         stats.nanos.add(nanos);
@@ -286,7 +285,7 @@ impl<'a, 's> Batch<'a, 's> {
             stats.latency.record(nanos);
         }
         if nanos >= self.slow_ns && !flags.has(Flags::SKIP_SLOWLOG) {
-            self.shared.note_slow(&Slow {
+            self.shared.record_slow_command(&Slow {
                 now: self.turn.now,
                 nanos,
                 info: &session.info,
@@ -297,36 +296,36 @@ impl<'a, 's> Batch<'a, 's> {
         if self.turn.has_ready() && !session.in_exec {
             self.serve_ready();
         }
-        Flow::Go
+        Flow::Done
     }
 
-    /// Runs the commands of a transaction, for which everything is pinned that they need.
+    /// Runs the commands of a transaction. The turn has pinned every shard that they need.
     #[cold]
     #[inline(never)]
     fn run_queued(&mut self, session: &mut Session, transaction: &Transaction, out: &mut Vec<u8>) {
-        let began = self.mark;
-        self.mark = self.clock.raw();
-        transaction::head(session, transaction.commands().len(), out);
+        let began = self.command_start;
+        self.command_start = self.clock.raw();
+        transaction::write_reply_header(session, transaction.commands().len(), out);
         session.in_exec = true;
         self.turn.may_wait = false;
         for (entry, args) in transaction.commands() {
             let start = out.len();
             self.execute(session, entry, args, out);
-            transaction::silence_within(session, out, start);
+            transaction::drop_unwanted_queued_reply(session, out, start);
         }
         self.turn.may_wait = true;
         session.in_exec = false;
         session.set_multi(None);
         self.turn.unpin();
-        // What was to be taken back is gone.
-        session.unsilenced = true;
-        // EXEC itself takes as long as all of them.
-        self.mark = began;
+        // Unwanted replies have been dropped one by one.
+        session.ignore_reply_mode = true;
+        // The time of EXEC includes its commands.
+        self.command_start = began;
     }
 
-    /// Why the command may not run while the server is as it is.
+    /// Returns the error for a command that the server cannot accept while it loads or cannot save.
     #[cold]
-    fn kept_out(&self, session: &Session, entry: &Entry) -> Option<Error> {
+    fn refusal(&self, session: &Session, entry: &Entry) -> Option<Error> {
         let state = &self.shared.persistence;
         if state.is_loading() && !entry.row.flags.has(Flags::LOADING) {
             return Some(Error::fixed(
@@ -337,7 +336,7 @@ impl<'a, 's> Batch<'a, 's> {
             .multi
             .as_ref()
             .filter(|_| entry.row.flags.has(Flags::EXECUTES));
-        // Redis refuses PING too, so that health checks notice.
+        // As in Redis, this includes PING, so that health checks notice.
         let writes = entry.row.flags.has(Flags::WRITE)
             || entry.row.flags.has(Flags::NEEDS_SAVES)
             || executing.is_some_and(|queued| queued.changes_keys());
@@ -352,11 +351,11 @@ impl<'a, 's> Batch<'a, 's> {
         None
     }
 
-    /// Whether CLIENT PAUSE holds this command back. If it does not, due keys stay unseen where they are, unless the
-    /// command may write. As in Redis, a pause of everything holds back CLIENT UNPAUSE too, and lets monitors pass;
-    /// CLOCK passes because without it a virtual clock would never reach the end of the pause.
+    /// Returns whether CLIENT PAUSE holds this command back, and freezes expiry for a command that only reads.
+    /// As in Redis, a pause of all commands includes CLIENT UNPAUSE and exempts monitors. CLOCK is exempt because a
+    /// virtual clock would otherwise never reach the end of the pause.
     #[cold]
-    fn must_wait(&mut self, session: &Session, entry: &Entry) -> bool {
+    fn apply_pause(&mut self, session: &Session, entry: &Entry) -> bool {
         let until = self.shared.pause_until_ms.load(Ordering::Acquire);
         let writes_only = self.shared.pause_writes_only.load(Ordering::Acquire);
         let pausing = self.turn.now.read_ms() < until;
@@ -373,7 +372,7 @@ impl<'a, 's> Batch<'a, 's> {
     }
 }
 
-/// The entry that is called: often the same as the last one.
+/// Returns the called command's entry. Compares with the client's last command first.
 #[inline]
 fn find(
     shared: &Shared,
@@ -391,23 +390,23 @@ fn find(
         .info
         .last_command
         .store(entry.id as u32 + 1, Ordering::Relaxed);
-    // A container's subcommand is found by two words. The comparison above must not find what is renamed.
+    // The comparison above uses one word and the original name: it cannot find subcommands and renamed commands.
     let by_one_word = !entry.name.contains('|') && entry.subcommands.is_empty();
     let by_own_name = entry.row.name.as_bytes().eq_ignore_ascii_case(args.at(0));
     session.last = (by_one_word && by_own_name).then_some(entry);
     Ok(entry)
 }
 
-/// Takes a reply back that the client does not want.
-fn silence(session: &mut Session, before: ReplyMode, out: &mut Vec<u8>, start: usize) {
-    // What SUBSCRIBE and its like answer are messages, and messages are always sent.
-    let start = if std::mem::take(&mut session.unsilenced) {
+/// Removes the reply if CLIENT REPLY suppresses it, and advances the reply mode.
+fn drop_unwanted_reply(session: &mut Session, before: ReplyMode, out: &mut Vec<u8>, start: usize) {
+    // Replies of SUBSCRIBE and similar commands are messages, which are always sent.
+    let start = if std::mem::take(&mut session.ignore_reply_mode) {
         out.len()
     } else {
         start
     };
     match (before, session.reply_mode) {
-        // CLIENT REPLY ON, OFF and SKIP themselves: ON answers, the others do not.
+        // This command was CLIENT REPLY: ON gets a reply, OFF and SKIP do not.
         (_, ReplyMode::Skip) => {
             out.truncate(start);
             session.reply_mode = ReplyMode::SkipNext;
@@ -421,7 +420,7 @@ fn silence(session: &mut Session, before: ReplyMode, out: &mut Vec<u8>, start: u
     }
 }
 
-/// What a client that is a monitor, which to Redis is a kind of replica, may not do.
+/// Returns whether the command accesses keys. Monitors, which Redis treats as replicas, may not do so.
 fn touches_data(session: &Session, entry: &Entry) -> bool {
     let queued = session
         .multi

@@ -1,7 +1,7 @@
-//! Which name calls which command in one server: the table's names, unless `rename-command` changes them.
+//! Command names of one server: those of the command table, as changed by `rename-command`.
 //!
-//! A renamed command keeps its row. COMMAND, statistics and errors show the row's name, and the code that depends on
-//! a command compares the row; only the look-up of what a client types goes through here.
+//! A renamed command keeps its row. COMMAND, statistics and errors show the row's name. Only the lookup of a
+//! client's command uses these names.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use punctual_store::error::{brief, c_string};
 use super::table::{CommandTable, Entry};
 use crate::config::{Config, ConfigError};
 
-/// The names of one server's commands. They do not change while it runs.
+/// The names of one server's commands. They do not change while the server runs.
 #[derive(Clone)]
 pub(crate) struct CommandNames {
     table: &'static CommandTable,
-    /// By lower-case name; `None` is a name that calls nothing any more. Empty unless commands are renamed.
+    /// Renames by lower-case name; `None` marks a removed name.
     changed: BTreeMap<Vec<u8>, Option<&'static Entry>>,
-    /// Ids of commands without a name.
+    /// Ids of commands that have no name.
     disabled: Vec<usize>,
 }
 
@@ -26,7 +26,7 @@ impl CommandNames {
     /// Applies the `rename-command` lines of a configuration to the table's names.
     ///
     /// # Errors
-    /// The first line that cannot be carried out.
+    /// The first line that cannot be applied.
     pub(crate) fn new(table: &'static CommandTable, config: &Config) -> Result<Self, ConfigError> {
         let mut names = Self {
             table,
@@ -49,7 +49,7 @@ impl CommandNames {
     /// Renames a command, or disables it if `to` is empty.
     ///
     /// # Errors
-    /// Redis's texts: no command is called `from`, or one is called `to`.
+    /// Redis's texts: there is no command `from`, or there is already a command `to`.
     fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), &'static str> {
         let entry = self.get(from).ok_or("No such command in rename-command")?;
         self.changed.insert(from.to_ascii_lowercase(), None);
@@ -63,7 +63,7 @@ impl CommandNames {
         Ok(())
     }
 
-    /// The top-level command with this name, in any case. O(1); O(log n) with n renamed commands.
+    /// Returns the top-level command with this name, ignoring case. O(1); O(log n) with n renamed commands.
     #[inline]
     pub(crate) fn get(&self, name: &[u8]) -> Option<&'static Entry> {
         if !self.changed.is_empty()
@@ -74,7 +74,7 @@ impl CommandNames {
         self.table.get(name)
     }
 
-    /// By full name, `|` between container and subcommand, in any case.
+    /// Returns the command with this full name (`container|subcommand`), ignoring case.
     pub(crate) fn get_full(&self, name: &[u8]) -> Option<&'static Entry> {
         let mut parts = name.splitn(2, |&b| b == b'|');
         let entry = self.get(parts.next()?)?;
@@ -84,11 +84,11 @@ impl CommandNames {
         }
     }
 
-    /// The command or subcommand that `args` calls.
+    /// Returns the command or subcommand that `args` calls.
     ///
     /// # Errors
-    /// Redis's texts for unknown commands, unknown subcommands and wrong numbers of arguments; with the entry that
-    /// was called, if one was found.
+    /// Redis's texts for an unknown command, an unknown subcommand or a wrong number of arguments, and the entry if the
+    /// command is known.
     pub(crate) fn find(
         &self,
         args: Args<'_>,
@@ -114,14 +114,14 @@ impl CommandNames {
         commands.filter(|entry| !self.disabled.contains(&entry.id))
     }
 
-    /// Returns these and their subcommands, each container before its own.
+    /// Returns the named commands and their subcommands, each container before its subcommands.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'static Entry> {
         self.commands()
             .flat_map(|entry| std::iter::once(entry).chain(&entry.subcommands))
     }
 }
 
-/// The answer to an unknown command: its name, and arguments up to 128 bytes.
+/// Returns the error for an unknown command: its name, and up to 128 bytes of its arguments.
 fn unknown(args: Args<'_>) -> Error {
     const LISTED_MAX: usize = 128;
     let mut listed = Vec::new();
@@ -142,7 +142,7 @@ fn unknown(args: Args<'_>) -> Error {
     )
 }
 
-/// Names the container as the client wrote it, in upper case.
+/// Returns the error for an unknown subcommand. It shows the container's name as sent, in upper case.
 fn unknown_subcommand(args: Args<'_>) -> Error {
     let container = String::from_utf8_lossy(args.at(0)).to_ascii_uppercase();
     let after = format!("'. Try {container} HELP.");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn renames_follow_each_other() {
+    fn renames_apply_in_order() {
         let swap = [("get", "tmp"), ("SET", "Get"), ("tmp", "set")];
         let names = renamed(&swap).unwrap();
         assert_eq!(called(&names, "gET"), Some("set"));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_renames_have_redis_s_texts() {
+    fn invalid_renames_return_redis_errors() {
         for (renames, error) in [
             (&[("nosuch", "a")][..], "No such command in rename-command"),
             (&[("", "a")], "No such command in rename-command"),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_line_is_named_with_its_place() {
+    fn an_invalid_rename_is_reported_with_file_and_line() {
         let mut config = Config::new().unwrap();
         let text = b"rename-command KEYS a\nrename-command SET A";
         config.load(text, "test.conf").unwrap();

@@ -1,4 +1,4 @@
-//! All commands: the keyspace's rows and the server's own, found by name.
+//! The command table: the keyspace's commands and the server's own, by name.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use punctual_resp::Args;
 use punctual_store::spec::{Facts, Flags, Row};
 use punctual_store::{Command, Error};
 
-/// Access of rows whose keys are shard channels: they have hash slots and are no keys.
+/// Access words of shard channels, which have hash slots but are not keys.
 pub(crate) const NOT_KEYS: &[&str] = &["not_key"];
 
-/// Longest command name that is looked up.
+/// Maximum length of a command name in bytes.
 const NAME_MAX: usize = 32;
 
 /// How a command runs.
@@ -17,7 +17,7 @@ const NAME_MAX: usize = 32;
 pub enum Run {
     /// On the keyspace, under the locks that its keys need.
     Keyspace(&'static Command),
-    /// By the handler with this number among the server's own.
+    /// By the server's handler with this number.
     Server(usize),
     /// Not at all: a container needs a subcommand.
     Container,
@@ -27,7 +27,7 @@ pub enum Run {
 pub struct Entry {
     /// Dense number, for statistics.
     pub id: usize,
-    /// Lower case; subcommands as `client|id`.
+    /// Name in lower case; a subcommand's is `client|id`.
     pub name: String,
     /// Metadata.
     pub row: &'static Facts,
@@ -37,7 +37,7 @@ pub struct Entry {
     pub subcommands: Vec<Entry>,
 }
 
-/// The table.
+/// All commands and subcommands.
 pub struct CommandTable {
     commands: Vec<Entry>,
     by_name: HashMap<String, usize, ahash::RandomState>,
@@ -49,8 +49,8 @@ pub struct CommandTable {
 }
 
 impl CommandTable {
-    /// Creates the table of the keyspace's commands and the server's own, whose handlers have the numbers of their order in
-    /// the second result.
+    /// Creates the table from the keyspace's commands and the server's `families`. Returns the server's handlers too, in
+    /// the order of their numbers.
     pub(crate) fn new<H: Copy>(families: &'static [&'static [Row<H>]]) -> (Self, Vec<H>) {
         let mut handlers = Vec::new();
         let mut next_id = 0;
@@ -66,7 +66,7 @@ impl CommandTable {
                 handlers.extend(row.handler);
                 Run::Server(handlers.len() - 1)
             });
-            // A container may have subcommands on the keyspace and of the server (MEMORY).
+            // MEMORY has subcommands of both the keyspace and the server.
             match commands
                 .iter_mut()
                 .find(|e: &&mut Entry| e.name == new.name)
@@ -99,39 +99,39 @@ impl CommandTable {
         (table, handlers)
     }
 
-    /// How many commands and subcommands there are: ids are below.
+    /// Returns the number of commands and subcommands. Every id is below it.
     pub fn entries(&self) -> usize {
         self.entries
     }
 
-    /// The name of the command or subcommand with this id. O(1).
+    /// Returns the name of the command or subcommand with this id. O(1).
     pub(crate) fn name_of(&self, id: usize) -> Option<&str> {
         self.names.get(id).map(String::as_str)
     }
 
-    /// The command or subcommand with this id. O(n).
+    /// Returns the command or subcommand with this id. O(n).
     pub(crate) fn entry(&self, id: usize) -> Option<&Entry> {
         self.all().find(|entry| entry.id == id)
     }
 
-    /// The command of the keyspace with this id. O(1).
+    /// Returns the keyspace command with this id. O(1).
     pub(crate) fn keyspace_command(&self, id: usize) -> Option<&'static Command> {
         *self.keyspace.get(id)?
     }
 
-    /// Top-level commands.
+    /// Returns the top-level commands.
     pub fn commands(&self) -> &[Entry] {
         &self.commands
     }
 
-    /// All commands and subcommands, each container before its own.
+    /// Returns all commands and subcommands, each container before its subcommands.
     pub fn all(&self) -> impl Iterator<Item = &Entry> {
         self.commands
             .iter()
             .flat_map(|e| std::iter::once(e).chain(&e.subcommands))
     }
 
-    /// A top-level command by name, in any case. O(1).
+    /// Returns the top-level command with this name, ignoring case. O(1).
     #[inline]
     pub fn get(&self, name: &[u8]) -> Option<&Entry> {
         let mut lower = [0; NAME_MAX];
@@ -144,19 +144,19 @@ impl CommandTable {
 }
 
 impl Entry {
-    /// A subcommand by its own name, in any case.
+    /// Returns the subcommand with this name, ignoring case.
     pub fn subcommand(&self, name: &[u8]) -> Option<&Self> {
         self.subcommands
             .iter()
             .find(|e| e.row.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// Whether it may change the keyspace or what others see of it: what CLIENT PAUSE WRITE holds back.
+    /// Returns whether CLIENT PAUSE WRITE holds the command back: it may change the keyspace or publish messages.
     pub fn writes(&self) -> bool {
         self.row.flags.has(Flags::WRITE) || self.row.flags.has(Flags::MAY_REPLICATE)
     }
 
-    /// Refuses a wrong number of arguments.
+    /// Returns an error if the number of arguments is wrong.
     #[inline]
     pub(crate) fn check_arity(&self, args: Args<'_>) -> Result<(), (Option<&Self>, Error)> {
         if self.row.takes(args.len()) && !matches!(self.run, Run::Container) {

@@ -20,13 +20,13 @@ use crate::shared::Shared;
 /// Bytes that are read from the file at a time.
 const BLOCK_BYTES: usize = 256 << 10;
 /// Records between two moments in which others may look at the keyspace.
-const BATCH: u64 = 512;
+const RECORDS_PER_PAUSE: u64 = 512;
 /// Loads of files up to this size do not tell how far they are.
-const LONG_BYTES: u64 = 64 << 20;
+const PROGRESS_MIN_BYTES: u64 = 64 << 20;
 /// A record has so many bytes at least: a type, a name and a value.
-const RECORD_MIN: u64 = 5;
+const RECORD_MIN_BYTES: u64 = 5;
 /// Records that were passed over and are named one by one.
-const NAMED: u64 = 10;
+const SKIPPED_LOGGED_MAX: u64 = 10;
 
 /// Why a snapshot was not loaded. The file stays as it is.
 #[derive(Debug, thiserror::Error)]
@@ -84,11 +84,11 @@ pub enum LoadError {
 
 /// Whether there is a snapshot of the configured name; if so, commands are kept out from now on, until
 /// [`at_start`] has loaded it. To be called before anybody serves.
-pub(crate) fn is_wanted(shared: &Shared) -> bool {
+pub(crate) fn begin_if_snapshot_exists(shared: &Shared) -> bool {
     let wanted = save::path(&shared.settings()).exists();
     let loading = &shared.persistence.loading;
     loading.active.store(wanted, Ordering::Release);
-    shared.set_gate();
+    shared.update_gate();
     wanted
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn at_start(shared: &Shared) -> Result<(), LoadError> {
     turn.release();
     drop(turn);
     loading.active.store(false, Ordering::Release);
-    shared.set_gate();
+    shared.update_gate();
     rounds::report_freed(shared, 0);
     shared.order_all(|| crate::net::order::Order::Resume);
     done
@@ -115,7 +115,7 @@ pub(crate) fn at_start(shared: &Shared) -> Result<(), LoadError> {
 
 /// Loads the snapshot of the configured name into the keyspace, of which the turn keeps hold; keys that are there are
 /// replaced if `replace`, else one of the same name is an error.
-pub(crate) fn in_turn(
+pub(crate) fn foreground(
     shared: &Shared,
     turn: &mut Turn<'_>,
     replace: bool,
@@ -130,13 +130,13 @@ pub(crate) fn in_turn(
 }
 
 /// The place of a failure, and what it is.
-enum Stop {
+enum ReadFailure {
     At(u64, String),
     Io(io::Error),
     Other(LoadError),
 }
 
-impl From<Failure<io::Error>> for Stop {
+impl From<Failure<io::Error>> for ReadFailure {
     fn from(failure: Failure<io::Error>) -> Self {
         match failure {
             Failure::Format(error) => Self::At(error.offset, error.reason.to_string()),
@@ -182,23 +182,23 @@ fn load<'s>(
     let mut reader = Reader::new(blocks).verify_checksum(settings.rdb_checksum);
     let done = read_all(shared, &mut reader, turn, replace, &mut pause);
     let offset = reader.offset();
-    done.map_err(|stop| match stop {
-        Stop::At(offset, reason) => LoadError::Damaged {
+    done.map_err(|failure| match failure {
+        ReadFailure::At(offset, reason) => LoadError::Damaged {
             path: path.to_owned(),
             offset,
             reason,
         },
-        Stop::Io(source) => LoadError::Read {
+        ReadFailure::Io(source) => LoadError::Read {
             path: path.to_owned(),
             offset,
             source,
         },
-        Stop::Other(LoadError::Databases { db, databases, .. }) => LoadError::Databases {
+        ReadFailure::Other(LoadError::Databases { db, databases, .. }) => LoadError::Databases {
             path: path.to_owned(),
             db,
             databases,
         },
-        Stop::Other(other) => other,
+        ReadFailure::Other(other) => other,
     })?;
     log::notice!(
         shared.logger,
@@ -220,35 +220,35 @@ fn read_all<'s, S: Source<Error = io::Error>>(
     turn: &mut Turn<'s>,
     replace: bool,
     pause: &mut impl FnMut(&mut Turn<'s>),
-) -> Result<(), Stop> {
+) -> Result<(), ReadFailure> {
     let (loading, limits) = (&shared.persistence.loading, turn.limits);
     let total = loading.total_bytes.load(Ordering::Relaxed);
     let databases = shared.store.databases();
     let mut batch = RestoreBatch::default();
-    let (mut db, mut loaded, mut expired, mut skipped, mut told) = (0, 0, 0, 0, 0);
+    let (mut db, mut loaded, mut expired, mut skipped, mut reported_tenths) = (0, 0, 0, 0, 0);
     for number in 1.. {
-        if number % BATCH == 0 {
+        if number % RECORDS_PER_PAUSE == 0 {
             pause(turn);
             let offset = reader.offset();
             loading.loaded_bytes.store(offset, Ordering::Relaxed);
             loading.keys_loaded.store(loaded, Ordering::Relaxed);
             loading.keys_expired.store(expired, Ordering::Relaxed);
-            if total > LONG_BYTES && offset * 10 / total > told {
-                told = offset * 10 / total;
+            if total > PROGRESS_MIN_BYTES && offset * 10 / total > reported_tenths {
+                reported_tenths = offset * 10 / total;
                 log::notice!(
                     shared.logger,
                     "Loading: {}% ({loaded} keys so far)",
-                    told * 10
+                    reported_tenths * 10
                 );
             }
             if shared.stopping.load(Ordering::Acquire) {
-                return Err(Stop::Other(LoadError::Stopped));
+                return Err(ReadFailure::Other(LoadError::Stopped));
             }
         }
         match reader.next()? {
             Event::SelectDb(number) => {
                 let known = usize::try_from(number).ok().filter(|n| *n < databases);
-                db = known.ok_or(Stop::Other(LoadError::Databases {
+                db = known.ok_or(ReadFailure::Other(LoadError::Databases {
                     path: PathBuf::new(),
                     db: number,
                     databases,
@@ -268,7 +268,7 @@ fn read_all<'s, S: Source<Error = io::Error>>(
                     Err(Unreadable::Failure(failure)) => return Err(failure.into()),
                     Err(error) => {
                         let key = key.escape_ascii();
-                        return Err(Stop::At(offset, format!("{error} (key \"{key}\")")));
+                        return Err(ReadFailure::At(offset, format!("{error} (key \"{key}\")")));
                     }
                 };
                 let restored = Restored {
@@ -280,18 +280,18 @@ fn read_all<'s, S: Source<Error = io::Error>>(
                     freq: meta.freq,
                 };
                 turn.restore(&mut batch, restored, replace)
-                    .map_err(|taken| Stop::At(offset, taken.to_string()))?;
+                    .map_err(|taken| ReadFailure::At(offset, taken.to_string()))?;
                 loaded += 1;
             }
             Event::Skipped(passed) => {
                 skipped += 1;
-                if skipped <= NAMED {
-                    tell_skipped(shared, &passed);
+                if skipped <= SKIPPED_LOGGED_MAX {
+                    log_skipped(shared, &passed);
                 }
             }
             Event::ResizeDb { keys, .. } => {
                 // A claim, which a file of this size must be able to keep.
-                let keys = keys.min(total / RECORD_MIN);
+                let keys = keys.min(total / RECORD_MIN_BYTES);
                 turn.expect(db, usize::try_from(keys).unwrap_or(0));
             }
             Event::End { .. } => break,
@@ -299,8 +299,8 @@ fn read_all<'s, S: Source<Error = io::Error>>(
         }
     }
     let last = turn.restore_all(&mut batch, replace);
-    last.map_err(|taken| Stop::At(reader.offset(), taken.to_string()))?;
-    if skipped > NAMED {
+    last.map_err(|taken| ReadFailure::At(reader.offset(), taken.to_string()))?;
+    if skipped > SKIPPED_LOGGED_MAX {
         log::warning!(
             shared.logger,
             "{skipped} records of the RDB file were passed over in all"
@@ -314,7 +314,7 @@ fn read_all<'s, S: Source<Error = io::Error>>(
     Ok(())
 }
 
-fn tell_skipped(shared: &Shared, passed: &Skipped<'_>) {
+fn log_skipped(shared: &Shared, passed: &Skipped<'_>) {
     log::warning!(
         shared.logger,
         "Passed over {} \"{}\" (type {}) at byte {} of the RDB file: it cannot be kept here",

@@ -44,7 +44,7 @@ impl Shared {
 
     /// Follows FLUSHALL, in its turn: gives up a snapshot that is being made and, with save points, replaces the file
     /// before the client gets its reply. Every shard is still locked, so no other write comes between the two.
-    pub(crate) fn flushed_all(&self, turn: &Turn<'_>) {
+    pub(crate) fn after_flushall(&self, turn: &Turn<'_>) {
         let state = &self.persistence;
         // Not waited for: its thread may need a shard that this turn holds.
         let naming = state.naming.lock();
@@ -54,13 +54,13 @@ impl Shared {
             return;
         }
         // As in Redis, the client is not told.
-        if let Err(error) = save::empty(self, turn) {
+        if let Err(error) = save::write_empty(self, turn) {
             log::warning!(self.logger, "FLUSHALL could not save: {error}");
         }
     }
 
     /// Looks anew whether commands must be kept out.
-    pub(crate) fn set_gate(&self) {
+    pub(crate) fn update_gate(&self) {
         let state = &self.persistence;
         let closed = state.is_loading() || state.refuses_writes(&self.settings());
         self.gate_closed.store(closed, Ordering::SeqCst);

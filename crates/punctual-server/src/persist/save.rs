@@ -23,7 +23,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 /// Bytes after which what was written is given to the disk, so that the last sync is short.
 const SYNC_BYTES: u64 = 32 << 20;
 /// Snapshots of fewer keys do not tell how far they are.
-const LONG: u64 = 500_000;
+const PROGRESS_MIN_KEYS: u64 = 500_000;
 
 /// Why there is no new snapshot. The old file is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -128,7 +128,7 @@ impl Drop for NewFile {
 }
 
 /// Writes a snapshot that has begun; `next` gives more records and their database.
-fn write(
+fn write_and_rename(
     shared: &Shared,
     settings: &Settings,
     now: Now,
@@ -136,7 +136,7 @@ fn write(
     next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
 ) -> Result<(), SaveError> {
     let file = NewFile::create(path(settings), "")?;
-    let file = fill(file, shared, settings, now, snapshot, next)?;
+    let file = write_snapshot(file, shared, settings, now, snapshot, next)?;
     let state = &shared.persistence;
     // FLUSHALL must not find this snapshot under the file's name after its own.
     let _naming = state.naming.lock();
@@ -147,7 +147,7 @@ fn write(
 }
 
 /// Writes a snapshot to `file` and syncs it.
-fn fill(
+fn write_snapshot(
     mut file: NewFile,
     shared: &Shared,
     settings: &Settings,
@@ -177,7 +177,7 @@ fn fill(
     let sizes: Vec<_> = snapshot.sizes().collect();
     let keys = snapshot.keys() as u64;
     state.keys.store(keys, Ordering::Relaxed);
-    let (mut current, mut told) = (None, 0);
+    let (mut current, mut reported_tenths) = (None, 0);
     let mut records = Vec::new();
     while let Some(db) = next(snapshot, &mut records) {
         if current != Some(db) {
@@ -195,12 +195,12 @@ fn fill(
         }
         let written = snapshot.written() as u64;
         state.keys_written.store(written, Ordering::Relaxed);
-        if keys >= LONG && written * 10 / keys > told {
-            told = written * 10 / keys;
+        if keys >= PROGRESS_MIN_KEYS && written * 10 / keys > reported_tenths {
+            reported_tenths = written * 10 / keys;
             log::notice!(
                 shared.logger,
                 "Saving: {}% ({written} of {keys} keys)",
-                told * 10
+                reported_tenths * 10
             );
         }
         if state.abort.load(Ordering::Acquire) {
@@ -273,16 +273,16 @@ impl<'s> Attempt<'s> {
             }
         }
         state.saving.store(false, Ordering::Release);
-        shared.set_gate();
+        shared.update_gate();
     }
 }
 
 /// Makes a snapshot of the keyspace as it is now, while the turn keeps every shard locked.
-pub(crate) fn in_turn(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), SaveError> {
+pub(crate) fn foreground(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), SaveError> {
     let attempt = Attempt::begin(shared, turn)?;
     let settings = shared.settings();
     let mut snapshot = Snapshot::begin(turn, format(&settings));
-    let done = write(shared, &settings, attempt.now, &mut snapshot, |s, out| {
+    let done = write_and_rename(shared, &settings, attempt.now, &mut snapshot, |s, out| {
         s.next_held(turn, out)
     });
     if done.is_err() {
@@ -296,15 +296,15 @@ pub(crate) fn in_turn(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), SaveEr
 ///
 /// # Errors
 /// The old file is as it was.
-pub(super) fn empty(shared: &Shared, turn: &Turn<'_>) -> Result<(), SaveError> {
+pub(super) fn write_empty(shared: &Shared, turn: &Turn<'_>) -> Result<(), SaveError> {
     let (settings, state) = (shared.settings(), &shared.persistence);
     // The thread of a snapshot that was given up may still write under the other temporary name.
     let file = NewFile::create(path(&settings), "-empty")?;
     let mut none = Snapshot::default();
-    let file = fill(file, shared, &settings, turn.now, &mut none, |_, _| None)?;
+    let file = write_snapshot(file, shared, &settings, turn.now, &mut none, |_, _| None)?;
     file.rename()?;
     state.saved(shared.changes() + turn.stats.dirty, turn.now);
-    shared.set_gate();
+    shared.update_gate();
     log::notice!(shared.logger, "DB saved on disk: FLUSHALL left no keys");
     Ok(())
 }
@@ -328,7 +328,7 @@ pub(crate) fn before_exit(
         shared.logger,
         "Saving the final RDB snapshot before exiting."
     );
-    in_turn(shared, turn)
+    foreground(shared, turn)
 }
 
 /// Begins a snapshot of the keyspace as it is now, and goes on with it on a thread of its own.
@@ -349,7 +349,7 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
         .spawn(move || {
             let shared = mine;
             let store = &shared.store;
-            let done = write(&shared, &settings, now, &mut snapshot, |s, out| {
+            let done = write_and_rename(&shared, &settings, now, &mut snapshot, |s, out| {
                 s.next(store, out)
             });
             let early_bytes = snapshot.early_bytes();

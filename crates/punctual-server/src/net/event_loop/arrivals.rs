@@ -188,7 +188,7 @@ impl EventLoop {
         let session = &connection.session;
         let seen_ms = session.info.seen_ms.load(Ordering::Relaxed);
         // Listeners are silent by nature.
-        let exempt = session.listens() || connection.waits();
+        let exempt = session.receives_messages() || connection.waits();
         if !exempt && now_ms >= seen_ms + timeout_ms {
             log::verbose!(self.shared.logger, "Closing idle client");
             self.close(slot);

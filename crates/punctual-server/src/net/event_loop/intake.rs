@@ -80,7 +80,7 @@ impl EventLoop {
         info.net_in.store(net_in, Ordering::Relaxed);
         let held = connection.input.len() + bytes.len();
         info.query_bytes.store(held as u64, Ordering::Relaxed);
-        stats.input_peak.note(held as u64, turn.now.read_ms());
+        stats.input_peak.record(held as u64, turn.now.read_ms());
         if connection.out.capacity() == 0 {
             connection.out = self.spare.pop().unwrap_or_default();
         }
@@ -115,7 +115,10 @@ impl EventLoop {
 
     /// Runs the complete commands in `bytes`; how many bytes they took.
     pub(super) fn run_commands(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn<'_>) -> usize {
-        if self.connection(slot).is_some_and(|c| c.session.listens()) {
+        if self
+            .connection(slot)
+            .is_some_and(|c| c.session.receives_messages())
+        {
             self.collect_messages();
         }
         let output_limits = self.settings.output_limits;
@@ -132,36 +135,36 @@ impl EventLoop {
             bulk_max: self.settings.max_bulk_len,
             ..Limits::default()
         };
-        let mut batch =
-            dispatch::Batch::new(&self.shared, self.number, turn, &self.stopwatch, out_max);
+        let mut dispatcher =
+            dispatch::Dispatcher::new(&self.shared, self.number, turn, &self.stopwatch, out_max);
         let mailbox = &self.shared.mailboxes[self.number];
         let session = &mut connection.session;
         let stats = &self.shared.stats[self.number];
         stats.client.store(session.id, Ordering::Relaxed);
         let out = &mut connection.out;
-        if session.listens() {
+        if session.receives_messages() {
             session.separated = true;
             mailbox.separate(session.id, out);
         }
         let mut used = 0;
         let flow = 'run: loop {
             if session.closing {
-                break Flow::Go;
+                break Flow::Done;
             }
             limits.authenticated = session.authenticated;
             match connection.parser.parse(&bytes[used..], &limits) {
-                Ok(None) => break Flow::Go,
+                Ok(None) => break Flow::Done,
                 Ok(Some(command)) => {
                     let flow = match command.args.is_empty() {
-                        true => Flow::Go,
-                        false => batch.run(session, command.args, out),
+                        true => Flow::Done,
+                        false => dispatcher.run(session, command.args, out),
                     };
-                    if flow == Flow::Wait {
+                    if flow == Flow::Paused {
                         connection.parser.reset();
                         break flow;
                     }
                     used += command.consumed;
-                    if flow == Flow::Block {
+                    if flow == Flow::Blocked {
                         break flow;
                     }
                 }
@@ -169,7 +172,7 @@ impl EventLoop {
                     self.shared.stats[self.number].protocol_errors.add(1);
                     Reply::new(out, session.protocol).protocol_error(&e);
                     session.closing = true;
-                    break Flow::Go;
+                    break Flow::Done;
                 }
             }
             // More of a pipeline: look at some commands ahead, so that their keys are fetched side by side. The
@@ -179,20 +182,20 @@ impl EventLoop {
                 if ahead.len() < 2 {
                     break;
                 }
-                batch.warm(session, &ahead);
+                dispatcher.prefetch(session, &ahead);
                 for command in &ahead {
                     if session.closing || !session.authenticated {
                         continue 'run;
                     }
                     let flow = match command.args.is_empty() {
-                        true => Flow::Go,
-                        false => batch.run(session, command.args, out),
+                        true => Flow::Done,
+                        false => dispatcher.run(session, command.args, out),
                     };
-                    if flow == Flow::Wait {
+                    if flow == Flow::Paused {
                         break 'run flow;
                     }
                     used += command.consumed;
-                    if flow == Flow::Block {
+                    if flow == Flow::Blocked {
                         break 'run flow;
                     }
                 }
@@ -210,15 +213,15 @@ impl EventLoop {
             return used;
         }
         match flow {
-            Flow::Go => {}
-            Flow::Wait => {
+            Flow::Done => {}
+            Flow::Paused => {
                 connection.paused = true;
                 self.shared.clients.set_waiting(&session.info, true);
                 self.paused.push(slot);
             }
-            Flow::Block => self.block(slot),
+            Flow::Blocked => self.block(slot),
         }
-        if flow != Flow::Go {
+        if flow != Flow::Done {
             self.leave_undone(slot);
         }
         self.mark_dirty(slot);

@@ -364,7 +364,7 @@ impl EventLoop {
         }
         if let Some(began) = began {
             let nanos = self.stopwatch.delta_as_nanos(began, self.stopwatch.raw());
-            shared.note_expiry(self.number, turn.now, nanos);
+            shared.record_expiry(self.number, turn.now, nanos);
         }
     }
 
@@ -491,7 +491,7 @@ impl EventLoop {
             info.seen_ms.store(now_ms, Ordering::Relaxed);
         }
         info.output_bytes.store(left, Ordering::Relaxed);
-        info.output_peak.note(before, now_ms);
+        info.output_peak.record(before, now_ms);
         // A buffer without unread output goes back to the loop.
         let capacity = match flushed {
             Flushed::Blocked => connection.out.capacity() as u64,
@@ -500,7 +500,7 @@ impl EventLoop {
         info.output_capacity.store(capacity, Ordering::Relaxed);
         if left > 0 {
             let beyond = left.saturating_sub(REPLY_BUFFER);
-            stats.output_peak.note(beyond, now_ms);
+            stats.output_peak.record(beyond, now_ms);
         }
         match flushed {
             Flushed::Broken => self.close(slot),

@@ -56,9 +56,9 @@ impl EventLoop {
             if !waiter.id().silent {
                 connection
                     .out
-                    .extend_from_slice(&waiting::nothing(waiter, None));
+                    .extend_from_slice(&waiting::unserved_reply(waiter, None));
             }
-            waiting::count_in_vain(&self.shared, self.number, now, waiter, None);
+            waiting::record_unserved(&self.shared, self.number, now, waiter, None);
             self.mark_dirty(slot);
             self.unblock(slot);
         }
