@@ -102,11 +102,11 @@ impl Listener {
             Self::Tcp(l) => SockRef::from(l),
             Self::Unix(l, _) => SockRef::from(l),
         };
-        // Some systems refuse this for a socket that receives_messages; closing it does there.
+        // Some systems refuse this for a socket that listens; closing it does there.
         let _ = socket.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Where it receives_messages, if on TCP.
+    /// Where it listens, if on TCP.
     pub(crate) fn tcp_addr(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(l) => l.local_addr().ok(),
@@ -208,7 +208,7 @@ fn tcp(host: &str, port: u16, backlog: u32) -> io::Result<Vec<TcpListener>> {
 
 fn unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     use std::os::unix::fs::PermissionsExt;
-    // A socket file that nobody receives_messages on any more is in the way.
+    // A socket file that nobody listens on any more is in the way.
     if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
         std::fs::remove_file(path)?;
     }

@@ -1,4 +1,4 @@
-//! Reading a snapshot: at the start, and for DEBUG RELOAD.
+//! Loading of a snapshot: at startup and for DEBUG RELOAD.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -17,18 +17,18 @@ use crate::log;
 use crate::reclaim::rounds;
 use crate::shared::Shared;
 
-/// Bytes that are read from the file at a time.
+/// Read size in bytes.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Records between two moments in which others may look at the keyspace.
+/// Number of records after which a load at startup releases its locks.
 const RECORDS_PER_PAUSE: u64 = 512;
-/// Loads of files up to this size do not tell how far they are.
+/// File size above which the log shows the progress of a load.
 const PROGRESS_MIN_BYTES: u64 = 64 << 20;
-/// A record has so many bytes at least: a type, a name and a value.
+/// Minimum size of a record: a type, a key and a value.
 const RECORD_MIN_BYTES: u64 = 5;
-/// Records that were passed over and are named one by one.
+/// Maximum number of skipped records that the log lists.
 const SKIPPED_LOGGED_MAX: u64 = 10;
 
-/// Why a snapshot was not loaded. The file stays as it is.
+/// Error of a load. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -37,34 +37,34 @@ pub enum LoadError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The file cannot be read on.
+    /// The file cannot be read to its end.
     #[error("Reading the RDB file {} failed at byte {offset}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// Offset of the failure in the file.
         offset: u64,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The file does not hold together.
+    /// The file is damaged.
     #[error(
-        "The RDB file {} is damaged at byte {offset}: {reason}. It is left as it is: mend it or move it away, or \
+        "The RDB file {} is damaged at byte {offset}: {reason}. The file is unchanged: repair it or move it away, or \
          start with another `dbfilename`",
         path.display()
     )]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// Offset of the failure in the file.
         offset: u64,
-        /// What is wrong there.
+        /// The defect at this offset.
         reason: String,
     },
-    /// It has more databases than the server.
+    /// The file has more databases than the server.
     #[error(
         "The RDB file {} has database {db}, and this server has {databases}: start it with `databases {}` or more",
         path.display(), db + 1
@@ -72,18 +72,18 @@ pub enum LoadError {
     Databases {
         /// The file.
         path: PathBuf,
-        /// The number that is too high.
+        /// Number of the database in the file.
         db: u64,
-        /// How many there are.
+        /// Number of the server's databases.
         databases: usize,
     },
     /// The server is stopping.
-    #[error("The load of the RDB file was given up")]
+    #[error("Loading the RDB file was aborted because the server stops")]
     Stopped,
 }
 
-/// Whether there is a snapshot of the configured name; if so, commands are kept out from now on, until
-/// [`at_start`] has loaded it. To be called before anybody serves.
+/// Returns whether the configured snapshot exists. If it does, commands are rejected until [`at_start`] has loaded it.
+/// Called before the event loops start.
 pub(crate) fn begin_if_snapshot_exists(shared: &Shared) -> bool {
     let wanted = save::path(&shared.settings()).exists();
     let loading = &shared.persistence.loading;
@@ -92,7 +92,7 @@ pub(crate) fn begin_if_snapshot_exists(shared: &Shared) -> bool {
     wanted
 }
 
-/// Loads the snapshot of the configured name, while the loops answer that they are loading.
+/// Loads the configured snapshot at startup. The event loops reply LOADING meanwhile.
 pub(crate) fn at_start(shared: &Shared) -> Result<(), LoadError> {
     let path = save::path(&shared.settings());
     let mut sink = Silent;
@@ -113,8 +113,8 @@ pub(crate) fn at_start(shared: &Shared) -> Result<(), LoadError> {
     done
 }
 
-/// Loads the snapshot of the configured name into the keyspace, of which the turn keeps hold; keys that are there are
-/// replaced if `replace`, else one of the same name is an error.
+/// Loads the configured snapshot while the turn keeps its locks. A key that already exists is replaced if `replace` is
+/// set, and otherwise is an error.
 pub(crate) fn foreground(
     shared: &Shared,
     turn: &mut Turn<'_>,
@@ -129,7 +129,7 @@ pub(crate) fn foreground(
     )
 }
 
-/// The place of a failure, and what it is.
+/// Failure of a read; `At` holds the offset and the reason.
 enum ReadFailure {
     At(u64, String),
     Io(io::Error),
@@ -263,7 +263,7 @@ fn read_all<'s, S: Source<Error = io::Error>>(
                 let (key, meta, offset) = (record.key, record.meta, record.offset);
                 let value = match read_value(record.value.read()?, &limits) {
                     Ok(Some(value)) => value,
-                    // Redis passes over collections without elements, too.
+                    // As in Redis, a collection without elements is skipped.
                     Ok(None) => continue,
                     Err(Unreadable::Failure(failure)) => return Err(failure.into()),
                     Err(error) => {
@@ -290,7 +290,7 @@ fn read_all<'s, S: Source<Error = io::Error>>(
                 }
             }
             Event::ResizeDb { keys, .. } => {
-                // A claim, which a file of this size must be able to keep.
+                // The number is untrusted: the size of the file limits it.
                 let keys = keys.min(total / RECORD_MIN_BYTES);
                 turn.expect(db, usize::try_from(keys).unwrap_or(0));
             }
@@ -303,7 +303,7 @@ fn read_all<'s, S: Source<Error = io::Error>>(
     if skipped > SKIPPED_LOGGED_MAX {
         log::warning!(
             shared.logger,
-            "{skipped} records of the RDB file were passed over in all"
+            "Skipped {skipped} records of the RDB file in total"
         );
     }
     loading
@@ -317,7 +317,7 @@ fn read_all<'s, S: Source<Error = io::Error>>(
 fn log_skipped(shared: &Shared, passed: &Skipped<'_>) {
     log::warning!(
         shared.logger,
-        "Passed over {} \"{}\" (type {}) at byte {} of the RDB file: it cannot be kept here",
+        "Skipped {} \"{}\" (type {}) at byte {} of the RDB file: the type is not supported",
         passed.what,
         passed.name.escape_ascii(),
         passed.type_byte,

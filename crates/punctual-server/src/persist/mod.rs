@@ -1,9 +1,9 @@
-//! Snapshots on disk: when they are made, where they are, how they are read at the start.
+//! Snapshots on disk: saving, save points, and loading at startup.
 //!
-//! Ground rules: one snapshot is made at a time. A file appears under its name only when it is whole and synced; whatever
-//! goes wrong before that leaves the old file as it was. Files are read and written with no lock held but the shard
-//! that a few records come from or go to, by a thread of their own; only SAVE, DEBUG RELOAD and a shutdown write on
-//! an event loop, which is what they are asked for. These threads may use a stopwatch; what time it is they are told.
+//! The server makes one snapshot at a time. A file gets its final name only when it is complete and synced; an earlier
+//! failure leaves the old file unchanged. A separate thread reads or writes the file and holds at most the lock of the
+//! shard whose records it transfers. Only SAVE, DEBUG RELOAD, FLUSHALL and a shutdown write on an event loop. These
+//! threads measure durations themselves and receive the current instant from their caller.
 
 pub(crate) mod load;
 pub(crate) mod save;
@@ -21,17 +21,17 @@ use crate::shared::Shared;
 pub(crate) use schedule::{next_check_ms, save_if_due};
 
 impl Shared {
-    /// Changes of the keyspace since the start, without those of turns that have not ended.
+    /// Returns the number of keyspace changes since the start, except those of running turns.
     pub(crate) fn changes(&self) -> u64 {
         self.stats.iter().map(|stats| stats.dirty.get()).sum()
     }
 
-    /// Makes a snapshot if there are save points, and asks the server to stop; it goes on if that fails.
+    /// Saves a snapshot if there are save points, and requests a stop. If the save fails, the server keeps running.
     pub fn save_and_stop(&self) {
         let mut sink = Silent;
         let mut turn = Turn::new(&self.store, self.clock.now(), &mut sink, Classes::none());
         match save::before_exit(self, &mut turn, None) {
-            // The turn still holds what SAVE has locked: nothing is written between the two.
+            // The turn still holds every shard lock, so no write runs between the snapshot and the stop.
             Ok(()) => self.stop(),
             Err(error) => {
                 log::warning!(
@@ -42,35 +42,35 @@ impl Shared {
         }
     }
 
-    /// Follows FLUSHALL, in its turn: gives up a snapshot that is being made and, with save points, replaces the file
-    /// before the client gets its reply. Every shard is still locked, so no other write comes between the two.
+    /// Completes FLUSHALL: aborts a running snapshot and, with save points, replaces the file before the client gets its
+    /// reply. The turn still holds every shard lock, so no other write runs in between.
     pub(crate) fn after_flushall(&self, turn: &Turn<'_>) {
         let state = &self.persistence;
-        // Not waited for: its thread may need a shard that this turn holds.
+        // Does not wait for the thread, which may need a shard lock that this turn holds.
         let naming = state.naming.lock();
         state.abort.store(true, Ordering::Release);
         drop(naming);
         if self.settings().save.is_empty() {
             return;
         }
-        // As in Redis, the client is not told.
+        // As in Redis, the reply does not show the error.
         if let Err(error) = save::write_empty(self, turn) {
             log::warning!(self.logger, "FLUSHALL could not save: {error}");
         }
     }
 
-    /// Looks anew whether commands must be kept out.
+    /// Updates `gate_closed` from the state of loading, saving and stopping.
     pub(crate) fn update_gate(&self) {
         let state = &self.persistence;
         let closed = state.is_loading() || state.refuses_writes(&self.settings());
         self.gate_closed.store(closed, Ordering::SeqCst);
-        // A stop closes it for good; it may have come before the line above.
+        // A stop closes the gate for good, and may have run before the store above.
         if self.stopping.load(Ordering::SeqCst) {
             self.gate_closed.store(true, Ordering::SeqCst);
         }
     }
 
-    /// Changes that the last good snapshot does not have. `more` are those of the turn that asks.
+    /// Returns the number of changes since the last good snapshot, including `more` changes of the calling turn.
     pub(crate) fn unsaved_changes(&self, more: u64) -> u64 {
         let saved = self.persistence.saved_changes.load(Ordering::Acquire);
         (self.changes() + more).saturating_sub(saved)

@@ -1,4 +1,4 @@
-//! Making a snapshot: in the background (BGSAVE, save points) or in a turn (SAVE, DEBUG RELOAD, a shutdown).
+//! Saving of a snapshot: in the background (BGSAVE, save points) or in a turn (SAVE, DEBUG RELOAD, a shutdown).
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -18,35 +18,35 @@ use crate::program::process;
 use crate::reclaim::rounds;
 use crate::shared::Shared;
 
-/// Bytes that are gathered before they are written to the file.
+/// Write size in bytes.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Bytes after which what was written is given to the disk, so that the last sync is short.
+/// Number of written bytes after which the file is synced, so that the final sync is short.
 const SYNC_BYTES: u64 = 32 << 20;
-/// Snapshots of fewer keys do not tell how far they are.
+/// Number of keys from which the log shows the progress of a save.
 const PROGRESS_MIN_KEYS: u64 = 500_000;
 
-/// Why there is no new snapshot. The old file is as it was.
+/// Error of a save. The old file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SaveError {
-    /// One is being made.
+    /// Another save is running.
     #[error("a background save is in progress")]
     Busy,
-    /// It was given up, since it was not wanted any more.
-    #[error("the save was given up")]
+    /// FLUSHALL or a shutdown has aborted the save.
+    #[error("the save was aborted")]
     Aborted,
-    /// The file.
+    /// An operation on the file has failed.
     #[error("{what} {}: {source}", path.display())]
     File {
         what: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// The thread.
-    #[error("no thread to save in: {0}")]
+    /// The thread cannot be started.
+    #[error("can't start the thread of the save: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// The file of snapshots.
+/// Returns the path of the snapshot file.
 pub(crate) fn path(settings: &Settings) -> PathBuf {
     settings.dir.join(&settings.dbfilename)
 }
@@ -57,7 +57,7 @@ fn format(settings: &Settings) -> Format {
     }
 }
 
-/// A file in the making, under a temporary name; removed unless it is finished.
+/// A file under a temporary name. Dropping it removes the file unless it was renamed.
 struct NewFile {
     file: File,
     temporary: PathBuf,
@@ -107,7 +107,7 @@ impl NewFile {
         self.file.sync_all().map_err(failed)
     }
 
-    /// Gives the synced file its name and syncs the folder: after a crash at any moment there is the old file or this one.
+    /// Gives the synced file its final name and syncs the folder. After a crash, the old file or this one exists.
     fn rename(mut self) -> Result<(), SaveError> {
         let failed = self.failed("Error moving the temp file to its final name from");
         fs::rename(&self.temporary, &self.path).map_err(failed)?;
@@ -121,13 +121,13 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.finished {
-            // What cannot be removed will be overwritten or stays for somebody to look at.
+            // A later save overwrites a file that cannot be removed.
             let _ = fs::remove_file(&self.temporary);
         }
     }
 }
 
-/// Writes a snapshot that has begun; `next` gives more records and their database.
+/// Writes a snapshot and gives the file its final name. `next` appends records and returns their database.
 fn write_and_rename(
     shared: &Shared,
     settings: &Settings,
@@ -138,7 +138,7 @@ fn write_and_rename(
     let file = NewFile::create(path(settings), "")?;
     let file = write_snapshot(file, shared, settings, now, snapshot, next)?;
     let state = &shared.persistence;
-    // FLUSHALL must not find this snapshot under the file's name after its own.
+    // This snapshot must not replace a later one of FLUSHALL.
     let _naming = state.naming.lock();
     if state.abort.load(Ordering::Acquire) {
         return Err(SaveError::Aborted);
@@ -213,7 +213,7 @@ fn write_snapshot(
     Ok(file)
 }
 
-/// What is the same for every save: one at a time, and what is noted before and after it.
+/// A running save. Ensures that only one save runs, and records its start and result.
 struct Attempt<'s> {
     shared: &'s Shared,
     changes: u64,
@@ -227,7 +227,7 @@ impl<'s> Attempt<'s> {
         if state.saving.swap(true, Ordering::AcqRel) {
             return Err(SaveError::Busy);
         }
-        // A FLUSHALL that ran before the locks were taken does not abort this snapshot.
+        // An abort by a FLUSHALL that ran before the locks were taken does not concern this snapshot.
         turn.lock_all();
         state.scheduled.store(false, Ordering::Release);
         state.abort.store(false, Ordering::Release);
@@ -257,15 +257,15 @@ impl<'s> Attempt<'s> {
                 state.saves.fetch_add(1, Ordering::Relaxed);
                 log::notice!(
                     shared.logger,
-                    "DB saved on disk: {} keys, {:.3} seconds, {} bytes of records kept as they were meanwhile",
+                    "DB saved on disk: {} keys, {:.3} seconds, {} bytes of records copied before concurrent writes",
                     state.keys.load(Ordering::Relaxed),
                     self.began.elapsed().as_secs_f64(),
                     early_bytes
                 );
             }
-            Err(SaveError::Aborted) => log::notice!(shared.logger, "Saving was given up"),
+            Err(SaveError::Aborted) => log::notice!(shared.logger, "Saving was aborted"),
             Err(error) => {
-                // As in Redis, only a background save that failed makes the server refuse writes.
+                // As in Redis, only a failed background save makes the server reject writes.
                 if background {
                     state.failed.store(true, Ordering::Release);
                 }
@@ -277,7 +277,7 @@ impl<'s> Attempt<'s> {
     }
 }
 
-/// Makes a snapshot of the keyspace as it is now, while the turn keeps every shard locked.
+/// Saves a snapshot of the current keyspace. The turn keeps every shard locked until the save ends.
 pub(crate) fn foreground(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), SaveError> {
     let attempt = Attempt::begin(shared, turn)?;
     let settings = shared.settings();
@@ -292,13 +292,13 @@ pub(crate) fn foreground(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), Sav
     done
 }
 
-/// Replaces the file by a snapshot without keys, in a turn that has emptied every database and still holds every shard.
+/// Replaces the file with an empty snapshot. The turn has emptied every database and holds every shard lock.
 ///
 /// # Errors
-/// The old file is as it was.
+/// The file cannot be written; the old file is unchanged.
 pub(super) fn write_empty(shared: &Shared, turn: &Turn<'_>) -> Result<(), SaveError> {
     let (settings, state) = (shared.settings(), &shared.persistence);
-    // The thread of a snapshot that was given up may still write under the other temporary name.
+    // The thread of an aborted snapshot may still write to the other temporary file.
     let file = NewFile::create(path(&settings), "-empty")?;
     let mut none = Snapshot::default();
     let file = write_snapshot(file, shared, &settings, turn.now, &mut none, |_, _| None)?;
@@ -309,11 +309,11 @@ pub(super) fn write_empty(shared: &Shared, turn: &Turn<'_>) -> Result<(), SaveEr
     Ok(())
 }
 
-/// What a shutdown does: gives up a snapshot that is being made, and makes one if there are save points or `asked`
-/// says so. The caller's turn may hold locks: they are released first.
+/// Prepares a shutdown: aborts a running save, and saves a snapshot if `asked` is true, or if it is `None` and there are
+/// save points. Releases the turn's locks first.
 ///
 /// # Errors
-/// The snapshot could not be made; the server should go on.
+/// The save has failed; the server should keep running.
 pub(crate) fn before_exit(
     shared: &Shared,
     turn: &mut Turn<'_>,
@@ -331,7 +331,7 @@ pub(crate) fn before_exit(
     foreground(shared, turn)
 }
 
-/// Begins a snapshot of the keyspace as it is now, and goes on with it on a thread of its own.
+/// Begins a snapshot of the current keyspace and writes it on a separate thread.
 pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), SaveError> {
     let attempt = Attempt::begin(shared, turn)?;
     let state = &shared.persistence;
@@ -341,7 +341,7 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
     let (changes, began, now) = (attempt.changes, attempt.began, attempt.now);
     let settings = shared.settings();
     let mut snapshot = Snapshot::begin(turn, format(&settings));
-    // The thread before this one has ended, or this one would not have begun.
+    // The previous thread has ended, otherwise `Attempt::begin` would have failed.
     state.wait();
     let mine = Arc::clone(shared);
     let thread = std::thread::Builder::new()
@@ -366,7 +366,7 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
             };
             attempt.end(true, early_bytes, &done);
             rounds::report_freed(&shared, 0);
-            // One may be scheduled, or due.
+            // Another save may be scheduled or due.
             shared.mailboxes[0].order(Order::Resume);
         });
     match thread {
@@ -376,7 +376,7 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
             Ok(())
         }
         Err(error) => {
-            // The snapshot went with the closure; its walks did not.
+            // The closure has dropped the snapshot, but its walks still exist in the shards.
             Snapshot::abandon_all(turn);
             let done = Err(SaveError::Thread(error));
             attempt.end(true, 0, &done);

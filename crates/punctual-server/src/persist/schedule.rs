@@ -1,7 +1,7 @@
 //! Save points: `save 3600 1 300 100 60 10000`.
 //!
-//! Nothing is polled. A turn that has changed something asks [`save_if_due`]; if that waits for time to pass, the
-//! first loop's wheel has a timer at [`next_check_ms`].
+//! The server does not poll. A turn that has changed keys calls [`save_if_due`]. If a save point needs time to pass, a
+//! timer in the first loop's wheel fires at [`next_check_ms`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,10 +13,11 @@ use crate::config::Settings;
 use crate::log;
 use crate::shared::Shared;
 
-/// After a snapshot has failed, until the next is tried.
+/// Delay between a failed snapshot and the next attempt.
 const RETRY_MS: u64 = 5_000;
 
-/// When the next save point will be reached without any further change, unix ms; `None` if it takes more changes.
+/// Returns the time at which the next save point is reached without further changes, unix ms, or `None` if it needs
+/// more changes.
 pub(crate) fn next_check_ms(shared: &Shared, settings: &Settings) -> Option<u64> {
     if settings.save.is_empty() {
         return None;
@@ -53,6 +54,6 @@ pub(crate) fn save_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut 
         "{} changes since the last snapshot. Saving...",
         shared.unsaved_changes(0)
     );
-    // Whatever goes wrong is in the log and tried again.
+    // An error is in the log, and the save is tried again.
     let _ = save::begin_background(shared, turn);
 }

@@ -1,4 +1,4 @@
-//! State of the snapshots: which one is being made or loaded, and how the last one went.
+//! State of snapshots: the running save or load, and the last result.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -7,42 +7,43 @@ use punctual_store::Now;
 
 use crate::config::Settings;
 
-/// What the server knows of its snapshots.
+/// State of snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct Persistence {
-    /// A snapshot is being made.
+    /// True while a save runs.
     pub(super) saving: AtomicBool,
-    /// One is to begin as soon as none is being made (BGSAVE in a transaction).
+    /// True if a save begins as soon as none runs (BGSAVE SCHEDULE or in a transaction).
     pub(crate) scheduled: AtomicBool,
-    /// The one that is being made is not wanted any more.
+    /// True if the running save must end without a result.
     pub(super) abort: AtomicBool,
-    /// Held while a file gets its final name.
+    /// Lock held while a file gets its final name.
     pub(super) naming: Mutex<()>,
-    /// When the one that is being made began, unix ms.
+    /// Start of the running save, unix ms.
     pub(crate) began_ms: AtomicU64,
-    /// Keys that it will have and has, for the log and INFO.
+    /// Number of keys in the running save, for the log and INFO.
     pub(crate) keys: AtomicU64,
+    /// Number of keys that the running save has written.
     pub(crate) keys_written: AtomicU64,
-    /// Changes of the keyspace that the last good snapshot has.
+    /// Number of keyspace changes contained in the last good snapshot.
     pub(super) saved_changes: AtomicU64,
-    /// When that was begun, unix ms.
+    /// Instant of the last good snapshot, unix ms.
     pub(crate) last_save_ms: AtomicU64,
-    /// When the last one in the background was tried, unix ms.
+    /// Start of the last background save, unix ms.
     pub(crate) last_try_ms: AtomicU64,
-    /// The last one in the background failed, and none has been made since.
+    /// True if the last background save failed and no save has succeeded since.
     pub(crate) failed: AtomicBool,
-    /// Seconds that the last one in the background took; -1: there was none.
+    /// Duration of the last background save in seconds; -1 if there was none.
     pub(crate) last_seconds: AtomicI64,
-    /// Snapshots made since the start.
+    /// Number of snapshots saved since the start.
     pub(crate) saves: AtomicU64,
-    /// Bytes of records that the last one wrote early.
+    /// Bytes of records that the last save copied before concurrent writes.
     pub(crate) early_bytes: AtomicU64,
     pub(crate) loading: Loading,
-    /// Whoever waits for the end of the one that is being made takes this lock.
+    /// Thread of the background save; held while a caller waits for its end.
     pub(super) thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
-/// How far the loading of a snapshot is.
+/// Progress of a load.
 #[derive(Debug, Default)]
 pub(crate) struct Loading {
     pub(crate) active: AtomicBool,
@@ -54,7 +55,7 @@ pub(crate) struct Loading {
 }
 
 impl Persistence {
-    /// Of a server that starts at `now_ms`.
+    /// Creates the state of a server that starts at `now_ms`.
     pub(crate) fn new(now_ms: u64) -> Self {
         Self {
             last_save_ms: now_ms.into(),
@@ -63,43 +64,44 @@ impl Persistence {
         }
     }
 
-    /// Whether a snapshot is being made.
+    /// Returns whether a save runs.
     pub(crate) fn is_saving(&self) -> bool {
         self.saving.load(Ordering::Acquire)
     }
 
-    /// Whether a snapshot is being loaded.
+    /// Returns whether a load runs.
     #[inline]
     pub(crate) fn is_loading(&self) -> bool {
         self.loading.active.load(Ordering::Acquire)
     }
 
-    /// Whether writes must be refused, since they could not be saved.
+    /// Returns whether writes must be rejected because the last background save failed.
     pub(crate) fn refuses_writes(&self, settings: &Settings) -> bool {
         settings.stop_writes_on_save_error
             && !settings.save.is_empty()
             && self.failed.load(Ordering::Acquire)
     }
 
-    /// A snapshot that has all but later changes is on disk; it is of the instant `now`.
+    /// Records a good snapshot of the instant `now` that contains the first `changes` changes.
     pub(super) fn saved(&self, changes: u64, now: Now) {
-        // A background save that ends late must not hide that FLUSHALL has saved since.
+        // A background save that ends after a later save of FLUSHALL must not lower the number.
         self.saved_changes.fetch_max(changes, Ordering::AcqRel);
         self.last_save_ms.store(now.read_ms(), Ordering::Release);
         self.failed.store(false, Ordering::Release);
     }
 
-    /// Gives up the snapshot that is being made, if there is one, and waits until it is gone.
+    /// Aborts the running save, if any. Blocks until its thread has ended.
     pub(crate) fn abort(&self) {
         self.abort.store(true, Ordering::Release);
         self.wait();
         self.abort.store(false, Ordering::Release);
     }
 
-    /// Waits for the end of the snapshot that is being made. The caller holds no lock of a shard.
+    /// Blocks until the background save has ended. The caller holds no shard lock that the save may need.
     pub(crate) fn wait(&self) {
         if let Some(thread) = self.thread.lock().take() {
-            // A panic in there has been printed.
+            // The panic hook has printed the message of a panic.
+
             let _ = thread.join();
         }
     }

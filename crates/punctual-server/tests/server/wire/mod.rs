@@ -27,7 +27,7 @@ impl Wire {
         Self::to(server.port())
     }
 
-    /// To whatever receives_messages on a port of this machine.
+    /// To whatever listens on a port of this machine.
     pub fn to(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
