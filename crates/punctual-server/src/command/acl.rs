@@ -1,4 +1,4 @@
-//! ACL, as far as tools ask for it on a server with one user: who am I, and which commands are of which category.
+//! ACL on a server with one user: WHOAMI, and CAT for the categories of commands.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -18,7 +18,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
         ServerCommand::new("cat", -2, Flags::NOSCRIPT.or(ANY_TIME), Group::Server, cat).doc(
             "6.0.0",
             "O(1) since the categories and commands are a fixed set.",
-            "Lists the ACL categories, or the commands inside a category.",
+            "Lists the ACL categories or the commands of a category.",
         ),
         ServerCommand::new("help", 2, ANY_TIME, Group::Server, help).doc(
             "6.0.0",
@@ -41,7 +41,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "A container for access control commands.",
 )];
 
-/// Redis's categories, in its order.
+/// Redis's categories, in Redis's order.
 pub(super) const CATEGORIES: [&str; 21] = [
     "keyspace",
     "read",

@@ -110,7 +110,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
     ),
 ];
 
-/// A name without anything that would break the lines of CLIENT LIST.
+/// Returns an error for a name with characters that would break the lines of CLIENT LIST.
 pub(super) fn checked_name(name: &[u8]) -> Result<&[u8], Error> {
     if is_printable(name) {
         Ok(name)
@@ -167,7 +167,7 @@ fn set_info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     Ok(())
 }
 
-/// Nothing is tracked, so nothing is redirected.
+/// Client tracking does not exist, so there is no redirection.
 fn get_redir(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     reply.int(-1);
     Ok(())
@@ -235,7 +235,7 @@ fn pause(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     let shared = call.shared;
     let now_ms = call.turn.now.read_ms();
     let end_ms = call.turn.now.base_ms().saturating_add(timeout_ms);
-    // A pause that lasts is never shortened or weakened by another.
+    // A new pause never shortens or weakens a running one.
     let lasting_ms = shared.pause_until_ms.load(Ordering::Acquire);
     let lasts = now_ms < lasting_ms;
     let writes_only = writes_only && (!lasts || shared.pause_writes_only.load(Ordering::Acquire));

@@ -1,4 +1,4 @@
-//! Choosing clients and describing them: CLIENT LIST, INFO and KILL.
+//! CLIENT LIST, INFO and KILL: filters and descriptions of clients.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::client::registry::{ClientInfo, ClientType, REPLY_BUFFER};
 use crate::dispatch::call::Call;
 use crate::net::order::Order;
 
-/// What only the client's own loop knows, while it runs a command.
+/// State of the calling client that only its own loop can read.
 #[derive(Clone, Copy, Default)]
 struct Running {
     argument_bytes: u64,
@@ -24,9 +24,9 @@ struct Running {
 
 /// Writes a client's line of CLIENT LIST: Redis's fields in Redis's order.
 ///
-/// Input is parsed in a buffer that all clients of a loop share: `qbuf` counts the bytes that are this client's, and
-/// `qbuf-free` is 0 unless it has a buffer of its own. There is one output buffer, not a small one and a list: its
-/// first [`REPLY_BUFFER`] bytes are told as the small one, the rest as the list.
+/// All clients of a loop share an input buffer: `qbuf` counts the bytes of this client, and `qbuf-free` is 0 unless the
+/// client has its own buffer. Instead of Redis's fixed buffer and list there is one output buffer: its first
+/// [`REPLY_BUFFER`] bytes are shown as the fixed buffer, the rest as the list.
 fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Running) {
     let get = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
     let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
@@ -105,7 +105,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
     line.push(b'\n');
 }
 
-/// Writes the lines of some clients, this one's with what only its loop knows.
+/// Writes the lines of some clients. The calling client's line includes its [`Running`] state.
 fn write_lines(
     call: &Call<'_, '_>,
     args: Args<'_>,
@@ -171,7 +171,7 @@ pub(super) fn list(
     Ok(())
 }
 
-/// Which clients CLIENT KILL means.
+/// Filter of CLIENT KILL.
 struct Filter<'a> {
     id: Option<u64>,
     addr: Option<&'a [u8]>,
@@ -181,7 +181,7 @@ struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// From pairs of option and value.
+    /// Parses pairs of option and value.
     fn parse(options: Args<'a>) -> Result<Self, Error> {
         let mut filter = Self {
             id: None,
@@ -204,7 +204,7 @@ impl<'a> Filter<'a> {
                 b"type" => filter.kind = Some(client_type(value)?),
                 b"addr" => filter.addr = Some(value),
                 b"laddr" => filter.laddr = Some(value),
-                // Everybody is the default user.
+                // Every client is the default user.
                 b"user" if value == b"default" => {}
                 b"user" => return Err(Error::repeating("ERR No such user '", value, "'")),
                 b"skipme" => {
@@ -237,7 +237,7 @@ pub(super) fn kill(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    // The old form: one address, this client's own included.
+    // The old form: one address, which may be the caller's.
     let old = args.len() == 3;
     let filter = if old {
         Filter {
@@ -256,7 +256,7 @@ pub(super) fn kill(
         }
         killed += 1;
         if client.id == me {
-            // It still gets its answer.
+            // The caller still gets its reply.
             call.session.closing = true;
         } else {
             call.shared.clients.kill(&client);

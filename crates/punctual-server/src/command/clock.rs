@@ -1,4 +1,4 @@
-//! TIME, and CLOCK: a clock that tests can move.
+//! TIME and CLOCK, which moves a virtual clock.
 
 use std::sync::atomic::Ordering;
 
@@ -30,7 +30,9 @@ const fn row(
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    ServerCommand::new("time", 1, ANY_TIME, Group::Server, time).tips(&["nondeterministic_output"]).doc("2.6.0", "O(1)", "Returns the server time."),
+    ServerCommand::new("time", 1, ANY_TIME, Group::Server, time)
+        .tips(&["nondeterministic_output"])
+        .doc("2.6.0", "O(1)", "Returns the server time."),
     ServerCommand::container(
         "clock",
         Group::Server,
@@ -38,17 +40,17 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             row("now", 2, ANY_TIME, now).doc(
                 "7.2.0",
                 "O(1)",
-                "Returns the server's clock in unix milliseconds.",
+                "Returns the time of the server's clock in unix milliseconds.",
             ),
             row("advance", 3, MOVES, advance).doc(
                 "7.2.0",
                 "O(N log S) for N keys that fall due in S shards",
-                "Moves a virtual clock forward; what fell due has expired, in deadline order, before the reply.",
+                "Moves a virtual clock forward and expires due keys in deadline order.",
             ),
             row("set", 3, MOVES, set).doc(
                 "7.2.0",
                 "O(N log S) for N keys that fall due in S shards",
-                "Sets a virtual clock to a time in unix milliseconds that is not before its own.",
+                "Sets a virtual clock to a later time in unix milliseconds.",
             ),
             row("help", 2, ANY_TIME, help).doc(
                 "7.2.0",
@@ -57,7 +59,11 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             ),
         ],
     )
-    .doc("7.2.0", "Depends on subcommand.", "A container for commands on the server's clock."),
+    .doc(
+        "7.2.0",
+        "Depends on subcommand.",
+        "A container for server clock commands.",
+    ),
 ];
 
 fn time(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
@@ -83,7 +89,7 @@ fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     move_clock(call, Move::To(to_ms * 1000), reply)
 }
 
-/// So many that their microseconds can be counted.
+/// Parses milliseconds whose microseconds fit into an `i64`.
 fn milliseconds(arg: &[u8]) -> Result<u64, Error> {
     let ms = parse_i64(arg).ok_or(Error::NotInteger)?;
     u64::try_from(ms)
@@ -100,7 +106,7 @@ fn move_clock(call: &mut Call<'_, '_>, to: Move, reply: &mut Reply<'_>) -> Resul
             MoveError::OutOfRange => Error::OutOfRange,
             other => Error::Text(format!("ERR {other}").into()),
         })?;
-    // Whoever moves the clock is there at the new time.
+    // The caller was last active at the new time.
     let seen_ms = &call.session.info.seen_ms;
     seen_ms.store(to.read_ms(), Ordering::Relaxed);
     reply.int(to.read_ms() as i64);

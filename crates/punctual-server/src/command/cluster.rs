@@ -1,6 +1,7 @@
-//! CLUSTER, READONLY, READWRITE and ASKING of a server that is no node of a cluster.
+//! CLUSTER, READONLY, READWRITE and ASKING on a server outside a cluster.
 //!
-//! Clients send them to find out. Every well-formed call gets the same error, as from Redis with `cluster-enabled no`.
+//! Clients send them to detect a cluster. As in Redis with `cluster-enabled no`, every well-formed call gets the same
+//! error.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -72,7 +73,7 @@ const SUBCOMMANDS: &[ServerCommand] = &[
     row("count-failure-reports", 3, ADMIN).tips(VARIES).doc(
         "3.0.0",
         "O(N) where N is the number of failure reports",
-        "Returns the number of active failure reports active for a node.",
+        "Returns the number of active failure reports for a node.",
     ),
     row("countkeysinslot", 3, LOOK).doc(
         "3.0.0",
@@ -132,7 +133,7 @@ const SUBCOMMANDS: &[ServerCommand] = &[
         O_REPLICAS,
         "Lists the replica nodes of a master node.",
     ),
-    row("replicate", 3, CHANGE).doc("3.0.0", O_1, "Configure a node as replica of a master node."),
+    row("replicate", 3, CHANGE).doc("3.0.0", O_1, "Configures a node as a replica of a master node."),
     row("reset", -2, ADMIN.or(Flags::NOSCRIPT)).doc(
         "3.0.0",
         "O(N) where N is the number of known nodes. The command may execute a FLUSHALL as a side effect.",

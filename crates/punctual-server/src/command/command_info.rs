@@ -1,4 +1,4 @@
-//! COMMAND: the table of commands, as clients, proxies and redis-cli ask for it. Everything shown derives from the rows.
+//! COMMAND: metadata of commands for clients, proxies and redis-cli, derived from the command table's rows.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group, Keys, OptionKeys};
@@ -27,21 +27,21 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand {
 }];
 
 static SUBCOMMANDS: &[ServerCommand] = &[
-    row("count", 2, count).doc("2.8.13", "O(1)", "Counts the commands."),
+    row("count", 2, count).doc("2.8.13", "O(1)", "Returns the number of commands."),
     row("docs", -2, docs).tips(ANY_ORDER).doc(
         "7.0.0",
         "O(N) where N is the number of commands to look up",
-        "Returns documentary information about one, multiple or all commands.",
+        "Returns documentation of one, several or all commands.",
     ),
     row("getkeys", -3, get_keys).doc(
         "2.8.13",
         "O(N) where N is the number of arguments to the command",
-        "Finds the keys in a command.",
+        "Extracts the key names from a command.",
     ),
     row("getkeysandflags", -3, get_keys_and_flags).doc(
         "7.0.0",
         "O(N) where N is the number of arguments to the command",
-        "Finds the keys in a command, and what it does to them.",
+        "Extracts the key names and their access flags from a command.",
     ),
     row("help", 2, help).doc(
         "5.0.0",
@@ -53,7 +53,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         .doc(
             "2.8.13",
             "O(N) where N is the number of commands to look up",
-            "Returns information about one, multiple or all commands.",
+            "Returns information about one, several or all commands.",
         )
         .history(&[(
             "7.0.0",
@@ -99,7 +99,7 @@ fn describe_all(names: &CommandNames, reply: &mut Reply<'_>) {
     }
 }
 
-/// The ten facts of COMMAND INFO.
+/// Writes a command's ten fields of COMMAND INFO.
 fn describe(entry: &Entry, reply: &mut Reply<'_>) {
     let row = &entry.row;
     let mut flags: Vec<&str> = row.flags.names().collect();
@@ -149,7 +149,7 @@ fn describe(entry: &Entry, reply: &mut Reply<'_>) {
     }
 }
 
-/// Redis's key specifications: one range of keys for each kind of access.
+/// Writes Redis's key specifications: one range of keys for each kind of access.
 fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
     let access = entry.row.access;
     match entry.row.keys {
@@ -157,11 +157,11 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
         Keys::Range { first, last, step } => {
             reply.set(access.len());
             for (i, words) in access.iter().enumerate() {
-                // The last key counts from the first one, or, if negative, from the end.
+                // The last key is relative to the first one or, if negative, to the end.
                 let (begin, last, step) = match (access.len(), last) {
                     (1, last @ ..0) => (first, i64::from(last), step),
                     (1, last) => (first, i64::from(last) - first as i64, step),
-                    // The last kind goes on to the end (BITOP).
+                    // The last kind extends to the end (BITOP).
                     (kinds, last @ ..0) if i + 1 == kinds => {
                         (first + i * step, i64::from(last), step)
                     }
@@ -185,13 +185,13 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
     }
 }
 
-/// The specifications of the first key, and of those that come with options, one for each kind of access.
+/// Writes the specifications of the first key and of the keys in options, one for each kind of access.
 fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply<'_>) {
     reply.set(access.len());
     let (first, others) = access.split_first().unwrap_or((&"", &[]));
     key_range(first, 1, 0, 1, reply);
     for (i, words) in others.iter().enumerate() {
-        // What stands for elements cannot be told, nor what may stand among it.
+        // The keys that patterns with `*` produce cannot be specified.
         if !options.patterned.is_empty() {
             spec_of_unknown(words, reply);
             continue;
@@ -214,7 +214,7 @@ fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply<'_>) {
     }
 }
 
-/// A specification of keys that nothing is said of.
+/// Writes a specification of keys at unknown positions.
 fn spec_of_unknown(words: &str, reply: &mut Reply<'_>) {
     reply.map(3);
     reply.bulk(b"flags");
@@ -229,7 +229,7 @@ fn spec_of_unknown(words: &str, reply: &mut Reply<'_>) {
     }
 }
 
-/// A specification of keys from `begin` to `last`, in steps of `step`.
+/// Writes a specification of keys from `begin` to `last`, in steps of `step`.
 fn key_range(words: &str, begin: usize, last: i64, step: usize, reply: &mut Reply<'_>) {
     spec_head(words, begin, "range", reply);
     range_numbers(last, step, reply);
@@ -242,7 +242,7 @@ fn range_numbers(last: i64, step: usize, reply: &mut Reply<'_>) {
     }
 }
 
-/// What every specification has; three numbers, each with its name, come behind it.
+/// Writes the common fields of a specification. The caller appends three numbers with their names.
 fn spec_head(words: &str, begin: usize, find: &str, reply: &mut Reply<'_>) {
     reply.map(3);
     reply.bulk(b"flags");
@@ -258,7 +258,7 @@ fn spec_head(words: &str, begin: usize, find: &str, reply: &mut Reply<'_>) {
     find_head(find, reply);
 }
 
-/// How keys are found from the first one on; three numbers, each with its name, come behind it.
+/// Writes how further keys are found. The caller appends three numbers with their names.
 fn find_head(find: &str, reply: &mut Reply<'_>) {
     reply.bulk(b"find_keys");
     reply.map(2);
@@ -289,7 +289,7 @@ fn docs(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-/// A map from names to what COMMAND DOCS tells of them, in Redis's order.
+/// Writes COMMAND DOCS' map from names to documentation, in Redis's order.
 fn document(entries: &[&Entry], reply: &mut Reply<'_>) {
     reply.map(entries.len());
     for entry in entries {
@@ -374,7 +374,7 @@ fn list(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-/// The command that `args` holds, and the positions of its keys.
+/// Returns the command in `args` and the positions of its keys.
 fn keys_of(names: &CommandNames, args: Args<'_>) -> Result<(&'static Entry, Vec<usize>), Error> {
     const UNKNOWN: Error = Error::fixed("ERR Invalid command specified");
     let container = names.get(args.at(0)).ok_or(UNKNOWN)?;
@@ -426,11 +426,11 @@ fn get_keys_and_flags(
     Ok(())
 }
 
-/// What a command does to its key number `i`.
+/// Returns the access words of a command's key number `i`.
 fn access_of(entry: &Entry, args: Args<'_>, i: usize) -> &'static str {
     let access = entry.row.access;
     let words = match entry.row.keys {
-        // The key of an option is the last kind, after any that patterns make.
+        // The key of an option has the last kind of access, after the keys of patterns.
         Keys::Options(_) if i > 0 => access.last(),
         _ => access.get(i).or(access.last()),
     };
@@ -443,7 +443,7 @@ fn access_of(entry: &Entry, args: Args<'_>, i: usize) -> &'static str {
         };
     }
     if words.ends_with("variable_flags") {
-        // SET, which only reads if it has to answer with the value before.
+        // SET, which reads only if it returns the old value.
         let gets = args.iter().skip(3).any(|a| a.eq_ignore_ascii_case(b"get"));
         return if gets {
             "RW access update"
@@ -454,7 +454,7 @@ fn access_of(entry: &Entry, args: Args<'_>, i: usize) -> &'static str {
     words
 }
 
-/// Whether operations of BITFIELD are such that change nothing, as far as they make sense.
+/// Returns whether the valid operations of a BITFIELD only read.
 fn bitfield_reads(mut operations: Args<'_>) -> bool {
     while let Some(word) = operations.get(0) {
         let more = operations.len() - 1;

@@ -1,4 +1,4 @@
-//! CONFIG: reading and changing the configuration while the server runs.
+//! CONFIG: reads and changes the configuration at run time.
 
 use std::sync::atomic::Ordering;
 
@@ -44,12 +44,12 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             .doc(
                 "2.0.0",
                 "O(N) when N is the number of configuration parameters provided",
-                "Sets configuration parameters in-flight.",
+                "Sets configuration parameters at run time.",
             ),
         row("rewrite", 2, rewrite).doc(
             "2.8.0",
             "O(1)",
-            "Persists the effective configuration to file.",
+            "Writes the effective configuration to the configuration file.",
         ),
         row("resetstat", 2, reset_stat).doc("2.0.0", "O(1)", "Resets the server's statistics."),
         ServerCommand::new(
@@ -82,7 +82,7 @@ fn get(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     Ok(())
 }
 
-/// Positions of the values of sensitive directives in CONFIG SET.
+/// Returns the positions of the values of sensitive directives in CONFIG SET.
 fn secrets_of_set(args: Args<'_>) -> Vec<usize> {
     (3..args.len())
         .step_by(2)
@@ -120,7 +120,7 @@ fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     }
     drop(config);
     call.shared.reconfigure(settings);
-    // Commands behind this one in the same turn see the new classes.
+    // Later commands of the same turn use the new classes.
     call.turn.classes = call.shared.classes();
     reply.ok();
     Ok(())

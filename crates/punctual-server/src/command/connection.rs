@@ -1,4 +1,4 @@
-//! Connections: PING ECHO AUTH HELLO SELECT QUIT RESET.
+//! Connection commands: PING ECHO AUTH HELLO SELECT QUIT RESET.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ const BEFORE_AUTH: Flags = ANY_TIME
     .or(Flags::NO_AUTH)
     .or(Flags::ALLOW_BUSY);
 
-/// A row of a command on connections.
+/// Returns the row of a connection command.
 pub(super) const fn row(
     name: &'static str,
     arity: i32,
@@ -42,14 +42,14 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         ping,
     )
     .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-    .doc("1.0.0", "O(1)", "Answers PONG, or the argument."),
+    .doc("1.0.0", "O(1)", "Returns PONG or the given string."),
     row("echo", 2, ANY_TIME, echo).doc("1.0.0", "O(1)", "Returns the given string."),
     row("auth", -2, BEFORE_AUTH, auth)
         .secrets(|args| (1..args.len()).collect())
         .doc(
             "1.0.0",
             "O(N) where N is the number of passwords of the user",
-            "Gives a password.",
+            "Authenticates the connection.",
         )
         .history(&[("6.0.0", "Added the username argument.")]),
     row("hello", -1, BEFORE_AUTH, hello)
@@ -57,7 +57,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         .doc(
             "6.0.0",
             "O(1)",
-            "Chooses the protocol, and may give a password and a name with it.",
+            "Selects the protocol version, and optionally authenticates and names the connection.",
         )
         .history(&[("6.2.0", "The protocol version became optional.")]),
     row("select", 2, ANY_TIME, select).doc("1.0.0", "O(1)", "Changes the selected database."),
@@ -75,11 +75,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         BEFORE_AUTH.or(Flags::UNQUEUED).or(Flags::SUBSCRIBER),
         reset,
     )
-    .doc(
-        "6.2.0",
-        "O(1)",
-        "Puts the connection back into the state it began in.",
-    ),
+    .doc("6.2.0", "O(1)", "Resets the connection."),
 ];
 
 const WRONG_PASSWORD: Error =
@@ -128,7 +124,7 @@ fn auth(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-/// The one user there is takes any password while none is set.
+/// Authenticates the default user, which accepts any password while none is set.
 fn authenticate(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result<(), Error> {
     let settings = call.shared.settings();
     let right = user == b"default"
@@ -143,7 +139,7 @@ fn authenticate(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result
     Ok(())
 }
 
-/// Compares in a time that does not tell where the first difference is.
+/// Compares passwords in a time that does not depend on the position of the first difference.
 fn same_secret(wanted: &[u8], given: &[u8]) -> bool {
     let differences = wanted
         .iter()
@@ -152,7 +148,7 @@ fn same_secret(wanted: &[u8], given: &[u8]) -> bool {
     wanted.len() == given.len() && std::hint::black_box(differences) == 0
 }
 
-/// Positions of the user's name and password in HELLO.
+/// Returns the positions of the user's name and password in HELLO.
 fn secrets_of_hello(args: Args<'_>) -> Vec<usize> {
     let auth = args
         .iter()
@@ -199,7 +195,7 @@ fn hello(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     if let Some(name) = name {
         call.session.info.names.lock().name = name.to_vec();
     }
-    // What was published before is in the old protocol.
+    // Messages published before use the old protocol.
     call.mailbox().take_separated(reply.out());
     call.session.set_protocol(&call.shared.pubsub, protocol);
     reply.set_protocol(protocol);
@@ -247,7 +243,7 @@ fn reset(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     call.shared.monitors.remove(call.session);
     call.session.monitor = false;
     call.session.unsubscribe_all(&call.shared.pubsub);
-    // What was published before is still the client's.
+    // The client still gets messages published before.
     call.mailbox().take_separated(reply.out());
     let session = &mut *call.session;
     session.discard(call.turn);
@@ -257,7 +253,7 @@ fn reset(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     session.reply_mode = ReplyMode::On;
     session.set_no_touch(false);
     session.set_no_evict(false);
-    // The library stays the same, so its name stays.
+    // As in Redis, the library's name and version stay.
     session.info.names.lock().name.clear();
     reply.set_protocol(Protocol::Resp2);
     reply.simple("RESET");
@@ -269,7 +265,7 @@ mod tests {
     use super::same_secret;
 
     #[test]
-    fn secrets_are_the_same_only_if_every_byte_is() {
+    fn secrets_are_equal_only_if_all_bytes_are() {
         assert!(same_secret(b"secret", b"secret"));
         for wrong in [
             &b"secre"[..],

@@ -1,6 +1,6 @@
-//! DEBUG, as far as clients' and tools' tests rely on it. Off unless `enable-debug-command` says otherwise.
+//! DEBUG, for the tests of clients and tools. Disabled unless `enable-debug-command` allows it.
 //!
-//! As in Redis it is one command that reads its first argument itself: its subcommands are in no table.
+//! As in Redis, the handler parses the subcommand, so the command table does not contain subcommands of DEBUG.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 .doc(
     "1.0.0",
     "Depends on subcommand.",
-    "Commands for testing the server and its clients.",
+    "A container for debugging commands.",
 )];
 
 fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
@@ -65,13 +65,13 @@ fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
             let (row, db) = (&DEBUG_DIGEST_VALUE, call.session.db);
             return call.turn.run(row, db, false, args, reply);
         }
-        // Pieces of lists are split by `list-max-listpack-size` alone: there is no other threshold to be moved.
+        // Only `list-max-listpack-size` limits the nodes of lists: there is no other threshold to change.
         (b"quicklist-packed-threshold", 3) => reply.ok(),
         (b"reload", _) => return reload(call, args, reply),
         (b"populate", 3..=5) => return populate(call, args, reply),
         (b"protocol", 3) => return protocol(args, reply),
         (b"error", 3) => {
-            // A reply is one line, whatever is in the argument.
+            // An error reply must be one line.
             let text = args[2].escape_ascii().to_string();
             reply.error(if args[2].iter().any(u8::is_ascii_control) {
                 text.as_bytes()
@@ -88,7 +88,7 @@ fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
             call.shared.store.set_checks_payloads(!skip);
             reply.ok();
         }
-        // Without a handler of the binary's, the first one may be caught and forgotten.
+        // Without the binary's handler, the first signal may be caught and ignored.
         (b"segfault", _) => loop {
             let _ = signal_hook::low_level::raise(SIGSEGV);
         },
@@ -101,9 +101,9 @@ fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     Ok(())
 }
 
-/// Stops this event loop for some seconds. Others go on, with the keyspace too: no lock is held meanwhile.
+/// Blocks this event loop for some seconds. Holds no lock, so that other loops can access the keyspace.
 fn sleep(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
-    // As C's `strtod`: what is no number is 0.
+    // Like C's `strtod`, an invalid number counts as 0.
     let seconds = std::str::from_utf8(&args[2])
         .ok()
         .and_then(|s| s.parse::<f64>().ok());
@@ -114,18 +114,19 @@ fn sleep(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
     reply.ok();
 }
 
-/// Lets due keys go by themselves, or only when a command meets them.
+/// Enables or disables active expiry. Without it, a due key expires only when a command accesses it.
 fn set_active_expire(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) {
     let on = parse_i64(&args[2]).is_some_and(|n| n != 0);
     call.shared.store.set_active_expire(on);
     if on {
-        // What fell due meanwhile goes now.
+        // Expire the keys that became due while active expiry was off.
         call.shared.order_all(|| Order::Resume);
     }
     reply.ok();
 }
 
-/// Makes a snapshot, empties every database and loads it again; each of the three may be left out or changed.
+/// Saves a snapshot, empties every database and loads the snapshot. Options skip the save or the flush, or allow the
+/// loaded keys to replace existing ones.
 fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let (mut merge, mut flush, mut save) = (false, true, true);
     for option in args.skip(2) {
@@ -154,8 +155,8 @@ fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
     Ok(())
 }
 
-/// Adds keys `<prefix>:0` and so on that are not there yet, with values `value:0` and so on, cut or lengthened with
-/// zeros to a size if one is given.
+/// Adds missing keys `<prefix>:0`, `<prefix>:1` and so on with values `value:0` and so on, truncated or zero-padded to
+/// a given size.
 fn populate(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let positive = |arg: &[u8]| {
         parse_i64(arg)
@@ -187,7 +188,7 @@ fn populate(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
     Ok(())
 }
 
-/// A reply of each type, for clients' tests.
+/// Replies with a value of the requested type, for tests of clients.
 fn protocol(args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     match args[2].to_ascii_lowercase().as_slice() {
         b"string" => reply.bulk(b"Hello World"),
@@ -218,7 +219,7 @@ fn protocol(args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
                 reply.bulk(b"key:123");
                 reply.int(90);
             }
-            // Attributes are no reply either.
+            // An attribute is not a reply, so one follows.
             reply.bulk(b"Some real reply following the attribute");
         }
         b"push" => {
@@ -228,7 +229,7 @@ fn protocol(args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
             reply.push(2);
             reply.bulk(b"server-cpu-usage");
             reply.int(42);
-            // A push is no reply, so one follows.
+            // A push is not a reply, so one follows.
             reply.bulk(b"Some real reply following the push reply");
         }
         b"verbatim" => reply.verbatim("txt", b"This is a verbatim\nstring"),
@@ -244,7 +245,7 @@ fn protocol(args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// How full the table and the wheel of a database are.
+/// Writes the load of a database's hash table and wheel.
 fn table_stats(
     call: &mut Call<'_, '_>,
     args: Args<'_>,

@@ -1,7 +1,7 @@
-//! INFO: Redis's sections and field names, and `timers`, which tells how punctual the keys are.
+//! INFO: Redis's sections and field names, and the section `timers` with the lateness of expiry.
 //!
-//! Every figure is a true one of this process. Fields of things this server does not have (snapshots, scripts,
-//! replicas) are zero where tools read them, and left out otherwise; the test of INFO lists what is left out and why.
+//! Every figure is measured. Fields of missing features (scripts, replicas) are 0 if tools read them and absent
+//! otherwise; the test of INFO lists the absent fields and the reasons.
 
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
@@ -46,10 +46,10 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 .doc(
     "1.0.0",
     "O(1)",
-    "Returns facts and figures about the server.",
+    "Returns information and statistics about the server.",
 )];
 
-/// A section: its name, whether plain INFO shows it, whether INFO ALL does, and what writes it.
+/// A section: its name, whether plain INFO shows it, whether INFO ALL shows it, and the function that writes it.
 type Section = (&'static str, bool, bool, fn(&mut Page<'_, '_>));
 
 const SECTIONS: &[Section] = &[
@@ -88,7 +88,7 @@ fn info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-/// The sections that need no lock of a shard, and the others: for a report on a server that has crashed.
+/// Returns the sections that need shard locks (`with_locks`), or all others, for a crash report.
 pub(crate) fn for_report(shared: &Arc<Shared>, turn: &mut Turn<'_>, with_locks: bool) -> String {
     text(shared, turn, |(name, ..)| {
         matches!(*name, "memory" | "keyspace" | "timers") == with_locks
@@ -117,7 +117,7 @@ fn text(shared: &Arc<Shared>, turn: &mut Turn<'_>, shown: impl Fn(&Section) -> b
     page.text
 }
 
-/// The text so far, and where the figures come from.
+/// Text of INFO under construction, and the sources of its figures.
 struct Page<'a, 's> {
     shared: &'a Arc<Shared>,
     turn: &'a mut Turn<'s>,
@@ -139,7 +139,7 @@ impl Page<'_, '_> {
     }
 }
 
-/// Bytes as Redis shows them: `1.50M`.
+/// Formats bytes as Redis does: `1.50M`.
 pub(crate) fn human(bytes: u64) -> String {
     let units = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')];
     match units.iter().find(|(bits, _)| bytes >> bits > 0) {
@@ -218,7 +218,7 @@ fn clients(page: &mut Page<'_, '_>) {
 fn memory(page: &mut Page<'_, '_>) {
     let breakdown = MemoryBreakdown::new(page.shared, page.turn);
     let settings = page.shared.settings();
-    // The allocator does not count; what is resident is what the process costs.
+    // The allocator has no statistics; resident memory is what the process uses.
     page.bytes("used_memory", breakdown.resident);
     page.bytes("used_memory_rss", breakdown.resident);
     page.bytes("used_memory_peak", breakdown.peak);
@@ -244,7 +244,7 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("number_of_libraries", 0);
     page.bytes("maxmemory", settings.maxmemory);
     page.line("maxmemory_policy", settings.maxmemory_policy);
-    // The allocator does not tell what it has used of its pages.
+    // The allocator does not report how much of its pages is in use.
     page.line("allocator_frag_ratio", "1.00");
     page.line("allocator_frag_bytes", 0);
     page.line("allocator_rss_ratio", "1.00");
@@ -521,7 +521,7 @@ fn keyspace(page: &mut Page<'_, '_>) {
         for (_, part) in page.turn.held_dbs(db) {
             keys += part.len();
             expires += part.with_deadline();
-            // The mean of a few stands for all, as in Redis.
+            // As in Redis, the mean of a sample.
             for at in part.some_deadlines() {
                 sampled += 1;
                 left_ms = left_ms.saturating_add(at.saturating_sub(now_ms));
@@ -574,11 +574,11 @@ fn timers(page: &mut Page<'_, '_>) {
     page.line("timers_lateness_usec_max", late.max());
 }
 
-/// Lateness of expiry over all loops, in µs.
+/// Returns the lateness of expiry over all loops, in µs.
 pub(crate) fn lateness(shared: &Shared) -> Histogram<u64> {
     let mut all = lateness_histogram();
     for stats in &shared.stats {
-        // Both have the same bounds, so adding cannot fail.
+        // The histograms have equal bounds, so adding cannot fail.
         let _ = all.add(&*stats.lateness_us.lock());
     }
     all

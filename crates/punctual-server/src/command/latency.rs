@@ -1,4 +1,4 @@
-//! LATENCY: what was slow, and how long commands take.
+//! LATENCY: latency events and distributions of command durations.
 
 use std::fmt::Write as _;
 
@@ -33,9 +33,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
         row("doctor", 2, doctor).doc(
             "2.8.13",
             "O(1)",
-            "Returns a report on what was slow, in words.",
+            "Returns a human-readable latency analysis report.",
         ),
-        row("graph", 3, graph).doc("2.8.13", "O(1)", "Returns a plot of an event's samples."),
+        row("graph", 3, graph).doc("2.8.13", "O(1)", "Returns a latency graph for an event."),
         ServerCommand::new("help", 2, ANY_TIME, Group::Server, help).doc(
             "2.8.13",
             "O(1)",
@@ -44,16 +44,24 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
         row("histogram", -2, histogram).doc(
             "7.0.0",
             "O(N) where N is the number of commands with latency information being retrieved.",
-            "Returns how the durations of commands are distributed.",
+            "Returns the cumulative distribution of latencies of one, several or all commands.",
         ),
-        row("history", 3, history).doc("2.8.13", "O(1)", "Returns an event's samples."),
-        row("latest", 2, latest).doc("2.8.13", "O(1)", "Returns the latest sample of each event."),
+        row("history", 3, history).doc(
+            "2.8.13",
+            "O(1)",
+            "Returns timestamp-latency samples for an event.",
+        ),
+        row("latest", 2, latest).doc(
+            "2.8.13",
+            "O(1)",
+            "Returns the latest latency samples for all events.",
+        ),
         row("reset", -2, reset)
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
             .doc(
                 "2.8.13",
                 "O(1)",
-                "Forgets the samples of one or more events, or of all.",
+                "Resets the latency data for one or more events.",
             ),
     ],
 )
@@ -130,7 +138,7 @@ fn doctor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result
     Ok(())
 }
 
-/// What was slow, and what may help.
+/// Returns a report on latency events with advice.
 fn report(threshold_ms: u64, all: &[(&str, Series)]) -> String {
     let mut text = String::new();
     if threshold_ms == 0 {
@@ -182,7 +190,7 @@ fn histogram(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
     let asked: Vec<&Entry> = if names.is_empty() {
         table().all().collect()
     } else {
-        // A container stands for its subcommands.
+        // A container includes its subcommands.
         let found = names
             .iter()
             .filter_map(|name| call.shared.commands.get_full(name));
@@ -212,7 +220,7 @@ fn histogram(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> 
     Ok(())
 }
 
-/// How long a command has taken, over all loops.
+/// Returns the distribution of a command's durations over all loops.
 pub(crate) fn durations(shared: &Shared, entry: &Entry) -> Distribution {
     Distribution::sum(shared.stats.iter().map(|s| &s.by_command[entry.id].latency))
 }
@@ -247,7 +255,7 @@ mod tests {
     use crate::observe::latency::Sample;
 
     #[test]
-    fn the_report_says_what_is_known() {
+    fn the_report_describes_the_recorded_events() {
         assert!(report(0, &[]).contains("latency-monitor-threshold"));
         assert_eq!(
             report(100, &[]),

@@ -1,4 +1,4 @@
-//! LOLWUT: in Redis, computer art that changes with each version; here, what time it is.
+//! LOLWUT: computer art in Redis; here, a clock face with the current time.
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
@@ -19,7 +19,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 .doc(
     "5.0.0",
     "O(1)",
-    "Draws the server's clock, and tells its version.",
+    "Displays the server's clock as a drawing and the server's version.",
 )];
 
 fn lolwut(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
@@ -38,7 +38,7 @@ fn lolwut(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
     Ok(())
 }
 
-/// A clock with two hands, at the UTC time of `now`.
+/// Draws a clock with two hands at the UTC time of `now`.
 fn face(now: Now) -> String {
     const RADIUS: i32 = 8;
     /// A character is about twice as high as it is wide.
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hands_stand_where_they_should() {
+    fn the_hands_show_the_time() {
         let three = face(Now::from_ms(3 * 3_600_000));
         let rows: Vec<&str> = three.lines().collect();
         assert_eq!(rows.len(), 17);

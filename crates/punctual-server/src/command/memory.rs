@@ -1,7 +1,7 @@
-//! MEMORY: where the bytes are. MEMORY USAGE is the keyspace's; the two containers are one in the table.
+//! MEMORY: memory usage of the server. MEMORY USAGE is a keyspace command; the command table merges both containers.
 //!
-//! Every figure is a true one of this process: what is resident, as the kernel counts it, and what the parts know of
-//! themselves. The allocator does not count: what is resident of its pages stands for what it has allocated.
+//! Figures are the kernel's resident sizes and the sizes that the server's parts compute. The allocator has no
+//! statistics, so the resident size of its pages stands for the allocated bytes.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "memory",
     Group::Server,
     &[
-        row("doctor", doctor).doc("4.0.0", "O(1)", "Returns a report on memory, in words."),
+        row("doctor", doctor).doc("4.0.0", "O(1)", "Outputs a memory problems report."),
         ServerCommand::new(
             "help",
             2,
@@ -49,42 +49,42 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
         row("malloc-stats", malloc_stats).doc(
             "4.0.0",
             ALLOCATOR_COST,
-            "Returns the allocator's own report.",
+            "Returns the allocator statistics.",
         ),
         row("purge", purge)
             .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
             .doc(
                 "4.0.0",
                 ALLOCATOR_COST,
-                "Asks the allocator to give back memory.",
+                "Asks the allocator to release memory.",
             ),
-        row("stats", stats).doc("4.0.0", "O(1)", "Tells where the memory is."),
+        row("stats", stats).doc("4.0.0", "O(1)", "Returns details about memory usage."),
     ],
 )
 .doc(
     "4.0.0",
     "Depends on subcommand.",
-    "A container for commands about memory.",
+    "A container for memory diagnostics commands.",
 )];
 
-/// Where the memory is, in bytes.
+/// Memory usage by part, in bytes.
 pub(crate) struct MemoryBreakdown {
-    /// Resident now.
+    /// Resident bytes.
     pub(crate) resident: u64,
-    /// Resident at most so far.
+    /// Peak of resident bytes.
     pub(crate) peak: u64,
-    /// Resident when the server started.
+    /// Resident bytes at the server's start.
     pub(crate) startup: u64,
-    /// Resident and no file's: the allocator's pages, and the little that the stacks take.
+    /// Anonymous resident bytes: the allocator's pages and the stacks.
     pub(crate) allocated: u64,
-    /// Connections and their buffers.
+    /// Bytes of connections and their buffers.
     pub(crate) clients: u64,
-    /// Databases that have keys, or room for some: number, keys, memory.
+    /// Databases with keys or capacity: number, keys, memory.
     pub(crate) dbs: Vec<(usize, usize, DbMemory)>,
 }
 
 impl MemoryBreakdown {
-    /// Looks everywhere. Locks all shards. O(shards · databases + clients).
+    /// Collects all figures. Locks all shards. O(shards · databases + clients).
     pub(crate) fn new(shared: &Shared, turn: &mut Turn<'_>) -> Self {
         let (resident, peak) = process::memory();
         let clients = shared.clients.list();
@@ -108,40 +108,40 @@ impl MemoryBreakdown {
             resident,
             peak: peak.max(resident),
             startup: shared.startup_bytes.load(Ordering::Relaxed),
-            // Redis, too, takes what is resident for allocated where its allocator does not count.
+            // Redis, too, uses resident bytes where its allocator has no statistics.
             allocated: process::anonymous_memory().map_or(resident, |bytes| bytes.min(resident)),
             clients: clients.iter().map(|client| client.memory()).sum(),
             dbs,
         }
     }
 
-    /// Keys of all databases.
+    /// Returns the number of keys in all databases.
     pub(crate) fn keys(&self) -> u64 {
         self.dbs.iter().map(|(_, keys, _)| *keys as u64).sum()
     }
 
-    /// What is not data: the process itself, its clients, tables and wheels.
+    /// Returns the bytes that are not data: the process at its start, clients, hash tables and wheels.
     pub(crate) fn overhead(&self) -> u64 {
         let tables: usize = self.dbs.iter().map(|(.., m)| m.index + m.wheel).sum();
         (self.startup + self.clients + tables as u64).min(self.resident)
     }
 
-    /// What is data.
+    /// Returns the bytes of data.
     pub(crate) fn dataset(&self) -> u64 {
         self.resident - self.overhead()
     }
 
-    /// The data's share of what has come since the start, in percent.
+    /// Returns the share of data in the memory allocated since the start, in percent.
     pub(crate) fn dataset_percent(&self) -> f64 {
         percent(self.dataset(), self.resident.saturating_sub(self.startup))
     }
 
-    /// What is resident now, by what the allocator has of it.
+    /// Returns the ratio of resident to allocated bytes.
     pub(crate) fn overhead_ratio(&self) -> f64 {
         self.resident as f64 / self.allocated.max(1) as f64
     }
 
-    /// What is resident now, in percent of what was at most.
+    /// Returns the resident bytes in percent of the peak.
     pub(crate) fn peak_percent(&self) -> f64 {
         percent(self.resident, self.peak)
     }
@@ -222,10 +222,10 @@ fn doctor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result
     Ok(())
 }
 
-/// What is unusual about the memory, and what may help.
+/// Returns a report on unusual memory usage with advice.
 fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     const LITTLE: u64 = 5 << 20;
-    /// Mean bytes of a client's buffers that are worth a word.
+    /// Mean bytes of a client's buffers from which the report mentions them.
     const LARGE_BUFFERS: u64 = 200 << 10;
     let mut text = String::new();
     if breakdown.resident.saturating_sub(breakdown.startup) < LITTLE
@@ -266,7 +266,7 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
 }
 
 fn malloc_stats(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    // What Redis answers when its allocator does not tell either.
+    // Redis's reply for an allocator without statistics.
     reply.bulk(b"Stats not supported for the current allocator");
     Ok(())
 }
@@ -274,11 +274,11 @@ fn malloc_stats(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Res
 /// Returns all free pages before it replies. Pages that only other loops can free follow in a round.
 fn purge(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     if let Some(reclaim) = call.shared.reclaim {
-        // It takes long.
+        // Release the locks: a purge takes long.
         call.turn.release();
         (reclaim.collect)();
         (reclaim.purge)();
-        // If one goes on already, that one is as good.
+        // A running purge is sufficient.
         rounds::begin_round(call.shared);
     }
     reply.ok();
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_adds_up_and_is_told_in_words() {
+    fn the_breakdown_adds_up_and_the_report_describes_it() {
         let memory = DbMemory {
             records: 64 << 20,
             index: 5 << 20,

@@ -1,5 +1,5 @@
-//! The server's own commands: connections, subscriptions, the server itself. One file a family, each handler with
-//! its row in the family's list.
+//! The server's own commands: connections, subscriptions and administration. One file per family, with the rows and
+//! their handlers.
 
 pub(crate) mod acl;
 pub(crate) mod client;
@@ -34,7 +34,7 @@ use punctual_store::error::brief;
 use crate::dispatch::call::{ServerCommand, ServerHandler};
 use crate::dispatch::table::CommandTable;
 
-/// Every command that is not the keyspace's.
+/// All families of the server's own commands.
 pub static FAMILIES: &[&[ServerCommand]] = &[
     acl::COMMANDS,
     client::COMMANDS,
@@ -72,7 +72,7 @@ pub(crate) fn handler(number: usize) -> ServerHandler {
     TABLE.1[number]
 }
 
-/// A subcommand that was called with too many arguments for any of its forms.
+/// Returns the error for a subcommand with too many arguments for any of its forms.
 pub(crate) fn wrong_form(container: &str, args: Args<'_>) -> Error {
     Error::repeating(
         "ERR unknown subcommand or wrong number of arguments for '",

@@ -1,4 +1,4 @@
-//! MODULE of a server that loads no modules.
+//! MODULE on a server that does not load modules.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -55,7 +55,7 @@ fn list(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Answers as Redis does without `enable-module-command`.
+/// Returns Redis's error for a server without `enable-module-command`.
 fn refuse(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
     Err(Error::fixed(
         "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from \

@@ -1,4 +1,4 @@
-//! MONITOR: see every command as it is run.
+//! MONITOR: shows every command that the server runs.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -20,7 +20,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 .doc(
     "1.0.0",
     "O(1)",
-    "Shows every command that the server runs, as it runs it.",
+    "Listens for all requests received by the server in real time.",
 )];
 
 fn monitor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
@@ -29,7 +29,7 @@ fn monitor(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Resul
             "ERR MONITOR isn't allowed for DENY BLOCKING client",
         ));
     }
-    // As in Redis, asking again is not answered.
+    // As in Redis, a second MONITOR gets no reply.
     if !call.session.monitor {
         call.shared.monitors.add(call.session);
         reply.ok();

@@ -14,8 +14,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     row("bgsave", -1, ADMIN, bgsave)
         .doc(
             "1.0.0",
-            "O(1) for the caller; the snapshot takes O(N) on a thread of its own, N being the number of keys.",
-            "Makes a snapshot of this instant while writes go on.",
+            "O(1) for the caller; the save is O(N) on a separate thread, where N is the number of keys.",
+            "Asynchronously saves the databases to disk.",
         )
         .history(&[("3.2.2", "Added the `SCHEDULE` option.")]),
     row(
@@ -29,12 +29,12 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     .doc(
         "1.0.0",
         "O(1)",
-        "Tells the unix time in seconds of the last good snapshot.",
+        "Returns the Unix timestamp of the last successful save to disk.",
     ),
     row("save", 1, ADMIN.or(Flags::NO_MULTI), save).doc(
         "1.0.0",
-        "O(N) where N is the number of keys; nothing else runs meanwhile.",
-        "Makes a snapshot and answers when it is on disk.",
+        "O(N) where N is the number of keys; blocks all other commands.",
+        "Synchronously saves the databases to disk.",
     ),
 ];
 
@@ -58,13 +58,13 @@ fn save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
             Ok(())
         }
         Err(SaveError::Busy) => Err(IN_PROGRESS),
-        // What it was is in the log.
+        // The cause is in the log.
         Err(_) => Err(Error::fixed("ERR")),
     }
 }
 
 fn bgsave(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    // SCHEDULE waits for the end of an AOF rewrite in Redis; there is none here.
+    // In Redis, SCHEDULE waits for the end of an AOF rewrite, which does not exist here.
     match args.get(1) {
         None => {}
         Some(word) if args.len() == 2 && word.eq_ignore_ascii_case(b"schedule") => {}

@@ -1,7 +1,7 @@
 //! Publishing and subscribing.
 //!
-//! A subscriber's messages and replies share one stream. What was published before a subscription ended is sent
-//! before the reply that says so; nothing of it comes later.
+//! A subscriber's messages and replies share one stream. Messages published before the end of a subscription are sent
+//! before the reply to UNSUBSCRIBE, and none follow it.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -60,12 +60,12 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     row("unsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Channel, c, a, r)).doc(
         "2.0.0",
         "O(N) where N is the number of channels to unsubscribe.",
-        "Stops listening to messages posted to channels, or to all of them.",
+        "Stops listening to messages posted to channels.",
     ),
     row("punsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Pattern, c, a, r)).doc(
         "2.0.0",
         "O(N) where N is the number of patterns to unsubscribe.",
-        "Stops listening to channels that match patterns, or to all patterns.",
+        "Stops listening to messages published to channels that match one or more patterns.",
     ),
     row("sunsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Shard, c, a, r))
         .keys(1, -1, 1)
@@ -73,7 +73,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         .doc(
             "7.0.0",
             "O(N) where N is the number of shard channels to unsubscribe.",
-            "Stops listening to messages posted to shard channels, or to all of them.",
+            "Stops listening to messages posted to shard channels.",
         ),
     row("publish", 3, SEND, publish).doc(
         "2.0.0",
@@ -102,12 +102,12 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             row("numpat", 2, LOOK, num_pat).doc(
                 "2.8.0",
                 "O(1)",
-                "Returns the number of patterns that somebody subscribes to.",
+                "Returns the number of distinct subscribed patterns.",
             ),
             row("numsub", -2, LOOK, |c, a, r| num_sub(Kind::Channel, c, a, r)).doc(
                 "2.8.0",
                 "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
-                "Returns how many subscribers channels have.",
+                "Returns the number of subscribers to channels.",
             ),
             row("shardchannels", -2, LOOK, |c, a, r| channels(Kind::Shard, c, a, r)).doc(
                 "7.0.0",
@@ -117,7 +117,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             row("shardnumsub", -2, LOOK, |c, a, r| num_sub(Kind::Shard, c, a, r)).doc(
                 "7.0.0",
                 "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
-                "Returns how many subscribers shard channels have.",
+                "Returns the number of subscribers to shard channels.",
             ),
         ],
     )
@@ -171,7 +171,7 @@ fn end(kind: Kind, topic: &[u8], call: &mut Call<'_, '_>, reply: &mut Reply<'_>)
     confirm(kind, Some(topic), call, reply);
 }
 
-/// Says that a subscription has ended, after all that was published while it lasted.
+/// Confirms the end of a subscription, after all messages published while it existed.
 fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call<'_, '_>, reply: &mut Reply<'_>) {
     call.mailbox().take_separated(reply.out());
     reply.push(3);

@@ -1,4 +1,4 @@
-//! ROLE, WAIT and WAITAOF, of a server that has no replicas yet.
+//! ROLE, WAIT and WAITAOF on a server without replicas.
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
@@ -7,7 +7,7 @@ use punctual_store::spec::{Flags, Group};
 
 use crate::dispatch::call::{Call, ServerCommand};
 
-/// The family's rows. WAIT's ACL category is `connection`, not its group's, so it is in that group here.
+/// The family's rows. As in Redis, WAIT and WAITAOF have the ACL category `connection`, which their group sets.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     ServerCommand::new(
         "role",
@@ -26,14 +26,14 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         .doc(
             "3.0.0",
             "O(1)",
-            "Waits until so many replicas have the writes of this connection; without replicas, for nothing.",
+            "Blocks until a number of replicas have acknowledged the connection's writes.",
         ),
     ServerCommand::new("waitaof", 4, Flags::NOSCRIPT, Group::Connection, wait_aof)
         .tips(&["request_policy:all_shards", "response_policy:agg_min"])
         .doc(
             "7.2.0",
             "O(1)",
-            "Waits until the writes of this connection are in so many append-only files; without any, for nothing.",
+            "Blocks until the connection's writes are in a number of append-only files.",
         ),
 ];
 
@@ -55,7 +55,7 @@ fn timeout(arg: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Answers at once where Redis would let the client wait for its timeout: nobody can come who would be counted.
+/// Replies at once, where Redis waits for the timeout: no replica can connect meanwhile.
 fn wait(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     timeout(&args[2])?;
     parse_i64(&args[1]).ok_or(Error::NotInteger)?;

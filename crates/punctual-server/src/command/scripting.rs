@@ -1,7 +1,6 @@
-//! FUNCTION and SCRIPT of a server that runs no scripts.
+//! FUNCTION and SCRIPT on a server without scripting.
 //!
-//! Clients and test harnesses list and flush scripts before they start. Subcommands that need an interpreter are
-//! unknown here.
+//! Clients and test harnesses list and flush scripts at their start. Subcommands that need an interpreter are unknown.
 
 use punctual_rdb::dump;
 use punctual_resp::{Args, Reply};
@@ -126,7 +125,7 @@ const fn row(
     ServerCommand::new(name, arity, flags, Group::Scripting, handler)
 }
 
-/// SYNC, ASYNC or nothing.
+/// Parses the optional SYNC or ASYNC.
 fn flush_option(args: Args<'_>, refusal: &'static str) -> Result<(), Error> {
     match args.get(2) {
         None => Ok(()),
@@ -188,7 +187,7 @@ fn function_delete(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Resu
     Err(Error::fixed("ERR Library not found"))
 }
 
-/// A payload without libraries: a version and a checksum.
+/// Returns a payload without libraries: a version and a checksum.
 fn function_dump(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let mut payload = Vec::new();
     dump::seal(&mut payload);
@@ -196,7 +195,7 @@ fn function_dump(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Re
     Ok(())
 }
 
-/// Refuses FUNCTION KILL and SCRIPT KILL: nothing runs.
+/// Rejects FUNCTION KILL and SCRIPT KILL: no script runs.
 fn kill(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
     Err(Error::fixed("NOTBUSY No scripts in execution right now."))
 }

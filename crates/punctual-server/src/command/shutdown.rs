@@ -24,7 +24,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 .doc(
     "1.0.0",
     "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
-    "Stops the server. There is no reply if it does.",
+    "Saves the databases to disk and shuts down the server.",
 )
 .history(&[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")])];
 
@@ -43,7 +43,7 @@ fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Resul
         return Err(Error::Syntax);
     }
     if asks("abort") {
-        // There are no replicas that a shutdown would wait for.
+        // A shutdown never waits for replicas, so there is nothing to abort.
         return Err(Error::fixed("ERR No shutdown in progress."));
     }
     let logger = &call.shared.logger;

@@ -1,4 +1,4 @@
-//! SLOWLOG: the commands that took longest.
+//! SLOWLOG: the log of slow commands.
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
@@ -29,7 +29,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             .doc(
                 "2.2.12",
                 "O(N) where N is the number of entries returned",
-                "Returns the newest entries of the slow log.",
+                "Returns the slow log's latest entries.",
             )
             .history(&[(
                 "4.0.0",
@@ -46,13 +46,17 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "response_policy:agg_sum",
                 "nondeterministic_output",
             ])
-            .doc("2.2.12", "O(1)", "Counts the entries of the slow log."),
+            .doc(
+                "2.2.12",
+                "O(1)",
+                "Returns the number of entries in the slow log.",
+            ),
         row("reset", 2, reset)
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
             .doc(
                 "2.2.12",
                 "O(N) where N is the number of entries in the slowlog",
-                "Forgets all entries of the slow log.",
+                "Clears all entries from the slow log.",
             ),
     ],
 )
@@ -62,7 +66,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "A container for slow log commands.",
 )];
 
-/// Entries that GET answers unless told otherwise.
+/// Default number of entries returned by GET.
 const COUNT: usize = 10;
 
 fn get(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

@@ -31,7 +31,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     row("discard", 1, QUICK.or(Flags::UNQUEUED), discard).doc(
         "2.0.0",
         "O(N), when N is the number of queued commands",
-        "Drops the queued commands and ends the transaction.",
+        "Discards a transaction.",
     ),
     row(
         "exec",
@@ -45,25 +45,17 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     .doc(
         "1.2.0",
         "Depends on commands in the transaction",
-        "Runs the queued commands with nobody between them.",
+        "Executes all commands in a transaction.",
     ),
-    row("multi", 1, QUICK.or(Flags::UNQUEUED), multi).doc(
-        "1.2.0",
-        "O(1)",
-        "Begins a transaction: the commands that follow are queued.",
-    ),
-    row("unwatch", 1, QUICK, unwatch).doc(
-        "2.2.0",
-        "O(1)",
-        "Forgets the watched keys and what became of them.",
-    ),
+    row("multi", 1, QUICK.or(Flags::UNQUEUED), multi).doc("1.2.0", "O(1)", "Starts a transaction."),
+    row("unwatch", 1, QUICK, unwatch).doc("2.2.0", "O(1)", "Removes all watches on keys."),
     row("watch", -2, QUICK.or(Flags::UNQUEUED), watch)
         .keys(1, -1, 1)
         .access(&["RO"])
         .doc(
             "2.2.0",
             "O(1) for every key.",
-            "Lets the next EXEC run nothing if one of these keys changes before it.",
+            "Monitors changes to keys to determine the execution of a transaction.",
         ),
 ];
 
@@ -101,8 +93,8 @@ fn unwatch(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Resul
     Ok(())
 }
 
-/// Decides whether the queued commands run, and pins what they need; the dispatcher runs them. When `session.executing`
-/// is set the reply is still to be written.
+/// Checks whether the queued commands may run and pins their shards. The dispatcher runs `session.executing` afterwards
+/// and writes the reply.
 fn exec(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let session = &mut *call.session;
     let Some(transaction) = session.multi.take() else {
@@ -115,7 +107,7 @@ fn exec(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     let mut changed = session.watch_flag().is_some_and(WatchFlag::is_raised);
     if !changed {
         transaction.pin(call.turn, &session.watched);
-        // Looked at again now that nobody can change anything.
+        // Checked again under the locks, which exclude further changes.
         changed = session.watch_flag().is_some_and(|flag| {
             flag.is_raised() || call.turn.watched_are_due(session.watched.iter(), flag)
         });
