@@ -1,7 +1,7 @@
-//! The server's clock: the machine's, or one that stands still until it is moved.
+//! The server's clock: the system clock, or a virtual clock that moves on request.
 //!
-//! Only the event loops read it; everything else is told the instant. Whoever moves it holds every shard meanwhile, so
-//! that movers come one after the other and nobody meets keys of the old time at the new one.
+//! Only the event loops read the clock and pass the instant on. A thread that moves the clock holds every shard lock,
+//! so that moves are serialized and no command at the new time sees keys that expired before it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,76 +10,76 @@ use punctual_store::Now;
 
 use crate::config::ClockKind;
 
-/// The last instant whose microseconds can be counted, in unix milliseconds.
+/// Latest instant, in unix milliseconds; its microseconds fit into an `i64`.
 pub(crate) const LAST_MS: u64 = i64::MAX as u64 / 1000;
 
 /// Why a clock was not moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoveError {
-    /// It is the machine's.
+    /// The clock is the system clock.
     #[error("the clock is real and cannot be moved; start the server with --clock virtual")]
     Real,
-    /// It is past that time already.
+    /// The time is before the clock's.
     #[error("the clock cannot go back")]
     Backwards,
-    /// The time is later than can be counted.
+    /// The time is out of range.
     #[error("value is out of range")]
     OutOfRange,
-    /// Nobody serves any more.
+    /// The server has stopped.
     #[error("the server has stopped")]
     Stopped,
 }
 
-/// Where a clock is moved.
+/// Target of a clock move.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Move {
-    /// Microseconds on.
+    /// Forward by microseconds.
     By(u64),
-    /// To a time in microseconds of unix time.
+    /// To a unix time in microseconds.
     To(u64),
 }
 
-/// Where the server's instants come from.
+/// Source of the server's instants.
 #[derive(Debug)]
 pub struct ServerClock {
     kind: ClockKind,
-    /// Microseconds of unix time, for a clock moved by hand.
+    /// Unix time of a virtual clock, in microseconds.
     micros: AtomicU64,
 }
 
 impl ServerClock {
-    /// A clock of this kind. A virtual one starts at the machine's time, on a whole millisecond.
+    /// Creates a clock. A virtual clock starts at the system time, rounded down to a millisecond.
     pub fn new(kind: ClockKind) -> Self {
         Self {
             kind,
-            micros: AtomicU64::new(machine_micros() / 1000 * 1000),
+            micros: AtomicU64::new(system_micros() / 1000 * 1000),
         }
     }
 
-    /// Whether it is moved by hand.
+    /// Returns whether the clock is virtual.
     pub fn is_virtual(&self) -> bool {
         self.kind == ClockKind::Virtual
     }
 
-    /// The instant.
+    /// Returns the current instant.
     #[inline]
     pub fn now(&self) -> Now {
         Now::from_micros(match self.kind {
-            ClockKind::Real => machine_micros(),
+            ClockKind::Real => system_micros(),
             ClockKind::Virtual => self.micros.load(Ordering::Acquire),
         })
     }
 
-    /// Sets a virtual clock. The caller holds every shard.
+    /// Sets a virtual clock. The caller holds every shard lock.
     pub(crate) fn set(&self, to: Now) {
         self.micros.store(to.micros(), Ordering::Release);
     }
 
-    /// Returns the instant that `to` leads to.
+    /// Returns the target instant of a move.
     ///
     /// # Errors
-    /// The clock is real, or the instant is earlier than now or later than can be counted.
+    /// The clock is real, or the instant is before now or out of range.
     pub(crate) fn destination(&self, to: Move) -> Result<Now, MoveError> {
         if !self.is_virtual() {
             return Err(MoveError::Real);
@@ -97,8 +97,8 @@ impl ServerClock {
     }
 }
 
-/// Microseconds of unix time on the machine's clock; 0 before 1970.
-fn machine_micros() -> u64 {
+/// Returns the system's unix time in microseconds; 0 before 1970.
+fn system_micros() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX))

@@ -1,8 +1,9 @@
 //! A Redis-compatible server whose keys expire on time.
 //!
-//! [`Server::builder`] starts one inside any program; the binary `punctual` is that and a command line.
+//! [`Server::builder`] starts a server inside any program. The binary `punctual` adds a command line.
 
-// One module may have unsafe code: `program::daemon`.
+// Only `program::daemon` may contain unsafe code.
+
 #![deny(unsafe_code)]
 
 pub mod client;

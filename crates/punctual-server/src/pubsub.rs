@@ -1,8 +1,8 @@
-//! Who receives_messages to what, and how a message reaches them.
+//! Subscriptions and delivery of messages.
 //!
-//! One registry for all loops. A message is encoded once per protocol and left in the mailbox of each loop that
-//! has listeners; the loops put it into their clients' output. Messages of one channel reach a client in
-//! the order in which they were published, and none after its subscription has ended.
+//! All loops share one registry. A message is encoded once per protocol and delivered to the mailbox of each loop that
+//! has subscribers; the loops append it to their clients' output. Messages of one channel reach a client in publishing
+//! order, and none after its subscription has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,22 +13,22 @@ use punctual_store::lock_order::{OrderedMutex, Rank};
 
 use crate::net::mailbox::Mailbox;
 
-/// The three kinds of subscription.
+/// Kind of subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// SUBSCRIBE.
+    /// Subscription of SUBSCRIBE.
     Channel,
-    /// PSUBSCRIBE.
+    /// Subscription of PSUBSCRIBE.
     Pattern,
-    /// SSUBSCRIBE.
+    /// Subscription of SSUBSCRIBE.
     Shard,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Channel, Self::Pattern, Self::Shard];
 
-    /// First element of what is sent when a subscription begins.
+    /// Returns the first element of the reply to a subscription.
     pub const fn subscribed(self) -> &'static [u8] {
         match self {
             Self::Channel => b"subscribe",
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// First element of what is sent when a subscription ends.
+    /// Returns the first element of the reply to the end of a subscription.
     pub const fn unsubscribed(self) -> &'static [u8] {
         match self {
             Self::Channel => b"unsubscribe",
@@ -47,20 +47,21 @@ impl Kind {
     }
 }
 
-/// A client that receives_messages. Ordered so that those who get the same bytes from the same loop stand together.
+/// A client with a subscription. Ordered so that subscribers with the same protocol and loop are adjacent.
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subscriber {
-    /// Its messages are RESP3.
+    /// True for RESP3 messages.
     pub resp3: bool,
-    /// Its loop.
+    /// Number of the client's loop.
     pub loop_number: usize,
-    /// Its number.
+    /// Client id.
     pub client: u64,
-    /// Its place in the loop.
+    /// Index of the connection in the loop.
     pub slot: usize,
 }
 
-/// The listeners of one topic, which is mostly one; never none.
+/// Subscribers of one topic: at least one, and usually one.
 enum Listeners {
     One(Subscriber),
     Many(BTreeSet<Subscriber>),
@@ -74,7 +75,7 @@ impl Listeners {
         }
     }
 
-    /// Adds one; whether it is new.
+    /// Adds a subscriber. Returns true if it is new.
     fn add(&mut self, subscriber: Subscriber) -> bool {
         match self {
             Self::One(only) if *only == subscriber => false,
@@ -86,7 +87,7 @@ impl Listeners {
         }
     }
 
-    /// Leaves a message for all of them.
+    /// Delivers a message to all subscribers.
     fn send<O>(&self, mailboxes: &[Mailbox<O>], bytes: &mut Vec<u8>, parts: &[&[u8]]) {
         match self {
             Self::One(only) => send(mailboxes, bytes, std::iter::once(*only), parts),
@@ -102,11 +103,11 @@ struct Registry {
     channels: Topics,
     patterns: Topics,
     shard_channels: Topics,
-    /// A message on its way; kept for the next one.
+    /// Encoding buffer, reused by later messages.
     bytes: Vec<u8>,
 }
 
-/// Messages up to this size leave their buffer behind.
+/// Maximum capacity of the encoding buffer between messages.
 const KEPT_BYTES: usize = 64 << 10;
 
 impl Registry {
@@ -152,7 +153,7 @@ impl Registry {
 /// All subscriptions.
 pub struct PubSub {
     registry: OrderedMutex<Registry>,
-    /// Subscriptions of all kinds: publishing to nobody costs one look.
+    /// Number of subscriptions of all kinds. If it is 0, publishing takes no lock.
     total: AtomicUsize,
 }
 
@@ -174,7 +175,7 @@ impl PubSub {
         }
     }
 
-    /// Ends a subscription. O(log topics + log listeners).
+    /// Removes a subscription. O(log topics + log listeners).
     pub fn unsubscribe(&self, kind: Kind, topic: &[u8], subscriber: Subscriber) {
         let mut registry = self.registry.lock();
         if registry.remove(kind, topic, subscriber) {
@@ -182,7 +183,7 @@ impl PubSub {
         }
     }
 
-    /// A client's messages are encoded differently from now on. O(topics · log listeners).
+    /// Replaces a subscriber whose protocol changes. O(topics · log listeners).
     pub fn replace<'t>(
         &self,
         kind: Kind,
@@ -198,7 +199,7 @@ impl PubSub {
         }
     }
 
-    /// Sends a message to the listeners of a channel and of the patterns that match it; how many there are.
+    /// Sends a message to the listeners of a channel and of matching patterns. Returns the number of listeners.
     /// O(log channels + patterns + listeners).
     pub fn publish<O>(&self, mailboxes: &[Mailbox<O>], channel: &[u8], message: &[u8]) -> usize {
         if self.total.load(Ordering::Relaxed) == 0 {
@@ -226,7 +227,7 @@ impl PubSub {
         count
     }
 
-    /// Sends a message to the listeners of a shard channel; how many there are. O(log channels + listeners).
+    /// Sends a message to the listeners of a shard channel. Returns their number. O(log channels + listeners).
     pub fn publish_shard<O>(
         &self,
         mailboxes: &[Mailbox<O>],
@@ -248,7 +249,7 @@ impl PubSub {
         count
     }
 
-    /// The topics that match `pattern` (all of them without one), in order.
+    /// Returns the topics that match `pattern`, or all topics, in order.
     pub fn topics(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
         self.registry
             .lock()
@@ -259,12 +260,12 @@ impl PubSub {
             .collect()
     }
 
-    /// How many topics of a kind have listeners.
+    /// Returns the number of topics of a kind.
     pub fn topic_count(&self, kind: Kind) -> usize {
         self.registry.lock().of(kind).len()
     }
 
-    /// How many listeners a topic has.
+    /// Returns the number of a topic's listeners.
     pub fn listeners(&self, kind: Kind, topic: &[u8]) -> usize {
         self.registry
             .lock()
@@ -274,7 +275,7 @@ impl PubSub {
     }
 }
 
-/// Leaves a message for the listeners, who come in their order, encoded once per protocol into `bytes`.
+/// Delivers a message to `listeners`, which are sorted. Encodes it into `bytes` once per protocol.
 fn send<O>(
     mailboxes: &[Mailbox<O>],
     bytes: &mut Vec<u8>,
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_lasts_as_long_as_it_has_listeners() {
+    fn the_last_unsubscribe_removes_the_topic() {
         let pubsub = PubSub::default();
         for client in 1..=100 {
             pubsub.subscribe(Kind::Pattern, b"a*", subscriber(client));
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_changes_its_protocol_keeps_its_topics() {
+    fn a_protocol_change_keeps_subscriptions() {
         let pubsub = PubSub::default();
         let before = subscriber(2);
         let after = Subscriber {
@@ -353,7 +354,7 @@ mod tests {
         assert_eq!(
             pubsub.listeners(Kind::Channel, b"a"),
             1,
-            "it is another now"
+            "the subscriber has the new protocol"
         );
         pubsub.unsubscribe(Kind::Channel, b"a", after);
         pubsub.unsubscribe(Kind::Channel, b"b", after);

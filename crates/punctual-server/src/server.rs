@@ -1,4 +1,4 @@
-//! Starting and stopping a server, as a program or inside one.
+//! Start and stop of a server, standalone or embedded.
 
 use std::io;
 use std::net::SocketAddr;
@@ -36,30 +36,30 @@ use crate::shared::Shared;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The configuration.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The process cannot go on in the background.
+    /// The process cannot become a daemon.
     #[error("Can't daemonize: {0}")]
     Daemonize(#[source] io::Error),
-    /// The log file.
+    /// The log file cannot be opened.
     #[error("Can't open the log file: {0}")]
     Log(#[source] io::Error),
-    /// Files for clients cannot be had.
+    /// The limit of open files is too low.
     #[error(transparent)]
     OpenFiles(#[from] TooFewFiles),
     /// The snapshot cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// Event queues, timers or threads cannot be had.
+    /// The system refuses an event queue, a timer or a thread.
     #[error("Can't start an event loop: {0}")]
     EventLoop(#[from] io::Error),
 }
 
-/// Makes a server; see [`Server::builder`].
+/// Builder of a server; see [`Server::builder`].
 #[derive(Clone)]
 pub struct Builder {
     options: Vec<(String, String)>,
@@ -68,82 +68,82 @@ pub struct Builder {
     logger: Option<Logger>,
     reclaim: Option<Reclaim>,
     systemd: Option<Systemd>,
-    /// Writes the file of `pidfile`.
+    /// True if the server writes the file of `pidfile`.
     writes_pid: bool,
     crashes: Option<CrashReporter>,
 }
 
 impl Builder {
-    /// The TCP port on the configured addresses; 0 takes any free one.
+    /// Sets the TCP port on the configured addresses; 0 selects a free port.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.free_port = port == 0;
         self.option("port", &port.to_string())
     }
 
-    /// The number of event loops.
+    /// Sets the number of event loops.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         self.option("threads", &threads.to_string())
     }
 
-    /// A clock that stands still until CLOCK ADVANCE or CLOCK SET moves it.
+    /// Selects a virtual clock, which stands still until CLOCK ADVANCE or CLOCK SET moves it.
     #[must_use]
     pub fn virtual_clock(self) -> Self {
         self.option("clock", "virtual")
     }
 
-    /// Any directive of redis.conf; several values stand in one text, between spaces. What is said last wins.
+    /// Sets any directive of redis.conf. Several values are separated by spaces. The last call for a directive wins.
     #[must_use]
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// A whole configuration, to which the other options are applied. With it, or with one of the options `dir`,
-    /// `dbfilename` and `save`, the server loads the snapshot that is there; otherwise it neither loads nor makes any by
-    /// itself.
+    /// Sets a whole configuration, to which the other options are applied. With it, or with one of the options `dir`,
+    /// `dbfilename` and `save`, the server loads an existing snapshot. Otherwise it neither loads nor saves one
+    /// automatically.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
         self
     }
 
-    /// Where log lines go. Otherwise they go where the option `logfile` says, and an embedded server without that option
-    /// is silent.
+    /// Sets the logger. Without it, log lines go to the file of the option `logfile`; without that option too, an embedded
+    /// server is silent.
     #[must_use]
     pub fn logger(mut self, logger: Logger) -> Self {
         self.logger = Some(logger);
         self
     }
 
-    /// How freed memory goes back to the system, about a second after much has been freed.
+    /// Sets the function that returns freed memory to the system, about a second after much has been freed.
     #[must_use]
     pub fn reclaim(mut self, reclaim: Reclaim) -> Self {
         self.reclaim = Some(reclaim);
         self
     }
 
-    /// What only a server does that is its process's purpose: it writes a pid file, and tells systemd that it stops.
+    /// Makes the server write a pid file and notify systemd, as a standalone program does.
     pub(crate) fn for_program(mut self, systemd: Option<Systemd>) -> Self {
         self.systemd = systemd;
         self.writes_pid = true;
         self
     }
 
-    /// Who reports crashes, of this server from its start.
+    /// Sets the reporter of crashes.
     pub(crate) fn crashes(mut self, reporter: CrashReporter) -> Self {
         self.crashes = Some(reporter);
         self
     }
 
-    /// Starts the server on threads of its own. It serves when this returns.
+    /// Starts the server on its own threads. The server accepts connections when this returns.
     ///
     /// # Errors
-    /// A wrong option, an address in use, no threads.
+    /// An invalid option, an address in use, or a resource that the system refuses; see [`StartError`].
     pub fn spawn(self) -> Result<Server, StartError> {
-        // A server inside a program leaves no files behind and finds none, unless it is asked to.
-        let keeps = self.config.is_some() || self.names(&["dir", "dbfilename", "save"]);
+        // An embedded server neither reads nor writes snapshots unless an option asks for them.
+        let persists = self.config.is_some() || self.names(&["dir", "dbfilename", "save"]);
         let config = self.configuration()?;
         let logger = match &self.logger {
             Some(logger) => logger.clone(),
@@ -152,13 +152,13 @@ impl Builder {
             }
             None => Logger::silent(),
         };
-        Server::start(config, keeps, logger, &self)
+        Server::start(config, persists, logger, &self)
     }
 
-    /// What the server would be started with.
+    /// Returns the configuration that the server would start with.
     ///
     /// # Errors
-    /// A wrong option.
+    /// An invalid option.
     pub fn configuration(&self) -> Result<Config, ConfigError> {
         let mut config = match &self.config {
             Some(config) => config.clone(),
@@ -174,7 +174,7 @@ impl Builder {
         Ok(config)
     }
 
-    /// Whether one of these options was given.
+    /// Returns whether one of these options was given.
     fn names(&self, names: &[&str]) -> bool {
         self.options
             .iter()
@@ -182,7 +182,7 @@ impl Builder {
     }
 }
 
-/// A running server. Dropping it stops it.
+/// A running server. Dropping it stops the server.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -203,7 +203,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A builder with Redis's defaults.
+    /// Returns a builder with Redis's defaults.
     pub fn builder() -> Builder {
         Builder {
             options: Vec::new(),
@@ -247,7 +247,7 @@ impl Server {
         let listeners = Listener::open(&settings, builder.free_port)?;
         let addr = listeners.iter().find_map(Listener::tcp_addr);
         let unix = settings.unixsocket.clone();
-        // Only now: a second server with the same address must not overwrite the first one's.
+        // After the listeners: a second server with the same address must not overwrite the first one's file.
         let pid_file = settings
             .pidfile
             .as_ref()
@@ -259,7 +259,7 @@ impl Server {
         if let Some(reporter) = &builder.crashes {
             reporter.attach(&shared);
         }
-        let wanted = loads && load::begin_if_snapshot_exists(&shared);
+        let must_load = loads && load::begin_if_snapshot_exists(&shared);
         let port = addr.map_or(0, |a| a.port());
         shared.tcp_port.store(port.into(), Ordering::Relaxed);
         shared.logger.set_role(Role::Master);
@@ -286,7 +286,7 @@ impl Server {
             _pid_file: pid_file,
         };
         let shared = &server.shared;
-        if wanted && let Err(error) = load::at_start(shared) {
+        if must_load && let Err(error) = load::at_start(shared) {
             log::warning!(shared.logger, "{error}");
             server.stop();
             return Err(error.into());
@@ -308,45 +308,44 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it receives_messages on TCP.
+    /// Returns the first TCP address that the server listens on.
     pub fn addr(&self) -> Option<SocketAddr> {
         self.addr
     }
 
-    /// Its TCP port; 0 if it does not listen on TCP.
+    /// Returns the TCP port, or 0 if the server does not listen on TCP.
     pub fn port(&self) -> u16 {
         self.addr.map_or(0, |a| a.port())
     }
 
-    /// Its unix socket.
+    /// Returns the path of the unix socket.
     pub fn unix_socket(&self) -> Option<&std::path::Path> {
         self.unix.as_deref()
     }
 
-    /// What all loops share: statistics, clients, settings.
+    /// Returns the state that all loops share: statistics, clients, settings.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Whether it serves: nobody has stopped it, nor asked it to (SHUTDOWN).
+    /// Returns whether the server runs: no stop was requested, not even by SHUTDOWN.
     pub fn is_running(&self) -> bool {
         !self.shared.stopping.load(Ordering::Acquire)
     }
 
-    /// The time on the server's clock.
+    /// Returns the time of the server's clock.
     pub fn now(&self) -> SystemTime {
         instant(self.shared.clock.now())
     }
 
-    /// Moves a virtual clock forward, by whole microseconds; where it is then.
+    /// Moves a virtual clock forward by whole microseconds. Returns the new time.
     ///
-    /// Does what CLOCK ADVANCE does, without a connection: what falls due by then has expired in the order of deadlines
-    /// when this returns. Besides, all that came of it has been written to the clients' sockets: events of expiry, and
-    /// the replies of commands that have waited for long enough. O(n log shards) for n keys that fall due; a few dozen
-    /// microseconds if there are none.
+    /// Works like CLOCK ADVANCE, without a connection: due keys expire in deadline order before this returns. In addition,
+    /// the resulting events and the replies of commands whose timeout is reached are written to the clients' sockets.
+    /// O(n log shards) for n due keys; a few dozen microseconds if there are none.
     ///
     /// # Errors
-    /// The clock is real, the time is later than can be counted, or the server has stopped.
+    /// The clock is real, the time is out of range, or the server has stopped.
     ///
     /// ```
     /// use std::time::Duration;
@@ -361,10 +360,10 @@ impl Server {
         self.move_clock(Move::By(micros))
     }
 
-    /// Sets a virtual clock to a time that is not before its own, in whole microseconds. As [`Server::advance`].
+    /// Sets a virtual clock to a later or the same time, in whole microseconds. See [`Server::advance`].
     ///
     /// # Errors
-    /// As [`Server::advance`]; the time is before the clock's own.
+    /// As [`Server::advance`], or the time is before the clock's.
     pub fn set_time(&self, to: SystemTime) -> Result<SystemTime, MoveError> {
         let since = to.duration_since(UNIX_EPOCH).unwrap_or_default();
         let micros = u64::try_from(since.as_micros()).map_err(|_| MoveError::OutOfRange)?;
@@ -386,12 +385,12 @@ impl Server {
         Ok(instant(moved))
     }
 
-    /// Waits for a loop's answer.
+    /// Blocks until a loop has answered or ended.
     fn receive<T>(&self, answers: &Receiver<T>) -> Result<T, MoveError> {
-        /// Loops answer at once, but one that has ended keeps the question.
-        const LOOK_AGAIN: Duration = Duration::from_millis(50);
+        /// Loops answer at once, but one that has ended persists the question.
+        const CHECK_INTERVAL: Duration = Duration::from_millis(50);
         loop {
-            match answers.recv_timeout(LOOK_AGAIN) {
+            match answers.recv_timeout(CHECK_INTERVAL) {
                 Ok(answer) => return Ok(answer),
                 Err(RecvTimeoutError::Timeout)
                     if !self.threads.iter().any(JoinHandle::is_finished) => {}
@@ -400,15 +399,15 @@ impl Server {
         }
     }
 
-    /// Asks the server to stop and waits until it has.
+    /// Stops the server. Blocks until its threads have ended.
     pub fn shutdown(mut self) {
         self.stop();
     }
 
-    /// Waits until the server stops (SHUTDOWN, a signal).
+    /// Blocks until the server stops (SHUTDOWN, a signal).
     pub fn join(mut self) {
         for thread in self.threads.drain(..) {
-            // A panicking loop has printed its message; the others are stopped by the drop.
+            // A panicking loop has printed its message and stops the others.
             let _ = thread.join();
         }
     }
@@ -431,8 +430,8 @@ fn instant(now: Now) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(now.micros())
 }
 
-/// Stops the other event loops when one ends, even if it panics: connections go to all of them in turn, so a server
-/// that has lost one is better not there at all.
+/// Stops the server when one event loop ends, even by a panic. A server without one of its loops would leave that
+/// loop's connections unserved.
 struct StopServerOnDrop(Arc<Shared>);
 
 impl Drop for StopServerOnDrop {
@@ -444,7 +443,7 @@ impl Drop for StopServerOnDrop {
     }
 }
 
-/// Log lines on what is about to serve, and on what the user may not expect.
+/// Logs the server's parameters and warnings.
 fn announce(shared: &Shared, settings: &Settings, port: u16) {
     let logger = &shared.logger;
     log::notice!(
@@ -473,8 +472,8 @@ fn announce(shared: &Shared, settings: &Settings, port: u16) {
     log::notice!(logger, "Server initialized");
 }
 
-/// Shards of the keyspace: as configured, else one for one loop (nobody to share with, one wheel to look at), and
-/// for several loops so many that two commands seldom meet.
+/// Returns the number of shards: the configured one, else one for a single loop, and enough for several loops that two
+/// commands seldom need the same lock.
 fn shard_count(settings: &Settings) -> usize {
     const PER_LOOP: usize = 16;
     match (settings.shards, settings.threads) {

@@ -1,4 +1,4 @@
-//! What all event loops share.
+//! State that all event loops share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,22 +29,22 @@ use crate::program::supervision::Systemd;
 use crate::pubsub::PubSub;
 use crate::reclaim::{Reclaim, Worker};
 
-/// What all event loops share. Lock order: shards, then `config`, then the pub/sub registry, then mailboxes.
+/// State that all event loops share. Lock order: shards, then `config`, then the pub/sub registry, then mailboxes.
 pub struct Shared {
     /// The keyspace.
     pub store: Store,
     /// The clock.
     pub clock: ServerClock,
-    /// Which names call which commands.
+    /// Command names, including renamed commands.
     pub(crate) commands: CommandNames,
-    /// The configuration as its commands see it.
+    /// Configuration that CONFIG reads and changes.
     pub config: OrderedMutex<Config>,
-    /// The configuration as everything else sees it.
+    /// Settings derived from the configuration.
     settings: RwLock<Arc<Settings>>,
-    /// Grows with each change of the settings.
+    /// Number of changes of the settings.
     settings_version: AtomicU64,
     classes: AtomicU32,
-    /// Commands that take longer than this many ns are looked at by the slow log; `u64::MAX`: none.
+    /// Duration in ns from which the slow log and LATENCY consider a command; `u64::MAX` disables both.
     pub(crate) slow_ns: AtomicU64,
     /// All clients.
     pub clients: Clients,
@@ -54,54 +54,54 @@ pub struct Shared {
     pub monitors: Monitors,
     /// The slow log.
     pub slowlog: SlowLog,
-    /// What was slow, for LATENCY.
+    /// Latency events of LATENCY.
     pub latency: LatencyMonitor,
     /// `latency-tracking`.
     pub(crate) latency_tracking: AtomicBool,
     /// Resident bytes of the process when the server started.
     pub(crate) startup_bytes: AtomicU64,
-    /// Error replies by code word.
+    /// Number of error replies by code word.
     pub errors: ErrorCounts,
-    /// Where log lines go.
+    /// The log.
     pub logger: Logger,
-    /// What the log is told about clients that speak HTTP.
+    /// Rate-limited warning about clients that send HTTP.
     pub(crate) http: HttpWarning,
-    /// CLIENT PAUSE: until when, unix ms; 0: not paused.
+    /// End of CLIENT PAUSE, unix ms; 0 if clients are not paused.
     pub(crate) pause_until_ms: AtomicU64,
-    /// CLIENT PAUSE holds back writes only.
+    /// True if CLIENT PAUSE holds back writes only.
     pub(crate) pause_writes_only: AtomicBool,
-    /// By loop number.
+    /// Mailboxes by loop number.
     pub(crate) mailboxes: Vec<Mailbox<Order>>,
-    /// By loop number.
+    /// Statistics by loop number.
     pub stats: Vec<LoopStats>,
-    /// When the server started.
+    /// Start time, unix ms.
     pub started_ms: u64,
     /// Commands and bytes per second.
     pub rates: Rates,
-    /// 40 hexadecimal digits, new in each process.
+    /// Run id: 40 random hexadecimal digits.
     pub run_id: String,
-    /// Where it receives_messages on TCP.
+    /// TCP port; 0 if the server does not listen on TCP.
     pub tcp_port: AtomicU32,
-    /// The loop that opens connections; it goes round.
+    /// Loop that gets the next connection, round-robin.
     pub(crate) next_loop: AtomicUsize,
-    /// How freed memory goes back to the system, if it must be asked for.
+    /// Function that returns freed memory to the system, if the allocator needs one.
     pub(crate) reclaim: Option<Reclaim>,
-    /// Who waits to hear of the start and the stop.
+    /// Notification socket of systemd, if systemd supervises the server.
     pub(crate) systemd: Option<Systemd>,
-    /// Drops what takes long to drop.
+    /// Thread that drops large values.
     pub(crate) worker: Worker,
-    /// Snapshots.
+    /// State of snapshots.
     pub(crate) persistence: Persistence,
-    /// Something keeps commands out: a look at [`Shared::persistence`] tells what.
+    /// True if some commands must be rejected because the server loads, cannot save or stops.
     pub(crate) gate_closed: AtomicBool,
-    /// Somebody asked for the end.
+    /// True once a stop was requested.
     pub stopping: AtomicBool,
-    /// An event loop has ended by a panic.
+    /// True if an event loop has panicked.
     pub(crate) panicked: AtomicBool,
 }
 
 impl Shared {
-    /// Everything but the loops.
+    /// Creates the state that the loops share.
     pub(crate) fn new(
         commands: CommandNames,
         config: Config,
@@ -159,20 +159,21 @@ impl Shared {
         shared
     }
 
-    /// The settings as they are now.
+    /// Returns the current settings.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.read())
     }
 
-    /// Grows with each change of the settings.
+    /// Returns the number of changes of the settings.
     pub(crate) fn settings_version(&self) -> u64 {
         self.settings_version.load(Ordering::Acquire)
     }
 
-    /// Does what some changes need besides the settings.
+    /// Applies changes that need more than new settings: reopens listeners, raises the limit of open files, sets the log
+    /// level.
     ///
     /// # Errors
-    /// What cannot be done; the caller takes the changes back.
+    /// The first change that fails; the caller restores the configuration.
     pub(crate) fn apply_changes(
         &self,
         changes: &Changes,
@@ -182,7 +183,7 @@ impl Shared {
             ("port", "Unable to listen on this port. Check server logs."),
             ("bind", "Failed to bind to specified addresses."),
         ];
-        // As in Redis, the first of the two in the call is the one to blame.
+        // As in Redis, the error names the first of the two in the call.
         let first = changes
             .names
             .iter()
@@ -213,7 +214,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes over what the configuration says now, and tells the loops.
+    /// Replaces the settings and notifies the loops.
     pub fn reconfigure(&self, settings: Arc<Settings>) {
         *self.settings.write() = settings;
         self.apply_settings();
@@ -240,28 +241,28 @@ impl Shared {
         self.update_gate();
     }
 
-    /// Which keyspace events are wanted.
+    /// Returns the enabled classes of keyspace events.
     #[inline]
     pub fn classes(&self) -> Classes {
         Classes::from_bits(self.classes.load(Ordering::Relaxed))
     }
 
-    /// Leaves an order for every loop.
+    /// Sends an order to every loop.
     pub(crate) fn order_all(&self, order: impl Fn() -> Order) {
         for mailbox in &self.mailboxes {
             mailbox.order(order());
         }
     }
 
-    /// Asks the server to stop. Returns at once.
+    /// Requests a stop of the server. Returns at once.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.gate_closed.store(true, Ordering::SeqCst);
         self.order_all(|| Order::Stop);
     }
 
-    /// Moves the virtual clock, and `turn` with it. Keys that fall due by then have expired in the order of deadlines, and
-    /// their events lie in the mailboxes, when this returns. Locks every shard. O(n log shards) for n keys that fall due.
+    /// Moves the virtual clock and `turn`'s instant. Before it returns, the keys that are due by then expire in deadline
+    /// order and their events are in the mailboxes. Locks every shard. O(n log shards) for n due keys.
     ///
     /// # Errors
     /// As [`ServerClock::destination`].
@@ -270,7 +271,7 @@ impl Shared {
             turn.lock_all();
         }
         let to = self.clock.destination(to)?;
-        // While clients are paused nothing expires; keys that fell due meanwhile expire when the pause ends.
+        // While clients are paused nothing expires; due keys expire when the pause ends.
         let paused_until = self.pause_until_ms.load(Ordering::Acquire);
         if to.read_ms() < paused_until {
             turn.now = to;
@@ -279,17 +280,17 @@ impl Shared {
             turn.advance(to);
         }
         self.clock.set(to);
-        // Idle timeouts are timers of the loops' own wheels.
+        // Idle timeouts are timers in the loops' wheels.
         self.order_all(|| Order::ClockMoved);
         Ok(to)
     }
 
-    /// The loop that looks after shard `shard`.
+    /// Returns the loop that expires the keys of shard `shard`.
     pub(crate) fn loop_of(&self, shard: usize) -> usize {
         shard % self.mailboxes.len()
     }
 
-    /// A command took longer than the slow log or LATENCY allow.
+    /// Records a slow command in the slow log and as a latency event, if it reaches their thresholds.
     #[cold]
     pub(crate) fn record_slow_command(&self, slow: &Slow<'_>) {
         let settings = self.settings();
@@ -304,7 +305,7 @@ impl Shared {
         record_latency(self, &settings, event, slow.now, slow.nanos);
     }
 
-    /// A batch of expiries took so long.
+    /// Records the duration of a batch of expiries.
     #[inline]
     pub(crate) fn record_expiry(&self, loop_number: usize, now: Now, nanos: u64) {
         self.stats[loop_number].expiry_nanos.add(nanos);
@@ -313,7 +314,7 @@ impl Shared {
         }
     }
 
-    /// Publishes a message; how many clients get it.
+    /// Publishes a message. Returns the number of clients that get it.
     pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
         self.pubsub.publish(&self.mailboxes, channel, message)
     }
@@ -327,14 +328,14 @@ fn record_latency(shared: &Shared, settings: &Settings, event: &'static str, now
     }
 }
 
-/// Error replies by their first word (INFO errorstats).
+/// Number of error replies by first word (INFO errorstats).
 #[derive(Default)]
 pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
 
 impl ErrorCounts {
     /// Counts an error.
     pub fn count(&self, error: &punctual_store::Error) {
-        /// Codes are few, unless somebody makes them up (DEBUG ERROR).
+        /// DEBUG ERROR can create any number of codes.
         const CODES_MAX: usize = 128;
         const OTHERS: &str = "ERRORSTATS_OVERFLOW";
         let is_name = |code: &str| {
@@ -363,12 +364,12 @@ impl ErrorCounts {
         }
     }
 
-    /// All counts, by code word.
+    /// Returns all counts in the order of the code words.
     pub fn all(&self) -> Vec<(String, u64)> {
         self.0.lock().iter().map(|(k, v)| (k.clone(), *v)).collect()
     }
 
-    /// Forgets all.
+    /// Removes all counts.
     pub fn reset(&self) {
         self.0.lock().clear();
     }
@@ -399,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn error_codes_fit_into_info() {
+    fn invalid_error_codes_count_as_err() {
         let counts = ErrorCounts::default();
         for text in [
             "WRONGTYPE x",
