@@ -13,7 +13,7 @@ use crate::config::ClockKind;
 /// Latest instant, in unix milliseconds; its microseconds fit into an `i64`.
 pub(crate) const LAST_MS: u64 = i64::MAX as u64 / 1000;
 
-/// Why a clock was not moved.
+/// Error of a clock move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoveError {

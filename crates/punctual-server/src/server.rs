@@ -32,7 +32,7 @@ use crate::program::supervision::Systemd;
 use crate::reclaim::Reclaim;
 use crate::shared::Shared;
 
-/// Why a server did not start.
+/// Error of a server's start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -109,8 +109,8 @@ impl Builder {
         self
     }
 
-    /// Sets the logger. Without it, log lines go to the file of the option `logfile`; without that option too, an embedded
-    /// server is silent.
+    /// Sets the logger. Without it, log lines go to the file of the option `logfile`. Without that option too, the server
+    /// is silent.
     #[must_use]
     pub fn logger(mut self, logger: Logger) -> Self {
         self.logger = Some(logger);
@@ -340,8 +340,8 @@ impl Server {
 
     /// Moves a virtual clock forward by whole microseconds. Returns the new time.
     ///
-    /// Works like CLOCK ADVANCE, without a connection: due keys expire in deadline order before this returns. In addition,
-    /// the resulting events and the replies of commands whose timeout is reached are written to the clients' sockets.
+    /// Works like CLOCK ADVANCE, without a connection: due keys expire in deadline order before this returns. The
+    /// resulting events, and the replies of blocked commands that have timed out, are on the clients' sockets by then.
     /// O(n log shards) for n due keys; a few dozen microseconds if there are none.
     ///
     /// # Errors
@@ -387,7 +387,7 @@ impl Server {
 
     /// Blocks until a loop has answered or ended.
     fn receive<T>(&self, answers: &Receiver<T>) -> Result<T, MoveError> {
-        /// Loops answer at once, but one that has ended persists the question.
+        /// Interval of the checks for a loop that has ended without an answer.
         const CHECK_INTERVAL: Duration = Duration::from_millis(50);
         loop {
             match answers.recv_timeout(CHECK_INTERVAL) {

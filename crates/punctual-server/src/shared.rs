@@ -169,8 +169,8 @@ impl Shared {
         self.settings_version.load(Ordering::Acquire)
     }
 
-    /// Applies changes that need more than new settings: reopens listeners, raises the limit of open files, sets the log
-    /// level.
+    /// Applies changes that need more than new settings: reopens listeners, raises the limit of open files and sets the
+    /// log level.
     ///
     /// # Errors
     /// The first change that fails; the caller restores the configuration.
@@ -261,8 +261,9 @@ impl Shared {
         self.order_all(|| Order::Stop);
     }
 
-    /// Moves the virtual clock and `turn`'s instant. Before it returns, the keys that are due by then expire in deadline
-    /// order and their events are in the mailboxes. Locks every shard. O(n log shards) for n due keys.
+    /// Moves the virtual clock and `turn`'s instant. Expires due keys in deadline order and delivers their events to the
+    /// mailboxes before it returns. Locks every shard. O(n log shards) for n due keys.
+
     ///
     /// # Errors
     /// As [`ServerClock::destination`].

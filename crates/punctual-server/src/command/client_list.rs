@@ -15,7 +15,7 @@ use crate::net::order::Order;
 
 /// State of the calling client that only its own loop can read.
 #[derive(Clone, Copy, Default)]
-struct Running {
+struct CallerState {
     argument_bytes: u64,
     output_bytes: u64,
     output_capacity: u64,
@@ -27,7 +27,7 @@ struct Running {
 /// All clients of a loop share an input buffer: `qbuf` counts the bytes of this client, and `qbuf-free` is 0 unless the
 /// client has its own buffer. Instead of Redis's fixed buffer and list there is one output buffer: its first
 /// [`REPLY_BUFFER`] bytes are shown as the fixed buffer, the rest as the list.
-fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Running) {
+fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: CallerState) {
     let get = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
     let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
     let mut flags = String::new();
@@ -40,7 +40,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
         ('x', multi >= 0),
         ('b', on(&info.waiting)),
         ('d', info.watch.get().is_some_and(|flag| flag.is_raised())),
-        ('c', running.closing),
+        ('c', caller.closing),
         ('A', on(&info.killed)),
         ('U', info.unix),
         ('e', on(&info.no_evict)),
@@ -53,11 +53,11 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
     if flags.is_empty() {
         flags.push('N');
     }
-    let output = get(&info.output_bytes).max(running.output_bytes);
+    let output = get(&info.output_bytes).max(caller.output_bytes);
     let capacity = get(&info.output_capacity);
     let held =
-        info.memory() + running.argument_bytes + running.output_capacity.saturating_sub(capacity);
-    let capacity = capacity.max(running.output_capacity);
+        info.memory() + caller.argument_bytes + caller.output_capacity.saturating_sub(capacity);
+    let capacity = capacity.max(caller.output_capacity);
     let peak = info.output_peak.get(now_ms).max(output);
     let command = (info.last_command.load(Ordering::Relaxed) as usize)
         .checked_sub(1)
@@ -85,7 +85,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
         info.shard_channels.load(Ordering::Relaxed),
         get(&info.query_bytes),
         get(&info.query_free),
-        running.argument_bytes + info.waiting_bytes(),
+        caller.argument_bytes + info.waiting_bytes(),
         capacity.min(REPLY_BUFFER),
         peak.min(REPLY_BUFFER),
         output.min(REPLY_BUFFER),
@@ -105,7 +105,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, running: Runni
     line.push(b'\n');
 }
 
-/// Writes the lines of some clients. The calling client's line includes its [`Running`] state.
+/// Writes the lines of some clients. The calling client's line includes its [`CallerState`].
 fn write_lines(
     call: &Call<'_, '_>,
     args: Args<'_>,
@@ -115,16 +115,16 @@ fn write_lines(
     let now_ms = call.now().read_ms();
     let mut lines = Vec::new();
     for info in clients {
-        let mut running = Running::default();
+        let mut caller = CallerState::default();
         if info.id == call.session.id {
-            running = Running {
+            caller = CallerState {
                 argument_bytes: args.iter().map(|arg| arg.len() as u64).sum(),
                 output_bytes: reply.len() as u64,
                 output_capacity: reply.out().capacity() as u64,
                 closing: call.session.closing,
             };
         }
-        write_line(&mut lines, info, now_ms, running);
+        write_line(&mut lines, info, now_ms, caller);
     }
     reply.verbatim("txt", &lines);
 }
@@ -221,7 +221,7 @@ impl<'a> Filter<'a> {
         Ok(filter)
     }
 
-    fn fits(&self, client: &ClientInfo, me: u64) -> bool {
+    fn matches(&self, client: &ClientInfo, me: u64) -> bool {
         self.id.is_none_or(|id| client.id == id)
             && self.addr.is_none_or(|addr| client.addr.as_bytes() == addr)
             && self
@@ -251,7 +251,7 @@ pub(super) fn kill(
     let me = call.session.id;
     let mut killed = 0;
     for client in call.shared.clients.list() {
-        if !filter.fits(&client, me) {
+        if !filter.matches(&client, me) {
             continue;
         }
         killed += 1;

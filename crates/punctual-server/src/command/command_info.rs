@@ -176,7 +176,7 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
             if destination {
                 key_range(access.first().unwrap_or(&""), 1, 0, 1, reply);
             }
-            spec_head(access.last().unwrap_or(&""), count, "keynum", reply);
+            key_spec_header(access.last().unwrap_or(&""), count, "keynum", reply);
             for (name, number) in [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)] {
                 reply.bulk(name.as_bytes());
                 reply.int(number);
@@ -193,7 +193,7 @@ fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply<'_>) {
     for (i, words) in others.iter().enumerate() {
         // The keys that patterns with `*` produce cannot be specified.
         if !options.patterned.is_empty() {
-            spec_of_unknown(words, reply);
+            unknown_key_spec(words, reply);
             continue;
         }
         reply.map(3);
@@ -209,13 +209,13 @@ fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply<'_>) {
         reply.bulk(options.keyed[i].to_ascii_uppercase().as_bytes());
         reply.bulk(b"startfrom");
         reply.int(options.from as i64);
-        find_head("range", reply);
+        find_keys_header("range", reply);
         range_numbers(0, 1, reply);
     }
 }
 
 /// Writes a specification of keys at unknown positions.
-fn spec_of_unknown(words: &str, reply: &mut Reply<'_>) {
+fn unknown_key_spec(words: &str, reply: &mut Reply<'_>) {
     reply.map(3);
     reply.bulk(b"flags");
     flag_set(words, reply);
@@ -231,7 +231,7 @@ fn spec_of_unknown(words: &str, reply: &mut Reply<'_>) {
 
 /// Writes a specification of keys from `begin` to `last`, in steps of `step`.
 fn key_range(words: &str, begin: usize, last: i64, step: usize, reply: &mut Reply<'_>) {
-    spec_head(words, begin, "range", reply);
+    key_spec_header(words, begin, "range", reply);
     range_numbers(last, step, reply);
 }
 
@@ -243,7 +243,7 @@ fn range_numbers(last: i64, step: usize, reply: &mut Reply<'_>) {
 }
 
 /// Writes the common fields of a specification. The caller appends three numbers with their names.
-fn spec_head(words: &str, begin: usize, find: &str, reply: &mut Reply<'_>) {
+fn key_spec_header(words: &str, begin: usize, find: &str, reply: &mut Reply<'_>) {
     reply.map(3);
     reply.bulk(b"flags");
     flag_set(words, reply);
@@ -255,11 +255,11 @@ fn spec_head(words: &str, begin: usize, find: &str, reply: &mut Reply<'_>) {
     reply.map(1);
     reply.bulk(b"index");
     reply.int(begin as i64);
-    find_head(find, reply);
+    find_keys_header(find, reply);
 }
 
 /// Writes how further keys are found. The caller appends three numbers with their names.
-fn find_head(find: &str, reply: &mut Reply<'_>) {
+fn find_keys_header(find: &str, reply: &mut Reply<'_>) {
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");

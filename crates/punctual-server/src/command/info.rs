@@ -77,12 +77,12 @@ fn info(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
         .skip(1)
         .map(|a| String::from_utf8_lossy(a).to_ascii_lowercase())
         .collect();
-    let asks = |name: &str| wanted.iter().any(|w| w == name);
+    let requests = |name: &str| wanted.iter().any(|w| w == name);
     let text = text(call.shared, call.turn, |(name, by_default, in_all, _)| {
-        ((wanted.is_empty() || asks("default")) && *by_default)
-            || (asks("all") && *in_all)
-            || asks("everything")
-            || asks(name)
+        ((wanted.is_empty() || requests("default")) && *by_default)
+            || (requests("all") && *in_all)
+            || requests("everything")
+            || requests(name)
     });
     reply.verbatim("txt", text.as_bytes());
     Ok(())

@@ -29,7 +29,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 .history(&[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")])];
 
 fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
-    let asks = |word: &str| {
+    let has_option = |word: &str| {
         args.iter()
             .skip(1)
             .any(|a| a.eq_ignore_ascii_case(word.as_bytes()))
@@ -39,24 +39,27 @@ fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Resul
         .iter()
         .skip(1)
         .all(|a| known.iter().any(|k| a.eq_ignore_ascii_case(k.as_bytes())));
-    if !all_known || (asks("save") && asks("nosave")) || (asks("abort") && args.len() > 2) {
+    if !all_known
+        || (has_option("save") && has_option("nosave"))
+        || (has_option("abort") && args.len() > 2)
+    {
         return Err(Error::Syntax);
     }
-    if asks("abort") {
+    if has_option("abort") {
         // A shutdown never waits for replicas, so there is nothing to abort.
         return Err(Error::fixed("ERR No shutdown in progress."));
     }
     let logger = &call.shared.logger;
     log::warning!(logger, "User requested shutdown...");
-    let asked = asks("save")
+    let must_save = has_option("save")
         .then_some(true)
-        .or(asks("nosave").then_some(false));
+        .or(has_option("nosave").then_some(false));
     if let Some(systemd) = &call.shared.systemd {
-        systemd.stopping(asked.unwrap_or(!call.shared.settings().save.is_empty()));
+        systemd.stopping(must_save.unwrap_or(!call.shared.settings().save.is_empty()));
     }
-    if let Err(error) = save::before_exit(call.shared, call.turn, asked) {
+    if let Err(error) = save::before_exit(call.shared, call.turn, must_save) {
         log::warning!(logger, "Error trying to save the DB: {error}");
-        if !asks("force") {
+        if !has_option("force") {
             log::warning!(
                 logger,
                 "Errors trying to shut down the server. Check the logs for more information."

@@ -12,7 +12,7 @@ pub(crate) const NOT_KEYS: &[&str] = &["not_key"];
 /// Maximum length of a command name in bytes.
 const NAME_MAX: usize = 32;
 
-/// How a command runs.
+/// Execution of a command.
 #[derive(Clone, Copy)]
 pub enum Run {
     /// On the keyspace, under the locks that its keys need.
@@ -31,7 +31,7 @@ pub struct Entry {
     pub name: String,
     /// Metadata.
     pub row: &'static Facts,
-    /// How it runs.
+    /// Execution of the command.
     pub run: Run,
     /// Subcommands.
     pub subcommands: Vec<Entry>,
@@ -49,7 +49,7 @@ pub struct CommandTable {
 }
 
 impl CommandTable {
-    /// Creates the table from the keyspace's commands and the server's `families`. Returns the server's handlers too, in
+    /// Creates the table from the keyspace's commands and the server's `families`. Also returns the server's handlers in
     /// the order of their numbers.
     pub(crate) fn new<H: Copy>(families: &'static [&'static [Row<H>]]) -> (Self, Vec<H>) {
         let mut handlers = Vec::new();

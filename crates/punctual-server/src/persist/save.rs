@@ -309,19 +309,19 @@ pub(super) fn write_empty(shared: &Shared, turn: &Turn<'_>) -> Result<(), SaveEr
     Ok(())
 }
 
-/// Prepares a shutdown: aborts a running save, and saves a snapshot if `asked` is true, or if it is `None` and there are
-/// save points. Releases the turn's locks first.
+/// Prepares a shutdown: aborts a running save, and saves a snapshot if `must_save` is true, or if it is `None` and
+/// there are save points. Releases the turn's locks first.
 ///
 /// # Errors
 /// The save has failed; the server should keep running.
 pub(crate) fn before_exit(
     shared: &Shared,
     turn: &mut Turn<'_>,
-    asked: Option<bool>,
+    must_save: Option<bool>,
 ) -> Result<(), SaveError> {
     turn.release();
     shared.persistence.abort();
-    if !asked.unwrap_or(!shared.settings().save.is_empty()) || shared.persistence.is_loading() {
+    if !must_save.unwrap_or(!shared.settings().save.is_empty()) || shared.persistence.is_loading() {
         return Ok(());
     }
     log::notice!(
