@@ -3,7 +3,6 @@
 //! [`Server::builder`] starts a server inside any program. The binary `punctual` adds a command line.
 
 // Only `program::daemon` may contain unsafe code.
-
 #![deny(unsafe_code)]
 
 pub mod client;

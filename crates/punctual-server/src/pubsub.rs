@@ -48,7 +48,6 @@ impl Kind {
 }
 
 /// A client with a subscription. Ordered so that subscribers with the same protocol and loop are adjacent.
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subscriber {
     /// True for RESP3 messages.

@@ -263,7 +263,6 @@ impl Shared {
 
     /// Moves the virtual clock and `turn`'s instant. Expires due keys in deadline order and delivers their events to the
     /// mailboxes before it returns. Locks every shard. O(n log shards) for n due keys.
-
     ///
     /// # Errors
     /// As [`ServerClock::destination`].

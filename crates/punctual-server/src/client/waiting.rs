@@ -98,7 +98,6 @@ pub(crate) fn answer_unserved(
 }
 
 /// Records the command of a waiter that was not served.
-
 pub(crate) fn record_unserved(
     shared: &Shared,
     loop_number: usize,

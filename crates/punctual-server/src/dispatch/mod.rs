@@ -303,7 +303,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
     #[cold]
     #[inline(never)]
     fn run_queued(&mut self, session: &mut Session, transaction: &Transaction, out: &mut Vec<u8>) {
-        let began = self.command_start;
+        let exec_start = self.command_start;
         self.command_start = self.clock.raw();
         transaction::write_reply_header(session, transaction.commands().len(), out);
         session.in_exec = true;
@@ -320,7 +320,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         // Unwanted replies have been dropped one by one.
         session.ignore_reply_mode = true;
         // The time of EXEC includes its commands.
-        self.command_start = began;
+        self.command_start = exec_start;
     }
 
     /// Returns the error for a command that the server cannot accept while it loads or cannot save.

@@ -101,7 +101,6 @@ impl Persistence {
     pub(crate) fn wait(&self) {
         if let Some(thread) = self.thread.lock().take() {
             // The panic hook has printed the message of a panic.
-
             let _ = thread.join();
         }
     }
