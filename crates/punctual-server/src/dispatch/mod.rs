@@ -84,7 +84,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             Err((entry, error)) => {
                 if entry.is_none() && is_http(args.at(0)) {
                     let Shared { http, logger, .. } = &**self.shared;
-                    http.tell(logger, self.turn.now, &session.info.addr);
+                    http.warn(logger, self.turn.now, &session.info.addr);
                     session.closing = true;
                     return Flow::Done;
                 }

@@ -1,8 +1,8 @@
-//! Sleeping exactly until a deadline.
+//! A timer that wakes an event loop exactly at a deadline.
 //!
-//! `epoll_wait` counts whole milliseconds and rounds up, which would make every key up to a millisecond late; so the
-//! wake-up is a `timerfd` at an absolute time of the wall clock, in which deadlines are given. It is only set
-//! when an earlier wake-up than the one it stands at is needed: one that turns out too early costs one look.
+//! `epoll_wait` rounds its timeout up to whole milliseconds, which would make every key up to a millisecond late.
+//! Deadlines are wall-clock times, so the wake-up is a `timerfd` at an absolute wall-clock time. It is only set to an
+//! earlier time, never to a later one: a wake-up that comes too early costs one turn of the loop.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -19,7 +19,7 @@ use rustix::time::{
 /// Wakes a loop at an absolute time.
 pub(crate) struct Alarm {
     timer: OwnedFd,
-    /// What it is set to, unix ms; `u64::MAX`: nothing.
+    /// Time at which the timer fires, unix ms; `u64::MAX` if it is disarmed.
     set_ms: u64,
 }
 
@@ -42,19 +42,19 @@ impl Alarm {
         )
     }
 
-    /// It has rung: it stands at nothing.
-    pub(crate) fn rang(&mut self) {
+    /// Marks the timer as disarmed, after it has fired.
+    pub(crate) fn fired(&mut self) {
         self.set_ms = u64::MAX;
     }
 
-    /// Wakes the loop at `at_ms` (unix ms) or a little earlier, never later. Gives the timeout to poll with.
+    /// Arms the timer, so that it fires at `at_ms` (unix ms) or earlier. Returns the timeout for the poll.
     pub(crate) fn set(&mut self, at_ms: u64) -> Option<Duration> {
         if at_ms >= self.set_ms {
             return None;
         }
         let at = Timespec {
             tv_sec: i64::try_from(at_ms / 1000).unwrap_or(i64::MAX),
-            // An all-zero time would disarm the timer: a nanosecond after the epoch is as good.
+            // An all-zero time would disarm the timer, so the epoch becomes one nanosecond after it.
             tv_nsec: (at_ms % 1000 * 1_000_000 + u64::from(at_ms == 0)) as _,
         };
         let once = Itimerspec {
@@ -69,7 +69,7 @@ impl Alarm {
                 self.set_ms = at_ms;
                 None
             }
-            // A time beyond what the kernel counts: look again in an hour.
+            // The kernel cannot represent the time: poll again in an hour.
             Err(_) => Some(Duration::from_secs(3600)),
         }
     }

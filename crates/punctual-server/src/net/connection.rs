@@ -1,7 +1,7 @@
 //! One client's connection: bytes in, commands out, replies back.
 //!
-//! Commands are parsed where they were read; only an incomplete one is copied into the connection's own buffer, so
-//! an idle connection holds no buffer at all. Replies gather in `out` and are written once a turn.
+//! Commands are parsed in the loop's read buffer. Only an incomplete command is copied into the connection's own buffer,
+//! so an idle connection holds no buffer. Replies are collected in `out` and written once per turn of the loop.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -20,32 +20,32 @@ pub(crate) struct Connection {
     pub(crate) socket: Socket,
     pub(crate) parser: Parser,
     pub(crate) session: Session,
-    /// Bytes of a command that is not complete, or must wait.
+    /// Bytes of an incomplete command, or of commands that must wait.
     pub(crate) input: Vec<u8>,
-    /// Replies; `written` bytes of it have gone.
+    /// Replies, of which the first `written` bytes are sent.
     pub(crate) out: Vec<u8>,
     written: usize,
-    /// The loop has it on its list of connections to flush.
+    /// The connection is in the loop's list of connections to flush.
     pub(crate) dirty: bool,
     /// More may be readable: the last read filled the buffer.
     pub(crate) readable: bool,
-    /// Its next command waits for CLIENT UNPAUSE.
+    /// The next command waits for CLIENT UNPAUSE.
     pub(crate) paused: bool,
-    /// The peer has closed its end; what it has sent may still be unread.
+    /// The peer has closed its end; bytes from it may still be unread.
     pub(crate) hung_up: bool,
-    /// The peer sends no more.
+    /// All bytes from the peer have been read.
     pub(crate) ended: bool,
-    /// Since when (unix ms) its output has been above the soft limit.
+    /// Time (unix ms) since which the output has been above the soft limit.
     pub(crate) over_soft_since: Option<u64>,
-    /// Its idle timer.
+    /// Fires when the client has been idle for too long.
     pub(crate) idle_timer: Option<punctual::queue::TimerKey>,
-    /// Fires when its command has waited for long enough.
+    /// Fires at the timeout of the command that waits.
     pub(crate) wait_timer: Option<punctual::queue::TimerKey>,
-    /// Fires when its output has been above the soft limit for too long.
+    /// Fires when the output has been above the soft limit for too long.
     pub(crate) soft_timer: Option<punctual::queue::TimerKey>,
 }
 
-/// Whether `left` unread bytes are too many, now or for too long; keeps when that began.
+/// Returns true if `left` unread bytes exceed the hard limit, or the soft limit for too long. Updates `over_soft_since`.
 pub(crate) fn is_exceeded(
     limit: OutputLimit,
     left: u64,
@@ -63,14 +63,14 @@ pub(crate) fn is_exceeded(
     now_ms.saturating_sub(since) > limit.soft_seconds.saturating_mul(1000)
 }
 
-/// How a flush ended.
+/// Result of a flush.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
-    /// Everything has gone.
+    /// Everything is written.
     All,
-    /// The socket takes no more now.
+    /// The socket's buffer is full.
     Blocked,
-    /// The peer is gone.
+    /// The connection is broken.
     Broken,
 }
 
@@ -95,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// Which of the limits of unread output holds for it.
+    /// Returns the index of its limit in [`Settings::output_limits`].
     pub(crate) fn output_class(&self) -> usize {
         if self.session.subscriptions() > 0 {
             Settings::OUTPUT_PUBSUB
@@ -104,17 +104,17 @@ impl Connection {
         }
     }
 
-    /// Whether its next command must wait: for CLIENT UNPAUSE, or for the end of the last one.
+    /// Returns true if the next command must wait: for CLIENT UNPAUSE, or for the reply of the command before it.
     pub(crate) fn waits(&self) -> bool {
         self.paused || self.session.waiter.is_some()
     }
 
-    /// Bytes of output that have not been written.
+    /// Returns the number of output bytes that are not written.
     pub(crate) fn unwritten(&self) -> usize {
         self.out.len() - self.written
     }
 
-    /// Writes what the socket takes; counts it.
+    /// Writes as much output as the socket accepts, and adds the number of bytes to `count`.
     pub(crate) fn flush(&mut self, count: &mut u64) -> Flushed {
         while self.written < self.out.len() {
             match self.socket.write(&self.out[self.written..]) {
@@ -125,7 +125,7 @@ impl Connection {
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.forget_written();
+                    self.drop_written();
                     return Flushed::Blocked;
                 }
                 Err(_) => return Flushed::Broken,
@@ -136,8 +136,8 @@ impl Connection {
         Flushed::All
     }
 
-    /// Frees what has been written, when that is most of the buffer.
-    fn forget_written(&mut self) {
+    /// Frees the written part of the buffer if it is most of it.
+    fn drop_written(&mut self) {
         if self.written > KEPT_OUTPUT && self.written * 2 > self.out.len() {
             self.out.drain(..self.written);
             self.out.shrink_to(self.out.len() * 2);
@@ -145,13 +145,13 @@ impl Connection {
         }
     }
 
-    /// Keeps the incomplete rest of what was read.
+    /// Keeps the bytes of an incomplete command.
     pub(crate) fn keep_input(&mut self, rest: &[u8]) {
         self.input.extend_from_slice(rest);
     }
 
-    /// Publishes how much of its input is kept, for CLIENT LIST.
-    pub(crate) fn show_input(&self) {
+    /// Publishes the size of the kept input, for CLIENT LIST.
+    pub(crate) fn publish_input_size(&self) {
         let (len, capacity) = (self.input.len(), self.input.capacity());
         let info = &self.session.info;
         info.query_bytes.store(len as u64, Ordering::Relaxed);
@@ -159,10 +159,10 @@ impl Connection {
             .store((capacity - len) as u64, Ordering::Relaxed);
     }
 
-    /// Lets go of the first `count` bytes of kept input.
+    /// Removes the first `count` bytes of the kept input.
     pub(crate) fn consume_input(&mut self, count: usize) {
         if count == self.input.len() {
-            // A big command's buffer is not kept for an idle client.
+            // An idle client keeps no buffer of a large command.
             self.input = Vec::new();
         } else {
             self.input.drain(..count);

@@ -1,5 +1,7 @@
-//! Browsers led here by a malicious page speak HTTP: their requests begin with `POST` or get to a `Host:` line, and the
-//! page's own commands would follow as inline requests. Such a connection is closed before they come.
+//! Protection against cross-protocol scripting.
+//!
+//! A malicious page can make a browser send an HTTP request here, whose body contains inline commands. Such a request
+//! begins with `POST` or contains a `Host:` line; the connection is closed before the body is parsed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,29 +10,29 @@ use punctual_store::error::c_string;
 
 use crate::log::{self, Logger};
 
-/// Between two lines about it in the log: a page can open many connections.
+/// Minimum time between two warnings in the log, because a page can open many connections.
 const QUIET_MS: u64 = 60_000;
 
-/// Whether a request with this first word is one of HTTP.
+/// Returns true if `word` is the first word of a line of an HTTP request.
 pub(crate) fn is_http(word: &[u8]) -> bool {
     let word = c_string(word);
     word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
 }
 
-/// Tells the log, once a minute at most.
+/// Writes the warning to the log, at most once a minute.
 #[derive(Default)]
 pub(crate) struct HttpWarning {
-    /// When it told it last, unix ms; 0: never.
-    told_ms: AtomicU64,
+    /// Time of the last warning, unix ms; 0 if there was none.
+    warned_ms: AtomicU64,
 }
 
 impl HttpWarning {
-    pub(crate) fn tell(&self, logger: &Logger, now: Now, addr: &str) {
-        let (now_ms, told_ms) = (now.read_ms(), self.told_ms.load(Ordering::Relaxed));
-        if told_ms != 0 && now_ms.abs_diff(told_ms) <= QUIET_MS {
+    pub(crate) fn warn(&self, logger: &Logger, now: Now, addr: &str) {
+        let (now_ms, warned_ms) = (now.read_ms(), self.warned_ms.load(Ordering::Relaxed));
+        if warned_ms != 0 && now_ms.abs_diff(warned_ms) <= QUIET_MS {
             return;
         }
-        self.told_ms.store(now_ms.max(1), Ordering::Relaxed);
+        self.warned_ms.store(now_ms.max(1), Ordering::Relaxed);
         log::warning!(
             logger,
             "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to Redis. This is likely due to an attacker attempting to use Cross Protocol Scripting to compromise your Redis instance. Connection from {addr} aborted."

@@ -1,4 +1,4 @@
-//! Listening sockets, and what is decided about a connection before it is served.
+//! Listening sockets and accepted connections.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as RawSocket, TcpKeepa
 use crate::config::Settings;
 use crate::net::socket::Socket;
 
-/// Why the server cannot listen.
+/// Error of a socket that cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[error("Could not create server {what} listening socket {address}: {source}")]
 pub struct ListenError {
@@ -39,7 +39,7 @@ pub(crate) struct Arrival {
 }
 
 impl Listener {
-    /// All that the settings ask for; `free_port` takes any free TCP port instead of the configured one.
+    /// Opens all configured sockets; `free_port` takes any free TCP port instead of the configured one.
     ///
     /// # Errors
     /// When an address that is not optional cannot be listened on.
@@ -56,7 +56,7 @@ impl Listener {
         Ok(all)
     }
 
-    /// What the settings ask for on TCP.
+    /// Opens the configured TCP sockets.
     ///
     /// # Errors
     /// When an address that is not optional cannot be listened on.
@@ -96,17 +96,17 @@ impl Listener {
         }
     }
 
-    /// Stops listening, whoever else has the socket open.
+    /// Stops listening, even if a child process has inherited the socket.
     pub(crate) fn shutdown(&self) {
         let socket = match self {
             Self::Tcp(l) => SockRef::from(l),
             Self::Unix(l, _) => SockRef::from(l),
         };
-        // Some systems refuse this for a socket that listens; closing it does there.
+        // Some systems refuse to shut a listening socket down; closing it is enough there.
         let _ = socket.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Where it listens, if on TCP.
+    /// Returns the local address of a TCP listener.
     pub(crate) fn tcp_addr(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(l) => l.local_addr().ok(),
@@ -114,7 +114,7 @@ impl Listener {
         }
     }
 
-    /// The next connection; `WouldBlock` if none waits.
+    /// Accepts the next connection. Returns `WouldBlock` if none is pending.
     pub(crate) fn accept(&self) -> io::Result<Arrival> {
         match self {
             Self::Tcp(l) => {
@@ -151,20 +151,20 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
-            // Best effort: a stale socket file is removed at the next start anyway.
+            // Best effort: the next start removes a stale socket file.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
 impl Arrival {
-    /// Answers one error and closes. Best effort: the peer may be gone.
+    /// Sends an error and closes the connection. Best effort: the peer may be gone.
     pub(crate) fn refuse(mut self, text: &str) {
         let line = format!("-{text}\r\n");
         let _ = self.socket.write(line.as_bytes());
     }
 
-    /// Sets keep-alive probes as `tcp-keepalive` asks: the first after that many seconds, then at a third.
+    /// Sets keep-alive probes for `tcp-keepalive`: the first after `seconds`, the next ones each after a third of that.
     pub(crate) fn set_keepalive(&self, seconds: u32) {
         if let Socket::Tcp(stream) = &self.socket
             && seconds > 0
@@ -173,7 +173,7 @@ impl Arrival {
                 .with_time(Duration::from_secs(seconds.into()))
                 .with_interval(Duration::from_secs((seconds / 3).max(1).into()))
                 .with_retries(3);
-            // A socket that cannot do it works without.
+            // A socket without keep-alive still works.
             let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
         }
     }
@@ -208,7 +208,7 @@ fn tcp(host: &str, port: u16, backlog: u32) -> io::Result<Vec<TcpListener>> {
 
 fn unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     use std::os::unix::fs::PermissionsExt;
-    // A socket file that nobody listens on any more is in the way.
+    // A stale socket file would make `bind` fail.
     if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
         std::fs::remove_file(path)?;
     }

@@ -1,14 +1,14 @@
-//! Parsing some commands of a pipeline ahead of running them.
+//! Parsing of the next commands of a pipeline before they run.
 
 use punctual_resp::{Command, Limits, Parser};
 use punctual_store::hash_table::WARM_MAX;
 use smallvec::SmallVec;
 
-/// Commands that are looked ahead.
+/// Commands parsed ahead.
 pub(crate) type Ahead<'a> = SmallVec<[Command<'a>; WARM_MAX]>;
 
-/// A parser for each command that is looked ahead. Shared by all connections of a loop, so between two calls they
-/// hold nothing.
+/// One parser for each command that is parsed ahead. All connections of a loop share them, so they keep no state between
+/// two calls.
 pub(crate) struct Lookahead {
     parsers: Vec<Parser>,
 }
@@ -20,13 +20,13 @@ impl Lookahead {
         }
     }
 
-    /// The complete commands at the start of `bytes`, at most [`WARM_MAX`]. What is incomplete or wrong is left to the
-    /// connection's own parser.
+    /// Returns the complete commands at the start of `bytes`, at most [`WARM_MAX`]. The connection's own parser handles
+    /// incomplete and malformed ones.
     pub(crate) fn parse<'a>(&'a mut self, bytes: &'a [u8], limits: &Limits) -> Ahead<'a> {
         let mut ahead = Ahead::new();
         let mut at = 0;
         for parser in &mut self.parsers {
-            // It may have stopped in the middle of another connection's command.
+            // The parser may have stopped inside another connection's command.
             parser.reset();
             let Ok(Some(command)) = parser.parse(&bytes[at..], limits) else {
                 break;

@@ -1,11 +1,11 @@
-//! What threads leave for an event loop: messages for its clients, and orders.
+//! The inbox of an event loop: messages for its clients, and orders from other threads.
 //!
-//! Bytes for several clients of a loop are kept once. The loop empties its mailbox once a turn. A thread that leaves
-//! something wakes the loop if the loop has announced that it sleeps ([`Announcement`]); one wake-up is enough until the
-//! loop has looked.
+//! A message for several clients of a loop is stored once. The loop empties its mailbox once per turn. A thread that adds
+//! to the mailbox wakes the loop if the loop has announced that it sleeps ([`Announcement`]); further threads do not
+//! wake it again before it has emptied the mailbox.
 //!
-//! While a client runs commands, the mailbox can *separate* its messages, so that the loop puts them between that client's
-//! replies, in the order of events.
+//! While a client runs commands, the mailbox can *separate* its messages, so that the loop inserts them between the
+//! client's replies, in the order of events.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,7 +29,7 @@ pub(crate) struct Mail<O> {
     pub(crate) orders: Vec<O>,
     /// Client whose messages are separated; 0: none.
     separated_client: u64,
-    /// Its messages.
+    /// Messages for that client.
     separated: Vec<u8>,
 }
 
@@ -46,14 +46,14 @@ impl<O> Default for Mail<O> {
 }
 
 impl<O> Mail<O> {
-    /// Returns the deliveries with their bytes, in the order in which they were left.
+    /// Returns the deliveries with their bytes, oldest first.
     pub(crate) fn deliveries(&self) -> impl Iterator<Item = (Delivery, &[u8])> {
         self.deliveries
             .iter()
             .map(|d| (*d, &self.bytes[d.start..d.end]))
     }
 
-    /// Empties it, and keeps a moderate amount of memory.
+    /// Removes all content, and keeps a limited amount of memory.
     pub(crate) fn clear(&mut self) {
         const KEPT: usize = 1 << 20;
         self.bytes.clear();
@@ -67,12 +67,12 @@ impl<O> Mail<O> {
 /// One event loop's mailbox, with orders of type `O`.
 pub struct Mailbox<O> {
     mail: OrderedMutex<Mail<O>>,
-    /// It has content.
+    /// The mailbox has content.
     full: AtomicBool,
-    /// It has messages for the separated client.
+    /// The mailbox has messages for the separated client.
     has_separated: AtomicBool,
     waker: Waker,
-    /// Until when the loop sleeps, in unix ms.
+    /// Time until which the loop sleeps, unix ms.
     pub(crate) sleep: Announcement,
 }
 
@@ -87,7 +87,7 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Leaves the same bytes for several clients of this loop.
+    /// Adds the same message for several clients of this loop.
     pub(crate) fn deliver(&self, bytes: &[u8], clients: impl Iterator<Item = (u64, usize)>) {
         let mut guard = self.mail.lock();
         let mail = &mut *guard;
@@ -114,8 +114,8 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Separates the messages for `client` from now on, and moves those that are here to `out`. Only the client's loop
-    /// calls this. O(deliveries).
+    /// Starts to separate the messages for `client`, and moves its earlier messages to `out`. Only the client's loop calls
+    /// this. O(deliveries).
     pub(crate) fn separate(&self, client: u64, out: &mut Vec<u8>) {
         let mut guard = self.mail.lock();
         let mail = &mut *guard;
@@ -129,7 +129,7 @@ impl<O> Mailbox<O> {
         });
     }
 
-    /// Moves the separated messages to `out`. One load if there are none.
+    /// Moves the separated messages to `out`. Costs one load if there are none.
     #[inline]
     pub(crate) fn take_separated(&self, out: &mut Vec<u8>) {
         if self.has_separated.load(Ordering::Acquire) {
@@ -139,7 +139,7 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Ends [`Mailbox::separate`], and moves the messages that are left to `out`.
+    /// Ends [`Mailbox::separate`], and moves the remaining messages to `out`.
     pub(crate) fn end_separation(&self, out: &mut Vec<u8>) {
         let mut mail = self.mail.lock();
         mail.separated_client = 0;
@@ -148,7 +148,7 @@ impl<O> Mailbox<O> {
         self.has_separated.store(false, Ordering::Release);
     }
 
-    /// Leaves the reply of a command that has waited, and the order that resumes its client.
+    /// Adds the reply of a command that has waited, and the order that resumes its client.
     pub(crate) fn answer(&self, reply: &[u8], client: u64, slot: usize, resume: O) {
         let mut guard = self.mail.lock();
         let mail = &mut *guard;
@@ -166,33 +166,33 @@ impl<O> Mailbox<O> {
         self.notify();
     }
 
-    /// Leaves an order.
+    /// Adds an order.
     pub(crate) fn order(&self, order: O) {
         self.mail.lock().orders.push(order);
         self.notify();
     }
 
-    /// Notes that there is content, and wakes the loop if it sleeps.
+    /// Marks the mailbox as full, and wakes the loop if it sleeps.
     fn notify(&self) {
         if !self.full.swap(true, Ordering::SeqCst) {
             self.wake_for(0);
         }
     }
 
-    /// Wakes the loop if it would sleep beyond `at_ms` (unix ms), at which the caller has published something to do.
+    /// Wakes the loop if it sleeps beyond `at_ms` (unix ms), for which the caller has published work.
     pub(crate) fn wake_for(&self, at_ms: u64) {
         if self.sleep.take_if_after(at_ms).is_some() {
-            // A waker fails only when the loop is gone.
+            // A waker fails only after the loop has ended.
             let _ = self.waker.wake();
         }
     }
 
-    /// Returns whether it has content.
+    /// Returns true if the mailbox has content.
     pub(crate) fn is_full(&self) -> bool {
         self.full.load(Ordering::SeqCst)
     }
 
-    /// Exchanges its content for `empty`. Only the loop calls this.
+    /// Swaps the content with `empty`. Only the loop calls this.
     pub(crate) fn collect(&self, empty: &mut Mail<O>) {
         if self.full.swap(false, Ordering::SeqCst) {
             std::mem::swap(&mut *self.mail.lock(), empty);

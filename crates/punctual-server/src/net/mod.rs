@@ -1,4 +1,4 @@
-//! Sockets and event loops. A loop owns its connections; other threads leave messages and orders in its mailbox.
+//! Sockets and event loops. A loop owns its connections; other threads send it messages and orders through its mailbox.
 
 pub(crate) mod alarm;
 pub(crate) mod connection;

@@ -1,4 +1,4 @@
-//! Orders that threads leave for an event loop.
+//! Orders that threads send to an event loop.
 
 use std::sync::mpsc::Sender;
 
@@ -21,22 +21,22 @@ pub(crate) enum Order {
         /// Its place in the loop.
         slot: usize,
     },
-    /// Resume a client whose wait is over; its reply lies in the mailbox.
+    /// Resume a client whose wait is over; the mailbox holds its reply.
     Unblocked {
         /// Number of the client.
         client: u64,
         /// Its place in the loop.
         slot: usize,
     },
-    /// Read the configuration again.
+    /// Load the changed configuration.
     Reconfigure,
-    /// A thread that is no event loop has freed this number of bytes.
+    /// Count bytes that a thread outside the event loops has freed.
     Freed(u64),
-    /// Collect free pages, so that they go back to the system.
+    /// Collect free pages, so that the worker can return them to the system.
     Collect(Share),
-    /// Look at the clients that wait for the end of a pause, and at due keys.
+    /// Check the clients that wait for the end of a pause, and due keys.
     Resume,
-    /// Look at the virtual clock, which has moved.
+    /// Check due keys, because the virtual clock has moved.
     ClockMoved,
     /// Move the virtual clock.
     MoveClock {
@@ -45,7 +45,7 @@ pub(crate) enum Order {
         /// Receives the clock's new time.
         answer: Sender<Result<Now, MoveError>>,
     },
-    /// Send once everything that was left before has been done and written.
+    /// Send on the channel once all earlier orders are done and their output is written.
     Settle(Sender<()>),
     /// Stop.
     Stop,

@@ -1,4 +1,4 @@
-//! From the keyspace's events to channels and counters.
+//! Publishes the keyspace's events on channels, and counts them.
 
 use punctual_store::Now;
 use punctual_store::events::{Classes, Sink};
@@ -11,7 +11,7 @@ pub(crate) struct LoopSink<'s> {
     pub(crate) loop_number: usize,
     /// Publish the last values of strings that expire.
     pub(crate) expired_values: bool,
-    /// `__keyspace@0__:` and the rest, built here.
+    /// Buffer for channel names such as `__keyspace@0__:key`.
     channel: Vec<u8>,
 }
 
@@ -25,8 +25,8 @@ impl<'s> LoopSink<'s> {
         }
     }
 
-    /// Something went at its deadline.
-    fn went(&self, now: Now, deadline_ms: u64) {
+    /// Records the time from a deadline to the expiry of its entry.
+    fn record_lateness(&self, now: Now, deadline_ms: u64) {
         let late_us = now
             .micros()
             .saturating_sub(deadline_ms.saturating_mul(1000));
@@ -59,7 +59,7 @@ impl Sink for LoopSink<'_> {
     }
 
     fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64) {
-        self.went(now, deadline_ms);
+        self.record_lateness(now, deadline_ms);
         if self.expired_values
             && let Some(value) = value
         {
@@ -69,7 +69,7 @@ impl Sink for LoopSink<'_> {
     }
 
     fn field_expired(&mut self, now: Now, _: usize, _: &[u8], _: &[u8], deadline_ms: u64) {
-        self.went(now, deadline_ms);
+        self.record_lateness(now, deadline_ms);
     }
 
     fn wake(&mut self, shard: usize, deadline_ms: u64) {

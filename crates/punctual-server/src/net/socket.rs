@@ -14,21 +14,21 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Reads what is there. The system is called directly: the C library's wrapper costs a few percent of a command
-    /// that comes alone.
+    /// Reads the available bytes. Calls the system directly: the C library's wrapper costs a few percent of a single
+    /// command's time.
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let (count, _) = net::recv(self.fd(), buf, RecvFlags::empty())?;
         Ok(count)
     }
 
-    /// Writes what the socket takes. See [`Socket::read`].
+    /// Writes as many bytes as the socket accepts. See [`Socket::read`].
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(net::send(self.fd(), bytes, SendFlags::NOSIGNAL)?)
     }
 
-    /// Ends the connection for both sides, whoever else has the socket open. What was written still arrives.
+    /// Ends the connection in both directions, even if a child process has inherited the socket. Written bytes still arrive.
     pub(crate) fn shutdown(&self) {
-        // Fails only if the peer has ended it already.
+        // Fails only if the peer has already ended the connection.
         let _ = net::shutdown(self.fd(), net::Shutdown::Both);
     }
 

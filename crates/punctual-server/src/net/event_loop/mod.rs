@@ -1,12 +1,12 @@
-//! An event loop: one thread, its connections, and the shards whose deadlines it keeps.
+//! An event loop: one thread, its connections, and the shards that it expires.
 //!
-//! A turn of the loop: read and run what has arrived, expire a bounded batch of what is due, deliver what lies in
-//! the mailbox, write each connection's replies once, and sleep exactly until the next deadline. Neither commands nor
-//! expiries starve the other: while more is due, the loop looks at its sockets between batches without sleeping.
+//! A turn of the loop reads and runs commands, expires a bounded batch of due entries, delivers the messages in the
+//! mailbox, writes each connection's replies once, and sleeps exactly until the next deadline. Commands and expiry do not
+//! starve each other: while more entries are due, the loop polls its sockets between batches without sleeping.
 
-mod arrivals;
-mod errands;
-mod intake;
+mod connections;
+mod control;
+mod input;
 mod reclaiming;
 mod waiting;
 
@@ -38,34 +38,34 @@ use crate::persist;
 use crate::reclaim::rounds;
 use crate::shared::Shared;
 
-/// Bytes read from a socket at a time.
+/// Maximum number of bytes per read from a socket.
 const READ_SIZE: usize = 64 << 10;
-/// Steps of expiry between two looks at the sockets: well under a millisecond of work.
+/// Steps of expiry between two polls of the sockets: well under a millisecond of work.
 const EXPIRY_BATCH: usize = 1_000;
-/// Output buffers kept for the next replies.
+/// Maximum number of output buffers kept for the next replies.
 const SPARE_OUTPUTS: usize = 16;
 
 const WAKER: Token = Token(usize::MAX);
 const ALARM: Token = Token(usize::MAX - 1);
-/// Listeners count down from here.
+/// Token of the first listener; the next ones count down.
 const LISTENERS: usize = usize::MAX - 2;
 
-/// What the token of the mailbox's waker must be.
+/// Token of the mailbox's waker.
 pub(crate) const WAKER_TOKEN: Token = WAKER;
 
-/// What a loop's own timers are for; the slot's.
+/// A timer of the loop, with the connection's slot where there is one.
 #[derive(Clone, Copy, Debug)]
-enum ClientTimer {
-    /// The client may have been idle for too long.
+enum LoopTimer {
+    /// Check whether the client has been idle for too long.
     Idle(usize),
-    /// Its command has waited for long enough.
+    /// End the wait of the client's command.
     Wait(usize),
-    /// Its output may have been above the soft limit for too long.
+    /// Check whether the output has been above the soft limit for too long.
     SoftLimit(usize),
-    /// Freed memory goes back to the system.
+    /// Begin a round of returning freed memory to the system.
     Round,
-    /// Accepting failed, and readiness will not be told again for those who wait already.
-    AcceptAgain,
+    /// Accept again after a failure: readiness is not reported again for connections that are already pending.
+    RetryAccept,
 }
 
 /// One event loop.
@@ -85,37 +85,37 @@ pub(crate) struct EventLoop {
     readable: Vec<usize>,
     /// Slots that wait for CLIENT UNPAUSE.
     paused: Vec<usize>,
-    /// Idle timeouts and soft limits of output, in unix ms.
-    timers: Wheel<ClientTimer>,
+    /// Timers of the loop and its connections, in unix ms.
+    timers: Wheel<LoopTimer>,
     mail: Mail<Order>,
-    /// Orders that came with messages which could not wait.
+    /// Orders collected with messages during the turn; they run at its end.
     orders: Vec<Order>,
     buffer: Box<[u8]>,
     spare: Vec<Vec<u8>>,
     lookahead: Lookahead,
-    /// Measures how long commands take.
+    /// Measures the duration of commands.
     stopwatch: quanta::Clock,
-    /// Begins a round of giving memory back.
+    /// Timer of the next round of returning memory.
     round_timer: Option<TimerKey>,
     /// Bytes that other threads have reported as freed, since the start.
     reported_bytes: u64,
-    /// Freed bytes, of this thread and reported, that earlier rounds have seen to.
+    /// Freed bytes, own and reported, that earlier rounds have handled.
     collected_bytes: u64,
-    /// The clock as this turn of the loop read it last, unix ms.
+    /// Latest reading of the clock in this turn, unix ms.
     turn_ms: u64,
     more_due: bool,
-    /// A timer is set for [`ClientTimer::AcceptAgain`].
-    accepts_again: bool,
-    /// Where the next batch of expiries begins, among the shards of this loop.
+    /// The timer [`LoopTimer::RetryAccept`] is armed.
+    retry_armed: bool,
+    /// Shard of this loop at which the next batch of expiries begins.
     next_shard: usize,
     stopping: bool,
-    /// Slots whose commands have waited, and which may go on.
+    /// Slots whose wait is over and whose next commands may run.
     unblocked: Vec<usize>,
-    /// What clients watched that are gone.
-    left_watched: Vec<(BTreeSet<WatchedKey>, Arc<ClientInfo>)>,
-    /// What has ended and may still be in the queues of its keys.
-    left_waiters: Vec<Arc<Waiter>>,
-    /// To be sent on at the end of the next turn.
+    /// Keys watched by clients that have disconnected.
+    ended_watches: Vec<(BTreeSet<WatchedKey>, Arc<ClientInfo>)>,
+    /// Waiters that have ended and may still be in the queues of their keys.
+    ended_waiters: Vec<Arc<Waiter>>,
+    /// Channels to notify at the end of the next turn.
     settling: Vec<Sender<()>>,
 }
 
@@ -160,12 +160,12 @@ impl EventLoop {
             collected_bytes: 0,
             turn_ms: 0,
             more_due: false,
-            accepts_again: false,
+            retry_armed: false,
             next_shard: 0,
             stopping: false,
             unblocked: Vec::new(),
-            left_watched: Vec::new(),
-            left_waiters: Vec::new(),
+            ended_watches: Vec::new(),
+            ended_waiters: Vec::new(),
             settling: Vec::new(),
         })
     }
@@ -174,7 +174,7 @@ impl EventLoop {
         Arc::clone(&self.shared)
     }
 
-    /// Serves until the server is stopped.
+    /// Runs the loop until the server is stopped.
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(1024);
         while !self.stopping {
@@ -189,10 +189,10 @@ impl EventLoop {
             self.shared.mailboxes[self.number].sleep.withdraw();
             self.turn(&events);
         }
-        self.end_all();
+        self.shut_down();
     }
 
-    /// When something must be done by this loop, in unix ms; `u64::MAX`: never.
+    /// Returns the next deadline of this loop, in unix ms; `u64::MAX` if there is none.
     fn next_wakeup_ms(&self) -> u64 {
         let loops = self.shared.mailboxes.len();
         let paused = self.shared.persistence.is_loading()
@@ -218,22 +218,22 @@ impl EventLoop {
             .unwrap_or(u64::MAX)
     }
 
-    /// Sets the alarm; zero if there is something to do at once.
+    /// Arms the alarm. Returns the timeout for the poll: zero if there is work.
     fn prepare_sleep(&mut self) -> Option<Duration> {
         if self.more_due || !self.readable.is_empty() || !self.unblocked.is_empty() {
             return Some(Duration::ZERO);
         }
         let mailbox = &self.shared.mailboxes[self.number];
         let wakeup = self.next_wakeup_ms();
-        // A thread that makes a wake-up earlier or leaves mail after this line wakes the loop; the second look sees
-        // what came before it.
+        // A thread that sets an earlier deadline or adds mail after this line wakes the loop; the checks below see
+        // earlier changes.
         mailbox.sleep.announce(wakeup);
         let wakeup = wakeup.min(self.next_wakeup_ms());
         if mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
             return Some(Duration::ZERO);
         }
         if self.shared.clock.is_virtual() {
-            // Only an order moves this clock.
+            // A virtual clock moves only by an order.
             let due = self.shared.clock.now().is_due(wakeup);
             return due.then_some(Duration::ZERO);
         }
@@ -249,10 +249,10 @@ impl EventLoop {
         for event in events {
             match event.token() {
                 WAKER => {}
-                ALARM => self.alarm.rang(),
+                ALARM => self.alarm.fired(),
                 Token(t) if t > LISTENERS - self.listeners.len() => self.accept(LISTENERS - t, now),
                 Token(slot) => {
-                    // A client that goes while it waits leaves its commands undone.
+                    // A client that disconnects while it waits cancels its commands.
                     if event.is_read_closed() {
                         self.hung_up(slot);
                     }
@@ -282,38 +282,38 @@ impl EventLoop {
         for slot in std::mem::take(&mut self.dirty) {
             self.flush(slot);
         }
-        self.clear_left();
+        self.remove_ended();
         self.arm_round();
         self.shared.stats[self.number].turns.add(1);
         for done in settling {
-            // The receiver may have given up.
+            // The receiver may have been dropped.
             let _ = done.send(());
         }
     }
 
-    /// Takes out of the keyspace what clients have left there.
-    fn clear_left(&mut self) {
-        if self.left_watched.is_empty() && self.left_waiters.is_empty() {
+    /// Removes watches and waiters of ended clients from the keyspace.
+    fn remove_ended(&mut self) {
+        if self.ended_watches.is_empty() && self.ended_waiters.is_empty() {
             return;
         }
         let shared = Arc::clone(&self.shared);
         let mut sink = LoopSink::new(&shared, self.number, false);
         let now = shared.clock.now();
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
-        for (watched, info) in self.left_watched.drain(..) {
+        for (watched, info) in self.ended_watches.drain(..) {
             if let Some(flag) = info.watch.get() {
                 turn.unwatch(watched.iter(), flag);
             }
         }
-        for waiter in self.left_waiters.drain(..) {
+        for waiter in self.ended_waiters.drain(..) {
             turn.stop_waiting(&waiter);
         }
     }
 
-    /// Adds a turn's counts to the loop's.
+    /// Adds a transaction's counts to the loop's.
     fn count(&mut self, turn: &mut Turn<'_>) {
         let stats = &self.shared.stats[self.number];
-        // Taken, so that nobody counts it again.
+        // Taken, so that no count is added twice.
         let counted = std::mem::take(&mut turn.stats);
         stats.hits.add(counted.hits);
         stats.misses.add(counted.misses);
@@ -322,7 +322,7 @@ impl EventLoop {
         stats.dirty.add(counted.dirty);
     }
 
-    /// Ends a turn, and frees what it has taken out of the keyspace.
+    /// Ends a transaction, and frees the values that it has removed from the keyspace.
     fn discard(&mut self, mut turn: Turn<'_>) {
         turn.release();
         let discarded = std::mem::take(&mut turn.discarded);
@@ -330,7 +330,7 @@ impl EventLoop {
         rounds::discard(&self.shared, discarded);
     }
 
-    /// Expires one batch of what is due in the shards of this loop.
+    /// Expires one batch of due entries in the shards of this loop.
     fn expire(&mut self, turn: &mut Turn<'_>) {
         self.more_due = false;
         turn.frozen = false;
@@ -343,11 +343,11 @@ impl EventLoop {
         let mut budget = EXPIRY_BATCH;
         let mut began = None;
         let own = || (self.number..shared.store.shards()).step_by(shared.mailboxes.len());
-        // A shard that uses the batch up comes last next time: a storm in one delays no other by more than a batch.
+        // A shard that uses up the batch comes last next time, so it delays other shards by at most one batch.
         let split = self.next_shard;
         let (before, from) = (own().filter(|s| *s < split), own().filter(|s| *s >= split));
         for shard in from.chain(before) {
-            // Deadlines that this very turn has set are not in the shard's wake-up yet: they count after it.
+            // The shard's next deadline includes those set in this transaction only after it ends.
             let due = shared
                 .store
                 .next_wakeup(shard)
@@ -368,7 +368,7 @@ impl EventLoop {
         }
     }
 
-    /// CLIENT PAUSE also holds back expiry, so that a dataset stands still; so does the loading of a snapshot.
+    /// Returns true during CLIENT PAUSE, which must keep the dataset unchanged, and while a snapshot is loaded.
     fn expiry_is_paused(&self, now: Now) -> bool {
         self.shared.persistence.is_loading()
             || now.read_ms() < self.shared.pause_until_ms.load(Ordering::Acquire)
@@ -387,7 +387,7 @@ impl EventLoop {
         }
     }
 
-    /// Puts the messages that lie in the mailbox into their clients' output. Orders wait for the end of the turn.
+    /// Moves the messages in the mailbox to their clients' output. Orders wait for the end of the turn.
     pub(super) fn collect_messages(&mut self) {
         if !self.shared.mailboxes[self.number].is_full() {
             return;
@@ -407,7 +407,7 @@ impl EventLoop {
         self.mail = mail;
     }
 
-    /// Does what lies in the mailbox.
+    /// Handles the messages and orders in the mailbox.
     fn collect_mail(&mut self) {
         self.collect_messages();
         if self.orders.is_empty() {
@@ -438,10 +438,10 @@ impl EventLoop {
                 Order::Reconfigure => self.reconfigure(),
                 Order::Freed(bytes) => self.reported_bytes += bytes,
                 Order::Collect(share) => self.collect_pages(share),
-                // The next turn looks at the pause, or at the clock.
+                // The next turn checks the pause and the clock.
                 Order::Resume | Order::ClockMoved => self.more_due = true,
                 Order::MoveClock { to, answer } => {
-                    // Whoever has asked may have given up.
+                    // The receiver may have been dropped.
                     let _ = answer.send(self.move_clock(to));
                 }
                 Order::Settle(done) => self.settle(done),
@@ -465,7 +465,7 @@ impl EventLoop {
         }
     }
 
-    /// Writes a connection's output once; closes it if that was the last.
+    /// Writes a connection's output once, and closes the connection if it has ended.
     fn flush(&mut self, slot: usize) {
         let limits = self.settings.output_limits;
         let now_ms = self.turn_ms;
@@ -484,7 +484,7 @@ impl EventLoop {
         stats.writes.add(1);
         let left = connection.unwritten() as u64;
         let info = &connection.session.info;
-        // Only this loop writes it.
+        // Only this loop writes the counter, so a load and a store are enough.
         let net_out = info.net_out.load(Ordering::Relaxed) + sent;
         info.net_out.store(net_out, Ordering::Relaxed);
         if sent > 0 {
@@ -492,7 +492,7 @@ impl EventLoop {
         }
         info.output_bytes.store(left, Ordering::Relaxed);
         info.output_peak.record(before, now_ms);
-        // A buffer without unread output goes back to the loop.
+        // The loop reuses a buffer without unread output.
         let capacity = match flushed {
             Flushed::Blocked => connection.out.capacity() as u64,
             Flushed::All | Flushed::Broken => 0,
@@ -522,7 +522,7 @@ impl EventLoop {
                     && connection.soft_timer.is_none()
                 {
                     let at = since.saturating_add(limit.soft_seconds.saturating_mul(1000));
-                    let timer = ClientTimer::SoftLimit(slot);
+                    let timer = LoopTimer::SoftLimit(slot);
                     connection.soft_timer = Some(self.timers.insert(at.saturating_add(1), timer));
                 }
             }

@@ -1,25 +1,25 @@
-//! A loop's part in giving memory back; see [`crate::reclaim`].
+//! A loop's part in returning memory to the system; see [`crate::reclaim`].
 
 use punctual::DeadlineQueue;
 
-use super::{ClientTimer, EventLoop};
+use super::{EventLoop, LoopTimer};
 use crate::reclaim::{DELAY_MS, Share, rounds};
 
 impl EventLoop {
-    /// Arms the timer of a round if enough has been freed since the last one. Called once a turn.
+    /// Arms the timer of a round if enough has been freed since the last one. Called once per turn.
     pub(super) fn arm_round(&mut self) {
         if self.round_timer.is_none() && self.freed_bytes() >= rounds::worth_a_round(&self.shared) {
             let at = self.turn_ms.saturating_add(DELAY_MS);
-            self.round_timer = Some(self.timers.insert(at, ClientTimer::Round));
+            self.round_timer = Some(self.timers.insert(at, LoopTimer::Round));
         }
     }
 
-    /// Begins a round. If another loop's goes on, this loop tries again later: that one may have missed something.
+    /// Begins a round. If another loop's round is in progress, tries again later: that round may miss bytes freed here.
     pub(super) fn begin_round(&mut self) {
         self.round_timer = None;
         if !rounds::begin_round(&self.shared) {
             let at = self.turn_ms.saturating_add(DELAY_MS);
-            self.round_timer = Some(self.timers.insert(at, ClientTimer::Round));
+            self.round_timer = Some(self.timers.insert(at, LoopTimer::Round));
         }
     }
 
@@ -35,7 +35,7 @@ impl EventLoop {
         rounds::end_share(&self.shared, share);
     }
 
-    /// Bytes freed since the last round, by this thread and by those that report to it.
+    /// Returns the number of bytes freed since the last round, by this thread and by threads that report to it.
     fn freed_bytes(&self) -> u64 {
         let own = self.shared.reclaim.map_or(0, |r| (r.freed_bytes)());
         own + self.reported_bytes - self.collected_bytes

@@ -1,13 +1,13 @@
-//! Connections whose command waits for a key, on their loop: see [`crate::client::waiting`].
+//! Connections whose command waits for a key; see [`crate::client::waiting`].
 
 use punctual::DeadlineQueue;
 use punctual_store::{Now, Turn};
 
-use super::{ClientTimer, EventLoop};
+use super::{EventLoop, LoopTimer};
 use crate::client::waiting;
 
 impl EventLoop {
-    /// A connection's command waits from now on.
+    /// Arms the timeout of a connection's command, which begins to wait.
     pub(super) fn block(&mut self, slot: usize) {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
@@ -17,14 +17,14 @@ impl EventLoop {
             .waiter
             .as_ref()
             .and_then(|w| w.deadline_ms());
-        connection.wait_timer = deadline.map(|at| self.timers.insert(at, ClientTimer::Wait(slot)));
+        connection.wait_timer = deadline.map(|at| self.timers.insert(at, LoopTimer::Wait(slot)));
         if connection.out.is_empty() && connection.out.capacity() > 0 {
-            // It may wait for long.
+            // The wait may be long, so other connections use the buffer.
             self.spare.push(std::mem::take(&mut connection.out));
         }
     }
 
-    /// The peer of a connection has closed its end. If a command waits, it and those behind it stay undone.
+    /// Handles the end of the peer's stream. If a command waits, it and the commands after it are cancelled.
     pub(super) fn hung_up(&mut self, slot: usize) {
         if let Some(connection) = self.connection(slot) {
             connection.hung_up = true;
@@ -34,8 +34,8 @@ impl EventLoop {
         }
     }
 
-    /// A command begins to wait whose client has gone already: the connection ends when its output is written.
-    pub(super) fn leave_undone(&mut self, slot: usize) {
+    /// Ends the connection after its output is written if its command begins to wait after the peer has closed its end.
+    pub(super) fn end_if_hung_up(&mut self, slot: usize) {
         if let Some(connection) = self.connection(slot)
             && connection.hung_up
         {
@@ -43,13 +43,13 @@ impl EventLoop {
         }
     }
 
-    /// The command of a connection has waited for long enough.
-    pub(super) fn wait_is_over(&mut self, slot: usize, now: Now) {
+    /// Ends the wait of a connection's command at its timeout.
+    pub(super) fn time_out_waiter(&mut self, slot: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
         connection.wait_timer = None;
-        // If somebody else has claimed it, its reply is on its way.
+        // If another thread has claimed the waiter, the reply is in the mailbox or soon will be.
         if let Some(waiter) = &connection.session.waiter
             && waiter.claim()
         {
@@ -64,7 +64,7 @@ impl EventLoop {
         }
     }
 
-    /// The command of a connection has its reply: what the client has sent since may run.
+    /// Ends the wait of a connection's command that has its reply, so that the next commands may run.
     pub(super) fn unblock(&mut self, slot: usize) {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
@@ -78,12 +78,12 @@ impl EventLoop {
         let info = &connection.session.info;
         self.shared.clients.set_waiting(info, false);
         if waiter.is_queued() {
-            self.left_waiters.push(waiter);
+            self.ended_waiters.push(waiter);
         }
         self.unblocked.push(slot);
     }
 
-    /// Runs what the clients have sent that have waited.
+    /// Runs the commands that clients have sent during their waits.
     pub(super) fn resume_unblocked(&mut self, turn: &mut Turn<'_>) {
         for slot in std::mem::take(&mut self.unblocked) {
             turn.now = self.shared.clock.now();

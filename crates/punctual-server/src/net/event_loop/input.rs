@@ -1,4 +1,4 @@
-//! From readable sockets to commands that have run.
+//! Reading from sockets and running the received commands.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -10,12 +10,13 @@ use super::EventLoop;
 use crate::dispatch::{self, Flow};
 use crate::log;
 
-/// Reads from one connection before the others have their turn.
+/// Maximum number of reads from one connection per turn, so that others are served too.
 const READS_A_TURN: usize = 16;
 
 impl EventLoop {
-    /// Reads and runs what a connection has sent, up to a fair share; `to_the_end` if the peer has sent its last.
-    pub(super) fn read(&mut self, slot: usize, to_the_end: bool, turn: &mut Turn<'_>) {
+    /// Reads and runs a connection's commands, at most [`READS_A_TURN`] reads. `peer_closed` reads until the end of the stream,
+    /// after the peer has closed its end.
+    pub(super) fn read(&mut self, slot: usize, peer_closed: bool, turn: &mut Turn<'_>) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut reads = 0;
         while let Some(connection) = self.connection(slot) {
@@ -37,8 +38,8 @@ impl EventLoop {
                 Ok(n) => {
                     self.received(slot, &buffer[..n], turn);
                     reads += 1;
-                    // A read that did not fill the buffer has emptied the socket; only the end may still be there.
-                    if n < buffer.len() && !to_the_end {
+                    // A read that did not fill the buffer has emptied the socket; only the end of the stream may remain.
+                    if n < buffer.len() && !peer_closed {
                         break;
                     }
                     if reads == READS_A_TURN {
@@ -57,7 +58,7 @@ impl EventLoop {
         self.buffer = buffer;
     }
 
-    /// The connection may have more to read: next turn.
+    /// Schedules another read from a connection in the next turn.
     pub(super) fn read_again(&mut self, slot: usize) {
         if let Some(connection) = self.connection(slot) {
             connection.readable = true;
@@ -75,7 +76,7 @@ impl EventLoop {
         };
         let info = &connection.session.info;
         info.seen_ms.store(turn.now.read_ms(), Ordering::Relaxed);
-        // Only this loop writes it.
+        // Only this loop writes the counter, so a load and a store are enough.
         let net_in = info.net_in.load(Ordering::Relaxed) + bytes.len() as u64;
         info.net_in.store(net_in, Ordering::Relaxed);
         let held = connection.input.len() + bytes.len();
@@ -99,7 +100,7 @@ impl EventLoop {
         self.check_input(slot);
     }
 
-    /// Runs the commands that are complete in a connection's kept input.
+    /// Runs the complete commands in a connection's kept input.
     pub(super) fn run_kept(&mut self, slot: usize, turn: &mut Turn<'_>) {
         let Some(connection) = self.connection(slot) else {
             return;
@@ -109,11 +110,11 @@ impl EventLoop {
         if let Some(connection) = self.connection(slot) {
             connection.input = input;
             connection.consume_input(used);
-            connection.show_input();
+            connection.publish_input_size();
         }
     }
 
-    /// Runs the complete commands in `bytes`; how many bytes they took.
+    /// Runs the complete commands in `bytes`. Returns their length in bytes.
     pub(super) fn run_commands(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn<'_>) -> usize {
         if self
             .connection(slot)
@@ -175,8 +176,8 @@ impl EventLoop {
                     break Flow::Done;
                 }
             }
-            // More of a pipeline: look at some commands ahead, so that their keys are fetched side by side. The
-            // connection's own parser stands between two commands here.
+            // Parse the next commands of the pipeline ahead, so that their keys are prefetched together. The
+            // connection's own parser is between two commands here.
             while session.authenticated && !session.closing {
                 let ahead = self.lookahead.parse(&bytes[used..], &limits);
                 if ahead.len() < 2 {
@@ -205,7 +206,7 @@ impl EventLoop {
             mailbox.end_separation(out);
         }
         if self.shared.mailboxes.len() > 1 {
-            // Other loops should not wait while this one reads and writes.
+            // Release the locks, so that other loops do not wait while this one reads and writes.
             turn.release();
         }
         if out.len() > out_max {
@@ -222,19 +223,19 @@ impl EventLoop {
             Flow::Blocked => self.block(slot),
         }
         if flow != Flow::Done {
-            self.leave_undone(slot);
+            self.end_if_hung_up(slot);
         }
         self.mark_dirty(slot);
         used
     }
 
-    /// A query that never ends is cut off.
+    /// Closes a connection whose incomplete command exceeds the limit.
     pub(super) fn check_input(&mut self, slot: usize) {
         let limit = self.settings.query_buffer_limit;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
-        connection.show_input();
+        connection.publish_input_size();
         let queued = connection.session.multi.as_ref().map_or(0, |m| m.bytes());
         let len = connection.input.len();
         if len + queued > limit {
@@ -249,7 +250,7 @@ impl EventLoop {
         }
     }
 
-    /// Lets clients go on whose pause is over.
+    /// Resumes the paused clients if the pause is over.
     pub(super) fn resume_paused(&mut self, turn: &mut Turn<'_>) {
         if self.paused.is_empty() && self.shared.pause_until_ms.load(Ordering::Relaxed) == 0 {
             return;
@@ -258,7 +259,7 @@ impl EventLoop {
         if turn.now.read_ms() < until {
             return;
         }
-        // Whoever sees the end first ends it.
+        // The first loop that sees the end of the pause resets it.
         let _ = self.shared.pause_until_ms.compare_exchange(
             until,
             0,

@@ -1,4 +1,4 @@
-//! How connections come to an event loop and how they go.
+//! Accepting, serving and closing the connections of an event loop.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use mio::{Interest, Token};
 use punctual::DeadlineQueue;
 use punctual_store::Now;
 
-use super::{ClientTimer, EventLoop, LISTENERS};
+use super::{EventLoop, LISTENERS, LoopTimer};
 use crate::client::registry::ClientInfo;
 use crate::client::session::Session;
 use crate::log;
@@ -16,9 +16,9 @@ use crate::net::connection::Connection;
 use crate::net::listener::{Arrival, Listener};
 use crate::net::order::Order;
 
-/// Connections accepted in one turn.
+/// Maximum number of connections accepted in one turn.
 const ACCEPTS_A_TURN: usize = 256;
-/// Until accepting is tried again after it has failed, as it does when no file may be opened.
+/// Delay before the next attempt after accepting has failed, for example at the limit of open files.
 const ACCEPT_AGAIN_MS: u64 = 100;
 
 const PROTECTED_MODE: &str = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a default user password. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.";
@@ -32,15 +32,15 @@ impl EventLoop {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => {
                     log::warning!(self.shared.logger, "Accepting client connection: {e}");
-                    if !std::mem::replace(&mut self.accepts_again, true) {
+                    if !std::mem::replace(&mut self.retry_armed, true) {
                         let at = now.read_ms() + ACCEPT_AGAIN_MS;
-                        self.timers.insert(at, ClientTimer::AcceptAgain);
+                        self.timers.insert(at, LoopTimer::RetryAccept);
                     }
                     return;
                 }
             }
         }
-        // More may wait, and readiness is told once: ask again.
+        // More connections may be pending, and readiness is reported once: register again.
         let token = Token(LISTENERS - listener);
         let source = self.listeners[listener].source();
         if let Err(e) = self
@@ -52,11 +52,11 @@ impl EventLoop {
         }
     }
 
-    /// Listens on these TCP sockets instead of those before.
+    /// Replaces the TCP listeners.
     pub(super) fn listen(&mut self, listeners: Vec<Listener>) {
         let mut all: Vec<Listener> = std::mem::take(&mut self.listeners);
         for listener in &mut all {
-            // Registered again below, or closed.
+            // It is registered again below, or closed.
             let _ = self.poll.registry().deregister(listener.source());
         }
         all.retain(|l| l.tcp_addr().is_none());
@@ -75,7 +75,7 @@ impl EventLoop {
         self.listeners = all;
     }
 
-    /// Lets a connection in, or says why not; gives it to a loop.
+    /// Assigns a new connection to a loop, or refuses it with an error.
     pub(super) fn admit(&mut self, arrival: Arrival, now: Now) {
         let stats = &self.shared.stats[self.number];
         stats.connections.add(1);
@@ -98,7 +98,7 @@ impl EventLoop {
         }
     }
 
-    /// Makes a connection one of this loop's.
+    /// Adds a connection to this loop.
     pub(super) fn serve(&mut self, mut arrival: Arrival, now: Now) {
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.connections.push(None);
@@ -133,7 +133,7 @@ impl EventLoop {
         self.arm_idle(slot);
     }
 
-    /// Arms or disarms a connection's idle timer, as `timeout` says.
+    /// Arms a connection's idle timer again, or cancels it if `timeout` is 0.
     pub(super) fn arm_idle(&mut self, slot: usize) {
         let timeout_ms = u64::from(self.settings.timeout_s) * 1000;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
@@ -144,11 +144,11 @@ impl EventLoop {
         }
         if timeout_ms > 0 {
             let at = connection.session.info.seen_ms.load(Ordering::Relaxed) + timeout_ms;
-            connection.idle_timer = Some(self.timers.insert(at, ClientTimer::Idle(slot)));
+            connection.idle_timer = Some(self.timers.insert(at, LoopTimer::Idle(slot)));
         }
     }
 
-    /// Looks at the clients whose timers have fired.
+    /// Handles the timers that have fired.
     pub(super) fn run_timers(&mut self) {
         if self.timers.is_empty() {
             return;
@@ -157,17 +157,17 @@ impl EventLoop {
         let now_ms = now.read_ms();
         while let Some(expired) = self.timers.pop_due(now_ms) {
             match expired.value {
-                ClientTimer::AcceptAgain => {
-                    self.accepts_again = false;
+                LoopTimer::RetryAccept => {
+                    self.retry_armed = false;
                     for listener in 0..self.listeners.len() {
                         self.accept(listener, now);
                     }
                 }
-                ClientTimer::Round => self.begin_round(),
-                ClientTimer::Idle(slot) => self.close_idle(slot, now_ms),
-                ClientTimer::Wait(slot) => self.wait_is_over(slot, now),
-                ClientTimer::SoftLimit(slot) => {
-                    // The flush measures, and cuts off.
+                LoopTimer::Round => self.begin_round(),
+                LoopTimer::Idle(slot) => self.close_idle(slot, now_ms),
+                LoopTimer::Wait(slot) => self.time_out_waiter(slot, now),
+                LoopTimer::SoftLimit(slot) => {
+                    // The flush checks the limit and closes the connection.
                     if let Some(connection) = self.connection(slot) {
                         connection.soft_timer = None;
                         self.mark_dirty(slot);
@@ -177,8 +177,8 @@ impl EventLoop {
         }
     }
 
-    /// Closes a connection that has been idle for too long. Its timer looks when it fires whether it was really idle,
-    /// so a busy client's timer is never touched.
+    /// Closes a connection that has been idle for too long, or arms its timer again. Idleness is checked only when the timer
+    /// fires, so commands do not touch the timer.
     fn close_idle(&mut self, slot: usize, now_ms: u64) {
         let timeout_ms = u64::from(self.settings.timeout_s) * 1000;
         let Some(connection) = self.connection(slot) else {
@@ -187,23 +187,21 @@ impl EventLoop {
         connection.idle_timer = None;
         let session = &connection.session;
         let seen_ms = session.info.seen_ms.load(Ordering::Relaxed);
-        // Listeners are silent by nature.
+        // Subscribers and blocked clients send nothing while they wait.
         let exempt = session.receives_messages() || connection.waits();
         if !exempt && now_ms >= seen_ms + timeout_ms {
             log::verbose!(self.shared.logger, "Closing idle client");
             self.close(slot);
         } else {
             let base = if exempt { now_ms } else { seen_ms };
-            let key = self
-                .timers
-                .insert(base + timeout_ms, ClientTimer::Idle(slot));
+            let key = self.timers.insert(base + timeout_ms, LoopTimer::Idle(slot));
             if let Some(connection) = self.connection(slot) {
                 connection.idle_timer = Some(key);
             }
         }
     }
 
-    /// Closes a connection whose output is too long.
+    /// Closes a connection that exceeds its output limit.
     pub(super) fn cut_off(&mut self, slot: usize) {
         if let Some(connection) = self.connections.get(slot).and_then(Option::as_ref) {
             let session = &connection.session;
@@ -218,7 +216,7 @@ impl EventLoop {
         self.close(slot);
     }
 
-    /// Ends a connection: nothing of it stays.
+    /// Closes a connection and removes its state.
     pub(super) fn close(&mut self, slot: usize) {
         let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
             return;
@@ -229,23 +227,24 @@ impl EventLoop {
         if let Some(key) = connection.soft_timer {
             self.timers.remove(key);
         }
-        // The kernel forgets a closed socket by itself; deregistering can only fail for one it has forgotten.
+        // Deregistering fails only for a socket that the kernel has already removed.
         let _ = self.poll.registry().deregister(connection.socket.source());
         if let Some(key) = connection.wait_timer {
             self.timers.remove(key);
         }
         let session = &mut connection.session;
         if let Some(waiter) = session.end_waiting() {
-            // If somebody has claimed it, what was popped for it is lost with its connection.
+            // If another thread has already claimed the waiter, the popped element is lost with the connection.
             waiter.claim();
-            self.left_waiters.push(waiter);
+            self.ended_waiters.push(waiter);
         }
         self.shared.clients.set_waiting(&session.info, false);
         session.unsubscribe_all(&self.shared.pubsub);
         if !session.watched.is_empty() {
-            // The turn that runs may hold locks: later.
+            // The current transaction may hold locks, so the keys are unwatched at the end of the turn.
             let watched = std::mem::take(&mut session.watched);
-            self.left_watched.push((watched, Arc::clone(&session.info)));
+            self.ended_watches
+                .push((watched, Arc::clone(&session.info)));
         }
         self.shared.monitors.remove(session);
         self.shared.clients.remove(session.id);
