@@ -1,8 +1,8 @@
-//! The binary's allocator, and how memory goes back to the system.
+//! The binary's allocator, and the return of its free memory to the system.
 //!
-//! mimalloc has no headers on small blocks. Left alone it returns free pages a second later, inside some call of
-//! `free`, and never if no such call comes: both are wrong for a server, which would pause or keep the memory. Here it
-//! returns nothing by itself; the server asks for it ([`RECLAIM`]), on a thread that serves nobody.
+//! mimalloc has no headers on small blocks. By default it returns free pages a second later, inside a call of `free`,
+//! and never without such a call: a server would pause, or keep the memory. Here it returns nothing by itself; the
+//! server requests it ([`RECLAIM`]) on a thread that serves no clients.
 
 #![allow(unsafe_code)]
 
@@ -16,35 +16,35 @@ use punctual_server::Reclaim;
 
 /// `mi_option_purge_delay`: milliseconds until a call of `free` returns free pages to the system.
 const PURGE_DELAY: mi_option_t = 15;
-/// `mi_option_page_max_reclaim`: pages of a size class that a thread takes back for itself when it frees blocks in them.
+/// `mi_option_page_max_reclaim`: maximum number of pages per size class that a thread adopts when it frees blocks in them.
 const PAGE_MAX_RECLAIM: mi_option_t = 41;
 
 /// Eleven days.
 const NEVER_MS: c_long = 1_000_000_000;
-/// Bounds [`collect`], which walks the blocks that other threads freed in this thread's pages: without a limit the pages
-/// of a fragmented heap all become one thread's. 16 pages of 64 KiB are walked in a millisecond.
+/// Bounds [`collect`], which walks the blocks that other threads freed in this thread's pages: without a limit one thread
+/// adopts all pages of a fragmented heap. A millisecond suffices for 16 pages of 64 KiB.
 const PAGES_MAX: c_long = 16;
-/// Calls of `mi_collect` after which a page that is kept for the next block of its size is free too.
+/// Number of calls of `mi_collect` that free a page kept for the next block of its size.
 const RETIRE_CYCLES: usize = 16;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 thread_local! {
-    /// Bytes that this thread has freed. It needs no destructor, so it is there as long as the thread allocates.
+    /// Bytes that this thread has freed. It has no destructor, so it exists as long as the thread allocates.
     static FREED_BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What the server is told about this allocator.
+/// The allocator's functions for the server.
 pub(crate) const RECLAIM: Reclaim = Reclaim {
     freed_bytes,
     collect,
     purge,
 };
 
-/// Leaves it to the server when memory goes back. Environment variables of mimalloc take precedence.
+/// Configures mimalloc to return memory only on request. Environment variables of mimalloc take precedence.
 pub(crate) fn configure() {
-    // SAFETY: the functions take no pointer, and only store a number that other threads may read meanwhile.
+    // SAFETY: the functions take no pointer, and only store a number that other threads may read at the same time.
     unsafe {
         mi_option_set_default(PURGE_DELAY, NEVER_MS);
         mi_option_set_default(PAGE_MAX_RECLAIM, PAGES_MAX);
@@ -55,7 +55,7 @@ fn freed_bytes() -> u64 {
     FREED_BYTES.get()
 }
 
-/// Frees this thread's pages whose blocks other threads have freed. O(blocks in [`PAGES_MAX`] pages a size class).
+/// Frees this thread's pages whose blocks other threads have freed. O(blocks in [`PAGES_MAX`] pages per size class).
 fn collect() {
     for _ in 0..RETIRE_CYCLES {
         // SAFETY: the function takes no pointer and may be called by any thread at any time; it touches only the
@@ -64,10 +64,10 @@ fn collect() {
     }
 }
 
-/// Returns the free pages of all threads to the system. O(free pages), about 0.1 ms a MiB.
+/// Returns the free pages of all threads to the system. O(free pages), about 0.1 ms per MiB.
 fn purge() {
-    // SAFETY: as in `collect`; besides, it returns pages to the system that hold no block of any thread. It does nothing
-    // on a thread that has not allocated yet, so the thread is made known first, as an allocation would do.
+    // SAFETY: as in `collect`; besides, it only returns pages without live blocks of any thread. It does nothing on a
+    // thread that has not allocated yet, so the thread is registered first, as an allocation does.
     unsafe {
         libmimalloc_sys::mi_thread_init();
         libmimalloc_sys::mi_collect(true);
@@ -84,33 +84,33 @@ impl Counting {
     }
 }
 
-// SAFETY: every call goes to mimalloc with the arguments it came with, so its contract is kept; counting allocates
-// nothing and cannot panic.
+// SAFETY: every call passes its arguments to mimalloc unchanged, so the contract holds; counting allocates nothing and
+// cannot panic.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { MiMalloc.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         Self::count(layout.size());
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { MiMalloc.dealloc(ptr, layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // It may stay where it is; then this counts too much, which makes memory go back a little sooner.
+        // A block that stays in place is counted too, so memory is returned a little sooner.
         Self::count(layout.size());
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { MiMalloc.realloc(ptr, layout, new_size) }
     }
 }
@@ -131,7 +131,7 @@ mod tests {
         pages * 4096 / MIB
     }
 
-    /// Another version of mimalloc may number its options anew. One test, because all of it is about the whole process.
+    /// Checks the option numbers, which may change with mimalloc's version. One test, because it measures the whole process.
     #[test]
     fn the_last_block_of_a_page_may_be_freed_by_any_thread() {
         assert_eq!(_mi_option_last, 47);
@@ -146,7 +146,7 @@ mod tests {
 
         let start = resident_mib();
         let mut values: Vec<Box<[u8; 100]>> = (0..400_000).map(|_| Box::new([1; 100])).collect();
-        // One block of each page goes, so this thread takes back as many pages as it may.
+        // Freeing one block per page makes this thread adopt as many pages as the limit allows.
         for value in values.iter_mut().step_by(300) {
             drop(std::mem::replace(value, Box::new([2; 100])));
         }
@@ -158,7 +158,7 @@ mod tests {
             freed_bytes()
         });
         assert!(freed.join().unwrap() > 40_000_000);
-        // What stays is in pages of this thread: a few, whatever its heap was.
+        // Only a few pages of this thread stay, whatever the size of its heap.
         let left = resident_mib();
         assert!(left <= start + 6, "{start} MiB, {full} MiB, {left} MiB");
         collect();

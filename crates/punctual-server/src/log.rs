@@ -1,9 +1,9 @@
 //! Log lines as Redis writes them: `12345:M 21 Nov 2026 05:31:26.123 * Ready to accept connections tcp`.
 //!
-//! Process id, role, local time, a sign for the level, the message. Each [`Logger`] is its own, so two servers in
-//! one process (or in one test) do not mix their lines. A line is one write: lines of several threads never interleave. A log file
-//! is opened for each line, as Redis does: `logrotate` may move it at any time. Stamps are the machine's time even
-//! under a virtual clock: a log tells when things happened to the process.
+//! A line has the process id, role, local time, a sign for the level and the message. Each server has its own
+//! [`Logger`], so two servers in one process do not mix their lines. A line is one write, so lines of several threads do
+//! not interleave. The log file is opened for each line, as in Redis, so `logrotate` may move it at any time. Timestamps
+//! are the machine's time, even under a virtual clock.
 //!
 //! ```
 //! use punctual_server::log::{self, Level, Logger};
@@ -20,17 +20,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How important a line is.
+/// Importance of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
-    /// `.`: for those who look for a fault in the server.
+    /// `.`: details for debugging the server.
     Debug,
-    /// `-`: events that are too many for everyday use.
+    /// `-`: frequent events, too many for production.
     Verbose,
-    /// `*`: what one wants to know in production.
+    /// `*`: events of interest in production.
     Notice,
-    /// `#`: only what matters most.
+    /// `#`: only important events.
     Warning,
 }
 
@@ -45,7 +45,7 @@ impl Level {
     }
 }
 
-/// What the process is; the letter after its id.
+/// Role of the process; the letter after its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Role {
@@ -69,14 +69,14 @@ struct Shared {
     output: Output,
 }
 
-/// What a program does with a line.
-type Take = Box<dyn Fn(Level, &str) + Send + Sync>;
+/// Function of a program that receives the lines.
+type LineHandler = Box<dyn Fn(Level, &str) + Send + Sync>;
 
 enum Output {
     Nowhere,
     Stdout,
     File(PathBuf),
-    Lines(Take),
+    Lines(LineHandler),
     #[cfg(test)]
     Memory(parking_lot::Mutex<Vec<u8>>),
 }
@@ -92,40 +92,40 @@ impl Logger {
         }
     }
 
-    /// Drops every line: for servers embedded in other programs.
+    /// Creates a logger that drops every line, for embedded servers.
     #[must_use]
     pub fn silent() -> Self {
         Self::new(Level::Warning, Output::Nowhere)
     }
 
-    /// To standard output.
+    /// Creates a logger that writes to standard output.
     #[must_use]
     pub fn stdout(level: Level) -> Self {
         Self::new(level, Output::Stdout)
     }
 
-    /// To the end of a file, which is created if need be.
+    /// Creates a logger that appends to a file, which it creates if it does not exist.
     ///
     /// # Errors
-    /// The file cannot be opened for writing. Later failures (a full disk) drop lines silently: a server must not stop
-    /// for its log.
+    /// The file cannot be opened for writing. Later failures, such as a full disk, drop lines silently: they must not stop
+    /// the server.
     pub fn file(level: Level, path: &Path) -> io::Result<Self> {
         open(path)?;
         Ok(Self::new(level, Output::File(path.to_owned())))
     }
 
-    /// Calls `take` with each message, without process id, role and time: for programs with a log of their own. Threads
-    /// of the server wait for it; of several, each calls it for itself.
+    /// Creates a logger that calls `take` with each message, without process id, role and time, for programs with their own
+    /// log. Several threads of the server may call `take` at the same time, and each blocks until it returns.
     ///
     /// ```
     /// use punctual_server::log::{self, Level, Logger};
     ///
-    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let (sender, receiver) = std::sync::mpsc::channel();
     /// let logger = Logger::lines(Level::Notice, move |level, message| {
-    ///     let _ = tell.send((level, message.to_owned()));
+    ///     let _ = sender.send((level, message.to_owned()));
     /// });
     /// log::notice!(logger, "Ready to accept connections {}", "tcp");
-    /// assert_eq!(told.recv()?, (Level::Notice, "Ready to accept connections tcp".to_owned()));
+    /// assert_eq!(receiver.recv()?, (Level::Notice, "Ready to accept connections tcp".to_owned()));
     /// # Ok::<(), std::sync::mpsc::RecvError>(())
     /// ```
     #[must_use]
@@ -133,7 +133,7 @@ impl Logger {
         Self::new(level, Output::Lines(Box::new(take)))
     }
 
-    /// As configured by `loglevel` and `logfile`.
+    /// Creates the logger that `loglevel` and `logfile` configure.
     ///
     /// # Errors
     /// As [`Logger::file`].
@@ -144,17 +144,17 @@ impl Logger {
         }
     }
 
-    /// The least important level to write from now on.
+    /// Sets the least important level that is written.
     pub fn set_level(&self, level: Level) {
         self.shared.level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// The role to show from now on; [`Role::Child`] until told otherwise, as in Redis.
+    /// Sets the role in later lines. It is [`Role::Child`] at first, as in Redis.
     pub fn set_role(&self, role: Role) {
         self.shared.role.store(role as u8, Ordering::Relaxed);
     }
 
-    /// Whether lines of this level are written. The macros ask before they format anything.
+    /// Returns true if lines of this level are written. The macros check it before they format a message.
     #[must_use]
     pub fn enabled(&self, level: Level) -> bool {
         !matches!(self.shared.output, Output::Nowhere)
@@ -176,7 +176,7 @@ impl Logger {
             jiff::Zoned::now().strftime("%d %b %Y %H:%M:%S%.3f"),
             level.sign(),
         );
-        // A failed log line has nowhere to be told.
+        // There is no other place to report a failed log line.
         let _ = self.shared.output.append(line.as_bytes());
     }
 }

@@ -33,11 +33,11 @@ fn main() -> ExitCode {
     match args.first().and_then(|a| a.to_str()) {
         Some("bench") => return punctual_bench::run(args.into_iter().skip(1)),
         Some("-h" | "--help") => {
-            say(&format!("{USAGE}\n{}\n{EXAMPLES}", program::OPTIONS));
+            print(&format!("{USAGE}\n{}\n{EXAMPLES}", program::OPTIONS));
             return ExitCode::SUCCESS;
         }
         Some("-v" | "--version") => {
-            say(concat!(
+            print(concat!(
                 "Punctual server v=",
                 env!("CARGO_PKG_VERSION"),
                 "\n"
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    // As Redis: huge pages keep memory resident that has been given back. A kernel that cannot do this has none.
+    // As in Redis: huge pages keep freed memory resident. The call fails only on kernels without huge pages.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     allocator::configure();
     let host = Host {
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes to standard output. Whoever closes it does not want the rest: `punctual --help | head -1`.
-fn say(text: &str) {
+/// Writes to standard output. Ignores a closed pipe, as in `punctual --help | head -1`.
+fn print(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }

@@ -1,2 +1,2 @@
-/// The Redis version whose behaviour this server has. Clients switch features on by it.
+/// The Redis version that this server implements. Clients enable features by it.
 pub const REDIS_VERSION: &str = "7.2.4";

@@ -65,7 +65,7 @@ fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Resul
                 "Errors trying to shut down the server. Check the logs for more information."
             );
             if let Some(systemd) = &call.shared.systemd {
-                systemd.goes_on();
+                systemd.save_failed();
             }
             return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
         }

@@ -1,9 +1,9 @@
 //! Crash reports of the binary: a signal such as SIGSEGV, or a panic in any thread.
 //!
-//! Ground rules: a thread that crashes only notes what is known and waits, for a bounded time; the thread
-//! `punctual-crash` writes the report. So a lock that the crashed thread holds cuts the report short, and cannot hang
-//! the process. What runs in the handler of a signal allocates nothing and takes no lock: it uses atomics, `read`,
-//! `write`, `poll` and, last, the unwinder, which may itself fail on a damaged stack.
+//! Invariants: a crashed thread only records the cause and waits for a bounded time; the thread `punctual-crash` writes
+//! the report. So a lock that the crashed thread holds can truncate the report, but cannot hang the process. Signal
+//! handlers allocate nothing and take no lock: they use atomics, `read`, `write`, `poll` and, last, the unwinder, which
+//! may itself fail on a damaged stack.
 
 mod handler;
 
@@ -18,17 +18,17 @@ use punctual_server::observe::crash_report::CrashReporter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Return addresses that are kept.
+/// Maximum number of return addresses in a report.
 const FRAMES: usize = 64;
-/// How long a crashed thread waits for each part of its report.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time for which a crashed thread waits for each part of its report.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a crashed thread asks the writer for: the head of a signal's report, the rest of it, or a panic's report.
+/// Requests to the writer: the head of a signal's report, the rest of it, or a panic's report.
 const HEAD: u8 = b'h';
 const REST: u8 = b'r';
 const PANIC: u8 = b'p';
 
-/// What the handler notes of the first signal.
+/// State that the handler records for the first signal.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static CODE: AtomicI32 = AtomicI32::new(0);
@@ -72,32 +72,32 @@ pub(crate) fn watch(reporter: CrashReporter) -> io::Result<()> {
         .name("punctual-crash".into())
         .spawn(move || {
             link.writer.store(thread_id(), Ordering::Release);
-            handler::leave_signals_to_others();
+            handler::block_signals();
             serve(&reporter, asked, answer);
         })?;
-    // The unwinder prepares itself at its first use; a handler must not be the first.
+    // The unwinder allocates at its first use, which must not be in a handler.
     backtrace::trace(|_| true);
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         print(info);
-        panicked(link, info.to_string());
+        report_panic(link, info.to_string());
     }));
     handler::install()
 }
 
 impl Link {
-    /// Asks for a part of the report and waits until it is written. Async-signal-safe.
+    /// Requests a part of the report and blocks until it is written or the time is over. Async-signal-safe.
     fn ask(&self, part: u8) {
         if (&self.requests).write_all(&[part]).is_err() {
             return;
         }
-        let patience = Timespec {
-            tv_sec: PATIENCE.as_secs() as i64,
+        let timeout = Timespec {
+            tv_sec: TIMEOUT.as_secs() as i64,
             tv_nsec: 0,
         };
         let mut answers = [PollFd::new(&self.answers, PollFlags::IN)];
         loop {
-            match poll(&mut answers, Some(&patience)) {
+            match poll(&mut answers, Some(&timeout)) {
                 Err(Errno::INTR) => {}
                 Ok(1) => {
                     let _ = (&self.answers).read(&mut [0]);
@@ -109,8 +109,8 @@ impl Link {
     }
 }
 
-/// Has a signal reported by the thread that it stopped; the caller then ends the process. Async-signal-safe.
-fn caught(signal: c_int, code: c_int, address: usize) {
+/// Reports a signal from the thread that received it; the caller then ends the process. Async-signal-safe.
+fn report_signal(signal: c_int, code: c_int, address: usize) {
     let Some(link) = LINK.get() else { return };
     let me = thread_id();
     if me == link.writer.load(Ordering::Acquire) {
@@ -131,11 +131,11 @@ fn caught(signal: c_int, code: c_int, address: usize) {
                 count + 1 < FRAMES
             });
         }
-        // The unwinder has crashed: the report goes on with what it has found.
+        // The unwinder has crashed: the report continues with the frames found so far.
         Err(owner) if owner == me => {}
         // The first thread ends the process.
         Err(_) => {
-            std::thread::sleep(PATIENCE * 2);
+            std::thread::sleep(TIMEOUT * 2);
             return;
         }
     }
@@ -144,8 +144,8 @@ fn caught(signal: c_int, code: c_int, address: usize) {
     }
 }
 
-/// Has a panic reported; the thread then unwinds.
-fn panicked(link: &Link, message: String) {
+/// Reports a panic; the thread then unwinds.
+fn report_panic(link: &Link, message: String) {
     if thread_id() == link.writer.load(Ordering::Acquire) {
         return;
     }
@@ -165,11 +165,11 @@ fn panicked(link: &Link, message: String) {
     });
     drop(panics);
     if (&link.requests).write_all(&[PANIC]).is_ok() {
-        let _ = wait.recv_timeout(PATIENCE);
+        let _ = wait.recv_timeout(TIMEOUT);
     }
 }
 
-/// Writes the parts that are asked for.
+/// Writes the requested parts of reports.
 fn serve(reporter: &CrashReporter, mut asked: PipeReader, mut answer: PipeWriter) {
     let mut part = [0];
     while asked.read_exact(&mut part).is_ok() {
@@ -181,7 +181,7 @@ fn serve(reporter: &CrashReporter, mut asked: PipeReader, mut answer: PipeWriter
                 for panic in panics {
                     if enabled {
                         reporter.begin(&panic.message, &panic.thread);
-                        rest(reporter, &panic.returns);
+                        write_rest(reporter, &panic.returns);
                     }
                     let _ = panic.done.send(());
                 }
@@ -192,7 +192,7 @@ fn serve(reporter: &CrashReporter, mut asked: PipeReader, mut answer: PipeWriter
                 let name = signal_hook::low_level::signal_name(signal).unwrap_or("unknown");
                 let code = CODE.load(Ordering::Relaxed);
                 let mut cause = format!("signal {signal} ({name}), code {code}");
-                // Only the kernel's own signals have an address.
+                // Only signals that the kernel raises have an address.
                 if code > 0 {
                     let _ = write!(cause, ", address {:#x}", ADDRESS.load(Ordering::Relaxed));
                 }
@@ -201,7 +201,7 @@ fn serve(reporter: &CrashReporter, mut asked: PipeReader, mut answer: PipeWriter
             REST if enabled => {
                 let count = RETURNS_COUNT.load(Ordering::Relaxed);
                 let returns = RETURNS[..count].iter().map(|at| at.load(Ordering::Relaxed));
-                rest(reporter, &returns.collect::<Vec<_>>());
+                write_rest(reporter, &returns.collect::<Vec<_>>());
             }
             _ => {}
         }
@@ -211,8 +211,8 @@ fn serve(reporter: &CrashReporter, mut asked: PipeReader, mut answer: PipeWriter
     }
 }
 
-fn rest(reporter: &CrashReporter, returns: &[usize]) {
-    reporter.backtrace(&calls(returns));
+fn write_rest(reporter: &CrashReporter, returns: &[usize]) {
+    reporter.backtrace(&format_backtrace(returns));
     reporter.state();
     reporter.end();
 }
@@ -222,8 +222,8 @@ fn thread_name(id: i32) -> String {
     name.map_or_else(|_| id.to_string(), |name| name.trim_end().to_owned())
 }
 
-/// A line for each function that was being called, inlined ones included.
-fn calls(returns: &[usize]) -> String {
+/// Formats a backtrace, one line per function, including inlined ones.
+fn format_backtrace(returns: &[usize]) -> String {
     let mut text = String::new();
     for (number, at) in returns.iter().enumerate() {
         let mut named = false;

@@ -1,21 +1,21 @@
-//! How long commands take: one histogram for each command of each event loop.
+//! Durations of commands: one histogram for each command of each event loop.
 //!
-//! HDR-like buckets in nanoseconds: 32 to each power of two, so a figure is at most 3 % too high. Recording is one
-//! load and one store at an index that a few bit operations give: about a nanosecond, so every command is
-//! recorded and none sampled. A command's 8 KiB are taken when it first runs.
+//! The buckets are HDR-like, in nanoseconds: 32 for each power of two, so a result is at most 3 % too high. Recording
+//! costs a few bit operations, one load and one store, about a nanosecond, so every command is recorded without
+//! sampling. The 8 KiB of a command are allocated when it first runs.
 
 use std::sync::OnceLock;
 
 use crate::observe::stats::Counter;
 
-/// Buckets to a power of two, as bits.
+/// Base-2 logarithm of the number of buckets per power of two.
 const SUB_BITS: u32 = 5;
 const SUBS: usize = 1 << SUB_BITS;
-/// Longer ones count as this long: 2^36 ns are a bit more than a minute.
+/// Base-2 logarithm of the longest duration in ns, a little more than a minute. Longer durations count as this long.
 const MAX_BITS: u32 = 36;
 const BUCKETS: usize = (MAX_BITS - SUB_BITS + 1) as usize * SUBS;
 
-/// Durations of one command in one loop. Only the loop records.
+/// Durations of one command in one loop. Only the loop records them.
 #[derive(Debug, Default)]
 pub struct CommandLatency(OnceLock<Box<[Counter]>>);
 
@@ -29,7 +29,7 @@ impl CommandLatency {
         buckets[bucket(nanos)].add(1);
     }
 
-    /// Starts again from nothing (CONFIG RESETSTAT).
+    /// Removes all durations (CONFIG RESETSTAT).
     pub fn reset(&self) {
         if let Some(buckets) = self.0.get() {
             buckets.iter().for_each(Counter::reset);
@@ -47,7 +47,7 @@ fn bucket(nanos: u64) -> usize {
     shift as usize * SUBS + (nanos >> shift) as usize
 }
 
-/// The longest duration that a bucket counts, in ns.
+/// Returns the longest duration that a bucket counts, in ns.
 const fn top(bucket: usize) -> u64 {
     if bucket < SUBS {
         return bucket as u64;
@@ -60,12 +60,12 @@ const fn top(bucket: usize) -> u64 {
 #[derive(Debug)]
 pub struct Distribution {
     counts: Vec<u64>,
-    /// How many there are.
+    /// Number of durations.
     pub total: u64,
 }
 
 impl Distribution {
-    /// Adds up what the loops have recorded.
+    /// Sums the histograms of the loops.
     pub fn sum<'a>(loops: impl Iterator<Item = &'a CommandLatency>) -> Self {
         let mut counts = vec![0; BUCKETS];
         for buckets in loops.filter_map(|l| l.0.get()) {
@@ -77,7 +77,7 @@ impl Distribution {
         Self { counts, total }
     }
 
-    /// The duration in ns that `percent` of all do not exceed; 0 if there are none.
+    /// Returns the duration in ns that `percent` of all durations do not exceed; 0 if there are none.
     pub fn percentile(&self, percent: f64) -> u64 {
         let rank =
             ((percent / 100.0 * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
@@ -91,8 +91,8 @@ impl Distribution {
         0
     }
 
-    /// LATENCY HISTOGRAM's pairs: microseconds, growing by powers of two, and how many took no longer; only where
-    /// that number grows. The labels are those of Redis, whose histogram gives 1024 µs as 1.03 ms.
+    /// Returns the pairs of LATENCY HISTOGRAM: a power of two in microseconds, and the number of durations up to it; only
+    /// where that number grows. The labels are Redis's, whose histogram shows 1024 µs as 1.03 ms.
     pub fn cumulative(&self) -> Vec<(u64, u64)> {
         let mut pairs = Vec::new();
         let (mut at, mut seen, mut shown) = (0, 0, 0);

@@ -1,8 +1,8 @@
 //! The text of crash reports.
 //!
-//! Who notices a crash calls the parts of a [`CrashReporter`] in their order, from a thread that has not crashed: they
-//! allocate and take locks. What is most likely to find a lock held comes last. A server inside another program
-//! reports nothing, because the handlers of signals are that program's.
+//! The crash handler calls the methods of a [`CrashReporter`] in order, from a thread that has not crashed, because they
+//! allocate and take locks. The parts most likely to block on a held lock come last. An embedded server writes no
+//! reports, because the signal handlers belong to the program around it.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ struct Inner {
 }
 
 impl CrashReporter {
-    /// Reports without a server's state, until one is attached.
+    /// Creates a reporter, whose reports show no server state until a server is attached.
     pub(crate) fn new(logger: Logger, enabled: bool) -> Self {
         Self(Arc::new(Inner {
             logger,
@@ -37,9 +37,9 @@ impl CrashReporter {
         }))
     }
 
-    /// From now on reports show the state of this server.
+    /// Adds the state of this server to the reports.
     pub(crate) fn attach(&self, shared: &Arc<Shared>) {
-        // There is one server, which is attached once.
+        // Only one server is ever attached.
         let _ = self.0.server.set(Arc::downgrade(shared));
     }
 
@@ -47,7 +47,7 @@ impl CrashReporter {
         self.0.server.get().and_then(Weak::upgrade)
     }
 
-    /// Whether `crash-log-enabled` asks for reports.
+    /// Returns true if `crash-log-enabled` is set.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         let server = self.server();
@@ -60,7 +60,7 @@ impl CrashReporter {
         log::warning!(self.0.logger, "{text}");
     }
 
-    /// Opens a report.
+    /// Writes the head of a report.
     pub fn begin(&self, cause: &str, thread: &str) {
         self.write(format_args!(
             "\n\n=== PUNCTUAL CRASH REPORT BEGINS: please attach all of it to a bug report ===\n\
@@ -70,12 +70,12 @@ impl CrashReporter {
         ));
     }
 
-    /// Writes the calls that led to the crash.
+    /// Writes the backtrace of the crash.
     pub fn backtrace(&self, calls: &str) {
         self.write(format_args!("\n------ BACKTRACE ------\n{calls}"));
     }
 
-    /// Writes the last command of each event loop and the sections of INFO, those of the keyspace only if no shard is
+    /// Writes the last command of each event loop and the sections of INFO. Omits the keyspace's sections if a shard is
     /// locked.
     pub fn state(&self) {
         let Some(shared) = self.server() else {
@@ -99,7 +99,7 @@ impl CrashReporter {
                     )
                 }
                 None if id == 0 => "none".to_owned(),
-                None => format!("one of client id={id}, which has gone"),
+                None => format!("a command of client id={id}, which has disconnected"),
             };
             last.push_str(&format!("\nevent loop {number}: {text}"));
         }
@@ -115,7 +115,7 @@ impl CrashReporter {
         }
     }
 
-    /// Closes a report.
+    /// Writes the end of a report.
     pub fn end(&self) {
         self.write("\n=== PUNCTUAL CRASH REPORT ENDS ===\n");
     }

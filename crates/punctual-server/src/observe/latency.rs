@@ -1,46 +1,46 @@
-//! LATENCY: when something took longer than `latency-monitor-threshold`, and for how long.
+//! LATENCY: events that took longer than `latency-monitor-threshold`.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
 use punctual_store::Now;
 
-/// Samples that are kept of an event.
+/// Maximum number of samples per event.
 const SAMPLES: usize = 160;
 
-/// A command that is not flagged `fast` was slow.
+/// Event of a slow command without the flag `fast`.
 pub const COMMAND: &str = "command";
-/// A command that is flagged `fast` was slow.
+/// Event of a slow command with the flag `fast`.
 pub const FAST_COMMAND: &str = "fast-command";
-/// A batch of expiries was slow.
+/// Event of a slow batch of expiries.
 pub const EXPIRE_CYCLE: &str = "expire-cycle";
 
-/// The slowest of an event in one second.
+/// Longest duration of an event in one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Unix seconds.
+    /// Time in Unix seconds.
     pub at_s: u64,
-    /// Milliseconds it took.
+    /// Duration in milliseconds.
     pub ms: u64,
 }
 
-/// What is known of an event.
+/// Samples of one event.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// Oldest first; never empty once the event has happened.
+    /// The latest samples, oldest first; never empty after the first occurrence.
     pub samples: VecDeque<Sample>,
-    /// The longest ever, in milliseconds.
+    /// Longest duration since the last reset, in milliseconds.
     pub max_ms: u64,
 }
 
-/// All events that were slow.
+/// Samples of all slow events.
 #[derive(Debug, Default)]
 pub struct LatencyMonitor {
     events: Mutex<BTreeMap<&'static str, Series>>,
 }
 
 impl LatencyMonitor {
-    /// Notes that `event` took `ms` milliseconds. O(log events).
+    /// Records that `event` took `ms` milliseconds. O(log events).
     pub fn add(&self, event: &'static str, now: Now, ms: u64) {
         let mut events = self.events.lock();
         let series = events.entry(event).or_default();
@@ -57,14 +57,14 @@ impl LatencyMonitor {
         }
     }
 
-    /// An event, by name in any case.
+    /// Returns an event by its name, in any case.
     pub fn get(&self, event: &[u8]) -> Option<(&'static str, Series)> {
         let events = self.events.lock();
         let (name, series) = events.iter().find(|(name, _)| name.as_bytes() == event)?;
         Some((name, series.clone()))
     }
 
-    /// All events, by name.
+    /// Returns all events, sorted by name.
     pub fn all(&self) -> Vec<(&'static str, Series)> {
         self.events
             .lock()
@@ -73,7 +73,7 @@ impl LatencyMonitor {
             .collect()
     }
 
-    /// Forgets the events for which `is` holds; how many those are.
+    /// Removes the events for which `is` returns true. Returns their number.
     pub fn reset(&self, is: impl Fn(&str) -> bool) -> usize {
         let mut events = self.events.lock();
         let before = events.len();
@@ -82,23 +82,23 @@ impl LatencyMonitor {
     }
 }
 
-/// What the samples of an event say together.
+/// Statistics of an event's samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Mean, in ms.
+    /// Mean duration, in ms.
     pub mean_ms: u64,
-    /// Mean distance from the mean, in ms.
+    /// Mean absolute deviation, in ms.
     pub deviation_ms: u64,
-    /// Least, in ms.
+    /// Shortest duration, in ms.
     pub min_ms: u64,
-    /// Most, in ms.
+    /// Longest duration, in ms.
     pub max_ms: u64,
-    /// Mean time from one to the next, in seconds.
+    /// Mean time between two samples, in seconds.
     pub period_s: f64,
 }
 
 impl Series {
-    /// The samples in a few numbers.
+    /// Returns statistics of the samples.
     pub fn summary(&self) -> Summary {
         let count = self.samples.len().max(1) as u64;
         let all = || self.samples.iter().map(|s| s.ms);
@@ -115,10 +115,10 @@ impl Series {
         }
     }
 
-    /// A plot of the samples in characters: a column each, its age below it, downwards.
+    /// Returns a text plot of the samples: one column per sample, with its age written downwards below it.
     pub fn plot(&self, now: Now) -> String {
         const ROWS: usize = 4;
-        /// From low to high within a row; what lies below a column's top is `|`.
+        /// Tops of a column from low to high within a row; the part below the top is `|`.
         const TOPS: [u8; 3] = *b"_o#";
         let summary = self.summary();
         let range = (summary.max_ms - summary.min_ms).max(1);
@@ -158,7 +158,7 @@ impl Series {
     }
 }
 
-/// Seconds in the largest unit that fits: `7s`, `3m`.
+/// Formats seconds in the largest unit that fits: `7s`, `3m`.
 fn age(s: u64) -> String {
     match s {
         0..60 => format!("{s}s"),
@@ -220,7 +220,7 @@ mod tests {
             " \n \n \n_\n \n1\ns\n",
             "as Redis draws it"
         );
-        // Any numbers.
+        // Extreme numbers must not panic.
         let wild = Series {
             samples: [
                 Sample {

@@ -1,4 +1,4 @@
-//! Measurements and records of what the server does, for INFO, SLOWLOG, LATENCY, MONITOR and crash reports.
+//! Measurements and records for INFO, SLOWLOG, LATENCY, MONITOR and crash reports.
 
 pub(crate) mod command_latency;
 pub mod crash_report;

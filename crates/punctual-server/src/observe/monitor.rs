@@ -1,4 +1,4 @@
-//! MONITOR: every command, as it is run, to those who asked.
+//! MONITOR: sends every command that runs to the monitoring clients.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,16 +13,16 @@ use crate::net::mailbox::Mailbox;
 use crate::net::order::Order;
 use crate::observe::redact::redacted;
 
-/// The clients that receive every command.
+/// Monitoring clients.
 #[derive(Default)]
 pub struct Monitors {
-    /// Client, loop and slot.
+    /// Client id, loop and slot.
     all: Mutex<Vec<(u64, usize, usize)>>,
     count: AtomicUsize,
 }
 
 impl Monitors {
-    /// Whether there are any. Costs one look.
+    /// Returns true if there are monitors. Costs one load.
     #[inline]
     pub fn any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
@@ -38,7 +38,7 @@ impl Monitors {
         }
     }
 
-    /// Removes a client, if it is one.
+    /// Removes a client if it is a monitor.
     pub fn remove(&self, session: &Session) {
         if session.monitor {
             session.info.monitor.store(false, Ordering::Relaxed);
@@ -90,7 +90,7 @@ pub(crate) fn feed(
     }
 }
 
-/// Text in double quotes, with Redis's escapes.
+/// Appends text in double quotes, with Redis's escapes.
 pub(crate) fn quote(line: &mut String, text: &[u8]) {
     line.push('"');
     for &b in text {

@@ -1,13 +1,13 @@
-//! What the slow log and MONITOR must not show: passwords.
+//! Removal of passwords from the slow log and MONITOR.
 
 use punctual_resp::Args;
 
 use crate::dispatch::table::Entry;
 
-/// What stands for a secret.
+/// Replacement for a secret.
 const REDACTED: &[u8] = b"(redacted)";
 
-/// The arguments of a command with its secrets blotted out.
+/// Returns the arguments of a command with its secrets replaced.
 pub(crate) fn redacted<'a>(entry: &Entry, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
     let secrets = entry.row.secrets.map_or(Vec::new(), |find| find(args));
     args.iter()

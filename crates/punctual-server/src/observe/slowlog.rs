@@ -1,4 +1,4 @@
-//! The slow log: the commands that took longest, newest first.
+//! The slow log: commands that exceeded the threshold, newest first.
 
 use std::collections::VecDeque;
 
@@ -10,12 +10,12 @@ use crate::client::registry::ClientInfo;
 use crate::dispatch::table::Entry;
 use crate::observe::redact::redacted;
 
-/// Arguments that are kept of a command.
+/// Maximum number of arguments kept per command.
 const ARGS_MAX: usize = 32;
-/// Bytes that are kept of an argument.
+/// Maximum number of bytes kept per argument.
 const ARG_MAX: usize = 128;
 
-/// A command that took long.
+/// A slow command to be logged.
 pub(crate) struct Slow<'a> {
     pub(crate) now: Now,
     pub(crate) nanos: u64,
@@ -24,16 +24,16 @@ pub(crate) struct Slow<'a> {
     pub(crate) args: Args<'a>,
 }
 
-/// What the log keeps of a slow command.
+/// An entry of the slow log.
 #[derive(Clone, Debug)]
 pub struct SlowEntry {
-    /// Grows by one with each entry.
+    /// Sequence number, which grows by one with each entry.
     pub id: u64,
-    /// When, unix seconds.
+    /// Time of the command, unix seconds.
     pub at_s: u64,
-    /// How long, in µs.
+    /// Duration, in µs.
     pub micros: u64,
-    /// The arguments, cut as Redis cuts them.
+    /// The arguments, truncated as in Redis.
     pub args: Vec<Vec<u8>>,
     /// The client's address.
     pub addr: String,
@@ -41,7 +41,7 @@ pub struct SlowEntry {
     pub name: Vec<u8>,
 }
 
-/// The log.
+/// The slow log.
 #[derive(Default)]
 pub struct SlowLog {
     inner: Mutex<Inner>,
@@ -54,7 +54,7 @@ struct Inner {
 }
 
 impl SlowLog {
-    /// Adds a command; keeps the newest `max`.
+    /// Adds a command, and keeps the newest `max` entries.
     pub(crate) fn add(&self, slow: &Slow<'_>, max: usize) {
         let mut inner = self.inner.lock();
         let id = inner.next_id;
@@ -70,7 +70,7 @@ impl SlowLog {
         inner.entries.truncate(max);
     }
 
-    /// The newest `count`.
+    /// Returns the newest `count` entries.
     pub fn newest(&self, count: usize) -> Vec<SlowEntry> {
         self.inner
             .lock()
@@ -81,23 +81,23 @@ impl SlowLog {
             .collect()
     }
 
-    /// How many there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.inner.lock().entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets all; numbers go on.
+    /// Removes all entries. The sequence numbers continue.
     pub fn reset(&self) {
         self.inner.lock().entries.clear();
     }
 }
 
-/// The first arguments of `count`, and the beginnings of long ones.
+/// Truncates the list of `count` arguments, and each long argument.
 fn cut<'a>(args: impl Iterator<Item = &'a [u8]>, count: usize) -> Vec<Vec<u8>> {
     let shown = if count > ARGS_MAX {
         ARGS_MAX - 1

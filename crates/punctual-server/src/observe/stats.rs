@@ -1,6 +1,6 @@
-//! What the server has counted. Each event loop counts for itself; INFO adds up.
+//! Counters of the server. Each event loop has its own; INFO sums them.
 //!
-//! Ground rule: a [`Counter`] is written by one thread (its loop) and read by any.
+//! Invariant: one thread (the loop) writes a [`Counter`]; any thread may read it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,45 +11,45 @@ use punctual_store::Now;
 use crate::client::registry::RecentPeak;
 use crate::observe::command_latency::CommandLatency;
 
-/// A count with one writer: adding costs a load and a store.
+/// A counter with one writer: an addition costs a load and a store.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds. Only the owning loop calls this.
+    /// Adds `n`. Only the owning loop calls this.
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.store(self.get() + n, Ordering::Relaxed);
     }
 
-    /// The count.
+    /// Returns the count.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Starts again from 0 (CONFIG RESETSTAT). A concurrent `add` may be lost or survive.
+    /// Sets the count to 0 (CONFIG RESETSTAT). A concurrent `add` may be lost.
     pub fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
 
-/// What one command has cost.
+/// Counters of one command.
 #[derive(Debug, Default)]
 pub struct CommandStats {
-    /// Times it ran.
+    /// Number of calls.
     pub calls: Counter,
-    /// Nanoseconds it took in all.
+    /// Total duration in nanoseconds.
     pub nanos: Counter,
-    /// Times it was refused before it ran.
+    /// Number of calls refused before they ran.
     pub rejected: Counter,
-    /// Times it ran and answered an error.
+    /// Number of calls that replied with an error.
     pub failed: Counter,
-    /// How long it took each time.
+    /// Distribution of the durations.
     pub latency: CommandLatency,
 }
 
-/// What one event loop has counted.
+/// Counters of one event loop.
 #[derive(Debug)]
 pub struct LoopStats {
     /// Commands that ran.
@@ -62,19 +62,19 @@ pub struct LoopStats {
     pub net_in: Counter,
     /// Bytes written.
     pub net_out: Counter,
-    /// Reads of keys that were there.
+    /// Reads of existing keys.
     pub hits: Counter,
-    /// Reads of keys that were not.
+    /// Reads of missing keys.
     pub misses: Counter,
-    /// Keys gone at their deadlines.
+    /// Expired keys.
     pub expired: Counter,
-    /// Hash fields gone at their deadlines.
+    /// Expired hash fields.
     pub expired_fields: Counter,
     /// Changes to the keyspace.
     pub dirty: Counter,
-    /// The client whose commands ran last; 0: none yet. For reports of crashes.
+    /// Id of the client whose commands ran last, for crash reports; 0 if there was none.
     pub client: AtomicU64,
-    /// Nanoseconds spent on letting keys go by themselves.
+    /// Nanoseconds spent on expiry.
     pub expiry_nanos: Counter,
     /// Error replies.
     pub errors: Counter,
@@ -84,19 +84,19 @@ pub struct LoopStats {
     pub writes: Counter,
     /// Turns of the loop.
     pub turns: Counter,
-    /// Most bytes of input of one client.
+    /// Largest input of one client, in bytes.
     pub input_peak: RecentPeak,
-    /// Most bytes of output that one client left unread, beyond what fits into Redis's reply buffer.
+    /// Largest unread output of one client, in bytes beyond the size of Redis's reply buffer.
     pub output_peak: RecentPeak,
-    /// Clients cut off for a query that did not end.
+    /// Clients closed because an incomplete command exceeded the limit.
     pub input_limit_closed: Counter,
-    /// Clients cut off for their unread output.
+    /// Clients closed because their unread output exceeded the limit.
     pub output_limit_closed: Counter,
     /// Protocol errors.
     pub protocol_errors: Counter,
-    /// By the number of the command in the table.
+    /// Counters of the commands, indexed by their number in the table.
     pub by_command: Box<[CommandStats]>,
-    /// Microseconds from a key's or a field's deadline to its end.
+    /// Time from a key's or field's deadline to its expiry, in microseconds.
     pub lateness_us: Mutex<Histogram<u64>>,
 }
 
@@ -132,7 +132,7 @@ impl LoopStats {
 }
 
 impl LoopStats {
-    /// What CONFIG RESETSTAT starts again.
+    /// Returns the counters that CONFIG RESETSTAT resets.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
         [
             &self.commands,
@@ -162,19 +162,19 @@ impl LoopStats {
     }
 }
 
-/// Figures per second, between two looks at the server.
+/// Rates per second between two samples.
 #[derive(Debug, Default)]
-pub struct Rates(Mutex<Look>);
+pub struct Rates(Mutex<RateSample>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Look {
+struct RateSample {
     at_us: u64,
     totals: [u64; 3],
     rates: [u64; 3],
 }
 
 impl Rates {
-    /// Commands, bytes in and bytes out per second since the last look; looks within 100 ms answer the same.
+    /// Returns commands, bytes in and bytes out per second since the last sample. Calls within 100 ms return the same rates.
     pub(crate) fn since_last(
         &self,
         now: Now,
@@ -197,7 +197,7 @@ impl Rates {
     }
 }
 
-/// An empty histogram of lateness: 1 µs to an hour, two significant digits.
+/// Creates an empty histogram of lateness: 1 µs to an hour, two significant digits.
 pub fn lateness_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000, 2).expect("the bounds are in order")
 }

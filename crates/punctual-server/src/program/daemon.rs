@@ -1,6 +1,6 @@
-//! `daemonize yes`: the server goes on in a child process, and the shell gets its prompt back.
+//! `daemonize yes`: the server continues in a child process in the background.
 //!
-//! As in Redis, the parent exits with status 0 once the configuration is read; what fails later is in the log file.
+//! As in Redis, the parent exits with status 0 after it has read the configuration; later errors are in the log file.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::io;
 
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-/// Where the process id goes if `daemonize` is on and no `pidfile` is set.
+/// Default of `pidfile` if `daemonize` is on.
 pub(crate) const PIDFILE: &str = "/var/run/redis.pid";
 
 /// Continues in a child process, in a session of its own and with `/dev/null` as standard input, output and error. The
@@ -21,15 +21,15 @@ pub(crate) fn detach() -> io::Result<()> {
     if threads()? != 1 {
         return Err(io::Error::other("the process has other threads"));
     }
-    // SAFETY: a fork copies the calling thread only. It is the only thread, as counted above, and no other can start
-    // while it is here. So no lock is held and no memory half-written on behalf of a thread that the child lacks, and
-    // the child may do whatever the parent may.
+    // SAFETY: a fork copies only the calling thread. It is the only thread, as counted above, and no other thread can
+    // start meanwhile. So no missing thread of the child holds a lock or has half-written memory, and the child may do
+    // everything that the parent may.
     match unsafe { libc::fork() } {
         -1 => return Err(io::Error::last_os_error()),
         0 => {}
         _ => std::process::exit(0),
     }
-    // It fails only for the leader of a process group, which a new child is not.
+    // `setsid` fails only for the leader of a process group, which a new child is not.
     let _ = rustix::process::setsid();
     // Best effort, as in Redis: without /dev/null the server still serves.
     if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
@@ -40,7 +40,7 @@ pub(crate) fn detach() -> io::Result<()> {
     Ok(())
 }
 
-/// Number of threads of this process.
+/// Returns the number of threads of this process.
 #[cfg(target_os = "linux")]
 fn threads() -> io::Result<usize> {
     Ok(std::fs::read_dir("/proc/self/task")?.count())

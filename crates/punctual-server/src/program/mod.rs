@@ -1,5 +1,5 @@
-//! The server as a program: a command line, a log, signals, a pid file. The binary `punctual` is this, and so is
-//! `python -m punctual serve`.
+//! The server as a program: command line, log, signals and pid file. The binary `punctual` and
+//! `python -m punctual serve` use it.
 
 pub(crate) mod daemon;
 pub(crate) mod open_files;
@@ -25,7 +25,7 @@ use crate::server::{Server, StartError};
 use crate::shared::Shared;
 use crate::version::REDIS_VERSION;
 
-/// What a command line may have, for those who ask for help.
+/// Help text of the command line's options.
 pub const OPTIONS: &str = "\
 Every directive of redis.conf may be given as an option. Some of Punctual's own:
   --threads N                   event loops, one per thread
@@ -33,23 +33,23 @@ Every directive of redis.conf may be given as an option. Some of Punctual's own:
   --notify-expired-values yes   expired strings also publish their last value
 ";
 
-/// What the process around the server provides.
+/// Facilities that the process provides to the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Host {
-    /// How freed memory goes back to the system.
+    /// Allocator functions that return freed memory to the system.
     pub reclaim: Option<Reclaim>,
-    /// Installs handlers that report crashes. A process that has handlers of its own leaves it out.
+    /// Installs handlers that report crashes; `None` in a process that has its own handlers.
     pub watch_crashes: Option<fn(CrashReporter) -> io::Result<()>>,
 }
 
-/// Why [`serve`] has ended, if not on request.
+/// Error that has ended [`serve`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The server did not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// An event loop panicked. Nothing was saved: what is in memory may be wrong.
+    /// An event loop panicked. Nothing was saved, because the data in memory may be inconsistent.
     #[error("An event loop panicked; the server has stopped without saving")]
     Panicked,
 }
@@ -60,13 +60,13 @@ impl From<io::Error> for ServeError {
     }
 }
 
-/// Serves until SHUTDOWN, SIGTERM or SIGINT; with `daemonize yes` in a child process, while this one exits. `args` follow
-/// the program's name. It should be the last thing that a process does: the two signals do not get their default action
-/// back.
+/// Runs the server until SHUTDOWN, SIGTERM or SIGINT; with `daemonize yes` in a child process, while this process exits.
+/// `args` are the arguments after the program's name. Call it last in a process: it does not restore the default
+/// actions of the two signals.
 ///
 /// # Errors
-/// As [`Builder::spawn`](crate::Builder::spawn); the log file cannot be written; signals cannot be had; an event loop
-/// panicked.
+/// As [`Builder::spawn`](crate::Builder::spawn); the log file cannot be written; the signal handlers cannot be
+/// installed; an event loop panicked.
 pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     let configured = !args.is_empty();
     let mut config = Config::from_args(args).map_err(StartError::from)?;
@@ -82,10 +82,10 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
                 .load(line.as_bytes(), "the default of a daemon")
                 .map_err(StartError::from)?;
         }
-        // No thread has started yet: a fork copies only one.
+        // A fork copies only one thread, and no other has started yet.
         daemon::detach().map_err(StartError::Daemonize)?;
     }
-    // After the fork, which would not copy the reporter's thread.
+    // The reporter's thread starts after the fork, which would not copy it.
     let crashes = CrashReporter::new(logger.clone(), config.settings().crash_log);
     if let Some(watch) = host.watch_crashes {
         watch(crashes.clone())?;
@@ -121,7 +121,7 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
         builder = builder.reclaim(reclaim);
     }
     let server = builder.spawn().inspect_err(|e| {
-        // Standard error is closed to a daemon. What fails in a load is in the log already.
+        // A daemon has no standard error. A load has already logged its error.
         if settings.logfile.is_some() && !matches!(e, StartError::Load(_)) {
             log::warning!(logger, "{e}");
         }
@@ -145,7 +145,7 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     }
     server.join();
     no_more_signals.close();
-    // It cannot panic, and there would be nobody to tell.
+    // The thread cannot panic.
     let _ = listener.join();
     if state.panicked.load(Ordering::Acquire) {
         return Err(ServeError::Panicked);
@@ -169,7 +169,7 @@ fn stop_at(mut signals: Signals, shared: &Shared) {
         if let Some(systemd) = &shared.systemd
             && !shared.stopping.load(Ordering::Acquire)
         {
-            systemd.goes_on();
+            systemd.save_failed();
         }
     }
 }

@@ -4,10 +4,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::log::{self, Logger};
 
-/// Files that are not clients: listeners, the log, each loop's own. Redis reserves as many.
+/// Open files reserved for listeners, the log and the event loops. Redis reserves the same number.
 const RESERVED: u64 = 32;
 
-/// Even the reserved files cannot be had.
+/// The limit is below the number of reserved files.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "Your current 'ulimit -n' of {limit} is not enough for the server to start. Please increase your open file limit to at least {needed}. Exiting."
@@ -17,8 +17,8 @@ pub struct TooFewFiles {
     needed: u64,
 }
 
-/// Raises this process's limit so that `clients` can be served, as far as the system allows; how many clients that
-/// makes.
+/// Raises this process's limit for `clients` clients, as far as the system allows. Returns the number of clients that
+/// the limit allows.
 ///
 /// # Errors
 /// The limit leaves no room for any client.
@@ -67,7 +67,7 @@ fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Sets the limit to `wanted`, or to what may be had.
+/// Sets the limit to `wanted`, or to the highest value that the system allows.
 fn raise(wanted: u64) -> Result<(), rustix::io::Errno> {
     let hard = getrlimit(Resource::Nofile).maximum;
     let asked = Rlimit {
@@ -76,7 +76,7 @@ fn raise(wanted: u64) -> Result<(), rustix::io::Errno> {
         maximum: hard.map(|hard| hard.max(wanted)),
     };
     setrlimit(Resource::Nofile, asked).inspect_err(|_| {
-        // Part of the way is better than nothing; the caller looks how far it went.
+        // A lower limit is better than none; the caller reads the limit again.
         let _ = setrlimit(
             Resource::Nofile,
             Rlimit {

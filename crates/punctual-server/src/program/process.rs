@@ -1,18 +1,18 @@
-//! What the system knows of this process: Linux's `/proc`, elsewhere zeros; and the file with its id.
+//! Measurements of this process from Linux's `/proc`, zeros on other systems; and the pid file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::log::{self, Logger};
 
-/// The file of `pidfile`; dropping it removes the file.
+/// The pid file, which is removed on drop.
 pub(crate) struct PidFile {
     path: PathBuf,
     logger: Logger,
 }
 
 impl PidFile {
-    /// Writes the process id. A failure is a warning, as in Redis.
+    /// Writes the process id. A failure only logs a warning, as in Redis.
     pub(crate) fn write(path: &Path, logger: &Logger) -> Option<Self> {
         if let Err(e) = fs::write(path, format!("{}\n", std::process::id())) {
             log::warning!(logger, "Failed to write PID file: {e}");
@@ -33,7 +33,7 @@ impl Drop for PidFile {
     }
 }
 
-/// Kernel, version and machine.
+/// Returns the kernel, its version and the machine's architecture.
 pub(crate) fn os() -> String {
     let name = rustix::system::uname();
     format!(
@@ -44,25 +44,25 @@ pub(crate) fn os() -> String {
     )
 }
 
-/// Path of the running program.
+/// Returns the path of the running program.
 pub(crate) fn executable() -> String {
     std::env::current_exe().map_or(String::new(), |p| p.display().to_string())
 }
 
-/// Resident bytes now, and at most so far.
+/// Returns the current and the peak number of resident bytes.
 pub(crate) fn memory() -> (u64, u64) {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kib = |name: &str| field_kib(&status, name).unwrap_or(0) * 1024;
     (kib("VmRSS:"), kib("VmHWM:"))
 }
 
-/// Resident bytes that are in no file, where the system tells.
+/// Returns the number of resident bytes not backed by a file, or `None` if the system does not report it.
 pub(crate) fn anonymous_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     Some(field_kib(&status, "RssAnon:")? * 1024)
 }
 
-/// Bytes of memory in the machine.
+/// Returns the machine's memory in bytes.
 pub(crate) fn total_memory() -> u64 {
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     field_kib(&info, "MemTotal:").unwrap_or(0) * 1024
@@ -73,16 +73,16 @@ fn field_kib(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Most connections that may wait to be accepted, where the system tells.
+/// Returns the system's limit of pending connections, or `None` if the system does not report it.
 pub(crate) fn listen_backlog_max() -> Option<u32> {
     let text = fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?;
     text.trim().parse().ok()
 }
 
-/// CPU seconds of all threads so far: user, system.
+/// Returns the CPU seconds of all threads: user and system.
 pub(crate) fn cpu_seconds() -> (f64, f64) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program's name may hold spaces: count from behind its parenthesis.
+    // The program's name may contain spaces, so the fields are counted after its closing parenthesis.
     let fields: Vec<&str> = stat
         .rsplit_once(')')
         .map(|(_, rest)| rest.split_whitespace().collect())

@@ -1,7 +1,7 @@
-//! `supervised`: tells systemd or Upstart when the server is ready and when it stops.
+//! `supervised`: notifies systemd or Upstart when the server is ready and when it stops.
 //!
-//! For systemd these are datagrams to the socket that the environment names (the protocol of sd_notify), with Redis's
-//! messages. For Upstart the process stops itself once.
+//! systemd receives Redis's messages as datagrams on the socket in `NOTIFY_SOCKET` (the protocol of sd_notify). For
+//! Upstart the process stops itself once with SIGSTOP.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use crate::config::Supervised;
 use crate::log::{self, Logger};
 
-/// Who has started the server.
+/// The supervisor of the process.
 #[derive(Debug)]
 pub(crate) enum Supervision {
     None,
@@ -30,8 +30,8 @@ pub(crate) struct Systemd {
 }
 
 impl Supervision {
-    /// Tells the supervisor that the server starts, if there is one. Upstart expects the process to stop here; this
-    /// returns when it is continued.
+    /// Notifies the supervisor, if there is one, that the server starts. Upstart expects the process to stop itself here;
+    /// the function returns when Upstart continues the process.
     pub(crate) fn begin(mode: Supervised, logger: &Logger) -> Self {
         let upstart = env::var_os("UPSTART_JOB").is_some();
         let socket = env::var_os("NOTIFY_SOCKET");
@@ -96,26 +96,26 @@ impl Supervision {
 }
 
 impl Systemd {
-    /// The server accepts connections and has loaded its data.
+    /// Reports that the server accepts connections and has loaded its data.
     pub(crate) fn ready(&self) {
-        self.tell("STATUS=Ready to accept connections\n");
-        self.tell("READY=1\n");
+        self.notify("STATUS=Ready to accept connections\n");
+        self.notify("READY=1\n");
     }
 
-    /// The server has been asked to stop. `saves`: it makes a snapshot first.
+    /// Reports that the server stops; `saves` if it makes a snapshot first.
     pub(crate) fn stopping(&self, saves: bool) {
-        self.tell("STOPPING=1\n");
+        self.notify("STOPPING=1\n");
         if saves {
-            self.tell("STATUS=Saving the final RDB snapshot\n");
+            self.notify("STATUS=Saving the final RDB snapshot\n");
         }
     }
 
-    /// The snapshot failed, and the server goes on.
-    pub(crate) fn goes_on(&self) {
-        self.tell("STATUS=Error trying to save the DB, can't exit.\n");
+    /// Reports that the snapshot failed, so the server does not stop.
+    pub(crate) fn save_failed(&self) {
+        self.notify("STATUS=Error trying to save the DB, can't exit.\n");
     }
 
-    fn tell(&self, message: &str) {
+    fn notify(&self, message: &str) {
         if let Err(e) = self.send(message) {
             log::warning!(self.logger, "systemd supervision error: {e}");
         }
@@ -127,7 +127,7 @@ impl Systemd {
     }
 }
 
-/// A path, or with a leading `@` a name in Linux's abstract namespace.
+/// Parses a path, or with a leading `@` a name in Linux's abstract namespace.
 fn address(socket: &OsStr) -> io::Result<SocketAddr> {
     match socket.as_bytes() {
         #[cfg(target_os = "linux")]

@@ -1,9 +1,9 @@
-//! Freed memory on its way back to the system.
+//! Return of freed memory to the system.
 //!
-//! - A worker drops what takes long to drop, one thing after another.
-//! - A loop that has freed much arms a timer. When it fires, a round begins: every loop collects its free pages, a
-//!   bounded step, and the last one asks the worker to return the free pages of all threads.
-//! - No loop waits while the system takes memory back. Only MEMORY PURGE does that where it runs.
+//! - A worker thread drops large objects one after another.
+//! - A loop that has freed much memory arms a timer. When it fires, a round begins: every loop collects its free pages
+//!   in a bounded step, and the last one makes the worker return the free pages of all threads.
+//! - No loop blocks while the system takes memory back, except the loop that runs MEMORY PURGE.
 
 pub(crate) mod rounds;
 
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use parking_lot::Mutex;
 use punctual_store::Discarded;
 
-/// How long freed memory stays with the allocator, for the next values.
+/// Time for which freed memory stays with the allocator for new values, in ms.
 pub(crate) const DELAY_MS: u64 = 1_000;
 
-/// An allocator that returns memory to the system when it is asked to.
+/// Functions of an allocator that returns memory to the system on request.
 #[derive(Clone, Copy, Debug)]
 pub struct Reclaim {
     /// Bytes that the calling thread has freed since it started.
     pub freed_bytes: fn() -> u64,
-    /// Makes the calling thread's pages free in which other threads have freed the last blocks. Event loops call it, so
-    /// it must take little time.
+    /// Frees the pages of the calling thread whose last blocks other threads have freed. Event loops call it, so it must be
+    /// fast.
     pub collect: fn(),
     /// Returns the free pages of all threads to the system. O(free pages).
     pub purge: fn(),
@@ -37,15 +37,15 @@ pub(crate) enum Job {
     Purge,
 }
 
-/// A thread that exists while there are jobs.
+/// State of the worker thread, which exists while there are jobs.
 #[derive(Default)]
 pub(crate) struct Worker {
     pub(super) queue: Mutex<Queue>,
-    /// Objects that wait to be dropped.
+    /// Number of objects that wait to be dropped.
     pub(crate) pending_objects: AtomicU64,
-    /// Objects that the worker has dropped.
+    /// Number of objects that the worker has dropped.
     pub(crate) freed_objects: AtomicU64,
-    /// A round has begun and has not ended.
+    /// A round is in progress.
     pub(super) in_round: AtomicBool,
     /// Resident bytes after the last round.
     pub(super) resident: AtomicU64,

@@ -1,4 +1,4 @@
-//! Rounds of returning memory, and the jobs of the worker.
+//! Rounds that return memory, and the jobs of the worker.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,14 +10,14 @@ use crate::net::order::Order;
 use crate::program::process;
 use crate::shared::Shared;
 
-/// Freed bytes that a round is worth, in a small server.
+/// Minimum number of freed bytes that start a round.
 const FREED_MIN: u64 = 1 << 20;
-/// In a larger one it is this part of what is resident.
+/// Divisor: freed bytes of this part of the resident memory start a round in a large server.
 const RESIDENT_PART: u64 = 16;
-/// Keys and elements that a loop drops itself: well under a millisecond of work.
+/// Maximum number of keys and elements that a loop drops itself: well under a millisecond of work.
 const DROPPED_AT_ONCE: usize = 10_000;
 
-/// Drops flushed databases and large values: by the worker if that takes long.
+/// Drops flushed databases and large values, on the worker if there are many elements.
 pub(crate) fn discard(shared: &Arc<Shared>, discarded: Discarded) {
     if discarded.things() > DROPPED_AT_ONCE {
         let objects = discarded.objects() as u64;
@@ -27,7 +27,7 @@ pub(crate) fn discard(shared: &Arc<Shared>, discarded: Discarded) {
     }
 }
 
-/// Tells a loop what the calling thread, which is no loop, has freed since it had freed `before`.
+/// Reports to a loop the bytes that the calling thread, which is not a loop, has freed since its count was `before`.
 pub(crate) fn report_freed(shared: &Shared, before: u64) {
     if let Some(reclaim) = shared.reclaim {
         let bytes = (reclaim.freed_bytes)() - before;
@@ -35,13 +35,13 @@ pub(crate) fn report_freed(shared: &Shared, before: u64) {
     }
 }
 
-/// Freed bytes for which a loop begins a round.
+/// Returns the number of freed bytes after which a loop begins a round.
 pub(crate) fn worth_a_round(shared: &Shared) -> u64 {
     let resident = shared.worker.resident.load(Ordering::Relaxed);
     (resident / RESIDENT_PART).max(FREED_MIN) / shared.mailboxes.len() as u64
 }
 
-/// Begins a round, unless one has begun already; returns false then.
+/// Begins a round. Returns false if one is already in progress.
 pub(crate) fn begin_round(shared: &Arc<Shared>) -> bool {
     if shared.worker.in_round.swap(true, Ordering::AcqRel) {
         return false;
@@ -54,7 +54,7 @@ pub(crate) fn begin_round(shared: &Arc<Shared>) -> bool {
     true
 }
 
-/// Ends a part of a round. The last one to end has the worker return the memory.
+/// Ends a loop's part of a round. After the last part the worker returns the memory.
 pub(crate) fn end_share(shared: &Arc<Shared>, share: Share) {
     if Arc::into_inner(share).is_some() {
         submit(shared, Job::Purge);
@@ -73,12 +73,12 @@ fn submit(shared: &Arc<Shared>, job: Job) {
         .name("punctual-free".into())
         .spawn(move || work(&worker));
     if thread.is_err() {
-        // No thread can be had: it is done here.
+        // No thread can be started, so this thread does the work.
         work(shared);
     }
 }
 
-/// Does all jobs.
+/// Runs all jobs in the queue.
 fn work(shared: &Shared) {
     let worker = &shared.worker;
     loop {
