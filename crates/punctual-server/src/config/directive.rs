@@ -1,24 +1,24 @@
-//! What the table says about one directive.
+//! A row of the table of directives.
 
 use super::value::{Kind, TextRule};
 
-/// Whether a directive changes what this server does.
+/// Effect of a directive on this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It does what Redis's documentation says.
+    /// Works as Redis's documentation says.
     Implemented,
-    /// Redis knows it and so do we: it is kept, shown and rewritten, and changes nothing yet.
+    /// Accepted, shown and rewritten as in Redis, but without effect yet.
     Accepted,
-    /// Only the default is possible; the text says why.
+    /// Only the default is accepted; the text is the reason.
     Fixed(&'static str),
 }
 
-/// When a directive may be changed.
+/// When a directive may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     /// At start and by CONFIG SET.
     AnyTime,
-    /// By CONFIG SET only as far as `enable-protected-configs` allows it.
+    /// By CONFIG SET only if `enable-protected-configs` allows it.
     Protected,
     /// At start only.
     AtStart,
@@ -31,11 +31,11 @@ pub(crate) struct Directive {
     /// An older or other name of the same directive.
     pub(crate) alias: Option<&'static str>,
     pub(crate) kind: Kind,
-    /// As a line of redis.conf would have it.
+    /// Default value as in a line of redis.conf.
     pub(crate) default: &'static str,
     pub(crate) change: Change,
     pub(crate) effect: Effect,
-    /// CONFIG SET refuses it while a snapshot is loaded.
+    /// CONFIG SET refuses the directive while a snapshot is loaded.
     pub(crate) not_while_loading: bool,
     /// Not shown for a pattern, only for its exact name.
     pub(crate) hidden: bool,

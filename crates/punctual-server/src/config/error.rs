@@ -1,41 +1,41 @@
-//! What can go wrong with a configuration, in Redis's words.
+//! Errors of the configuration, with Redis's texts.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a configuration could not be read. `Display` is what the server prints before it exits.
+/// Error of a configuration that could not be read. `Display` is the text that the server prints before it exits.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A line of a file, or an argument, that is not understood.
+    /// A line of a file, or an argument, is invalid.
     #[error(
         "\n*** FATAL CONFIG FILE ERROR (Punctual {version}) ***\nReading {place}\n>>> '{line}'\n{reason}",
         version = env!("CARGO_PKG_VERSION")
     )]
     Line {
-        /// Where it stands.
+        /// Place of the line.
         place: Place,
         /// The line as written; an argument as the line it stands for.
         line: String,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
-    /// A configuration file that cannot be read.
+    /// A configuration file cannot be read.
     #[error("Fatal error, can't open config file '{}': {}", path.display(), io_reason(source))]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// The current directory is gone or may not be looked at.
+    /// The current directory does not exist or may not be read.
     #[error("Can't tell the current directory: {}", io_reason(.0))]
     CurrentDirectory(io::Error),
 }
 
-/// Where a faulty line stands.
+/// Place of an invalid line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// Line `line` (from 1) of a configuration text.
@@ -47,7 +47,7 @@ pub enum Place {
     },
     /// An option of the command line, with its dashes.
     Argument(String),
-    /// An option that a program gives to the server inside it.
+    /// An option that a program sets for its embedded server.
     Program(String),
 }
 
@@ -63,13 +63,13 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Why CONFIG SET changed nothing. `Display` is Redis's error text after its first word.
+/// Error of a CONFIG SET, which changed nothing. `Display` is Redis's error text after its first word.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetError {
     /// No directive has this name.
     #[error("Unknown option or number of arguments for CONFIG SET - '{}'", String::from_utf8_lossy(.0))]
     Unknown(Vec<u8>),
-    /// A snapshot is being loaded, and one of the directives must wait for its end.
+    /// One of the directives may not change while a snapshot is loaded.
     #[error("Redis is loading the dataset in memory")]
     Loading,
     /// The directive may not be changed, or not to this value.
@@ -83,7 +83,7 @@ pub enum SetError {
 }
 
 impl SetError {
-    /// For the server: the value is legal, but putting it into force failed (a port that is taken, say).
+    /// Creates the error of a legal value that could not be applied, such as a port in use.
     pub fn refused(name: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Refused {
             name: name.into(),
@@ -92,7 +92,7 @@ impl SetError {
     }
 }
 
-/// Why CONFIG REWRITE wrote nothing. `Display` is Redis's error text after `ERR `.
+/// Error of a CONFIG REWRITE, which wrote nothing. `Display` is Redis's error text after `ERR `.
 #[derive(Debug, Error)]
 pub enum RewriteError {
     /// The server was started without a file.
@@ -103,7 +103,7 @@ pub enum RewriteError {
     Io(#[from] io::Error),
 }
 
-/// The system's words alone, as `strerror` gives them.
+/// Returns the system's error text alone, as from `strerror`.
 pub(crate) fn io_reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {

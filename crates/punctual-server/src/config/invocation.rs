@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use super::error::{ConfigError, Place};
 use super::quoting;
 
-/// What the command line asks for, in the order in which it takes force.
+/// Contents of the command line, in the order in which they apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Invocation {
     /// The configuration file.
     pub file: Option<PathBuf>,
     /// Read more configuration from standard input (`-`, first or last).
     pub stdin: bool,
-    /// Directives given as options; they win over the file.
+    /// Directives given as options, which override the file.
     pub overrides: Vec<Override>,
 }
 
@@ -28,7 +28,7 @@ pub struct Override {
 }
 
 impl Override {
-    /// The line of a configuration file that would say the same.
+    /// Returns the equivalent line of a configuration file.
     pub(crate) fn line(&self) -> String {
         let mut line = String::new();
         for (index, word) in self.words.iter().enumerate() {
@@ -46,9 +46,8 @@ impl Override {
 impl Invocation {
     /// Reads the arguments that follow the program's name.
     ///
-    /// The word after an option is its value even if it starts with dashes (`--requirepass --secret`), except
-    /// that `--save` may stand alone and then means `save ""`. An option and its value may also be one argument:
-    /// `'--port 7000'`.
+    /// The word after an option is its value, even if it starts with dashes (`--requirepass --secret`). `--save` without a
+    /// value means `save ""`. An option and its value may also be one argument: `'--port 7000'`.
     ///
     /// # Errors
     /// A word that belongs to no option, and unbalanced quotes inside an option.
@@ -68,7 +67,7 @@ impl Invocation {
         {
             invocation.file = Some(PathBuf::from(args.remove(0)));
         }
-        // A dash at the end is the value of an option that has none yet: `--logfile -`.
+        // A trailing dash is the value of an option without a value: `--logfile -`.
         let mut value_expected = false;
         let last = args.len().saturating_sub(1);
         for (index, arg) in args.into_iter().enumerate() {
@@ -100,7 +99,7 @@ impl Invocation {
         Ok(invocation)
     }
 
-    /// Returns whether the option still lacks a value.
+    /// Adds an option. Returns true if it still needs a value.
     fn add_option(&mut self, text: &[u8]) -> Result<bool, ConfigError> {
         let shown = String::from_utf8_lossy(text).into_owned();
         let words = quoting::split(&text[2..])

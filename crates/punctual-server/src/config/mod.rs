@@ -1,17 +1,17 @@
-//! Configuration as Redis users know it: `punctual [redis.conf] [--name value ...]`, CONFIG GET, SET, REWRITE.
+//! Configuration as in Redis: `punctual [redis.conf] [--name value ...]`, CONFIG GET, SET and REWRITE.
 //!
-//! Ground rules:
+//! Invariants:
 //!
-//! - one table (`table`) says everything about a directive; reading files and options, CONFIG GET, CONFIG SET
-//!   and CONFIG REWRITE derive from its row;
-//! - hot paths read the plain fields of [`Settings`], made anew after each change and shared by `Arc`;
-//! - a change is all or nothing: [`Config::set`] checks every pair first, and [`Config::undo`] takes it back
-//!   when the server cannot put it into force;
-//! - nothing here acts: no socket is bound, no directory entered, no log line written. The only files touched
-//!   are those that hold configuration.
+//! - one table (`table`) defines each directive; files, options, CONFIG GET, CONFIG SET and CONFIG REWRITE all use its
+//!   row;
+//! - hot paths read the plain fields of [`Settings`], rebuilt after each change and shared by `Arc`;
+//! - a change is all or nothing: [`Config::set`] checks every pair first, and [`Config::undo`] reverts it when the
+//!   server cannot apply it;
+//! - this module only stores values: it binds no socket, changes no directory and writes no log line. It touches no
+//!   files other than configuration files.
 //!
-//! A line to words is `quoting`, words to a value `parse`, a value to text `value`; files and includes are
-//! `source`, the command line `invocation`, values back into the user's file `rewrite`.
+//! `quoting` splits a line into words, `parse` turns words into a value, and `value` turns a value into text. `source`
+//! reads files and includes, `invocation` the command line, and `rewrite` writes values back into the user's file.
 
 mod directive;
 mod error;
@@ -44,24 +44,24 @@ use self::source::Reader;
 use self::table::DIRECTIVES;
 use self::value::Value;
 
-/// The value of every directive, and where the configuration came from.
+/// The values of all directives, and the path of the configuration file.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Parallel to the table.
     values: Vec<Value>,
     defaults: Arc<[Value]>,
     settings: Arc<Settings>,
-    /// The lines of `rename-command`, in their order.
+    /// The `rename-command` lines, in order.
     renames: Vec<Rename>,
     /// Absolute path of the file that CONFIG REWRITE writes.
     file: Option<PathBuf>,
 }
 
-/// A line of `rename-command`. The server checks the names against its commands when it starts.
+/// A `rename-command` line. The server checks the names against its commands when it starts.
 #[derive(Debug, Clone)]
 pub(crate) struct Rename {
     pub(crate) from: Vec<u8>,
-    /// Empty: the command is disabled.
+    /// New name; empty if the command is disabled.
     pub(crate) to: Vec<u8>,
     place: Place,
     line: String,
@@ -78,17 +78,17 @@ impl Rename {
     }
 }
 
-/// What [`Config::set`] changed.
+/// Changes made by [`Config::set`].
 #[derive(Debug)]
-#[must_use = "changes have to be put into force"]
+#[must_use = "changes must be applied"]
 pub struct Changes {
-    /// Directives whose value is now another, by their own names (not aliases), in the order of the call.
+    /// Names (not aliases) of the directives whose values changed, in the order of the call.
     pub names: Vec<&'static str>,
     before: Vec<Value>,
 }
 
 impl Changes {
-    /// Whether `name` is among them.
+    /// Returns true if the directive `name` changed.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.names.contains(&name)
@@ -96,7 +96,7 @@ impl Changes {
 }
 
 impl Config {
-    /// The defaults.
+    /// Creates a configuration of defaults.
     ///
     /// # Errors
     /// [`ConfigError::CurrentDirectory`]: the default of `dir` is the current directory.
@@ -115,11 +115,10 @@ impl Config {
         })
     }
 
-    /// Reads the command line (without the program's name), the file it names and, if it asks for it, standard
-    /// input.
+    /// Reads the command line (without the program's name), its configuration file and, with `-`, standard input.
     ///
     /// # Errors
-    /// The first directive that is not understood, with its place; a file that cannot be read.
+    /// The first invalid directive, with its place; a file that cannot be read.
     ///
     /// ```
     /// use punctual_server::config::Config;
@@ -138,7 +137,7 @@ impl Config {
         Self::from_invocation(&Invocation::parse(args)?, &mut std::io::stdin().lock())
     }
 
-    /// Reads what the command line asks for: the file, then `stdin`, then the options.
+    /// Reads the sources of a command line: the file, then `stdin`, then the options.
     ///
     /// # Errors
     /// As [`Config::from_args`].
@@ -179,8 +178,8 @@ impl Config {
         Reader::new(self).text(text, origin)
     }
 
-    /// Sets one directive, as a program does that has a server inside it; several values stand in one text, between
-    /// spaces. The two of `rename-command` are quoted as in a file: `KEYS ""`.
+    /// Sets one directive of an embedded server. Several values are one text, separated by spaces. The two values of
+    /// `rename-command` are quoted as in a file: `KEYS ""`.
     ///
     /// # Errors
     /// As [`Config::from_args`].
@@ -211,25 +210,24 @@ impl Config {
             })
     }
 
-    /// The implemented directives as plain fields. Cheap: shares one picture until the next change.
+    /// Returns the implemented directives as plain fields. O(1): all callers share one value until the next change.
     #[must_use]
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings)
     }
 
-    /// The lines of `rename-command`, in their order.
+    /// The `rename-command` lines, in order.
     pub(crate) fn renames(&self) -> &[Rename] {
         &self.renames
     }
 
-    /// The file that the configuration came from, absolute.
+    /// Returns the absolute path of the configuration file.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// Directives set to something else than their default that have no effect in this version: worth a
-    /// warning at start.
+    /// Returns the directives with non-default values that have no effect in this version, for a warning at start.
     #[must_use]
     pub fn without_effect(&self) -> Vec<&'static str> {
         DIRECTIVES
@@ -243,10 +241,10 @@ impl Config {
             .collect()
     }
 
-    /// CONFIG GET: each directive that one of the patterns matches, once, with its value.
+    /// CONFIG GET: returns each directive that matches a pattern, once, with its value.
     ///
-    /// A pattern without wildcards finds hidden directives too and is answered under the name as asked, in
-    /// whatever case, as in Redis; the first way it was asked for counts. **O(patterns · directives)**.
+    /// As in Redis, a pattern without wildcards also finds hidden directives, and the reply has the name as in the first
+    /// matching pattern, in any case. **O(patterns · directives)**.
     pub fn get<'p>(&self, patterns: impl IntoIterator<Item = &'p [u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], value: &Value| {
@@ -275,17 +273,17 @@ impl Config {
         found
     }
 
-    /// Whether the value of this directive is a secret, to be hidden from the slow log and MONITOR.
+    /// Returns true if the value of this directive is a secret, hidden from the slow log and MONITOR.
     #[must_use]
     pub fn is_sensitive(name: &[u8]) -> bool {
         table::find(name).is_some_and(|(_, directive)| directive.sensitive)
     }
 
-    /// CONFIG SET: all pairs or none. `caller_is_local` decides over protected directives when
-    /// `enable-protected-configs` is `local`; some directives have to wait for the end of `loading`.
+    /// CONFIG SET: sets all pairs or none. With `enable-protected-configs local` only a local caller may set protected
+    /// directives; some directives cannot change while `loading`.
     ///
     /// # Errors
-    /// Redis's, in Redis's order of checks. Nothing is changed then.
+    /// Redis's errors, in Redis's order of checks. An error changes nothing.
     pub fn set(
         &mut self,
         pairs: &[(&[u8], &[u8])],
@@ -296,7 +294,7 @@ impl Config {
         let protected_allowed = Values(&self.values)
             .permission("enable-protected-configs")
             .allows(caller_is_local);
-        // Names first: an unknown one is told even if an earlier value is bad.
+        // Names first: an unknown name is reported even if an earlier value is invalid.
         let mut rows = Vec::with_capacity(pairs.len());
         for (name, value) in pairs {
             let Some((index, directive)) = table::find(name) else {
@@ -347,7 +345,7 @@ impl Config {
         Ok(Changes { names, before })
     }
 
-    /// Takes back the latest [`Config::set`], whose changes could not be put into force.
+    /// Reverts the latest [`Config::set`], whose changes could not be applied.
     pub fn undo(&mut self, changes: Changes) {
         self.values = changes.before;
         self.refresh();
@@ -358,7 +356,7 @@ impl Config {
     }
 }
 
-/// The table's default; a test proves that each of them parses.
+/// Returns the default value of a directive; a test checks that every default parses.
 fn default_value(directive: &directive::Directive, here: &Path) -> Value {
     use std::os::unix::ffi::OsStrExt as _;
     if matches!(directive.kind, value::Kind::Directory) {

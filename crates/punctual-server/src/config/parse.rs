@@ -1,13 +1,13 @@
-//! Words to values, kind by kind.
+//! Parsing of words into values of each kind.
 //!
-//! The texts of rejections are Redis's: clients see them after "CONFIG SET failed ...".
+//! The error texts are Redis's: clients see them after "CONFIG SET failed ...".
 
 use punctual_store::events::Classes;
 
 use super::value::{Kind, OutputLimit, SHUTDOWN_OPTIONS, SavePoint, TextRule, Value};
 
 impl Kind {
-    /// Reads a value. `current` is what the directive holds now: some kinds change only part of it.
+    /// Parses a value. `current` is the directive's present value, of which some kinds change only a part.
     pub(crate) fn parse(self, words: &[&[u8]], current: Option<&Value>) -> Result<Value, String> {
         let one = || match words {
             [word] => Ok(*word),
@@ -88,7 +88,7 @@ fn within<T: PartialOrd + std::fmt::Display>(value: T, min: T, max: T) -> Result
     Ok(value)
 }
 
-/// Decimal, without sign `+`, spaces or leading zeros.
+/// Parses a decimal number without `+`, spaces or leading zeros.
 fn integer(word: &[u8]) -> Option<i64> {
     let digits = word.strip_prefix(b"-").unwrap_or(word);
     let canonical = match digits {
@@ -102,7 +102,7 @@ fn integer(word: &[u8]) -> Option<i64> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// Bytes with a unit; what does not fit in 64 bits becomes the greatest number, as in Redis.
+/// Parses a number of bytes with a unit. As in Redis, a number beyond 64 bits becomes the maximum.
 fn memory(word: &[u8]) -> Option<u64> {
     let split = word
         .iter()
@@ -119,7 +119,7 @@ fn memory(word: &[u8]) -> Option<u64> {
         b"gb" => 1 << 30,
         _ => return None,
     };
-    // Redis takes nothing at all for 0, and so do we; a unit without a number is a mistake.
+    // As in Redis, an empty word means 0; a unit without a number is an error.
     if digits.is_empty() && !unit.is_empty() {
         return None;
     }
@@ -191,7 +191,7 @@ fn text(word: &[u8], rule: TextRule) -> Result<Value, String> {
     }
 }
 
-/// No words, or one empty word, mean an empty list.
+/// Returns an empty list for one empty word.
 fn without_empty<'a, 'b>(words: &'a [&'b [u8]]) -> &'a [&'b [u8]] {
     if matches!(words, [[]]) { &[] } else { words }
 }
@@ -278,7 +278,7 @@ fn percentiles(words: &[&[u8]]) -> Result<Value, String> {
                     .to_owned(),
             );
         }
-        // Without the sign of -0.
+        // Removes the sign of -0.
         values.push(value.abs());
     }
     Ok(Value::Percentiles(values))

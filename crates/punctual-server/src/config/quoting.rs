@@ -1,9 +1,9 @@
-//! The quoting rules of redis.conf: a line to words, and a value back to a quoted word.
+//! The quoting rules of redis.conf: splitting a line into words, and quoting a word.
 
 /// Splits a line into words.
 ///
-/// Words stand between white space. `"..."` knows `\n \r \t \b \a`, `\xHH` and `\` before any other byte;
-/// `'...'` knows only `\'`. A closing quote must be followed by white space or the end. `None` if quotes are unbalanced.
+/// White space separates words. `"..."` allows the escapes `\n \r \t \b \a`, `\xHH` and `\` before any other byte;
+/// `'...'` allows only `\'`. White space or the end must follow a closing quote. Returns `None` for unbalanced quotes.
 pub(crate) fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
@@ -93,7 +93,7 @@ fn hex(digit: u8) -> u8 {
     }
 }
 
-/// The word in double quotes, in printable ASCII; [`split`] gives it back.
+/// Returns the word in double quotes, in printable ASCII, such that [`split`] restores it.
 pub(crate) fn quote(word: &[u8]) -> String {
     let mut quoted = String::with_capacity(word.len() + 2);
     quoted.push('"');

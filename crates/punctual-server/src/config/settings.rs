@@ -1,4 +1,4 @@
-//! The implemented directives as plain fields, so that nothing on a hot path looks up a name.
+//! The implemented directives as plain fields, so that hot paths look up no names.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::table;
 use super::value::{OutputLimit, SavePoint, Value};
 use crate::log::Level;
 
-/// A consistent picture of the configuration; made anew after each change.
+/// A consistent snapshot of the configuration, rebuilt after each change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Addresses to listen on.
@@ -19,75 +19,75 @@ pub struct Settings {
     pub port: u16,
     /// Path of the unix socket.
     pub unixsocket: Option<PathBuf>,
-    /// Its permission bits; 0 leaves what the umask gives.
+    /// Permission bits of the unix socket; 0 leaves those of the umask.
     pub unixsocket_mode: u32,
-    /// Connections that may wait to be accepted.
+    /// Maximum number of pending connections.
     pub tcp_backlog: u32,
     /// Seconds between TCP keep-alive probes; 0 means none.
     pub tcp_keepalive_s: u32,
-    /// Seconds after which an idle client is cut off; 0 means never.
+    /// Seconds after which an idle client is closed; 0 means never.
     pub timeout_s: u32,
-    /// Clients at a time.
+    /// Maximum number of clients.
     pub max_clients: usize,
-    /// Refuse clients of other machines while there is no password.
+    /// Refuse clients from other machines while there is no password.
     pub protected_mode: bool,
     /// The password of the default user.
     pub requirepass: Option<Vec<u8>>,
-    /// Limits of unread output: see [`OUTPUT_NORMAL`](Self::OUTPUT_NORMAL) and its neighbours.
+    /// Limits of unread output; [`OUTPUT_NORMAL`](Self::OUTPUT_NORMAL) and the constants after it are the indices.
     pub output_limits: [OutputLimit; 3],
-    /// Bytes of a query that is not complete yet.
+    /// Maximum number of bytes of an incomplete command.
     pub query_buffer_limit: usize,
-    /// Bytes of one argument.
+    /// Maximum number of bytes of one argument.
     pub max_bulk_len: usize,
     /// Number of databases.
     pub databases: usize,
-    /// Classes of keyspace events that are published.
+    /// Classes of keyspace events to publish.
     pub notify: Classes,
     /// Publish the last value of a string key that expires.
     pub notify_expired_values: bool,
-    /// Commands that take longer go to the slow log; `None` turns it off.
+    /// Commands that take longer go to the slow log; `None` disables it.
     pub slowlog_slower_than_us: Option<u64>,
-    /// Entries of the slow log.
+    /// Maximum number of entries in the slow log.
     pub slowlog_max_len: usize,
-    /// Events that take this long are recorded for LATENCY; 0 turns it off.
+    /// Events that take at least this long are recorded for LATENCY; 0 disables it.
     pub latency_threshold_ms: u64,
     /// Keep a latency histogram for each command.
     pub latency_tracking: bool,
     /// Percentiles of those histograms in INFO.
     pub latency_percentiles: Vec<f64>,
-    /// The least important log lines to write.
+    /// Least important level of log lines to write.
     pub log_level: Level,
-    /// Where the log goes; `None` is standard output.
+    /// Path of the log file; `None` is standard output.
     pub logfile: Option<PathBuf>,
-    /// A file to hold the process id.
+    /// Path of the file with the process id.
     pub pidfile: Option<PathBuf>,
-    /// Go on in the background, in a child process.
+    /// Continue in the background, in a child process.
     pub daemonize: bool,
-    /// Who waits for a message that the server is ready.
+    /// Supervisor that waits until the server is ready.
     pub supervised: Supervised,
-    /// Where relative paths begin. Absolute.
+    /// Base directory of relative paths, absolute.
     pub dir: PathBuf,
-    /// File of snapshots, in `dir`.
+    /// Name of the snapshot file in `dir`.
     pub dbfilename: String,
-    /// Up to which size collections stay compact.
+    /// Size limits of compact collections.
     pub limits: Limits,
     /// When to make snapshots.
     pub save: Vec<SavePoint>,
     /// Compress strings in snapshots.
     pub rdb_compression: bool,
-    /// End snapshots with a checksum, and check it.
+    /// Write and check a checksum at the end of snapshots.
     pub rdb_checksum: bool,
-    /// Refuse writes after a snapshot has failed, if snapshots are made by themselves.
+    /// Refuse writes after a snapshot has failed, if `save` is set.
     pub stop_writes_on_save_error: bool,
-    /// Write a report to the log when the binary crashes.
+    /// Write a crash report to the log.
     pub crash_log: bool,
-    /// Who may call DEBUG.
+    /// Clients that may call DEBUG.
     pub debug_command: Permission,
-    /// Event loops, one per thread.
+    /// Number of event loops, one per thread.
     pub threads: usize,
-    /// Shards of the keyspace; 0 leaves the number to the server.
+    /// Number of shards of the keyspace; 0 lets the server choose it.
     pub shards: usize,
-    /// Where the time comes from.
+    /// Source of the time.
     pub clock: ClockKind,
     /// Memory limit as configured, in bytes, for INFO.
     pub maxmemory: u64,
@@ -102,23 +102,23 @@ pub struct Settings {
 pub struct BindAddress {
     /// An address or host name; `*` is spelled `0.0.0.0` and `::*` is `::`.
     pub host: String,
-    /// Written with a leading `-`: an address the machine does not have is no error.
+    /// The address may be unavailable on the machine; written with a leading `-`.
     pub optional: bool,
 }
 
-/// Who may use something dangerous.
+/// Clients that may use a dangerous command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
-    /// Nobody.
+    /// No clients.
     No,
-    /// Clients of this machine.
+    /// Clients on this machine.
     Local,
-    /// Everybody.
+    /// All clients.
     Yes,
 }
 
 impl Permission {
-    /// Whether a client may, given whether it is on this machine.
+    /// Returns true if a client may use the command; `local` if the client is on this machine.
     #[must_use]
     pub fn allows(self, local: bool) -> bool {
         match self {
@@ -129,7 +129,7 @@ impl Permission {
     }
 }
 
-/// Where the server's time comes from.
+/// Source of the server's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockKind {
     /// The machine's clock.
@@ -138,25 +138,25 @@ pub enum ClockKind {
     Virtual,
 }
 
-/// Who may have started the server, as configured.
+/// Configured supervisor of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Supervised {
-    /// Nobody that waits for a message.
+    /// No supervisor.
     No,
     /// Upstart.
     Upstart,
     /// A unit of `Type=notify`.
     Systemd,
-    /// Whichever of the two the environment shows.
+    /// Upstart or systemd, as the environment shows.
     Auto,
 }
 
 impl Settings {
-    /// Index in [`output_limits`](Self::output_limits) of clients that send commands.
+    /// Index in [`output_limits`](Self::output_limits) for clients that send commands.
     pub const OUTPUT_NORMAL: usize = 0;
-    /// Of replicas.
+    /// Index for replicas.
     pub const OUTPUT_REPLICA: usize = 1;
-    /// Of clients that subscribe.
+    /// Index for subscribers.
     pub const OUTPUT_PUBSUB: usize = 2;
 
     pub(crate) fn from_values(values: &[Value]) -> Self {
@@ -276,7 +276,7 @@ fn bind(words: &[Vec<u8>]) -> Vec<BindAddress> {
         .collect()
 }
 
-/// Values by name. The names are those of this file; a test reads each of them, so none is unknown.
+/// Access to values by name. Only this file's names are used; a test reads each of them, so none is unknown.
 pub(crate) struct Values<'a>(pub(crate) &'a [Value]);
 
 impl<'a> Values<'a> {
@@ -302,7 +302,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The table's bounds make every value fit; one that would not is cut to zero, never a panic.
+    /// Returns a number. The table's bounds ensure that it fits; otherwise it is zero, not a panic.
     fn number<T: TryFrom<i64> + Default>(&self, name: &str) -> T {
         T::try_from(self.integer(name)).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Reading configuration text: lines, includes, and the directives that are not plain values.
+//! Reading of configuration text: lines, includes, and directives without a row in the table.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,16 @@ use super::invocation::Override;
 use super::value::{Kind, Value};
 use super::{Config, Rename, quoting, table};
 
-/// Includes inside includes, at most; more is a file that includes itself.
+/// Maximum depth of nested includes; a deeper one means that a file includes itself.
 const DEPTH: usize = 16;
 
-/// Reads texts one after the other into a configuration; what comes later wins.
+/// Reads texts into a configuration, one after the other; later lines override earlier ones.
 pub(super) struct Reader<'a> {
     config: &'a mut Config,
     depth: usize,
-    /// `save` lines add to each other, but the first one replaces the default.
+    /// A `save` line has been read. The first one replaces the default, later ones add points.
     save_seen: bool,
-    /// The names of a `rename-command` line that was just read.
+    /// The names in the current `rename-command` line.
     renamed: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Keeps the `rename-command` line that was just read, if it was one, with its place for errors.
+    /// Stores the line if it was a `rename-command` line, with its place for errors.
     fn keep_rename(&mut self, place: impl Fn() -> Place, line: impl Fn() -> String) {
         if let Some((from, to)) = self.renamed.take() {
             let (place, line) = (place(), line());
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A plain path must exist; a pattern may match nothing (an empty conf.d is no error).
+    /// Reads the included files. A plain path must exist; a pattern may match nothing (an empty conf.d is no error).
     fn include(&mut self, pattern: &[u8]) -> Result<(), ConfigError> {
         use std::os::unix::ffi::OsStrExt as _;
         let base = self.config.settings.dir.clone();
@@ -183,8 +183,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a `user` line is the one that Redis's CONFIG REWRITE leaves in every file: the default user, who may do
-/// everything without a password.
+/// Returns true for the `user` line that Redis's CONFIG REWRITE writes into every file: the default user without a
+/// password and with all permissions.
 fn is_default_user(name: &[u8], rules: &[&[u8]]) -> bool {
     const NEEDED: [&str; 5] = ["on", "nopass", "~*", "&*", "+@all"];
     let is = |rule: &[u8], word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
@@ -197,7 +197,7 @@ fn is_default_user(name: &[u8], rules: &[&[u8]]) -> bool {
             .all(|rule| is(rule, "sanitize-payload") || NEEDED.iter().any(|word| is(rule, word)))
 }
 
-/// The files that a pattern stands for, sorted. Wildcards may stand in any part of the path.
+/// Returns the files that match a pattern, sorted. Any part of the path may contain wildcards.
 fn expand(pattern: &Path) -> Vec<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     let mut found = vec![PathBuf::new()];
@@ -230,7 +230,7 @@ fn expand(pattern: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The name that a mistyped one most likely means: at most two letters away.
+/// Returns the nearest known name for a mistyped one, at most two edits away.
 fn nearest(unknown: &[u8]) -> Option<&'static str> {
     table::DIRECTIVES
         .iter()
@@ -241,8 +241,8 @@ fn nearest(unknown: &[u8]) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// Letters to insert, drop or replace to make `b` of `a` (Levenshtein 1965), but 1 if only their order differs.
-/// For names only, so O(a·b) is cheap.
+/// Returns the edit distance of `a` and `b` (Levenshtein 1965), but 1 if they differ only in the order of letters.
+/// O(a·b), which is cheap for names.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let sorted = |name: &[u8]| {
         let mut letters = name.to_vec();

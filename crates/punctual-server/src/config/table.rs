@@ -1,7 +1,7 @@
-//! Every directive: its values, its default, when it may change and whether it has an effect here.
+//! The table of directives: values, default, when each may change and whether it has an effect.
 //!
-//! Names, bounds and defaults are those of Redis 7.2, and differ only where a row says so. TLS directives are
-//! absent, as in a Redis built without TLS: asking for encryption must not be quietly ignored.
+//! Names, bounds and defaults are those of Redis 7.2; differences have a comment. TLS directives are absent, as in a
+//! Redis built without TLS, so that a request for encryption is not silently ignored.
 
 use super::directive::{
     Directive, choice, file_name, host_name, integer, memory, optional, special, text, yes_no,
@@ -42,7 +42,7 @@ const OUTPUT_LIMITS: &str = "normal 0 0 0 slave 268435456 67108864 60 pubsub 335
 /// One row per directive, by subject.
 #[rustfmt::skip]
 pub(crate) static DIRECTIVES: &[Directive] = &[
-    // Ours.
+    // Punctual's own directives.
     integer("threads", 1, 128, "1").at_start().implemented(),
     integer("shards", 0, 16384, "0").at_start().implemented(),
     choice("clock", &["real", "virtual"], "real").at_start().implemented(),
@@ -61,13 +61,13 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     optional("bind-source-addr"),
     integer("socket-mark-id", 0, u32::MAX as i64, "0").at_start(),
 
-    // What a client may send and leave unread.
+    // Limits of a client's input and output.
     special("client-output-buffer-limit", Kind::OutputLimits, OUTPUT_LIMITS).implemented(),
     memory("client-query-buffer-limit", MB, SIZE, "1gb").implemented(),
     memory("proto-max-bulk-len", MB, SIZE, "512mb").implemented(),
     special("maxmemory-clients", Kind::MemoryOrPercent, "0"),
 
-    // Who may do what.
+    // Access.
     optional("requirepass").sensitive().implemented(),
     choice("enable-debug-command", PROTECTED_ACTION, "no").at_start().implemented(),
     choice("enable-protected-configs", PROTECTED_ACTION, "no").at_start().implemented(),
@@ -152,14 +152,14 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("stream-node-max-entries", 0, LONG, "100"),
     choice("sanitize-dump-payload", &["no", "yes", "clients"], "no"),
 
-    // What the server tells about itself.
+    // Monitoring.
     integer("slowlog-log-slower-than", -1, LONG, "10000").implemented(),
     integer("slowlog-max-len", 0, LONG, "128").implemented(),
     integer("latency-monitor-threshold", 0, LONG, "0").implemented(),
     yes_no("latency-tracking", "yes").implemented(),
     special("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9").implemented(),
 
-    // Threads of Redis; ours is `threads`.
+    // Redis's threads; Punctual's directive is `threads`.
     integer("io-threads", 1, 128, "1").at_start(),
     yes_no("io-threads-do-reads", "no").at_start(),
 
@@ -245,7 +245,7 @@ pub(crate) const IGNORED: [&str; 3] = [
     "lua-replicate-commands",
 ];
 
-/// The row of a name or alias, in any case.
+/// Returns the row of a name or alias, in any case.
 pub(crate) fn find(name: &[u8]) -> Option<(usize, &'static Directive)> {
     DIRECTIVES.iter().enumerate().find(|(_, directive)| {
         directive

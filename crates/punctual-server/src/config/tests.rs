@@ -1,4 +1,4 @@
-//! The whole configuration: files, options, GET, SET, REWRITE; and the same questions to a real redis-server.
+//! Tests of the configuration: files, options, GET, SET and REWRITE; and comparisons with a real redis-server.
 
 use std::fs;
 
@@ -231,7 +231,7 @@ fn includes() {
         folder.path().display()
     );
     let config = loaded(&text);
-    // Relative to `dir`, hence read last.
+    // The path is relative to `dir`, so this include must be read last.
     assert_eq!(
         (get(&config, "port"), get(&config, "timeout")),
         ("1".into(), "1".into())
@@ -333,7 +333,7 @@ fn set_is_all_or_nothing_and_can_be_undone() {
 }
 
 #[test]
-fn protected_directives_need_leave() {
+fn protected_directives_need_permission() {
     let mut config = loaded("enable-protected-configs local\n");
     let pair: [(&[u8], &[u8]); 1] = [(b"dbfilename", b"x.rdb")];
     assert!(config.set(&pair, false, false).is_err());
@@ -435,7 +435,7 @@ fn rewrite_replaces_the_file_in_one_step() {
     assert_eq!(error, "Rewriting config file: No such file or directory");
 }
 
-/// Values that some directives take and others refuse.
+/// Values that some directives accept and others refuse.
 const VALUES: [&str; 21] = [
     "",
     "0",
@@ -463,7 +463,7 @@ const VALUES: [&str; 21] = [
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever is set, a rewritten file gives it back, from an empty file and from its own output.
+    /// A rewritten file restores all values, from an empty file and from its own output.
     #[test]
     fn rewritten_files_load_to_the_same_values(
         picks in proptest::collection::vec((0..DIRECTIVES.len(), 0..VALUES.len()), 1..40),

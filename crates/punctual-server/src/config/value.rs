@@ -1,17 +1,17 @@
-//! Values of directives, how CONFIG GET prints them and how a file line spells them.
+//! Values of directives, and their text for CONFIG GET and files.
 
 use std::fmt::Write as _;
 
 use punctual_store::events::Classes;
 
-/// What a directive's value may be.
+/// Type of a directive's value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     /// `yes` or `no`.
     YesNo,
     /// A decimal integer within bounds, both included.
     Integer { min: i64, max: i64 },
-    /// Times a second: any number is taken, and brought into 1 to 500.
+    /// Frequency per second: any number is accepted and clamped to 1 to 500.
     Hertz,
     /// Bytes with an optional unit: `k` is 1000, `kb` is 1024, and so on up to `gb`.
     Memory { min: u64, max: u64 },
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     Save,
     /// Any number of addresses up to 16.
     Addresses,
-    /// Groups of class, hard limit, soft limit, soft seconds. Classes not named keep theirs.
+    /// Groups of class, hard limit, soft limit, soft seconds. Other classes keep their limits.
     OutputLimits,
     /// Letters of keyspace event classes.
     EventClasses,
@@ -43,20 +43,20 @@ pub(crate) enum Kind {
     Directory,
 }
 
-/// What a [`Kind::Text`] must fulfil.
+/// Rule for a [`Kind::Text`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextRule {
-    /// Anything; an empty text means "not set" and leaves no line in a rewritten file.
+    /// Any text; an empty text means "not set" and has no line in a rewritten file.
     Optional,
-    /// Anything; an empty text is a value like others.
+    /// Any text, including an empty one.
     Any,
     /// A file name without a path.
     FileName(&'static str),
     /// A file name without a path, not empty.
     NonEmptyFileName {
-        /// Said of a path.
+        /// Error text for a path.
         path: &'static str,
-        /// Said of nothing.
+        /// Error text for an empty name.
         empty: &'static str,
     },
     /// A host name, or empty for "not set".
@@ -66,12 +66,12 @@ pub(crate) enum TextRule {
 /// Words of `shutdown-on-sigint` and `shutdown-on-sigterm`; bit n of [`Value::Shutdown`] is word n.
 pub(crate) const SHUTDOWN_OPTIONS: [&str; 4] = ["save", "nosave", "now", "force"];
 
-/// How much a client may leave unread before it is cut off.
+/// Limits of a client's unread output, beyond which it is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutputLimit {
-    /// Cut off at once above this many bytes; 0 means no limit.
+    /// Close at once at this many bytes; 0 means no limit.
     pub hard_bytes: u64,
-    /// Cut off when above this many bytes for `soft_seconds` without a break; 0 means no limit.
+    /// Close after at least this many bytes for more than `soft_seconds` without a break; 0 means no limit.
     pub soft_bytes: u64,
     /// See `soft_bytes`.
     pub soft_seconds: u64,
@@ -81,7 +81,7 @@ pub struct OutputLimit {
 /// [`Settings::output_limits`](super::Settings::output_limits).
 pub(crate) const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
-/// A snapshot point of `save`: after `seconds`, if at least `changes` were made.
+/// A snapshot point of `save`: a snapshot after `seconds` if there were at least `changes` changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SavePoint {
     /// The period.

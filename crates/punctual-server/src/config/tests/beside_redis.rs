@@ -1,4 +1,4 @@
-//! The same CONFIG commands to us and to a real redis-server, where one is installed.
+//! Compares CONFIG commands with a real redis-server, where one is installed.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -23,12 +23,12 @@ impl Drop for Redis {
 }
 
 impl Redis {
-    /// `None`, with a word about it, where redis-server is not installed.
+    /// Starts redis-server. Prints a note and returns `None` if it is not installed.
     fn start(args: &[&str]) -> Option<Self> {
         Self::spawn(Command::new("redis-server").args(args))
     }
 
-    /// One that reads this file.
+    /// Starts redis-server with this configuration file.
     pub(super) fn with_file(path: &Path) -> Option<Self> {
         Self::spawn(Command::new("redis-server").arg(path))
     }
@@ -100,8 +100,8 @@ fn connect(socket: &Path) -> UnixStream {
 }
 
 #[test]
-fn names_and_defaults_are_redis_s() {
-    /// Ours, or newer than the 7.0 that Debian has.
+fn names_and_defaults_match_redis() {
+    /// Directives of Punctual only, or newer than Debian's Redis 7.0.
     const NOT_THERE: [&str; 8] = [
         "threads",
         "shards",
@@ -112,7 +112,7 @@ fn names_and_defaults_are_redis_s() {
         "set-max-listpack-value",
         "cluster-announce-human-nodename",
     ];
-    /// Set for this test.
+    /// Directives set for this test.
     const OTHER_VALUE: [&str; 3] = ["port", "dir", "unixsocket"];
     let Some(mut redis) = Redis::start(&[]) else {
         return;
@@ -138,9 +138,9 @@ fn names_and_defaults_are_redis_s() {
 }
 
 #[test]
-fn every_directive_takes_and_refuses_what_redis_does() {
-    /// Not asked: they act on the process of redis-server (sockets, limits, scores, this very connection), or
-    /// 7.2 differs from the 7.0 that Debian has.
+fn every_directive_accepts_and_refuses_the_values_that_redis_does() {
+    /// Directives that act on the redis-server process (sockets, limits, scores, this connection), or that differ
+    /// between 7.2 and Debian's 7.0.
     const SKIPPED: [&str; 14] = [
         "repl-backlog-size",
         "unixsocket",

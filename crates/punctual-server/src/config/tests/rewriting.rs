@@ -1,4 +1,4 @@
-//! CONFIG REWRITE gives back any configuration, whatever file it starts from, and real redis-server reads the result.
+//! CONFIG REWRITE preserves any configuration, whatever the old file, and a real redis-server reads the result.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -11,7 +11,7 @@ use super::super::value::{Kind, SHUTDOWN_OPTIONS, TextRule};
 use super::beside_redis::Redis;
 use super::*;
 
-/// A line of a file, or an option: a directive, how its name is written, and its words.
+/// A line of a file, or an option: a directive, the spelling of its name, and its words.
 #[derive(Debug, Clone)]
 struct Setting {
     directive: &'static Directive,
@@ -23,7 +23,7 @@ struct Setting {
 
 #[derive(Debug, Clone, Copy)]
 enum Quotes {
-    /// As few as possible.
+    /// As few quotes as possible.
     Plain,
     Single,
     Double,
@@ -81,7 +81,7 @@ fn word(kind: Kind) -> BoxedStrategy<String> {
         Kind::Text(_) => prop_oneof!["[ -~]{0,12}", "[a-z]{0,8}", "\\PC{0,4}"].boxed(),
         Kind::EventClasses => "[KExg$lshzetdmnA]{0,5}".boxed(),
         Kind::Directory => select(vec!["/", "/dev"]).prop_map(str::to_owned).boxed(),
-        // The others have several words.
+        // Values of the other kinds have several words.
         _ => Just(String::new()).boxed(),
     }
 }
@@ -150,7 +150,7 @@ fn setting(of: fn(&Directive) -> bool) -> impl Strategy<Value = Setting> {
         .iter()
         .filter(|d| !matches!(d.effect, Effect::Fixed(_)) && of(d))
         .collect();
-    // Those with several lines come often.
+    // Directives with several lines are generated often.
     let special: Vec<&'static Directive> = rows
         .iter()
         .copied()
@@ -240,14 +240,14 @@ fn text(lines: &[FileLine]) -> String {
     lines.collect()
 }
 
-/// The configuration of this file, after these changes by CONFIG SET.
+/// Returns the configuration of this file after these changes by CONFIG SET.
 fn configured(text: &str, changes: &[Setting]) -> Config {
     let mut config = Config::new().unwrap();
     config.load(text.as_bytes(), "before").unwrap();
     for change in changes {
         let value = change.words.join(" ");
         let pair: [(&[u8], &[u8]); 1] = [(change.directive.name.as_bytes(), value.as_bytes())];
-        // What only a file may say is refused.
+        // CONFIG SET refuses directives that only a file may set.
         let _ = config.set(&pair, true, false);
     }
     config
@@ -275,7 +275,7 @@ proptest! {
             renames.map(|r| (r.from.clone(), r.to.clone())).collect()
         };
         prop_assert_eq!(renames(&again), renames(&config));
-        // What is no directive stays, in its order.
+        // Lines without a directive stay in order.
         let kept = |text: &str| -> Vec<String> {
             let lines = text.lines().map(str::trim);
             let kept = lines.filter(|line| {
@@ -285,7 +285,7 @@ proptest! {
             kept.map(str::to_owned).collect()
         };
         prop_assert_eq!(kept(&shown), kept(&before));
-        // Lines of one directive may change places, as in Redis; what they say together stays.
+        // As in Redis, lines of one directive may change their order; their combined meaning stays.
         let twice = again.rewritten(&after);
         let mut third = Config::new().unwrap();
         third.load(&twice, "twice").unwrap();
@@ -313,8 +313,8 @@ fn save_points_are_written_all_or_none() {
     }
 }
 
-/// Directives that would make redis-server do something to the machine, to itself or to this test; and those of later
-/// versions than the 7.0 that Debian has.
+/// Returns false for directives with effects on the machine, on redis-server or on this test, and for directives newer
+/// than Debian's Redis 7.0.
 fn fit_for_redis(directive: &Directive) -> bool {
     const UNFIT: [&str; 29] = [
         "threads",
@@ -349,7 +349,7 @@ fn fit_for_redis(directive: &Directive) -> bool {
     ];
     !UNFIT.contains(&directive.name)
         && !directive.name.ends_with("cpulist")
-        // 7.0 takes no empty list.
+        // Redis 7.0 refuses an empty list.
         && !matches!(directive.kind, Kind::Percentiles)
 }
 
