@@ -1,30 +1,30 @@
-//! The bars that Punctual is held to. Figures are compared with them, never made from them.
+//! The performance bars of Punctual. Results are compared with them and never derived from them.
 
 use std::time::Duration;
 
-/// Lateness of `expired` events as received, 1M keys over 45 s, and of `hexpired` events of 1M fields: the percentile's
-/// name and bound.
+/// Lateness of received `expired` events of 1M keys over 45 s, and of `hexpired` events of 1M fields: the percentile's
+/// name, the percentile and its bound.
 pub(crate) const LATENESS: [(&str, f64, Duration); 3] = [
     ("p50", 50.0, Duration::from_micros(500)),
     ("p99", 99.0, Duration::from_millis(1)),
     ("p99.9", 99.9, Duration::from_millis(5)),
 ];
 
-/// 1M keys due in one millisecond: until the last is gone.
+/// Time until the last of 1M keys that are due in one millisecond is expired.
 pub(crate) const STORM_GONE: Duration = Duration::from_millis(1500);
-/// Meanwhile, 99 of 100 GETs.
+/// p99 of GETs during that storm.
 pub(crate) const STORM_GET_P99: Duration = Duration::from_millis(2);
-/// Meanwhile, every GET.
+/// Maximum of GETs during that storm.
 pub(crate) const STORM_GET_MAX: Duration = Duration::from_millis(20);
 
-/// Server CPU per SET, GET and INCR, as a share of redis-server's, at this pipeline depth.
+/// Server CPU per SET, GET and INCR as a ratio to redis-server's: the pipeline depth and its bound.
 pub(crate) const CPU_RATIO: [(u32, f64); 3] = [(64, 0.55), (16, 0.65), (1, 0.95)];
 
-/// The commands that [`CPU_RATIO`] is meant for.
+/// The commands to which [`CPU_RATIO`] applies.
 pub(crate) const CPU_TESTS: [&str; 3] = ["set", "get", "incr"];
 
-/// The same for commands on collections, at pipeline depths of 16 and 64. Sorted sets have 100,000 members, and a range
-/// by scores has 100 of them; LINDEX looks in the middle of a list.
+/// The same for commands on collections, at pipeline depths of 16 and 64. Sorted sets have 100,000 members, a range by
+/// scores returns 100 of them, and LINDEX reads the middle of a list.
 pub(crate) const COLLECTION_CPU_RATIO: [(&str, f64); 10] = [
     ("lpush", 0.7),
     ("rpush", 0.7),
@@ -38,10 +38,10 @@ pub(crate) const COLLECTION_CPU_RATIO: [(&str, f64); 10] = [
     ("lindex_10m", 1.0),
 ];
 
-/// The depths that [`COLLECTION_CPU_RATIO`] is meant for.
+/// The depths to which [`COLLECTION_CPU_RATIO`] applies.
 pub(crate) const COLLECTION_PIPELINES: [u32; 2] = [16, 64];
 
-/// Resident bytes of collections, as a share of redis-server's.
+/// Resident bytes of collections, as a ratio to redis-server's.
 pub(crate) const COLLECTION_BYTES_RATIO: f64 = 1.0;
 
 /// Resident bytes per key of 16 bytes with a value of 16 bytes.
@@ -49,28 +49,28 @@ pub(crate) const BYTES_PER_KEY_WITH_TTL: f64 = 95.0;
 /// The same without a deadline.
 pub(crate) const BYTES_PER_KEY_WITHOUT_TTL: f64 = 75.0;
 
-/// Lateness of answers to BLPOPs that waited in vain: the percentile and its bound.
+/// Lateness of the replies to BLPOPs that time out: the percentile and its bound.
 pub(crate) const BLOCKING_PERCENTILE: f64 = 99.0;
 /// See [`BLOCKING_PERCENTILE`].
 pub(crate) const BLOCKING_LATENESS: Duration = Duration::from_millis(2);
 
-/// "No measurable CPU" of idle connections: at most this share of one core above the same server
-/// without them. One part in a thousand is the one tick (10 ms) in ten seconds that `top` can see.
+/// CPU of idle connections, as a share of one core above the same server without them. 0.001 is one tick (10 ms) in ten
+/// seconds, the resolution of `top`.
 pub(crate) const IDLE_CPU_SHARE: f64 = 0.001;
 
 /// The longest stall of any command while a snapshot of 5M keys is made under full write load.
 pub(crate) const SNAPSHOT_STALL: Duration = Duration::from_millis(5);
-/// A start with a snapshot of 5M keys, as a share of redis-server's.
+/// Duration of a start with a snapshot of 5M keys, as a ratio to redis-server's.
 pub(crate) const SNAPSHOT_LOAD_RATIO: f64 = 0.6;
 
 /// Lateness of a program's sleeps and ticks: the percentile and its bound.
 pub(crate) const WAIT_PERCENTILE: f64 = 99.0;
 /// See [`WAIT_PERCENTILE`].
 pub(crate) const WAIT_LATENESS: Duration = Duration::from_micros(300);
-/// CPU of a poller that arms and stops a timeout at each of its thousand turns a second, as a share of its CPU without.
+/// CPU of a poller that arms and cancels a timeout at each of 1,000 polls per second, as a ratio to its CPU without.
 pub(crate) const POLLER_RATIO: f64 = 1.2;
 
-/// The bound on the CPU ratio of this test at this depth, if there is one.
+/// Returns the bound on the CPU ratio of this test at this depth, if there is one.
 pub(crate) fn cpu_ratio(test: &str, pipeline: u32) -> Option<f64> {
     if !CPU_TESTS.contains(&test) {
         return COLLECTION_CPU_RATIO

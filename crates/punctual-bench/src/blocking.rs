@@ -1,8 +1,8 @@
-//! `bench blocking`: how late clients are answered that wait in vain.
+//! `bench blocking`: the lateness of timeouts of blocking commands.
 //!
-//! Many clients send BLPOP on keys that never come, each with a timeout of its own, drawn evenly at random. With it goes
-//! a TIME, so the server tells itself when the command began; lateness is the time of reception minus that and the
-//! timeout. One thread sends and another one receives, so neither is kept waiting.
+//! Many clients send BLPOP on missing keys, each with its own timeout, uniformly distributed. A TIME before it returns
+//! the server's time at the start of the command; lateness is the time of reception minus that time and the timeout. One
+//! thread sends and another one receives, so that neither blocks the other.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -27,10 +27,10 @@ use crate::report::{self, Report, describe};
 use crate::sheet::{Sheet, hundredths, spreads};
 use crate::table::{millis, thousands};
 
-/// Descriptors for everything else.
+/// Descriptors for other files and connections.
 const SPARE: u64 = 200;
 
-/// Whoever is not answered so long after the last timeout is not answered.
+/// Time after the last timeout after which a missing reply counts as missing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The percentiles of the table, by name.
@@ -42,20 +42,20 @@ const COLUMNS: [(&str, f64); 5] = [
     ("max", 100.0),
 ];
 
-/// One server, one round.
+/// Results of one server in one round.
 #[derive(Debug)]
 struct Run {
     /// Microseconds after the timeout.
     lateness: Histogram<u64>,
-    /// Answers before the timeout.
+    /// Replies before the timeout.
     early: u64,
-    /// Clients without an answer, or with another one.
+    /// Clients without a reply, or with a wrong one.
     missing: u64,
-    /// Server CPU from the first command to the last answer.
+    /// Server CPU from the first command to the last reply.
     cpu: Option<Duration>,
 }
 
-/// A count of one run.
+/// Getter of a count of one run.
 type Count = fn(&Run) -> u64;
 
 /// A client that waits.
@@ -63,14 +63,14 @@ type Count = fn(&Run) -> u64;
 struct Waiting {
     decoder: Decoder,
     timeout_us: u64,
-    /// When it is to be answered, µs of unix time; 0: the server has not said yet when it began.
+    /// Expected time of the reply, µs of unix time; 0 until the reply to TIME arrives.
     due_us: u64,
     done: bool,
 }
 
-/// Runs it on every server and reports.
+/// Runs the benchmark on every server and prints the report.
 pub(crate) fn run(options: &BlockingOptions, report: &mut Report) -> Result<()> {
-    // Before the servers start: they inherit the limit.
+    // The servers inherit the limit, so it is raised before they start.
     raise_descriptor_limit(u64::from(options.clients()) + SPARE)?;
     let (candidates, mut notes) = launch::candidates(&options.target)?;
     let most = (u64::from(options.clients()) + SPARE / 2).to_string();
@@ -164,7 +164,7 @@ fn once(options: &BlockingOptions, server: &Server, round: u32) -> Result<Run> {
     Ok(run)
 }
 
-/// Sends each client's commands, which are short enough for its socket to take at once.
+/// Sends each client's commands, which fit into the socket's buffer.
 fn send_all(server: &Server, streams: &[TcpStream], timeouts_us: &[u64]) -> Result<()> {
     let mut bytes = Vec::new();
     for (number, (mut stream, timeout_us)) in streams.iter().zip(timeouts_us).enumerate() {
@@ -182,7 +182,7 @@ fn send_all(server: &Server, streams: &[TcpStream], timeouts_us: &[u64]) -> Resu
     Ok(())
 }
 
-/// Takes the answers as they come, until all are there or it is `give_up`.
+/// Receives the replies until all have arrived or until `give_up`.
 fn receive(
     server: &Server,
     poll: &mut Poll,
@@ -231,7 +231,7 @@ fn receive(
 }
 
 impl Waiting {
-    /// Takes what has come by `now_us`; whether it was the answer.
+    /// Handles the bytes received at `now_us`. Returns true if they complete the reply.
     fn take(&mut self, server: &Server, now_us: u64, run: &mut Run) -> Result<bool> {
         while let Some(value) = self.decoder.next_value().map_err(|error| Error::NotResp {
             addr: server.addr,
@@ -259,7 +259,7 @@ impl Waiting {
     }
 }
 
-/// What TIME has answered, in µs.
+/// Returns the time in a reply to TIME, in µs.
 fn instant(value: &Value) -> Option<u64> {
     let [seconds, micros] = value.as_slice()? else {
         return None;
@@ -273,7 +273,7 @@ fn instant(value: &Value) -> Option<u64> {
     Some(number(seconds)? * 1_000_000 + number(micros)?)
 }
 
-/// Milliseconds of lateness at a percentile; nothing if nobody was answered.
+/// Returns the lateness at a percentile in ms; `None` without replies.
 fn lateness(run: &Run, percentile: f64) -> Option<f64> {
     let all = &run.lateness;
     (!all.is_empty()).then(|| all.value_at_percentile(percentile) as f64 / 1e3)

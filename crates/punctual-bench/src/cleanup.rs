@@ -1,7 +1,6 @@
-//! What must be undone when the run ends, however it ends: started servers stopped, changed
-//! settings set back.
+//! Cleanup at the end of a run, also after an error or a signal: stops started servers and restores changed settings.
 //!
-//! A [`Guard`] runs its action once: when it is dropped, or when SIGINT, SIGTERM or SIGHUP comes.
+//! A [`Guard`] runs its action once: when it is dropped, or when the process receives SIGINT, SIGTERM or SIGHUP.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,15 +10,15 @@ use signal_hook::iterator::Signals;
 
 type Action = Box<dyn FnOnce() + Send>;
 
-/// Actions still to be run, with the guard each belongs to; run newest first.
+/// The last guard's number, and the pending actions with their guards' numbers; run newest first.
 static PENDING: Mutex<(u64, Vec<(u64, Action)>)> = Mutex::new((0, Vec::new()));
 
 fn pending() -> MutexGuard<'static, (u64, Vec<(u64, Action)>)> {
-    // The list is whole between any two statements, so a panic elsewhere leaves it usable.
+    // The list is consistent between any two statements, so a panic in another thread leaves it usable.
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs an action when it goes out of scope or when the process is told to end.
+/// Runs an action when it is dropped or when a signal ends the process.
 #[must_use = "the action runs as soon as the guard is dropped"]
 #[derive(Debug)]
 pub(crate) struct Guard(u64);
@@ -48,7 +47,7 @@ impl Drop for Guard {
     }
 }
 
-/// Watches for the signals that end a program, from a thread of its own.
+/// Starts a thread that waits for the signals that end a program.
 pub(crate) fn install() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::Builder::new()
@@ -61,7 +60,7 @@ pub(crate) fn install() -> io::Result<()> {
     Ok(())
 }
 
-/// Undoes what must be undone, and ends the process with this code.
+/// Runs all pending actions, and ends the process with this code.
 pub(crate) fn end(code: i32) -> ! {
     let actions: Vec<_> = pending().1.drain(..).rev().collect();
     for (_, action) in actions {

@@ -8,7 +8,7 @@ use punctual_resp::{Decoder, Value, encode_command};
 
 use crate::error::{Error, Result};
 
-/// How long a server may take for one reply. Long: a server may stall while a benchmark drives it.
+/// Time limit of one reply. It is long, because a server may stall during a benchmark.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One connection to a server.
@@ -21,7 +21,7 @@ pub(crate) struct Client {
     inbox: Vec<u8>,
 }
 
-/// A connected socket with delays for small segments off.
+/// Connects a socket with TCP_NODELAY.
 pub(crate) fn connect(addr: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&addr, Duration::from_secs(5))
         .and_then(|stream| {
@@ -35,7 +35,7 @@ pub(crate) fn connect(addr: SocketAddr) -> Result<TcpStream> {
 }
 
 impl Client {
-    /// Connects and, where there is a password, authenticates.
+    /// Connects, and authenticates if there is a password.
     pub(crate) fn connect(addr: SocketAddr, password: Option<&str>) -> Result<Self> {
         let mut client = Self {
             addr,
@@ -51,7 +51,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Sends one command and waits for its reply, which may be an error.
+    /// Sends one command and blocks until its reply, which may be an error.
     pub(crate) fn command(&mut self, words: &[impl AsRef<[u8]>]) -> Result<Value> {
         let mut outbox = std::mem::take(&mut self.outbox);
         outbox.clear();
@@ -62,7 +62,7 @@ impl Client {
         self.reply()
     }
 
-    /// Sends one command; an error reply is an `Err`.
+    /// Sends one command. An error reply is an `Err`.
     pub(crate) fn expect(&mut self, words: &[impl AsRef<[u8]>]) -> Result<Value> {
         let answer = self.command(words)?;
         let name = words.first().map_or_else(String::new, |word| {
@@ -81,21 +81,21 @@ impl Client {
         })
     }
 
-    /// The value of a setting; `None` when the server does not know it.
+    /// Returns the value of a setting; `None` for an unknown setting.
     pub(crate) fn setting(&mut self, name: &str) -> Result<Option<String>> {
         let answer = self.expect(&["CONFIG", "GET", name])?;
         let value = answer.as_slice().and_then(|pair| pair.get(1)?.as_bytes());
         Ok(value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
     }
 
-    /// Writes bytes that are whole commands already.
+    /// Writes the bytes of complete commands.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream
             .write_all(bytes)
             .map_err(|source| self.broken("writing to", source))
     }
 
-    /// The next reply.
+    /// Blocks until the next reply.
     pub(crate) fn reply(&mut self) -> Result<Value> {
         loop {
             match self.decoder.next_value() {
@@ -117,7 +117,7 @@ impl Client {
         }
     }
 
-    /// The next `count` replies; the first error among them is an `Err`, once all have come.
+    /// Blocks until the next `count` replies. Returns the first error among them.
     pub(crate) fn replies(&mut self, count: usize, command: &str) -> Result<()> {
         let mut refused = None;
         for _ in 0..count {
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// The socket, for a thread that reads on its own.
+    /// Returns the socket.
     pub(crate) fn into_stream(self) -> TcpStream {
         self.stream
     }
@@ -157,7 +157,7 @@ impl Client {
     }
 }
 
-/// The text of an error reply.
+/// Returns the text of an error reply.
 pub(crate) fn error_text(answer: &Value) -> String {
     String::from_utf8_lossy(answer.as_bytes().unwrap_or_default()).into_owned()
 }

@@ -1,8 +1,8 @@
-//! The wall clock: deadlines of keys are unix time, so lateness is measured against it.
+//! The wall clock. Deadlines of keys are unix times, so it also measures lateness.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Microseconds since 1970.
+/// Returns the unix time in microseconds.
 pub(crate) fn unix_micros() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -10,7 +10,7 @@ pub(crate) fn unix_micros() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Sleeps until that many microseconds since 1970.
+/// Blocks until a unix time in microseconds.
 pub(crate) fn sleep_until(micros: u64) {
     let left = micros.saturating_sub(unix_micros());
     std::thread::sleep(Duration::from_micros(left));

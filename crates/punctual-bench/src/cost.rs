@@ -15,24 +15,24 @@ use crate::process::CpuTime;
 use crate::report::Report;
 use crate::workload::{Before, Each, Template, Workload};
 
-/// After the last reply: the server goes to sleep, and the kernel books its CPU time.
+/// Delay after the last reply, so that the server sleeps and the kernel updates its CPU time.
 const SETTLE: Duration = Duration::from_millis(5);
 
 /// One measurement.
 #[derive(Debug)]
 pub(crate) struct Cost {
-    /// Microseconds of server CPU per command; `None` for a server on another machine.
+    /// Server CPU per command in µs; `None` for a server on another machine.
     pub(crate) cpu: Option<f64>,
     /// Commands per second.
     pub(crate) throughput: f64,
-    /// Milliseconds from the sending of a batch to its last reply.
+    /// Median time from the sending of a batch to its last reply, in ms.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// The generator's share of a core: near 1 per thread, it is what limits the throughput.
+    /// CPU of the generator in cores. Near 1 per thread, the generator limits the throughput.
     pub(crate) generator: f64,
 }
 
-/// One server with open connections.
+/// A server with open connections.
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
     pub(crate) server: &'a Server,
@@ -40,18 +40,18 @@ pub(crate) struct Bench<'a> {
     client: Client,
 }
 
-/// What does not change from one measurement to the next.
+/// Parameters common to all measurements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) size: usize,
     pub(crate) keyspace: Option<u64>,
 }
 
-/// Whether a server can run a workload.
+/// Result of the check whether a server can run a workload.
 #[derive(Debug)]
 pub(crate) enum Known {
     Yes,
-    /// The server's words.
+    /// The server's error text.
     No(String),
 }
 
@@ -64,7 +64,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Removes all keys, where the data is ours to remove.
+    /// Removes all keys if the server was started for the run or `given` allows it.
     pub(crate) fn flush(&mut self, given: bool) -> Result<()> {
         if self.server.started || given {
             self.client.expect(&["FLUSHALL"])?;
@@ -72,7 +72,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Tries a workload once. An error other than "unknown command" is an `Err`.
+    /// Runs a workload once to check that the server supports it. An error other than "unknown command" is an `Err`.
     pub(crate) fn knows(&mut self, workload: &Workload, shape: Shape) -> Result<Known> {
         self.prepare(workload, shape, 1)?;
         self.client.send(workload.template(shape.size).bytes())?;
@@ -83,7 +83,7 @@ impl<'a> Bench<'a> {
         unknown(self.server, workload.name, &answer)
     }
 
-    /// Brings about what the workload needs before `requests` commands.
+    /// Prepares the keys that the workload needs for `requests` commands.
     fn prepare(&mut self, workload: &Workload, shape: Shape, requests: u64) -> Result<()> {
         let (without, filling) = match workload.before {
             Before::Anything => return Ok(()),
@@ -120,7 +120,7 @@ impl<'a> Bench<'a> {
         )
     }
 
-    /// Runs a workload once: prepares, warms up, measures.
+    /// Prepares, warms up and measures a workload once.
     pub(crate) fn measure(
         &mut self,
         workload: &Workload,
@@ -153,7 +153,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Reads an error reply: a command that is not known is skipped, anything else is a failure.
+/// Interprets an error reply: an unknown command is skipped, any other error is an `Err`.
 fn unknown(server: &Server, name: &str, answer: &Value) -> Result<Known> {
     let text = error_text(answer);
     if text.to_ascii_lowercase().contains("unknown command") {
@@ -179,7 +179,7 @@ impl Cost {
         }
     }
 
-    /// Writes it to the CSV file.
+    /// Writes the measurement to the CSV file.
     pub(crate) fn record(
         &self,
         report: &mut Report,

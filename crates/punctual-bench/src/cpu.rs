@@ -1,8 +1,7 @@
-//! `bench server`: what a command costs the server, in its own CPU time.
+//! `bench server`: the server's CPU time per command.
 //!
-//! Servers take turns within a round, and the order turns round with each round, so that whatever
-//! else the machine does meets all of them alike; ratios are taken within a round, between
-//! neighbours.
+//! The servers alternate within a round, and each round reverses the order, so that other load on the machine affects
+//! all of them equally. Ratios are computed within a round.
 
 use crate::bars;
 use crate::cost::{Bench, Cost, Known, Shape};
@@ -16,7 +15,7 @@ use crate::spread::{self, Spread};
 use crate::table::{Table, thousands};
 use crate::workload::{self, Workload};
 
-/// The workloads that the options name.
+/// Returns the workloads that the options name.
 pub(crate) fn workloads(options: &ServerOptions) -> Result<Vec<&'static Workload>> {
     workload::find(&options.tests()).map_err(|name| {
         let known: Vec<&str> = workload::WORKLOADS
@@ -30,7 +29,7 @@ pub(crate) fn workloads(options: &ServerOptions) -> Result<Vec<&'static Workload
     })
 }
 
-/// Runs it and reports.
+/// Runs the benchmark and prints the report.
 pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
     let workloads = workloads(options)?;
     let (candidates, mut notes) = launch::candidates(&options.target)?;
@@ -66,7 +65,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
     draw(report, &servers, &cases)
 }
 
-/// Tries every workload on every server; notes those that a server does not know.
+/// Runs every workload once on every server. Returns the unsupported ones with the server's index.
 fn find_unknown(
     benches: &mut [Bench<'_>],
     workloads: &[&'static Workload],
@@ -78,7 +77,7 @@ fn find_unknown(
         bench.flush(flush)?;
         for workload in workloads {
             let known = match bench.knows(workload, shape) {
-                // Its filling command may be what is not known.
+                // The command that fills its keys may be unknown, too.
                 Err(Error::Refused { answer, .. })
                     if answer.to_ascii_lowercase().contains("unknown command") =>
                 {
@@ -103,7 +102,7 @@ fn find_unknown(
     Ok(skipped)
 }
 
-/// CPU per command, side by side.
+/// Prints CPU per command, one column per server.
 fn print_table(report: &mut Report, servers: &[Server], cases: &[Case]) {
     let reference = launch::reference(servers);
     let mut head: Vec<String> = vec!["test".into(), "pipeline".into()];
@@ -147,7 +146,7 @@ fn print_table(report: &mut Report, servers: &[Server], cases: &[Case]) {
     }
 }
 
-/// Throughput and latency, which mostly show the load generator.
+/// Prints throughput and latency, which mostly depend on the load generator.
 fn print_rates(servers: &[Server], cases: &[Case]) {
     say!(
         "Throughput and latency as the load generator saw them (it shares the machine with the servers):"
@@ -184,7 +183,7 @@ fn print_rates(servers: &[Server], cases: &[Case]) {
     say!("{table}");
 }
 
-/// More bars than this side by side are hard to read: then each pipeline depth has its own plot.
+/// Maximum number of groups of bars in one plot; beyond it each pipeline depth has its own plot.
 const MOST_GROUPS: usize = 12;
 
 fn draw(report: &mut Report, servers: &[Server], cases: &[Case]) -> Result<()> {

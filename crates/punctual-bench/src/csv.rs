@@ -1,4 +1,4 @@
-//! Every single measurement as one line of comma-separated values.
+//! CSV file with one line per measurement.
 
 use std::path::Path;
 
@@ -10,22 +10,22 @@ const HEAD: &str = "date,benchmark,server,case,round,metric,unit,value";
 /// One measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measurement<'a> {
-    /// Which benchmark, for example `server`.
+    /// Name of the benchmark, for example `server`.
     pub(crate) benchmark: &'a str,
     /// Product and version.
     pub(crate) server: &'a str,
-    /// What was done, for example `get pipeline=16`.
+    /// The measured operation, for example `get pipeline=16`.
     pub(crate) case: &'a str,
-    /// Counted from 1.
+    /// Number of the round, from 1.
     pub(crate) round: u32,
-    /// What was measured, for example `cpu_per_command`.
+    /// The measured quantity, for example `cpu_per_command`.
     pub(crate) metric: &'a str,
     /// Its unit, for example `us`.
     pub(crate) unit: &'a str,
     pub(crate) value: f64,
 }
 
-/// The file.
+/// The CSV file.
 #[derive(Debug)]
 pub(crate) struct Csv {
     file: punctual_figures::csv::Csv,
@@ -33,7 +33,7 @@ pub(crate) struct Csv {
 }
 
 impl Csv {
-    /// Makes the file anew, with its head.
+    /// Creates or truncates the file, and writes its head.
     pub(crate) fn create(path: &Path, date: &str) -> Result<Self> {
         Ok(Self {
             file: punctual_figures::csv::Csv::create(path, HEAD)?,
@@ -55,7 +55,7 @@ impl Csv {
         ])?)
     }
 
-    /// Writes what is buffered.
+    /// Flushes the buffer.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.file.finish()?;
         Ok(())

@@ -1,8 +1,8 @@
-//! Receives `expired` or `hexpired` events and takes their lateness, on a thread of its own.
+//! Receives `expired` or `hexpired` events on a separate thread, and measures their lateness.
 //!
-//! The receiver must not be what is late: it does nothing but read into a large buffer, take the
-//! time once as the read returns, and step through the messages in place. How many messages a read
-//! brought, and the thread's own CPU time, are kept to show that it was idle most of the time.
+//! The receiver must not add to the lateness: it only reads into a large buffer, takes the time once after each read, and
+//! parses the messages in place. It counts messages per read and its own CPU time, to show that it was idle most of the
+//! time.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -21,44 +21,44 @@ use crate::launch::Server;
 use crate::process;
 use crate::workload::write_digits;
 
-/// Which events are waited for.
+/// The expected events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected {
     /// The event's name.
     pub(crate) event: &'static str,
-    /// How many names there are; they are numbered below.
+    /// Number of names; each name has a number below it.
     pub(crate) names: u64,
-    /// How many events come of each name: 1 of a key, of a hash as many as its fields.
+    /// Number of events per name: 1 for a key, the number of fields for a hash.
     pub(crate) each: u8,
-    /// The first event of a name is due at the deadline in the name, each further one so much later.
+    /// Time between two deadlines of a name; its first event is due at the deadline in the name.
     pub(crate) step_ms: u64,
 }
 
 impl Expected {
-    /// The channel in database 0.
+    /// Returns the channel in database 0.
     fn channel(&self) -> String {
         format!("__keyevent@0__:{}", self.event)
     }
 
-    /// Everything of a message that stands before the key's length.
+    /// Returns the bytes of a message before the key's length.
     fn message(&self) -> Vec<u8> {
         let channel = self.channel();
         format!("*3\r\n$7\r\nmessage\r\n${}\r\n{channel}\r\n", channel.len()).into_bytes()
     }
 
-    /// All events.
+    /// Returns the number of all events.
     pub(crate) fn all(&self) -> u64 {
         self.names * u64::from(self.each)
     }
 }
 
-/// Bytes read at once.
+/// Size of the read buffer.
 const BUFFER: usize = 1 << 20;
 
-/// Bytes of a key that carries its deadline: `pb:`, 13 digits of unix milliseconds, `:`, 9 digits.
+/// Length of a key's name: `pb:`, 13 digits of unix milliseconds, `:`, 9 digits.
 const KEY: usize = 26;
 
-/// A key's name: its deadline in unix milliseconds and its number.
+/// Returns a key's name, which contains its deadline in unix milliseconds and its number.
 pub(crate) fn key_name(deadline_ms: u64, index: u64) -> [u8; KEY] {
     let mut name = *b"pb:0000000000000:000000000";
     write_digits(&mut name[3..16], deadline_ms);
@@ -66,7 +66,7 @@ pub(crate) fn key_name(deadline_ms: u64, index: u64) -> [u8; KEY] {
     name
 }
 
-/// The deadline and number of a key that [`key_name`] made.
+/// Returns the deadline and number in a name from [`key_name`].
 fn parse_key(name: &[u8]) -> Option<(u64, u64)> {
     if name.len() != KEY || !name.starts_with(b"pb:") || name[16] != b':' {
         return None;
@@ -81,20 +81,20 @@ fn parse_digits(field: &[u8]) -> Option<u64> {
     })
 }
 
-/// What the receiver saw.
+/// Results of the receiver.
 #[derive(Debug)]
 pub(crate) struct Received {
     /// Microseconds from deadline to reception.
     pub(crate) lateness: Histogram<u64>,
-    /// Different keys, or fields, whose event came.
+    /// Number of distinct keys or fields whose event arrived.
     pub(crate) keys: u64,
-    /// Events of a name all of whose events had come already.
+    /// Events of a name beyond the expected number.
     pub(crate) repeated: u64,
-    /// Events that came before the deadline.
+    /// Events before the deadline.
     pub(crate) early: u64,
-    /// Events for keys that are not this run's.
+    /// Events of keys that do not belong to this run.
     pub(crate) foreign: u64,
-    /// Reads that brought something, and the most messages that one brought.
+    /// Number of reads that returned data, and the largest number of messages in one read.
     pub(crate) reads: u64,
     pub(crate) most_in_one_read: u64,
     /// CPU time of the receiving thread.
@@ -103,7 +103,7 @@ pub(crate) struct Received {
     pub(crate) last_at: u64,
     expected: Expected,
     message: Vec<u8>,
-    /// By the name's number: how many of its events came.
+    /// Number of received events, indexed by the name's number.
     seen: Vec<u8>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Subscribes; returns once the server has confirmed it.
+    /// Subscribes. Blocks until the server has confirmed it.
     pub(crate) fn subscribe(server: &Server, expected: Expected) -> Result<Self> {
         let addr = server.addr;
         let broken = move |source| Error::Broken {
@@ -151,7 +151,7 @@ impl Receiver {
         };
         match confirmed.recv_timeout(Duration::from_secs(10)) {
             Ok(()) => Ok(receiver),
-            // It ended, and says why, or the server keeps silent.
+            // The thread has ended with an error, or the server does not reply.
             Err(_) => match receiver.finish() {
                 Err(error) => Err(error),
                 Ok(_) => Err(broken(ErrorKind::TimedOut.into())),
@@ -159,12 +159,12 @@ impl Receiver {
         }
     }
 
-    /// Different keys, or fields, whose event has come so far.
+    /// Returns the number of distinct keys or fields whose event has arrived.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Ends the thread and returns what it saw.
+    /// Ends the thread and returns its results.
     pub(crate) fn finish(mut self) -> Result<Received> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().expect("finish consumes the receiver");
@@ -200,7 +200,7 @@ impl Received {
         }
     }
 
-    /// Takes one event.
+    /// Records one event.
     fn event(&mut self, key: &[u8], now: u64) {
         let Some((deadline_ms, index)) = parse_key(key) else {
             self.foreign += 1;
@@ -228,9 +228,9 @@ impl Received {
             .saturating_record(now.saturating_sub(deadline));
     }
 
-    /// Takes all whole messages; returns how many bytes they were.
+    /// Records all complete messages. Returns their length in bytes.
     fn messages(&mut self, bytes: &[u8], now: u64) -> std::result::Result<usize, String> {
-        /// The rest of a message with one of our keys: length, key, line end.
+        /// Length of the end of a message with a key of this run: length, key, line end.
         const TAIL: usize = 5 + KEY + 2;
         let mut at = 0;
         let mut messages = 0;
@@ -259,7 +259,7 @@ impl Received {
     }
 }
 
-/// The thread: reads until told to stop. The first reply is the confirmation.
+/// Main function of the thread: reads until it is stopped. The first reply is the confirmation.
 fn receive(
     mut stream: TcpStream,
     addr: SocketAddr,
@@ -283,7 +283,7 @@ fn receive(
         match read {
             Ok(0) => return Err(broken(ErrorKind::UnexpectedEof.into())),
             Ok(length) => filled += length,
-            // The read's time limit: look whether to stop.
+            // The read timed out: check whether to stop.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 continue;
             }
@@ -307,7 +307,7 @@ fn receive(
                 });
             }
             confirmed = true;
-            // The one who waits for it may have given up.
+            // The receiver of the channel may have been dropped.
             let _ = ready.send(());
         }
         buffer.copy_within(taken..filled, 0);
@@ -384,7 +384,7 @@ mod tests {
         let mut received = Received::new(keys(1));
         received.messages(&message(&key_name(5, 0)), 4_999).unwrap();
         assert_eq!(received.early, 1);
-        // A number beyond this run's keys is somebody else's.
+        // A number beyond this run's keys belongs to another run.
         received
             .messages(&message(&key_name(5, 64)), 6_000)
             .unwrap();

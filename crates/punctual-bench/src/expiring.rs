@@ -1,7 +1,7 @@
-//! What `bench expiry` lets expire: keys, or (`--fields`) fields of hashes.
+//! The data of `bench expiry`: keys, or (`--fields`) fields of hashes.
 //!
-//! An event of a field names its hash only. So a hash's name carries the deadline of its first field, and its others
-//! are due at equal steps after it, which spread over the same time: the n-th event of a hash is its n-th field's.
+//! A field's event contains only the hash's name. So the name contains the deadline of the first field, and the other
+//! fields are due at equal intervals after it: the n-th event of a hash belongs to its n-th field.
 
 use punctual_resp::encode_command;
 use rand::{RngExt, SeedableRng};
@@ -15,10 +15,10 @@ use crate::lateness::millis_of;
 use crate::launch::{self, Server};
 use crate::options::ExpiryOptions;
 
-/// Fields of each hash.
+/// Number of fields per hash.
 const FIELDS: u8 = 10;
 
-/// The plot's file.
+/// Returns the name of the plot's file.
 pub(crate) fn plot_name(options: &ExpiryOptions) -> &'static str {
     if options.fields {
         "field-expiry-lateness.svg"
@@ -27,7 +27,7 @@ pub(crate) fn plot_name(options: &ExpiryOptions) -> &'static str {
     }
 }
 
-/// What expires.
+/// Returns a description of the entries that expire.
 pub(crate) fn what(options: &ExpiryOptions) -> &'static str {
     if options.fields {
         "fields of hashes"
@@ -36,7 +36,7 @@ pub(crate) fn what(options: &ExpiryOptions) -> &'static str {
     }
 }
 
-/// The events that the server is to publish.
+/// Returns the setting of the events that the server must publish.
 pub(crate) fn setting(options: &ExpiryOptions) -> (&'static str, &'static str) {
     if options.fields {
         launch::FIELD_EVENTS
@@ -45,7 +45,7 @@ pub(crate) fn setting(options: &ExpiryOptions) -> (&'static str, &'static str) {
     }
 }
 
-/// The events that will come.
+/// Returns the expected events.
 pub(crate) fn expected(options: &ExpiryOptions) -> Expected {
     if options.fields {
         Expected {
@@ -64,7 +64,7 @@ pub(crate) fn expected(options: &ExpiryOptions) -> Expected {
     }
 }
 
-/// Servers that cannot let fields expire are not measured.
+/// Removes servers that do not support deadlines of fields.
 pub(crate) fn leave_out_old(servers: &mut Vec<Server>, notes: &mut Vec<String>) -> Result<()> {
     let mut able = Vec::new();
     for server in servers.drain(..) {
@@ -89,7 +89,7 @@ pub(crate) fn leave_out_old(servers: &mut Vec<Server>, notes: &mut Vec<String>) 
     Ok(())
 }
 
-/// Loads the keys, or the hashes and then the deadlines of their fields.
+/// Loads the keys, or the hashes and the deadlines of their fields.
 pub(crate) fn load(
     options: &ExpiryOptions,
     client: &mut Client,

@@ -1,8 +1,7 @@
-//! `bench server --idle`: what connections cost that only wait.
+//! `bench server --idle`: the cost of idle connections.
 //!
-//! The server has an idle timeout, far off, so it must watch over each connection; an event loop
-//! that looks at all of them every so often shows here. CPU is read over some seconds without the
-//! connections and then over as many with them.
+//! The servers have a long idle timeout, so that they must track each connection; the cost of a periodic scan of all
+//! connections is visible. CPU is measured over some seconds without the connections, then over as many with them.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -18,27 +17,27 @@ use crate::report::{self, Report, describe};
 use crate::table::{Table, thousands};
 use crate::{bars, process};
 
-/// The idle timeout of the servers that we start: longer than the run.
+/// Idle timeout of started servers, longer than the run.
 const TIMEOUT_SECONDS: &str = "300";
 
-/// Descriptors for everything else: the program's own, the other clients.
+/// Descriptors for the program's own files and other clients.
 const SPARE: u64 = 200;
 
-/// One server's figures.
+/// Results of one server.
 struct Idle {
-    /// CPU over the window, without the connections and with them.
+    /// CPU in the window, without and with the connections.
     cpu: Option<(Duration, Duration)>,
     /// Resident bytes per connection.
     bytes: Option<f64>,
-    /// Connections that the server still had at the end.
+    /// Number of connections still open at the end.
     alive: Option<u64>,
 }
 
-/// Runs it and reports.
+/// Runs the benchmark and prints the report.
 pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
     let wanted = options.idle.unwrap_or(0);
     let window = Duration::from_secs(if options.output.quick { 3 } else { 10 });
-    // Before the servers start: they inherit the limit.
+    // The servers inherit the limit, so it is raised before they start.
     raise_descriptor_limit(u64::from(wanted) + SPARE)?;
     let (candidates, mut notes) = launch::candidates(&options.target)?;
     let most = (u64::from(wanted) + SPARE / 2).to_string();
@@ -101,7 +100,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// The difference as a share of one core; negative when noise was greater.
+/// Returns the difference as a share of one core; it may be negative because of noise.
 fn share_difference(without: Duration, with: Duration, window: Duration) -> f64 {
     (with.as_secs_f64() - without.as_secs_f64()) / window.as_secs_f64()
 }
@@ -115,7 +114,7 @@ fn once(server: &Server, wanted: u32, window: Duration) -> Result<Idle> {
     let mut connections: Vec<TcpStream> = Vec::new();
     for _ in 0..wanted {
         let mut client = server.client()?;
-        // Each is used once: buffers that a server makes at the first command are part of the price.
+        // Each connection is used once, so that buffers allocated at the first command count.
         client.expect(&["PING"])?;
         connections.push(client.into_stream());
         bar.inc(1);
@@ -145,7 +144,7 @@ fn once(server: &Server, wanted: u32, window: Duration) -> Result<Idle> {
     })
 }
 
-/// The server's CPU time over a stretch of doing nothing.
+/// Returns the server's CPU time in a window without commands.
 fn cpu_over(server: &Server, window: Duration) -> Option<Duration> {
     let before = CpuTime::of(server.pid?)?;
     std::thread::sleep(window);
@@ -186,7 +185,7 @@ fn record(report: &mut Report, server: &Server, idle: &Idle) -> Result<()> {
     Ok(())
 }
 
-/// Makes room for so many descriptors, as far as the hard limit goes.
+/// Raises the limit of descriptors to `needed`, as far as the hard limit allows.
 pub(crate) fn raise_descriptor_limit(needed: u64) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {

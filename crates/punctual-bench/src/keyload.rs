@@ -1,4 +1,4 @@
-//! Loading many keys fast: one connection, batches of commands, two batches on the way.
+//! Fast loading of many keys: one connection and batches of commands, two of them in flight.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use punctual_resp::encode_command;
 use crate::client::Client;
 use crate::error::Result;
 
-/// Commands per batch: enough that system calls do not count, few enough that replies fit into a
-/// socket buffer.
+/// Commands per batch: enough to make system calls negligible, few enough for the replies to fit into a socket's
+/// buffer.
 const BATCH: u64 = 512;
 
-/// Sends `count` commands, `encode` writing the bytes of each, and waits for all replies.
+/// Sends `count` commands, whose bytes `encode` appends, and blocks until all replies have arrived.
 ///
-/// The first error reply is an `Err`; `name` says in it which command it was.
+/// Returns the first error reply as an `Err`, with the command's `name`.
 pub(crate) fn load(
     client: &mut Client,
     count: u64,
@@ -36,7 +36,7 @@ pub(crate) fn load(
         let answered = client.replies(unanswered, name);
         unanswered = (end - next) as usize;
         if answered.is_err() {
-            // The batch just sent is answered too, and the connection may be used on.
+            // Receive the replies of the last batch, so that the connection stays usable.
             let _ = client.replies(unanswered, name);
             return answered;
         }
@@ -46,11 +46,11 @@ pub(crate) fn load(
     client.replies(unanswered, name)
 }
 
-/// Keys loaded to see how fast the server takes them.
+/// Number of keys loaded to measure the server's speed.
 const PROBES: u64 = 20_000;
 
-/// How long before the first deadline the loading of `count` keys should begin: twice what it would
-/// take at the speed of a small trial, and two seconds.
+/// Returns the time to reserve for the loading of `count` keys before the first deadline: two seconds plus twice the
+/// time at the speed of a small trial.
 pub(crate) fn lead(client: &mut Client, count: u64) -> Result<Duration> {
     let bar = ProgressBar::hidden();
     let mut name = Vec::new();

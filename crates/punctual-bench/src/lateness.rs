@@ -1,8 +1,8 @@
-//! `bench expiry`: how late the events of expired keys, or (`--fields`) of fields of hashes, arrive.
+//! `bench expiry`: the lateness of events of expired keys, or (`--fields`) of fields of hashes.
 //!
-//! Many keys get deadlines spread evenly at random over some seconds, all of them after the loading
-//! is over, and are never touched again: see [`expiring`](crate::expiring). Each name carries its deadline, so lateness
-//! is the time of reception minus the name.
+//! Many keys get deadlines uniformly distributed over some seconds, all after the end of loading, and are never accessed
+//! again: see [`expiring`](crate::expiring). Each name contains its deadline, so lateness is the time of reception minus
+//! that deadline.
 
 use std::time::{Duration, Instant};
 
@@ -34,25 +34,25 @@ const COLUMNS: [(&str, f64); 6] = [
     ("max", 100.0),
 ];
 
-/// One server, one round.
+/// Results of one server in one round.
 #[derive(Debug)]
 struct Run {
     received: Received,
-    /// Keys whose event did not come in time.
+    /// Keys whose event did not arrive in time.
     missing: u64,
-    /// Server CPU from the first deadline to the last event, and how long that was.
+    /// Server CPU from the first deadline to the last event, and that duration.
     cpu: Option<Duration>,
     wall: Duration,
-    /// Resident bytes of the server: before loading, loaded, after the last event.
+    /// Resident bytes of the server: before loading, after loading, and after the last event.
     resident: [Option<u64>; 3],
-    /// Microseconds that a PUBLISH takes to a subscriber: what no server can undercut.
+    /// Latency of a PUBLISH to a subscriber in µs, a lower bound for the lateness.
     floor: hdrhistogram::Histogram<u64>,
 }
 
-/// A count of one run.
+/// Getter of a count of one run.
 type Count = fn(&Run) -> u64;
 
-/// Runs it on every server and reports.
+/// Runs the benchmark on every server and prints the report.
 pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::candidates(&options.target)?;
     let mut servers = launch::open_all(&candidates, &[setting(options)])?;
@@ -95,7 +95,7 @@ pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     draw(report, &servers, &runs, options)
 }
 
-/// One server, one round: load, wait, collect.
+/// Runs one round on one server: loads, waits and collects the results.
 fn once(options: &ExpiryOptions, server: &Server, round: u32) -> Result<Run> {
     let expected = expected(options);
     let (keys, spread_ms) = (expected.all(), millis_of(options.spread()));
@@ -104,7 +104,7 @@ fn once(options: &ExpiryOptions, server: &Server, round: u32) -> Result<Run> {
     let resident_before = server.pid.and_then(process::resident_bytes);
     let lead = match options.lead {
         Some(lead) => lead,
-        // Deadlines of fields take a command each, which costs more than SET.
+        // Deadlines of fields need one command each, which is slower than SET.
         None if options.fields => keyload::lead(&mut client, keys * 2)?,
         None => keyload::lead(&mut client, keys)?,
     };
@@ -146,7 +146,7 @@ fn once(options: &ExpiryOptions, server: &Server, round: u32) -> Result<Run> {
     })
 }
 
-/// An `Err` when loading reached into the time of the deadlines.
+/// Returns an error if loading ended after the first deadline.
 pub(crate) fn check_lead(took: Duration, lead: Duration) -> Result<()> {
     if took + Duration::from_millis(50) < lead {
         return Ok(());
@@ -158,7 +158,7 @@ pub(crate) fn check_lead(took: Duration, lead: Duration) -> Result<()> {
     )))
 }
 
-/// How long a PUBLISH takes to reach a subscriber of an idle server.
+/// Measures the latency of a PUBLISH to a subscriber of an idle server.
 fn delivery_floor(server: &Server) -> Result<hdrhistogram::Histogram<u64>> {
     const SAMPLES: u32 = 500;
     let channel = "punctual-bench:floor";
@@ -167,7 +167,7 @@ fn delivery_floor(server: &Server) -> Result<hdrhistogram::Histogram<u64>> {
     subscriber.expect(&["SUBSCRIBE", channel])?;
     let mut floor = crate::load::latency_histogram();
     for _ in 0..SAMPLES {
-        // Both sides have gone to sleep by then, as they have between two deadlines.
+        // Both sides sleep by then, as between two deadlines.
         std::thread::sleep(Duration::from_millis(1));
         let mut bytes = Vec::new();
         encode_command(&mut bytes, &["PUBLISH", channel, "x"]);
@@ -185,7 +185,7 @@ pub(crate) fn millis_of(duration: Duration) -> u64 {
 }
 
 impl Run {
-    /// Lateness in milliseconds at a percentile; nothing if no event came.
+    /// Returns the lateness in ms at a percentile; `None` without events.
     fn lateness(&self, percentile: f64) -> Option<f64> {
         let lateness = &self.received.lateness;
         let micros = match percentile {
@@ -246,7 +246,7 @@ fn print_table(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
             Some((_, _, bound)) => {
                 let bound = bound.as_secs_f64() * 1e3;
                 let judged = late.iter().zip(runs).map(|(late, runs)| {
-                    // Percentiles of what came say nothing where something did not.
+                    // Percentiles are not valid if events are missing.
                     let all = runs.iter().all(|run| run.missing == 0);
                     let met = all && late.is_some_and(|late| late.median <= bound);
                     (spread::text_with(*late, millis), met)
@@ -294,7 +294,7 @@ fn print_table(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
     say!("{sheet}");
 }
 
-/// Shows that the receiver kept up and what delivery alone costs.
+/// Prints the load of the receiver and the latency of delivery alone.
 fn print_sanity(server: &Server, run: &Run) {
     let received = &run.received;
     say!(
@@ -317,7 +317,7 @@ fn print_sanity(server: &Server, run: &Run) {
     );
 }
 
-/// The cumulative distribution of each server's first round.
+/// Plots the cumulative distribution of each server's first round.
 fn draw(
     report: &mut Report,
     servers: &[Server],
@@ -353,7 +353,7 @@ fn draw(
     )
 }
 
-/// Milliseconds of lateness, and the percentage of `all` that had come by then.
+/// Returns points of lateness in ms and the percentage of `all` events up to it.
 pub(crate) fn distribution(lateness: &Histogram<u64>, all: u64) -> Vec<plot::Point> {
     let mut come = 0;
     lateness

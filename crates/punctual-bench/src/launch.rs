@@ -1,4 +1,4 @@
-//! The servers of a run: those that were given, and those that we start and stop.
+//! The servers of a run: running servers, and servers that the benchmark starts and stops.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::options::{Program, Target};
 
-/// How long a started server may take until it answers.
+/// Time limit for a started server until it answers.
 const START_LIMIT: Duration = Duration::from_secs(15);
 
 /// The setting that makes servers publish `expired` events.
@@ -22,15 +22,15 @@ pub(crate) const EVENTS: (&str, &str) = ("notify-keyspace-events", "Ex");
 /// The setting that makes servers publish `hexpired` events.
 pub(crate) const FIELD_EVENTS: (&str, &str) = ("notify-keyspace-events", "Eh");
 
-/// A server that can be measured, not yet opened.
+/// A server that can be measured but is not opened yet.
 #[derive(Debug, Clone)]
 pub(crate) enum Candidate {
-    /// It runs already.
+    /// A running server.
     Running {
         addr: SocketAddr,
         password: Option<String>,
     },
-    /// We start it, as often as needed.
+    /// A server that the benchmark starts, as often as needed.
     Startable {
         program: Program,
         path: PathBuf,
@@ -39,28 +39,28 @@ pub(crate) enum Candidate {
     },
 }
 
-/// A server that answers.
+/// An open server.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// What tables call it.
+    /// Name in tables.
     pub(crate) label: String,
-    /// Product and version, as INFO tells them.
+    /// Product and version from INFO.
     pub(crate) product: String,
-    /// Whether it is Punctual: the bars are for it, the others are the measure.
+    /// The server is Punctual. The bars apply to Punctual only; other servers are references.
     pub(crate) ours: bool,
-    /// Where it listens.
+    /// Address of the server.
     pub(crate) addr: SocketAddr,
-    /// Its process, when that is on this machine.
+    /// Process id, if the server runs on this machine.
     pub(crate) pid: Option<Pid>,
-    /// Whether we started it and may do with its data what we like.
+    /// The benchmark started the server and may change its data.
     pub(crate) started: bool,
     password: Option<String>,
-    // Dropped in this order: first the process goes, then its directory.
+    // Drop order: first the process, then its directory.
     _process: Option<Process>,
     directory: Option<TempDir>,
 }
 
-/// A child process, killed when dropped or when a signal ends the run.
+/// A child process, which is killed on drop or when a signal ends the run.
 #[derive(Debug)]
 struct Process {
     child: Child,
@@ -70,12 +70,12 @@ struct Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.guard.take();
-        // Reaped, so that the port and the memory are free before the next server starts.
+        // Wait for the process, so that its port and memory are free before the next server starts.
         let _ = self.child.wait();
     }
 }
 
-/// What the options ask for: servers, and notes on those that are not to be had.
+/// Returns the servers that the options name, and notes on missing programs.
 pub(crate) fn candidates(target: &Target) -> Result<(Vec<Candidate>, Vec<String>)> {
     let mut found = Vec::new();
     let mut notes = Vec::new();
@@ -119,7 +119,7 @@ pub(crate) fn candidates(target: &Target) -> Result<(Vec<Candidate>, Vec<String>
     Ok((found, notes))
 }
 
-/// The same, for measurements that need fresh servers and so cannot use running ones.
+/// The same as [`candidates`], for measurements that need fresh servers.
 pub(crate) fn fresh_candidates(
     target: &Target,
     what: &str,
@@ -146,7 +146,7 @@ fn resolve(given: &str) -> Result<SocketAddr> {
         .ok_or_else(|| problem("the name has no address".into()))
 }
 
-/// Where punctual is: as given, this program, or, for the development binary, its neighbour.
+/// Returns the path of punctual: the given one, this program, or the program beside a development binary.
 fn punctual_path(given: Option<&Path>) -> std::result::Result<PathBuf, String> {
     if let Some(path) = given {
         return match installed(path) {
@@ -177,7 +177,7 @@ fn punctual_path(given: Option<&Path>) -> std::result::Result<PathBuf, String> {
     )
 }
 
-/// Whether a path is a file, or a bare name one of the files on the PATH.
+/// Returns true if `program` is a file, or a bare name of a file on the PATH.
 fn installed(program: &Path) -> bool {
     if program.components().count() > 1 {
         return program.is_file();
@@ -187,8 +187,8 @@ fn installed(program: &Path) -> bool {
 }
 
 impl Candidate {
-    /// Opens the server. `settings` go to the command line of one that we start, before those that
-    /// the user gave; a running one must do without.
+    /// Opens the server. `settings` precede the user's on the command line of a started server; a running server ignores
+    /// them.
     pub(crate) fn open(&self, settings: &[(&str, &str)]) -> Result<Server> {
         match self {
             Self::Running { addr, password } => Server::at(*addr, password.clone()),
@@ -206,7 +206,7 @@ impl Candidate {
         }
     }
 
-    /// The program we would start, if it is one.
+    /// Returns the program, for a server that the benchmark starts.
     pub(crate) fn program(&self) -> Option<Program> {
         match self {
             Self::Running { .. } => None,
@@ -215,7 +215,7 @@ impl Candidate {
     }
 }
 
-/// Opens all; each gets `settings`.
+/// Opens all servers with `settings`.
 pub(crate) fn open_all(candidates: &[Candidate], settings: &[(&str, &str)]) -> Result<Vec<Server>> {
     let mut servers = candidates
         .iter()
@@ -225,7 +225,7 @@ pub(crate) fn open_all(candidates: &[Candidate], settings: &[(&str, &str)]) -> R
     Ok(servers)
 }
 
-/// Servers of the same product are told apart by their ports.
+/// Adds the port to the labels of servers of the same product.
 pub(crate) fn name_apart(servers: &mut [Server]) {
     let labels: Vec<String> = servers.iter().map(|server| server.label.clone()).collect();
     for server in servers {
@@ -240,8 +240,7 @@ pub(crate) fn name_apart(servers: &mut [Server]) {
     }
 }
 
-/// The server that the others are held against: the last that is not Punctual, provided there is
-/// another beside it.
+/// Returns the index of the reference server: the last one that is not Punctual, if there are at least two servers.
 pub(crate) fn reference(servers: &[Server]) -> Option<usize> {
     if servers.len() < 2 {
         return None;
@@ -250,10 +249,10 @@ pub(crate) fn reference(servers: &[Server]) -> Option<usize> {
 }
 
 impl Server {
-    /// A server that runs already.
+    /// Opens a running server.
     fn at(addr: SocketAddr, password: Option<String>) -> Result<Self> {
         let mut client = Client::connect(addr, password.as_deref())?;
-        // A server without INFO can still be measured, though not named.
+        // A server without INFO can be measured but has no product name.
         let answer = client.command(&["INFO", "server"])?;
         let info = if answer.is_error() {
             &[]
@@ -261,7 +260,7 @@ impl Server {
             answer.as_bytes().unwrap_or_default()
         };
         let identity = Identity::read(&String::from_utf8_lossy(info));
-        // INFO tells the process, which is only ours to read when the server is on this machine.
+        // The process id in INFO is only useful if the server runs on this machine.
         let pid = identity.pid.filter(|_| addr.ip().is_loopback());
         Ok(Self {
             label: identity.name.clone(),
@@ -276,7 +275,7 @@ impl Server {
         })
     }
 
-    /// Starts `path` in a directory of its own, on a free port, without persistence.
+    /// Starts `path` in a temporary directory, on a free port, without persistence.
     fn start(program: Program, path: &Path, settings: &[(&str, &str)]) -> Result<Self> {
         let system = |doing| move |source| Error::System { doing, source };
         let directory = tempfile::Builder::new()
@@ -304,7 +303,7 @@ impl Server {
         let mut process = Process {
             child,
             guard: Some(Guard::new(move || {
-                // Nothing it holds is worth a clean shutdown.
+                // The server holds no data that needs a clean shutdown.
                 let _ = kill_process(pid, Signal::KILL);
                 let _ = fs::remove_dir_all(&leftovers);
             })),
@@ -334,7 +333,7 @@ impl Server {
         server.started = true;
         if program == Program::Punctual {
             if !server.ours {
-                // Whatever it calls itself, it was started as punctual.
+                // It was started as punctual, whatever its INFO says.
                 server.product = "punctual".into();
             }
             server.ours = true;
@@ -345,23 +344,23 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it keeps its files, if we started it.
+    /// Returns the directory of a started server.
     pub(crate) fn directory(&self) -> Option<&Path> {
         self.directory.as_ref().map(TempDir::path)
     }
 
-    /// A new connection.
+    /// Opens a connection.
     pub(crate) fn client(&self) -> Result<Client> {
         Client::connect(self.addr, self.password.as_deref())
     }
 
-    /// The password that connections must give, if any.
+    /// Returns the password for connections, if there is one.
     pub(crate) fn password(&self) -> Option<&str> {
         self.password.as_deref()
     }
 
-    /// Has the server publish events, as [`EVENTS`] or [`FIELD_EVENTS`] say, until the returned guard is dropped, or a
-    /// signal ends the run. One that we started does so from the start.
+    /// Enables events with [`EVENTS`] or [`FIELD_EVENTS`] until the returned guard is dropped or a signal ends the run. A
+    /// started server has them enabled from the start.
     pub(crate) fn publish_events(
         &self,
         (name, value): (&'static str, &str),
@@ -385,7 +384,7 @@ impl Server {
     }
 }
 
-/// What INFO says about who answers.
+/// Identity of a server from INFO.
 #[derive(Debug, PartialEq, Eq)]
 struct Identity {
     name: String,
@@ -394,7 +393,7 @@ struct Identity {
 }
 
 impl Identity {
-    /// Forks keep `redis_version` for their clients' sake, so their own field wins.
+    /// Reads INFO. Forks keep `redis_version` for compatibility, so their own field takes precedence.
     fn read(info: &str) -> Self {
         let field = |name: &str| {
             info.lines()
@@ -419,14 +418,14 @@ impl Identity {
     }
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that is free at the time of the call.
 fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
         .local_addr()?
         .port())
 }
 
-/// The end of a log, to show why a server does not serve.
+/// Returns the end of a log, to show why a server does not serve.
 fn last_lines(path: &Path) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

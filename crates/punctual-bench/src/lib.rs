@@ -1,18 +1,16 @@
-//! Benchmarks of Redis-compatible servers: how late keys expire and timeouts come, what a command costs the server,
-//! what a key and a connection weigh. And of the timers of a program.
+//! Benchmarks of Redis-compatible servers, and of a program's timers: lateness of expiry and timeouts, server CPU per
+//! command, and memory per key and connection.
 //!
-//! Behind `punctual bench`. Ground rules:
+//! `punctual bench` runs them. Invariants:
 //!
-//! - **The other side stands in the same run.** Servers are measured one after the other, never at
-//!   once (the machines have few cores), and rounds are interleaved, so that a slow minute of the
-//!   machine hits all of them.
+//! - **A comparison is one run.** Servers are measured one after the other, never at the same time (the machines have
+//!   few cores), and rounds are interleaved, so that other load on the machine affects all of them.
 //! - **Cost is the server's own CPU**, read from `/proc`. Requests per second mostly show the load
 //!   generator, which shares the machine with the server.
-//! - **Nothing is remembered.** Every figure printed was measured in that run; the bars beside them
-//!   are constants of the module `bars` and no figure is ever derived from them.
-//! - **A server that was here before us stays as it was**: settings that we change are set back,
-//!   nothing is flushed unless asked for. Servers that we start live in a directory of their own
-//!   and die with us.
+//! - **No stored results.** Every printed result was measured in that run; the bars are constants of the module `bars`,
+//!   and no result is derived from them.
+//! - **A running server is left unchanged**: changed settings are restored, and nothing is flushed without an option. A
+//!   started server has a temporary directory and is stopped at the end of the run.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -61,15 +59,14 @@ use crate::report::Report;
 
 /// Runs `punctual bench` with the arguments that follow the word `bench`.
 ///
-/// Prints its tables to standard output and progress to standard error. Blocks until the run is
-/// over, which takes seconds (`--quick`) to many minutes.
+/// Prints tables to standard output and progress to standard error. Blocks until the end of the run, which takes
+/// seconds (`--quick`) to many minutes.
 ///
 /// # Exit code
 ///
-/// 0 when the run finished; 1 when it could not be made, or when `--strict` was given and a bar
-/// was missed; 2 when the arguments make no sense; 128 + the signal's number when SIGINT, SIGTERM
-/// or SIGHUP ended it, or SIGPIPE's when nobody reads its output any more (servers that it started are stopped and
-/// settings set back first).
+/// 0 after a complete run; 1 after an error, or if `--strict` is set and a bar was missed; 2 for invalid arguments;
+/// 128 + the signal's number after SIGINT, SIGTERM or SIGHUP, or SIGPIPE's if the output is closed (started servers
+/// are stopped and settings restored first).
 ///
 /// # Examples
 ///
@@ -85,7 +82,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         match Cli::try_parse_from(std::iter::once("punctual bench".into()).chain(args.clone())) {
             Ok(cli) => cli,
             Err(error) => {
-                // A failed print (a closed pipe) leaves nothing better to do.
+                // There is no other place to report a failed print, such as on a closed pipe.
                 let _ = error.print();
                 return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
             }

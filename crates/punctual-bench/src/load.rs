@@ -1,10 +1,9 @@
 //! The load generator: many connections on one thread, a fixed number of commands in flight on
 //! each.
 //!
-//! Like redis-benchmark, a connection sends a batch, waits for all its replies, and sends the
-//! next. It must not be what limits a run: commands are encoded once and only their numbers are
-//! rewritten in place, a batch is one `write`, replies are measured but never decoded, and a short
-//! read ends a turn without asking the kernel again.
+//! As in redis-benchmark, a connection sends a batch, waits for all its replies, and sends the next. The generator must
+//! not limit a run: commands are encoded once and only their numbers are rewritten in place, a batch is one `write`,
+//! replies are measured but not decoded, and a short read avoids another system call.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -22,33 +21,33 @@ use crate::error::{Error, Result};
 use crate::process;
 use crate::workload::Template;
 
-/// Bytes read at once; more than a batch of replies usually has.
+/// Size of the read buffer, larger than a usual batch of replies.
 const READ_SIZE: usize = 256 * 1024;
 
-/// A server that sends nothing for so long is broken.
+/// Time without replies after which a server counts as broken.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What to send.
+/// Parameters of a load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load<'a> {
     /// The command.
     pub(crate) template: &'a Template,
     /// Commands in flight on each connection.
     pub(crate) pipeline: u32,
-    /// Commands altogether, rounded up to whole batches.
+    /// Total number of commands, rounded up to whole batches.
     pub(crate) requests: u64,
-    /// Numbers are drawn from 0 to this; `None`: always 0.
+    /// Exclusive upper bound of the random numbers; `None` for always 0.
     pub(crate) keyspace: Option<u64>,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub(crate) seed: u64,
 }
 
-/// What came of it.
+/// Results of a load.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// Commands sent and answered.
+    /// Number of commands with replies.
     pub(crate) requests: u64,
-    /// From the first byte sent to the last received.
+    /// Time from the first byte sent to the last byte received.
     pub(crate) wall: Duration,
     /// Nanoseconds from the sending of a batch to its last reply.
     pub(crate) latency: Histogram<u64>,
@@ -59,7 +58,7 @@ pub(crate) struct Outcome {
     pub(crate) first_error: Option<String>,
 }
 
-/// Latencies from 1 ns to 100 s, three digits.
+/// Creates a histogram from 1 ns to 100 s with three significant digits.
 pub(crate) fn latency_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("the bounds are in order")
 }
@@ -87,17 +86,17 @@ struct Connection {
     batch: Template,
     /// Bytes of `batch` already sent.
     written: usize,
-    /// Whether a batch is on its way.
+    /// A batch is in flight.
     active: bool,
-    /// Replies still to come.
+    /// Number of outstanding replies.
     pending: u32,
     sent_at: Instant,
-    /// The beginning of a reply whose end has not come.
+    /// The received part of an incomplete reply.
     rest: Vec<u8>,
     scan: ReplyScan,
 }
 
-/// Counts of one part's run.
+/// Counts of one thread's run.
 struct Tally {
     batches_left: u64,
     busy: usize,
@@ -107,8 +106,8 @@ struct Tally {
 }
 
 impl Generator {
-    /// Opens `clients` connections, dealt out to `threads` threads. Each has been answered once,
-    /// so the server has done its work for new connections.
+    /// Opens `clients` connections, distributed over `threads` threads. Each sends one command, so that the server has
+    /// finished its work for new connections.
     pub(crate) fn connect(
         addr: SocketAddr,
         password: Option<&str>,
@@ -160,7 +159,7 @@ impl Generator {
         Ok(Self { addr, parts })
     }
 
-    /// Runs a load to its end.
+    /// Runs a load and returns its results.
     pub(crate) fn run(&mut self, load: Load<'_>) -> Result<Outcome> {
         let batches = load.requests.div_ceil(u64::from(load.pipeline));
         let threads = self.parts.len() as u64;
@@ -272,10 +271,10 @@ impl Part {
 }
 
 impl Connection {
-    /// Begins a batch, if one is left.
+    /// Begins the next batch, if there is one.
     fn next_batch(&mut self, pipeline: u32, tally: &mut Tally) -> std::io::Result<()> {
         if tally.batches_left == 0 {
-            // Nothing to send: an edge that says "writable" must find it all written.
+            // Nothing to send: a later writable event must not write the batch again.
             self.written = self.batch.bytes().len();
             return Ok(());
         }
@@ -291,7 +290,7 @@ impl Connection {
         self.write()
     }
 
-    /// Counts a batch whose replies are all there, and begins the next.
+    /// Counts a complete batch, and begins the next.
     fn finish_batch(&mut self, pipeline: u32, tally: &mut Tally) -> std::io::Result<()> {
         let nanos = u64::try_from(self.sent_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
         tally.outcome.latency.saturating_record(nanos);
@@ -315,8 +314,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what is there. A read shorter than asked for has emptied the socket: whatever comes
-    /// later is a new edge.
+    /// Reads the available bytes. A short read has emptied the socket: later bytes cause a new readiness event.
     fn read(&mut self, inbox: &mut [u8], tally: &mut Tally, addr: SocketAddr) -> Result<()> {
         let broken = |source| Error::Broken {
             doing: "reading from",
@@ -339,7 +337,7 @@ impl Connection {
         }
     }
 
-    /// Counts whole replies; keeps the beginning of one that is not whole.
+    /// Counts complete replies, and keeps the bytes of an incomplete one.
     fn count_replies(
         &mut self,
         received: &[u8],
@@ -391,7 +389,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Answers each `PING` with `+PONG`, byte by byte, so that replies come in pieces.
+    /// Replies to each `PING` with `+PONG`, byte by byte, so that replies arrive in pieces.
     fn dribbling_server() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
@@ -434,7 +432,7 @@ mod tests {
                     seed: 1,
                 })
                 .unwrap();
-            // Whole batches: 15 of 7.
+            // 15 whole batches of 7.
             assert_eq!(outcome.requests, 105);
             assert_eq!(outcome.latency.len(), 15);
             assert_eq!(outcome.errors, 0);

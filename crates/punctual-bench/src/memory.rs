@@ -1,7 +1,7 @@
 //! `bench server --memory`: resident bytes per key, and per member of collections.
 //!
-//! Each measurement has a fresh server: resident memory before loading (connections open and used)
-//! is taken from resident memory after, and divided by the number of keys, members or items.
+//! Each measurement starts a fresh server. The result is the growth of resident memory during loading, divided by the
+//! number of keys, members or items; connections are open and used before.
 
 mod loads;
 
@@ -26,13 +26,13 @@ use crate::table::{Table, thousands};
 
 use loads::{Bar, LOADS, Load, Writer, key_name};
 
-/// Connections opened and used before the first reading, as a server in service has.
+/// Connections opened and used before the first reading, as on a production server.
 const CONNECTIONS: usize = 50;
 
-/// A server may go on rehashing or giving memory back after the last reply.
+/// Delay after the last reply, for a server that is rehashing or returning memory.
 const SETTLE: Duration = Duration::from_millis(1500);
 
-/// Runs it and reports.
+/// Runs the benchmark and prints the report.
 pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::fresh_candidates(&options.target, "--memory")?;
     let (keys, rounds, size) = (options.keys(), options.rounds(), options.size());
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
         .iter()
         .filter(|load| wanted.is_empty() || wanted.contains(&load.of))
         .collect();
-    // Opened once for the header alone; every measurement has its own.
+    // These servers are only for the header; every measurement starts its own.
     let servers = launch::open_all(&candidates, &[])?;
     let (labels, products): (Vec<_>, Vec<_>) = servers
         .iter()
@@ -148,7 +148,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
     plot::bars(&path, &title, &report.provenance(), &plot)
 }
 
-/// One fresh server: its resident bytes for each that was loaded; `None` if it does not know the command.
+/// Returns the resident bytes per loaded element on a fresh server; `None` if the command is unknown.
 fn once(
     candidate: &Candidate,
     load: &Load,
@@ -194,7 +194,7 @@ fn once(
     Ok(Some((after as f64 - before as f64) / keys as f64))
 }
 
-/// Sets and removes a few keys over the loading connection, so that its buffers have their size.
+/// Sets and removes a few keys over the loading connection, so that its buffers reach their final size.
 fn warm_up(client: &mut crate::client::Client) -> Result<()> {
     let hidden = indicatif::ProgressBar::hidden();
     keyload::load(client, 2_000, "SET", &hidden, |index, out| {

@@ -52,7 +52,7 @@ The server's own CPU can only be read on the machine it runs on; for others the 
 throughput and latency alone. A server that already runs keeps the keys that the tests write
 (key:*, counter:*, my*), as with redis-benchmark; --flush empties its database before and after.";
 
-/// Measure Redis-compatible servers, side by side in one run.
+/// Measure Redis-compatible servers in one run.
 #[derive(Debug, Parser)]
 #[command(
     name = "punctual bench",
@@ -69,17 +69,17 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// How late keys expire: many keys with deadlines of their own, or all at once (--storm)
+    /// Lateness of expiry: many keys with different deadlines, or with the same one (--storm)
     #[command(after_help = EXPIRY_EXAMPLES)]
     Expiry(ExpiryOptions),
-    /// How late clients are answered that wait in vain: many at once, each with a timeout of its own
+    /// Lateness of timeouts of blocked clients: many at once, with different timeouts
     Blocking(BlockingOptions),
-    /// What a command, a key, a thread and an idle connection cost the server
+    /// Cost of a command, a key, a thread and an idle connection
     #[command(after_help = SERVER_EXAMPLES)]
     Server(ServerOptions),
-    /// How late the sleeps and tickers of a program are, and what the timeouts of a poller cost
+    /// Lateness of a program's sleeps and tickers, and the cost of a poller's timeouts
     Time(TimeOptions),
-    /// What a snapshot does to the commands beside it, and how long it takes to load
+    /// Latency of commands during a snapshot, and the time to load the snapshot
     Snapshot(SnapshotOptions),
 }
 
@@ -95,7 +95,7 @@ impl Bench {
     }
 }
 
-/// A server that the benchmark can start by itself.
+/// A server that the benchmark can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Program {
     /// This program.
@@ -107,7 +107,7 @@ pub(crate) enum Program {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which servers")]
 pub(crate) struct Target {
-    /// A server that already runs; may be given several times
+    /// A running server; may be given several times
     #[arg(long = "addr", value_name = "HOST:PORT")]
     pub(crate) addresses: Vec<String>,
     /// Servers to start for the run, on free ports of 127.0.0.1 [default: punctual,redis without
@@ -134,49 +134,49 @@ pub(crate) struct Target {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How to run and what to write")]
 pub(crate) struct Output {
-    /// A short run (under half a minute): smaller than the bars are meant for
+    /// A short run (under half a minute), smaller than the runs for which the bars hold
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Write SVG plots into this directory, which is made if need be
+    /// Write SVG plots into this directory, which is created if it does not exist
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Write every single measurement, one a line, into this file
+    /// Write every measurement into this CSV file, one per line
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Exit with 1 when punctual misses a bar
+    /// Exit with status 1 if punctual misses a bar
     #[arg(long)]
     pub(crate) strict: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExpiryOptions {
-    /// All keys are due in the same millisecond, while a client reads without a pause
+    /// All keys expire in the same millisecond, while a client reads continuously
     #[arg(long)]
     pub(crate) storm: bool,
-    /// Fields of hashes expire instead of keys, ten of each hash, each with a deadline of its own
+    /// Expire fields of hashes instead of keys, ten per hash, with different deadlines
     #[arg(long, conflicts_with = "storm")]
     pub(crate) fields: bool,
-    /// How many keys, or fields [default: 1000000; quick: 50000, with --storm 200000]
+    /// Number of keys or fields [default: 1000000; quick: 50000, with --storm 200000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: Option<u64>,
-    /// Deadlines are spread evenly over so many seconds [default: 45; quick: 4]
+    /// Time over which the deadlines are spread [default: 45; quick: 4]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, conflicts_with = "storm")]
     spread: Option<Duration>,
-    /// Give up on keys still missing so long after the last deadline [default: 40; quick: 6]
+    /// Time to wait for missing events after the last deadline [default: 40; quick: 6]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     wait: Option<Duration>,
     /// Time between the start of loading and the first deadline [default: measured, so that
-    /// loading is over before it]
+    /// loading ends before it]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) lead: Option<Duration>,
-    /// How often the whole is repeated [default: 1; with --storm 3, quick 1]
+    /// Number of rounds [default: 1; with --storm 3, quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Connections that read during the storm
+    /// Number of connections that read during the storm
     #[arg(long, value_name = "N", default_value_t = 1, requires = "storm",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) readers: u32,
-    /// During the storm, have the expired events sent to a subscriber as well, and count them
+    /// Also send the expired events to a subscriber during the storm, and count them
     #[arg(long, requires = "storm")]
     pub(crate) events: bool,
     #[command(flatten)]
@@ -215,16 +215,16 @@ impl ExpiryOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct BlockingOptions {
-    /// How many clients wait at once [default: 10000; quick: 1000]
+    /// Number of clients that wait at the same time [default: 10000; quick: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     clients: Option<u32>,
-    /// The least timeout
+    /// The shortest timeout
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "1")]
     least: Duration,
-    /// The greatest timeout [default: 10; quick: 3]
+    /// The longest timeout [default: 10; quick: 3]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     greatest: Option<Duration>,
-    /// How often the whole is repeated
+    /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     #[command(flatten)]
@@ -239,7 +239,7 @@ impl BlockingOptions {
         self.clients.unwrap_or(usual)
     }
 
-    /// The least and the greatest timeout.
+    /// Returns the shortest and the longest timeout.
     pub(crate) fn timeouts(&self) -> (Duration, Duration) {
         let usual = Duration::from_secs(if self.output.quick { 3 } else { 10 });
         let greatest = self.greatest.unwrap_or(usual);
@@ -253,10 +253,10 @@ impl BlockingOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct TimeOptions {
-    /// How long lateness is measured [default: 60; quick: 5]
+    /// Duration of the measurement of lateness [default: 60; quick: 5]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     lateness: Option<Duration>,
-    /// How long the poller polls, alone and with timeouts each [default: 30; quick: 4]
+    /// Duration of the poller, both without and with timeouts [default: 30; quick: 4]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     poller: Option<Duration>,
     #[command(flatten)]
@@ -284,38 +284,38 @@ pub(crate) struct ServerOptions {
     #[arg(long, group = "mode", value_name = "LIST", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=128))]
     pub(crate) threads: Vec<u32>,
-    /// Open so many idle connections and measure what they cost
+    /// Open this number of idle connections and measure their cost
     #[arg(long, group = "mode", value_name = "CONNECTIONS",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) idle: Option<u32>,
-    /// Which commands, or `all` [default: set,get,incr; with --threads set,get]
+    /// Commands to measure, or `all` [default: set,get,incr; with --threads set,get]
     #[arg(long, value_name = "LIST", value_delimiter = ',', long_help = workload::help())]
     tests: Vec<String>,
     /// Commands in flight on each connection [default: 1,16,64; with --threads 1,16]
     #[arg(long, value_name = "LIST", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pipeline: Vec<u32>,
-    /// Connections [default: 50; with --threads 200]
+    /// Number of connections [default: 50; with --threads 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=50_000))]
     clients: Option<u32>,
-    /// Bytes of a value [default: 32; with --memory 16]
+    /// Size of a value [default: 32; with --memory 16]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     size: Option<u32>,
-    /// Commands per measurement [default: by pipeline, about half a second each]
+    /// Commands per measurement [default: depends on the pipeline, about half a second each]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// How often each measurement is repeated, the servers taking turns [default: 5; quick: 3;
+    /// Number of rounds, in which the servers alternate [default: 5; quick: 3;
     /// with --memory 3, quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Keys are drawn at random from so many
+    /// Number of keys, drawn at random
     #[arg(long, value_name = "N", default_value_t = 100_000, conflicts_with = "single_key",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     keyspace: u64,
-    /// One key for all commands, as redis-benchmark does without -r
+    /// Use one key for all commands, as redis-benchmark without -r
     #[arg(long)]
     single_key: bool,
-    /// What to load with --memory, separated by commas [default: all]
+    /// Types to load with --memory, separated by commas [default: all]
     #[arg(
         long,
         value_name = "LIST",
@@ -327,7 +327,7 @@ pub(crate) struct ServerOptions {
     /// Keys, members or items to load with --memory [default: 1000000; quick: 200000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: Option<u64>,
-    /// Threads of the load generator; the connections are dealt out among them
+    /// Threads of the load generator, over which the connections are distributed
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) generators: u32,
@@ -341,7 +341,7 @@ pub(crate) struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// The names given with `--tests`, or this mode's own.
+    /// Returns the names given with `--tests`, or this mode's defaults.
     pub(crate) fn tests(&self) -> Vec<&str> {
         match (self.tests.as_slice(), self.threads.as_slice()) {
             ([], []) => vec!["set", "get", "incr"],
@@ -367,7 +367,7 @@ impl ServerOptions {
         self.size.unwrap_or(if self.memory { 16 } else { 32 }) as usize
     }
 
-    /// Commands of one measurement at this pipeline depth.
+    /// Returns the number of commands per measurement at this pipeline depth.
     pub(crate) fn requests(&self, pipeline: u32) -> u64 {
         self.requests.unwrap_or_else(|| {
             let full = match pipeline {
@@ -388,12 +388,12 @@ impl ServerOptions {
             })
     }
 
-    /// What `--memory` loads; empty for all.
+    /// Returns the types that `--memory` loads; empty for all.
     pub(crate) fn types(&self) -> &[Type] {
         &self.types
     }
 
-    /// How many keys the random ones are drawn from; `None` for a single key.
+    /// Returns the number of keys from which keys are drawn; `None` for a single key.
     pub(crate) fn keyspace(&self) -> Option<u64> {
         (!self.single_key).then_some(self.keyspace)
     }
@@ -412,7 +412,7 @@ pub(crate) struct SnapshotOptions {
     /// Keys in the snapshot [default: 5000000; quick: 500000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: Option<u64>,
-    /// How often each server is started with the file [default: 3; quick: 1]
+    /// Number of starts of each server with the file [default: 3; quick: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
     #[command(flatten)]
@@ -436,7 +436,7 @@ impl SnapshotOptions {
     }
 }
 
-/// `NAME=VALUE`, a server's setting.
+/// Parses a server's setting, `NAME=VALUE`.
 fn parse_setting(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -444,7 +444,7 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Seconds, with a decimal point if need be; a day at most.
+/// Parses seconds, with an optional decimal point, up to a day.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()

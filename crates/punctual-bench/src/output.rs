@@ -1,4 +1,4 @@
-//! Standard output, which may be a pipe that somebody has closed: `punctual bench ... | head`.
+//! Standard output, which may be a closed pipe: `punctual bench ... | head`.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -7,7 +7,7 @@ use signal_hook::consts::SIGPIPE;
 
 use crate::cleanup;
 
-/// Prints a line, as `say!` does. Ends the run if nobody reads it any more.
+/// Prints a line, as `say!` does. Ends the run if the pipe is closed.
 macro_rules! say {
     () => {
         $crate::output::line(format_args!(""))

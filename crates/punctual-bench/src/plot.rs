@@ -11,10 +11,10 @@ use crate::error::Result;
 /// The width and height of a plot.
 const SIZE: (u32, u32) = (960, 540);
 
-/// Pixels that a group of bars needs for its name; plots with many groups are wider.
+/// Minimum width of a group of bars in pixels, for its name; plots with many groups are wider.
 const GROUP_WIDTH: u32 = 72;
 
-/// A place in the axes' units.
+/// A point in the axes' units.
 pub(crate) type Point = (f64, f64);
 
 /// A line with its name.
@@ -24,14 +24,14 @@ pub(crate) struct Curve {
     pub(crate) points: Vec<Point>,
 }
 
-/// Bars in groups: one bar of each series in each group; `None` where there is no figure.
+/// Bars in groups: one bar per series in each group; `None` for a missing value.
 #[derive(Debug)]
 pub(crate) struct Bars {
     pub(crate) y_axis: String,
     pub(crate) series: Vec<String>,
-    /// The group's name, under its bars, and their heights.
+    /// Name of each group, below its bars, and their heights.
     pub(crate) groups: Vec<(String, Vec<Option<f64>>)>,
-    /// Decimals of the figures above the bars.
+    /// Decimals of the values above the bars.
     pub(crate) digits: usize,
 }
 
@@ -39,9 +39,9 @@ fn colour(series: usize) -> RGBColor {
     COLOURS[series % COLOURS.len()]
 }
 
-/// Cumulative distribution of lateness: milliseconds on a logarithmic axis, per cent of all.
+/// Plots the cumulative distribution of lateness: milliseconds on a logarithmic axis, and percent of all events.
 ///
-/// `counted` says of what the per cent are.
+/// `counted` describes the percentages.
 pub(crate) fn lateness(
     path: &Path,
     title: &str,
@@ -55,7 +55,7 @@ pub(crate) fn lateness(
         .map(|point| point.0);
     let latest = latest.fold(1.0, f64::max);
     let right = 10f64.powf(latest.log10().ceil());
-    // Ten microseconds stand for "at once": a logarithmic axis has no zero.
+    // The axis begins at ten microseconds, because a logarithmic axis has no zero.
     let left = 0.01;
     Ok(page(path, SIZE, title, foot, |area| {
         let mut chart = ChartBuilder::on(area)
@@ -95,7 +95,7 @@ pub(crate) fn lateness(
     })?)
 }
 
-/// Drops points that would lie within a pixel of the one before.
+/// Drops points within a pixel of the previous one.
 fn thinned(points: &[Point], left: f64) -> Vec<Point> {
     let mut kept: Vec<Point> = Vec::new();
     for (at, &(x, y)) in points.iter().enumerate() {
@@ -110,7 +110,7 @@ fn thinned(points: &[Point], left: f64) -> Vec<Point> {
     kept
 }
 
-/// GET latency over time: for each server its slowest and its median GET, on a logarithmic axis.
+/// Plots GET latency over time: each server's slowest and median GET, on a logarithmic axis.
 pub(crate) fn storm(path: &Path, title: &str, foot: &str, curves: &[(Curve, Curve)]) -> Result<()> {
     let all = || {
         curves
@@ -124,7 +124,7 @@ pub(crate) fn storm(path: &Path, title: &str, foot: &str, curves: &[(Curve, Curv
         (low.min(point.1), high.max(point.1))
     });
     let low = 10f64.powf(low.max(1e-4).log10().floor());
-    // The legend has the upper part to itself.
+    // The upper part is reserved for the legend.
     let high = high * (high / low).powf(0.1 + 0.07 * 2.0 * curves.len() as f64);
     Ok(page(path, SIZE, title, foot, |area| {
         let mut chart = ChartBuilder::on(area)
@@ -165,7 +165,7 @@ pub(crate) fn storm(path: &Path, title: &str, foot: &str, curves: &[(Curve, Curv
     })?)
 }
 
-/// Bars in groups, each with its figure above it.
+/// Plots bars in groups, each with its value above it.
 pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<()> {
     let tallest = bars
         .groups
@@ -173,7 +173,7 @@ pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<
         .flat_map(|(_, heights)| heights)
         .flatten();
     let tallest = tallest.fold(0.0f64, |most, height| most.max(*height));
-    // Room above the tallest bar for the legend, about 19 of 430 pixels for each of its lines.
+    // Space for the legend above the tallest bar, about 19 of 430 pixels per line.
     let legend = (19.0 * bars.series.len() as f64 + 40.0) / 430.0;
     let top = if tallest > 0.0 {
         tallest / (1.0 - legend.min(0.6))
@@ -216,7 +216,7 @@ pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<
                 .label(name.as_str())
                 .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], fill));
         }
-        // Figures shrink with the bars, so that neighbours do not overlap.
+        // The values' font shrinks with the bars, so that neighbours do not overlap.
         let pixels = inner_width * width / groups;
         let size = (pixels * 0.4).clamp(7.0, 14.0);
         let above = (FONT, size)
@@ -243,7 +243,7 @@ pub(crate) fn bars(path: &Path, title: &str, foot: &str, bars: &Bars) -> Result<
         let plotting = chart.plotting_area();
         for (group, (name, _)) in bars.groups.iter().enumerate() {
             let (x, y) = plotting.map_coordinate(&(group as f64 + 0.5, 0.0));
-            // The plotting area's pixels count from the page's corner, the area's from its own.
+            // Pixels of the plotting area are relative to the page's corner, those of the area to its own.
             let (x0, y0) = area.get_base_pixel();
             area.draw(&Text::new(
                 name.as_str(),

@@ -1,4 +1,4 @@
-//! What a process costs, read from `/proc` (Linux; elsewhere every reading is `None`).
+//! CPU time and memory of a process, from `/proc` (Linux; `None` on other systems).
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use rustix::process::Pid;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// User plus system CPU time that a process has used so far.
+/// User plus system CPU time of a process since its start.
 #[derive(Debug, Clone)]
 pub(crate) enum CpuTime {
     /// Nanoseconds of each live thread, from `task/*/schedstat`.
     Threads(HashMap<u64, u64>),
-    /// Where the kernel keeps no schedstat: hundredths of a second, from `stat`.
+    /// Hundredths of a second, from `stat`, on kernels without schedstat.
     Ticks(u64),
 }
 
@@ -20,10 +20,9 @@ pub(crate) enum CpuTime {
 const TICK: Duration = Duration::from_millis(10);
 
 impl CpuTime {
-    /// The CPU time of all threads of `pid`; `None` when it is not a process on this machine.
+    /// Returns the CPU time of all threads of `pid`; `None` if it is not a process on this machine.
     ///
-    /// The kernel brings a thread's figure up to date when the thread goes to sleep, so read it
-    /// when the server is idle.
+    /// The kernel updates a thread's CPU time when the thread goes to sleep, so call it while the server is idle.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
         let pid = pid.as_raw_nonzero();
         let mut threads = HashMap::new();
@@ -43,7 +42,7 @@ impl CpuTime {
         parse_stat_ticks(&stat).map(Self::Ticks)
     }
 
-    /// The CPU time used between `earlier` and this reading.
+    /// Returns the CPU time used between `earlier` and this reading.
     pub(crate) fn since(&self, earlier: &Self) -> Duration {
         match (self, earlier) {
             (Self::Threads(now), Self::Threads(then)) => {
@@ -58,14 +57,14 @@ impl CpuTime {
             (Self::Ticks(now), Self::Ticks(then)) => {
                 TICK.saturating_mul(u32::try_from(now.saturating_sub(*then)).unwrap_or(u32::MAX))
             }
-            // The kernel's facilities do not change under a running process.
+            // The source of the CPU time does not change during a run.
             _ => Duration::ZERO,
         }
     }
 }
 
-/// utime + stime of a `/proc/PID/stat` line. The program's name stands in parentheses and may
-/// itself hold spaces and parentheses.
+/// Returns utime + stime of a `/proc/PID/stat` line. The program's name is in parentheses and may itself contain spaces
+/// and parentheses.
 fn parse_stat_ticks(stat: &str) -> Option<u64> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = after_name.split_ascii_whitespace().skip(11);
@@ -74,7 +73,7 @@ fn parse_stat_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-/// The resident memory of `pid` in bytes.
+/// Returns the resident memory of `pid` in bytes.
 pub(crate) fn resident_bytes(pid: Pid) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
     let line = status
@@ -84,7 +83,7 @@ pub(crate) fn resident_bytes(pid: Pid) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// How many threads `pid` has.
+/// Returns the number of threads of `pid`.
 pub(crate) fn thread_count(pid: Pid) -> Option<usize> {
     Some(
         fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()))
@@ -93,12 +92,12 @@ pub(crate) fn thread_count(pid: Pid) -> Option<usize> {
     )
 }
 
-/// CPU time of the calling thread.
+/// Returns the CPU time of the calling thread.
 pub(crate) fn own_thread_cpu() -> Duration {
     duration(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// CPU time of this process.
+/// Returns the CPU time of this process.
 pub(crate) fn own_cpu() -> Duration {
     duration(clock_gettime(ClockId::ProcessCPUTime))
 }

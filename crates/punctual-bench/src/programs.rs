@@ -1,11 +1,11 @@
-//! `bench time`: the timers of a program. How late sleeping and ticking are, and what a poller's timeouts cost.
+//! `bench time`: the timers of a program: lateness of sleeps and ticks, and the cost of a poller's timeouts.
 //!
-//! Lateness: each way of waiting has a thread of its own, all asleep nearly all the time, so they run side by side for
-//! the same minute. A ticker is held against the multiples of its period since its start: lateness that grows is
-//! drift.
+//! Lateness: each way of waiting has its own thread. The threads sleep nearly all the time, so they run concurrently. A
+//! ticker is compared with the multiples of its period since its start; growing lateness is drift.
 //!
-//! The poller sleeps a thousand times a second. It does so alone and with a timeout armed before each sleep and stopped
-//! after it, in turns of some seconds; what counts is the CPU time of the whole process, driver included.
+//! The poller sleeps a thousand times per second, without timeouts or with a timeout armed before and cancelled after
+//! each sleep, in alternating phases of some seconds. The result is the CPU time of the whole process, including the
+//! driver.
 
 use std::thread::sleep as std_sleep;
 use std::time::{Duration, Instant};
@@ -30,11 +30,11 @@ use crate::table::{Table, millis};
 
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// The poller's turns a second, and the timeout it arms at each.
+/// Polls per second, and the timeout armed at each.
 const POLLS: u32 = 1000;
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How long the poller goes on before its other half has its turn.
+/// Duration of a phase of the poller.
 const TURN: Duration = Duration::from_secs(3);
 
 /// The percentiles of the table, by name.
@@ -53,11 +53,11 @@ struct Waits {
     /// Microseconds.
     lateness: Histogram<u64>,
     early: u64,
-    /// How far the last tick lay from its multiple of the period.
+    /// Distance of the last tick from its multiple of the period.
     drift: Option<Duration>,
 }
 
-/// Runs both and reports.
+/// Runs both measurements and prints the report.
 pub(crate) fn run(options: &TimeOptions, report: &mut Report) -> Result<()> {
     report.header(
         &format!(
@@ -81,7 +81,7 @@ fn lateness(options: &TimeOptions, report: &mut Report) -> Result<()> {
             |lasting| sleeps("time::sleep", true, lasting, time::sleep),
             |lasting| {
                 sleeps("time::after", true, lasting, |delay| {
-                    // It sends once, and is never closed.
+                    // The channel sends once, and is never closed.
                     let _ = time::after(delay).recv();
                 })
             },
@@ -161,7 +161,7 @@ fn ticker(lasting: Duration) -> Waits {
     }
 }
 
-/// The ticker was made right after `started`.
+/// Measures the ticks of a ticker created right after `started`.
 fn ticks(
     name: &'static str,
     ours: bool,
@@ -203,7 +203,7 @@ impl Waits {
     }
 }
 
-/// How much CPU time a second of polling takes.
+/// Measures the CPU time per second of polling.
 fn poller(options: &TimeOptions, report: &mut Report) -> Result<()> {
     let turn = TURN.min(options.poller());
     let turns = (options.poller().as_secs_f64() / turn.as_secs_f64())
@@ -254,7 +254,7 @@ fn poller(options: &TimeOptions, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Polls for so long, and tells the CPU time per time.
+/// Polls for the duration `lasting`. Returns the CPU time per second.
 fn poll(lasting: Duration, with_timeouts: bool) -> f64 {
     let begun = Instant::now();
     let cpu = own_cpu();

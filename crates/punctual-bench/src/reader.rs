@@ -1,8 +1,6 @@
-//! A client that reads during a storm: one GET at a time, in turn for a key that lives on and for one
-//! that is due.
+//! A client that reads during a storm: one GET at a time, alternating between live keys and due keys.
 //!
-//! Every answer is timed, and checked: a due key must not be readable after its deadline, nor be
-//! gone before it.
+//! Every reply is timed and checked: a due key must exist before its deadline and must not be readable after it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -18,29 +16,28 @@ use crate::launch::Server;
 use crate::plot::Point;
 use crate::workload::write_digits;
 
-/// Keys that live on and are read meanwhile.
+/// Number of live keys, which do not expire during the storm.
 pub(crate) const LIVE_KEYS: u64 = 10_000;
 
-/// The plot's resolution.
+/// Resolution of the plot, in ms.
 pub(crate) const BUCKET_MS: f64 = 10.0;
 
-/// One GET: when it was sent, in microseconds from the deadline, and how long it took in
-/// nanoseconds.
+/// A GET: the time of sending in µs from the deadline, and the latency in ns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) sent: i64,
     pub(crate) took: u64,
 }
 
-/// What one reader saw.
+/// Results of one reader.
 #[derive(Debug, Default)]
 pub(crate) struct Readings {
     pub(crate) samples: Vec<Sample>,
-    /// Due keys that a GET sent after their deadline still found.
+    /// GETs sent after the deadline that found a due key.
     pub(crate) readable_late: u64,
-    /// Due keys that a GET answered before their deadline did not find.
+    /// GETs completed before the deadline that did not find a due key.
     pub(crate) gone_early: u64,
-    /// Live keys that were not found.
+    /// GETs that did not find a live key.
     pub(crate) lost: u64,
 }
 
@@ -53,14 +50,14 @@ impl Readings {
     }
 }
 
-/// The name of a key that lives on.
+/// Returns the name of a live key.
 pub(crate) fn live_name(index: u64) -> [u8; 16] {
     let mut name = *b"pb:live:00000000";
     write_digits(&mut name[8..], index);
     name
 }
 
-/// One reader: GETs until told to stop.
+/// Sends GETs until it is stopped.
 pub(crate) fn read(
     server: &Server,
     deadline_ms: u64,
@@ -100,7 +97,7 @@ pub(crate) fn read(
                 });
             }
         };
-        // Redis's rule: in the deadline's own millisecond a key may still be read, after it never.
+        // As in Redis, a key may be read during the millisecond of its deadline, but not after it.
         readings.readable_late += u64::from(due && found && sent / 1000 > deadline_ms);
         readings.gone_early += u64::from(due && !found && answered / 1000 < deadline_ms);
         readings.lost += u64::from(!due && !found);
@@ -112,7 +109,7 @@ pub(crate) fn read(
     Ok(readings)
 }
 
-/// `(ms after the deadline, ms of latency)`: the maximum and the median of each bucket.
+/// Returns the maximum and the median of each bucket as `(ms after the deadline, ms of latency)`.
 pub(crate) fn over_time(samples: &[Sample]) -> (Vec<Point>, Vec<Point>) {
     let mut buckets: std::collections::BTreeMap<i64, Vec<u64>> = Default::default();
     for sample in samples {

@@ -1,4 +1,4 @@
-//! What a run prints and writes: the header, tables, verdicts, progress, and the files.
+//! The output of a run: header, tables, verdicts, progress and files.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,13 +20,13 @@ pub(crate) struct Report {
     csv: Option<Csv>,
     quick: bool,
     strict: bool,
-    /// Whether Punctual has missed a bar.
+    /// Punctual has missed a bar.
     missed: bool,
     written: Vec<PathBuf>,
 }
 
 impl Report {
-    /// Makes the files and directories, so that a run does not fail at its end for want of them.
+    /// Creates the files and directories, so that errors appear before the run and not at its end.
     pub(crate) fn open(output: &Output, args: &[OsString]) -> Result<Self> {
         let machine = Machine::here();
         if let Some(path) = &output.out {
@@ -49,7 +49,7 @@ impl Report {
         })
     }
 
-    /// Prints what, where, with which servers, and how.
+    /// Prints the title, the machine, the servers and notes.
     pub(crate) fn header(&self, title: &str, servers: &[String], notes: &[String]) {
         let machine = &self.machine;
         say!("{title}");
@@ -79,7 +79,7 @@ impl Report {
         say!();
     }
 
-    /// `PASS` or `MISS`; one of ours that misses is remembered for `--strict`.
+    /// Returns `PASS` or `MISS`. Records a miss of Punctual for `--strict`.
     pub(crate) fn verdict(&mut self, ours: bool, met: bool) -> &'static str {
         self.missed |= ours && !met;
         if met { "PASS" } else { "MISS" }
@@ -90,19 +90,19 @@ impl Report {
         self.csv.as_mut().map_or(Ok(()), |csv| csv.write(one))
     }
 
-    /// Where to draw the plot of this name, if plots are wanted.
+    /// Returns the path for the plot of this name, if plots are enabled.
     pub(crate) fn plot_path(&mut self, name: &str) -> Option<PathBuf> {
         let path = self.out.as_ref()?.join(name);
         self.written.push(path.clone());
         Some(path)
     }
 
-    /// A line for the foot of a plot: where the figures come from.
+    /// Returns the foot line of a plot: machine and date.
     pub(crate) fn provenance(&self) -> String {
         self.machine.provenance()
     }
 
-    /// Finishes the files and says where they are.
+    /// Flushes the files and prints their paths.
     pub(crate) fn close(&mut self) -> Result<()> {
         if let Some(csv) = &mut self.csv {
             csv.finish()?;
@@ -113,13 +113,13 @@ impl Report {
         Ok(())
     }
 
-    /// Whether `--strict` turns this run into a failure.
+    /// Returns true if `--strict` is set and a bar was missed.
     pub(crate) fn strict_failure(&self) -> bool {
         self.strict && self.missed
     }
 }
 
-/// How the header shows a server.
+/// Returns the header's description of a server.
 pub(crate) fn describe(server: &Server) -> String {
     let origin = match (server.started, server.pid) {
         (true, _) => "started for this run",
@@ -134,7 +134,7 @@ pub(crate) fn describe(server: &Server) -> String {
     )
 }
 
-/// The arguments as a shell would need them, the password hidden.
+/// Returns the arguments quoted for a shell, without the password.
 fn without_password(args: &[OsString]) -> Vec<String> {
     let mut words: Vec<String> = args.iter().map(shown).collect();
     for at in 0..words.len() {
@@ -150,7 +150,7 @@ fn without_password(args: &[OsString]) -> Vec<String> {
     words
 }
 
-/// An argument as a shell would need it.
+/// Returns an argument quoted for a shell.
 fn shown(arg: &OsString) -> String {
     let text = arg.to_string_lossy();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=.,/:@%+".contains(&byte);

@@ -1,4 +1,4 @@
-//! The rounds of `bench server`: every workload at every pipeline depth, on servers that take turns.
+//! The rounds of `bench server`: every workload at every pipeline depth, on alternating servers.
 
 use crate::cost::{Bench, Cost, Shape};
 use crate::error::Result;
@@ -8,7 +8,7 @@ use crate::spread::Spread;
 use crate::table::thousands;
 use crate::workload::Workload;
 
-/// A workload at a pipeline depth, and for each server what its rounds cost (none: skipped).
+/// A workload at a pipeline depth, and each server's costs per round (empty if skipped).
 pub(crate) struct Case {
     pub(crate) workload: &'static Workload,
     pub(crate) pipeline: u32,
@@ -16,14 +16,14 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Its name in plots.
+    /// Returns the name in plots.
     fn name(&self) -> String {
         format!("{} P={}", self.workload.name, self.pipeline)
     }
 }
 
 impl Shape {
-    /// The shape that the options name.
+    /// Returns the parameters in the options.
     pub(crate) fn of(options: &ServerOptions) -> Self {
         Shape {
             size: options.size(),
@@ -31,7 +31,7 @@ impl Shape {
         }
     }
 
-    /// What is sent, in words.
+    /// Returns a description of the load.
     pub(crate) fn written(&self, clients: u32) -> String {
         let keys = match self.keyspace {
             Some(keys) => format!("keys at random out of {}", thousands(keys as f64)),
@@ -41,7 +41,7 @@ impl Shape {
     }
 }
 
-/// Measures all workloads on all servers but those that `skips`. `suffix` names the server's variant in the CSV file.
+/// Measures all workloads on all servers, except where `skips`. `suffix` is the server's variant in the CSV file.
 pub(crate) fn run(
     workloads: &[&'static Workload],
     benches: &mut [Bench<'_>],
@@ -93,12 +93,12 @@ pub(crate) fn run(
     Ok(cases)
 }
 
-/// The spread of a figure over rounds.
+/// Returns the spread of a measurement over rounds.
 pub(crate) fn spread(costs: &[Cost], value: impl Fn(&Cost) -> Option<f64>) -> Option<Spread> {
     Spread::of(costs.iter().filter_map(value))
 }
 
-/// The medians of a figure, as groups of bars.
+/// Returns the medians of a measurement as groups of bars.
 pub(crate) fn groups<'a>(
     cases: impl IntoIterator<Item = &'a Case>,
     value: &dyn Fn(&Cost) -> Option<f64>,

@@ -1,4 +1,4 @@
-//! Figures as rows, servers as columns; beside them the bar and who met it.
+//! Tables with measurements as rows and servers as columns, and with bars and verdicts.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::report::Report;
 use crate::spread::{self, Spread};
 use crate::table::{Table, millis, thousands};
 
-/// For each server, the spread of a figure over its rounds.
+/// Returns, for each server, the spread of a measurement over its rounds.
 pub(crate) fn spreads<R>(
     rounds: &[Vec<R>],
     value: impl Fn(&R) -> Option<f64>,
@@ -17,7 +17,7 @@ pub(crate) fn spreads<R>(
     rounds.iter().map(spread).collect()
 }
 
-/// A table of figures of several servers.
+/// A table of measurements of several servers.
 #[derive(Debug)]
 pub(crate) struct Sheet {
     table: Table,
@@ -25,7 +25,7 @@ pub(crate) struct Sheet {
 }
 
 impl Sheet {
-    /// `title` stands above the figures' names.
+    /// Creates a table. `title` is the head of the first column.
     pub(crate) fn new(title: &str, servers: &[Server]) -> Self {
         let labels = || servers.iter().map(|server| server.label.clone());
         let head = [title.to_owned()]
@@ -39,12 +39,12 @@ impl Sheet {
         }
     }
 
-    /// A figure without a bar: one text for each server.
+    /// Appends a row without a bar: one text per server.
     pub(crate) fn row(&mut self, name: &str, values: impl IntoIterator<Item = String>) {
         self.table.row([name.to_owned()].into_iter().chain(values));
     }
 
-    /// A figure of rounds without a bar, written by `show`.
+    /// Appends spreads without a bar, formatted by `show`.
     pub(crate) fn shown(
         &mut self,
         name: &str,
@@ -55,7 +55,7 @@ impl Sheet {
         self.row(name, figures.iter().map(text));
     }
 
-    /// Milliseconds whose median is within the bound.
+    /// Appends milliseconds whose median must be within the bound.
     pub(crate) fn within(
         &mut self,
         report: &mut Report,
@@ -71,7 +71,7 @@ impl Sheet {
         self.judged(report, name, &format!("<= {bound}"), judged);
     }
 
-    /// A count that is 0 in every round.
+    /// Appends a count that must be 0 in every round.
     pub(crate) fn none(&mut self, report: &mut Report, name: &str, figures: &[Option<Spread>]) {
         let judged = figures.iter().map(|figure| {
             let met = figure.is_some_and(|figure| figure.max == 0.0);
@@ -80,7 +80,7 @@ impl Sheet {
         self.judged(report, name, "0", judged);
     }
 
-    /// A figure with a bar: for each server a text, and whether it met the bar.
+    /// Appends a row with a bar: for each server a text, and whether it met the bar.
     pub(crate) fn judged(
         &mut self,
         report: &mut Report,
@@ -99,7 +99,7 @@ impl Sheet {
     }
 }
 
-/// A figure with two decimals.
+/// Formats a number with two decimals.
 pub(crate) fn hundredths(value: f64) -> String {
     format!("{value:.2}")
 }

@@ -1,8 +1,8 @@
-//! `bench snapshot`: what a BGSAVE does to the commands beside it, and how long a start with a snapshot takes.
+//! `bench snapshot`: the latency of commands during a BGSAVE, and the duration of a start with a snapshot.
 //!
-//! While one connection writes as fast as it is answered, another sends one GET after the other; the longest of them,
-//! before the BGSAVE and during it, is the stall that a client sees. Then fresh servers are started with the
-//! same file, the one that the reference has written.
+//! One connection writes as fast as it receives replies, another one sends one GET after the other. The longest GET before
+//! and during the BGSAVE is the stall that a client sees. Then fresh servers start with the file that the reference
+//! server has written.
 
 use std::fs;
 use std::path::PathBuf;
@@ -25,23 +25,23 @@ use crate::sheet::{Sheet, hundredths, spreads};
 use crate::table::{millis, thousands};
 use crate::{bars, keyload, process};
 
-/// How long the probe looks at a server under load before the BGSAVE.
+/// Duration of the measurement under load before the BGSAVE.
 const CALM: Duration = Duration::from_secs(3);
-/// How often INFO is asked whether the snapshot is done, and memory is read.
+/// Interval of the reads of INFO and memory during the snapshot.
 const POLL: Duration = Duration::from_millis(20);
-/// Writes on the way at once.
+/// Number of writes in flight.
 const WRITES: usize = 16;
-/// The name of the file.
+/// Name of the snapshot file.
 const FILE: &str = "dump.rdb";
 
-/// One server's BGSAVE.
+/// Results of one server's BGSAVE.
 struct Saved {
     calm: Histogram<u64>,
     during: Histogram<u64>,
     took: Duration,
-    /// Resident bytes before, and the most above them meanwhile, of the server's own process.
+    /// Resident bytes of the server's own process before the snapshot, and their maximum growth during it.
     resident: Option<(u64, u64)>,
-    /// What the server says that it copied (redis: by its child).
+    /// Bytes copied, as the server reports them (redis: by its child).
     copied: u64,
     writes: u64,
     file_bytes: u64,
@@ -54,7 +54,7 @@ fn key(index: u64) -> [u8; 16] {
     name
 }
 
-/// Runs it and reports.
+/// Runs the benchmark and prints the report.
 pub(crate) fn run(options: &SnapshotOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::fresh_candidates(&options.target, "a snapshot")?;
     let servers = launch::open_all(&candidates, &[])?;
@@ -85,7 +85,7 @@ pub(crate) fn run(options: &SnapshotOptions, report: &mut Report) -> Result<()> 
         let file = keep.path().join(format!("{at}.rdb"));
         let written = server.directory().map(|d| d.join(FILE)).unwrap_or_default();
         fs::copy(&written, &file).map_err(system("keeping a snapshot"))?;
-        // Memory for the next server.
+        // Free the memory for the next server.
         server.client()?.expect(&["FLUSHALL"])?;
         files.push(file);
         saved.push(one);
@@ -133,7 +133,7 @@ fn save(server: &Server, keys: u64) -> Result<Saved> {
     })
 }
 
-/// SETs of random keys until told to stop; how many.
+/// Sends SETs of random keys until it is stopped. Returns their number.
 fn write(server: &Server, keys: u64, stop: &AtomicBool) -> Result<u64> {
     let mut client = server.client()?;
     let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -151,7 +151,7 @@ fn write(server: &Server, keys: u64, stop: &AtomicBool) -> Result<u64> {
     Ok(count)
 }
 
-/// GETs one by one until told to stop: how long they took while no snapshot was made, and while one was.
+/// Sends GETs one by one until it is stopped. Returns their latencies before and during the snapshot.
 fn probe(
     server: &Server,
     keys: u64,
@@ -173,13 +173,13 @@ fn probe(
 
 type Watched = (Duration, Option<(u64, u64)>, u64);
 
-/// Begins the snapshot and waits for its end.
+/// Starts the snapshot and blocks until its end.
 fn watch(server: &Server, client: &mut Client, saving: &AtomicBool) -> Result<Watched> {
     let resident = || server.pid.and_then(process::resident_bytes);
     std::thread::sleep(CALM);
     let before = resident();
     let mut most = before;
-    // A GET that is on its way when the snapshot begins counts with those during it.
+    // A GET in flight at the start of the snapshot counts as during it.
     saving.store(true, Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(1));
     let begun = Instant::now();
@@ -279,7 +279,7 @@ fn record(report: &mut Report, server: &Server, saved: &Saved) -> Result<()> {
     Ok(())
 }
 
-/// Seconds from the start of a server until it answers about keys, by server and round.
+/// Returns the seconds from the start of a server until it replies to DBSIZE, by server and round.
 fn load_times(
     options: &SnapshotOptions,
     candidates: &[Candidate],

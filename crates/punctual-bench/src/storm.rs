@@ -1,6 +1,6 @@
-//! `bench expiry --storm`: all keys fall due in one millisecond, while a client reads.
+//! `bench expiry --storm`: all keys expire in one millisecond, while a client reads.
 //!
-//! DBSIZE, polled from a connection of its own, says when the last key is gone.
+//! A separate connection polls DBSIZE to find the time when the last key is expired.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,36 +24,36 @@ use crate::sheet::{Sheet, hundredths, spreads};
 use crate::table::{millis, thousands};
 use crate::{bars, keyload};
 
-/// Readers begin so long before the deadline: what a GET takes on a quiet server.
+/// Time for which the readers run before the deadline, to measure GETs on a quiet server.
 const CALM: Duration = Duration::from_secs(1);
 
-/// And go on so long after the last key is gone.
+/// Time for which the readers run after the last key is expired.
 const AFTERMATH: Duration = Duration::from_millis(300);
 
-/// How often DBSIZE is asked for.
+/// Interval of the polls of DBSIZE.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Maximum time until the events of all keys have come.
-const EVENTS_PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for the events of all keys.
+const EVENTS_TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// One server, one round.
+/// Results of one server in one round.
 #[derive(Debug)]
 struct Run {
     readings: Readings,
-    /// From the deadline until no due key was left; `None`: some stayed.
+    /// Time from the deadline until no due key was left; `None` if keys remained.
     gone: Option<Duration>,
     left: i64,
     calm: Histogram<u64>,
     storm: Histogram<u64>,
     cpu: Option<Duration>,
-    /// Events received, where they were asked for, and when the last came after the deadline.
+    /// Number of received events, and the time of the last one after the deadline; `None` without `--events`.
     events: Option<(u64, Duration)>,
 }
 
-/// A count of one run.
+/// Getter of a count of one run.
 type Count = fn(&Run) -> u64;
 
-/// Runs it on every server and reports.
+/// Runs the benchmark on every server and prints the report.
 pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::candidates(&options.target)?;
     let events = [launch::EVENTS];
@@ -165,7 +165,7 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
     let events = match receiver {
         Some((_guard, receiver)) => {
             // The last events may still be on their way.
-            let end = Instant::now() + EVENTS_PATIENCE;
+            let end = Instant::now() + EVENTS_TIME_LIMIT;
             while receiver.count() < keys && Instant::now() < end {
                 std::thread::sleep(POLL);
             }
@@ -179,7 +179,7 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
     let (mut calm, mut storm) = (latency_histogram(), latency_histogram());
     for sample in &all.samples {
         let answered = sample.sent + (sample.took / 1000) as i64;
-        // A GET that the deadline overtook belongs to the storm.
+        // A GET in flight at the deadline belongs to the storm.
         if answered < 0 {
             calm.saturating_record(sample.took);
         } else if sample.sent <= end {
@@ -197,8 +197,8 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
     })
 }
 
-/// Polls DBSIZE until it is what it was before loading: when that was after the deadline, how many
-/// keys were left in the end, and the server's CPU time from the deadline on.
+/// Polls DBSIZE until it has the value from before loading. Returns the time of that after the deadline, the number of
+/// remaining keys, and the server's CPU time since the deadline.
 fn watch(
     options: &ExpiryOptions,
     server: &Server,
@@ -226,7 +226,7 @@ fn watch(
     }
 }
 
-/// Milliseconds at a percentile; `None` of nothing.
+/// Returns milliseconds at a percentile; `None` for an empty histogram.
 fn at(histogram: &Histogram<u64>, percentile: f64) -> Option<f64> {
     (!histogram.is_empty()).then(|| histogram.value_at_percentile(percentile) as f64 / 1e6)
 }
@@ -283,7 +283,7 @@ fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result
 fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
     let mut sheet = Sheet::new("storm", servers);
     let of = |value: &dyn Fn(&Run) -> Option<f64>| spreads(runs, value);
-    // A round in which keys stayed counts as infinitely long.
+    // A round with remaining keys counts as infinitely long.
     let gone = of(&|run| {
         Some(
             run.gone
@@ -346,7 +346,7 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
     }
 }
 
-/// Latency over time of each server's first round: the slowest and the median GET of each bucket.
+/// Plots latency over time of each server's first round: the slowest and the median GET of each bucket.
 fn draw(report: &mut Report, servers: &[Server], runs: &[Vec<Run>], keys: u64) -> Result<()> {
     let Some(path) = report.plot_path("expiry-storm.svg") else {
         return Ok(());

@@ -1,7 +1,7 @@
 //! `bench server --threads`: the same load on different numbers of event loops.
 //!
-//! Punctual gets `threads N`; redis `io-threads N` with reads on them too, which is the nearest it
-//! has: its commands still run on one thread.
+//! Punctual gets `threads N`, redis `io-threads N` with `io-threads-do-reads`, its nearest equivalent: redis still runs
+//! all commands on one thread.
 
 use crate::cost::{Bench, Cost, Known, Shape};
 use crate::cpu;
@@ -22,7 +22,7 @@ struct Variant {
     threads: u32,
 }
 
-/// Runs it and reports.
+/// Runs the benchmark and prints the report.
 pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
     let workloads = cpu::workloads(options)?;
     let (candidates, mut notes) = launch::fresh_candidates(&options.target, "--threads")?;
@@ -91,7 +91,7 @@ fn start(candidate: &Candidate, threads: u32) -> Result<Variant> {
     Ok(Variant { server, threads })
 }
 
-/// Whether all can run it; says who cannot.
+/// Returns true if all servers can run the workload. Prints a note on each server that cannot.
 fn known_to_all(benches: &mut [Bench<'_>], workload: &Workload, shape: Shape) -> Result<bool> {
     for bench in benches {
         if let Known::No(words) = bench.knows(workload, shape)? {

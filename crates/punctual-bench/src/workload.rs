@@ -1,33 +1,32 @@
-//! The commands that `bench server` knows: one row each, and how a row becomes bytes.
+//! The workloads of `bench server`, one row each, and their encoding.
 //!
-//! A row's words may hold three marks: `{n}` a number drawn anew for each command (12 digits),
-//! `{data}` the value. Everything else is sent as it stands.
+//! A row's words may contain placeholders: `{n}` is a random number for each command (12 digits), `{data}` the value.
+//! Everything else is sent literally.
 
 use punctual_resp::encode_command;
 
-/// Digits of `{n}`: with `key:` in front a key has 16 bytes, as redis-benchmark's have.
+/// Digits of `{n}`: after `key:` they make a key of 16 bytes, as in redis-benchmark.
 const DIGITS: usize = 12;
 
-/// One command to measure.
+/// A command to measure.
 #[derive(Debug)]
 pub(crate) struct Workload {
     /// The name for `--tests`.
     pub(crate) name: &'static str,
     /// The command, one word per argument.
     command: &'static [&'static str],
-    /// What must be there before.
+    /// Required state before the measurement.
     pub(crate) before: Before,
 }
 
-/// The state that a workload starts from.
+/// Initial state of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// Nothing needed, and what earlier rounds left does not change the cost.
+    /// Any state: earlier rounds do not change the cost.
     Anything,
-    /// These keys are removed first, so that each round starts alike.
+    /// These keys are removed first, so that each round starts in the same state.
     Without(&'static [&'static str]),
-    /// The keys are removed, and then this command is run for so many values of `{n}`: as many as
-    /// there are keys in the keyspace, or as many as commands will be sent.
+    /// The keys are removed, and then this command runs for as many values of `{n}` as [`Each`] defines.
     Filled {
         with: &'static [&'static str],
         each: Each,
@@ -35,12 +34,12 @@ pub(crate) enum Before {
     },
 }
 
-/// How many times a filling command is run.
+/// Number of runs of a filling command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Each {
     /// Once for each key of the keyspace.
     Key,
-    /// Once for each command that the measurement will send, so that nothing runs empty.
+    /// Once for each command of the measurement, so that no collection becomes empty.
     Request,
     /// A fixed number of times.
     Times(u64),
@@ -48,7 +47,7 @@ pub(crate) enum Each {
 
 use Before::{Anything, Filled, Without};
 
-/// Every workload. Keys, members and fields follow redis-benchmark's.
+/// All workloads. Keys, members and fields are named as in redis-benchmark.
 #[rustfmt::skip]
 pub(crate) const WORKLOADS: &[Workload] = &[
     Workload { name: "ping",   command: &["PING"], before: Anything },
@@ -81,7 +80,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(1000), without: &["mylist"] } },
     Workload { name: "lindex", command: &["LINDEX", "mylist", "50000"],
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(100_000), without: &["mylist"] } },
-    // Pushing and popping cost the same however long the list is; loading it takes some seconds each time.
+    // The cost of pushing and popping does not depend on the list's length; loading it takes some seconds.
     Workload { name: "lpush_10m", command: &["LPUSH", "mylist", "{data}"],
                before: Filled { with: &["RPUSH", "mylist", "{data}"], each: Each::Times(10_000_000), without: &["mylist"] } },
     Workload { name: "lpop_10m", command: &["LPOP", "mylist"],
@@ -94,7 +93,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload { name: "hset",   command: &["HSET", "myhash", "element:{n}", "{data}"], before: Without(&["myhash"]) },
     Workload { name: "hget",   command: &["HGET", "myhash", "element:{n}"],
                before: Filled { with: &["HSET", "myhash", "element:{n}", "{data}"], each: Each::Key, without: &["myhash"] } },
-    // Into a set that has every member already, each with another score than it had.
+    // Updates the score of a member of a complete set.
     Workload { name: "zadd",   command: &["ZADD", "myzset", "{n}", "element:{n}"],
                before: Filled { with: &["ZADD", "myzset", "{n}", "element:{n}"], each: Each::Key, without: &["myzset"] } },
     Workload { name: "zrank",  command: &["ZRANK", "myzset", "element:{n}"],
@@ -106,7 +105,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload { name: "xadd",   command: &["XADD", "mystream", "*", "myfield", "{data}"], before: Without(&["mystream"]) },
 ];
 
-/// The text of `--tests` in the long help.
+/// Returns the text of `--tests` in the long help.
 pub(crate) fn help() -> String {
     let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
     format!(
@@ -116,7 +115,7 @@ pub(crate) fn help() -> String {
     )
 }
 
-/// The workloads of these names, in the given order; `Err` with the first name that is not known.
+/// Returns the workloads of these names, in the given order; `Err` with the first unknown name.
 pub(crate) fn find<'a>(names: &[&'a str]) -> Result<Vec<&'static Workload>, &'a str> {
     if names.iter().any(|name| name.eq_ignore_ascii_case("all")) {
         return Ok(WORKLOADS.iter().filter(|w| !w.is_long()).collect());
@@ -131,22 +130,22 @@ pub(crate) fn find<'a>(names: &[&'a str]) -> Result<Vec<&'static Workload>, &'a 
 }
 
 impl Workload {
-    /// Whether it takes minutes to load what it works on.
+    /// Returns true if loading the initial state takes minutes.
     fn is_long(&self) -> bool {
         self.name.ends_with("_10m")
     }
 
-    /// The bytes of its command, with values of `size` bytes.
+    /// Returns the encoded command, with values of `size` bytes.
     pub(crate) fn template(&self, size: usize) -> Template {
         Template::new(self.command, size)
     }
 }
 
-/// A command as bytes, with holes for the numbers.
+/// An encoded command, with holes for the numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     bytes: Vec<u8>,
-    /// Where each `{n}` begins in `bytes`.
+    /// Offset of each `{n}` in `bytes`.
     holes: Vec<usize>,
 }
 
@@ -173,12 +172,12 @@ impl Template {
         Self { bytes, holes }
     }
 
-    /// The command itself, every number zero.
+    /// Returns the bytes of the command.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The command `times` over, to be filled in place.
+    /// Returns the command repeated `times` times, to be filled in place.
     pub(crate) fn repeat(&self, times: usize) -> Self {
         let length = self.bytes.len();
         Self {
@@ -197,12 +196,12 @@ impl Template {
     }
 }
 
-/// The first byte of a mark: no other byte of a template is 1.
+/// Returns the offset of the next placeholder, whose first byte is 1; no other byte of a template is 1.
 fn memchr_mark(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|&byte| byte == 1)
 }
 
-/// `number` in decimal, right-aligned, zeros in front; higher digits than fit are dropped.
+/// Writes `number` in decimal, right-aligned, with leading zeros; drops digits that do not fit.
 pub(crate) fn write_digits(field: &mut [u8], mut number: u64) {
     for digit in field.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;

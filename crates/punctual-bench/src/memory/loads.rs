@@ -1,4 +1,4 @@
-//! What `bench server --memory` loads: keys, or collections, and how each is written.
+//! The data of `bench server --memory`: keys and collections.
 
 use clap::ValueEnum;
 use punctual_resp::encode_command;
@@ -8,10 +8,10 @@ use rand_chacha::ChaCha8Rng;
 use crate::bars;
 use crate::workload::write_digits;
 
-/// Deadlines of keys with a TTL lie between one and two hours ahead: none comes during the run.
+/// TTLs of keys: between one and two hours, so that none expires during the run.
 const TTL_MS: std::ops::Range<u64> = 3_600_000..7_200_000;
 
-/// Which types `--types` names.
+/// A type in `--types`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Type {
     /// Strings, with and without a TTL.
@@ -26,31 +26,31 @@ pub(crate) enum Type {
     List,
 }
 
-/// What a server may weigh at most.
+/// Bound on a server's memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Bar {
-    /// Bytes each, with values of 16 bytes.
+    /// Bytes per element, with values of 16 bytes.
     Bytes(f64),
-    /// A share of redis-server's.
+    /// Ratio to redis-server's.
     Ratio(f64),
 }
 
-/// One thing to load a million of.
+/// A kind of element to load.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) of: Type,
-    /// As the table names it.
+    /// Name in the table.
     pub(crate) name: &'static str,
-    /// The command that loads one.
+    /// The command that loads one element.
     pub(crate) command: &'static str,
-    /// The command that counts them.
+    /// The command that counts the elements.
     pub(crate) count: &'static [&'static str],
     pub(crate) bar: Bar,
-    /// Appends the command for the one with this number.
+    /// Appends the command for the element with this number.
     pub(crate) write: fn(&mut Writer, u64, &mut Vec<u8>),
 }
 
-/// Every load.
+/// All loads.
 pub(crate) const LOADS: &[Load] = &[
     Load {
         of: Type::Keys,
@@ -110,7 +110,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Values have `size` bytes, 12 or more.
+    /// Creates a writer of values of `size` bytes, 12 or more.
     pub(crate) fn new(rng: ChaCha8Rng, size: usize) -> Self {
         Self {
             rng,
@@ -118,7 +118,7 @@ impl Writer {
         }
     }
 
-    /// The number in the value's last digits, a letter in front: no integer, no two alike.
+    /// Writes the number into the value's last digits, after a letter: values are distinct and no integers.
     fn number(&mut self, index: u64) {
         let digits = self.value.len() - 11;
         write_digits(&mut self.value[digits..], index);
@@ -144,7 +144,7 @@ impl Writer {
         );
     }
 
-    /// As a user's record has them: a number, words, a flag.
+    /// Writes a hash like a user's record: a number, words, a flag.
     fn hash(&mut self, index: u64, out: &mut Vec<u8>) {
         let (key, id, name) = (key_name(index), index.to_string(), format!("user {index}"));
         let fields: [&[u8]; 10] = [
@@ -167,7 +167,7 @@ impl Writer {
         encode_command(out, &[b"SADD", &b"myset"[..], &element(index)]);
     }
 
-    /// Scores in no order of their own.
+    /// Writes a member with a random score.
     fn scored_member(&mut self, index: u64, out: &mut Vec<u8>) {
         let score = self.rng.random_range(0..1_000_000_000_u64).to_string();
         encode_command(
@@ -181,14 +181,14 @@ impl Writer {
     }
 }
 
-/// `element:` and eight digits: 16 bytes.
+/// Returns `element:` and eight digits, 16 bytes.
 fn element(index: u64) -> [u8; 16] {
     let mut name = *b"element:00000000";
     write_digits(&mut name[8..], index);
     name
 }
 
-/// `key:` and twelve digits, as the workloads name keys.
+/// Returns `key:` and twelve digits, as in the workloads.
 pub(super) fn key_name(index: u64) -> [u8; 16] {
     let mut name = *b"key:000000000000";
     write_digits(&mut name[4..], index);
