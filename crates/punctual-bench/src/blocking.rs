@@ -31,7 +31,7 @@ use crate::table::{millis, thousands};
 const SPARE: u64 = 200;
 
 /// Time after the last timeout after which a missing reply counts as missing.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// The percentiles of the table, by name.
 const COLUMNS: [(&str, f64); 5] = [
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &BlockingOptions, report: &mut Report) -> Result<()> 
     let most = (u64::from(options.clients()) + SPARE / 2).to_string();
     let servers = launch::open_all(&candidates, &[("maxclients", &most)])?;
     notes.push(
-        "one server after the other; lateness = time of reception - (time at the server when it began + timeout)"
+        "one server after the other; lateness = time of reception - (server time at the start of the command + timeout)"
             .into(),
     );
     let (least, greatest) = options.timeouts();
@@ -149,7 +149,7 @@ fn once(options: &BlockingOptions, server: &Server, round: u32) -> Result<Run> {
     let bar = report::progress(count as u64, &format!("{}: waiting", server.label));
     let received = std::thread::scope(|scope| {
         let sender = scope.spawn(|| send_all(server, &streams, &timeouts));
-        let give_up = Instant::now() + greatest + PATIENCE;
+        let give_up = Instant::now() + greatest + TIME_LIMIT;
         let received = receive(server, &mut poll, &streams, &mut waiting, give_up, &mut run);
         match sender.join() {
             Ok(sent) => sent.and(received),
@@ -320,13 +320,13 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
     let answered = of(&|run| Some(run.lateness.len() as f64));
     sheet.shown("answered", &answered, thousands);
     let counts: [(&str, Count); 2] = [
-        ("not answered", |run| run.missing),
-        ("answered early", |run| run.early),
+        ("replies missing", |run| run.missing),
+        ("replies early", |run| run.early),
     ];
     for (name, count) in counts {
         sheet.none(report, name, &of(&|run| Some(count(run) as f64)));
     }
     let cpu = of(&|run| Some(run.cpu?.as_secs_f64()));
-    sheet.shown("server CPU meanwhile, s", &cpu, hundredths);
+    sheet.shown("server CPU, s", &cpu, hundredths);
     say!("{sheet}");
 }

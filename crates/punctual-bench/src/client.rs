@@ -9,7 +9,7 @@ use punctual_resp::{Decoder, Value, encode_command};
 use crate::error::{Error, Result};
 
 /// Time limit of one reply. It is long, because a server may stall during a benchmark.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// One connection to a server.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub(crate) fn connect(addr: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&addr, Duration::from_secs(5))
         .and_then(|stream| {
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIME_LIMIT))?;
+            stream.set_write_timeout(Some(TIME_LIMIT))?;
             Ok(stream)
         })
         .map_err(|source| Error::Connect { addr, source })?;
@@ -77,7 +77,7 @@ impl Client {
         answer.as_int().ok_or_else(|| Error::Refused {
             addr: self.addr,
             command: words.join(" "),
-            answer: format!("{answer:?}, where an integer was due"),
+            answer: format!("{answer:?}, where an integer was expected"),
         })
     }
 

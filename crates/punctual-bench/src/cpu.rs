@@ -36,7 +36,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
     let servers = launch::open_all(&candidates, &[])?;
     let shape = Shape::of(options);
     notes.push(format!(
-        "{} round(s), the servers taking turns; medians, with (least..greatest); ratios are medians of each round's own ratio",
+        "{} round(s), alternating servers; medians, with (least..greatest); ratios are medians of each round's own ratio",
         options.rounds()
     ));
     notes.push("CPU: user + system time of the server's process per command".into());

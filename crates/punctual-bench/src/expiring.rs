@@ -65,7 +65,7 @@ pub(crate) fn expected(options: &ExpiryOptions) -> Expected {
 }
 
 /// Removes servers that do not support deadlines of fields.
-pub(crate) fn leave_out_old(servers: &mut Vec<Server>, notes: &mut Vec<String>) -> Result<()> {
+pub(crate) fn remove_unsupported(servers: &mut Vec<Server>, notes: &mut Vec<String>) -> Result<()> {
     let mut able = Vec::new();
     for server in servers.drain(..) {
         let answer = server
@@ -73,7 +73,7 @@ pub(crate) fn leave_out_old(servers: &mut Vec<Server>, notes: &mut Vec<String>) 
             .command(&["HPTTL", "pb:probe", "FIELDS", "1", "f"])?;
         if answer.is_error() {
             notes.push(format!(
-                "{} has no deadlines of fields and is left out",
+                "{} does not support deadlines of fields and is skipped",
                 server.product
             ));
         } else {

@@ -13,7 +13,7 @@ use crate::clock::{sleep_until, unix_micros};
 use crate::csv::Measurement;
 use crate::error::{Error, Result};
 use crate::events::{Received, Receiver};
-use crate::expiring::{expected, leave_out_old, load, plot_name, setting, what};
+use crate::expiring::{expected, load, plot_name, remove_unsupported, setting, what};
 use crate::launch::{self, Server};
 use crate::options::ExpiryOptions;
 use crate::plot::{self, Curve};
@@ -57,12 +57,12 @@ pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     let (candidates, mut notes) = launch::candidates(&options.target)?;
     let mut servers = launch::open_all(&candidates, &[setting(options)])?;
     if options.fields {
-        leave_out_old(&mut servers, &mut notes)?;
+        remove_unsupported(&mut servers, &mut notes)?;
     }
     let expected = expected(options);
     let (keys, rounds) = (expected.all(), options.rounds());
     notes.push(
-        "one server after the other, never at once; lateness = time of reception - deadline".into(),
+        "one server after the other, never at the same time; lateness = time of reception - deadline".into(),
     );
     if servers.iter().any(|server| server.pid.is_none()) {
         notes.push(
@@ -152,7 +152,7 @@ pub(crate) fn check_lead(took: Duration, lead: Duration) -> Result<()> {
         return Ok(());
     }
     Err(Error::Invalid(format!(
-        "loading took {:.1} s, so keys fell due meanwhile; give it more time with --lead {:.0}",
+        "loading took {:.1} s, longer than the time before the first deadline; increase it with --lead {:.0}",
         took.as_secs_f64(),
         took.as_secs_f64() * 2.0 + 2.0
     )))
@@ -271,10 +271,7 @@ fn print_table(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
             "from first deadline to last event, s",
             of(&|run| Some(run.wall.as_secs_f64())),
         ),
-        (
-            "server CPU meanwhile, s",
-            of(&|run| Some(run.cpu?.as_secs_f64())),
-        ),
+        ("server CPU, s", of(&|run| Some(run.cpu?.as_secs_f64()))),
         (
             "server RSS empty, MiB",
             of(&|run| mebibytes(run.resident[0])),

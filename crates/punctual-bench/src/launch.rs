@@ -152,7 +152,7 @@ fn punctual_path(given: Option<&Path>) -> std::result::Result<PathBuf, String> {
         return match installed(path) {
             true => Ok(path.to_owned()),
             false => Err(format!(
-                "{} is no program; punctual is skipped",
+                "{} is not a program; punctual is skipped",
                 path.display()
             )),
         };
@@ -172,7 +172,7 @@ fn punctual_path(given: Option<&Path>) -> std::result::Result<PathBuf, String> {
         return Ok(neighbour);
     }
     Err(
-        "no program `punctual` lies beside this one; it is skipped (name one with --punctual PATH)"
+        "there is no program `punctual` beside this one; it is skipped (name one with --punctual PATH)"
             .into(),
     )
 }
@@ -376,8 +376,8 @@ impl Server {
             let restored = Client::connect(addr, password.as_deref())
                 .and_then(|mut client| client.expect(&["CONFIG", "SET", name, &before]));
             if let Err(error) = restored {
-                crate::output::complain(format_args!(
-                    "punctual bench: {name} could not be set back to \"{before}\": {error}"
+                crate::output::print_error(format_args!(
+                    "punctual bench: {name} could not be restored to \"{before}\": {error}"
                 ));
             }
         })))

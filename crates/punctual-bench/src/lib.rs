@@ -88,15 +88,15 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
             }
         };
     if let Err(error) = cleanup::install() {
-        output::complain(format_args!(
-            "punctual bench: signals cannot be watched ({error}); started servers may outlive an interrupt"
+        output::print_error(format_args!(
+            "punctual bench: cannot handle signals ({error}); started servers may continue after an interrupt"
         ));
     }
     match measure(&cli, &args) {
         Ok(report) if report.strict_failure() => ExitCode::from(1),
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            output::complain(format_args!("punctual bench: {error}"));
+            output::print_error(format_args!("punctual bench: {error}"));
             ExitCode::from(1)
         }
     }

@@ -25,7 +25,7 @@ use crate::workload::Template;
 const READ_SIZE: usize = 256 * 1024;
 
 /// Time without replies after which a server counts as broken.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Parameters of a load.
 #[derive(Debug, Clone, Copy)]
@@ -243,7 +243,7 @@ impl Part {
                 .map_err(broken)?;
         }
         while tally.busy > 0 {
-            match self.poll.poll(&mut self.events, Some(PATIENCE)) {
+            match self.poll.poll(&mut self.events, Some(TIME_LIMIT)) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other.map_err(broken)?,
             }
@@ -390,7 +390,7 @@ mod tests {
     use std::net::TcpListener;
 
     /// Replies to each `PING` with `+PONG`, byte by byte, so that replies arrive in pieces.
-    fn dribbling_server() -> SocketAddr {
+    fn byte_by_byte_server() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         std::thread::spawn(move || {
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn counts_replies_that_come_in_pieces() {
-        let addr = dribbling_server();
+        let addr = byte_by_byte_server();
         let template = Template::new(&["PING"], 0);
         for threads in [1, 2] {
             let mut generator = Generator::connect(addr, None, 3, threads).unwrap();

@@ -113,7 +113,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
                     row.push(format!("<= {bound:.1}"));
                     row.push(report.verdict(ours[at], spread.median <= bound).into());
                 }
-                (None, _) => row.push("(not known there)".into()),
+                (None, _) => row.push("(unsupported)".into()),
                 _ if matches!(load.bar, Bar::Bytes(_)) || theirs.is_some() => {
                     row.push("(for 1,000,000 of them, 16-byte values)".into());
                 }
@@ -185,7 +185,7 @@ fn once(
     let size_now = client.integer(load.count)?;
     if u64::try_from(size_now) != Ok(keys) {
         return Err(Error::Invalid(format!(
-            "{size_now} {} are there after loading {keys}",
+            "{size_now} {} exist after loading {keys}",
             load.name
         )));
     }

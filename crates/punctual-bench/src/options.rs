@@ -450,7 +450,7 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| "not a number of seconds".to_owned())?;
     if !(0.001..=86_400.0).contains(&seconds) {
-        return Err("between 0.001 and 86400 seconds, please".into());
+        return Err("must be between 0.001 and 86400 seconds".into());
     }
     Ok(Duration::from_secs_f64(seconds))
 }

@@ -24,6 +24,6 @@ pub(crate) fn line(text: fmt::Arguments<'_>) {
 }
 
 /// Prints a line to standard error, if it is still open.
-pub(crate) fn complain(text: fmt::Arguments<'_>) {
+pub(crate) fn print_error(text: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{text}");
 }

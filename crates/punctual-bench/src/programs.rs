@@ -230,7 +230,12 @@ fn poller(options: &TimeOptions, report: &mut Report) -> Result<()> {
     let met = ratio.is_some_and(|ratio| ratio.median <= bars::POLLER_RATIO);
     let mut table = Table::new(
         1,
-        ["1,000 polls a second, CPU ms a second", "median", "", ""],
+        [
+            "1,000 polls per second, CPU ms per second",
+            "median",
+            "",
+            "",
+        ],
     );
     let written = |costs: Vec<f64>| {
         Spread::of(costs).map_or_else(String::new, |spread| {
@@ -239,7 +244,7 @@ fn poller(options: &TimeOptions, report: &mut Report) -> Result<()> {
     };
     table.row(["sleeping alone".to_owned(), written(alone)]);
     table.row([
-        "a timer armed and stopped each time".to_owned(),
+        "a timer armed and cancelled each time".to_owned(),
         written(armed),
     ]);
     table.row([
@@ -285,7 +290,7 @@ fn draw(report: &mut Report, all: &[Waits]) -> Result<()> {
         &path,
         "Lateness of sleeps and ticks",
         &report.provenance(),
-        "waits over by then, % of all",
+        "waits completed, % of all",
         &curves,
     )
 }

@@ -56,7 +56,7 @@ impl Report {
         say!("  command   {}", self.command_line);
         say!("  date      {}", machine.date);
         say!(
-            "  machine   {} x {}; {}; load {} when begun",
+            "  machine   {} x {}; {}; load {} at the start",
             machine.cores,
             machine.processor,
             machine.kernel,
@@ -66,11 +66,11 @@ impl Report {
             say!("  {:<9} {server}", if at == 0 { "servers" } else { "" });
         }
         if self.quick {
-            say!("  note      a quick run: smaller than the bars are meant for");
+            say!("  note      a quick run, smaller than the runs for which the bars hold");
         }
         if cfg!(debug_assertions) {
             say!(
-                "  note      the load generator is a debug build: build with --release for figures that count"
+                "  note      the load generator is a debug build: build with --release for valid results"
             );
         }
         for note in notes {

@@ -64,7 +64,7 @@ pub(crate) fn run(options: &SnapshotOptions, report: &mut Report) -> Result<()> 
          one GET after the other",
         keyload::VALUE.len()
     ));
-    notes.push("one server after the other, never at once".into());
+    notes.push("one server after the other, never at the same time".into());
     report.header(
         &format!(
             "BGSAVE of {} keys under full write load, and the load of its file",
@@ -226,35 +226,38 @@ fn print_saves(report: &mut Report, servers: &[Server], saved: &[Saved]) {
         let stall = Duration::from_nanos(s.during.max());
         (millis(ms(s.during.max())), stall <= bars::SNAPSHOT_STALL)
     });
-    sheet.judged(report, "longest GET during it, ms", &bar, longest);
+    sheet.judged(report, "longest GET during BGSAVE, ms", &bar, longest);
     let row = |show: fn(&Saved) -> String| saved.iter().map(show).collect::<Vec<_>>();
     sheet.row(
-        "longest GET before it, ms",
+        "longest GET before BGSAVE, ms",
         row(|s| millis(ms(s.calm.max()))),
     );
     sheet.row(
-        "p99.9 during it, ms",
+        "p99.9 during BGSAVE, ms",
         row(|s| millis(ms(s.during.value_at_quantile(0.999)))),
     );
     sheet.row(
-        "p99.9 before it, ms",
+        "p99.9 before BGSAVE, ms",
         row(|s| millis(ms(s.calm.value_at_quantile(0.999)))),
     );
     sheet.row(
-        "it took, s",
+        "duration of BGSAVE, s",
         row(|s| format!("{:.2}", s.took.as_secs_f64())),
     );
-    sheet.row("GETs during it", row(|s| thousands(s.during.len() as f64)));
-    sheet.row("SETs in all", row(|s| thousands(s.writes as f64)));
+    sheet.row(
+        "GETs during BGSAVE",
+        row(|s| thousands(s.during.len() as f64)),
+    );
+    sheet.row("SETs in total", row(|s| thousands(s.writes as f64)));
     sheet.row(
         "resident before, MiB",
         row(|s| s.resident.map_or("-".into(), |(b, _)| mib(b))),
     );
     sheet.row(
-        "more at most, own process, MiB",
+        "maximum growth, own process, MiB",
         row(|s| s.resident.map_or("-".into(), |(_, m)| mib(m))),
     );
-    sheet.row("copied, as it says, MiB", row(|s| mib(s.copied)));
+    sheet.row("copied as reported, MiB", row(|s| mib(s.copied)));
     sheet.row("file, MiB", row(|s| mib(s.file_bytes)));
     say!("{sheet}");
 }
@@ -325,7 +328,7 @@ fn print_loads(
     times: &[Vec<f64>],
     of: usize,
 ) -> Result<()> {
-    let mut sheet = Sheet::new("from the start until the keys are there", servers);
+    let mut sheet = Sheet::new("from the start until all keys are loaded", servers);
     let spreads = spreads(times, |seconds| Some(*seconds));
     sheet.shown("s", &spreads, hundredths);
     if servers.len() > 1 {

@@ -28,7 +28,7 @@ use crate::{bars, keyload};
 const CALM: Duration = Duration::from_secs(1);
 
 /// Time for which the readers run after the last key is expired.
-const AFTERMATH: Duration = Duration::from_millis(300);
+const AFTER_LAST: Duration = Duration::from_millis(300);
 
 /// Interval of the polls of DBSIZE.
 const POLL: Duration = Duration::from_millis(5);
@@ -60,9 +60,9 @@ pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
     let settings = if options.events { &events[..] } else { &[] };
     let servers = launch::open_all(&candidates, settings)?;
     let (keys, rounds) = (options.keys(), options.rounds());
-    notes.push("one server after the other, never at once".into());
+    notes.push("one server after the other, never at the same time".into());
     notes.push(format!(
-        "GETs of {LIVE_KEYS} living keys and of the due keys in turn, no pipelining; counted from the deadline until the last key is gone"
+        "GETs of {LIVE_KEYS} live keys and of the due keys in turn, no pipelining; counted from the deadline until the last key is expired"
     ));
     report.header(
         &format!(
@@ -144,7 +144,7 @@ fn once(options: &ExpiryOptions, server: &Server, seed: u64) -> Result<Run> {
             .collect();
         let watched = watch(options, server, &mut client, deadline_ms, size_before);
         if watched.is_ok() {
-            std::thread::sleep(AFTERMATH);
+            std::thread::sleep(AFTER_LAST);
         }
         stop.store(true, Ordering::Relaxed);
         let join = |reader: std::thread::ScopedJoinHandle<'_, _>| match reader.join() {
@@ -290,9 +290,9 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
                 .map_or(f64::INFINITY, |gone| gone.as_secs_f64() * 1e3),
         )
     });
-    sheet.within(report, "all gone after, ms", &gone, bars::STORM_GONE);
+    sheet.within(report, "all expired after, ms", &gone, bars::STORM_GONE);
     let gets = of(&|run| Some(run.storm.len() as f64));
-    sheet.shown("GETs meanwhile", &gets, thousands);
+    sheet.shown("GETs during the storm", &gets, thousands);
     for (name, percentile, bound) in [
         ("GET p50, ms", 50.0, None),
         ("GET p99, ms", 99.0, Some(bars::STORM_GET_P99)),
@@ -306,23 +306,25 @@ fn print_sheet(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
         }
     }
     for (name, percentile) in [
-        ("GET p50 before it, ms", 50.0),
-        ("GET p99 before it, ms", 99.0),
+        ("GET p50 before the deadline, ms", 50.0),
+        ("GET p99 before the deadline, ms", 99.0),
     ] {
         sheet.shown(name, &of(&|run| at(&run.calm, percentile)), millis);
     }
     let counts: [(&str, Count); 3] = [
-        ("due keys readable after it", |run| {
+        ("due keys readable after the deadline", |run| {
             run.readings.readable_late
         }),
-        ("due keys gone before it", |run| run.readings.gone_early),
-        ("living keys lost", |run| run.readings.lost),
+        ("due keys missing before the deadline", |run| {
+            run.readings.gone_early
+        }),
+        ("live keys lost", |run| run.readings.lost),
     ];
     for (name, count) in counts {
         sheet.none(report, name, &of(&|run| Some(count(run) as f64)));
     }
     let cpu = of(&|run| Some(run.cpu?.as_secs_f64()));
-    sheet.shown("server CPU meanwhile, s", &cpu, hundredths);
+    sheet.shown("server CPU, s", &cpu, hundredths);
     if runs.iter().flatten().any(|run| run.events.is_some()) {
         let count = of(&|run| Some(run.events?.0 as f64));
         sheet.shown("events received", &count, thousands);
@@ -356,8 +358,8 @@ fn draw(report: &mut Report, servers: &[Server], runs: &[Vec<Run>], keys: u64) -
         let run = &runs[0];
         let (worst, median) = over_time(&run.readings.samples);
         let gone = match run.gone {
-            Some(gone) => format!("all gone after {} ms", millis(gone.as_secs_f64() * 1e3)),
-            None => format!("{} never gone", thousands(run.left as f64)),
+            Some(gone) => format!("all expired after {} ms", millis(gone.as_secs_f64() * 1e3)),
+            None => format!("{} never expired", thousands(run.left as f64)),
         };
         curves.push((
             Curve {

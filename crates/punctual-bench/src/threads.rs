@@ -34,14 +34,14 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
     }
     let shape = Shape::of(options);
     notes.push(format!(
-        "{} round(s), all variants taking turns; medians, with (least..greatest)",
+        "{} round(s), alternating variants; medians, with (least..greatest)",
         options.rounds()
     ));
     notes.push(
         "redis: io-threads N with io-threads-do-reads; its commands still run on one thread".into(),
     );
     notes.push(format!(
-        "{} load generator thread(s) share the machine; near 1.0 cores each, they are what limits the throughput",
+        "{} load generator thread(s) share the machine; near 1.0 cores each, they limit the throughput",
         options.generators
     ));
     report.header(

@@ -163,7 +163,7 @@ impl Template {
         encode_command(&mut bytes, &words);
         let mut holes = Vec::new();
         let mut at = 0;
-        while let Some(found) = memchr_mark(&bytes[at..]) {
+        while let Some(found) = find_placeholder(&bytes[at..]) {
             let hole = at + found;
             holes.push(hole);
             bytes[hole..hole + DIGITS].fill(b'0');
@@ -197,7 +197,7 @@ impl Template {
 }
 
 /// Returns the offset of the next placeholder, whose first byte is 1; no other byte of a template is 1.
-fn memchr_mark(bytes: &[u8]) -> Option<usize> {
+fn find_placeholder(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|&byte| byte == 1)
 }
 

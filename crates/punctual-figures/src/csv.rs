@@ -15,10 +15,10 @@ pub struct Csv {
 }
 
 impl Csv {
-    /// Makes the file anew, with its head: the names of the columns, separated by commas.
+    /// Creates or truncates the file, and writes its head: the names of the columns, separated by commas.
     ///
     /// # Errors
-    /// [`Error::File`] if the file cannot be made.
+    /// [`Error::File`] if the file cannot be created.
     pub fn create(path: &Path, head: &str) -> Result<Self> {
         let failed = |source| Error::file(path, source);
         let mut out = BufWriter::new(File::create(path).map_err(failed)?);
@@ -41,7 +41,7 @@ impl Csv {
         writeln!(self.out, "{}", fields.join(",")).map_err(|source| Error::file(&self.path, source))
     }
 
-    /// Writes what is buffered, and returns the path of the file.
+    /// Flushes the buffer, and returns the path of the file.
     ///
     /// # Errors
     /// [`Error::File`] if the file cannot be written.
@@ -53,7 +53,7 @@ impl Csv {
     }
 }
 
-/// A field, in quotes where it needs them (RFC 4180).
+/// Returns a field, in quotes if necessary (RFC 4180).
 fn quoted(field: String) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))

@@ -1,4 +1,4 @@
-//! How the benchmarks show figures: tables, CSV files, SVG plots, and the machine that they come from.
+//! Output of the benchmarks: tables, CSV files, SVG plots, and the description of the machine.
 //!
 //! `punctual bench` and the comparison of timers in `bench/`, which is a workspace of its own, share this crate.
 #![forbid(unsafe_code)]
@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Why figures could not be written.
+/// Error of writing results.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory of results could not be made or written.
+    /// A file or directory of results could not be created or written.
     #[error("{path}: {source}")]
     File {
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system answered.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A plot could not be drawn.
@@ -30,13 +30,13 @@ pub enum Error {
     Plot {
         /// The plot's file.
         path: PathBuf,
-        /// What the plotter answered.
+        /// Error text of the plotter.
         reason: String,
     },
 }
 
 impl Error {
-    /// The error of an operation on the file or directory at `path`.
+    /// Creates the error of an operation on the file or directory at `path`.
     fn file(path: &Path, source: io::Error) -> Self {
         Error::File {
             path: path.to_owned(),
@@ -48,7 +48,7 @@ impl Error {
 /// `Result` with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Makes a directory for results, and those above it.
+/// Creates a directory for results, and its parents.
 ///
 /// # Errors
 /// [`Error::File`] if the operating system refuses.
@@ -56,7 +56,7 @@ pub fn make_directory(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|source| Error::file(path, source))
 }
 
-/// A progress bar on standard error; nothing where standard error is no terminal.
+/// Creates a progress bar on standard error, which is hidden if standard error is not a terminal.
 pub fn progress(length: u64, what: &str) -> ProgressBar {
     let bar = ProgressBar::new(length);
     if let Ok(style) =

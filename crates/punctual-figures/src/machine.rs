@@ -1,9 +1,9 @@
-//! What machine the figures come from: printed above every table.
+//! Description of the machine, which is printed above every table.
 
 use std::fs;
 use std::thread::available_parallelism;
 
-/// The facts about this machine that a reader needs beside a figure.
+/// Properties of this machine that affect results.
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// Local date and time, with the zone's offset.
@@ -12,14 +12,14 @@ pub struct Machine {
     pub cores: usize,
     /// Operating system and kernel release.
     pub kernel: String,
-    /// The processor's name, as the kernel tells it.
+    /// The processor's name, from the kernel.
     pub processor: String,
-    /// The 1-minute load average: what else is running here.
+    /// The 1-minute load average.
     pub load: String,
 }
 
 impl Machine {
-    /// Reads them now.
+    /// Reads the properties of this machine.
     pub fn here() -> Self {
         let uname = rustix::system::uname();
         Self {
@@ -44,7 +44,7 @@ impl Machine {
         }
     }
 
-    /// Processors and date in one line, for the foot of a plot.
+    /// Returns processors and date in one line, for the foot of a plot.
     pub fn provenance(&self) -> String {
         format!("{} x {}, {}", self.cores, self.processor, self.date)
     }

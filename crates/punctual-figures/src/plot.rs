@@ -1,4 +1,4 @@
-//! What all SVG plots share: the page, the colours, and how numbers stand on an axis.
+//! Common parts of all SVG plots: page, colours, and labels of axes.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::{Error, Result, table};
 
-/// Colours that colour-blind readers can tell apart (Okabe and Ito, 2008), and that print.
+/// Colours that colour-blind readers can distinguish (Okabe and Ito, 2008), also in print.
 pub const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -22,13 +22,13 @@ pub const COLOURS: [RGBColor; 7] = [
 /// The font of all text.
 pub const FONT: &str = "sans-serif";
 
-/// The part of a page that is drawn on.
+/// Drawing area of a page.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// What drawing comes to.
+/// Result of drawing.
 pub type Drawing = std::result::Result<(), Box<dyn std::error::Error>>;
 
-/// Writes a plot: white ground, title, foot line, and what `draw` puts between them.
+/// Writes a plot with a white background, title and foot line; `draw` draws the area between them.
 ///
 /// # Errors
 /// [`Error::Plot`] if the file cannot be written.
@@ -65,7 +65,7 @@ pub fn page(
     })
 }
 
-/// A number on an axis, with no more decimals than it needs.
+/// Formats a number on an axis, with as few decimals as possible.
 pub fn tick(value: f64) -> String {
     if value >= 1000.0 {
         return table::thousands(value);

@@ -1,22 +1,22 @@
-//! The median of a few rounds, and how far they lie apart.
+//! Median and spread of measurements over some rounds.
 
 /// Quartiles of some measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     /// Least measurement.
     pub min: f64,
-    /// A quarter is at most this.
+    /// Lower quartile.
     pub low: f64,
-    /// Half of the measurements are at most this.
+    /// Median.
     pub median: f64,
-    /// Three quarters are at most this.
+    /// Upper quartile.
     pub high: f64,
     /// Greatest measurement.
     pub max: f64,
 }
 
 impl Spread {
-    /// Returns `None` without a measurement. Between two measurements the quartiles are interpolated.
+    /// Computes the quartiles, interpolated between measurements. Returns `None` without measurements.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -39,7 +39,7 @@ impl Spread {
         })
     }
 
-    /// Median, least and greatest, written by `show`; the median alone when all are the same.
+    /// Returns median, minimum and maximum, formatted by `show`; only the median if all are equal.
     pub fn written(&self, show: impl Fn(f64) -> String) -> String {
         if self.min == self.max {
             return show(self.median);
@@ -53,12 +53,12 @@ impl Spread {
     }
 }
 
-/// A spread that may be missing, with so many decimals.
+/// Formats an optional spread with `digits` decimals.
 pub fn text(spread: Option<Spread>, digits: usize) -> String {
     text_with(spread, |value| format!("{value:.digits$}"))
 }
 
-/// A spread that may be missing, written by `show`.
+/// Formats an optional spread with `show`.
 pub fn text_with(spread: Option<Spread>, show: impl Fn(f64) -> String) -> String {
     spread.map_or_else(|| "-".into(), |spread| spread.written(show))
 }

@@ -1,4 +1,4 @@
-//! Tables on the terminal: words to the left, figures to the right.
+//! Tables on the terminal: text is left-aligned, numbers are right-aligned.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use std::fmt;
 pub struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// Columns of words, which go to the left.
+    /// Number of left-aligned columns.
     left: usize,
 }
 
 impl Table {
-    /// A table whose first `left` columns hold words.
+    /// Creates a table whose first `left` columns are left-aligned.
     pub fn new<S: Into<String>>(left: usize, head: impl IntoIterator<Item = S>) -> Self {
         Self {
             head: head.into_iter().map(Into::into).collect(),
@@ -28,7 +28,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Whether no row has been appended.
+    /// Returns true if the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -69,7 +69,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A whole number with its thousands apart.
+/// Formats a whole number with separated thousands.
 pub fn thousands(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut text = String::new();
@@ -86,7 +86,7 @@ pub fn thousands(number: f64) -> String {
     }
 }
 
-/// Milliseconds with as many decimals as their size deserves.
+/// Formats milliseconds with decimals that depend on the magnitude.
 pub fn millis(milliseconds: f64) -> String {
     match milliseconds.abs() {
         size if size < 10.0 => format!("{milliseconds:.3}"),
