@@ -243,8 +243,8 @@ impl Db {
     /// If the key was removed since `id` was found.
     pub fn replace(&mut self, id: Id, value: Value) -> Value {
         let old = std::mem::replace(&mut self.get_mut(id).value, value);
-        self.forsake(&old);
-        self.adopt(id);
+        self.disarm_fields(&old);
+        self.arm_fields(id);
         old
     }
 
@@ -267,7 +267,7 @@ impl Db {
         }
         let records = &self.records;
         self.index.insert(hash, id, |i| place(records, i));
-        self.adopt(id);
+        self.arm_fields(id);
         id
     }
 
@@ -290,7 +290,7 @@ impl Db {
         let records = &self.records;
         self.index.remove(hash, id, |i| place(records, i));
         let record = self.records.remove(id).expect("looked at just now");
-        self.forsake(&record.value);
+        self.disarm_fields(&record.value);
         record
     }
 

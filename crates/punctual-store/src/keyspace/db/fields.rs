@@ -146,7 +146,7 @@ impl Db {
     }
 
     /// Arms the fields of a value that was added. O(1) if none has a deadline, else O(fields).
-    pub(super) fn adopt(&mut self, id: Id) {
+    pub(super) fn arm_fields(&mut self, id: Id) {
         let record = self.records.get_mut(id);
         let value = record.map(|record| &mut record.value);
         let Some(Value::Hash(hash)) = value else {
@@ -166,7 +166,7 @@ impl Db {
     }
 
     /// Removes the timers of the fields of a value that was removed. O(1) if none has a deadline, else O(fields).
-    pub(super) fn forsake(&mut self, value: &Value) {
+    pub(super) fn disarm_fields(&mut self, value: &Value) {
         let Value::Hash(hash) = value else {
             return;
         };
