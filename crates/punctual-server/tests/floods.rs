@@ -1,5 +1,5 @@
-//! More than a client should send, or less than it should read. Memory returns when it is over. A program of its own: it has
-//! as many files open as a process may.
+//! Clients that send too much or do not read their replies; memory is released afterwards. A separate test binary, because
+//! it opens as many files as a process may.
 
 mod process;
 
@@ -8,16 +8,16 @@ use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use process::{Process, exchange, make_room_for_files, read_to_end};
+use process::{Process, exchange, raise_open_file_limit, read_to_end};
 
-/// How much more memory may be resident after a flood than before it.
+/// Largest allowed growth of resident memory over a flood.
 const LEFT_MIB: f64 = 24.0;
 
 const MIB: usize = 1 << 20;
-/// An ECHO of eight digits on the wire, and its answer.
+/// Encoded lengths of an ECHO of eight digits and of its reply.
 const ECHO_BYTES: usize = 28;
 const ANSWER_BYTES: usize = 14;
-/// Commands in 100 MB.
+/// Number of commands in 100 MB.
 const COMMANDS: usize = 100_000_000 / ECHO_BYTES + 1;
 
 /// Writes all the commands of the pipeline.
@@ -32,7 +32,7 @@ fn send_echos(stream: &mut TcpStream) {
     }
 }
 
-/// Reads their answers and compares each.
+/// Reads the replies and compares each.
 fn check_echos(stream: &mut TcpStream) {
     const AT_ONCE: usize = 10_000;
     let mut answers = vec![0; AT_ONCE * ANSWER_BYTES];
@@ -44,12 +44,15 @@ fn check_echos(stream: &mut TcpStream) {
         }
         let answers = &mut answers[..expected.len()];
         stream.read_exact(answers).unwrap();
-        assert!(answers == expected.as_slice(), "after answer {first}");
+        assert!(
+            answers == expected.as_slice(),
+            "wrong reply among those from {first}"
+        );
     }
 }
 
 #[test]
-fn a_pipeline_of_100_mb_read_as_it_comes() {
+fn a_pipeline_of_100_mb_with_a_concurrent_reader() {
     let server = Process::start(&[]);
     let before = server.resident_mib();
     let mut stream = server.connect();
@@ -63,24 +66,24 @@ fn a_pipeline_of_100_mb_read_as_it_comes() {
     assert_eq!(read_to_end(&mut reader), b"");
     println!(
         "{before:.1} MiB before, {:.1} after",
-        server.settles_at(before + LEFT_MIB)
+        server.wait_for_resident_mib(before + LEFT_MIB)
     );
     server.stop();
 }
 
 #[test]
-fn a_pipeline_of_100_mb_written_before_anything_is_read() {
+fn a_pipeline_of_100_mb_written_before_any_read() {
     let server = Process::start(&[]);
     let before = server.resident_mib();
     let mut stream = server.connect();
     send_echos(&mut stream);
     let held = server.resident_mib();
-    // Nobody waits for it.
+    // Other clients are served meanwhile.
     exchange(&mut server.connect(), b"PING\r\n", b"+PONG\r\n");
     check_echos(&mut stream);
     exchange(&mut stream, b"PING\r\n", b"+PONG\r\n");
-    let after = server.settles_at(before + LEFT_MIB);
-    println!("{before:.1} MiB before, {held:.1} with its answers, {after:.1} after");
+    let after = server.wait_for_resident_mib(before + LEFT_MIB);
+    println!("{before:.1} MiB before, {held:.1} with the replies buffered, {after:.1} after");
     server.stop();
 }
 
@@ -108,16 +111,16 @@ fn a_value_of_64_mib() {
         let at = answer.len() - LEN - 2;
         assert!(answer[at..at + LEN] == value, "round {round}");
     }
-    // The copies on the way have gone, the value is there once.
-    let held = server.settles_at(before + 64.0 + LEFT_MIB);
+    // The buffers are freed; one copy of the value remains.
+    let held = server.wait_for_resident_mib(before + 64.0 + LEFT_MIB);
     exchange(&mut stream, b"DEL key\r\n", b":1\r\n");
-    let after = server.settles_at(before + LEFT_MIB);
+    let after = server.wait_for_resident_mib(before + LEFT_MIB);
     println!("{before:.1} MiB before, {held:.1} with the value, {after:.1} after");
     server.stop();
 }
 
-/// Asks for 100 MB in answers and reads none.
-fn ask_and_do_not_read(server: &Process) -> TcpStream {
+/// Requests 100 MB of replies and reads none.
+fn request_without_reading(server: &Process) -> TcpStream {
     let mut stream = server.connect();
     let set = [
         b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n",
@@ -126,7 +129,7 @@ fn ask_and_do_not_read(server: &Process) -> TcpStream {
     ]
     .concat();
     exchange(&mut stream, &set, b"+OK\r\n");
-    // It may be cut off before it has sent everything.
+    // The server may close the connection before everything is sent.
     let _ = stream.write_all(&b"GET k\r\n".repeat(1_000));
     stream
 }
@@ -145,11 +148,11 @@ fn info(server: &Process, name: &str) -> u64 {
         .unwrap()
 }
 
-/// Waits until the server has closed all connections that have ended.
-fn wait_for_ends(server: &Process) {
+/// Blocks until the server has closed every connection but this function's.
+fn wait_for_disconnections(server: &Process) {
     let end = Instant::now() + process::PATIENCE;
     while info(server, "connected_clients") > 1 {
-        assert!(Instant::now() < end, "some have not gone");
+        assert!(Instant::now() < end, "connections are still open");
     }
 }
 
@@ -158,9 +161,9 @@ fn a_client_that_does_not_read_is_cut_off_at_the_hard_limit() {
     let server = Process::start(&["--client-output-buffer-limit", "normal 8mb 0 0"]);
     let before = server.resident_mib();
     for round in 1..=5 {
-        let mut slow = ask_and_do_not_read(&server);
+        let mut slow = request_without_reading(&server);
         let got = read_to_end(&mut slow).len();
-        assert!(got < 100_000_000, "it got all {got} bytes");
+        assert!(got < 100_000_000, "the client received all {got} bytes");
         assert_eq!(
             info(&server, "client_output_buffer_limit_disconnections"),
             round
@@ -168,7 +171,7 @@ fn a_client_that_does_not_read_is_cut_off_at_the_hard_limit() {
     }
     println!(
         "{before:.1} MiB before, {:.1} after",
-        server.settles_at(before + LEFT_MIB)
+        server.wait_for_resident_mib(before + LEFT_MIB)
     );
     server.stop();
 }
@@ -177,13 +180,13 @@ fn a_client_that_does_not_read_is_cut_off_at_the_hard_limit() {
 fn a_client_that_does_not_read_is_cut_off_at_the_soft_limit_by_time_alone() {
     let server = Process::start(&["--client-output-buffer-limit", "normal 0 1mb 1"]);
     let before = server.resident_mib();
-    wait_for_ends(&server);
+    wait_for_disconnections(&server);
     let (began, idle) = (Instant::now(), server.open_files());
-    let mut slow = ask_and_do_not_read(&server);
-    // Nothing more happens on any connection: the loop's own timer must see it.
+    let mut slow = request_without_reading(&server);
+    // All connections are idle, so only the loop's timer can enforce the limit.
     let end = Instant::now() + process::PATIENCE;
     while server.open_files() > idle {
-        assert!(Instant::now() < end, "it is not cut off");
+        assert!(Instant::now() < end, "the connection is still open");
         thread::sleep(Duration::from_millis(20));
     }
     assert!(began.elapsed() >= Duration::from_secs(1), "cut off early");
@@ -192,10 +195,10 @@ fn a_client_that_does_not_read_is_cut_off_at_the_soft_limit_by_time_alone() {
         1
     );
     let got = read_to_end(&mut slow).len();
-    assert!(got < 100_000_000, "it got all {got} bytes");
+    assert!(got < 100_000_000, "the client received all {got} bytes");
     println!(
         "{before:.1} MiB before, {:.1} after",
-        server.settles_at(before + LEFT_MIB)
+        server.wait_for_resident_mib(before + LEFT_MIB)
     );
     server.stop();
 }
@@ -228,22 +231,22 @@ fn a_subscriber_that_does_not_read_is_cut_off() {
     read_to_end(&mut slow);
     println!(
         "cut off after {published} messages; {before:.1} MiB before, {:.1} after",
-        server.settles_at(before + LEFT_MIB)
+        server.wait_for_resident_mib(before + LEFT_MIB)
     );
     server.stop();
 }
 
 #[test]
-fn twenty_thousand_connections_to_a_limit_of_ten_thousand() {
-    // The files of this process bound how many there can be: those that are served stay open, the others come in turns.
-    let files = make_room_for_files(20_200) as usize;
+fn twenty_thousand_connections_with_maxclients_ten_thousand() {
+    // This process's open files are limited: accepted connections stay open, refused ones are opened in rounds.
+    let files = raise_open_file_limit(20_200) as usize;
     let limit = 10_000.min((files - 200) * 2 / 3);
     if limit < 10_000 {
         println!("only {files} files may be open: {limit} instead of 10,000 connections");
     }
     let server = Process::start(&["--maxclients", &limit.to_string()]);
     let before = server.resident_mib();
-    // The connection of `start` has gone when this one has been answered: both are in the same queue.
+    // Once this connection has a reply, the one of `start` is closed: one queue accepts both.
     let mut first = server.connect();
     exchange(&mut first, b"PING\r\n", b"+PONG\r\n");
     let mut served: Vec<TcpStream> = (1..limit).map(|_| server.connect()).collect();
@@ -260,7 +263,7 @@ fn twenty_thousand_connections_to_a_limit_of_ten_thousand() {
             refused += 1;
         }
     }
-    // All who were let in are served as before, and their places are given to others when they leave.
+    // Accepted clients are still served; new clients are accepted when some of them disconnect.
     for (number, stream) in served.iter_mut().enumerate() {
         exchange(
             stream,
@@ -275,12 +278,12 @@ fn twenty_thousand_connections_to_a_limit_of_ten_thousand() {
         exchange(stream, b"PING\r\n", b"+PONG\r\n");
     }
     drop((served, more));
-    let after = server.settles_at(before + LEFT_MIB);
+    let after = server.wait_for_resident_mib(before + LEFT_MIB);
     println!(
         "{limit} served, {refused} refused; {before:.1} MiB before, {held:.1} with all ({:.0} bytes each), {after:.1} after",
         (held - before) * MIB as f64 / limit as f64
     );
     assert_eq!(info(&server, "rejected_connections"), limit as u64);
-    wait_for_ends(&server);
+    wait_for_disconnections(&server);
     server.stop();
 }

@@ -1,4 +1,4 @@
-//! No file descriptor left for a connection. Alone in its file: the limit is the whole process's.
+//! Accepts connections when no file descriptor is left. A separate test binary: the limit applies to the whole process.
 
 mod process;
 
@@ -11,7 +11,7 @@ use punctual_server::Server;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 #[test]
-fn a_client_that_could_not_be_let_in_is_let_in_when_there_is_room() {
+fn a_pending_connection_is_accepted_when_a_descriptor_is_free() {
     let server = Server::builder().port(0).spawn().unwrap();
     let mut good = connect(server.port());
     exchange(&mut good, b"PING\r\n", b"+PONG\r\n");
@@ -22,7 +22,7 @@ fn a_client_that_could_not_be_let_in_is_let_in_when_there_is_room() {
     setrlimit(Resource::Nofile, lowered).unwrap();
     let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     assert!(files.len() < 200);
-    // One place, which the client's end of the connection takes.
+    // The client's end of the connection takes this descriptor.
     files.pop();
     let mut late = connect(server.port());
     late.write_all(b"PING\r\n").unwrap();
@@ -30,9 +30,9 @@ fn a_client_that_could_not_be_let_in_is_let_in_when_there_is_room() {
         .unwrap();
     let unanswered = late.read(&mut [0; 7]).unwrap_err();
     assert_eq!(unanswered.kind(), ErrorKind::WouldBlock);
-    // The others are served meanwhile.
+    // Connected clients are served meanwhile.
     exchange(&mut good, b"PING\r\n", b"+PONG\r\n");
-    // Nothing but the room tells the server that it may try again.
+    // No other event prompts the server to retry.
     drop(files);
     late.set_read_timeout(Some(PATIENCE)).unwrap();
     exchange(&mut late, b"", b"+PONG\r\n");

@@ -1,6 +1,6 @@
-//! The binary as a process of its own: its memory can be measured, and a panic anywhere in it is found.
+//! Runs the binary as a child process, to measure its memory and to detect any panic.
 
-#![allow(dead_code, reason = "each program uses its own part")]
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,22 +12,22 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use tempfile::TempDir;
 
-/// Longer than any answer takes on a busy machine.
+/// Timeout for a reply, generous for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server in a process of its own.
+/// A server in a child process.
 pub struct Process {
     child: Child,
     pub port: u16,
-    complaints: Option<JoinHandle<String>>,
-    /// Where it keeps its files, unless the options say otherwise.
+    stderr_reader: Option<JoinHandle<String>>,
+    /// The server's `dir`, unless the options set another.
     folder: TempDir,
 }
 
 impl Process {
     /// Starts the binary on a free port with these options.
     pub fn start(options: &[&str]) -> Self {
-        // The port is free when the binary starts, unless somebody is very quick.
+        // The port is most likely still free when the binary starts.
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -44,7 +44,7 @@ impl Process {
             .spawn()
             .unwrap();
         let mut stderr = child.stderr.take().unwrap();
-        let complaints = std::thread::spawn(move || {
+        let stderr_reader = std::thread::spawn(move || {
             let mut text = Vec::new();
             stderr.read_to_end(&mut text).unwrap();
             String::from_utf8_lossy(&text).into_owned()
@@ -52,16 +52,16 @@ impl Process {
         let mut process = Self {
             child,
             port,
-            complaints: Some(complaints),
+            stderr_reader: Some(stderr_reader),
             folder,
         };
         let end = Instant::now() + PATIENCE;
-        // A connection may get the port for both of its ends before the server has it.
+        // Before the server listens, the connection may connect to itself.
         let reached = |s: TcpStream| s.local_addr().unwrap() != s.peer_addr().unwrap();
         while !TcpStream::connect(("127.0.0.1", port)).is_ok_and(reached) {
             let exit = process.child.try_wait().unwrap();
-            assert!(exit.is_none(), "{exit:?}: {}", process.complaints());
-            assert!(Instant::now() < end, "does not serve");
+            assert!(exit.is_none(), "{exit:?}: {}", process.stderr_text());
+            assert!(Instant::now() < end, "the server accepts no connection");
             std::thread::sleep(Duration::from_millis(5));
         }
         process
@@ -71,7 +71,7 @@ impl Process {
         connect(self.port)
     }
 
-    /// What it has resident, in MiB.
+    /// Returns the resident memory in MiB.
     pub fn resident_mib(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status
@@ -82,9 +82,9 @@ impl Process {
         kib / 1024.0
     }
 
-    /// Waits until it has no more than so much resident; how much it has then.
+    /// Blocks until at most `most_mib` are resident, and returns the resident MiB.
     #[track_caller]
-    pub fn settles_at(&self, most_mib: f64) -> f64 {
+    pub fn wait_for_resident_mib(&self, most_mib: f64) -> f64 {
         let end = Instant::now() + PATIENCE;
         loop {
             let now = self.resident_mib();
@@ -99,20 +99,20 @@ impl Process {
         }
     }
 
-    /// How many files and sockets it has open.
+    /// Returns the number of open files and sockets.
     pub fn open_files(&self) -> usize {
         let path = format!("/proc/{}/fd", self.child.id());
         fs::read_dir(path).unwrap().count()
     }
 
-    /// Sends SIGTERM and waits for a clean end: no panic, exit code 0.
+    /// Sends SIGTERM and expects a clean exit: no panic, exit code 0.
     #[track_caller]
     pub fn stop(mut self) {
         assert_eq!(
             self.child.try_wait().unwrap(),
             None,
-            "it has ended by itself: {}",
-            self.complaints()
+            "the server has exited early: {}",
+            self.stderr_text()
         );
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).unwrap();
@@ -121,42 +121,42 @@ impl Process {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(Instant::now() < end, "does not stop");
+            assert!(Instant::now() < end, "the server does not stop");
             std::thread::sleep(Duration::from_millis(5));
         };
-        let complaints = self.complaints();
+        let stderr = self.stderr_text();
         assert!(
-            status.success() && !complaints.contains("panicked"),
-            "{status}: {complaints}"
+            status.success() && !stderr.contains("panicked"),
+            "{status}: {stderr}"
         );
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits until it has ended by itself; how, and what it wrote to its standard error.
+    /// Blocks until the process exits; returns its status and standard error.
     #[track_caller]
-    pub fn ended(&mut self) -> (ExitStatus, String) {
+    pub fn wait_for_exit(&mut self) -> (ExitStatus, String) {
         let end = Instant::now() + PATIENCE * 2;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return (status, self.complaints());
+                return (status, self.stderr_text());
             }
-            assert!(Instant::now() < end, "does not end");
+            assert!(Instant::now() < end, "the server does not exit");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// What its file `server.log` has, if it was started with `--logfile server.log`.
+    /// Returns the contents of `server.log`, for servers started with `--logfile server.log`.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("server.log")).unwrap_or_default()
     }
 
-    /// All that it wrote to its standard error; only once it has ended.
-    fn complaints(&mut self) -> String {
-        self.complaints
+    /// Returns the standard error. Call only after the process has exited.
+    fn stderr_text(&mut self) -> String {
+        self.stderr_reader
             .take()
             .map_or(String::new(), |c| c.join().unwrap())
     }
@@ -164,13 +164,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only if it has ended.
+        // Both fail only if the process has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A connection whose reads and writes do not wait forever.
+/// Connects to a local port, with timeouts for reads and writes.
 pub fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -179,7 +179,7 @@ pub fn connect(port: u16) -> TcpStream {
     stream
 }
 
-/// Sends bytes and expects exactly these in return.
+/// Sends `request` and expects exactly `answer`.
 #[track_caller]
 pub fn exchange(stream: &mut TcpStream, request: &[u8], answer: &[u8]) {
     stream.write_all(request).unwrap();
@@ -191,7 +191,7 @@ pub fn exchange(stream: &mut TcpStream, request: &[u8], answer: &[u8]) {
     );
 }
 
-/// Reads until the server closes the connection; a reset counts as that.
+/// Reads until the server closes or resets the connection.
 #[track_caller]
 pub fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
@@ -206,8 +206,8 @@ pub fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     }
 }
 
-/// Lets this process have that many files open, or as many as the system allows; how many that is.
-pub fn make_room_for_files(wanted: u64) -> u64 {
+/// Raises this process's limit of open files to `wanted` or the hard limit, and returns the new limit.
+pub fn raise_open_file_limit(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let possible = limit.maximum.map_or(wanted, |hard| hard.min(wanted));
     if limit.current.is_some_and(|current| current < possible) {

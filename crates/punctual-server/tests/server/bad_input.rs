@@ -207,7 +207,7 @@ fn ten_thousand_connections_of_garbage() {
             format!("$5\r\n{round:05}\r\n").as_bytes(),
         );
     }
-    let end_mib = server.settles_at(start_mib + 16.0);
+    let end_mib = server.wait_for_resident_mib(start_mib + 16.0);
     println!("{start_mib:.1} MiB before, {end_mib:.1} after");
     server.stop();
 }
@@ -239,7 +239,7 @@ fn half_a_command_and_a_disconnect() {
         .collect();
     let mut good = server.connect();
     exchange(&mut good, b"EXISTS k\r\n", b":0\r\n");
-    let held_mib = server.settles_at(start_mib + 16.0);
+    let held_mib = server.wait_for_resident_mib(start_mib + 16.0);
     drop(waiting);
     exchange(&mut good, b"PING\r\n", b"+PONG\r\n");
     println!("{start_mib:.1} MiB before, {held_mib:.1} with 500 who wait");

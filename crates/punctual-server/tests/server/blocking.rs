@@ -1,6 +1,6 @@
 //! BLPOP and its kin: who waits, and who is served with what.
 
-use crate::hall::{block, nothing_is_left, resp3, start, with_threads};
+use crate::waiters::{assert_no_waiters, block, resp3, start, with_threads};
 use crate::wire::{Wire, field};
 use punctual_resp::Value;
 use punctual_server::Server;
@@ -64,7 +64,7 @@ fn a_push_serves_who_waits() {
             pusher.expect(&["RPUSH l a b c", "LLEN l", "DEL l"], ":3|:1|:1|");
             c.receive("*2|$1|l|*2|$1|c|$1|b|");
         }
-        nothing_is_left(&server);
+        assert_no_waiters(&server);
     }
 }
 
@@ -96,7 +96,7 @@ fn sorted_sets_are_waited_for_too() {
         three.receive("_|");
         b.expect_error("BZPOPMIN z x", "timeout is not a float or out of range");
         b.expect_error("BZMPOP -1 1 z MIN", "timeout is negative");
-        nothing_is_left(&server);
+        assert_no_waiters(&server);
     }
 }
 
@@ -122,7 +122,7 @@ fn first_come_first_served() {
         pusher.expect(&["LLEN l", "RPUSH k z w"], ":1|:2|");
         clients[4].receive("*2|$1|k|$1|z|");
         pusher.expect(&["LRANGE k 0 -1"], "*1|$1|w|");
-        nothing_is_left(&server);
+        assert_no_waiters(&server);
     }
 }
 
@@ -191,7 +191,7 @@ fn commands_behind_it_wait() {
         a.silent();
         b.expect(&["RPUSH k z"], ":1|");
         a.receive("*2|$1|k|$1|z|$3|end|$5|later|");
-        nothing_is_left(&server);
+        assert_no_waiters(&server);
     }
 }
 
@@ -270,7 +270,7 @@ fn one_service_brings_the_next() {
         clients[4].silent();
         pusher.expect(&["EXISTS a b c", "RPUSH a y"], ":0|:1|");
         clients[4].receive("*2|$1|a|$1|y|");
-        nothing_is_left(&server);
+        assert_no_waiters(&server);
     }
 }
 
@@ -314,7 +314,7 @@ fn a_wrong_destination_is_an_error_and_keeps_the_element() {
             line.contains("calls=1,") && line.ends_with("failed_calls=1"),
             "{line}"
         );
-        nothing_is_left(&server);
+        assert_no_waiters(&server);
     }
 }
 
@@ -358,7 +358,7 @@ fn who_pushes_and_then_waits_comes_last() {
     b.receive(":1|");
     c.expect(&["RPUSH k 2"], ":1|");
     b.receive("*2|$1|k|$1|2|");
-    nothing_is_left(&server);
+    assert_no_waiters(&server);
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn lists_come_in_many_ways() {
                 Value::Array(vec![Value::bulk("k"), Value::bulk("x")]),
                 "{lines:?}"
             );
-            nothing_is_left(&server);
+            assert_no_waiters(&server);
         }
         // None of these brings one.
         block(&server, &mut a, "BLPOP k 0");

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::hall::{block, nothing_is_left, resp3, start, waiting, with_threads};
+use crate::waiters::{assert_no_waiters, block, resp3, start, waiting, with_threads};
 use crate::wire::{Wire, eventually, unix_time};
 use punctual_server::Server;
 
@@ -58,7 +58,7 @@ fn timeouts_are_exact() {
         clock.int("CLOCK ADVANCE 1");
         two.receive("*-1|");
         three.receive("_|");
-        nothing_is_left(&server);
+        assert_no_waiters(&server);
     }
 }
 
@@ -76,7 +76,7 @@ fn what_comes_after_the_timeout_comes_too_late() {
     clock.send(&["CLOCK ADVANCE 1000", "RPUSH k x"]);
     a.receive("*-1|");
     b.receive("*2|$1|k|$1|x|");
-    nothing_is_left(&server);
+    assert_no_waiters(&server);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn client_unblock() {
             b.expect(&[&format!("CLIENT UNBLOCK {id}{how}")], ":1|");
             b.expect(&[&format!("CLIENT UNBLOCK {id}{how}")], ":0|");
             a.receive(answer);
-            nothing_is_left(&server);
+            assert_no_waiters(&server);
             a.expect(&["PING"], "+PONG|");
         }
         b.expect_error(
@@ -134,7 +134,7 @@ fn who_goes_leaves_nothing_and_takes_nothing() {
         eventually(|| waiting(&server) == 11);
         assert_eq!(pusher.int("CLIENT KILL TYPE normal SKIPME yes"), 11);
         last.ends();
-        nothing_is_left(&server);
+        assert_no_waiters(&server);
         pusher.expect(&["RPUSH k x", "LLEN k"], ":1|:1|");
     }
 }
@@ -150,7 +150,7 @@ fn who_has_gone_when_its_command_begins_to_wait_is_noticed() {
         c.receive("+PONG|");
         assert_eq!(c.ends(), 0);
     }
-    nothing_is_left(&server);
+    assert_no_waiters(&server);
     Wire::open(&server).expect(&["RPUSH k x"], ":1|");
 }
 
@@ -276,6 +276,6 @@ fn every_element_is_delivered_once() {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         });
-        nothing_is_left(&server);
+        assert_no_waiters(&server);
     }
 }

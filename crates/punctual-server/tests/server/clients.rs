@@ -479,7 +479,7 @@ fn a_slow_subscriber_is_cut_off_at_the_hard_limit() {
     assert!((1..=9 << 20).contains(&largest), "{largest}");
     assert!(slow.ends() <= sent * (message.len() + 64));
     assert_eq!(c.int("PUBLISH a m"), 0);
-    server.settles_at(before + 40.0);
+    server.wait_for_resident_mib(before + 40.0);
     server.stop();
 }
 

@@ -1,6 +1,6 @@
 //! A clock that is moved by hand: weeks in milliseconds, and all that depends on time goes with it.
 
-use crate::hall::{start, with_threads};
+use crate::waiters::{start, with_threads};
 use crate::wire::{Wire, eventually};
 use punctual_server::Server;
 

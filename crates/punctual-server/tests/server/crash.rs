@@ -46,7 +46,7 @@ fn a_fatal_signal_leaves_a_report_and_ends_the_process() {
         let mut process = start(&[]);
         eventually(|| process.log().contains("Ready to accept connections"));
         process.signal(signal);
-        let (status, _) = process.ended();
+        let (status, _) = process.wait_for_exit();
         assert_eq!(status.signal(), Some(signal.as_raw()));
         let log = process.log();
         assert!(report(&log).contains(number), "{log}");
@@ -65,7 +65,7 @@ fn the_report_tells_the_command_and_does_not_wait_for_its_lock() {
         "DEBUG SEGFAULT",
         "EXEC",
     ]);
-    let (status, _) = process.ended();
+    let (status, _) = process.wait_for_exit();
     assert_eq!(status.signal(), Some(Signal::SEGV.as_raw()));
     let log = process.log();
     let report = report(&log);
@@ -88,7 +88,7 @@ fn a_panic_of_an_event_loop_leaves_a_report_and_an_exit_status() {
     ] {
         let mut process = start(&["--threads", "2"]);
         Wire::to(process.port).send(&["SET key value", line]);
-        let (status, complaints) = process.ended();
+        let (status, complaints) = process.wait_for_exit();
         assert_eq!(status.code(), Some(1), "{complaints}");
         assert!(complaints.contains(message), "{complaints}");
         let log = process.log();
@@ -109,7 +109,7 @@ fn reports_can_be_turned_off() {
         let mut c = Wire::to(process.port);
         c.expect(&["CONFIG SET crash-log-enabled no"], "+OK|");
         c.send(&[line]);
-        let (status, _) = process.ended();
+        let (status, _) = process.wait_for_exit();
         assert!(!status.success());
         let log = process.log();
         assert!(!log.contains("CRASH REPORT"), "{log}");

@@ -1,6 +1,6 @@
 //! Hashes over sockets: the forms of replies, and fields that expire by a clock that is moved by hand.
 
-use crate::hall::with_threads;
+use crate::waiters::with_threads;
 use crate::wire::{Wire, eventually};
 use punctual_server::Server;
 

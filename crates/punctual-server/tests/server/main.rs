@@ -1,12 +1,12 @@
-//! The server as its clients meet it: over sockets, in this process or one of its own. One program, so that it is
-//! built and linked once; a test that changes the whole process has a file of its own beside this folder.
+//! Tests the server over sockets, in this process or a child process. All tests are one binary, which is
+//! built and linked once; a test that changes process-wide state is a separate file beside this folder.
 //!
-//! - [`wire`] says which bytes go and come; [`process`] starts the binary; [`hall`] knows clients that wait.
-//! - Every test starts its own server, on a port of its own: they run side by side.
+//! - [`wire`] sends and expects exact bytes; [`process`] starts the binary; [`waiters`] blocks clients and counts them.
+//! - Every test starts its own server on its own port, so that tests run in parallel.
 
-mod hall;
 #[path = "../process/mod.rs"]
 mod process;
+mod waiters;
 mod wire;
 
 mod admin;

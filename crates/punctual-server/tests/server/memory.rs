@@ -73,7 +73,7 @@ fn flush_on_loops(threads: &str) {
     fill(&mut wires);
     assert!(server.resident_mib() > used_mib + 60.0);
     wires[0].expect(&["FLUSHALL"], "+OK|");
-    server.settles_at(used_mib * TOLERANCE);
+    server.wait_for_resident_mib(used_mib * TOLERANCE);
     server.stop();
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::hall::start;
+use crate::waiters::start;
 use crate::wire::{Wire, field, unix_time};
 use punctual_resp::Value;
 use punctual_server::Server;

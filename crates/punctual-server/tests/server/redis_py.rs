@@ -1,6 +1,6 @@
-//! redis-py, Python's client library, with its queues, pipelines and iterators: a script that must pass.
+//! Runs a script of redis-py, Python's client library, with queues, pipelines and iterators.
 //!
-//! Needs a Python with the module `redis`: `scripts/setup python` makes one, and without it the test says that it
+//! Needs a Python with the module `redis`, which `scripts/setup python` installs. Without one the test reports that it
 //! was not run.
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use punctual_server::Server;
 
-/// The Python that has the module: the one of `scripts/setup`, or the system's.
+/// Returns a Python that has the module: that of `scripts/setup`, or the system's.
 fn python() -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python-venv/bin/python");
     [own, PathBuf::from("python3")].into_iter().find(|python| {
@@ -20,7 +20,7 @@ fn python() -> Option<PathBuf> {
 }
 
 #[test]
-fn redis_py_finds_redis() {
+fn redis_py_works() {
     let Some(python) = python() else {
         eprintln!(
             "NOT RUN: no Python has the module redis; scripts/setup python makes one that has"

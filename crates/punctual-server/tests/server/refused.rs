@@ -1,18 +1,18 @@
-//! What is refused is repeated byte for byte, and what is no Redis client at all is cut off.
+//! Errors repeat arguments byte for byte; connections that speak HTTP are closed.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use punctual_server::Server;
 
-/// Everything the server says to a client that sends this and nothing more.
-fn said(server: &Server, bytes: &[u8]) -> Vec<u8> {
+/// Sends `bytes`, ends the stream, and returns everything that the server replies.
+fn replies_to(server: &Server, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(server.addr().unwrap()).unwrap();
     stream.write_all(bytes).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    let mut said = Vec::new();
-    stream.read_to_end(&mut said).unwrap();
-    said
+    let mut replies = Vec::new();
+    stream.read_to_end(&mut replies).unwrap();
+    replies
 }
 
 #[test]
@@ -37,21 +37,21 @@ fn errors_repeat_arguments_byte_for_byte() {
             b"-ERR Syntax error in HELLO option '\xfe'\r\n",
         ),
     ] {
-        let said = said(&server, sent);
-        assert_eq!(said, answer, "{}", said.escape_ascii());
+        let replies = replies_to(&server, sent);
+        assert_eq!(replies, answer, "{}", replies.escape_ascii());
     }
     server.shutdown();
 }
 
 #[test]
-fn browsers_are_cut_off_without_a_word() {
+fn http_requests_are_closed_without_a_reply() {
     let server = Server::builder().port(0).spawn().unwrap();
     for request in [
         "POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nSET hacked 1\r\n",
         "host: localhost\r\nSET hacked 1\r\n",
     ] {
-        assert_eq!(said(&server, request.as_bytes()), b"", "{request}");
+        assert_eq!(replies_to(&server, request.as_bytes()), b"", "{request}");
     }
-    assert_eq!(said(&server, b"GET hacked\r\n"), b"$-1\r\n");
+    assert_eq!(replies_to(&server, b"GET hacked\r\n"), b"$-1\r\n");
     server.shutdown();
 }

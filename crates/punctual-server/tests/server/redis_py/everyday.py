@@ -1,4 +1,4 @@
-"""What applications do with redis-py: everyday.py PORT PROTOCOL. Fails with a traceback."""
+"""Everyday use of redis-py. Usage: everyday.py PORT PROTOCOL. Fails with a traceback."""
 
 import sys
 import threading
@@ -98,7 +98,7 @@ def transactions():
         pipe.set("p", "lost")
         try:
             pipe.execute()
-            raise AssertionError("a watched key was changed")
+            raise AssertionError("EXEC succeeded although a watched key was changed")
         except redis.WatchError:
             pass
 
@@ -133,7 +133,7 @@ def keys():
     r.set("name", "Ada")
     try:
         r.lpush("name", "x")
-        raise AssertionError("a string is no list")
+        raise AssertionError("LPUSH succeeded on a string")
     except redis.ResponseError as error:
         assert str(error).startswith("WRONGTYPE"), error
 

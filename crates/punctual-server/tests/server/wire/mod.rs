@@ -1,6 +1,6 @@
-//! A client that says exactly which bytes it sends and which it expects.
+//! A client that sends and expects exact bytes.
 //!
-//! Line ends are written `|`, so a whole exchange fits on a line. Commands go inline.
+//! Expected texts have `|` for a line end. Commands are sent inline.
 
 pub mod redis;
 
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use punctual_resp::{Value, decode, encode_command};
 use punctual_server::Server;
 
-/// Longer than any answer takes on a busy machine.
+/// Timeout for a reply, generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long nothing must come to be called nothing.
+/// Time without a byte that counts as silence.
 const SILENCE: Duration = Duration::from_millis(60);
 
 /// One connection.
@@ -27,7 +27,7 @@ impl Wire {
         Self::to(server.port())
     }
 
-    /// To whatever listens on a port of this machine.
+    /// Connects to a local port.
     pub fn to(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -38,7 +38,7 @@ impl Wire {
         }
     }
 
-    /// The port at this end.
+    /// Returns the local port.
     pub fn port(&self) -> u16 {
         self.stream.local_addr().unwrap().port()
     }
@@ -49,7 +49,7 @@ impl Wire {
         self.stream.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Sends lines in one write and expects these bytes. What comes beyond them fails the next expectation.
+    /// Sends lines in one write and expects these bytes. Further bytes fail the next expectation.
     #[track_caller]
     pub fn expect(&mut self, lines: &[&str], answer: &str) {
         self.send(lines);
@@ -95,7 +95,7 @@ impl Wire {
         self.value()
     }
 
-    /// Sends a line and returns the text of the reply, an error's too.
+    /// Sends a line and returns the text of the reply or error.
     #[track_caller]
     pub fn text(&mut self, line: &str) -> String {
         self.send(&[line]);
@@ -114,7 +114,7 @@ impl Wire {
             .unwrap_or_else(|| panic!("{line}: {value:?}"))
     }
 
-    /// The next reply or message.
+    /// Returns the next reply or message.
     #[track_caller]
     pub fn value(&mut self) -> Value {
         loop {
@@ -126,7 +126,7 @@ impl Wire {
         }
     }
 
-    /// Nothing comes for a while.
+    /// Expects that no byte arrives for [`SILENCE`].
     #[track_caller]
     pub fn silent(&mut self) {
         self.stream.set_read_timeout(Some(SILENCE)).unwrap();
@@ -143,7 +143,7 @@ impl Wire {
         assert!(self.buffer.is_empty(), "{:?}", self.shown());
     }
 
-    /// Reads to the end; how many bytes there were.
+    /// Reads until the server closes the connection, and returns the number of bytes.
     #[track_caller]
     pub fn ends(&mut self) -> usize {
         let mut count = self.buffer.len();
@@ -175,22 +175,22 @@ impl Wire {
     }
 }
 
-/// Time of the clock that the server reads, since the epoch.
+/// Returns the time of the system clock since the epoch.
 pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
-/// Waits until something is so that the server does in its own time.
+/// Blocks until a condition holds that the server reaches asynchronously.
 #[track_caller]
-pub fn eventually(mut is_so: impl FnMut() -> bool) {
+pub fn eventually(mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "still not so");
+    while !holds() {
+        assert!(Instant::now() < end, "the condition still does not hold");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// A field of a line of CLIENT LIST.
+/// Returns a field of a line of CLIENT LIST.
 pub fn field<'l>(line: &'l str, name: &str) -> &'l str {
     line.split_whitespace()
         .find_map(|f| f.strip_prefix(name)?.strip_prefix('='))

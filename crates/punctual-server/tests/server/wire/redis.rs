@@ -1,19 +1,19 @@
-//! A real redis-server beside ours.
+//! Starts a real redis-server to compare with.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A redis-server of this test's own. Ends with it.
+/// A redis-server that is killed on drop.
 pub struct Redis {
     process: Child,
     pub port: u16,
 }
 
 impl Redis {
-    /// Starts one with these options; fails if it is not installed.
+    /// Starts redis-server with these options. Panics if it is not installed.
     #[track_caller]
     pub fn start(options: &[&str]) -> Self {
-        // A port that was free a moment ago; should somebody else have taken it since, redis-server ends at once.
+        // If another process takes the free port first, redis-server exits at once; try another port.
         for _ in 0..20 {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             let port = free.local_addr().unwrap().port();

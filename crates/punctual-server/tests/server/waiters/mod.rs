@@ -1,10 +1,10 @@
-//! A server, clients that wait in it, and what they leave.
+//! Helpers for tests with clients that wait: for a key, or for the end of a pause.
 
 use punctual_server::Server;
 
 use crate::wire::{Wire, eventually};
 
-/// On a clock that is moved by hand, with one event loop.
+/// Starts a server with a virtual clock and one event loop.
 pub fn start() -> Server {
     with_threads(1)
 }
@@ -18,21 +18,21 @@ pub fn with_threads(threads: usize) -> Server {
         .unwrap()
 }
 
-/// How many clients wait for a key, or for the end of a pause.
+/// Returns the number of clients that wait for a key or for the end of a pause.
 pub fn waiting(server: &Server) -> u64 {
     server.shared().clients.waiting()
 }
 
-/// Sends a line whose client then waits.
+/// Sends a line and blocks until its client waits.
 pub fn block(server: &Server, c: &mut Wire, line: &str) {
     let before = waiting(server);
     c.send(&[line]);
     eventually(|| waiting(server) == before + 1);
 }
 
-/// Nobody waits, and no key is waited for.
+/// Expects that no client waits and that no key has a waiter.
 #[track_caller]
-pub fn nothing_is_left(server: &Server) {
+pub fn assert_no_waiters(server: &Server) {
     eventually(|| waiting(server) == 0 && server.shared().store.waiting_keys() == 0);
 }
 
