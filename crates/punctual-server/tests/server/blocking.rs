@@ -1,4 +1,4 @@
-//! BLPOP and its kin: who waits, and who is served with what.
+//! BLPOP and the other blocking commands: which clients wait, and which element each one receives.
 
 use crate::waiters::{assert_no_waiters, block, resp3, start, with_threads};
 use crate::wire::{Wire, field};
@@ -6,7 +6,7 @@ use punctual_resp::Value;
 use punctual_server::Server;
 
 #[test]
-fn who_need_not_wait_is_answered_at_once() {
+fn available_elements_are_returned_at_once() {
     for threads in [1, 4] {
         let server = with_threads(threads);
         let mut c = Wire::open(&server);
@@ -41,7 +41,7 @@ fn who_need_not_wait_is_answered_at_once() {
 }
 
 #[test]
-fn a_push_serves_who_waits() {
+fn a_push_serves_a_waiter() {
     for threads in [1, 4] {
         let server = with_threads(threads);
         let (mut pusher, mut two, mut three) =
@@ -69,7 +69,7 @@ fn a_push_serves_who_waits() {
 }
 
 #[test]
-fn sorted_sets_are_waited_for_too() {
+fn sorted_set_pops_block() {
     for threads in [1, 4] {
         let server = with_threads(threads);
         let (mut a, mut three, mut b) = (Wire::open(&server), resp3(&server), Wire::open(&server));
@@ -127,7 +127,7 @@ fn first_come_first_served() {
 }
 
 #[test]
-fn the_first_of_its_keys_counts_when_several_come_at_once() {
+fn a_waiter_is_served_from_its_first_ready_key() {
     for threads in [1, 4] {
         let server = with_threads(threads);
         let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
@@ -146,7 +146,7 @@ fn the_first_of_its_keys_counts_when_several_come_at_once() {
         );
         a.receive("*2|$1|x|$1|1|");
         b.expect(&["LLEN y", "LLEN z"], ":1|:1|");
-        // What has gone again before the end of the transaction was never there.
+        // An element that the transaction removes again is not served.
         a.expect(
             &["BLPOP x y z 0", "BLPOP x y z 0"],
             "*2|$1|y|$1|2|*2|$1|z|$1|4|",
@@ -170,7 +170,7 @@ fn the_first_of_its_keys_counts_when_several_come_at_once() {
 }
 
 #[test]
-fn commands_behind_it_wait() {
+fn commands_after_a_blocking_command_wait() {
     for threads in [1, 3] {
         let server = with_threads(threads);
         let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
@@ -196,7 +196,7 @@ fn commands_behind_it_wait() {
 }
 
 #[test]
-fn nobody_waits_in_a_transaction() {
+fn blocking_commands_do_not_block_in_transactions() {
     let server = start();
     let (mut two, mut three) = (Wire::open(&server), resp3(&server));
     let lines = [
@@ -220,7 +220,7 @@ fn nobody_waits_in_a_transaction() {
 }
 
 #[test]
-fn what_others_see_of_it() {
+fn client_list_and_info_show_waiters() {
     let server = start();
     let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
     let id = a.int("CLIENT ID");
@@ -231,7 +231,10 @@ fn what_others_see_of_it() {
     assert!(info.contains("blocked_clients:1\r\n"), "{info}");
     assert!(info.contains("total_blocking_keys:2\r\n"), "{info}");
     let stats = b.text("INFO commandstats");
-    assert!(!stats.contains("cmdstat_blpop"), "it is not done: {stats}");
+    assert!(
+        !stats.contains("cmdstat_blpop"),
+        "counted before its reply: {stats}"
+    );
     b.expect(&["RPUSH k x"], ":1|");
     a.receive("*2|$1|k|$1|x|");
     let line = b.text(&format!("CLIENT LIST ID {id}"));
@@ -245,7 +248,7 @@ fn what_others_see_of_it() {
 }
 
 #[test]
-fn one_service_brings_the_next() {
+fn a_served_move_serves_the_next_waiter() {
     for threads in [1, 4] {
         let server = with_threads(threads);
         let mut clients: Vec<Wire> = (0..5).map(|_| Wire::open(&server)).collect();
@@ -274,7 +277,7 @@ fn one_service_brings_the_next() {
     }
 }
 
-/// A ring of moves goes round as long as somebody waits, and no longer.
+/// A move of a list onto itself serves each waiter once and then stops.
 #[test]
 fn a_list_may_be_moved_onto_itself() {
     let server = start();
@@ -319,7 +322,7 @@ fn a_wrong_destination_is_an_error_and_keeps_the_element() {
 }
 
 #[test]
-fn what_is_due_at_the_end_of_a_transaction_was_never_there() {
+fn a_key_that_expires_within_a_transaction_serves_no_waiter() {
     let server = Server::builder()
         .port(0)
         .virtual_clock()
@@ -343,9 +346,9 @@ fn what_is_due_at_the_end_of_a_transaction_was_never_there() {
     a.receive("*2|$1|k|$1|y|");
 }
 
-/// The newcomer finds nothing, because who came before it has been served.
+/// The second BLPOP finds an empty list, because the earlier waiter was served first.
 #[test]
-fn who_pushes_and_then_waits_comes_last() {
+fn a_push_serves_waiters_before_the_next_command_of_its_client() {
     let server = start();
     let (mut a, mut b, mut c) = (
         Wire::open(&server),
@@ -362,7 +365,7 @@ fn who_pushes_and_then_waits_comes_last() {
 }
 
 #[test]
-fn another_type_is_not_what_is_waited_for() {
+fn a_key_of_another_type_serves_no_waiter() {
     let server = start();
     let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
     block(&server, &mut a, "BLPOP k 0");
@@ -374,7 +377,7 @@ fn another_type_is_not_what_is_waited_for() {
 }
 
 #[test]
-fn lists_come_in_many_ways() {
+fn every_way_to_create_a_list_serves_waiters() {
     for threads in [1, 4] {
         let server = with_threads(threads);
         let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
@@ -403,7 +406,7 @@ fn lists_come_in_many_ways() {
             );
             assert_no_waiters(&server);
         }
-        // None of these brings one.
+        // None of these creates a list.
         block(&server, &mut a, "BLPOP k 0");
         b.expect(
             &[
@@ -424,7 +427,7 @@ fn lists_come_in_many_ways() {
 }
 
 #[test]
-fn monitors_see_it_once() {
+fn monitors_see_a_blocking_command_once() {
     let server = start();
     let (mut a, mut b, mut m) = (
         Wire::open(&server),
@@ -444,7 +447,7 @@ fn monitors_see_it_once() {
 }
 
 #[test]
-fn events_are_told_in_the_order_of_things() {
+fn events_are_published_in_order() {
     let server = start();
     let (mut a, mut b, mut events) = (
         Wire::open(&server),
@@ -470,9 +473,9 @@ fn events_are_told_in_the_order_of_things() {
     assert_eq!(seen, ["rpush k", "rpush l", "lpop k", "del k"]);
 }
 
-/// A subscriber that waits gets its messages while it waits, and in their order with the reply.
+/// A waiting subscriber receives messages while it waits, in order with the reply.
 #[test]
-fn messages_come_before_and_after_the_reply() {
+fn messages_arrive_before_and_after_the_reply() {
     let server = start();
     let (mut a, mut b) = (resp3(&server), Wire::open(&server));
     a.expect(&["SUBSCRIBE ch"], ">3|$9|subscribe|$2|ch|:1|");
@@ -484,7 +487,7 @@ fn messages_come_before_and_after_the_reply() {
 }
 
 #[test]
-fn a_served_pop_is_a_change_for_those_who_watch() {
+fn a_served_pop_changes_a_watched_key() {
     let server = start();
     let (mut a, mut b, mut w) = (
         Wire::open(&server),

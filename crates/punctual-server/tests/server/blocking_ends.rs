@@ -1,4 +1,4 @@
-//! How waiting ends without what was waited for: timeouts, CLIENT UNBLOCK, clients that go. Nothing stays, nothing is
+//! Waits that end without an element: timeouts, CLIENT UNBLOCK and disconnections. No waiter remains and no element is
 //! lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use crate::wire::{Wire, eventually, unix_time};
 use punctual_server::Server;
 
 #[test]
-fn timeouts_that_are_refused() {
+fn invalid_timeouts_are_refused() {
     let server = start();
     let mut c = Wire::open(&server);
     for (timeout, error) in [
@@ -62,9 +62,9 @@ fn timeouts_are_exact() {
     }
 }
 
-/// Whose time is over gets nothing, even if its loop has not looked at the clock yet.
+/// A waiter past its timeout is not served, even before its event loop reads the clock.
 #[test]
-fn what_comes_after_the_timeout_comes_too_late() {
+fn a_push_after_the_timeout_serves_the_next_waiter() {
     let server = start();
     let (mut a, mut b, mut clock) = (
         Wire::open(&server),
@@ -80,7 +80,7 @@ fn what_comes_after_the_timeout_comes_too_late() {
 }
 
 #[test]
-fn a_pause_delays_no_timeout() {
+fn a_pause_does_not_delay_timeouts() {
     let server = start();
     let (mut a, mut clock) = (Wire::open(&server), Wire::open(&server));
     block(&server, &mut a, "BLPOP k 1");
@@ -121,7 +121,7 @@ fn client_unblock() {
 }
 
 #[test]
-fn who_goes_leaves_nothing_and_takes_nothing() {
+fn a_disconnected_waiter_takes_no_element() {
     for threads in [1, 4] {
         let server = with_threads(threads);
         let mut pusher = Wire::open(&server);
@@ -139,9 +139,9 @@ fn who_goes_leaves_nothing_and_takes_nothing() {
     }
 }
 
-/// The last bytes and the end come at once: nobody will tell of the end again.
+/// The last bytes and the end of the stream arrive together: no second event reports the end.
 #[test]
-fn who_has_gone_when_its_command_begins_to_wait_is_noticed() {
+fn a_client_that_disconnects_before_it_waits_is_removed() {
     let server = start();
     for _ in 0..20 {
         let mut c = Wire::open(&server);
@@ -170,7 +170,7 @@ fn reply_modes() {
 }
 
 #[test]
-fn who_waits_is_not_idle() {
+fn waiting_clients_are_not_idle() {
     let server = Server::builder()
         .port(0)
         .virtual_clock()
@@ -186,7 +186,7 @@ fn who_waits_is_not_idle() {
     a.receive("*2|$1|k|$1|x|");
 }
 
-/// The real clock ends the waiting by itself.
+/// With the real clock, timeouts need no further event.
 #[test]
 fn timeouts_end_waits_and_are_never_early() {
     let server = Server::builder().port(0).spawn().unwrap();
@@ -197,7 +197,7 @@ fn timeouts_end_waits_and_are_never_early() {
     assert!(took >= Duration::from_millis(80), "{took:?}");
 }
 
-/// Every element is delivered to one consumer, however consumers and producers, keys and loops come together.
+/// Every element is delivered to exactly one consumer, under any interleaving of clients, keys and loops.
 #[test]
 fn every_element_is_delivered_once() {
     const CONSUMERS: usize = 12;
@@ -215,7 +215,7 @@ fn every_element_is_delivered_once() {
                 scope.spawn(move || {
                     let mut c = Wire::open(server);
                     for round in 0_usize.. {
-                        // Keys in many orders, in many shards; some go a way round.
+                        // Keys in several orders and shards; some elements are moved first.
                         let (a, b) = ((number + round) % 5, (number + round * 3) % 5);
                         let line = match round % 4 {
                             0 => format!("BLPOP k:{a} k:{b} k:0 k:1 k:2 k:3 k:4 0"),
@@ -226,7 +226,7 @@ fn every_element_is_delivered_once() {
                         c.send(&[&line]);
                         let reply = c.value();
                         let Some(parts) = reply.as_slice() else {
-                            continue; // It was moved, or there was nothing to move.
+                            continue; // The reply of BLMOVE, or a timeout.
                         };
                         let element = parts[1].as_slice().map_or(&parts[1], |list| &list[0]);
                         let text = std::str::from_utf8(element.as_bytes().unwrap()).unwrap();
@@ -257,7 +257,7 @@ fn every_element_is_delivered_once() {
                 })
                 .collect();
             producers.into_iter().for_each(|p| p.join().unwrap());
-            // Nothing may be lost; who waits in vain would wait here for ever.
+            // A lost element would keep this count too low.
             eventually(|| {
                 let clock = server.shared().clock.now();
                 let mut c = Wire::open(&server);

@@ -1,4 +1,4 @@
-//! Clients: what they say of themselves, what others see and do, and when they are cut off.
+//! The CLIENT command, replies switched off, idle timeouts and output buffer limits.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ fn start() -> Server {
 }
 
 #[test]
-fn small_talk() {
+fn connection_commands() {
     let server = start();
     let mut c = Wire::open(&server);
     c.expect(
@@ -154,12 +154,12 @@ fn names() {
     assert!(line.contains(" name= "), "{line}");
     assert!(
         line.contains(" lib-name=redis-py(x) "),
-        "the library is the same: {line}"
+        "RESET keeps the library's name: {line}"
     );
 }
 
 #[test]
-fn the_line_of_a_client() {
+fn client_list_shows_every_field() {
     let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
     let (mut c, mut d) = (Wire::open(&server), Wire::open(&server));
     let id = d.int("CLIENT ID");
@@ -177,7 +177,7 @@ fn the_line_of_a_client() {
     d.value();
     d.send(&["SUBSCRIBE a b", "PSUBSCRIBE p", "SSUBSCRIBE s t u"]);
     (0..6).for_each(|_| drop(d.value()));
-    // Half a command waits for its rest.
+    // Half of a command stays in the query buffer.
     d.stream.write_all(b"*2\r\n$4\r\nECHO\r\n").unwrap();
     eventually(|| field(&c.text(&format!("CLIENT LIST ID {id}")), "qbuf") == "14");
     c.int("CLOCK ADVANCE 1000");
@@ -217,7 +217,7 @@ fn the_line_of_a_client() {
     assert!(field(&list, "fd").parse::<u32>().is_ok());
     let figure = |name: &str| field(&list, name).parse::<u64>().unwrap();
     assert!(figure("tot-mem") > 14);
-    // The peak of the subscriptions' replies is told for five seconds.
+    // The peak of the reply buffer is kept for five seconds.
     assert!((50..1000).contains(&figure("rbp")), "{list}");
     assert_eq!(c.text("CLIENT LIST TYPE pubsub"), list);
     assert_eq!(c.text("CLIENT LIST TYPE replica"), "");
@@ -230,7 +230,7 @@ fn the_line_of_a_client() {
     eventually(|| field(&c.text(&format!("CLIENT LIST ID {id}")), "qbuf") == "18");
     let list = c.text(&format!("CLIENT LIST ID {id}"));
     assert_eq!(field(&list, "rbp"), "0");
-    // Its buffer of incomplete input has grown.
+    // The query buffer has grown.
     assert_ne!(field(&list, "qbuf-free"), "0");
     let Value::Verbatim { format, .. } = ({
         c.send(&["HELLO 3"]);
@@ -280,13 +280,13 @@ fn lines_have_the_fields_and_figures_of_redis() {
         String::from_utf8_lossy(c.value().as_bytes().unwrap()).into_owned()
     };
     same([behind_a_ping(theirs), behind_a_ping(ours)], &own);
-    // What is written for it lies in a buffer of its own by now.
+    // The replies are now in the client's own buffer.
     let line = behind_a_ping(ours);
     let figure = |name: &str| field(&line, name).parse::<u64>().unwrap();
     assert!(figure("rbs") >= figure("obl") && figure("obl") == 7);
     assert!((200..=16384).contains(&figure("rbp")), "{line}");
 
-    // As others see it: with queued commands, and waiting.
+    // Seen by another client: with queued commands, then waiting.
     let mut others = ports.map(Wire::to);
     for (c, seen_by) in two.iter_mut().zip(&mut others) {
         c.expect(&["MULTI", "SET k v", "GET k"], "+OK|+QUEUED|+QUEUED|");
@@ -313,7 +313,7 @@ fn lines_have_the_fields_and_figures_of_redis() {
 }
 
 #[test]
-fn killing() {
+fn client_kill() {
     for threads in [1, 3] {
         let server = Server::builder().port(0).threads(threads).spawn().unwrap();
         let mut c = Wire::open(&server);
@@ -323,7 +323,7 @@ fn killing() {
             let id = w.int("CLIENT ID");
             (w, id)
         };
-        // By number; the list is right at once, whoever serves the other.
+        // By id; the list is right at once, even if another loop serves the client.
         let (mut d, id) = open();
         c.send(&[&format!("CLIENT KILL ID {id}"), "CLIENT LIST"]);
         assert_eq!(c.value(), Value::Int(1));
@@ -350,20 +350,20 @@ fn killing() {
             ":1|",
         );
         assert_eq!(d.ends(), 0);
-        // By type, with what it had.
+        // By type; its subscriptions end.
         let (mut d, _) = open();
         d.expect(&["SUBSCRIBE a"], "*3|$9|subscribe|$1|a|:1|");
         c.expect(&["CLIENT KILL TYPE PubSub"], ":1|");
         assert_eq!(d.ends(), 0);
         eventually(|| c.int("PUBLISH a m") == 0);
-        // All that fit, but not itself.
+        // All clients that match, except the caller.
         let (mut d, _) = open();
         let (mut e, _) = open();
         let laddr = format!("127.0.0.1:{}", server.port());
         c.expect(&[&format!("CLIENT KILL LADDR {laddr} TYPE normal")], ":2|");
         assert_eq!((d.ends(), e.ends()), (0, 0));
         c.expect(&[&format!("CLIENT KILL ID {me}"), "PING"], ":0|+PONG|");
-        // Itself: the answer comes, what follows does not.
+        // The caller itself: it receives the reply, and later commands do not run.
         c.expect(&[&format!("CLIENT KILL ID {me} SKIPME no"), "PING"], ":1|");
         assert_eq!(c.ends(), 0);
         let (mut d, _) = open();
@@ -374,7 +374,7 @@ fn killing() {
 }
 
 #[test]
-fn replies_that_are_not_wanted() {
+fn client_reply_modes() {
     let server = start();
     let mut c = Wire::open(&server);
     c.expect(
@@ -397,7 +397,7 @@ fn replies_that_are_not_wanted() {
         &["CLIENT REPLY OFF", "SET k v", "RESET", "GET k"],
         "+RESET|$1|v|",
     );
-    // Messages are always sent, and what SUBSCRIBE answers is a message.
+    // Messages are always sent, including SUBSCRIBE's replies.
     c.expect(
         &["CLIENT REPLY SKIP", "SUBSCRIBE a", "PING", "RESET"],
         "*3|$9|subscribe|$1|a|:1|*2|$4|pong|$0||+RESET|",
@@ -443,7 +443,7 @@ fn idle_clients_are_closed() {
     clock.int("CLOCK ADVANCE 9000");
     assert_eq!(clock.int("PUBLISH a m"), 1);
     listener.receive("*3|$7|message|$1|a|$1|m|");
-    // At runtime, for those who are there already.
+    // A change at runtime applies to connected clients.
     let mut late = Wire::open(&server);
     late.expect(&["CONFIG SET timeout 0"], "+OK|");
     clock.int("CLOCK ADVANCE 100000");
@@ -454,8 +454,8 @@ fn idle_clients_are_closed() {
 }
 
 #[test]
-fn a_slow_subscriber_is_cut_off_at_the_hard_limit() {
-    // A process of its own, whose memory is its own.
+fn a_slow_subscriber_is_closed_at_the_hard_limit() {
+    // A child process, so that only the server's memory is measured.
     let server = Process::start(&["--client-output-buffer-limit", "pubsub 8mb 0 0"]);
     let (mut c, mut slow) = (Wire::to(server.port), Wire::to(server.port));
     slow.expect(&["SUBSCRIBE a"], "*3|$9|subscribe|$1|a|:1|");
@@ -474,7 +474,7 @@ fn a_slow_subscriber_is_cut_off_at_the_hard_limit() {
         }
         largest = largest.max(field(&list, "omem").parse::<u64>().unwrap());
         sent += 1;
-        assert!(sent < 200, "never cut off");
+        assert!(sent < 200, "the subscriber is not closed");
     }
     assert!((1..=9 << 20).contains(&largest), "{largest}");
     assert!(slow.ends() <= sent * (message.len() + 64));
@@ -484,7 +484,7 @@ fn a_slow_subscriber_is_cut_off_at_the_hard_limit() {
 }
 
 #[test]
-fn a_slow_subscriber_is_cut_off_at_the_soft_limit_after_its_seconds() {
+fn a_slow_subscriber_is_closed_after_the_soft_limit_s_seconds() {
     let server = Server::builder()
         .port(0)
         .option("client-output-buffer-limit", "pubsub 0 1mb 2")
@@ -520,7 +520,7 @@ fn a_slow_subscriber_is_cut_off_at_the_soft_limit_after_its_seconds() {
     };
     assert!(recent(&mut c) > 1 << 20);
     assert_eq!(field(&list, "events"), "rw");
-    // Nothing more is sent to it; the limit holds all the same.
+    // The limit applies without further messages, too.
     c.int("CLOCK ADVANCE 2000");
     c.expect(&["PING"], "+PONG|");
     assert_eq!(c.text("CLIENT LIST TYPE pubsub").lines().count(), 1);
@@ -530,7 +530,7 @@ fn a_slow_subscriber_is_cut_off_at_the_soft_limit_after_its_seconds() {
 }
 
 #[test]
-fn replies_have_their_limit_too() {
+fn replies_count_towards_the_output_limit() {
     let server = Server::builder()
         .port(0)
         .option("client-output-buffer-limit", "normal 1mb 0 0")
@@ -548,7 +548,7 @@ fn replies_have_their_limit_too() {
     assert_eq!(d.ask(&["GET", "k"]).as_bytes().unwrap().len(), value.len());
 }
 
-/// A library that people use: names itself, and sees its own name.
+/// The `redis` crate sets its library name and reads it back.
 #[test]
 fn through_the_redis_crate() {
     let server = start();

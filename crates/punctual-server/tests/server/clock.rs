@@ -1,4 +1,4 @@
-//! A clock that is moved by hand: weeks in milliseconds, and all that depends on time goes with it.
+//! The virtual clock: CLOCK ADVANCE and CLOCK SET move everything that depends on time.
 
 use crate::waiters::{start, with_threads};
 use crate::wire::{Wire, eventually};
@@ -8,7 +8,7 @@ const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
 #[test]
-fn thirty_days_pass_in_no_time() {
+fn a_key_of_thirty_days_expires_on_time() {
     let server = start();
     let mut c = Wire::open(&server);
     let before = c.int("CLOCK NOW");
@@ -24,7 +24,7 @@ fn thirty_days_pass_in_no_time() {
 }
 
 #[test]
-fn time_stands_still_otherwise() {
+fn time_passes_only_by_clock_commands() {
     let server = start();
     let mut c = Wire::open(&server);
     let before = c.int("CLOCK NOW");
@@ -39,7 +39,7 @@ fn time_stands_still_otherwise() {
         micros.to_string().len()
     );
     c.expect(&["TIME"], &shown);
-    // Seconds of the server's log of slow commands are the clock's too.
+    // SLOWLOG times are the virtual clock's.
     c.expect(
         &[
             "CONFIG SET slowlog-log-slower-than 0",
@@ -54,8 +54,8 @@ fn time_stands_still_otherwise() {
     );
 }
 
-/// What one jump passes is told in deadline order, over all shards and databases, at each key's own deadline.
-fn events_come_in_order(server: &Server) {
+/// One jump publishes the expirations of all shards and databases in deadline order, each at its own deadline.
+fn check_event_order(server: &Server) {
     let mut c = Wire::open(server);
     c.expect(&["CONFIG SET notify-keyspace-events Ex"], "+OK|");
     let mut listener = Wire::open(server);
@@ -103,19 +103,19 @@ fn events_come_in_order(server: &Server) {
 }
 
 #[test]
-fn events_come_in_order_across_deadlines() {
-    events_come_in_order(&start());
+fn events_arrive_in_deadline_order() {
+    check_event_order(&start());
 }
 
 #[test]
-fn events_come_in_order_with_several_loops() {
-    events_come_in_order(&with_threads(2));
-    events_come_in_order(&with_threads(4));
+fn events_arrive_in_deadline_order_with_several_loops() {
+    check_event_order(&with_threads(2));
+    check_event_order(&with_threads(4));
 }
 
-/// The advance is over before its reply: whoever asks later, on whichever loop, sees none of what was due.
+/// The reply follows the whole advance: commands sent later on any loop see no expired key.
 #[test]
-fn every_loop_is_there_when_the_clock_has_moved() {
+fn an_advance_is_complete_on_every_loop_before_its_reply() {
     let server = with_threads(3);
     let mut clients: Vec<Wire> = (0..6).map(|_| Wire::open(&server)).collect();
     for round in 1..=50_i64 {
@@ -135,7 +135,7 @@ fn every_loop_is_there_when_the_clock_has_moved() {
 }
 
 #[test]
-fn the_clock_goes_forward_only() {
+fn the_clock_only_moves_forward() {
     let server = start();
     let mut c = Wire::open(&server);
     let now = c.int("CLOCK NOW");
@@ -156,7 +156,7 @@ fn the_clock_goes_forward_only() {
     );
     c.expect_error("CLOCK BACK", "unknown subcommand 'BACK'. Try CLOCK HELP.");
     assert_eq!(c.int("CLOCK NOW"), now + 5);
-    // To the end of time, with a key that never gets there and one that does.
+    // To the largest time, in whose last millisecond the key expires.
     c.expect(&["SET k v PXAT 9223372036854775"], "+OK|");
     c.expect(
         &["CLOCK SET 9223372036854774", "PTTL k"],
@@ -190,7 +190,7 @@ fn the_real_clock_cannot_be_moved() {
 }
 
 #[test]
-fn the_idle_timeout_goes_by_the_clock() {
+fn the_idle_timeout_follows_the_clock() {
     for threads in [1, 2] {
         let server = with_threads(threads);
         let mut mover = Wire::open(&server);
@@ -207,7 +207,7 @@ fn the_idle_timeout_goes_by_the_clock() {
         }
         mover.int("CLOCK ADVANCE 59998");
         idle[0].expect(&["PING"], "+PONG|");
-        // Whoever moves the clock is not idle, however far.
+        // A client that moves the clock is not idle after any jump.
         mover.int(&format!("CLOCK ADVANCE {DAY_MS}"));
         assert_eq!(idle[0].ends(), 0);
         mover.expect(&["PING"], "+PONG|");
@@ -215,7 +215,7 @@ fn the_idle_timeout_goes_by_the_clock() {
 }
 
 #[test]
-fn keys_that_must_not_go_by_themselves_wait_for_a_command() {
+fn keys_expire_on_access_without_active_expiry() {
     let server = Server::builder()
         .port(0)
         .virtual_clock()
