@@ -1,4 +1,4 @@
-//! Who may come in, and what they may do before they have said who they are.
+//! Authentication, maxclients, protected mode and sockets.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -87,7 +87,7 @@ fn hello_and_its_options() {
 }
 
 #[test]
-fn a_password_and_what_is_refused_before_it() {
+fn commands_before_authentication_are_refused() {
     let server = Server::builder()
         .port(0)
         .option("requirepass", "sec")
@@ -95,7 +95,7 @@ fn a_password_and_what_is_refused_before_it() {
         .unwrap();
     let mut c = Wire::open(&server);
     c.expect(&["PING", "SUBSCRIBE a", "CLIENT ID"], &FIRST.repeat(3));
-    // Checked before: the name and the number of arguments.
+    // The command name and the arity are checked first.
     c.expect(
         &["ECHO", "FOO"],
         "-ERR wrong number of arguments for 'echo' command|-ERR unknown command 'FOO', with args beginning with: |",
@@ -134,7 +134,7 @@ fn a_password_and_what_is_refused_before_it() {
 }
 
 #[test]
-fn a_password_that_comes_and_goes() {
+fn a_password_is_set_and_removed_at_runtime() {
     let server = start();
     let mut old = Wire::open(&server);
     old.expect(&["CONFIG SET requirepass sec", "PING"], "+OK|+PONG|");
@@ -145,7 +145,7 @@ fn a_password_that_comes_and_goes() {
 }
 
 #[test]
-fn strangers_are_held_short() {
+fn unauthenticated_clients_have_lower_limits() {
     let server = Server::builder()
         .port(0)
         .option("requirepass", "sec")
@@ -171,7 +171,7 @@ fn strangers_are_held_short() {
 }
 
 #[test]
-fn no_more_than_maxclients() {
+fn clients_beyond_maxclients_are_refused() {
     let server = Server::builder()
         .port(0)
         .option("maxclients", "2")
@@ -193,7 +193,7 @@ fn no_more_than_maxclients() {
     one.expect(&["PING"], "+PONG|");
 }
 
-/// This machine's own address that is not a loopback one, if it has one. No packet is sent to find it.
+/// Returns a non-loopback address of this machine, if there is one. Sends no packet.
 fn own_address() -> Option<std::net::IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -202,9 +202,9 @@ fn own_address() -> Option<std::net::IpAddr> {
 }
 
 #[test]
-fn protected_mode_lets_only_this_machine_in() {
+fn protected_mode_accepts_only_loopback() {
     let Some(ip) = own_address() else {
-        eprintln!("only loopback here: nothing to protect from");
+        eprintln!("NOT RUN: this machine has only loopback addresses");
         return;
     };
     let server = Server::builder()
@@ -258,10 +258,10 @@ fn a_unix_socket() {
     assert!(!path.exists());
 }
 
-/// The kernel shows each socket's timer: 2 is the keep-alive's.
+/// Reads each socket's timer from the kernel: 2 is the keep-alive timer.
 #[cfg(target_os = "linux")]
 #[test]
-fn probes_keep_connections_alive() {
+fn tcp_keepalive_is_applied() {
     let timer = |seconds: &str| {
         let server = Server::builder()
             .port(0)
@@ -282,7 +282,7 @@ fn probes_keep_connections_alive() {
             });
             row.unwrap().split_whitespace().nth(5).unwrap()[..2].to_owned()
         };
-        // Right after a write the socket may still wait for the peer to say that it has arrived.
+        // Right after a write, the retransmission timer may run until the peer acknowledges.
         eventually(|| kind() != "01");
         kind()
     };

@@ -1,4 +1,4 @@
-//! Bytes that no client library sends: an error or a closed connection, and everybody else goes on.
+//! Malformed input ends in an error or a closed connection, and the server serves other clients.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -12,9 +12,9 @@ fn start() -> Server {
     Server::builder().port(0).spawn().unwrap()
 }
 
-/// What the server answers to some bytes that end the connection.
+/// Sends bytes that end the connection, and returns the replies.
 #[track_caller]
-fn last_words(port: u16, bytes: &[u8]) -> String {
+fn replies_until_close(port: u16, bytes: &[u8]) -> String {
     let mut stream = connect(port);
     stream.write_all(bytes).unwrap();
     read_to_end(&mut stream).escape_ascii().to_string()
@@ -26,7 +26,7 @@ fn still_serves(port: u16) {
 }
 
 #[test]
-fn announced_lengths_beyond_the_limits() {
+fn lengths_beyond_the_limits_are_protocol_errors() {
     let server = start();
     let multibulk = "-ERR Protocol error: invalid multibulk length\\r\\n";
     let bulk = "-ERR Protocol error: invalid bulk length\\r\\n";
@@ -63,20 +63,20 @@ fn announced_lengths_beyond_the_limits() {
         ),
     ] {
         assert_eq!(
-            last_words(server.port(), bytes.as_bytes()),
+            replies_until_close(server.port(), bytes.as_bytes()),
             answer,
             "{bytes:?}"
         );
-        // What came before the error has been answered, what comes after it has not.
+        // Commands before the error have replies, commands after it have none.
         let among = format!("PING\r\n{bytes}PING\r\n");
-        let answers = last_words(server.port(), among.as_bytes());
+        let answers = replies_until_close(server.port(), among.as_bytes());
         assert_eq!(answers, format!("+PONG\\r\\n{answer}"), "{among:?}");
     }
     still_serves(server.port());
 }
 
 #[test]
-fn commands_without_arguments_are_passed_over() {
+fn empty_commands_are_ignored() {
     let server = start();
     let mut stream = connect(server.port());
     for nothing in [
@@ -99,14 +99,14 @@ fn commands_without_arguments_are_passed_over() {
             b"+PONG\r\n",
         );
     }
-    // A million of them are no work and no memory.
+    // A million of them need little time and no memory.
     let mut many = b"*0\r\n".repeat(1_000_000);
     many.extend_from_slice(b"PING\r\n");
     exchange(&mut stream, &many, b"+PONG\r\n");
 }
 
 #[test]
-fn lines_that_do_not_end() {
+fn endless_lines_are_protocol_errors() {
     const LINE_MAX: usize = 64 << 10;
     let server = start();
     let inline = "-ERR Protocol error: too big inline request\\r\\n";
@@ -125,7 +125,7 @@ fn lines_that_do_not_end() {
             "-ERR Protocol error: too big bulk count string\\r\\n",
         ),
     ] {
-        assert_eq!(last_words(server.port(), &line), answer);
+        assert_eq!(replies_until_close(server.port(), &line), answer);
     }
     // One byte less is a command.
     let argument = vec![b'x'; LINE_MAX - 7];
@@ -139,7 +139,7 @@ fn lines_that_do_not_end() {
     exchange(&mut connect(server.port()), &line, &answer);
 }
 
-/// Bytes that look a little like RESP reach deeper than noise.
+/// Returns bytes that resemble RESP, which reach deeper into the parser than noise.
 fn garbage(random: &mut StdRng) -> Vec<u8> {
     const PIECES: [&[u8]; 24] = [
         b"*",
@@ -190,12 +190,12 @@ fn ten_thousand_connections_of_garbage() {
         let mut streams: Vec<TcpStream> = (0..100).map(|_| server.connect()).collect();
         for stream in &mut streams {
             let garbage = garbage(&mut random);
-            // In two writes; the second fails if the first was an error already.
+            // In two writes; the second fails if the server has closed the connection after the first.
             let (one, two) = garbage.split_at(random.random_range(0..=garbage.len()));
             let _ = stream.write_all(one).and_then(|()| stream.write_all(two));
         }
         for mut stream in streams {
-            // Some leave at once, some say that they have sent all and wait for the server to close.
+            // Some clients disconnect at once, others end their stream and wait for the close.
             if random.random() {
                 let _ = stream.shutdown(Shutdown::Write);
                 read_to_end(&mut stream);
@@ -213,7 +213,7 @@ fn ten_thousand_connections_of_garbage() {
 }
 
 #[test]
-fn half_a_command_and_a_disconnect() {
+fn incomplete_commands_hold_little_memory() {
     let server = Process::start(&[]);
     let start_mib = server.resident_mib();
     let announced = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\n".as_slice();
@@ -228,7 +228,7 @@ fn half_a_command_and_a_disconnect() {
         };
         stream.write_all(bytes).unwrap();
     }
-    // Those that stay and wait hold what they have sent, not what they have announced.
+    // Idle connections hold the bytes that were sent, not the announced length.
     let waiting: Vec<TcpStream> = (0..500)
         .map(|_| {
             let mut stream = server.connect();
@@ -242,7 +242,7 @@ fn half_a_command_and_a_disconnect() {
     let held_mib = server.wait_for_resident_mib(start_mib + 16.0);
     drop(waiting);
     exchange(&mut good, b"PING\r\n", b"+PONG\r\n");
-    println!("{start_mib:.1} MiB before, {held_mib:.1} with 500 who wait");
+    println!("{start_mib:.1} MiB before, {held_mib:.1} with 500 idle connections");
     server.stop();
 }
 
@@ -252,7 +252,7 @@ fn commands_split_at_every_byte() {
     let (mut cut, mut other) = (connect(server.port()), connect(server.port()));
     let commands = b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$12\r\nab\r\ncd\0$1*2\xff\r\n\r\n  GET \"k\\x65y\"\r\n*0\r\n*2\r\n$6\r\nSTRLEN\r\n$3\r\nkey\r\n";
     let answers = b"+OK\r\n$12\r\nab\r\ncd\0$1*2\xff\r\n:12\r\n";
-    // When another client is answered, the loop has read what came before its command.
+    // A reply to another client shows that the loop has read the earlier bytes.
     let mut barrier = || exchange(&mut other, b"PING\r\n", b"+PONG\r\n");
     for at in 1..commands.len() {
         cut.write_all(&commands[..at]).unwrap();
@@ -267,7 +267,7 @@ fn commands_split_at_every_byte() {
 }
 
 #[test]
-fn what_a_client_may_send_before_it_has_a_password() {
+fn limits_before_authentication() {
     let server = Server::builder()
         .port(0)
         .option("requirepass", "secret")
@@ -277,11 +277,11 @@ fn what_a_client_may_send_before_it_has_a_password() {
     let refused = "-NOAUTH Authentication required.\r\n";
     let eleven = "*11\r\n";
     assert_eq!(
-        last_words(port, eleven.as_bytes()),
+        replies_until_close(port, eleven.as_bytes()),
         "-ERR Protocol error: unauthenticated multibulk length\\r\\n"
     );
     assert_eq!(
-        last_words(port, b"*2\r\n$4\r\nECHO\r\n$16385\r\n"),
+        replies_until_close(port, b"*2\r\n$4\r\nECHO\r\n$16385\r\n"),
         "-ERR Protocol error: unauthenticated bulk length\\r\\n"
     );
     let mut stream = connect(port);
@@ -293,7 +293,7 @@ fn what_a_client_may_send_before_it_has_a_password() {
     exchange(&mut stream, &ten, refused.as_bytes());
     let long = format!("*2\r\n$4\r\nECHO\r\n$16384\r\n{}\r\n", "x".repeat(16_384));
     exchange(&mut stream, long.as_bytes(), refused.as_bytes());
-    // In one pipeline: nothing runs before the password, everything after it, and the limits go with it.
+    // In one pipeline: commands and higher limits apply only after AUTH.
     let eleven = [
         b"*11\r\n$4\r\nMGET\r\n".as_slice(),
         &b"$1\r\nk\r\n".repeat(10),
@@ -313,7 +313,7 @@ fn what_a_client_may_send_before_it_has_a_password() {
     ]
     .concat();
     exchange(&mut stream, &pipeline, answers.as_bytes());
-    // RESET takes the limits back.
+    // RESET restores the lower limits.
     exchange(&mut stream, b"RESET\r\n", b"+RESET\r\n");
     stream.write_all(b"*11\r\n").unwrap();
     let end = read_to_end(&mut stream);
@@ -325,10 +325,10 @@ fn what_a_client_may_send_before_it_has_a_password() {
 }
 
 #[test]
-fn an_error_is_read_although_the_client_goes_on_sending() {
+fn a_protocol_error_arrives_while_the_client_still_sends() {
     let server = start();
     let mut stream = connect(server.port());
-    // More than one read of the server's: some of it is never read there.
+    // More than the server reads at once: some bytes stay unread.
     let mut bytes = b"*1\r\n$-7\r\n".to_vec();
     bytes.resize(1 << 20, b'x');
     let _ = stream.write_all(&bytes);

@@ -270,7 +270,7 @@ fn every_element_is_delivered_once() {
             c.int(&format!("RPUSH k:0 {ends}"));
             let done = &seen;
             assert!(done.iter().all(|n| n.load(Ordering::Relaxed) == 1));
-            // Moves that still wait for a moment of the clock.
+            // Ends the moves that still wait for their timeout.
             for _ in 0..20 {
                 c.int("CLOCK ADVANCE 1");
                 std::thread::sleep(std::time::Duration::from_millis(1));

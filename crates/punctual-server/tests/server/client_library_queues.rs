@@ -10,7 +10,7 @@ use redis::{
     Client, Commands, Connection, Direction, ErrorKind, ServerErrorKind, pipe, transaction,
 };
 
-/// Longer than any answer takes on a busy machine.
+/// Timeout for a reply, generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn connect(server: &Server, query: &str) -> Connection {
@@ -20,7 +20,7 @@ fn connect(server: &Server, query: &str) -> Connection {
     connection
 }
 
-/// Both protocols, with one loop and with three.
+/// Runs `test` in both protocols, with one loop and with three.
 fn in_both_protocols(test: impl Fn(&Server, &str)) {
     for (query, threads) in [("?protocol=resp2", "1"), ("?protocol=resp3", "3")] {
         let server = Server::builder().port(0).option("threads", threads);
@@ -48,7 +48,7 @@ fn atomic_pipelines() {
     });
 }
 
-/// Eight threads add one to a number that they have read: none is lost.
+/// Eight threads increment a counter with WATCH and MULTI: no increment is lost.
 #[test]
 fn optimistic_counters() {
     in_both_protocols(|server, query| {
@@ -76,7 +76,7 @@ fn optimistic_counters() {
     });
 }
 
-/// Producers and workers, with a list of what is being worked on.
+/// Producers and workers, with a list of the jobs in progress.
 #[test]
 fn reliable_queue() {
     in_both_protocols(|server, query| {
@@ -89,7 +89,7 @@ fn reliable_queue() {
                         let job: Option<i64> = con
                             .blmove("jobs", "doing", Direction::Left, Direction::Right, 0.0)
                             .unwrap();
-                        let job = job.expect("it waits for ever");
+                        let job = job.expect("the worker received no job");
                         let removed: i64 = con.lrem("doing", 1, job).unwrap();
                         assert_eq!(removed, 1);
                         if job < 0 {
@@ -119,7 +119,7 @@ fn reliable_queue() {
 }
 
 #[test]
-fn waiting_and_timeouts() {
+fn blocking_and_timeouts() {
     in_both_protocols(|server, query| {
         let mut con = connect(server, query);
         assert_eq!(

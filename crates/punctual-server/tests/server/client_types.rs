@@ -1,5 +1,5 @@
-//! Lists, hashes, sets, sorted sets, bits and sketches through a real client library, in both protocols: what it makes
-//! of the replies must be what an application expects of Redis.
+//! Lists, hashes, sets, sorted sets, bits and sketches through the `redis` crate, in both protocols: the library's
+//! results must be those that an application expects of Redis.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual_server::Server;
 use redis::{Client, Commands, Connection, Direction, ErrorKind, LposOptions, ServerErrorKind};
 
-/// Longer than any answer takes on a busy machine.
+/// Timeout for a reply, generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn in_both_protocols(test: impl Fn(&mut Connection)) {
@@ -55,7 +55,7 @@ fn lists() {
         assert_eq!(con.lpop::<_, Vec<String>>("l", None).unwrap(), ["bb"]);
         assert!(!con.exists::<_, bool>("l").unwrap());
 
-        // Enough for many pieces, and one item larger than a piece.
+        // Enough for many nodes, with one item larger than a node.
         for chunk in (0..10_000_u32).collect::<Vec<_>>().chunks(1_000) {
             let () = con.rpush("big", chunk).unwrap();
         }
@@ -99,7 +99,7 @@ fn hashes() {
         assert_eq!(seen.len(), 1_000);
         assert_eq!(seen["f999"], 999);
 
-        // Deadlines of fields, as of Redis 7.4.
+        // Field deadlines of Redis 7.4.
         let set: Vec<i64> = redis::cmd("HPEXPIRE")
             .arg(&["h", "600000", "FIELDS", "2", "name", "no"])
             .query(con)

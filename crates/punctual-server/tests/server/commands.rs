@@ -1,4 +1,4 @@
-//! COMMAND: what we say of our commands, beside what a real redis-server says of them.
+//! Compares COMMAND and related replies with those of a real redis-server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,9 @@ use crate::wire::redis::Redis;
 use punctual_resp::Value;
 use punctual_server::Server;
 
-/// Commands and subcommands of ours that Redis 7.0 does not have.
+/// Commands and subcommands that Redis 7.0 does not have.
 const NEW: &[&str] = &[
-    // Ours.
+    // Punctual's own.
     "clock",
     "clock|advance",
     "clock|help",
@@ -32,15 +32,15 @@ const NEW: &[&str] = &[
     "httl",
 ];
 
-/// What Redis 7.2 says otherwise than the 7.0 we compare with: command, fact, our value, why.
+/// Facts that differ between Redis 7.2 and the 7.0 we compare with: command, fact, our value, reason.
 const CHANGED: &[(&str, &str, &str, &str)] = &[
-    // 7.2 also lets one ask for the keys of a command without arguments, which has none.
+    // 7.2 also accepts GETKEYS for a command without arguments, and returns no keys.
     ("command|getkeys", "arity", "-3", "was -4"),
     ("command|getkeysandflags", "arity", "-3", "was -4"),
     // 7.2 added WITHSCORE.
     ("zrank", "arity", "-3", "was 3"),
     ("zrevrank", "arity", "-3", "was 3"),
-    // 7.2 sends these to all nodes, and says how to put their answers together.
+    // 7.2 adds tips: the nodes to send these to, and how to combine the replies.
     (
         "randomkey",
         "tips",
@@ -55,7 +55,7 @@ const CHANGED: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// The facts of one command, each as text.
+/// Facts of one command, each as text.
 type Facts = BTreeMap<&'static str, String>;
 
 fn text(value: &Value) -> String {
@@ -67,13 +67,13 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Words in any order.
+/// Returns the words of an array, sorted.
 fn words(value: &Value) -> String {
     let all: BTreeSet<String> = value.as_slice().unwrap().iter().map(text).collect();
     all.into_iter().collect::<Vec<_>>().join(" ")
 }
 
-/// Adds what COMMAND INFO says of a command and its subcommands.
+/// Adds the facts of COMMAND INFO on a command and its subcommands.
 fn collect(info: &Value, all: &mut BTreeMap<String, Facts>) {
     let parts = info.as_slice().unwrap();
     assert_eq!(parts.len(), 10);
@@ -91,7 +91,7 @@ fn collect(info: &Value, all: &mut BTreeMap<String, Facts>) {
     );
     facts.insert("categories", words(&parts[6]));
     facts.insert("tips", words(&parts[7]));
-    // Notes are prose, and the rest of a key specification says how far its keys reach.
+    // Notes are prose and not compared.
     let specs = parts[8].as_slice().unwrap().iter().map(|spec| {
         let pairs = spec.as_slice().unwrap();
         let named: BTreeMap<String, &Value> =
@@ -119,7 +119,7 @@ fn all_commands(c: &mut Wire) -> BTreeMap<String, Facts> {
 }
 
 #[test]
-fn every_row_says_what_redis_says() {
+fn every_command_has_the_facts_of_redis() {
     let redis = Redis::start(&[]);
     let server = Server::builder().port(0).spawn().unwrap();
     let (ours, theirs) = (
@@ -137,7 +137,7 @@ fn every_row_says_what_redis_says() {
             let expected = changed.map_or(known[fact].as_str(), |(_, _, value, _)| value);
             if value != expected {
                 differences.push(format!(
-                    "{name}, {fact}: {value:?}, and Redis says {expected:?}"
+                    "{name}, {fact}: {value:?}, but {expected:?} in Redis"
                 ));
             }
         }
@@ -151,7 +151,7 @@ fn every_row_says_what_redis_says() {
     }
 }
 
-/// COMMAND DOCS as maps, subcommands in them.
+/// Returns COMMAND DOCS as maps, subcommands included.
 fn documents(c: &mut Wire) -> BTreeMap<String, BTreeMap<String, Value>> {
     fn gather(docs: &Value, all: &mut BTreeMap<String, BTreeMap<String, Value>>) {
         for pair in docs.as_slice().unwrap().chunks(2) {
@@ -174,12 +174,12 @@ fn documents(c: &mut Wire) -> BTreeMap<String, BTreeMap<String, Value>> {
 
 #[test]
 fn every_command_is_documented() {
-    /// What 7.2 tells otherwise than 7.0, and what we do not tell: command, field, why.
+    /// Fields that differ in 7.2 or that we leave out: command, field, reason.
     const OTHERWISE: &[(&str, &str, &str)] = &[
         (
             "wait",
             "group",
-            "generic in Redis, but of the ACL category of connections",
+            "generic in Redis, but in the ACL category of connections",
         ),
         ("debug", "doc_flags", "`syscmd`, which we have no use for"),
         (
@@ -230,7 +230,7 @@ fn every_command_is_documented() {
                 ));
             }
         }
-        // The versions that changed it, not the words.
+        // Compares the versions of the history, not its words.
         let versions = |fields: &BTreeMap<String, Value>| -> Vec<String> {
             let history = fields
                 .get("history")
@@ -255,13 +255,13 @@ fn every_command_is_documented() {
     assert_eq!(
         server_side.as_slice().unwrap().len(),
         10,
-        "five subcommands with their documents"
+        "five documented subcommands"
     );
 }
 
-/// The same lines to both, and the same bytes back.
+/// Both servers reply to the same lines with the same bytes.
 #[test]
-fn answers_and_errors_are_those_of_redis() {
+fn replies_and_errors_match_redis() {
     let redis = Redis::start(&[]);
     let server = Server::builder().port(0).spawn().unwrap();
     let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
@@ -368,7 +368,7 @@ fn answers_and_errors_are_those_of_redis() {
 }
 
 #[test]
-fn lists_and_categories_agree_with_the_rows() {
+fn lists_and_categories_match_redis() {
     let redis = Redis::start(&[]);
     let server = Server::builder().port(0).spawn().unwrap();
     let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));

@@ -1,4 +1,4 @@
-//! INFO: every line can be read, and nothing that tools read of Redis is missing.
+//! INFO: tools can parse every line, and no field of Redis is missing without a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually};
 use punctual_server::Server;
 
-/// Fields of Redis that we leave out, by section, each group with its reason.
+/// Fields of Redis that we omit, by section, each group with its reason.
 const LEFT_OUT: &[(&str, &[&str])] = &[
     // How Redis was compiled.
     (
         "Server",
         &["redis_build_id", "atomicvar_api", "gcc_version"],
     ),
-    // What a script engine would take.
+    // Memory of a script engine: there is none.
     (
         "Memory",
         &[
@@ -54,7 +54,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Sections by title, fields by name. Fails on any line that tools could not read.
+/// Returns the sections by title and their fields by name. Panics on a malformed line.
 fn parse(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut sections: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut title = String::new();
@@ -63,7 +63,7 @@ fn parse(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
         if line.is_empty() {
             blank = true;
         } else if let Some(new) = line.strip_prefix("# ") {
-            assert!(blank, "an empty line before {line:?}");
+            assert!(blank, "no empty line before {line:?}");
             title = new.to_owned();
             assert!(
                 sections.insert(title.clone(), BTreeMap::new()).is_none(),
@@ -102,7 +102,7 @@ fn number(c: &mut Wire, section: &str, name: &str) -> f64 {
 }
 
 #[test]
-fn nothing_that_redis_tells_is_missing() {
+fn no_field_of_redis_is_missing() {
     let redis = Redis::start(&[]);
     let server = Server::builder().port(0).spawn().unwrap();
     let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
@@ -120,7 +120,7 @@ fn nothing_that_redis_tells_is_missing() {
             missing.insert(format!("# {title}"));
             continue;
         };
-        // Their fields are the commands that have run.
+        // The fields are the commands that have run.
         if title == "Commandstats" || title == "Latencystats" {
             continue;
         }
@@ -139,7 +139,7 @@ fn nothing_that_redis_tells_is_missing() {
         .filter(|f| ours[f.split_once(':').unwrap().0].contains_key(f.split_once(':').unwrap().1))
         .collect();
     assert!(there.is_empty(), "listed as left out: {there:?}");
-    // Where both tell, both tell numbers or both tell words.
+    // A field of both servers is a number in both or a word in both.
     for (title, fields) in &theirs {
         for (name, value) in fields {
             let Some(mine) = ours[title].get(name) else {
@@ -162,7 +162,7 @@ fn nothing_that_redis_tells_is_missing() {
 }
 
 #[test]
-fn clients_are_told_as_in_redis() {
+fn the_clients_section_matches_redis() {
     let redis = Redis::start(&[]);
     let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
     let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
@@ -199,7 +199,7 @@ fn clients_are_told_as_in_redis() {
         assert_eq!(ours, theirs, "{name}");
     }
     assert_eq!(number(&mut ours, "clients", "total_blocking_keys"), 2.0);
-    // A large command is remembered for a while.
+    // The peak of a large command is kept for some seconds.
     let value = vec![b'x'; 100_000];
     ours.ask(&[b"SET".as_slice(), b"k", &value]);
     let most = "client_recent_max_input_buffer";
@@ -209,7 +209,7 @@ fn clients_are_told_as_in_redis() {
 }
 
 #[test]
-fn sections_are_chosen_as_in_redis() {
+fn sections_are_selected_as_in_redis() {
     let redis = Redis::start(&[]);
     let server = Server::builder().port(0).spawn().unwrap();
     let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
@@ -223,7 +223,7 @@ fn sections_are_chosen_as_in_redis() {
             order(theirs.text(&format!("INFO {asked}"))),
             order(ours.text(&format!("INFO {asked}"))),
         );
-        // Ours alone, and always the last.
+        // Punctual's own section, always the last.
         let ours = match ours.split_last() {
             Some((last, rest)) if last == "Timers" => rest.to_vec(),
             _ => ours,
@@ -254,7 +254,7 @@ fn sections_are_chosen_as_in_redis() {
 }
 
 #[test]
-fn figures_are_true() {
+fn fields_have_exact_values() {
     let server = Server::builder()
         .port(0)
         .virtual_clock()
@@ -293,7 +293,7 @@ fn figures_are_true() {
     assert_eq!(all["Stats"]["expired_keys"], "151");
     assert_eq!(all["Timers"]["timers_fired"], "151");
     assert_eq!(all["Timers"]["timers_pending"], "149");
-    // A virtual clock stands at each key's own deadline when it goes.
+    // The virtual clock stops at each key's own deadline.
     assert_eq!(all["Timers"]["timers_lateness_usec_max"], "1");
     assert!(all["Commandstats"]["cmdstat_set"].starts_with("calls=302,usec="));
     assert!(
@@ -319,7 +319,7 @@ fn figures_are_true() {
 }
 
 #[test]
-fn errors_are_counted_by_code_and_statistics_start_again() {
+fn errors_are_counted_by_code_until_resetstat() {
     let server = Server::builder()
         .port(0)
         .option("enable-debug-command", "yes")
@@ -346,7 +346,7 @@ fn errors_are_counted_by_code_and_statistics_start_again() {
     let counts = info(&mut c, "errorstats");
     assert!(
         counts["Errorstats"].len() <= 129,
-        "made-up codes do not fill the memory"
+        "the number of distinct codes is bounded"
     );
     c.expect(&["CONFIG RESETSTAT"], "+OK|");
     let all = info(&mut c, "everything");

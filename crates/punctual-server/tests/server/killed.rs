@@ -1,4 +1,4 @@
-//! Servers that are killed, and what their snapshots have when they start again.
+//! Servers that are killed, and the snapshots that they load on restart.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// Starts the binary in `folder`, and waits until it has loaded what is there.
+/// Starts the binary in `folder` and blocks until the snapshot is loaded.
 fn start(folder: &Path, port: u16, options: &[&str]) -> Child {
     let child = Command::new(env!("CARGO_BIN_EXE_punctual"))
         .args(["--port", &port.to_string(), "--save", "", "--dir"])
@@ -22,19 +22,19 @@ fn start(folder: &Path, port: u16, options: &[&str]) -> Child {
         .unwrap();
     let end = Instant::now() + crate::process::PATIENCE;
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(Instant::now() < end, "it does not serve");
+        assert!(Instant::now() < end, "the server accepts no connection");
         std::thread::sleep(Duration::from_millis(2));
     }
     let mut c = Wire::to(port);
     while c.ask(&["DBSIZE"]).is_error() {
-        assert!(Instant::now() < end, "it loads for ever");
+        assert!(Instant::now() < end, "the load does not finish");
         std::thread::sleep(Duration::from_millis(2));
     }
     child
 }
 
-/// Killed a hundred times in the middle of a save, each time at another moment: every start finds a whole snapshot, the
-/// last one that was reported as saved or a later one.
+/// Kills a server a hundred times during a save, each at another moment: every start loads a complete snapshot, the
+/// last one reported as saved or a later one.
 #[test]
 fn a_kill_in_the_middle_of_a_save_loses_no_snapshot() {
     const KEYS: usize = 40_000;
@@ -65,7 +65,7 @@ fn a_kill_in_the_middle_of_a_save_loses_no_snapshot() {
             "round {round}: {size} keys"
         );
         if generation > 0 {
-            // All keys are of one generation: of one instant.
+            // All keys are of one generation, hence of one instant.
             let wanted = format!("v{generation}");
             for n in [0, KEYS / 2, KEYS - 1] {
                 assert_eq!(
@@ -85,7 +85,7 @@ fn a_kill_in_the_middle_of_a_save_loses_no_snapshot() {
         }
         assert!(!c.value().is_error());
         c.expect(&["BGSAVE"], "+Background saving started|");
-        // From at once to well after the end.
+        // Delays from zero to well after the end of a save.
         std::thread::sleep(Duration::from_micros(round % 50 * 80));
         if c.text("INFO persistence").contains("rdb_saves:1") {
             least = round;
@@ -97,13 +97,13 @@ fn a_kill_in_the_middle_of_a_save_loses_no_snapshot() {
     }
     assert!(
         unfinished >= 20,
-        "only {unfinished} kills came in the middle of a save"
+        "only {unfinished} kills happened during a save"
     );
 }
 
-/// Killed when FLUSHALL has answered: nothing that was there before comes back.
+/// Kills a server after FLUSHALL has replied: no earlier key is restored.
 #[test]
-fn a_kill_after_flushall_brings_no_key_back() {
+fn a_kill_after_flushall_restores_no_key() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     for round in 0..8 {
@@ -126,7 +126,7 @@ fn a_kill_after_flushall_brings_no_key_back() {
                 &["MULTI", "SET c 1", "FLUSHALL", "SET c 2", "EXEC"],
                 "+OK|+QUEUED|+QUEUED|+QUEUED|*3|+OK|+OK|+OK|",
             ),
-            // A snapshot that is being made is given up.
+            // FLUSHALL aborts a running background save.
             _ => c.expect(
                 &["DEBUG POPULATE 100000", "BGSAVE", "FLUSHALL"],
                 "+OK|+Background saving started|+OK|",

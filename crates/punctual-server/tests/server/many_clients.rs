@@ -1,4 +1,4 @@
-//! Many clients that come and go: everybody gets all of the answers to their own commands and nobody else's.
+//! Many clients that connect and disconnect: each receives exactly the replies to its own commands.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -13,14 +13,14 @@ use punctual_server::Server;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Threads of clients.
+/// Number of client threads.
 const THREADS: u64 = 4;
-/// Connections of each.
+/// Number of connections per thread.
 const CONNECTIONS: usize = 40;
-/// Steps of each: a pipeline sent, answers read, or a connection given up.
+/// Number of steps per thread: a pipeline sent, replies read, or a connection replaced.
 const STEPS: usize = 6_000;
 
-/// A connection and the answers it still has to get.
+/// A connection and its outstanding replies.
 struct Tagged {
     stream: TcpStream,
     due: VecDeque<Vec<u8>>,
@@ -34,7 +34,7 @@ impl Tagged {
         }
     }
 
-    /// Sends some commands whose answers nobody else gets.
+    /// Sends some commands with unique replies.
     fn send(&mut self, random: &mut StdRng, serial: &mut u64) {
         let mut pipeline = Vec::new();
         for _ in 0..random.random_range(1..30) {
@@ -42,7 +42,7 @@ impl Tagged {
             let tag = format!("{serial:x}-{}", "x".repeat(random.random_range(0..300)));
             let (kind, len) = (random.random_range(0..4), tag.len());
             if kind == 0 {
-                // Written by this connection, read by it at once; a few names, so that all connections meet there.
+                // SET and GET of this connection's own key.
                 let key = format!("own:{}", self.stream.local_addr().unwrap().port());
                 write!(
                     pipeline,
@@ -60,7 +60,7 @@ impl Tagged {
         self.stream.write_all(&pipeline).unwrap();
     }
 
-    /// Sends a message to those who subscribe, and reads all answers. How many subscribe at that moment is not known.
+    /// Publishes a message and reads all outstanding replies. The number of subscribers is arbitrary.
     fn publish(&mut self) -> u64 {
         self.stream
             .write_all(b"PUBLISH news for-subscribers-only\r\nPING\r\n")
@@ -79,7 +79,7 @@ impl Tagged {
         compared + 1
     }
 
-    /// Reads up to `count` answers.
+    /// Reads and compares up to `count` replies.
     fn check(&mut self, count: usize) -> u64 {
         let expected: Vec<u8> = self
             .due
@@ -98,7 +98,7 @@ impl Tagged {
     }
 }
 
-/// Sends, reads and reconnects at random; how many answers were compared.
+/// Sends, reads and reconnects at random; returns the number of replies compared.
 fn come_and_go(port: u16, seed: u64) -> u64 {
     let mut random = StdRng::seed_from_u64(seed);
     let mut serial = seed << 40;
@@ -107,9 +107,9 @@ fn come_and_go(port: u16, seed: u64) -> u64 {
     for _ in 0..STEPS {
         let client = &mut clients[random.random_range(0..CONNECTIONS)];
         match random.random_range(0..10) {
-            // Leaves with answers on their way; whoever comes next gets its place in the loop.
+            // Disconnects with replies outstanding; the next client reuses its place in the loop.
             0 => *client = Tagged::new(port),
-            // Listens, and leaves while messages are on their way to it.
+            // Subscribes, and disconnects while messages are on their way.
             1 => {
                 *client = Tagged::new(port);
                 client.stream.write_all(b"SUBSCRIBE news\r\n").unwrap();
@@ -129,7 +129,7 @@ fn come_and_go(port: u16, seed: u64) -> u64 {
     compared
 }
 
-fn nobody_gets_what_belongs_to_another(threads: &str) {
+fn check_that_replies_reach_their_client(threads: &str) {
     const SEED: u64 = 0x7a6;
     println!("seed {SEED:#x}");
     let server = Process::start(&["--threads", threads]);
@@ -138,33 +138,33 @@ fn nobody_gets_what_belongs_to_another(threads: &str) {
         .map(|n| thread::spawn(move || come_and_go(port, SEED + n)))
         .collect();
     let compared: u64 = clients.into_iter().map(|c| c.join().unwrap()).sum();
-    println!("{compared} answers compared");
+    println!("{compared} replies compared");
     assert!(compared > 10_000);
     server.stop();
 }
 
 #[test]
-fn answers_reach_those_who_asked() {
-    nobody_gets_what_belongs_to_another("1");
+fn replies_reach_their_client() {
+    check_that_replies_reach_their_client("1");
 }
 
 #[test]
-fn answers_reach_those_who_asked_with_four_loops() {
-    nobody_gets_what_belongs_to_another("4");
+fn replies_reach_their_client_with_four_loops() {
+    check_that_replies_reach_their_client("4");
 }
 
 #[test]
-fn who_sends_no_more_still_gets_all_answers() {
+fn a_half_closed_client_receives_all_replies() {
     for threads in [1, 4] {
         let server = Server::builder().port(0).threads(threads).spawn().unwrap();
-        // Small answers, and some that no socket buffer holds.
+        // Small replies, and some larger than any socket buffer.
         for (len, count) in [(10, 20_000), (1_000_000, 60)] {
             let value = "v".repeat(len);
             let mut stream = connect(server.port());
             let set = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${len}\r\n{value}\r\n");
             exchange(&mut stream, set.as_bytes(), b"+OK\r\n");
             stream.write_all(&b"GET k\r\n".repeat(count)).unwrap();
-            // Half a command at the end is nobody's.
+            // An incomplete command at the end has no reply.
             stream.write_all(b"*2\r\n$3\r\nGE").unwrap();
             stream.shutdown(Shutdown::Write).unwrap();
             thread::sleep(Duration::from_millis(20));
@@ -179,7 +179,7 @@ fn who_sends_no_more_still_gets_all_answers() {
 }
 
 #[test]
-fn quit_and_protocol_errors_come_after_the_answers_before_them() {
+fn quit_and_protocol_errors_follow_the_earlier_replies() {
     let server = Server::builder().port(0).spawn().unwrap();
     let value = "v".repeat(1_000_000);
     exchange(
@@ -210,7 +210,7 @@ fn quit_and_protocol_errors_come_after_the_answers_before_them() {
     }
 }
 
-/// Clients that never rest: each sends pipelines until its connection ends; how often they were answered.
+/// Starts clients that send pipelines until the connection ends, and counts the replies in `answered`.
 fn busy_clients(port: u16, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<()>> {
     let busy = move |number: usize, mut stream: TcpStream, answered: Arc<AtomicU64>| {
         let pipeline = format!("SET busy:{number} 1 PX 1\r\nECHO {number:04}\r\n").repeat(100);
@@ -237,7 +237,7 @@ fn busy_clients(port: u16, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<
     };
     (0..20)
         .map(|number| {
-            // Connected here: the server may be gone before the last of the threads first runs.
+            // Connects here: the server may stop before the last thread runs.
             let (stream, answered) = (connect(port), Arc::clone(answered));
             thread::spawn(move || busy(number, stream, answered))
         })
@@ -245,10 +245,10 @@ fn busy_clients(port: u16, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<
 }
 
 #[track_caller]
-fn wait_until(mut is_so: impl FnMut() -> bool) {
+fn wait_until(mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + crate::process::PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "still not so");
+    while !holds() {
+        assert!(Instant::now() < end, "the condition still does not hold");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -274,7 +274,7 @@ fn a_server_stops_while_its_clients_are_busy() {
 }
 
 #[test]
-fn a_process_ends_cleanly_while_its_clients_are_busy_and_others_come() {
+fn a_process_exits_cleanly_under_load_and_new_connections() {
     let server = Process::start(&["--threads", "2"]);
     let answered = Arc::default();
     let clients = busy_clients(server.port, &answered);

@@ -1,4 +1,4 @@
-//! Snapshots on disk: made, loaded, refused, and survived.
+//! Snapshots: saving, loading, damaged files, save points and failures.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn file(folder: &Path) -> Vec<u8> {
     fs::read(folder.join("dump.rdb")).unwrap()
 }
 
-/// Values of every type that Redis 7.0 has, in every form.
+/// Writes values of every type and encoding of Redis 7.0.
 fn fill(c: &mut Wire) {
     for line in [
         "SET int 12345678901",
@@ -54,7 +54,7 @@ fn fill(c: &mut Wire) {
     c.ask(&["SELECT", "0"]);
 }
 
-/// Everything that commands tell of the keys.
+/// Returns the type, deadline and content of every key, read by commands.
 fn state(c: &mut Wire) -> Vec<String> {
     let mut state = Vec::new();
     for db in ["0", "3"] {
@@ -100,7 +100,7 @@ fn strings(value: &punctual_resp::Value) -> Vec<String> {
 }
 
 #[track_caller]
-fn same(ours: &[String], theirs: &[String]) {
+fn assert_same_state(ours: &[String], theirs: &[String]) {
     assert_eq!(ours.len(), theirs.len());
     for (a, b) in ours.iter().zip(theirs) {
         assert!(a == b, "{:.300}\n{:.300}", a, b);
@@ -108,7 +108,7 @@ fn same(ours: &[String], theirs: &[String]) {
 }
 
 #[test]
-fn redis_reads_ours_and_we_read_redis() {
+fn snapshots_are_exchanged_with_redis() {
     for compress in ["yes", "no"] {
         let (ours_at, theirs_at) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let ours = builder(ours_at.path())
@@ -122,7 +122,7 @@ fn redis_reads_ours_and_we_read_redis() {
         c.expect(&["SAVE"], "+OK|");
         let dir = ours_at.path().to_str().unwrap();
         let redis = Redis::start(&["--dir", dir]);
-        same(&state(&mut Wire::to(redis.port)), &expected);
+        assert_same_state(&state(&mut Wire::to(redis.port)), &expected);
         drop(redis);
 
         let dir = theirs_at.path().to_str().unwrap();
@@ -132,12 +132,12 @@ fn redis_reads_ours_and_we_read_redis() {
         let expected = state(&mut theirs);
         theirs.expect(&["SAVE"], "+OK|");
         let ours = builder(theirs_at.path()).threads(2).spawn().unwrap();
-        same(&state(&mut Wire::open(&ours)), &expected);
+        assert_same_state(&state(&mut Wire::open(&ours)), &expected);
     }
 }
 
 #[test]
-fn payloads_go_both_ways() {
+fn dump_payloads_are_exchanged_with_redis() {
     let folder = tempfile::tempdir().unwrap();
     let ours = builder(folder.path()).spawn().unwrap();
     let redis = Redis::start(&[]);
@@ -174,8 +174,8 @@ fn payloads_go_both_ways() {
             }
         }
     }
-    same(&state(&mut theirs), &expected);
-    same(&state(&mut ours), &expected);
+    assert_same_state(&state(&mut theirs), &expected);
+    assert_same_state(&state(&mut ours), &expected);
     ours.expect(&["SELECT 0", "SET t 1", "DUMP nope"], "+OK|+OK|$-1|");
     let payload = ours.ask(&["DUMP", "t"]);
     let payload = payload.as_bytes().unwrap();
@@ -232,7 +232,7 @@ fn fields_keep_their_deadlines_over_a_restart() {
     c.expect(&["HPEXPIRETIME h FIELDS 2 a b"], "*2|:32503680000000|:-1|");
 }
 
-/// The file is as it was, and the message says where and what.
+/// The file is unchanged, and the error names the position and the reason.
 #[test]
 fn a_damaged_file_is_refused_and_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -258,20 +258,26 @@ fn a_damaged_file_is_refused_and_kept() {
         let error = builder(folder.path())
             .spawn()
             .err()
-            .expect("it must not start");
+            .expect("the server starts from a damaged file");
         assert!(
             matches!(error, StartError::Load(LoadError::Damaged { .. })),
             "{error}"
         );
         assert!(error.to_string().contains(reason), "{error}");
-        assert_eq!(fs::read(&path).unwrap(), bad, "the file is kept");
+        assert_eq!(
+            fs::read(&path).unwrap(),
+            bad,
+            "the damaged file was changed"
+        );
     }
     fs::write(&path, &good).unwrap();
     let error = builder(folder.path())
         .option("databases", "2")
         .spawn()
         .err();
-    let error = error.expect("database 3 has keys").to_string();
+    let error = error
+        .expect("the server starts although database 3 has keys")
+        .to_string();
     assert!(
         error.contains("database 3") && error.contains("databases 4"),
         "{error}"
@@ -280,7 +286,7 @@ fn a_damaged_file_is_refused_and_kept() {
 }
 
 #[test]
-fn save_points_are_kept() {
+fn save_points_trigger_saves() {
     let folder = tempfile::tempdir().unwrap();
     let server = builder(folder.path())
         .virtual_clock()
@@ -307,12 +313,12 @@ fn save_points_are_kept() {
     c.int("CLOCK ADVANCE 60000");
     assert_eq!(info(&mut c, "rdb_changes_since_last_save"), 2);
     saves(&mut c, 0);
-    // The third change is enough, after more than a minute.
+    // The third change reaches the save point, after more than a minute.
     c.expect(&["SET c 1"], "+OK|");
     saves(&mut c, 1);
     assert_eq!(c.int("LASTSAVE"), last + 60);
     assert_eq!(info(&mut c, "rdb_changes_since_last_save"), 0);
-    // The minute is enough, after three changes.
+    // The end of the minute reaches the save point, after three changes.
     c.expect(&["SET a 2", "SET b 2", "SET c 2"], "+OK|+OK|+OK|");
     c.int("CLOCK ADVANCE 59999");
     saves(&mut c, 1);
@@ -327,7 +333,7 @@ fn save_points_are_kept() {
     Wire::open(&server).expect(&["DBSIZE", "GET last"], ":3|$1|1|");
 }
 
-/// A server with save points, in whose folder no snapshot can get its name.
+/// Starts a server with save points that cannot rename a snapshot in its folder.
 fn unable_to_save(folder: &Path) -> (Server, Wire) {
     let server = builder(folder)
         .option("save", "3600 1000")
@@ -352,13 +358,13 @@ fn expect_misconf(c: &mut Wire, line: &str) {
 }
 
 #[test]
-fn a_background_save_that_fails_stops_writes_until_one_is_good() {
+fn a_failed_background_save_stops_writes_until_one_succeeds() {
     let folder = tempfile::tempdir().unwrap();
     let (server, mut c) = unable_to_save(folder.path());
     c.expect(&["SET a 1", "BGSAVE"], "+OK|+Background saving started|");
     let end = Instant::now() + Duration::from_secs(20);
     while !has_status(&mut c, "err") {
-        assert!(Instant::now() < end, "it does not fail");
+        assert!(Instant::now() < end, "the save does not fail");
         std::thread::sleep(Duration::from_millis(5));
     }
     // Redis refuses PING, too.
@@ -366,7 +372,7 @@ fn a_background_save_that_fails_stops_writes_until_one_is_good() {
         expect_misconf(&mut c, line);
     }
     c.expect(&["GET a", "PUBLISH channel x"], "$1|1|:0|");
-    // What was queued before may not be written now either.
+    // EXEC refuses writes that were queued before the failure.
     c.expect(
         &[
             "CONFIG SET stop-writes-on-bgsave-error no",
@@ -379,7 +385,7 @@ fn a_background_save_that_fails_stops_writes_until_one_is_good() {
     other.expect(&["CONFIG SET stop-writes-on-bgsave-error yes"], "+OK|");
     expect_misconf(&mut c, "EXEC");
     c.expect(&["GET a"], "$1|1|");
-    // A SAVE that fails changes nothing, a good one opens the gate.
+    // A failed SAVE changes nothing; a successful one allows writes again.
     c.expect(&["SAVE"], "-ERR|");
     expect_misconf(&mut c, "PING");
     fs::remove_dir_all(folder.path().join("dump.rdb")).unwrap();
@@ -388,7 +394,7 @@ fn a_background_save_that_fails_stops_writes_until_one_is_good() {
 }
 
 #[test]
-fn a_save_or_shutdown_that_fails_leaves_writes_open() {
+fn a_failed_save_or_shutdown_does_not_stop_writes() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, mut c) = unable_to_save(folder.path());
     c.expect(
@@ -399,13 +405,13 @@ fn a_save_or_shutdown_that_fails_leaves_writes_open() {
     );
     c.expect(&["FLUSHALL", "SET a 4"], "+OK|+OK|");
     assert!(has_status(&mut c, "ok"));
-    // FLUSHALL could not save: the key that it removed counts with the four changes before and after it.
+    // FLUSHALL could not save: the removed key counts as a change beside the four writes.
     let text = c.text("INFO persistence");
     assert!(text.contains("rdb_changes_since_last_save:5\r"), "{text}");
 }
 
 #[test]
-fn bgsave_answers_as_redis_does() {
+fn bgsave_replies_match_redis() {
     let folder = tempfile::tempdir().unwrap();
     let server = builder(folder.path()).spawn().unwrap();
     let mut c = Wire::open(&server);
@@ -437,7 +443,7 @@ fn bgsave_answers_as_redis_does() {
         }
     };
     wait(&mut c, &["rdb_bgsave_in_progress:0"]);
-    // In a transaction it begins after EXEC.
+    // In a transaction the save starts after EXEC.
     c.expect(
         &["FLUSHALL", "MULTI", "SET before 1", "BGSAVE", "BGSAVE SCHEDULE", "SET after 1", "EXEC"],
         "+OK|+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*4|+OK|+Background saving scheduled|+Background saving scheduled|+OK|",
@@ -452,7 +458,7 @@ fn bgsave_answers_as_redis_does() {
 }
 
 #[test]
-fn flushall_saves_what_it_leaves() {
+fn flushall_saves_the_empty_dataset() {
     let folder = tempfile::tempdir().unwrap();
     let server = builder(folder.path())
         .option("save", "3600 1")
@@ -469,13 +475,13 @@ fn flushall_saves_what_it_leaves() {
     changes(&mut c, 0);
     let saved = file(folder.path());
     assert!(saved.len() < 200, "{} bytes", saved.len());
-    // What the same transaction writes later is not saved yet, and counts.
+    // Later writes of the same transaction are not saved and count as changes.
     c.expect(
         &["MULTI", "SET a 1", "FLUSHALL", "SET b 1", "SET c 1", "EXEC"],
         "+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*4|+OK|+OK|+OK|+OK|",
     );
     changes(&mut c, 2);
-    // Without save points the file stays.
+    // Without save points FLUSHALL keeps the file.
     c.expect(&["SAVE", "CONFIG SET save \"\""], "+OK|+OK|");
     let saved = file(folder.path());
     c.expect(&["FLUSHALL"], "+OK|");

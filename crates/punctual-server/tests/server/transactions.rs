@@ -24,14 +24,14 @@ fn builder(threads: &str) -> Builder {
         .option("enable-debug-command", "yes")
 }
 
-/// How many watches the keyspace keeps.
+/// Returns the number of watches in the keyspace.
 fn watches(server: &Server) -> usize {
     let shared = server.shared();
     Turn::new(&shared.store, Now::from_ms(0), &mut Silent, Classes::none()).watches()
 }
 
 #[test]
-fn commands_wait_for_exec() {
+fn queued_commands_run_at_exec() {
     for threads in ["1", "4"] {
         let server = with_threads(threads);
         let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
@@ -68,7 +68,7 @@ fn commands_wait_for_exec() {
 }
 
 #[test]
-fn what_is_refused_while_queueing() {
+fn errors_while_queueing_abort_the_transaction() {
     let server = start();
     let mut c = Wire::open(&server);
     let lost = "-EXECABORT Transaction discarded because of previous errors.|";
@@ -89,12 +89,12 @@ fn what_is_refused_while_queueing() {
             &format!("+OK|{error}+QUEUED|{lost}:0|"),
         );
     }
-    // These are wrong, and lose nothing.
+    // These errors do not abort the transaction.
     c.expect(
         &["MULTI", "MULTI", "WATCH k", "PING", "EXEC"],
         "+OK|-ERR MULTI calls can not be nested|-ERR WATCH inside MULTI is not allowed|+QUEUED|*1|+PONG|",
     );
-    // EXEC itself may be what is wrong.
+    // An error in EXEC itself aborts the transaction.
     let wrong = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command|";
     c.expect(
         &["MULTI", "SET k v", "EXEC x", "EXEC", "EXISTS k"],
@@ -104,7 +104,7 @@ fn what_is_refused_while_queueing() {
 }
 
 #[test]
-fn authentication_comes_first() {
+fn authentication_is_required_before_multi() {
     let server = Server::builder()
         .port(0)
         .option("requirepass", "x")
@@ -167,7 +167,7 @@ fn exec_fails_if_a_watched_key_has_changed() {
 }
 
 #[test]
-fn what_is_wrong_goes_before_what_has_changed() {
+fn execabort_takes_precedence_over_a_changed_key() {
     let server = start();
     let mut c = Wire::open(&server);
     c.expect(
@@ -192,14 +192,14 @@ fn a_watched_key_that_expires_has_changed() {
     );
     clock.int("CLOCK ADVANCE 1");
     a.expect(&["MULTI", "PING", "EXEC"], "+OK|+QUEUED|*-1|");
-    // Due but not gone: the same.
+    // Due but not yet removed: the same.
     a.expect(
         &["DEBUG SET-ACTIVE-EXPIRE 0", "SET k v PX 50", "WATCH k"],
         "+OK|+OK|+OK|",
     );
     clock.int("CLOCK ADVANCE 50");
     a.expect(&["MULTI", "PING", "EXEC"], "+OK|+QUEUED|*-1|");
-    // Due when the watch began: its end is no change.
+    // Due when the watch began: its removal is no change.
     a.expect(
         &["WATCH k", "GET k", "MULTI", "PING", "EXEC"],
         "+OK|$-1|+OK|+QUEUED|*1|+PONG|",
@@ -207,7 +207,7 @@ fn a_watched_key_that_expires_has_changed() {
 }
 
 #[test]
-fn a_client_that_goes_leaves_no_watch() {
+fn a_disconnected_client_leaves_no_watch() {
     let server = with_threads("2");
     let mut others: Vec<Wire> = (0..20).map(|_| Wire::open(&server)).collect();
     for (n, c) in others.iter_mut().enumerate() {
@@ -247,7 +247,7 @@ fn databases_and_flushes() {
 }
 
 #[test]
-fn everything_can_be_queued() {
+fn every_kind_of_command_can_be_queued() {
     for threads in ["1", "4"] {
         let folder = tempfile::tempdir().unwrap();
         let server = builder(threads)
@@ -296,14 +296,18 @@ fn everything_can_be_queued() {
         c.send(&["EXEC"]);
         let reply = c.value();
         let replies = reply.as_slice().unwrap_or_else(|| panic!("{reply:?}"));
-        // SUBSCRIBE's answer is a message of its own in RESP3, and an element in RESP2.
+        // SUBSCRIBE's reply is a separate push in RESP3, and an element of the array in RESP2.
         assert_eq!(replies.len(), lines.len() - 1);
         assert_eq!(replies[0].as_int(), Some(2));
         assert_eq!(
             replies[2].as_slice().unwrap()[1].as_slice().unwrap().len(),
             2
         );
-        assert_eq!(replies[11].as_int(), Some(1), "the clock has moved on");
+        assert_eq!(
+            replies[11].as_int(),
+            Some(1),
+            "CLOCK ADVANCE expires one key"
+        );
         assert_eq!(replies[16].as_slice().unwrap()[2], Value::bulk("1"));
         assert!(replies[..21].iter().all(|r| !r.is_error()), "{replies:?}");
         drop(c);
@@ -357,7 +361,7 @@ fn reply_modes() {
 }
 
 #[test]
-fn a_pause_of_writes_holds_exec_back_if_it_writes() {
+fn a_pause_of_writes_delays_an_exec_that_writes() {
     let server = start();
     let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
     a.expect(&["MULTI", "SET k v"], "+OK|+QUEUED|");
@@ -372,7 +376,7 @@ fn a_pause_of_writes_holds_exec_back_if_it_writes() {
 }
 
 #[test]
-fn monitors_see_what_is_run_when_it_is_run() {
+fn monitors_see_queued_commands_at_exec() {
     let server = start();
     let (mut a, mut m) = (Wire::open(&server), Wire::open(&server));
     m.expect(&["MONITOR"], "+OK|");
@@ -403,7 +407,7 @@ fn monitors_see_what_is_run_when_it_is_run() {
 }
 
 #[test]
-fn monitors_are_made_outside_of_transactions() {
+fn monitor_is_refused_in_transactions() {
     let server = start();
     let mut c = Wire::open(&server);
     c.expect(
@@ -413,7 +417,7 @@ fn monitors_are_made_outside_of_transactions() {
 }
 
 #[test]
-fn what_others_see_of_it() {
+fn client_list_shows_transactions() {
     let server = start();
     let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
     let id = a.int("CLIENT ID");
@@ -432,7 +436,7 @@ fn what_others_see_of_it() {
     let seen = line();
     assert_eq!((field(&seen, "multi"), field(&seen, "flags")), ("-1", "N"));
     assert_eq!(field(&seen, "multi-mem"), "0");
-    // Within EXEC the client is still in its transaction.
+    // During EXEC the client is still in its transaction.
     a.expect(&["MULTI", "CLIENT INFO"], "+OK|+QUEUED|");
     a.send(&["EXEC"]);
     let reply = a.value();
@@ -446,7 +450,7 @@ fn what_others_see_of_it() {
 }
 
 #[test]
-fn queues_have_a_limit() {
+fn queued_commands_have_a_size_limit() {
     let server = Server::builder()
         .port(0)
         .option("client-query-buffer-limit", "1mb")
@@ -463,9 +467,9 @@ fn queues_have_a_limit() {
     Wire::open(&server).expect(&["EXISTS k"], ":0|");
 }
 
-/// Amounts move between keys of many shards; whoever looks at all of them at once always sees the same sum.
+/// Transactions move amounts between keys of many shards; a read of all keys always has the same sum.
 #[test]
-fn nobody_sees_half_a_transaction() {
+fn transactions_are_isolated() {
     const KEYS: usize = 12;
     let server = with_threads("4");
     let keys: Vec<String> = (0..KEYS).map(|n| format!("account:{n}")).collect();
@@ -498,7 +502,7 @@ fn nobody_sees_half_a_transaction() {
                         let to = &keys[(mover * 3 + round * 11 + 1) % KEYS];
                         let amount = round % 13;
                         if mover % 2 == 0 {
-                            // What it has read must still be so.
+                            // WATCH protects the value that is read.
                             c.expect(&[&format!("WATCH {from}")], "+OK|");
                             let has: i64 = c.text(&format!("GET {from}")).parse().unwrap();
                             c.send(&[
@@ -510,7 +514,7 @@ fn nobody_sees_half_a_transaction() {
                             c.receive("+OK|+QUEUED|+QUEUED|");
                             let reply = c.value();
                             if from == to && reply.as_slice().is_some() {
-                                // It has set it, and then added: nothing moved.
+                                // SET and INCRBY of one key cancel out: the sum is unchanged.
                                 continue;
                             }
                             failed += usize::from(reply.as_slice().is_none());
@@ -551,7 +555,7 @@ fn nobody_sees_half_a_transaction() {
         done.store(true, Ordering::Relaxed);
         assert!(
             failed.iter().all(|f| *f < 150),
-            "some have come through: {failed:?}"
+            "a mover never succeeded: {failed:?}"
         );
     });
     assert_eq!(watches(&server), 0);
