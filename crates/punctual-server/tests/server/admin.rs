@@ -1,4 +1,4 @@
-//! SLOWLOG, LATENCY, MEMORY and MONITOR, as operators and tools use them.
+//! SLOWLOG, LATENCY, MEMORY, MONITOR, LOLWUT and HELP.
 
 use crate::wire::Wire;
 use crate::wire::redis::Redis;
@@ -18,7 +18,7 @@ fn strings(value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The newest entry of the slow log: number and arguments.
+/// Returns the id and the arguments of the newest entry of the slow log.
 fn newest(c: &mut Wire) -> (i64, Vec<String>) {
     let entries = c.ask(&["SLOWLOG", "GET", "1"]);
     let entry = entries.as_slice().unwrap()[0].as_slice().unwrap();
@@ -27,7 +27,7 @@ fn newest(c: &mut Wire) -> (i64, Vec<String>) {
 }
 
 #[test]
-fn the_slow_log_keeps_what_it_is_asked_to() {
+fn the_slow_log_follows_its_directives() {
     let server = Server::builder().port(0).spawn().unwrap();
     let mut c = Wire::open(&server);
     c.expect(&["SLOWLOG LEN", "SLOWLOG GET"], ":0|*0|");
@@ -56,7 +56,7 @@ fn the_slow_log_keeps_what_it_is_asked_to() {
         format!("127.0.0.1:{}", c.port()).as_bytes()
     );
     assert_eq!(set[5].as_bytes().unwrap(), b"me");
-    // Long commands and long arguments are cut.
+    // Long commands and long arguments are truncated.
     let long = "x".repeat(200);
     let many: Vec<String> = std::iter::once("DEL".to_owned())
         .chain((0..40).map(|n| n.to_string()))
@@ -72,7 +72,7 @@ fn the_slow_log_keeps_what_it_is_asked_to() {
     );
     assert_eq!(c.int("SLOWLOG LEN"), 5);
     c.expect(&["SLOWLOG RESET"], "+OK|");
-    assert_eq!(c.int("SLOWLOG LEN"), 1, "SLOWLOG RESET itself");
+    assert_eq!(c.int("SLOWLOG LEN"), 1, "the entry of SLOWLOG RESET");
     c.expect(
         &[
             "CONFIG SET slowlog-log-slower-than -1",
@@ -92,7 +92,7 @@ fn the_slow_log_keeps_what_it_is_asked_to() {
 }
 
 #[test]
-fn secrets_are_in_no_log() {
+fn secrets_are_redacted_in_every_log() {
     let server = Server::builder().port(0).spawn().unwrap();
     let mut watcher = Wire::open(&server);
     watcher.expect(&["MONITOR"], "+OK|");
@@ -141,7 +141,10 @@ fn secrets_are_in_no_log() {
         hidden(&shown) && shown.contains("\"AUTH\" \"(redacted)\" \"(redacted)\""),
         "{shown}"
     );
-    assert!(!shown.contains("CONFIG"), "administration is not shown");
+    assert!(
+        !shown.contains("CONFIG"),
+        "administrative commands are not shown"
+    );
 }
 
 #[test]
@@ -186,7 +189,7 @@ fn monitors_see_every_command_as_redis_shows_it() {
                 break;
             }
         }
-        // It is silent when asked again, may not touch data, and goes on.
+        // A second MONITOR has no reply, commands on data are refused, and monitoring continues.
         watcher.send(&["MONITOR"]);
         watcher.expect(&["GET a"], "-ERR Replica can't interact with the keyspace|");
         c.expect(&["PING"], "+PONG|");
@@ -199,7 +202,7 @@ fn monitors_see_every_command_as_redis_shows_it() {
 }
 
 #[test]
-fn monitors_on_other_loops_and_gone_ones() {
+fn monitors_on_other_loops_and_disconnected_ones() {
     let server = Server::builder().port(0).threads(2).spawn().unwrap();
     let mut watchers: Vec<Wire> = (0..4).map(|_| Wire::open(&server)).collect();
     for w in &mut watchers {
@@ -223,7 +226,7 @@ fn monitors_on_other_loops_and_gone_ones() {
 }
 
 #[test]
-fn latency_events_are_recorded_and_told() {
+fn latency_events_are_recorded_and_reported() {
     let server = debuggable().spawn().unwrap();
     let mut c = Wire::open(&server);
     c.expect(
@@ -288,7 +291,7 @@ fn latency_events_are_recorded_and_told() {
 }
 
 #[test]
-fn durations_are_told_by_command() {
+fn durations_are_reported_per_command() {
     let server = debuggable()
         .option("latency-tracking-info-percentiles", "50 100")
         .threads(2)
@@ -349,7 +352,7 @@ fn durations_are_told_by_command() {
 }
 
 #[test]
-fn memory_is_told_by_part() {
+fn memory_is_reported_by_part() {
     let server = debuggable().spawn().unwrap();
     let mut c = Wire::open(&server);
     c.expect(
@@ -381,7 +384,7 @@ fn memory_is_told_by_part() {
     assert!(total > 0 && total == overhead + data);
     assert!(
         of("db.2").as_slice().unwrap()[1].as_int().unwrap() >= 2001 * 5,
-        "the table of database 2"
+        "overhead of database 2's hash table"
     );
     assert!(c.text("MEMORY DOCTOR").ends_with('\n'));
     assert_eq!(
@@ -400,7 +403,7 @@ fn memory_is_told_by_part() {
         "MEMORY USAGE",
         "wrong number of arguments for 'memory|usage' command",
     );
-    // In RESP3 a map with numbers in it.
+    // In RESP3 the reply is a map.
     c.ask(&["HELLO", "3"]);
     let Value::Map(pairs) = c.ask(&["MEMORY", "STATS"]) else {
         panic!("no map")
@@ -409,7 +412,7 @@ fn memory_is_told_by_part() {
 }
 
 #[test]
-fn the_clock_face_tells_the_versions() {
+fn lolwut_shows_the_versions() {
     let server = Server::builder().port(0).spawn().unwrap();
     let mut c = Wire::open(&server);
     for line in ["LOLWUT", "LOLWUT VERSION 5 1 2 3", "LOLWUT x"] {
@@ -421,7 +424,7 @@ fn the_clock_face_tells_the_versions() {
     }
 }
 
-/// A HELP reply as its heading and its entries, each a form of the command and what is said of it.
+/// Returns the heading of a HELP reply and its entries, each a usage line and its description.
 fn help_entries(c: &mut Wire, container: &str) -> (String, Vec<Vec<String>>) {
     let reply = c.ask(&[container, "HELP"]);
     let all = reply.as_slice().unwrap_or_else(|| panic!("{reply:?}"));
@@ -440,8 +443,8 @@ fn help_entries(c: &mut Wire, container: &str) -> (String, Vec<Vec<String>>) {
 }
 
 #[test]
-fn helps_are_those_of_redis_without_what_is_not_there() {
-    /// What 7.2 has beyond the 7.0 we compare with: container, entry, the entry before it.
+fn help_texts_match_redis_for_supported_subcommands() {
+    /// Entries that 7.2 adds to the 7.0 we compare with: container, entry, the entry before it.
     const NEW: &[(&str, &[&str], &str)] = &[
         (
             "client",
@@ -462,7 +465,7 @@ fn helps_are_those_of_redis_without_what_is_not_there() {
             "NO-EVICT",
         ),
     ];
-    /// The subcommands of DEBUG, which are in no table.
+    /// Subcommands of DEBUG, which are not in the command table.
     const DEBUG: &str = "ASSERT DIGEST DIGEST-VALUE ERROR HELP HTSTATS LOG OBJECT PANIC POPULATE PROTOCOL \
         QUICKLIST-PACKED-THRESHOLD RELOAD SEGFAULT SET-ACTIVE-EXPIRE SET-SKIP-CHECKSUM-VALIDATION SLEEP";
     let redis = Redis::start(&["--enable-debug-command", "yes"]);
@@ -473,7 +476,7 @@ fn helps_are_those_of_redis_without_what_is_not_there() {
     let mut containers: Vec<&str> = names
         .iter()
         .filter_map(|name| name.strip_suffix("|help"))
-        // One has no cluster to help with, one is ours.
+        // CLUSTER HELP is an error without cluster mode, and CLOCK is Punctual's own.
         .filter(|container| !["cluster", "clock"].contains(container))
         .collect();
     assert!(containers.len() >= 12, "{containers:?}");
@@ -506,7 +509,7 @@ fn helps_are_those_of_redis_without_what_is_not_there() {
 }
 
 #[test]
-fn memory_stats_have_the_names_of_redis() {
+fn memory_stats_has_the_fields_of_redis() {
     let redis = Redis::start(&[]);
     let server = Server::builder().port(0).spawn().unwrap();
     let [theirs, ours] = [redis.port, server.port()].map(|port| {

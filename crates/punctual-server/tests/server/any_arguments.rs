@@ -1,4 +1,4 @@
-//! Every command of the table, with any number of any arguments: one reply, or the connection is closed.
+//! Calls every command of the table with random arguments: each has one reply or closes the connection.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 
-/// Rounds over the whole table; in each, every command is called with 0 to 8 arguments.
+/// Number of rounds over the table. A round calls every command with 0 to 8 arguments.
 const ROUNDS: usize = 150;
 
-/// Not called: they end the server, stop it for a while, or answer more or less than once by design.
+/// Commands that are not called: they stop or pause the server, or have no reply or several by design.
 const NOT_CALLED: [&str; 12] = [
     "shutdown",
     "monitor",
@@ -40,7 +40,7 @@ const WAIT: [&str; 8] = [
     "bzpopmin",
 ];
 
-/// DEBUG reads its subcommand itself. SLEEP stops the server; the push of PROTOCOL comes with a reply behind it.
+/// Subcommands of DEBUG, which are not in the table. SLEEP blocks the server; PROTOCOL's push precedes a reply.
 const DEBUG: [&str; 7] = [
     "object",
     "reload",
@@ -65,7 +65,7 @@ impl Caller {
         }
     }
 
-    /// The next reply; `None` if the server has closed the connection.
+    /// Returns the next reply, or `None` if the server has closed the connection.
     fn reply(&mut self) -> Option<Value> {
         let mut part = [0; 16 << 10];
         loop {
@@ -93,7 +93,7 @@ fn text(value: &Value) -> String {
     String::from_utf8(value.as_bytes().unwrap().to_vec()).unwrap()
 }
 
-/// The names of all commands, subcommands as two words; from COMMAND, over the wire.
+/// Returns the names in COMMAND's reply, subcommands as two words.
 fn names(server: &Process) -> Vec<Vec<String>> {
     let table = Caller::new(server).ask(&["COMMAND"]);
     let mut names = Vec::new();
@@ -121,7 +121,7 @@ fn names(server: &Process) -> Vec<Vec<String>> {
     names
 }
 
-/// Numbers stay small or absurd: nothing here may ask honestly for much memory.
+/// Returns a random argument. Numbers are small or out of range, so that no command allocates much memory.
 fn argument(random: &mut StdRng) -> Vec<u8> {
     const PLAIN: &[&str] = &[
         "s",
@@ -250,7 +250,7 @@ fn any_case(word: &str, random: &mut StdRng) -> Vec<u8> {
     word
 }
 
-/// One command of each name, with a tag behind each: whoever answers twice, or not at all, is found out.
+/// Calls each command once, followed by an ECHO of a tag, which detects missing and extra replies.
 fn one_pass(
     server: &Process,
     names: &mut [Vec<String>],
@@ -258,7 +258,7 @@ fn one_pass(
     random: &mut StdRng,
 ) -> usize {
     let mut calls = 0;
-    // What comes behind a command that closes the connection is not run: not always the same ones.
+    // Commands after one that closes the connection do not run; the shuffle varies them.
     names.shuffle(random);
     for some in names.chunks(25) {
         let mut caller = Caller::new(server);
@@ -266,10 +266,10 @@ fn one_pass(
         for name in some {
             let mut command: Vec<Vec<u8>> =
                 name.iter().map(|word| any_case(word, random)).collect();
-            // A container's subcommand counts as an argument, but is always right.
+            // A container's subcommand counts as an argument and is always valid.
             command
                 .extend((name.len() - 1..arguments.max(name.len() - 1)).map(|_| argument(random)));
-            // What would wait is called where it may not.
+            // Blocking commands are called in a transaction, where they do not block.
             let waits = WAIT.contains(&name[0].as_str());
             let called = match waits {
                 true => vec![vec![b"MULTI".to_vec()], command, vec![b"EXEC".to_vec()]],
@@ -304,7 +304,7 @@ fn one_pass(
             };
             match command[0].to_ascii_lowercase().as_slice() {
                 b"multi" if command.len() == 1 => queueing = true,
-                // With an argument too many EXEC ends the transaction all the same.
+                // EXEC with extra arguments ends the transaction, too.
                 b"exec" => queueing = false,
                 b"discard" | b"reset" if command.len() == 1 => queueing = false,
                 _ => {}
@@ -376,11 +376,11 @@ fn call_everything(seed: u64, options: &[&str]) {
 }
 
 #[test]
-fn every_command_answers_once() {
+fn every_command_has_one_reply() {
     call_everything(0x0b5e_55ed_0000_0001, &[]);
 }
 
 #[test]
-fn every_command_answers_once_with_four_loops() {
+fn every_command_has_one_reply_with_four_loops() {
     call_everything(0x0b5e_55ed_0000_0004, &["--threads", "4"]);
 }

@@ -1,4 +1,4 @@
-//! Everyday use through a real client library, the `redis` crate: it must not notice that this is not Redis.
+//! Everyday use through a real client library, the `redis` crate.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc;
@@ -13,7 +13,7 @@ use redis::{
 };
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
-/// Longer than any answer takes on a busy machine.
+/// Timeout for a reply, generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn start() -> Server {
@@ -31,7 +31,7 @@ fn connect(server: &Server) -> Connection {
     connect_with(server, "")
 }
 
-/// Both protocols: what the library makes of the replies must be the same.
+/// Runs `test` in both protocols: the library's results must be the same.
 fn in_both_protocols(test: impl Fn(&Server, &mut Connection)) {
     for query in ["?protocol=resp2", "?protocol=resp3"] {
         let server = start();
@@ -126,7 +126,7 @@ fn keys() {
 }
 
 #[test]
-fn deadlines_under_a_clock_that_is_moved() {
+fn deadlines_with_the_virtual_clock() {
     let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
     let mut con = connect(&server);
     let advance = |con: &mut Connection, ms: u64| -> u64 {
@@ -175,7 +175,7 @@ fn deadlines_under_a_clock_that_is_moved() {
         .arg(ExpireOption::GT)
         .query::<bool>(&mut con)
         .unwrap();
-    assert!(!shorter, "GT only prolongs");
+    assert!(!shorter, "GT accepts only later deadlines");
     assert!(con.persist::<_, bool>("cache").unwrap());
     assert_eq!(con.ttl::<_, i64>("cache").unwrap(), -1);
     advance(&mut con, 1000 * DAY_MS);
@@ -193,10 +193,10 @@ fn deadlines_under_a_clock_that_is_moved() {
 }
 
 #[test]
-fn keys_go_in_real_time() {
+fn keys_expire_with_the_real_clock() {
     let server = start();
     let mut con = connect(&server);
-    // Read before the key is set: a slow reply must not make the key look early.
+    // Read before the key is set, so that a slow reply cannot make the expiry appear early.
     let began = unix_time();
     let () = con.pset_ex("k", "v", 30).unwrap();
     eventually(|| !con.exists::<_, bool>("k").unwrap());
@@ -224,7 +224,7 @@ fn pipelines() {
         }
         let values: Vec<u32> = many.query(con).unwrap();
         assert!(values.iter().copied().eq(0..10_000));
-        // An error in the middle is told, and the connection goes on.
+        // An error within the pipeline is reported, and the connection remains usable.
         let wrong = redis::pipe()
             .set("text", "x")
             .incr("text", 1)
@@ -276,7 +276,7 @@ fn publish_and_subscribe() {
 }
 
 #[test]
-fn events_of_keys_that_expire() {
+fn events_of_expired_keys() {
     let server = Server::builder()
         .port(0)
         .virtual_clock()
@@ -333,11 +333,11 @@ fn pushes_beside_replies() {
     let (sender, pushes) = mpsc::channel::<PushInfo>();
     con.set_push_sender(sender);
     con.subscribe_resp3("__keyevent@0__:expired").unwrap();
-    // With RESP3 the same connection goes on with commands.
+    // In RESP3 the same connection still runs commands.
     let () = con.pset_ex("short", "v", 20).unwrap();
     let began = Instant::now();
     let push = loop {
-        // The library reads what has come when it reads a reply.
+        // The library reads pushes only when it reads a reply.
         let _: String = redis::cmd("PING").query(&mut con).unwrap();
         match pushes.try_recv() {
             Ok(push) if push.kind == PushKind::Message => break push,
@@ -370,7 +370,7 @@ fn pushes_beside_replies() {
 }
 
 #[test]
-fn errors_have_their_kinds() {
+fn errors_have_the_library_s_kinds() {
     in_both_protocols(|_, con| {
         let error = |con: &mut Connection, words: &[&str]| {
             let mut cmd = redis::cmd(words[0]);
@@ -426,7 +426,7 @@ fn passwords() {
         let url = format!("redis://{auth}127.0.0.1:{}/{query}", server.port());
         Client::open(url).unwrap().get_connection()
     };
-    // The library knows the answer of AUTH, and hands on that of HELLO.
+    // The library maps AUTH's error to its own and passes HELLO's on.
     for (query, kind) in [
         ("?protocol=resp2", ErrorKind::AuthenticationFailed),
         ("?protocol=resp3", ErrorKind::Extension),
@@ -467,7 +467,7 @@ fn four_loops_and_clients_in_threads() {
                     let () = con.set(format!("own:{number}"), round).unwrap();
                     assert_eq!(con.get::<_, i32>(format!("own:{number}")).unwrap(), round);
                     let _: i64 = con.incr("shared", 1).unwrap();
-                    // Keys of many shards in one command are seen together or not at all.
+                    // A command on keys of many shards is atomic.
                     let pairs: Vec<(String, String)> = (0..8)
                         .map(|k| (format!("set:{k}"), format!("{number}.{round}")))
                         .collect();

@@ -1,4 +1,4 @@
-//! CONFIG SET takes effect while the server runs, and the program reads its configuration as Redis's users expect.
+//! CONFIG SET at runtime, and configuration files and options of the program.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ fn start() -> Server {
 }
 
 #[test]
-fn maxclients_holds_at_once() {
+fn maxclients_takes_effect_at_once() {
     let server = start();
     let mut c = Wire::open(&server);
     let mut second = Wire::open(&server);
@@ -25,7 +25,7 @@ fn maxclients_holds_at_once() {
     let mut third = Wire::open(&server);
     third.expect(&["PING"], "+PONG|");
     Wire::open(&server).receive("-ERR max number of clients reached|");
-    // Those who are in stay in.
+    // Connected clients stay connected.
     c.expect(&["CONFIG SET maxclients 1"], "+OK|");
     third.expect(&["PING"], "+PONG|");
     assert!(c.text("INFO stats").contains("rejected_connections:2\r\n"));
@@ -39,7 +39,7 @@ fn maxclients_holds_at_once() {
 }
 
 #[test]
-fn timeout_and_notifications_hold_at_once() {
+fn timeout_and_notifications_take_effect_at_once() {
     let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
     let mut c = Wire::open(&server);
     let mut idle = Wire::open(&server);
@@ -54,7 +54,7 @@ fn timeout_and_notifications_hold_at_once() {
         &["SUBSCRIBE __keyevent@0__:set"],
         "*3|$9|subscribe|$18|__keyevent@0__:set|:1|",
     );
-    // Also for commands that came together with the change.
+    // The change applies within its own pipeline, too.
     c.expect(
         &[
             "SET a 1",
@@ -70,7 +70,7 @@ fn timeout_and_notifications_hold_at_once() {
 }
 
 #[test]
-fn a_password_holds_for_new_clients() {
+fn a_new_password_applies_to_new_clients() {
     let server = start();
     let mut c = Wire::open(&server);
     c.expect(&["CONFIG SET requirepass abc"], "+OK|");
@@ -82,7 +82,7 @@ fn a_password_holds_for_new_clients() {
 }
 
 #[test]
-fn another_port_and_back() {
+fn the_port_can_change_at_runtime() {
     let server = start();
     let mut c = Wire::open(&server);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -105,7 +105,7 @@ fn another_port_and_back() {
 }
 
 #[test]
-fn addresses_that_cannot_be_had_are_refused_as_by_redis() {
+fn unavailable_addresses_are_refused_as_in_redis() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
@@ -136,7 +136,7 @@ fn addresses_that_cannot_be_had_are_refused_as_by_redis() {
 }
 
 #[test]
-fn output_limits_hold_at_once() {
+fn output_limits_take_effect_at_once() {
     let server = start();
     let mut c = Wire::open(&server);
     c.expect(
@@ -146,7 +146,7 @@ fn output_limits_hold_at_once() {
     let mut listener = Wire::open(&server);
     listener.expect(&["SUBSCRIBE ch"], "*3|$9|subscribe|$2|ch|:1|");
     let message = "x".repeat(50_000);
-    // Nobody reads: the kernel's buffers fill, then ours, then it is cut off.
+    // The listener does not read: the kernel's buffers fill, then the server's, then it disconnects the client.
     eventually(|| c.ask(&["PUBLISH", "ch", &message]).as_int() == Some(0));
     assert!(
         c.text("INFO stats")
@@ -155,7 +155,7 @@ fn output_limits_hold_at_once() {
 }
 
 #[test]
-fn several_at_once_or_none() {
+fn config_set_applies_all_directives_or_none() {
     let server = start();
     let mut c = Wire::open(&server);
     c.expect_error("CONFIG SET timeout 5 maxclients x", "CONFIG SET failed (possibly related to argument 'maxclients') - argument couldn't be parsed into an integer");
@@ -193,7 +193,7 @@ fn several_at_once_or_none() {
 }
 
 #[test]
-fn the_log_level_holds_at_once() {
+fn the_log_level_takes_effect_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let logger = Logger::file(Level::Notice, &path).unwrap();
@@ -223,7 +223,7 @@ fn the_log_level_holds_at_once() {
     );
 }
 
-/// The program with these arguments, on a port of its own, `input` on its standard input.
+/// Starts the program with these arguments on a free port, with `input` as its standard input.
 fn punctual(args: &[&str], input: &str) -> Child {
     let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
         .args(args)
@@ -232,12 +232,12 @@ fn punctual(args: &[&str], input: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may not read its input at all, or end before it has.
+    // The program may exit before it has read its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child
 }
 
-/// What it says before it gives up.
+/// Returns the error that the program prints before it exits.
 fn refusal(args: &[&str], input: &str) -> String {
     let Output {
         status,
@@ -254,7 +254,7 @@ fn refusal(args: &[&str], input: &str) -> String {
 }
 
 #[test]
-fn wrong_configurations_are_refused_with_their_place() {
+fn configuration_errors_name_the_file_and_line() {
     let text = refusal(&["--port", "abc"], "");
     assert!(text.contains("*** FATAL CONFIG FILE ERROR"), "{text}");
     assert!(
@@ -345,7 +345,7 @@ fn a_program_from_start_to_end() {
         &["CONFIG GET timeout", "CONFIG GET maxclients"],
         "*2|$7|timeout|$3|300|*2|$10|maxclients|$2|77|",
     );
-    // What was changed goes into the file, and the file is read again.
+    // CONFIG REWRITE writes the changes to the file, and the next start reads them.
     c.expect(&["CONFIG SET timeout 55", "CONFIG REWRITE"], "+OK|+OK|");
     assert!(
         std::fs::read_to_string(&conf)
@@ -401,7 +401,7 @@ fn a_low_limit_of_open_files_lowers_maxclients() {
     let mut reply = String::new();
     socket.read_to_string(&mut reply).unwrap();
     assert!(child.wait().unwrap().success());
-    // Root may raise the limit; others are told what was done instead.
+    // Root may raise the limit; for other users the server lowers maxclients and logs it.
     if log.iter().any(|l| {
         l.contains("Increased maximum number of open files to 5032 (it was originally set to 200).")
     }) {

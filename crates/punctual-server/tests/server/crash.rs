@@ -1,4 +1,4 @@
-//! Crashes of the binary: what the log has afterwards, and how the process ends.
+//! Crashes of the binary: the report in the log and the exit status.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -16,7 +16,7 @@ fn start(options: &[&str]) -> Process {
     Process::start(&[&mine[..], options].concat())
 }
 
-/// The only report in a log, which must be whole.
+/// Returns the only report in a log, and expects it to be complete.
 #[track_caller]
 fn report(log: &str) -> &str {
     assert_eq!(log.matches(BEGINS).count(), 1, "{log}");
@@ -54,10 +54,10 @@ fn a_fatal_signal_leaves_a_report_and_ends_the_process() {
 }
 
 #[test]
-fn the_report_tells_the_command_and_does_not_wait_for_its_lock() {
+fn the_report_names_the_command_and_takes_no_lock() {
     let mut process = start(&["--threads", "2", "--shards", "1"]);
     let mut c = Wire::to(process.port);
-    // The transaction has pinned the shard when it crashes.
+    // The transaction holds the only shard's lock when it crashes.
     c.send(&[
         "SET key value",
         "MULTI",
@@ -99,7 +99,7 @@ fn a_panic_of_an_event_loop_leaves_a_report_and_an_exit_status() {
 }
 
 #[test]
-fn reports_can_be_turned_off() {
+fn reports_can_be_disabled() {
     for (at_start, line) in [
         ("no", "DEBUG SEGFAULT"),
         ("no", "DEBUG PANIC"),
@@ -116,9 +116,9 @@ fn reports_can_be_turned_off() {
     }
 }
 
-/// Bit n - 1 of `SigCgt` is set if signal n has a handler.
+/// Checks `SigCgt`, whose bit n - 1 is set if signal n has a handler.
 #[test]
-fn a_server_inside_a_program_installs_no_handlers() {
+fn an_embedded_server_installs_no_handlers() {
     let _server = Server::builder().port(0).spawn().unwrap();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let caught = status

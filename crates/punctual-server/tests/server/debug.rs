@@ -1,4 +1,4 @@
-//! DEBUG and SHUTDOWN, as operators and tools use them.
+//! DEBUG and SHUTDOWN.
 
 use crate::process::Process;
 use crate::wire::redis::Redis;
@@ -12,7 +12,7 @@ fn debuggable() -> Builder {
 }
 
 #[test]
-fn debugging_is_off_unless_allowed() {
+fn debug_is_refused_unless_enabled() {
     const REFUSAL: &str = "DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
     let server = Server::builder().port(0).spawn().unwrap();
     Wire::open(&server).expect_error("DEBUG SLEEP 0", REFUSAL);
@@ -27,9 +27,9 @@ fn debugging_is_off_unless_allowed() {
     }
 }
 
-/// The same lines to both, and the same bytes back, in RESP2 and RESP3.
+/// Both servers reply to the same lines with the same bytes, in RESP2 and RESP3.
 #[test]
-fn answers_and_errors_are_those_of_redis() {
+fn replies_and_errors_match_redis() {
     let redis = Redis::start(&["--enable-debug-command", "yes"]);
     let server = debuggable().spawn().unwrap();
     let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
@@ -100,12 +100,12 @@ fn answers_and_errors_are_those_of_redis() {
             theirs.send(&[&line]);
             assert_eq!(ours.value(), theirs.value(), "RESP{protocol} {line}");
             if protocol == "3" && line.ends_with(" push") {
-                // A push is no reply: one follows.
+                // A reply follows the push.
                 assert_eq!(ours.value(), theirs.value(), "RESP{protocol} {line}");
             }
         }
     }
-    // An address, a clock and a table of one's own; the rest of the line is the same.
+    // The address and the clocks differ; the rest of the line is the same.
     for (value, length) in [("7", 2), ("-30000", 3), ("100000", 5), ("abc", 4)] {
         for c in [&mut theirs, &mut ours] {
             assert_eq!(c.text(&format!("SET k {value}")), "OK");
@@ -122,11 +122,11 @@ fn answers_and_errors_are_those_of_redis() {
 }
 
 #[test]
-fn a_sleeping_loop_does_not_hold_the_others() {
-    // A process, which can be killed while it sleeps.
+fn a_sleeping_loop_does_not_block_other_loops() {
+    // A child process, which can be killed while it sleeps.
     let server = Process::start(&["--threads", "2", "--enable-debug-command", "local"]);
     let mut clients: Vec<Wire> = (0..2).map(|_| Wire::to(server.port)).collect();
-    // One loop each.
+    // One client per loop.
     clients[1].expect(&["PING"], "+PONG|");
     clients[0].expect(&["SET k v"], "+OK|");
     clients[0].send(&["SET k w", "DEBUG SLEEP 3600"]);
@@ -136,7 +136,7 @@ fn a_sleeping_loop_does_not_hold_the_others() {
 }
 
 #[test]
-fn after_a_sleep_it_is_later() {
+fn keys_expire_during_a_sleep() {
     let server = debuggable().spawn().unwrap();
     let mut c = Wire::open(&server);
     c.expect(
@@ -146,7 +146,7 @@ fn after_a_sleep_it_is_later() {
 }
 
 #[test]
-fn a_reload_keeps_what_is_not_due() {
+fn a_reload_keeps_keys_that_are_not_due() {
     let folder = tempfile::tempdir().unwrap();
     let server = debuggable()
         .virtual_clock()
@@ -178,7 +178,7 @@ fn a_reload_keeps_what_is_not_due() {
 }
 
 #[test]
-fn shutting_down_ends_every_connection() {
+fn shutdown_closes_every_connection() {
     for line in [
         "SHUTDOWN",
         "SHUTDOWN NOSAVE",
@@ -196,7 +196,7 @@ fn shutting_down_ends_every_connection() {
         others[0].expect(&["SET k v"], "+OK|");
         let mut c = Wire::open(&server);
         c.expect(&["PING", line, "PING"], "+PONG|");
-        assert_eq!(c.ends(), 0, "no reply, and no command after it");
+        assert_eq!(c.ends(), 0, "no reply, and no later command runs");
         for other in &mut others {
             assert_eq!(other.ends(), 0);
         }

@@ -1,4 +1,4 @@
-//! Hashes over sockets: the forms of replies, and fields that expire by a clock that is moved by hand.
+//! Hashes over sockets: replies in both protocols, and fields that expire under a virtual and a real clock.
 
 use crate::waiters::with_threads;
 use crate::wire::{Wire, eventually};
@@ -27,7 +27,7 @@ fn replies_in_both_protocols() {
 }
 
 #[test]
-fn fields_expire_when_the_clock_says_so() {
+fn fields_expire_with_the_virtual_clock() {
     for threads in [1, 3] {
         let server = with_threads(threads);
         let mut c = Wire::open(&server);
@@ -87,7 +87,7 @@ fn fields_expire_when_the_clock_says_so() {
     }
 }
 
-/// The loop wakes by itself for a field, as for a key; nobody touches it.
+/// The loop wakes for a field's deadline without a command.
 #[test]
 fn fields_expire_on_a_real_clock() {
     let server = Server::builder().port(0).spawn().unwrap();
@@ -105,7 +105,7 @@ fn fields_expire_on_a_real_clock() {
 }
 
 #[test]
-fn a_watched_hash_whose_field_expires_is_changed() {
+fn an_expired_field_changes_a_watched_hash() {
     let server = with_threads(1);
     let mut c = Wire::open(&server);
     let mut other = Wire::open(&server);
@@ -118,7 +118,7 @@ fn a_watched_hash_whose_field_expires_is_changed() {
     c.expect(&["MULTI", "HLEN h", "EXEC"], "+OK|+QUEUED|*1|:1|");
 }
 
-/// The benchmark counts one event a field: none is lost, none early, none shared.
+/// The benchmark receives exactly one event per field, none of them early.
 #[test]
 fn the_benchmark_of_fields_receives_every_event() {
     let server = Server::builder().port(0).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! A server inside a program: the clock is moved without a connection, options are checked, and nothing stays behind.
+//! A server embedded in a program: the clock moves without a connection, and options are checked.
 
 use std::io::ErrorKind;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,8 +17,8 @@ fn start(threads: usize) -> Server {
         .unwrap()
 }
 
-/// What lies in the socket by now.
-fn at_hand(c: &mut Wire) -> String {
+/// Returns the bytes that have arrived in the socket, without waiting.
+fn received(c: &mut Wire) -> String {
     c.stream.set_nonblocking(true).unwrap();
     let mut bytes = vec![0; 1 << 16];
     let count = match std::io::Read::read(&mut c.stream, &mut bytes) {
@@ -30,9 +30,9 @@ fn at_hand(c: &mut Wire) -> String {
     String::from_utf8_lossy(&bytes[..count]).replace("\r\n", "|")
 }
 
-/// When `advance` returns, all is done: keys are gone, and events and late replies lie in the clients' sockets.
+/// When `advance` returns, keys are removed, and events and delayed replies have reached the clients' sockets.
 #[test]
-fn nothing_is_still_on_its_way_when_the_clock_has_moved() {
+fn advance_returns_after_all_its_effects() {
     for threads in [1, 3] {
         let server = start(threads);
         let mut c = Wire::open(&server);
@@ -53,21 +53,21 @@ fn nothing_is_still_on_its_way_when_the_clock_has_moved() {
             let now = server.advance(Duration::from_millis(100)).unwrap();
             assert_eq!(now, before + Duration::from_millis(100));
             for other in &mut others {
-                let told = at_hand(other);
+                let told = received(other);
                 assert!(told.ends_with(&format!("|$2|k{round}|")), "{told}");
                 assert_eq!(told.matches("message").count(), 1, "{told}");
             }
             c.expect(&["DBSIZE"], &format!(":{}|", 3 - round));
         }
-        // Not only the end of the wait: what the client has sent behind it has run too.
-        assert_eq!(at_hand(&mut waiting), "*-1|$4|late|");
+        // The wait has timed out, and the client's next command has run, too.
+        assert_eq!(received(&mut waiting), "*-1|$4|late|");
         let stats = c.text("INFO stats");
         assert!(stats.contains("\r\nexpired_keys:4\r\n"), "{stats}");
     }
 }
 
 #[test]
-fn clocks_move_by_microseconds_and_never_back() {
+fn the_clock_moves_by_microseconds_and_never_back() {
     let server = start(1);
     let mut c = Wire::open(&server);
     let began = server.now();
@@ -76,7 +76,7 @@ fn clocks_move_by_microseconds_and_never_back() {
     c.expect(&["SET k v PX 1"], "+OK|");
     server.advance(Duration::from_micros(999)).unwrap();
     c.expect(&["EXISTS k"], ":1|");
-    // Less than a microsecond is nothing.
+    // Less than a microsecond is rounded down to zero.
     server.advance(Duration::from_nanos(999)).unwrap();
     c.expect(&["EXISTS k"], ":1|");
     server.advance(Duration::from_micros(1)).unwrap();
@@ -93,9 +93,9 @@ fn clocks_move_by_microseconds_and_never_back() {
     c.expect_error("CLOCK ADVANCE 9223372036854775", "value is out of range");
 }
 
-/// Those who move the clock at the same time add up.
+/// Concurrent advances add up.
 #[test]
-fn movers_come_one_after_the_other() {
+fn concurrent_advances_add_up() {
     let server = start(2);
     let began = server.now();
     std::thread::scope(|scope| {
@@ -118,7 +118,7 @@ fn movers_come_one_after_the_other() {
 }
 
 #[test]
-fn real_clocks_and_stopped_servers_refuse() {
+fn moving_the_clock_of_a_real_or_stopped_server_fails() {
     let server = Server::builder().port(0).spawn().unwrap();
     assert_eq!(server.advance(Duration::from_secs(1)), Err(MoveError::Real));
     assert_eq!(server.set_time(SystemTime::now()), Err(MoveError::Real));
@@ -134,7 +134,7 @@ fn real_clocks_and_stopped_servers_refuse() {
 }
 
 #[test]
-fn options_are_checked_before_anything_starts() {
+fn options_are_checked_before_the_start() {
     let builder = Server::builder().port(0).option("maxclients", "many");
     let error = builder.configuration().unwrap_err().to_string();
     assert!(
@@ -142,7 +142,7 @@ fn options_are_checked_before_anything_starts() {
         "{error}"
     );
     assert!(Server::builder().option("prot", "1").spawn().is_err());
-    // Whatever stands in a value is the value.
+    // Quotes and control characters in a value are kept.
     let odd = "a \"b\"\nport 7\t\u{e9}\\";
     let config = Server::builder()
         .option("requirepass", odd)
@@ -156,7 +156,7 @@ fn options_are_checked_before_anything_starts() {
 }
 
 #[test]
-fn a_log_file_is_written_if_one_is_named() {
+fn the_logfile_option_writes_a_log_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("server.log");
     let server = Server::builder()

@@ -1,4 +1,4 @@
-//! Freed memory goes back to the system by itself, whichever command freed it on whichever loop.
+//! Freed memory returns to the operating system without a purge, for every command and event loop.
 
 use std::io::{Read, Write};
 
@@ -7,9 +7,9 @@ use punctual_server::Server;
 use crate::process::Process;
 use crate::wire::{Wire, eventually};
 
-/// How much more may be resident than after MEMORY PURGE.
+/// Largest allowed ratio of resident memory to that after MEMORY PURGE.
 const TOLERANCE: f64 = 1.2;
-/// Commands sent in one write.
+/// Number of commands sent in one write.
 const BATCH: usize = 1_000;
 
 fn info(wire: &mut Wire, name: &str) -> u64 {
@@ -25,7 +25,7 @@ fn ask(wire: &mut Wire, line: &str) {
     wire.value();
 }
 
-/// Sends the commands of numbers 0 to `count`, a batch on each connection in turn. Each has a reply of one line.
+/// Sends `count` numbered commands in batches, on the connections in turn. Each reply must be one line.
 fn send(wires: &mut [Wire], count: usize, command: impl Fn(usize) -> String) {
     let mut replies = vec![0; 64 << 10];
     for first in (0..count).step_by(BATCH) {
@@ -44,12 +44,12 @@ fn send(wires: &mut [Wire], count: usize, command: impl Fn(usize) -> String) {
     }
 }
 
-/// Waits until the worker has dropped everything, purges, and returns the resident MiB of the empty server.
+/// Blocks until the worker has dropped everything, purges, and returns the resident MiB of the empty server.
 fn purged_mib(server: &Process, wire: &mut Wire) -> f64 {
     /// Far above an empty server, far below a full one.
     const EMPTY_MIB: f64 = 40.0;
     eventually(|| info(wire, "lazyfree_pending_objects") == 0);
-    // A purge returns at once while the worker purges.
+    // MEMORY PURGE returns before the worker has purged.
     eventually(|| {
         wire.expect(&["MEMORY PURGE"], "+OK|");
         server.resident_mib() < EMPTY_MIB
@@ -57,13 +57,13 @@ fn purged_mib(server: &Process, wire: &mut Wire) -> f64 {
     server.resident_mib()
 }
 
-fn flush_on_loops(threads: &str) {
+fn check_memory_after_flush(threads: &str) {
     let server = Process::start(&["--threads", threads]);
     let mut wires: Vec<Wire> = (0..8).map(|_| Wire::to(server.port)).collect();
     let value = "x".repeat(100);
     let fill = |wires: &mut [Wire]| send(wires, 500_000, |n| format!("SET key:{n} {value}"));
     fill(&mut wires);
-    // Each loop frees some blocks in pages of all the others.
+    // Each loop frees some blocks in pages of every other loop.
     send(&mut wires, 100_000, |n| {
         format!("SET key:{} {value}", n * 5)
     });
@@ -78,17 +78,17 @@ fn flush_on_loops(threads: &str) {
 }
 
 #[test]
-fn memory_goes_back_after_a_flush() {
-    flush_on_loops("1");
+fn a_flush_returns_memory() {
+    check_memory_after_flush("1");
 }
 
 #[test]
-fn all_loops_give_memory_back() {
-    flush_on_loops("4");
+fn a_flush_returns_the_memory_of_all_loops() {
+    check_memory_after_flush("4");
 }
 
-/// Fills, shrinks, and moves the clock until memory is back; while the clock stands still, it stays.
-fn shrinks(name: &str, fill: impl Fn(&mut [Wire]), shrink: &str) {
+/// Fills and shrinks the dataset; memory stays resident until the clock moves, and is then returned.
+fn check_memory_after_shrink(name: &str, fill: impl Fn(&mut [Wire]), shrink: &str) {
     let server = Process::start(&["--clock", "virtual"]);
     let mut wires = [Wire::to(server.port)];
     fill(&mut wires);
@@ -123,20 +123,20 @@ fn elements(command: &'static str) -> impl Fn(&mut [Wire]) {
 }
 
 #[test]
-fn memory_goes_back_after_any_command_that_frees() {
+fn every_command_that_frees_returns_memory() {
     let value = "x".repeat(200);
     let strings = |options: &'static str| {
         let value = value.clone();
         move |wires: &mut [Wire]| send(wires, 50_000, |n| format!("SET key:{n} {value}{options}"))
     };
-    shrinks("unlink", elements("SADD s"), "UNLINK s");
-    shrinks("del", elements("SADD s"), "DEL s");
-    shrinks("spop", elements("SADD s"), "SPOP s 199990");
-    shrinks("ltrim", elements("RPUSH l"), "LTRIM l 0 9");
-    shrinks("flushdb", strings(""), "FLUSHDB SYNC");
-    shrinks("flushall", strings(""), "FLUSHALL ASYNC");
-    // They go when the clock moves, and leave it to the next second to give memory back.
-    shrinks("expiry", strings(" PX 100"), "CLOCK ADVANCE 100");
+    check_memory_after_shrink("unlink", elements("SADD s"), "UNLINK s");
+    check_memory_after_shrink("del", elements("SADD s"), "DEL s");
+    check_memory_after_shrink("spop", elements("SADD s"), "SPOP s 199990");
+    check_memory_after_shrink("ltrim", elements("RPUSH l"), "LTRIM l 0 9");
+    check_memory_after_shrink("flushdb", strings(""), "FLUSHDB SYNC");
+    check_memory_after_shrink("flushall", strings(""), "FLUSHALL ASYNC");
+    // The keys expire when the clock moves; the next second returns their memory.
+    check_memory_after_shrink("expiry", strings(" PX 100"), "CLOCK ADVANCE 100");
 }
 
 #[test]

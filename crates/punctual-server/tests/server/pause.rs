@@ -1,4 +1,4 @@
-//! CLIENT PAUSE: commands wait, keys stay.
+//! CLIENT PAUSE delays commands and expiry.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use punctual_resp::Value;
 use punctual_server::Server;
 
 #[test]
-fn what_it_takes_and_what_it_does_not() {
+fn arguments_are_checked() {
     let server = start();
     let mut c = Wire::open(&server);
     for (line, error) in [
@@ -43,7 +43,7 @@ fn what_it_takes_and_what_it_does_not() {
 }
 
 #[test]
-fn all_wait_even_for_unpause() {
+fn a_pause_of_all_delays_every_command() {
     let server = start();
     let mut clock = Wire::open(&server);
     let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
@@ -63,16 +63,16 @@ fn monitors_do_not_wait() {
     let (mut a, mut m) = (Wire::open(&server), Wire::open(&server));
     m.send(&["MONITOR"]);
     if m.value().is_error() {
-        return; // MONITOR is not served here.
+        return; // The server has no MONITOR.
     }
     a.expect(&["CLIENT PAUSE 1000"], "+OK|");
     m.send(&["ECHO now"]);
-    // What others have done may be shown before.
+    // The commands of other clients may be shown before.
     while m.value() != Value::bulk("now") {}
 }
 
 #[test]
-fn writes_wait_and_reads_do_not() {
+fn a_pause_of_writes_delays_only_writes() {
     let server = start();
     let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
     a.expect(
@@ -85,11 +85,11 @@ fn writes_wait_and_reads_do_not() {
     let list = a.text("CLIENT LIST");
     let line = list.lines().find(|l| field(l, "cmd") == "set").unwrap();
     assert_eq!(field(line, "flags"), "b");
-    // A second pause neither shortens nor weakens the first.
+    // A second pause neither shortens the first nor changes its mode.
     a.expect(&["CLIENT PAUSE 1 WRITE", "GET k"], "+OK|$1|v|");
     a.expect(&["CLIENT UNPAUSE"], "+OK|");
     b.receive("+OK|$1|w|");
-    // What others would see of it waits too.
+    // Commands with an effect on other clients wait, too.
     a.expect(&["CLIENT PAUSE 1000 WRITE"], "+OK|");
     b.send(&["PUBLISH c m"]);
     b.silent();
@@ -98,7 +98,7 @@ fn writes_wait_and_reads_do_not() {
 }
 
 #[test]
-fn a_pause_of_all_is_not_weakened() {
+fn a_later_pause_of_all_keeps_the_longer_end() {
     let server = start();
     let mut clock = Wire::open(&server);
     let mut a = Wire::open(&server);
@@ -113,7 +113,7 @@ fn a_pause_of_all_is_not_weakened() {
 }
 
 #[test]
-fn keys_stay_but_are_not_seen() {
+fn expired_keys_are_hidden_but_not_removed() {
     let server = start();
     let mut clock = Wire::open(&server);
     let (mut a, mut events) = (Wire::open(&server), Wire::open(&server));
@@ -152,7 +152,7 @@ fn keys_stay_but_are_not_seen() {
 }
 
 #[test]
-fn unpause_lets_keys_go() {
+fn unpause_removes_expired_keys() {
     let server = start();
     let mut clock = Wire::open(&server);
     let mut a = Wire::open(&server);
@@ -165,7 +165,7 @@ fn unpause_lets_keys_go() {
 }
 
 #[test]
-fn who_goes_while_it_waits_leaves_its_commands_undone() {
+fn commands_of_a_client_that_disconnects_do_not_run() {
     let server = start();
     let mut a = Wire::open(&server);
     a.expect(&["CLIENT PAUSE 100000 WRITE"], "+OK|");
@@ -177,9 +177,9 @@ fn who_goes_while_it_waits_leaves_its_commands_undone() {
     a.expect(&["CLIENT UNPAUSE", "GET k"], "+OK|$-1|");
 }
 
-/// The real clock ends a pause by itself.
+/// With the real clock, a pause ends without a further event.
 #[test]
-fn a_pause_ends_by_itself_and_never_early() {
+fn a_pause_ends_on_time_and_never_early() {
     let server = Server::builder().port(0).spawn().unwrap();
     let mut a = Wire::open(&server);
     let began = unix_time();

@@ -1,4 +1,4 @@
-//! Publishing, subscribing, and what keys tell of themselves.
+//! Publish/subscribe and keyspace notifications.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ fn hello3(c: &mut Wire) {
     assert!(matches!(c.value(), Value::Map(_)));
 }
 
-/// A message as it comes in RESP2, line ends as `|`.
+/// Returns a message as encoded in RESP2, with `|` for line ends.
 fn message(channel: &str, text: &str) -> String {
     let (c, t) = (channel.len(), text.len());
     format!("*3|$7|message|${c}|{channel}|${t}|{text}|")
 }
 
 #[test]
-fn the_whole_conversation_in_resp2() {
+fn all_commands_and_replies_in_resp2() {
     let server = start();
     let (mut c, mut d) = (Wire::open(&server), Wire::open(&server));
     c.expect(
@@ -103,7 +103,7 @@ fn the_whole_conversation_in_resp2() {
 }
 
 #[test]
-fn messages_come_between_the_replies_where_they_belong() {
+fn messages_are_in_order_with_replies() {
     let server = start();
     let mut c = Wire::open(&server);
     hello3(&mut c);
@@ -119,7 +119,7 @@ fn messages_come_between_the_replies_where_they_belong() {
 }
 
 #[test]
-fn another_protocol_in_the_middle() {
+fn the_protocol_can_change_while_subscribed() {
     let server = start();
     let (mut c, mut d) = (Wire::open(&server), Wire::open(&server));
     hello3(&mut c);
@@ -141,7 +141,7 @@ fn another_protocol_in_the_middle() {
 }
 
 #[test]
-fn who_leaves_is_forgotten() {
+fn a_disconnected_subscriber_is_removed() {
     let server = Server::builder().port(0).threads(2).spawn().unwrap();
     let mut d = Wire::open(&server);
     for _ in 0..4 {
@@ -156,9 +156,9 @@ fn who_leaves_is_forgotten() {
 }
 
 #[test]
-fn ten_thousand_channels_end_quickly() {
+fn unsubscribing_from_ten_thousand_channels_is_fast() {
     const CHANNELS: usize = 10_000;
-    // A process, whose CPU time does not depend on what else the machine does.
+    // A child process, whose CPU time does not depend on the machine's load.
     let server = Process::start(&[]);
     let mut crowd: Vec<Wire> = (0..20).map(|_| Wire::to(server.port)).collect();
     let mut observer = Wire::to(server.port);
@@ -189,7 +189,7 @@ fn ten_thousand_channels_end_quickly() {
                 assert_eq!(parts[2].as_int(), Some(left as i64));
             }
         }
-        // 200,000 subscriptions: looking through lists would take minutes.
+        // 200,000 subscriptions: linear searches would take minutes.
         let took = cpu_seconds() - before;
         assert!(took < 30.0, "{took} s");
     }
@@ -213,7 +213,7 @@ fn every_class_of_event() {
         "SET e v PX 5",
         "CLOCK ADVANCE 5",
     ];
-    // Letter, and what it lets through of these.
+    // Letter, and the events of these commands that it enables.
     let all: &[(&str, &[&str])] = &[
         ("$", &["set k", "append k", "set e"]),
         ("g", &["expire k", "del k", "expire e"]),
@@ -266,7 +266,7 @@ fn every_class_of_event() {
                     ));
                 }
             }
-            // A mark shows that nothing else came.
+            // The mark shows that no other event precedes it.
             c.expect(&["PUBLISH __key__:mark m"], ":1|");
             events.receive("*4|$8|pmessage|$10|__key*__:*|$12|__key__:mark|$1|m|");
         }
@@ -274,7 +274,7 @@ fn every_class_of_event() {
 }
 
 #[test]
-fn expired_keys_tell_once_and_in_order() {
+fn expired_keys_are_published_once_and_in_order() {
     for threads in ["1", "2"] {
         let server = Server::builder()
             .port(0)
@@ -338,7 +338,7 @@ fn last_values_of_expired_strings() {
     assert_eq!(next(), ["__keyevent@2__:expired", "s"]);
     assert_eq!(next(), ["__keyvalue@2__:i", "42"]);
     assert_eq!(next(), ["__keyevent@2__:expired", "i"]);
-    // Only expiry tells it, and only while it is on.
+    // Only expiry publishes the value, and only while the option is on.
     c.expect(
         &[
             "SET s text PX 5",
@@ -363,7 +363,7 @@ fn last_values_of_expired_strings() {
 
 /// The real clock: no event comes before its deadline, and the loop wakes up for each deadline.
 #[test]
-fn expired_comes_on_time() {
+fn expired_events_arrive_on_time() {
     let server = Server::builder()
         .port(0)
         .option("notify-keyspace-events", "Ex")
@@ -372,7 +372,7 @@ fn expired_comes_on_time() {
     let (mut c, mut events) = (Wire::open(&server), Wire::open(&server));
     events.send(&["SUBSCRIBE __keyevent@0__:expired"]);
     events.value();
-    // A busy machine delays some rounds. A server that looks every now and then is late in all of them.
+    // A busy machine delays some rounds. A server that polls periodically is late in every round.
     eventually(|| {
         let first_ms = unix_time().as_millis() as u64 + 50;
         let deadlines: Vec<u64> = (0..10).map(|n| first_ms + n * 4).collect();
@@ -385,7 +385,11 @@ fn expired_comes_on_time() {
                 let value = events.value();
                 let told = unix_time();
                 let name = value.as_slice().unwrap()[2].as_bytes().unwrap();
-                assert_eq!(name, at.to_string().as_bytes(), "in order");
+                assert_eq!(
+                    name,
+                    at.to_string().as_bytes(),
+                    "events are not in deadline order"
+                );
                 told.checked_sub(Duration::from_millis(*at))
                     .unwrap_or_else(|| panic!("{at} expired at {told:?}"))
             })

@@ -1,8 +1,8 @@
-//! The README and the pages in `docs` are true: their `console` blocks are run, and what is shown must come.
+//! Runs the `console` blocks of the README and of the pages in `docs`, and compares their output with the pages.
 //!
-//! `$ make run` starts a server in this process, on a free port that stands in for the one on the page. `redis-cli` is
-//! the real one. A command that subscribes goes on until the end of the page. Of `make`, `cargo` and benchmarks only
-//! the arguments are tried. Rust blocks of the README are doctests of the library.
+//! `$ make run` starts a server in this process, on a free port that replaces the page's port. `redis-cli` is
+//! the real one. A command that subscribes runs until the end of the page. For `make`, `cargo` and benchmarks only
+//! the arguments are checked. Rust blocks of the README are doctests of the library.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader};
@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 use punctual_server::Server;
 use punctual_server::config::Config;
 
-/// A message that does not come is waited for no longer than this.
+/// Timeout for a message.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Fields whose numbers are measured: any number will do.
+/// Fields with measured values: any number matches.
 const MEASURED: &[&str] = &["timers_lateness_usec_"];
 
 fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.canonicalize().expect("the workspace is there")
+    root.canonicalize().expect("the workspace exists")
 }
 
 /// A command on the page and the lines shown below it.
@@ -32,7 +32,7 @@ struct Example {
     shown: Vec<String>,
 }
 
-/// The examples of a page's `console` blocks, in order.
+/// Returns the examples of a page's `console` blocks, in order.
 fn examples(text: &str) -> Vec<Example> {
     let mut all: Vec<Example> = Vec::new();
     let mut inside = false;
@@ -56,8 +56,8 @@ fn examples(text: &str) -> Vec<Example> {
     all
 }
 
-/// Whether a line came as it is shown.
-fn is_as_shown(shown: &str, came: &str) -> bool {
+/// Returns true if an output line matches the line on the page.
+fn matches_page(shown: &str, came: &str) -> bool {
     let measured = |line: &str| {
         let (name, number) = line.split_once(':')?;
         number.parse::<f64>().ok()?;
@@ -74,7 +74,7 @@ fn lines_of(output: &[u8]) -> Vec<String> {
     text.trim_end().lines().map(str::to_owned).collect()
 }
 
-/// A `redis-cli` that subscribes, and its lines.
+/// A subscribed `redis-cli` and its output lines.
 struct Listener {
     example: Example,
     process: Child,
@@ -93,7 +93,7 @@ impl Listener {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(out).lines().map_while(Result::ok) {
-                // What redis-cli says by itself differs between versions.
+                // redis-cli's own messages differ between versions.
                 if !line.starts_with("Reading messages") && sender.send(line).is_err() {
                     return;
                 }
@@ -105,7 +105,7 @@ impl Listener {
             lines,
             came: Vec::new(),
         };
-        // It has subscribed when the three lines that say so are there.
+        // Three lines confirm the subscription.
         listener.read_until(3);
         listener
     }
@@ -126,16 +126,16 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // It may have ended with the server.
+        // redis-cli may have exited with the server.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A page as it is followed.
+/// State of a page while its examples run.
 struct Page {
     name: String,
-    /// By the port on the page.
+    /// Servers by the port on the page.
     servers: HashMap<String, Server>,
     listeners: Vec<Listener>,
 }
@@ -169,10 +169,10 @@ impl Page {
             shown,
         } = example;
         let same =
-            shown.len() == came.len() && shown.iter().zip(came).all(|(a, b)| is_as_shown(a, b));
+            shown.len() == came.len() && shown.iter().zip(came).all(|(a, b)| matches_page(a, b));
         assert!(
             same,
-            "{}:{line}: $ {command}\nis shown with\n{}\nand gave\n{}",
+            "{}:{line}: $ {command}\nshould print\n{}\nbut printed\n{}",
             self.name,
             shown.join("\n"),
             came.join("\n")
@@ -202,7 +202,10 @@ impl Page {
                 ..,
             ] => {
                 let file = format!("crates/{package}/examples/{example}.rs");
-                assert!(root().join(&file).is_file(), "{place}: {file} is not there");
+                assert!(
+                    root().join(&file).is_file(),
+                    "{place}: {file} does not exist"
+                );
             }
             ["target/release/punctual", arguments @ ..] => {
                 let status = Command::new(env!("CARGO_BIN_EXE_punctual"))
@@ -212,11 +215,11 @@ impl Page {
                     .status();
                 assert!(
                     status.is_ok_and(|s| s.success()),
-                    "{place}: it does not take these arguments"
+                    "{place}: the program refuses these arguments"
                 );
             }
             ["redis-cli" | "sleep", ..] => self.run_shell(example, &words, &place),
-            _ => panic!("{place}: this test does not know how to try that"),
+            _ => panic!("{place}: this test does not support the command"),
         }
     }
 
@@ -230,8 +233,8 @@ impl Page {
             let server = self
                 .servers
                 .get(port)
-                .unwrap_or_else(|| panic!("{place}: no server on {port} yet"));
-            // As on a terminal; the last port holds.
+                .unwrap_or_else(|| panic!("{place}: no server on port {port}"));
+            // `--no-raw` prints as on a terminal; the server's port replaces the page's.
             command = format!("redis-cli --no-raw {}", &command["redis-cli".len()..]).replacen(
                 &format!("-p {port}"),
                 "",
@@ -259,7 +262,7 @@ impl Page {
     }
 }
 
-/// The words of a command line; quotes group, as in the shell, and a lone `#` ends it.
+/// Splits a command line into words: quotes group, as in the shell, and a lone `#` ends the line.
 fn words(command: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -277,7 +280,7 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// What `make run` does with these settings, on a free port; and the port that it says.
+/// Starts the server of `make run` with these settings on a free port; returns the requested port and the server.
 fn serve(settings: &[&str]) -> Result<(String, Server), Box<dyn std::error::Error>> {
     let mut port = "6379".to_owned();
     let mut arguments: Vec<String> = Vec::new();
@@ -290,22 +293,23 @@ fn serve(settings: &[&str]) -> Result<(String, Server), Box<dyn std::error::Erro
             _ => return Err(format!("make run takes no {setting}").into()),
         }
     }
-    // A test leaves no snapshots behind.
+    // Without save points, no snapshot remains.
     arguments.extend(["--bind", "127.0.0.1", "--save", ""].map(str::to_owned));
     let config = Config::from_args(arguments)?;
     Ok((port, Server::builder().config(config).port(0).spawn()?))
 }
 
 fn has_target(name: &str) -> bool {
-    let makefile = std::fs::read_to_string(root().join("Makefile")).expect("there is a Makefile");
+    let makefile =
+        std::fs::read_to_string(root().join("Makefile")).expect("the Makefile is readable");
     makefile
         .lines()
         .any(|line| line.starts_with(&format!("{name}:")))
 }
 
-/// Every page for people who come to the project.
+/// Returns the README and all pages of `docs`.
 fn pages() -> Vec<PathBuf> {
-    let docs = std::fs::read_dir(root().join("docs")).expect("there is a folder `docs`");
+    let docs = std::fs::read_dir(root().join("docs")).expect("the folder `docs` is readable");
     let mut pages: Vec<PathBuf> = docs.flatten().map(|entry| entry.path()).collect();
     pages.retain(|path| path.extension().is_some_and(|e| e == "md"));
     pages.extend(
@@ -321,10 +325,10 @@ fn pages() -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_pages_show_is_what_comes() {
+fn pages_show_real_output() {
     assert!(
         examples(&std::fs::read_to_string(root().join("README.md")).unwrap()).len() > 10,
-        "the README has a tour"
+        "the README has console examples"
     );
     for page in pages() {
         Page::follow(&page);
@@ -332,7 +336,7 @@ fn what_pages_show_is_what_comes() {
 }
 
 #[test]
-fn the_tour_names_functions_that_exist() {
+fn the_tour_names_existing_functions() {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let mut steps = 0;
     for row in rows(&text) {
@@ -356,7 +360,7 @@ fn the_tour_names_functions_that_exist() {
     assert!(steps > 20, "the tour follows three commands");
 }
 
-/// The cells of a page's table rows.
+/// Returns the cells of a page's table rows.
 fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines()
         .filter(|line| line.starts_with('|'))
@@ -364,7 +368,7 @@ fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
 }
 
 #[test]
-fn commands_on_the_page_are_those_of_the_server() {
+fn the_page_lists_the_server_s_commands() {
     let text = std::fs::read_to_string(root().join("docs/redis-compatibility.md")).unwrap();
     let mut shown = BTreeSet::new();
     let mut of_containers = false;
@@ -406,7 +410,7 @@ fn commands_on_the_page_are_those_of_the_server() {
 }
 
 #[test]
-fn directives_on_the_page_are_those_of_the_table() {
+fn the_page_lists_the_server_s_directives() {
     let text = std::fs::read_to_string(root().join("docs/redis-compatibility.md")).unwrap();
     let (mut effective, mut fixed, mut ours) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut in_ours = false;
@@ -445,17 +449,17 @@ fn directives_on_the_page_are_those_of_the_table() {
 }
 
 #[test]
-fn lines_are_compared() {
-    assert!(is_as_shown("OK", "OK") && !is_as_shown("OK", "KO"));
-    assert!(is_as_shown(
+fn output_lines_are_compared() {
+    assert!(matches_page("OK", "OK") && !matches_page("OK", "KO"));
+    assert!(matches_page(
         "timers_lateness_usec_p50:7",
         "timers_lateness_usec_p50:150.5"
     ));
-    assert!(!is_as_shown(
+    assert!(!matches_page(
         "timers_lateness_usec_p50:7",
         "timers_lateness_usec_p90:7"
     ));
-    assert!(!is_as_shown("timers_fired:1", "timers_fired:2"));
+    assert!(!matches_page("timers_fired:1", "timers_fired:2"));
     assert_eq!(
         words("make run ARGS=\"--a b\" # c"),
         ["make", "run", "ARGS=--a b"]

@@ -1,4 +1,4 @@
-//! `rename-command`: what redis-server answers, we answer.
+//! Compares `rename-command` with a real redis-server.
 
 use punctual_resp::Value;
 use punctual_server::Server;
@@ -6,7 +6,7 @@ use punctual_server::Server;
 use crate::wire::Wire;
 use crate::wire::redis::Redis;
 
-/// One of each kind: disabled, renamed, swapped; containers, and commands that the server knows apart.
+/// One rename of each kind: disabled, renamed, swapped, containers, and commands that the server treats specially.
 const RENAMES: [(&str, &str); 18] = [
     ("get", ""),
     ("SET", "Set2"),
@@ -45,7 +45,7 @@ fn theirs() -> Redis {
 }
 
 #[test]
-fn renamed_commands_answer_as_redis_s() {
+fn renamed_commands_reply_as_in_redis() {
     const LINES: &[&str] = &[
         "get a",
         "GET",
@@ -131,7 +131,7 @@ fn renamed_commands_answer_as_redis_s() {
 }
 
 #[test]
-fn a_renamed_command_keeps_its_row() {
+fn a_renamed_command_keeps_its_table_entry() {
     let server = ours();
     let mut c = Wire::open(&server);
     let count = c.int("COMMAND COUNT");
@@ -162,7 +162,7 @@ fn a_renamed_command_keeps_its_row() {
         stats.contains("\r\ncmdstat_set:calls=1,") && !stats.contains("set2"),
         "{stats}"
     );
-    // What must not be shown is found by the row.
+    // Redaction of secrets follows the table entry.
     c.expect(
         &["mycfg set slowlog-log-slower-than 0 requirepass geheim"],
         "+OK|",
@@ -173,7 +173,7 @@ fn a_renamed_command_keeps_its_row() {
     assert!(holds(&shown, "(redacted)") && !holds(&shown, "geheim"));
 }
 
-/// Whether a text stands anywhere in a reply.
+/// Returns true if a string of the reply equals `text`.
 fn holds(reply: &Value, text: &str) -> bool {
     format!("{reply:?}").contains(&format!("({:?})", text.as_bytes()))
 }

@@ -1,5 +1,5 @@
-//! The program as init systems and shells start it: in the background, under systemd or Upstart, with Debian's files, and
-//! into a pipe that nobody reads.
+//! The program as init systems and shells start it: as a daemon, under systemd or Upstart, with Debian's files, and
+//! with a closed pipe as output.
 
 use std::fs;
 use std::io::Read as _;
@@ -19,7 +19,7 @@ fn free_port() -> u16 {
     free.local_addr().unwrap().port()
 }
 
-/// The program in this folder, listening on this port of this machine.
+/// Returns the program's command, with its working folder and port.
 fn program(folder: &Path, port: u16) -> Command {
     let mut command = Command::new(PROGRAM);
     command
@@ -41,11 +41,11 @@ fn program(folder: &Path, port: u16) -> Command {
     command
 }
 
-/// A process that is no child of ours; killed at the end of its test.
+/// A process that is not a child of the test. Killed on drop.
 struct Daemon(Pid);
 
 impl Daemon {
-    /// The one whose id is in this file.
+    /// Returns the process whose id is in this file.
     fn of(pidfile: &Path) -> Self {
         let mut id = None;
         eventually(|| {
@@ -60,7 +60,7 @@ impl Daemon {
         format!("/proc/{}/{name}", self.0.as_raw_nonzero()).into()
     }
 
-    /// Waits until it has ended. Somebody else may be slow to collect its status.
+    /// Blocks until the process has ended. A zombie counts as ended, as another process collects its status.
     fn ends(&self) {
         eventually(|| state(self.0).is_none_or(|state| state == 'Z'));
     }
@@ -68,12 +68,12 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It fails if the process has ended.
+        // Fails if the process has ended.
         let _ = kill_process(self.0, Signal::KILL);
     }
 }
 
-/// A child that is killed if its test fails.
+/// A child that is killed on drop.
 struct Started(Child);
 
 impl Drop for Started {
@@ -83,7 +83,7 @@ impl Drop for Started {
     }
 }
 
-/// The letter of a process's state.
+/// Returns the letter of a process's state.
 fn state(pid: Pid) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
@@ -95,7 +95,7 @@ fn connect(port: u16) -> Wire {
 }
 
 #[test]
-fn a_daemon_leaves_the_shell() {
+fn a_daemon_detaches_from_the_shell() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let parent = program(folder.path(), port)
@@ -103,7 +103,7 @@ fn a_daemon_leaves_the_shell() {
         .spawn()
         .unwrap();
     let parent_id = parent.id().to_string();
-    // Returns because the daemon has closed the pipes, too.
+    // Returns only because the daemon also closes the pipes.
     let Output {
         status,
         stdout,
@@ -139,9 +139,9 @@ fn a_daemon_leaves_the_shell() {
 }
 
 #[test]
-fn what_stops_a_daemon_is_said_or_logged() {
+fn start_errors_of_a_daemon_are_printed_or_logged() {
     let folder = tempfile::tempdir().unwrap();
-    // Before it goes into the background: on the terminal, with a status.
+    // Errors before the fork: on the terminal, with a status.
     for wrong in [
         ["--hz", "x"],
         ["--logfile", "nosuch/log"],
@@ -155,7 +155,7 @@ fn what_stops_a_daemon_is_said_or_logged() {
         assert_eq!(output.status.code(), Some(1), "{wrong:?}");
         assert!(!output.stderr.is_empty(), "{wrong:?}");
     }
-    // After that: in the log. Another server's pid file stays as it is.
+    // Errors after the fork: in the log. Another server's pid file is unchanged.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     fs::write(folder.path().join("pid"), "another's").unwrap();
     let output = program(folder.path(), taken.local_addr().unwrap().port())
@@ -171,11 +171,11 @@ fn what_stops_a_daemon_is_said_or_logged() {
     });
     assert_eq!(
         fs::read_to_string(folder.path().join("pid")).unwrap(),
-        "another's"
+        "the pid file of another server"
     );
 }
 
-/// The next message for a service manager.
+/// Returns the next message for a service manager.
 fn message(socket: &UnixDatagram) -> String {
     let mut bytes = [0; 200];
     let len = socket.recv(&mut bytes).unwrap();
@@ -204,7 +204,7 @@ fn manager(socket: std::io::Result<UnixDatagram>) -> UnixDatagram {
 }
 
 #[test]
-fn systemd_hears_of_start_and_stop() {
+fn systemd_is_notified_of_start_and_stop() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let path = folder.path().join("notify");
@@ -217,7 +217,7 @@ fn systemd_hears_of_start_and_stop() {
             .unwrap(),
     );
     expect_messages(&socket, &[LOADING, ACCEPTS, READY]);
-    // Ready means ready.
+    // The server accepts clients once it has reported READY.
     Wire::to(port).expect(&["PING"], "+PONG|");
     assert_eq!(
         fs::read_to_string(folder.path().join("pid")).unwrap(),
@@ -230,7 +230,7 @@ fn systemd_hears_of_start_and_stop() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn systemd_is_found_by_itself_and_keeps_the_server_in_front() {
+fn systemd_is_detected_and_prevents_daemonize() {
     use std::os::linux::net::SocketAddrExt as _;
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
@@ -263,7 +263,7 @@ fn systemd_is_found_by_itself_and_keeps_the_server_in_front() {
 }
 
 #[test]
-fn a_supervisor_that_is_not_there_is_no_obstacle() {
+fn a_missing_supervisor_does_not_prevent_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("nobody");
     for (mode, socket, complaint) in [
@@ -326,7 +326,7 @@ fn a_supervisor_that_is_not_there_is_no_obstacle() {
 }
 
 #[test]
-fn upstart_sees_the_process_stop() {
+fn the_process_stops_itself_for_upstart() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let child = Started(
@@ -342,7 +342,7 @@ fn upstart_sees_the_process_stop() {
     connect(port).expect(&["PING"], "+PONG|");
 }
 
-/// Debian's file with its folders in this one; `None`, with a word about it, where it is not installed.
+/// Returns Debian's file with its folders moved into `folder`; prints a note and returns `None` if it is missing.
 fn debian(file: &str, folder: &Path, port: u16) -> Option<String> {
     let Ok(text) = fs::read_to_string(file) else {
         eprintln!("skipped: {file} is not installed, or not to be read");
@@ -363,7 +363,7 @@ fn debian(file: &str, folder: &Path, port: u16) -> Option<String> {
 }
 
 #[test]
-fn debian_s_unit_starts_and_stops_it() {
+fn debian_s_unit_starts_and_stops_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let at = |name: &str| folder.path().join(name);
@@ -413,7 +413,7 @@ fn debian_s_unit_starts_and_stops_it() {
     assert!(!Path::new(&pidfile).exists() && at("lib/dump.rdb").exists());
     let log = fs::read_to_string(at("log/redis-server.log")).unwrap();
     assert!(!log.contains("no effect"), "{log}");
-    // CONFIG REWRITE has kept what the unit says. The file itself says `daemonize yes`, for other init systems.
+    // CONFIG REWRITE has kept the unit's options. The file has `daemonize yes`, for other init systems.
     fs::write(at("etc/redis.conf"), &conf).unwrap();
     let output = Command::new(PROGRAM)
         .arg(at("etc/redis.conf"))
@@ -428,12 +428,12 @@ fn debian_s_unit_starts_and_stops_it() {
     daemon.ends();
 }
 
-/// Clients that come while a snapshot is read must not move the folder that it is in.
+/// CONFIG SET must not change `dir` while a snapshot is loaded.
 #[test]
-fn the_folder_stays_while_a_snapshot_is_loaded() {
+fn dir_cannot_change_while_a_snapshot_is_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
-    // Nobody writes into the pipe, so the load does not end.
+    // The snapshot is a pipe without data, so the load does not end.
     let made = Command::new("mkfifo")
         .arg(folder.path().join("dump.rdb"))
         .status();
@@ -453,8 +453,8 @@ fn the_folder_stays_while_a_snapshot_is_loaded() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_panic() {
-    // Nobody reads standard output.
+fn a_closed_output_pipe_causes_no_panic() {
+    // Standard output is closed.
     for args in [
         &["--help"][..],
         &["--version"],
@@ -482,7 +482,7 @@ fn a_closed_pipe_is_no_panic() {
             "{args:?}: {complaints}"
         );
     }
-    // Nor standard error.
+    // Standard error is closed, too.
     for args in [
         &["--nosuch", "1"][..],
         &["bench", "nosuch"],
