@@ -157,7 +157,7 @@ fn wait_for_disconnections(server: &Process) {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_cut_off_at_the_hard_limit() {
+fn a_client_that_does_not_read_is_closed_at_the_hard_limit() {
     let server = Process::start(&["--client-output-buffer-limit", "normal 8mb 0 0"]);
     let before = server.resident_mib();
     for round in 1..=5 {
@@ -177,7 +177,7 @@ fn a_client_that_does_not_read_is_cut_off_at_the_hard_limit() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_cut_off_at_the_soft_limit_by_time_alone() {
+fn an_idle_client_that_does_not_read_is_closed_at_the_soft_limit() {
     let server = Process::start(&["--client-output-buffer-limit", "normal 0 1mb 1"]);
     let before = server.resident_mib();
     wait_for_disconnections(&server);
@@ -189,7 +189,10 @@ fn a_client_that_does_not_read_is_cut_off_at_the_soft_limit_by_time_alone() {
         assert!(Instant::now() < end, "the connection is still open");
         thread::sleep(Duration::from_millis(20));
     }
-    assert!(began.elapsed() >= Duration::from_secs(1), "cut off early");
+    assert!(
+        began.elapsed() >= Duration::from_secs(1),
+        "closed before the soft limit's time"
+    );
     assert_eq!(
         info(&server, "client_output_buffer_limit_disconnections"),
         1
@@ -204,7 +207,7 @@ fn a_client_that_does_not_read_is_cut_off_at_the_soft_limit_by_time_alone() {
 }
 
 #[test]
-fn a_subscriber_that_does_not_read_is_cut_off() {
+fn a_subscriber_that_does_not_read_is_closed() {
     let server = Process::start(&["--client-output-buffer-limit", "pubsub 4mb 0 0"]);
     let before = server.resident_mib();
     let mut slow = server.connect();
@@ -230,7 +233,7 @@ fn a_subscriber_that_does_not_read_is_cut_off() {
     }
     read_to_end(&mut slow);
     println!(
-        "cut off after {published} messages; {before:.1} MiB before, {:.1} after",
+        "closed after {published} messages; {before:.1} MiB before, {:.1} after",
         server.wait_for_resident_mib(before + LEFT_MIB)
     );
     server.stop();

@@ -185,10 +185,10 @@ fn commands_after_a_blocking_command_wait() {
         a.receive("+PONG|");
         b.expect(&["EXISTS seen"], ":0|");
         a.send(&["ECHO later"]);
-        a.silent();
+        a.expect_silence();
         b.expect(&["RPUSH k x y"], ":2|");
         a.receive("*2|$1|k|$1|x|+OK|*2|$1|k|$1|y|");
-        a.silent();
+        a.expect_silence();
         b.expect(&["RPUSH k z"], ":1|");
         a.receive("*2|$1|k|$1|z|$3|end|$5|later|");
         assert_no_waiters(&server);
@@ -270,7 +270,7 @@ fn a_served_move_serves_the_next_waiter() {
             c.receive("$1|x|");
         }
         clients[3].receive("*2|$1|a|$1|x|");
-        clients[4].silent();
+        clients[4].expect_silence();
         pusher.expect(&["EXISTS a b c", "RPUSH a y"], ":0|:1|");
         clients[4].receive("*2|$1|a|$1|y|");
         assert_no_waiters(&server);
@@ -341,7 +341,7 @@ fn a_key_that_expires_within_a_transaction_serves_no_waiter() {
     ]);
     b.receive("+OK|+QUEUED|+QUEUED|+QUEUED|*3|:1|:1|");
     b.value();
-    a.silent();
+    a.expect_silence();
     b.expect(&["RPUSH k y"], ":1|");
     a.receive("*2|$1|k|$1|y|");
 }
@@ -420,7 +420,7 @@ fn every_way_to_create_a_list_serves_waiters() {
             ],
             "+OK|:0|+OK|+OK|+OK|:1|+OK|",
         );
-        a.silent();
+        a.expect_silence();
         b.expect(&["RPUSH k y"], ":1|");
         a.receive("*2|$1|k|$1|y|");
     }

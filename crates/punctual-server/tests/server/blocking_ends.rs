@@ -53,8 +53,8 @@ fn timeouts_are_exact() {
         block(&server, &mut two, line);
         block(&server, &mut three, line);
         clock.int(&format!("CLOCK ADVANCE {}", wait - 1));
-        two.silent();
-        three.silent();
+        two.expect_silence();
+        three.expect_silence();
         clock.int("CLOCK ADVANCE 1");
         two.receive("*-1|");
         three.receive("_|");

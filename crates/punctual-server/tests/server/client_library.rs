@@ -445,7 +445,7 @@ fn passwords() {
             "hi"
         );
         let Err(wrong) = open(":guess@", query) else {
-            panic!("let in")
+            panic!("the connection was accepted")
         };
         assert_eq!(wrong.kind(), kind, "{wrong}");
     }

@@ -1,4 +1,4 @@
-//! Lists, hashes, sets, sorted sets, bits and sketches through the `redis` crate, in both protocols: the library's
+//! Lists, hashes, sets, sorted sets, bits and HyperLogLogs through the `redis` crate, in both protocols: the library's
 //! results must be those that an application expects of Redis.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -214,7 +214,7 @@ fn sorted_sets() {
 }
 
 #[test]
-fn bits_sketches_and_places() {
+fn bits_hyperloglogs_and_geo() {
     in_both_protocols(|con| {
         assert!(!con.setbit::<_, bool>("bits", 7, true).unwrap());
         assert!(con.getbit::<_, bool>("bits", 7).unwrap());

@@ -243,7 +243,7 @@ fn client_list_shows_every_field() {
 }
 
 #[test]
-fn lines_have_the_fields_and_figures_of_redis() {
+fn client_lists_match_redis() {
     let redis = Redis::start(&[]);
     let server = start();
     let ports = [redis.port, server.port()];
@@ -433,7 +433,7 @@ fn idle_clients_are_closed() {
     clock.int("CLOCK ADVANCE 6000");
     busy.expect(&["PING"], "+PONG|");
     clock.int("CLOCK ADVANCE 3999");
-    idle.silent();
+    idle.expect_silence();
     clock.int("CLOCK ADVANCE 1");
     assert_eq!(idle.ends(), 0);
     busy.expect(&["PING"], "+PONG|");

@@ -91,7 +91,7 @@ fn check_event_order(server: &Server) {
         before = after_ms;
     }
     assert!(told > 200);
-    listener.silent();
+    listener.expect_silence();
     c.int("CLOCK ADVANCE 5006");
     c.int("CLOCK ADVANCE 1");
     for _ in told..keys {

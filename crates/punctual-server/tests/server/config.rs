@@ -66,7 +66,7 @@ fn timeout_and_notifications_take_effect_at_once() {
         "+OK|+OK|+OK|+OK|+OK|",
     );
     listener.receive("*3|$7|message|$18|__keyevent@0__:set|$1|b|");
-    listener.silent();
+    listener.expect_silence();
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn configuration_errors_name_the_file_and_line() {
 }
 
 #[test]
-fn a_program_from_start_to_end() {
+fn the_program_reads_its_options_and_rewrites_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();

@@ -132,7 +132,7 @@ fn a_sleeping_loop_does_not_block_other_loops() {
     clients[0].send(&["SET k w", "DEBUG SLEEP 3600"]);
     eventually(|| clients[1].text("GET k") == "w");
     clients[1].expect(&["SET k x", "DBSIZE"], "+OK|:1|");
-    clients[0].silent();
+    clients[0].expect_silence();
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn start(folder: &Path, port: u16, options: &[&str]) -> Child {
 /// Kills a server a hundred times during a save, each at another moment: every start loads a complete snapshot, the
 /// last one reported as saved or a later one.
 #[test]
-fn a_kill_in_the_middle_of_a_save_loses_no_snapshot() {
+fn a_kill_during_a_save_loses_no_snapshot() {
     const KEYS: usize = 40_000;
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();

@@ -99,7 +99,7 @@ impl Tagged {
 }
 
 /// Sends, reads and reconnects at random; returns the number of replies compared.
-fn come_and_go(port: u16, seed: u64) -> u64 {
+fn run_random_steps(port: u16, seed: u64) -> u64 {
     let mut random = StdRng::seed_from_u64(seed);
     let mut serial = seed << 40;
     let mut clients: Vec<Tagged> = (0..CONNECTIONS).map(|_| Tagged::new(port)).collect();
@@ -135,7 +135,7 @@ fn check_that_replies_reach_their_client(threads: &str) {
     let server = Process::start(&["--threads", threads]);
     let port = server.port;
     let clients: Vec<_> = (0..THREADS)
-        .map(|n| thread::spawn(move || come_and_go(port, SEED + n)))
+        .map(|n| thread::spawn(move || run_random_steps(port, SEED + n)))
         .collect();
     let compared: u64 = clients.into_iter().map(|c| c.join().unwrap()).sum();
     println!("{compared} replies compared");

@@ -49,9 +49,9 @@ fn a_pause_of_all_delays_every_command() {
     let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
     a.expect(&["PING", "CLIENT PAUSE 1000", "ECHO later"], "+PONG|+OK|");
     b.send(&["CLIENT UNPAUSE", "SET k v", "NOSUCH"]);
-    b.silent();
+    b.expect_silence();
     clock.int("CLOCK ADVANCE 999");
-    a.silent();
+    a.expect_silence();
     clock.int("CLOCK ADVANCE 1");
     a.receive("$5|later|");
     b.receive("+OK|+OK|-ERR unknown command 'NOSUCH', with args beginning with: |");
@@ -81,7 +81,7 @@ fn a_pause_of_writes_delays_only_writes() {
     );
     b.send(&["GET k", "SET k w", "GET k"]);
     b.receive("$1|v|");
-    b.silent();
+    b.expect_silence();
     let list = a.text("CLIENT LIST");
     let line = list.lines().find(|l| field(l, "cmd") == "set").unwrap();
     assert_eq!(field(line, "flags"), "b");
@@ -92,7 +92,7 @@ fn a_pause_of_writes_delays_only_writes() {
     // Commands with an effect on other clients wait, too.
     a.expect(&["CLIENT PAUSE 1000 WRITE"], "+OK|");
     b.send(&["PUBLISH c m"]);
-    b.silent();
+    b.expect_silence();
     a.expect(&["CLIENT UNPAUSE"], "+OK|");
     b.receive(":0|");
 }
@@ -107,7 +107,7 @@ fn a_later_pause_of_all_keeps_the_longer_end() {
         "+OK|+OK|",
     );
     clock.int("CLOCK ADVANCE 499");
-    a.silent();
+    a.expect_silence();
     clock.int("CLOCK ADVANCE 1");
     a.receive("+PONG|");
 }
@@ -143,12 +143,12 @@ fn expired_keys_are_hidden_but_not_removed() {
             "$-1|:0|:-2|+none|:0|*0|$1|l|:2|$1|v|",
         );
     }
-    events.silent();
+    events.expect_silence();
     clock.int("CLOCK ADVANCE 200");
     events.receive("*3|$7|message|$22|__keyevent@0__:expired|$1|k|");
     events.receive("*3|$7|message|$22|__keyevent@0__:expired|$1|l|");
     a.expect(&["DBSIZE"], ":0|");
-    events.silent();
+    events.expect_silence();
 }
 
 #[test]

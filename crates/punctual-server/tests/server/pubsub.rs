@@ -158,7 +158,7 @@ fn a_disconnected_subscriber_is_removed() {
 #[test]
 fn unsubscribing_from_ten_thousand_channels_is_fast() {
     const CHANNELS: usize = 10_000;
-    // A child process, whose CPU time does not depend on the machine's load.
+    // A child process, to measure the CPU time of the server alone.
     let server = Process::start(&[]);
     let mut crowd: Vec<Wire> = (0..20).map(|_| Wire::to(server.port)).collect();
     let mut observer = Wire::to(server.port);

@@ -370,7 +370,7 @@ fn a_pause_of_writes_delays_an_exec_that_writes() {
     b.expect(&["CLIENT PAUSE 100000 WRITE"], "+OK|");
     reader.expect(&["EXEC"], "*1|$-1|");
     a.send(&["EXEC"]);
-    a.silent();
+    a.expect_silence();
     b.expect(&["CLIENT UNPAUSE"], "+OK|");
     a.receive("*1|+OK|");
 }

@@ -128,7 +128,7 @@ impl Wire {
 
     /// Expects that no byte arrives for [`SILENCE`].
     #[track_caller]
-    pub fn silent(&mut self) {
+    pub fn expect_silence(&mut self) {
         self.stream.set_read_timeout(Some(SILENCE)).unwrap();
         let mut bytes = [0; 4096];
         let read = self.stream.read(&mut bytes);
