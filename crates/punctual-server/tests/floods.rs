@@ -1,5 +1,5 @@
-//! Clients that send too much or do not read their replies; memory is released afterwards. A separate test binary, because
-//! it opens as many files as a process may.
+//! Clients that send too much or do not read their replies; memory is released afterwards. A separate test
+//! binary, because it opens as many files as a process may.
 
 mod process;
 
