@@ -70,10 +70,7 @@ fn the_report_names_the_command_and_takes_no_lock() {
     let log = process.log();
     let report = report(&log);
     assert!(report.contains("exec of client id="), "{report}");
-    assert!(
-        report.contains("punctual_server::command::debug::debug"),
-        "{report}"
-    );
+    assert!(report.contains("/command/debug.rs:"), "{report}");
     assert!(
         report.contains("# Commandstats") && !report.contains("# Keyspace"),
         "{report}"

@@ -15,7 +15,7 @@ pub type Id = u32;
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Record {
-    /// Deadline in unix ms; [`NEVER`](crate::time::NEVER) without a TTL.
+    /// Deadline in unix ms; `u64::MAX` without a TTL.
     pub(crate) deadline: u64,
     /// Number of the arm that filed this key's live entry in the wheel; 0: none is filed.
     pub(crate) stamp: u32,

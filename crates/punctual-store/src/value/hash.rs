@@ -51,7 +51,7 @@ pub struct Entry<'a> {
     pub name: Element<'a>,
     /// Value of the field.
     pub value: Element<'a>,
-    /// Deadline in Unix ms; [`NEVER`] without a TTL.
+    /// Deadline in Unix ms; `u64::MAX` without a TTL.
     pub deadline: u64,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Field {
     hash: u32,
     /// Index of the deadline's timer. Undefined without a deadline, or outside of a database.
     timer: u32,
-    /// Deadline in Unix ms; [`NEVER`] without a TTL.
+    /// Deadline in Unix ms; `u64::MAX` without a TTL.
     deadline: u64,
     name: Text,
     pub(crate) value: Str,
@@ -44,7 +44,7 @@ impl Field {
         self.name.as_bytes()
     }
 
-    /// Returns the deadline in Unix ms; [`NEVER`] without a TTL.
+    /// Returns the deadline in Unix ms; `u64::MAX` without a TTL.
     pub(crate) fn deadline(&self) -> u64 {
         self.deadline
     }
