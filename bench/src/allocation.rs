@@ -1,18 +1,18 @@
-//! malloc, counted: the bytes it really gave, and the most at any time.
+//! An allocator that counts the bytes that malloc allocates, and their maximum.
 //!
-//! Counting is off while something is timed; then an allocation costs one look at a flag more.
+//! Counting is off during timing; an allocation then costs one more read of a flag.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 
-/// What glibc's malloc keeps before each block.
+/// Size of the header that glibc's malloc keeps before each block.
 const HEADER: isize = 8;
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 static MOST: AtomicIsize = AtomicIsize::new(0);
 
-/// The system's allocator, counted.
+/// The system's allocator with counts.
 pub struct Counted;
 
 #[cold]
@@ -21,21 +21,21 @@ fn add(bytes: isize) {
     MOST.fetch_max(live, Relaxed);
 }
 
-/// The bytes that a block takes.
+/// Returns the number of bytes that a block takes.
 fn size(block: *mut u8) -> isize {
     if block.is_null() {
         return 0;
     }
     // SAFETY: the block is live and comes from malloc: `Counted` gets all blocks from `System`, which on
-    // unix is malloc and its kin.
+    // unix uses malloc.
     let usable = unsafe { libc::malloc_usable_size(block.cast()) };
     usable as isize + HEADER
 }
 
-// SAFETY: every call is handed on to `System` as it came.
+// SAFETY: every call is passed to `System` unchanged.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps to the contract of `alloc`.
+        // SAFETY: the caller upholds the contract of `alloc`.
         let block = unsafe { System.alloc(layout) };
         if COUNTING.load(Relaxed) {
             add(size(block));
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counted {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps to the contract of `alloc_zeroed`.
+        // SAFETY: the caller upholds the contract of `alloc_zeroed`.
         let block = unsafe { System.alloc_zeroed(layout) };
         if COUNTING.load(Relaxed) {
             add(size(block));
@@ -56,14 +56,14 @@ unsafe impl GlobalAlloc for Counted {
         if COUNTING.load(Relaxed) {
             add(-size(block));
         }
-        // SAFETY: the caller keeps to the contract of `dealloc`.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let counting = COUNTING.load(Relaxed);
         let before = if counting { size(block) } else { 0 };
-        // SAFETY: the caller keeps to the contract of `realloc`.
+        // SAFETY: the caller upholds the contract of `realloc`.
         let moved = unsafe { System.realloc(block, layout, new_size) };
         if counting && !moved.is_null() {
             add(size(moved) - before);
@@ -72,24 +72,24 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// Counts from zero from now on.
+/// Starts counting from zero.
 pub fn start() {
     LIVE.store(0, Relaxed);
     MOST.store(0, Relaxed);
     COUNTING.store(true, Relaxed);
 }
 
-/// Counts no longer.
+/// Stops counting.
 pub fn stop() {
     COUNTING.store(false, Relaxed);
 }
 
-/// Bytes allocated since the start and not freed.
+/// Returns the number of bytes allocated since the start and not freed.
 pub fn live() -> usize {
     LIVE.load(Relaxed).max(0) as usize
 }
 
-/// The most that was live since the last call.
+/// Returns the greatest number of live bytes since the last call.
 pub fn take_most() -> usize {
     MOST.swap(LIVE.load(Relaxed), Relaxed).max(0) as usize
 }

@@ -1,20 +1,20 @@
-//! The bars that the engine is held to. Figures are compared with them, never made from them.
+//! The bars of the engine: limits of its figures, which are set independently of measurements.
 
 use crate::contender::Role;
 use crate::figure::Figure;
 use crate::results::Results;
 use crate::table::{Table, count, number};
 
-/// How a figure is held to a bar.
+/// Limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bound {
-    /// At most so many times the best peer of the run.
+    /// At most this many times the best peer of the run.
     Ratio(f64),
-    /// At most this, in the figure's unit.
+    /// At most this value, in the figure's unit.
     Most(f64),
 }
 
-/// Timers, from and to, both included.
+/// Least and greatest number of timers of a bar, both included.
 type Sizes = (usize, usize);
 
 const EVERY: Sizes = (1, usize::MAX);
@@ -54,10 +54,10 @@ const BARS: [(Figure, Sizes, Bound); 20] = [
     (Figure::Memory, (1_000_000, 1_000_000), Bound::Most(40.0)),
 ];
 
-/// Under churn, at most so many times the memory of the timers that live.
+/// Limit of memory under churn, as a ratio to the memory of the live timers.
 const PEAK: (Figure, Sizes, Bound) = (Figure::MemoryPeak, EVERY, Bound::Most(2.0));
 
-/// Those of ours that a user gets who does not look further: what the bars are for.
+/// The default choices among Punctual's queues; the bars apply to them.
 const HELD: [&str; 2] = ["Wheel", "Adaptive"];
 
 impl Bound {
@@ -76,7 +76,7 @@ impl Bound {
     }
 }
 
-/// The table of bars, for those that were measured.
+/// Returns the table of the bars whose figures were measured.
 pub fn table(results: &Results) -> String {
     let held: Vec<usize> = (0..results.entries.len())
         .filter(|&at| results.entries[at].role == Role::Ours)
@@ -114,7 +114,7 @@ pub fn table(results: &Results) -> String {
                 row.push(number(ours));
                 row.push(ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")));
                 row.push(verdict(met).to_owned());
-                // A peer that is not exact may be faster; that is shown, too.
+                // Also shows that a peer that is not exact is faster.
                 if met == Some(true) && bound.met(ours, any.map(|(_, value)| value)) == Some(false)
                 {
                     slower_than_any = any;

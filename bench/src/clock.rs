@@ -1,61 +1,61 @@
-//! How long something took: the CPU time of this thread, or the time-stamp counter for what is short.
+//! Measurement of durations: CPU time of this thread, or the time-stamp counter for short sections.
 //!
-//! Asking for the CPU time is a system call of about half a microsecond, so it times batches of
-//! milliseconds, and other processes do not disturb it. Sections too short for it are timed with
-//! the counter, many of them, and interrupted ones are left out.
+//! Reading the CPU time is a system call of about half a microsecond, so it times batches of
+//! milliseconds; other processes do not disturb it. The counter times shorter sections, many of
+//! them, and interrupted ones are left out.
 
 use std::time::Duration;
 
 use punctual_figures::spread::Spread;
 use rustix::time::{ClockId, clock_gettime};
 
-/// How much to do in a round, and when to stop.
+/// Amount of work in a round, and its limits of time.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Operations in a round, if there is time for them.
+    /// Number of operations in a round, if time permits.
     pub operations: usize,
-    /// A batch longer than this is cut short; its figure stands for what was done.
+    /// Longest batch; a longer one is cut short, and its figure covers the completed operations.
     pub cut_after: Duration,
-    /// How long to prepare a round before giving it up.
+    /// Longest preparation of a round before it is cancelled.
     pub patience: Duration,
 }
 
-/// How long a round has taken, in CPU time: a machine that is busy with other things is no reason to
-/// give up.
+/// Time since the start of a round, in CPU time, so that other load on the machine does not cancel
+/// the round.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(f64);
 
 impl Stopwatch {
-    /// From now on.
+    /// Starts a stopwatch.
     pub fn start() -> Self {
         Stopwatch(cpu_nanos())
     }
 
-    /// The CPU time since the start.
+    /// Returns the CPU time since the start.
     pub fn elapsed(self) -> Duration {
         Duration::from_nanos((cpu_nanos() - self.0) as u64)
     }
 }
 
-/// What a batch took.
+/// Result of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Took {
     /// Nanoseconds per operation.
     pub nanos: f64,
-    /// Operations done.
+    /// Number of completed operations.
     pub operations: usize,
-    /// Whether it was cut short.
+    /// Whether the batch was cut short.
     pub cut: bool,
 }
 
-/// CPU time of this thread in nanoseconds.
+/// Returns the CPU time of this thread in nanoseconds.
 pub fn cpu_nanos() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// Times a batch. `chunk(k)` does k operations; chunks double, so that the clock is read a few times
-/// only, and yet a slow batch can be cut short.
+/// Times a batch. `chunk(k)` does k operations. Chunks double in size, so the clock is rarely read,
+/// but a slow batch can still be cut short.
 pub fn batch(operations: usize, cut_after: Duration, mut chunk: impl FnMut(usize)) -> Took {
     let most = cut_after.as_nanos() as f64;
     let (mut done, mut next) = (0, 1);
@@ -77,12 +77,12 @@ pub fn batch(operations: usize, cut_after: Duration, mut chunk: impl FnMut(usize
     }
 }
 
-/// Sections of the same work, timed one by one.
+/// Sections of equal work, timed one by one.
 pub struct Sections {
     /// Whether a section is long enough for the CPU clock.
     long: bool,
     counter: quanta::Clock,
-    /// What reading the counter twice takes.
+    /// Time of two reads of the counter, in nanoseconds.
     overhead: f64,
     per_operation: Vec<f64>,
     operations: usize,
@@ -90,7 +90,7 @@ pub struct Sections {
 }
 
 impl Sections {
-    /// Sections of so many operations each.
+    /// Returns a measurement of sections with `operations` operations each.
     pub fn of(operations: usize) -> Self {
         let counter = quanta::Clock::new();
         let empty: Vec<f64> = (0..256)
@@ -109,7 +109,7 @@ impl Sections {
         }
     }
 
-    /// Times one; `work` says how many operations it did.
+    /// Times one section; `work` returns its number of operations.
     #[inline]
     pub fn time(&mut self, work: impl FnOnce() -> usize) {
         let (nanos, operations) = if self.long {
@@ -127,12 +127,12 @@ impl Sections {
         self.spent += nanos;
     }
 
-    /// Operations done so far.
+    /// Returns the number of completed operations.
     pub fn operations(&self) -> usize {
         self.operations
     }
 
-    /// Whether the round needs another section.
+    /// Returns whether the round needs another section.
     pub fn wants_more(&self, pace: &Pace) -> bool {
         self.operations < pace.operations && !self.cut(pace)
     }
@@ -141,7 +141,7 @@ impl Sections {
         self.spent >= pace.cut_after.as_nanos() as f64
     }
 
-    /// What an operation took.
+    /// Returns the cost of an operation.
     pub fn took(&self, pace: &Pace) -> Took {
         Took {
             nanos: undisturbed_mean(&self.per_operation).unwrap_or(f64::NAN),
@@ -151,8 +151,8 @@ impl Sections {
     }
 }
 
-/// The mean of sections that should all take the same, in nanoseconds: those that took ten times the
-/// median were interrupted and are left out.
+/// Returns the mean of sections of equal work, in nanoseconds. Sections above ten times the median
+/// were interrupted and are left out.
 fn undisturbed_mean(sections: &[f64]) -> Option<f64> {
     let most = Spread::of(sections.iter().copied())?.median * 10.0;
     let (mut sum, mut count) = (0.0, 0_usize);
@@ -171,7 +171,7 @@ mod tests {
     fn interrupted_sections_do_not_count() {
         assert_eq!(undisturbed_mean(&[]), None);
         assert_eq!(undisturbed_mean(&[2.0, 4.0, 3.0, 500.0]), Some(3.0));
-        // Growth belongs to what is measured: a section of a few times the median stays.
+        // The growth of a queue belongs to its cost: a section of a few times the median counts.
         assert_eq!(undisturbed_mean(&[1.0, 1.0, 1.0, 5.0]), Some(2.0));
     }
 

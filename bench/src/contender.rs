@@ -1,52 +1,52 @@
-//! What every queue in the comparison is asked to do. All times are microseconds since the start.
+//! The operations that the comparison needs of a queue. All times are microseconds since the start.
 
-/// Whose queue it is.
+/// Origin of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// One of Punctual's.
+    /// One of Punctual's queues.
     Ours,
-    /// Somebody else's.
+    /// A queue of another library.
     Peer,
-    /// No queue at all: it touches what any queue has to touch, and so shows what the harness costs.
+    /// No queue: it accesses the memory that any queue needs, and so shows the cost of the harness.
     Floor,
 }
 
 /// A queue in the comparison.
 pub trait Contender: Sized + 'static {
-    /// Name in tables and plots.
+    /// Name of the queue in tables and plots.
     const NAME: &'static str;
-    /// Ticks it works in, in microseconds: how late it may fire. 1 for exact queues.
+    /// Length of a tick in microseconds, and so the greatest lateness. 1 for exact queues.
     const TICK: u64 = 1;
-    /// Whether it can tell the next deadline exactly (not only a lower bound).
+    /// Whether the queue returns the exact next deadline and not only a lower bound.
     const EXACT_NEXT: bool = true;
-    /// Whose it is.
+    /// Origin of the queue.
     const ROLE: Role = Role::Peer;
-    /// The most timers worth trying: beyond, its cost grows out of bounds, and the tables say so.
+    /// Greatest number of timers with a bearable cost; tables name this limit.
     const MAX_TIMERS: usize = usize::MAX;
-    /// Whether a handle whose timer fired or was cancelled is refused for good.
+    /// Whether the handle of a fired or cancelled timer is refused forever.
     const REFUSES_STALE: bool = false;
-    /// A handle to a timer. What the caller has to keep per timer.
+    /// A handle to a timer: the caller's data per timer.
     type Handle: Copy;
 
-    /// An empty queue at time 0.
+    /// Returns an empty queue at time 0.
     fn new() -> Self;
     /// Arms a timer with a u64 payload.
     fn arm(&mut self, deadline: u64, payload: u64) -> Self::Handle;
-    /// Cancels; whether it was still armed (stale handles: whatever the peer does).
+    /// Cancels a timer. Returns whether it was armed (stale handles: the peer's answer).
     fn cancel(&mut self, handle: Self::Handle) -> bool;
-    /// Arms anew, earlier or later; peers without it cancel and arm. The payload stays.
+    /// Re-arms a timer to an earlier or later deadline; some peers cancel and arm. The payload stays.
     fn rearm(&mut self, handle: &mut Self::Handle, deadline: u64);
-    /// Takes out all timers due at `now`, in its own order, giving (payload); returns how many.
+    /// Fires all timers due at `now`, in the queue's order, with their payloads. Returns their number.
     fn fire(&mut self, now: u64, out: &mut impl FnMut(u64)) -> usize;
-    /// The next deadline (or its best lower bound if !EXACT_NEXT); None when empty.
+    /// Returns the next deadline (a lower bound without `EXACT_NEXT`), or None if empty.
     fn next_deadline(&mut self) -> Option<u64>;
-    /// A cheap lower bound for sleeping, if it has a separate one.
+    /// Returns a cheap lower bound of the next deadline, if the queue has a separate one.
     fn next_wakeup(&mut self) -> Option<u64> {
         self.next_deadline()
     }
-    /// Takes out the earliest timer whenever it is due, as a priority queue pops; returns how many
-    /// were taken. By default the clock jumps to the next deadline and all due then come out;
-    /// queues that can take out a single one say how.
+    /// Removes the earliest timer, due or not, like the pop of a priority queue. Returns the number of
+    /// removed timers: by default the clock advances to the next deadline and all due timers fire;
+    /// queues that can pop a single timer override this.
     fn pop_earliest(&mut self, out: &mut impl FnMut(u64)) -> usize {
         while let Some(at) = self.next_deadline() {
             // A lower bound, or a coarse tick, may need more than one step.
@@ -60,14 +60,14 @@ pub trait Contender: Sized + 'static {
         }
         0
     }
-    /// Bytes it holds that no Rust allocator sees.
+    /// Returns the number of bytes that no Rust allocator counts.
     fn extra_memory(&self) -> usize {
         0
     }
 }
 
-/// Is shown every contender of a list.
+/// A visitor of every contender in a list.
 pub trait Visitor {
-    /// Looks at this one.
+    /// Visits the contender `C`.
     fn visit<C: Contender>(&mut self);
 }

@@ -1,4 +1,4 @@
-//! Every round as one line of comma-separated values.
+//! Every round as a line of comma-separated values.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::figure::Sample;
 /// The columns. `round` 0 is a warm-up round that was slow enough to count.
 const HEAD: &str = "figure,unit,timers,contender,round,value,operations,cut,faults";
 
-/// Makes the file anew, with its head.
+/// Creates the file with its header.
 pub fn create(path: &Path) -> Result<Csv> {
     Ok(Csv::create(path, HEAD)?)
 }

@@ -1,12 +1,12 @@
-//! What can stop the comparison.
+//! Errors of the comparison.
 
-/// Why the comparison could not be made or written.
+/// Reason why the comparison failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A table or plot that could not be written.
+    /// A table or plot cannot be written.
     #[error(transparent)]
     Figures(#[from] punctual_figures::Error),
-    /// Nobody of that name takes part.
+    /// No contender has this name.
     #[error("no contender's name contains {given:?}; there are: {names}")]
     Nobody { given: String, names: String },
 }

@@ -1,38 +1,38 @@
-//! Who keeps to the time: random operations on a queue and on a simple model side by side.
+//! Checks exactness: runs random operations on a queue and on a simple model side by side.
 //!
-//! The model knows which timers are armed and when each is due. The clock moves in steps from a
-//! microsecond to seconds, so a timer is late if an earlier step should have brought it.
+//! The model has all armed timers and their deadlines. The clock moves in steps from a microsecond
+//! to seconds; a timer is late if an earlier step should have fired it.
 
 use std::collections::BTreeSet;
 
 use crate::contender::Contender;
 use crate::random::Random;
 
-/// What one queue did wrong, counted.
+/// Counts of a queue's mistakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Fired before its deadline.
     pub early: usize,
-    /// Came after one with a later deadline, in one look; coarse queues: by more than a tick.
+    /// Fired after a timer with a later deadline in one call; coarse queues: by more than a tick.
     pub disordered: usize,
-    /// Due by more than a tick, and not brought.
+    /// Overdue by more than a tick, and not fired.
     pub late: usize,
     /// Never fired.
     pub lost: usize,
-    /// Fired though it had fired or was cancelled.
+    /// Fired again, or after being cancelled.
     pub ghosts: usize,
-    /// A live timer whose cancel said that it was not there, or a stale handle that was taken.
+    /// Cancels that did not find a live timer, or accepted a stale handle.
     pub handles: usize,
-    /// A wrong answer to when the next is due: too late, or for those that know it exactly, off.
+    /// Wrong next deadlines: too late, or not exact in a queue with exact answers.
     pub next: usize,
-    /// Due when the queue looked, and brought only at a later look: by how many microseconds.
+    /// Greatest delay of a timer that was due at one call and fired at a later one, in microseconds.
     pub latest: u64,
-    /// Timers fired.
+    /// Number of fired timers.
     pub fired: usize,
 }
 
 impl Verdict {
-    /// Everything that is wrong whatever the queue's tick is.
+    /// Number of mistakes that no tick excuses.
     pub fn faults(&self) -> usize {
         self.early
             + self.disordered
@@ -49,15 +49,15 @@ struct Timer<H> {
     handle: H,
     deadline: u64,
     armed: bool,
-    /// How many looks there had been when it was armed.
+    /// Number of calls of `look` before the timer was armed.
     looks: usize,
 }
 
 struct Trial<C: Contender> {
     queue: C,
-    /// By payload.
+    /// Timers by payload.
     timers: Vec<Timer<C::Handle>>,
-    /// Payloads that the model holds to be armed, in no order, and where each stands in it.
+    /// Payloads of the timers that are armed in the model, unordered; `place` has each one's index.
     live: Vec<u32>,
     place: Vec<u32>,
     by_deadline: BTreeSet<(u64, u32)>,
@@ -66,7 +66,7 @@ struct Trial<C: Contender> {
     verdict: Verdict,
 }
 
-/// Tries a queue with so many operations.
+/// Runs `operations` random operations on a queue and returns its mistakes.
 pub fn check<C: Contender>(seed: u64, operations: usize) -> Verdict {
     let mut random = Random::new(seed);
     let mut trial = Trial::<C> {
@@ -80,7 +80,7 @@ pub fn check<C: Contender>(seed: u64, operations: usize) -> Verdict {
         verdict: Verdict::default(),
     };
     for operation in 0..operations {
-        // Sometimes few timers, sometimes many.
+        // The number of timers varies between few and many.
         let wanted = [3, 60, 1_500][(operation / 4_096) % 3].min(C::MAX_TIMERS);
         trial.step(&mut random, wanted);
     }
@@ -147,7 +147,7 @@ impl<C: Contender> Trial<C> {
         timer.looks = self.looks;
     }
 
-    /// The model forgets a timer.
+    /// Removes a timer from the model.
     fn gone(&mut self, payload: usize) {
         let timer = &mut self.timers[payload];
         timer.armed = false;
@@ -159,7 +159,7 @@ impl<C: Contender> Trial<C> {
         }
     }
 
-    /// The clock moves on, and the queue fires.
+    /// Advances the clock by `by` microseconds, and fires due timers.
     fn look(&mut self, by: u64) {
         let before = self.now;
         self.now += by;
@@ -188,7 +188,7 @@ impl<C: Contender> Trial<C> {
             self.gone(payload as usize);
         }
         self.looks += 1;
-        // What should have come and did not is late once; the model then waits for it no longer.
+        // A timer that did not fire counts as late once; then it is removed from queue and model.
         let bound = (self.now + 1).saturating_sub(C::TICK);
         while let Some(&(deadline, payload)) = self.by_deadline.first() {
             if deadline > bound || self.now < C::TICK - 1 {
@@ -210,7 +210,7 @@ impl<C: Contender> Trial<C> {
         self.verdict.next += usize::from(!good_answer::<C>(earliest, wakeup, false));
     }
 
-    /// Everything falls due.
+    /// Advances the clock until all timers are due.
     fn finish(&mut self) {
         for _ in 0..64 {
             self.look(4_000_000);
@@ -220,11 +220,11 @@ impl<C: Contender> Trial<C> {
     }
 }
 
-/// Coarse queues may be off by less than a tick.
+/// Returns whether `answer` is right, within a tick for coarse queues.
 fn good_answer<C: Contender>(earliest: Option<u64>, answer: Option<u64>, exact: bool) -> bool {
     match (earliest, answer) {
         (None, None) => true,
-        // A lower bound is a lower bound of nothing, too.
+        // An empty queue may return any lower bound.
         (None, Some(_)) => !exact,
         (Some(_), None) => false,
         (Some(earliest), Some(answer)) => {
@@ -234,7 +234,7 @@ fn good_answer<C: Contender>(earliest: Option<u64>, answer: Option<u64>, exact: 
     }
 }
 
-/// How far ahead: from a microsecond to minutes, each length as likely as another.
+/// Returns a random delay from a microsecond to minutes, with a random number of bits.
 fn ahead(random: &mut Random) -> u64 {
     let bits = random.below(28);
     random.below(1 << bits)
@@ -244,7 +244,7 @@ fn ahead(random: &mut Random) -> u64 {
 mod tests {
     use super::*;
 
-    /// A queue that is right, with a place for one mistake.
+    /// A correct queue with one optional flaw.
     struct Flawed<const FLAW: u8> {
         timers: BTreeSet<(u64, u64, u64)>,
         deadlines: Vec<Option<(u64, u64)>>,

@@ -1,4 +1,4 @@
-//! The contenders as a list: what each is, and how to run it.
+//! The list of contenders: properties of each one, and functions that run it.
 
 use crate::clock::Pace;
 use crate::contender::{Contender, Role, Visitor};
@@ -15,19 +15,19 @@ type Round = fn(Workload, usize, &mut Random, &Pace) -> Result<Vec<Sample>, Gave
 pub struct Entry {
     pub name: &'static str,
     pub role: Role,
-    /// Its tick, in microseconds.
+    /// Length of a tick, in microseconds.
     pub tick: u64,
-    /// Whether it knows the next deadline exactly.
+    /// Whether the queue returns the exact next deadline.
     pub exact_next: bool,
-    /// The most timers worth trying.
+    /// Greatest useful number of timers.
     pub max_timers: usize,
     pub round: Round,
-    /// Tries whether it keeps to the time.
+    /// Checks the queue's exactness.
     pub check: fn(u64, usize) -> Verdict,
 }
 
 impl Entry {
-    /// The contender as an entry.
+    /// Returns the entry of a contender.
     pub fn of<C: Contender>() -> Self {
         Entry {
             name: C::NAME,
@@ -41,7 +41,7 @@ impl Entry {
     }
 }
 
-/// Gathers entries from lists of contenders.
+/// Collects the entries of lists of contenders.
 #[derive(Default)]
 pub struct Gathered(pub Vec<Entry>);
 
@@ -51,7 +51,7 @@ impl Visitor for Gathered {
     }
 }
 
-/// All: ours, the peers, and what is no queue at all.
+/// Returns all contenders: Punctual's queues, the peers, and the floor.
 pub fn all() -> Vec<Entry> {
     let mut gathered = Gathered::default();
     crate::ours::for_each(&mut gathered);

@@ -1,6 +1,6 @@
-//! What is measured: the figures, each with its unit.
+//! The measured figures, each with its unit.
 
-/// A figure: one block of the output, one plot.
+/// A figure: one block of the output and one plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Figure {
     Arm,
@@ -25,7 +25,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// What tables and plots call it.
+    /// Returns the figure's name in tables and plots.
     pub fn title(self) -> &'static str {
         match self {
             Figure::Arm => "arm N, from empty",
@@ -54,7 +54,7 @@ impl Figure {
         }
     }
 
-    /// Its name in files.
+    /// Returns the figure's name in files.
     pub fn name(self) -> &'static str {
         match self {
             Figure::Arm => "arm",
@@ -79,7 +79,7 @@ impl Figure {
         }
     }
 
-    /// Its unit.
+    /// Returns the figure's unit.
     pub fn unit(self) -> &'static str {
         match self {
             Figure::Memory | Figure::HandleMemory => "bytes a timer",
@@ -94,7 +94,7 @@ impl Figure {
         }
     }
 
-    /// Whether a queue has to know the next deadline exactly to take part in the comparison.
+    /// Returns whether only queues with an exact next deadline take part in the comparison.
     pub fn asks_exactly(self) -> bool {
         matches!(
             self,
@@ -111,18 +111,18 @@ impl Figure {
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     pub figure: Figure,
-    /// In the figure's unit.
+    /// Value in the figure's unit.
     pub value: f64,
-    /// Over how many operations.
+    /// Number of operations.
     pub operations: usize,
-    /// Whether the batch was cut short for want of time.
+    /// Whether the batch was cut short because it took too long.
     pub cut: bool,
-    /// Wrong answers met meanwhile: out of order, lost, or not the next deadline.
+    /// Wrong answers in the round: timers out of order or lost, or a wrong next deadline.
     pub faults: usize,
 }
 
 impl Sample {
-    /// A timing without faults.
+    /// Returns a timing without faults.
     pub fn timing(figure: Figure, took: crate::clock::Took) -> Self {
         Sample {
             figure,
@@ -133,13 +133,13 @@ impl Sample {
         }
     }
 
-    /// The same, with this many faults.
+    /// Returns the same sample with this many faults.
     pub fn with_faults(self, faults: usize) -> Self {
         Sample { faults, ..self }
     }
 }
 
-/// A round that was given up: preparing it took too long.
+/// A round that was cancelled because preparing it took too long.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("gave up after {seconds} s of {doing}")]
 pub struct GaveUp {

@@ -1,16 +1,16 @@
-//! No queue at all: what every queue has to touch. Its row shows how much of a figure is the harness
-//! (the random numbers, the array of handles) and one look at a record of 24 bytes.
+//! A contender without a queue. It shows the cost of the harness (random numbers and the array of handles)
+//! and of one access to a record of 24 bytes, which every queue needs.
 
 use crate::contender::{Contender, Role};
 
-/// Deadline, payload, and whether it is armed: what a timer is at least.
+/// The least state of a timer.
 struct Record {
     deadline: u64,
     payload: u64,
     armed: bool,
 }
 
-/// Records without an order. It can arm, cancel and re-arm, and never fires.
+/// Records without order: timers can be armed, cancelled and re-armed, but never fire.
 pub struct Floor {
     records: Vec<Record>,
     free: Vec<u32>,

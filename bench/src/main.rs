@@ -1,8 +1,8 @@
-//! The field, side by side: Punctual's queues and other people's timers in one run.
+//! Comparison of timers: Punctual's queues and those of other libraries in one run.
 //!
-//! `contender` says what a queue is asked to do; `ours` and `peers` are those that do it; `workload`
-//! does it to them, `run` in rounds; `results` says who is best, `table`, `bars` and `plot` show it.
-//! `exactness` tries whether they keep to the time at all.
+//! `contender` defines the operations of a queue; `ours` and `peers` implement it; `workload` has the
+//! workloads, which `run` runs in rounds; `results` finds the best peer; `table`, `bars` and `plot`
+//! show the results. `exactness` checks that the queues fire on time.
 
 mod allocation;
 mod bars;
@@ -59,10 +59,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether ours are without fault.
+/// Runs the command. Returns whether Punctual's queues are faultless.
 fn go(options: &Options) -> Result<bool> {
     let plan = plan(&options.field);
-    // Timeouts have contenders of their own.
+    // The comparison of timeouts has its own contenders.
     let entries = match options.what {
         Some(What::Timeouts { .. }) => Vec::new(),
         _ => chosen(field::all(), &options.field.contenders)?,
@@ -183,7 +183,7 @@ fn list(entries: &[Entry]) {
     print!("{table}");
 }
 
-/// Whether ours, as far as they were tried, made no mistake.
+/// Returns whether Punctual's queues made no mistake in this run.
 fn ours_are_right(results: &Results) -> bool {
     let ours = |&at: &usize| results.entries[at].role == Role::Ours;
     (0..results.entries.len())
@@ -191,7 +191,7 @@ fn ours_are_right(results: &Results) -> bool {
         .all(|at| results.exact(at))
 }
 
-/// One plot a figure.
+/// Writes one plot per figure.
 fn draw(results: &Results, plan: &Plan, folder: &Path) -> Result<()> {
     let machine = Machine::here().provenance();
     for figure in plan

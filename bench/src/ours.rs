@@ -6,17 +6,17 @@ use punctual::{Adaptive, DeadlineQueue, Heap, TimerKey, Wheel};
 
 use crate::contender::{Contender, Role, Visitor};
 
-/// Which queue, and how tables call it.
+/// Type of a queue and its name in tables.
 pub trait Ours: 'static {
     /// The queue.
     type Queue: DeadlineQueue<u64> + 'static;
-    /// Name in tables and plots.
+    /// Name of the queue in tables and plots.
     const NAME: &'static str;
-    /// An empty one.
+    /// Returns an empty queue.
     fn empty() -> Self::Queue;
 }
 
-/// A queue of ours as a contender.
+/// One of Punctual's queues as a contender.
 pub struct Queue<O: Ours> {
     queue: O::Queue,
     which: PhantomData<O>,
@@ -65,7 +65,7 @@ impl<O: Ours> Contender for Queue<O> {
     }
 
     fn pop_earliest(&mut self, out: &mut impl FnMut(u64)) -> usize {
-        // The clock jumps to the next deadline; it is not told that all time has passed.
+        // Advances the clock to the next deadline only, not to the end of time.
         let next = self.queue.next_deadline();
         match next.and_then(|at| self.queue.pop_due(at)) {
             Some(expired) => {
@@ -92,7 +92,7 @@ macro_rules! ours {
             }
         )*
 
-        /// Shows all of ours to the visitor.
+        /// Passes each of Punctual's queues to the visitor.
         pub fn for_each(visitor: &mut impl Visitor) {
             $(visitor.visit::<Queue<$tag>>();)*
         }
@@ -100,12 +100,12 @@ macro_rules! ours {
 }
 
 ours! {
-    /// The hierarchical wheel.
+    /// The hierarchical timing wheel.
     TheWheel = Wheel<u64>, "Wheel";
-    /// An array while it is small, a wheel when it is large.
+    /// An array for few timers, a wheel for many.
     TheAdaptive = Adaptive<u64>, "Adaptive";
-    /// A heap of four children.
+    /// A heap with four children per entry.
     FourHeap = Heap<u64, 4>, "Heap<4>";
-    /// A heap of eight children.
+    /// A heap with eight children per entry.
     EightHeap = Heap<u64, 8>, "Heap<8>";
 }

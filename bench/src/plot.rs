@@ -1,4 +1,4 @@
-//! Plots as SVG, one line a contender: over the number of timers, both axes logarithmic, or over places with names.
+//! Plots as SVG, one line per contender, over the number of timers (both axes logarithmic) or over named places.
 
 use std::path::Path;
 
@@ -12,41 +12,41 @@ use crate::table;
 
 const SIZE: (u32, u32) = (1080, 600);
 
-/// Pixels at the right for the names.
+/// Width of the names at the right, in pixels.
 const LEGEND: u32 = 250;
 
-/// A line with its name.
+/// A line and its name.
 #[derive(Clone, Debug)]
 pub struct Curve {
     pub name: String,
-    /// Ours are drawn thick, peers thin, the floor as dots.
+    /// Origin of the queue: thick lines for Punctual, thin ones for peers, dots for the floor.
     pub role: Role,
     pub points: Vec<(f64, f64)>,
 }
 
-/// What a plot shows.
+/// Contents of a plot.
 #[derive(Clone, Debug)]
 pub struct Plot {
     pub title: String,
     pub x_axis: String,
     pub y_axis: String,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub foot: String,
-    /// Names of the places 0, 1, 2... on the x axis, if it has names; then points are not joined.
-    /// Otherwise x is logarithmic, as y always is.
+    /// Names of the places 0, 1, 2... on the x axis; their points are not joined. If empty, x is
+    /// logarithmic, as y always is.
     pub names: Vec<String>,
     pub curves: Vec<Curve>,
 }
 
 impl Plot {
-    /// Writes the file; a plot without two points on any line is not drawn.
+    /// Writes the file. Returns false, without a file, if no line has two points.
     pub fn write(&self, path: &Path) -> Result<bool> {
         if self.curves.iter().all(|curve| curve.points.len() < 2) {
             return Ok(false);
         }
         page(path, SIZE, &self.title, &self.foot, |area| {
             let (lines, legend) = area.split_horizontally(SIZE.0 - LEGEND - 34);
-            // Two branches, for the types of the two axes differ.
+            // The types of the two axes differ, hence two branches.
             let (x, y) = self.ranges();
             if self.names.is_empty() {
                 self.lines(&lines, (x.0..x.1).log_scale(), y)?;
@@ -58,7 +58,7 @@ impl Plot {
         Ok(true)
     }
 
-    /// From the least to the greatest, y by whole decades or nearly so.
+    /// Returns the ranges of x and y, with y extended to about whole decades.
     fn ranges(&self) -> ((f64, f64), (f64, f64)) {
         let all = || self.curves.iter().flat_map(|curve| &curve.points);
         let fold = |values: &mut dyn Iterator<Item = f64>| {
@@ -97,7 +97,7 @@ impl Plot {
             .label_style((FONT, 14))
             .axis_desc_style((FONT, 15))
             .draw()?;
-        // Ours last, above the others.
+        // Punctual's lines are drawn last, above the others.
         let mut order: Vec<usize> = (0..self.curves.len()).collect();
         order.sort_by_key(|&at| self.curves[at].role == Role::Ours);
         for at in order {
@@ -120,7 +120,7 @@ impl Plot {
         Ok(())
     }
 
-    /// Names at the right, from the greatest last value to the least, as the lines end.
+    /// Draws the names at the right, ordered by the last values of the lines.
     fn legend(&self, area: &Area<'_>) -> Drawing {
         let last = |at: &usize| {
             self.curves[*at]
@@ -150,7 +150,7 @@ impl Plot {
         Ok(())
     }
 
-    /// The place of a curve among those of its role, which gives its colour.
+    /// Returns the index of a curve among those of its role, which selects its colour.
     fn place(&self, at: usize) -> usize {
         let same = |curve: &&Curve| curve.role == self.curves[at].role;
         self.curves[..at].iter().filter(same).count()
@@ -159,7 +159,7 @@ impl Plot {
     fn style(&self, at: usize) -> ShapeStyle {
         let colour = COLOURS[self.place(at) % COLOURS.len()];
         match self.curves[at].role {
-            // The first two are those that users get who do not look further.
+            // The first two are the default choices.
             Role::Ours => colour.stroke_width(if self.place(at) < 2 { 3 } else { 2 }),
             Role::Peer => colour.mix(0.85).stroke_width(1),
             Role::Floor => BLACK.mix(0.5).stroke_width(1),
@@ -170,7 +170,7 @@ impl Plot {
         self.curves[at].role != Role::Floor && self.names.is_empty()
     }
 
-    /// What stands at this place under the x axis.
+    /// Returns the label of this place on the x axis.
     fn place_name(&self, x: f64) -> String {
         if self.names.is_empty() {
             return tick(x);
@@ -179,18 +179,18 @@ impl Plot {
         name.flatten().cloned().unwrap_or_default()
     }
 
-    /// The peers, and those of ours for which there is no further colour.
+    /// Returns true for peers, and for queues of Punctual beyond the number of colours.
     fn dashed(&self, at: usize) -> bool {
         self.curves[at].role == Role::Peer || self.place(at) >= COLOURS.len()
     }
 }
 
-/// A logarithmic axis has no zero.
+/// Returns a positive value, because a logarithmic axis has no zero.
 fn shown(value: f64) -> f64 {
     value.max(0.05)
 }
 
-/// A number on an axis.
+/// Formats a number on an axis.
 fn tick(value: f64) -> String {
     if value >= 1_000.0 {
         return table::count(value.round() as usize);

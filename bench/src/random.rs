@@ -1,11 +1,11 @@
-//! Seeded random numbers, cheap enough to draw within what is timed.
+//! Seeded random numbers that are cheap enough for timed sections.
 
 /// xorshift64* (Vigna, 2014): the same stream for the same seed.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A stream; seeds that differ in one bit give streams that have nothing in common.
+    /// Returns a stream; seeds that differ in one bit give unrelated streams.
     pub fn new(seed: u64) -> Self {
         // The finalizer of splitmix64; the state must not be zero.
         let mut state = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -14,7 +14,7 @@ impl Random {
         Random((state ^ (state >> 31)).max(1))
     }
 
-    /// The next number.
+    /// Returns the next number.
     #[inline]
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
@@ -23,19 +23,19 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     #[inline]
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    /// A place in something of this length.
+    /// Returns a random index below `length`.
     #[inline]
     pub fn place(&mut self, length: usize) -> usize {
         self.below(length as u64) as usize
     }
 
-    /// The numbers below `length` in random order.
+    /// Returns the numbers below `length` in random order.
     pub fn order(&mut self, length: usize) -> Vec<u32> {
         let mut order: Vec<u32> = (0..length as u32).collect();
         for last in (1..length).rev() {

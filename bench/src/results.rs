@@ -1,4 +1,4 @@
-//! What was measured: samples by figure, number of timers and contender, and who is best.
+//! The results: samples by figure, number of timers and contender, and the best peer.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::figure::{Figure, Sample};
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
     pub samples: Vec<Sample>,
-    /// Why there are none, or fewer than for the others.
+    /// Reason for missing rounds.
     pub note: Option<String>,
 }
 
 impl Rounds {
-    /// Median and middle half; `None` without a sample.
+    /// Returns the median and the middle half, or `None` without a sample.
     pub fn spread(&self) -> Option<Spread> {
         Spread::of(self.samples.iter().map(|sample| sample.value))
     }
@@ -27,7 +27,7 @@ impl Rounds {
         self.samples.iter().map(|sample| sample.faults).sum()
     }
 
-    /// Whether a batch was cut short.
+    /// Returns whether a batch was cut short.
     pub fn cut(&self) -> bool {
         self.samples.iter().any(|sample| sample.cut)
     }
@@ -36,13 +36,13 @@ impl Rounds {
 /// All results of a run.
 pub struct Results {
     pub entries: Vec<Entry>,
-    /// What the trial of exactness said, for each entry that is a queue.
+    /// Mistakes of each entry in the check of exactness; `None` for entries that are no queues.
     pub verdicts: Vec<Option<Verdict>>,
     cells: BTreeMap<(Figure, usize), Vec<Rounds>>,
 }
 
 impl Results {
-    /// Without a measurement yet.
+    /// Returns results without a measurement.
     pub fn new(entries: Vec<Entry>) -> Self {
         Results {
             verdicts: vec![None; entries.len()],
@@ -51,24 +51,24 @@ impl Results {
         }
     }
 
-    /// The rounds of this contender in this cell, to add to.
+    /// Returns the rounds of this contender in this cell, for additions.
     pub fn rounds_mut(&mut self, figure: Figure, size: usize, entry: usize) -> &mut Rounds {
         let count = self.entries.len();
         let cell = self.cells.entry((figure, size));
         &mut cell.or_insert_with(|| vec![Rounds::default(); count])[entry]
     }
 
-    /// The rounds of this contender in this cell.
+    /// Returns the rounds of this contender in this cell.
     pub fn rounds(&self, figure: Figure, size: usize, entry: usize) -> Option<&Rounds> {
         self.cells.get(&(figure, size)).map(|cell| &cell[entry])
     }
 
-    /// The median, if there is one.
+    /// Returns the median, if there is one.
     pub fn median(&self, figure: Figure, size: usize, entry: usize) -> Option<f64> {
         Some(self.rounds(figure, size, entry)?.spread()?.median)
     }
 
-    /// The numbers of timers this figure was measured with.
+    /// Returns the numbers of timers with measurements of this figure.
     pub fn sizes(&self, figure: Figure) -> Vec<usize> {
         self.cells
             .keys()
@@ -77,25 +77,25 @@ impl Results {
             .collect()
     }
 
-    /// Wrong answers of this contender in the timed rounds.
+    /// Returns the number of this contender's wrong answers in the timed rounds.
     pub fn timed_faults(&self, entry: usize) -> usize {
         self.cells.values().map(|cell| cell[entry].faults()).sum()
     }
 
-    /// Whether it is a queue that made no mistake that its tick does not excuse.
+    /// Returns whether the entry is a queue without mistakes, except those that its tick excuses.
     pub fn faultless(&self, entry: usize) -> bool {
         let clean = self.verdicts[entry].is_none_or(|verdict| verdict.faults() == 0);
         let is_queue = self.entries[entry].role != Role::Floor;
         is_queue && clean && self.timed_faults(entry) == 0
     }
 
-    /// Whether it fires to the microsecond besides.
+    /// Returns whether the queue is faultless and fires exact to the microsecond.
     pub fn exact(&self, entry: usize) -> bool {
         self.faultless(entry) && self.entries[entry].tick == 1
     }
 
-    /// The peer with the least median, and that median; `exact` leaves out those that are not, or
-    /// that cannot answer what the figure asks.
+    /// Returns the peer with the least median, and that median. `exact` excludes peers that are not
+    /// exact, or cannot give the figure's answer.
     pub fn best_peer(&self, figure: Figure, size: usize, exact: bool) -> Option<(usize, f64)> {
         let able = |&entry: &usize| {
             let answers = self.entries[entry].exact_next || !figure.asks_exactly();
@@ -114,7 +114,7 @@ mod tests {
     use crate::contender::Contender;
     use crate::floor::Floor;
 
-    /// Entries that never run; only what they are counts.
+    /// Returns an entry that never runs; only its properties matter.
     fn entry(name: &'static str, role: Role, tick: u64, exact_next: bool) -> Entry {
         Entry {
             name,
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(results.best_peer(Figure::Arm, 10, false), Some((2, 3.0)));
         assert_eq!(results.best_peer(Figure::Quic, 10, true), Some((1, 9.0)));
         assert_eq!(results.best_peer(Figure::Fire, 10, true), None);
-        // A fault found while timing, or in the trial, disqualifies.
+        // A fault in the timed rounds or in the check of exactness disqualifies a peer.
         results.rounds_mut(Figure::Arm, 10, 3).samples[0].faults = 1;
         assert_eq!(results.best_peer(Figure::Arm, 10, true), Some((1, 9.0)));
         results.verdicts[1] = Some(Verdict {

@@ -1,5 +1,5 @@
-//! The rounds: in each, every contender has its turn with the same random stream, in an order that
-//! rotates, so that whatever disturbs the machine for a while disturbs all of them.
+//! Rounds of the comparison. In each round every contender runs once with the same random numbers, in
+//! a rotating order, so that a disturbance of the machine affects all of them.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::results::Results;
 use crate::table;
 use crate::workload::Workload;
 
-/// What to run, and how long.
+/// Contents and duration of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub workloads: Vec<Workload>,
     pub sizes: Vec<usize>,
-    /// Rounds of each cell, if the same for all.
+    /// Rounds of each cell, if all have the same number.
     pub rounds: Option<usize>,
     pub quick: bool,
     pub seed: u64,
 }
 
 impl Plan {
-    /// How much to do in a round.
+    /// Amount of work in a round.
     pub fn pace(&self) -> Pace {
         let seconds =
             |full: f64, quick: f64| Duration::from_secs_f64(if self.quick { quick } else { full });
@@ -38,10 +38,10 @@ impl Plan {
         }
     }
 
-    /// Rounds that count, of a cell with so many timers.
+    /// Returns the number of counted rounds of a cell with `size` timers.
     fn rounds(&self, workload: Workload, size: usize) -> usize {
         self.rounds.unwrap_or(match size {
-            // Nothing is timed, and nothing varies but the random numbers.
+            // Nothing is timed here, and only the random numbers vary.
             _ if workload == Workload::Memory => 1,
             _ if self.quick => 3,
             0..10_000 => 9,
@@ -59,7 +59,7 @@ impl Plan {
     }
 }
 
-/// Tries whether each keeps to the time.
+/// Checks the exactness of each queue.
 pub fn try_exactness(results: &mut Results, plan: &Plan) {
     let operations = if plan.quick { 100_000 } else { 1_000_000 };
     let bar = progress(results.entries.len() as u64, "exactness");
@@ -74,7 +74,7 @@ pub fn try_exactness(results: &mut Results, plan: &Plan) {
     bar.finish_and_clear();
 }
 
-/// Runs all rounds, and prints each figure's block when its rounds are done.
+/// Runs all rounds, and prints the block of each figure after its rounds.
 pub fn run(results: &mut Results, plan: &Plan, csv: &mut Option<Csv>) -> Result<()> {
     let turns = plan
         .cells()
@@ -178,7 +178,7 @@ fn run_cell(
     Ok(())
 }
 
-/// The workload's name on the command line.
+/// Returns the workload's name on the command line.
 fn name(workload: Workload) -> String {
     use clap::ValueEnum;
     let value = workload.to_possible_value();

@@ -1,4 +1,4 @@
-//! Tables on the terminal: one block a figure, with contenders as rows and numbers of timers as columns.
+//! Tables on the terminal: one block per figure, with contenders as rows and numbers of timers as columns.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::contender::Role;
 use crate::figure::Figure;
 use crate::results::Results;
 
-/// A number of timers: 10, 31,623, 100k, 10M.
+/// Formats a number of timers: 10, 31,623, 100k, 10M.
 pub fn count(size: usize) -> String {
     match size {
         1_000_000.. if size.is_multiple_of(1_000_000) => format!("{}M", size / 1_000_000),
@@ -17,12 +17,12 @@ pub fn count(size: usize) -> String {
     }
 }
 
-/// A whole number with its thousands apart.
+/// Formats a whole number with separated thousands.
 pub fn thousands(number: usize) -> String {
     punctual_figures::table::thousands(number as f64)
 }
 
-/// A figure with as many decimals as its size deserves.
+/// Formats a figure with decimals according to its size.
 pub fn number(value: f64) -> String {
     match value {
         ..10.0 => format!("{value:.2}"),
@@ -31,8 +31,8 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// One figure: for each contender and number of timers the median, the middle half of the rounds
-/// behind it, and the ratio to the best exact peer.
+/// Returns the table of one figure: for each contender and number of timers the median, the middle
+/// half of the rounds, and the ratio to the best exact peer.
 pub fn block(results: &Results, figure: Figure) -> String {
     let sizes = results.sizes(figure);
     let mut head = vec![String::new()];
@@ -92,7 +92,7 @@ pub fn block(results: &Results, figure: Figure) -> String {
     format!("{} ({})\n\n{table}{notes}", figure.title(), figure.unit())
 }
 
-/// What the trial of exactness said.
+/// Returns the table of the check of exactness.
 pub fn exactness(results: &Results) -> String {
     let mut table = Table::new(
         1,
