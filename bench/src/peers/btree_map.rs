@@ -1,8 +1,8 @@
 //! The standard library's `BTreeMap`, keyed by (deadline, order of arming).
 //!
-//! What many programs begin with. Exact to the microsecond, in order, first armed first among equal
-//! deadlines; no tick. It has no way to move a key, so re-arming removes and inserts, which also
-//! moves a timer behind its equals. A handle is the key itself (16 bytes) and is never reused.
+//! Many programs begin with it. Exact to the microsecond, in order, equal deadlines in the order of
+//! arming; no tick. It cannot move a key, so re-arming removes and inserts, which also moves a timer
+//! behind those of equal deadlines. A handle is the key itself (16 bytes) and is never reused.
 
 use std::collections::BTreeMap;
 

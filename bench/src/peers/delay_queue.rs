@@ -2,15 +2,15 @@
 //! linked lists over a slab, with one tokio `Sleep` that waits for the next slot.
 //!
 //! It rounds deadlines up to its tick and never fires early; late by less than one tick. Deadlines
-//! more than 2.2 years ahead panic. Within one tick timers come out in any order. Its keys are bare
-//! slab indexes: a stale key hits whichever timer has that record now.
+//! more than 2.2 years ahead panic. Timers of one tick fire in any order. Its keys are bare slab
+//! indexes: a stale key affects the timer that has that record now.
 //!
 //! It reads the time from tokio's timer driver, so each queue here has a current-thread runtime with
-//! a paused clock. `fire` moves that clock when a new millisecond has begun (before that, nothing can
-//! fall due) by `tokio::time::advance` within `block_on`, which also turns the driver, as the wheel
-//! only believes the driver. That costs some hundreds of nanoseconds and stays part of `fire`: in a
-//! real program the driver's turn is the price of the same thing. Arming or cancelling the earliest
-//! timer moves the `Sleep`, which takes the driver's lock: that too is what its users pay.
+//! a paused clock. `fire` advances that clock when a new millisecond has begun (before that, no timer
+//! can be due) by `tokio::time::advance` within `block_on`, which also runs the driver, because the
+//! wheel only uses the driver's time. That costs some hundreds of nanoseconds and counts as part of
+//! `fire`: a real program pays for the driver's turn instead. Arming or cancelling the earliest timer
+//! moves the `Sleep`, which takes the driver's lock: users pay for that too.
 //!
 //! The next deadline comes from `peek`, which walks the first occupied slot, however full.
 
@@ -26,13 +26,13 @@ use tokio_util::time::delay_queue::Key;
 
 use crate::contender::Contender;
 
-/// Its tick, in microseconds.
+/// Length of a tick, in microseconds.
 const MILLISECOND: u64 = 1_000;
 
 thread_local! {
-    /// How many queues this thread has made.
+    /// Number of queues that this thread has created.
     static MADE: Cell<u64> = const { Cell::new(0) };
-    /// The queue whose runtime is the thread's current one.
+    /// Number of the queue whose runtime is the thread's current one.
     static CURRENT: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -42,13 +42,13 @@ pub struct Delayed {
     queue: DelayQueue<u64>,
     runtime: Runtime,
     epoch: Instant,
-    /// What the runtime's clock shows, in milliseconds since the epoch.
+    /// Time of the runtime's clock, in milliseconds since the epoch.
     shown: u64,
     number: u64,
 }
 
 impl Delayed {
-    /// Makes this queue's runtime the current one, which its calls need, unless it is already.
+    /// Makes this queue's runtime the current one, which calls of the queue require.
     #[inline]
     fn enter(&self) {
         if CURRENT.get() != self.number {
@@ -64,8 +64,8 @@ impl Delayed {
 
 #[cold]
 fn enter(runtime: &Runtime, number: u64) {
-    // Guards must go in the reverse order of their coming, which queues made and dropped in any
-    // order cannot promise: so they stay. The next queue enters on top.
+    // Guards must be dropped in reverse order, which queues dropped in any order cannot guarantee, so they
+    // are leaked. The next queue enters on top.
     mem::forget(runtime.enter());
     CURRENT.set(number);
 }

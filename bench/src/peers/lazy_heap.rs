@@ -1,15 +1,15 @@
-//! The crate `dary_heap` 0.3 with lazy deletion over a slab with generations: the strongest of the
-//! usual designs, written with care.
+//! The crate `dary_heap` 0.3 with lazy deletion over a slab with generations: the fastest of the usual
+//! designs, written with care.
 //!
 //! - The heap is 4-ary and holds 16-byte entries: (deadline, index, generation).
-//! - A record is 16 bytes in a slab. Cancelling bumps its generation and leaves the entry behind,
-//!   dead; entries that surface dead are dropped.
-//! - Re-arming bumps the generation and pushes another entry.
+//! - A record is 16 bytes in a slab. Cancelling increments its generation and leaves a dead entry in the
+//!   heap, which is dropped when it reaches the top.
+//! - Re-arming increments the generation and pushes another entry.
 //! - When dead entries outnumber live timers (and a floor for small heaps), the heap is swept and
 //!   rebuilt in O(n).
 //!
-//! Exact, no tick; equal deadlines come out in any order. Handles are (index, generation), so stale
-//! ones are refused until a generation comes round after 2^32 uses of one record.
+//! Exact, no tick; equal deadlines fire in any order. Handles are (index, generation), so stale ones are
+//! refused until the generation wraps after 2^32 uses of one record.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -18,7 +18,7 @@ use dary_heap::{PeekMut, QuaternaryHeap};
 
 use crate::contender::Contender;
 
-/// Dead entries that are not worth a sweep.
+/// Number of dead entries that do not justify a sweep.
 const DEAD_AT_REST: usize = 64;
 /// The end of the list of free records.
 const NONE: u32 = u32::MAX;
@@ -63,7 +63,7 @@ struct Record {
     next_free: u32,
 }
 
-/// A timer: its record and the record's generation when it was armed.
+/// Handle of a timer: its record and the record's generation at arming.
 #[derive(Clone, Copy)]
 pub struct Handle {
     index: u32,
@@ -79,13 +79,13 @@ pub struct LazyHeap {
 }
 
 impl LazyHeap {
-    /// Entries in the heap, dead ones included.
+    /// Number of entries in the heap, including dead ones.
     #[cfg(test)]
     pub fn entries(&self) -> usize {
         self.heap.len()
     }
 
-    /// Puts an end to all handles and entries of a record and takes it for the next timer.
+    /// Frees a record, which invalidates its handles and entries.
     #[inline]
     fn release(&mut self, index: u32) -> u64 {
         let record = &mut self.records[index as usize];
@@ -96,7 +96,7 @@ impl LazyHeap {
         record.payload
     }
 
-    /// Sweeps when the dead outnumber the living.
+    /// Sweeps if the dead entries outnumber the live ones.
     #[inline]
     fn bound_garbage(&mut self) {
         if self.heap.len() > 2 * self.live + DEAD_AT_REST {
@@ -112,7 +112,7 @@ impl LazyHeap {
         self.heap = entries.into();
     }
 
-    /// Brings a live entry to the top and returns its deadline.
+    /// Drops dead entries from the top and returns the earliest deadline.
     #[inline]
     fn settle_top(&mut self) -> Option<u64> {
         loop {

@@ -1,6 +1,5 @@
-//! Other people's timers: one file each, used as a good user of the library would for speed. The head
-//! of each file says what it is, its version, its tick and what it cannot do; `promises` holds each
-//! to that.
+//! Timers of other libraries: one file each, used for speed as an expert would. The head of each file
+//! states the version, the tick and the limits of the library; `promises` checks these statements.
 
 mod btree_map;
 mod delay_queue;
@@ -17,7 +16,7 @@ mod sorted_slots;
 
 use crate::contender::Visitor;
 
-/// Shows all peers, and the floor of list wheels, to the visitor.
+/// Passes all peers, and the floor of list wheels, to the visitor.
 pub fn for_each(visitor: &mut impl Visitor) {
     visitor.visit::<nexus::Nexus<nexus::Micro>>();
     visitor.visit::<nexus::Nexus<nexus::Default>>();

@@ -1,17 +1,17 @@
-//! No queue: records on doubly linked lists, as list wheels keep them, and nothing else.
+//! No queue: only records on doubly linked lists, as list wheels have them.
 //!
-//! Arming puts a record at the head of the list of its deadline's millisecond; cancelling takes it
-//! out, which touches two neighbours. Nobody who keeps timers on lists does less, so arm, cancel and
-//! re-arm here are the floor for list wheels. Firing and asking look at every record: right and in
+//! Arming puts a record at the head of the list of its deadline's millisecond; cancelling unlinks it,
+//! which writes two neighbours. Every list wheel does at least that, so arm, cancel and re-arm here are
+//! the floor for list wheels. Firing and finding the next deadline read every record: correct and in
 //! order, but O(n).
 
 use std::mem;
 
 use crate::contender::{Contender, Role};
 
-/// No record: the end of a list.
+/// Index that ends a list.
 const NONE: u32 = u32::MAX;
-/// Lists, each for one millisecond in 65.
+/// Number of lists: each holds one millisecond in 65.
 const LISTS: usize = 65_536;
 /// Width of a list, in microseconds.
 const GRANULARITY: u64 = 1_000;

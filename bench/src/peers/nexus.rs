@@ -10,17 +10,17 @@
 //! - `nexus-timer 1ms`: the crate's defaults. It rounds deadlines *down* to its tick, so it fires up to
 //!   one tick early. (A caller who adds a tick first would see it late instead.)
 //!
-//! Within one call it gives timers by level and slot, in no order of deadlines. It can only give a
-//! lower bound of the next deadline; with ticks of 1 µs the bound is at least one tick too low,
-//! since it multiplies by a truncated reciprocal of the tick.
+//! Within one call timers fire by level and slot, not by deadline. It only has a lower bound of the next
+//! deadline; with ticks of 1 µs the bound is at least one tick too low, because it multiplies by a
+//! truncated reciprocal of the tick.
 //!
-//! Its slab grows by chunks and looks for the chunk of each record it frees, one by one, so chunks are
-//! large here: with 4,096 records, arm + cancel at 1M took twice as long as with 65,536. Its maker
-//! would have us say beforehand how many timers there will be; at 10M there are still 153 chunks.
+//! Its slab grows by chunks and searches the chunk of each record that it frees, so chunks are large here:
+//! with 4,096 records, arm + cancel at 1M took twice as long as with 65,536. Its documentation expects the
+//! number of timers in advance; at 10M there are still 153 chunks.
 //!
-//! Its handles must be given back exactly once, by cancelling or freeing, also after the timer has
-//! fired: until then the record stays. Using a handle twice is undefined behaviour. Re-arming a
-//! timer that fired panics.
+//! Each handle must be given back exactly once, by cancelling or freeing, even after its timer has fired:
+//! until then the record stays. Using a handle twice is undefined behaviour. Re-arming a fired timer
+//! panics.
 
 use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop};
@@ -31,18 +31,18 @@ use nexus_timer::{TimerHandle, Wheel, WheelBuilder};
 
 use crate::contender::Contender;
 
-/// Records the slab grows by.
+/// Number of records by which the slab grows.
 const CHUNK: usize = 65_536;
 
-/// How the wheel is set up.
+/// Settings of the wheel.
 pub trait Setting: 'static {
     /// Name in tables.
     const NAME: &'static str;
-    /// Its tick, in microseconds.
+    /// Length of a tick, in microseconds.
     const TICK: u64;
     /// Levels of 64 slots.
     const LEVELS: usize;
-    /// The binary logarithm of how much wider each is than the one before.
+    /// Binary logarithm of the ratio of the widths of two adjacent levels.
     const SHIFT: u32;
 }
 
@@ -56,7 +56,7 @@ impl Setting for Micro {
     const SHIFT: u32 = 5;
 }
 
-/// What one gets without asking for anything.
+/// The crate's default settings.
 pub enum Default {}
 
 impl Setting for Default {
@@ -66,7 +66,7 @@ impl Setting for Default {
     const SHIFT: u32 = 3;
 }
 
-/// A handle of the crate's as a value that can be copied, which its own cannot.
+/// A handle of the crate as a value that can be copied; the crate's own type cannot.
 #[derive(Clone, Copy)]
 pub struct Handle(NonNull<()>);
 
@@ -87,7 +87,7 @@ impl Handle {
     }
 }
 
-/// The wheel, and the instant it calls zero.
+/// The wheel, and its instant zero.
 pub struct Nexus<S: Setting> {
     wheel: ManuallyDrop<Wheel<u64>>,
     epoch: Instant,
@@ -109,7 +109,7 @@ impl<S: Setting> Contender for Nexus<S> {
     type Handle = Handle;
 
     fn new() -> Self {
-        // Only differences to it matter: nothing here reads a clock again.
+        // Only differences to it matter: nothing reads a clock after this.
         let epoch = Instant::now();
         let mut wheel = WheelBuilder::new()
             .tick_duration(Duration::from_micros(S::TICK))
@@ -118,7 +118,7 @@ impl<S: Setting> Contender for Nexus<S> {
             .unbounded(CHUNK)
             .build(epoch)
             .expect("these settings are within the crate's limits");
-        // The first chunk is made before the first timer, not while it is armed.
+        // Allocates the first chunk before the first timer is armed.
         let first = wheel.schedule(epoch, 0);
         wheel.cancel(first);
         Nexus {
@@ -135,7 +135,7 @@ impl<S: Setting> Contender for Nexus<S> {
         Handle::hold(self.wheel.schedule(deadline, payload))
     }
 
-    /// Also gives back the handle of a timer that fired, and then answers false.
+    /// Cancels a timer. For a fired timer it only gives the handle back and returns false.
     #[inline]
     fn cancel(&mut self, handle: Handle) -> bool {
         // SAFETY: a contender without `REFUSES_STALE` is given each handle once.
@@ -146,7 +146,7 @@ impl<S: Setting> Contender for Nexus<S> {
     #[inline]
     fn rearm(&mut self, handle: &mut Handle, deadline: u64) {
         let deadline = self.instant(deadline);
-        // SAFETY: as in `cancel`; what comes back takes the handle's place.
+        // SAFETY: as in `cancel`; the returned handle replaces the old one.
         let old = unsafe { handle.give_back() };
         *handle = Handle::hold(self.wheel.reschedule(old, deadline));
     }
@@ -170,11 +170,11 @@ impl<S: Setting> Contender for Nexus<S> {
 
 impl<S: Setting> Drop for Nexus<S> {
     fn drop(&mut self) {
-        // With debug assertions the crate's slab panics over records that were not given back. The
-        // comparison does not give back the handles of timers that fired, which only saves this
-        // peer work; so in tests the wheel stays.
+        // With debug assertions the crate's slab panics over records that were not given back. The comparison
+        // does not give back the handles of fired timers, which only saves this peer work; so tests leak the
+        // wheel.
         if !cfg!(debug_assertions) {
-            // SAFETY: it is dropped here alone, and never used after.
+            // SAFETY: the wheel is dropped only here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.wheel) };
         }
     }

@@ -1,9 +1,9 @@
 //! The crate `priority-queue` 2.7: a binary heap over a hash-indexed table (`indexmap`).
 //!
-//! Its items are found by hash, so every operation but a look at the top goes through a hash table,
-//! and sifting goes through two index arrays. Exact, no tick; equal deadlines come out in any order.
-//! Each timer is an item of its own under a number never used twice: that is the handle, and a
-//! stale one finds nothing. The hasher is `rustc-hash`: the default SipHash would only slow it down.
+//! It finds items by hash, so every operation except reading the top uses a hash table, and sifting uses
+//! two index arrays. Exact, no tick; equal deadlines fire in any order. Each timer is an item with a
+//! number that is never reused, which is the handle; a stale handle finds nothing. The hasher is
+//! `rustc-hash`: the default SipHash would only slow it down.
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::contender::Contender;
 
-/// A timer as the table's item: found by its number alone.
+/// A timer as an item of the table, found by its number.
 struct Timer {
     number: u64,
     payload: u64,

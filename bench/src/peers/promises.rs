@@ -1,4 +1,4 @@
-//! Each peer against a model, held to what the head of its file says, and the facts stated there.
+//! Tests of each peer against a model, and of the statements in the head of its file.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use super::sorted_slots::SortedSlots;
 use crate::contender::Contender;
 use crate::random::Random;
 
-/// What a peer promises beyond its trait's constants.
+/// Guarantees of a peer beyond the constants of its trait.
 struct Promise {
-    /// How far before its deadline a timer may fire, in microseconds.
+    /// Greatest time by which a timer may fire early, in microseconds.
     early: u64,
-    /// In which order one call gives the timers.
+    /// Order of the timers that one call fires.
     order: Order,
 }
 
 #[derive(PartialEq)]
 enum Order {
-    /// By deadline.
+    /// In order of deadlines.
     Deadline,
-    /// By the tick that the deadline is rounded up to.
+    /// In order of the ticks to which deadlines are rounded up.
     Tick,
-    /// None.
+    /// In no order.
     Any,
 }
 
@@ -38,18 +38,18 @@ const EXACT: Promise = Promise {
     order: Order::Deadline,
 };
 
-/// Mostly near, sometimes far: every level of every wheel sees some.
+/// Returns a random delay, mostly near and sometimes far, so that every level of every wheel is used.
 fn delay(random: &mut Random, span: u64) -> u64 {
     let magnitude = random.below(u64::from(span.ilog2()) + 1);
     random.below((2 << magnitude).min(span))
 }
 
-/// A queue and what should be in it.
+/// A queue and its expected timers.
 struct Model<C: Contender> {
     queue: C,
     promise: Promise,
     now: u64,
-    /// By payload, which is never used twice: the handle and the deadline.
+    /// Handles and deadlines by payload, which is never reused.
     live: BTreeMap<u64, (C::Handle, u64)>,
     stale: Vec<C::Handle>,
     armed: u64,
@@ -91,7 +91,7 @@ impl<C: Contender> Model<C> {
         self.queue.rearm(&mut timer.0, timer.1);
     }
 
-    /// Moves on, fires, and checks who came, when and in which order.
+    /// Advances the clock, fires, and checks the timers, their times and their order.
     fn advance(&mut self, step: u64) {
         self.now += step;
         let mut fired = Vec::new();
@@ -142,7 +142,7 @@ impl<C: Contender> Model<C> {
         };
         let told = told.expect("not empty");
         assert!(wakeup.expect("not empty") <= told, "{}", C::NAME);
-        // What is overdue may be told as due now.
+        // The answer for an overdue timer may be now.
         let latest = next.max(self.now).next_multiple_of(C::TICK);
         if C::EXACT_NEXT {
             let exact = next.next_multiple_of(C::TICK);
@@ -157,7 +157,7 @@ impl<C: Contender> Model<C> {
         }
     }
 
-    /// Tries handles whose timers are gone.
+    /// Checks that handles of fired and cancelled timers are refused.
     fn try_stale(&mut self) {
         if C::REFUSES_STALE {
             for handle in self.stale.drain(..) {
@@ -268,14 +268,14 @@ fn nexus_with_its_defaults() {
     });
 }
 
-/// The payloads that fire at a time.
+/// Returns the payloads that fire at `now`.
 fn fired_at<C: Contender>(queue: &mut C, now: u64) -> Vec<u64> {
     let mut fired = Vec::new();
     queue.fire(now, &mut |payload| fired.push(payload));
     fired
 }
 
-/// Arms a timer alone and answers the first microsecond at which it fires.
+/// Arms a single timer and returns the first microsecond at which it fires.
 fn fires_first_at<C: Contender>(deadline: u64) -> u64 {
     let mut queue = C::new();
     queue.arm(deadline, 0);
@@ -300,7 +300,7 @@ fn how_early_and_how_late() {
 
 #[test]
 fn nexus_fires_a_tick_early_with_its_defaults() {
-    // Rounded down to 2 ms; and since its reciprocal is truncated, 2 ms is reached right then.
+    // Rounded down to 2 ms, which is reached at once because the reciprocal is truncated.
     let first = fires_first_at::<Nexus<Defaults>>(2_999);
     assert!(first < 2_999 && 2_999 - first <= 999, "fired at {first}");
 }
@@ -312,7 +312,7 @@ fn nexus_gives_timers_in_no_order() {
     for deadline in [60, 70] {
         queue.arm(deadline, deadline);
     }
-    // Both are in the finest level, whose 64 slots are visited from the first on.
+    // Both are in the finest level, whose 64 slots are visited in index order.
     assert_eq!(fired_at(&mut queue, 100), [70, 60]);
 }
 

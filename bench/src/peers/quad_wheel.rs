@@ -1,15 +1,15 @@
 //! The crate `hierarchical_hash_wheel_timer` 1.4: four wheels of 256 slots and an overflow list.
 //!
-//! This is its cancellable wheel, with its default hasher (FxHash). Each timer is an `Rc` in a
-//! hash table; the slots hold `Weak`s. Cancelling only takes the timer out of the table: the `Weak`,
-//! and with it the allocation, stays until its slot is reached, so cancelled timers take memory
-//! without bound while time stands still. Ticks are milliseconds; it takes delays instead of
-//! deadlines and refuses a delay of none, so what is due at once waits in a list of ours.
+//! This is its cancellable wheel, with its default hasher (FxHash). Each timer is an `Rc` in a hash table;
+//! the slots hold `Weak`s. Cancelling only removes the timer from the table: the `Weak`, and with it the
+//! allocation, stays until the clock reaches its slot, so the memory of cancelled timers is unbounded
+//! while time stands still. Ticks are milliseconds. It takes delays instead of deadlines and refuses a
+//! delay of zero, so timers that are already due wait in a list of the adapter.
 //!
-//! The deadline is rounded up, so it never fires early; late by less than one tick. A call to `tick`
-//! moves by one millisecond and allocates when something fires; `can_skip` jumps over empty wheels.
-//! Timers of one tick come out in any order. It cannot tell the next deadline, only how far one may
-//! skip. Identifiers are never used twice, so stale handles are refused.
+//! The deadline is rounded up, so it never fires early; late by less than one tick. A call of `tick`
+//! advances by one millisecond and allocates when a timer fires; `can_skip` skips empty wheels. Timers of
+//! one tick fire in any order. It has no next deadline, only the number of ticks that may be skipped.
+//! Identifiers are never reused, so stale handles are refused.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use hierarchical_hash_wheel_timer::wheels::cancellable::{
 
 use crate::contender::Contender;
 
-/// Its tick, in microseconds.
+/// Length of a tick, in microseconds.
 const MILLISECOND: u64 = 1_000;
 
 /// A timer as the wheel's entry.
@@ -40,7 +40,7 @@ impl CancellableTimerEntry for Timer {
     }
 }
 
-/// The timer's number, and its payload for arming anew.
+/// The timer's number, and its payload for re-arming.
 #[derive(Clone, Copy)]
 pub struct Handle {
     number: u64,
@@ -50,7 +50,7 @@ pub struct Handle {
 /// The wheel and its time.
 pub struct QuadWheel {
     wheel: QuadWheelWithOverflow<Timer>,
-    /// Its time, in milliseconds.
+    /// Time of the wheel, in milliseconds.
     time: u64,
     armed: u64,
     /// Timers that were already due when they were armed.
@@ -75,7 +75,7 @@ impl Contender for QuadWheel {
     const TICK: u64 = MILLISECOND;
     const EXACT_NEXT: bool = false;
     const REFUSES_STALE: bool = true;
-    // What it keeps of cancelled timers would fill the memory of a small machine.
+    // Its memory of cancelled timers would fill a small machine.
     const MAX_TIMERS: usize = 1_000_000;
     type Handle = Handle;
 

@@ -1,16 +1,15 @@
-//! A single-level wheel with sorted slots: neqo's old timer, written anew from its description.
+//! A single-level wheel with sorted slots: neqo's old timer, rewritten from its description.
 //!
-//! 16,384 slots of 4 ms, so a span of 65.536 s. A slot is a vector kept sorted by deadline. Adding
-//! finds its slot by division and its place by binary search; removing needs the deadline, finds
-//! the run of equal deadlines by binary search and asks a predicate, backwards and then forwards.
-//! Asking for the next deadline walks the slots from the cursor to the first that is not empty,
-//! which with one far timer means all of them. Exact, in order, equal deadlines in any order; the
-//! slot's width is no tick.
+//! 16,384 slots of 4 ms, so a span of 65.536 s. A slot is a vector sorted by deadline. Adding finds the
+//! slot by division and the position by binary search. Removing needs the deadline: it finds the run of
+//! equal deadlines by binary search and calls a predicate, backwards and then forwards. The next
+//! deadline is found by a walk from the cursor to the first slot that is not empty, which with one far
+//! timer means all slots. Exact, in order, equal deadlines in any order; the width of a slot is no tick.
 //!
-//! What it cannot do: tell whether a handle is stale. A handle is (deadline, payload), which is what
-//! neqo keeps; it may mean a twin armed later. And it cannot take deadlines beyond its span or
-//! before its time: the original asserts. Here those beyond wait in a tree, which costs nothing
-//! while it is empty, and those before are filed in the current slot, so that any workload runs.
+//! It does not detect stale handles: a handle is (deadline, payload), as in neqo, and may match an equal
+//! timer armed later. It does not support deadlines beyond its span or before its time, for which the
+//! original asserts. Here a tree holds those beyond, which costs nothing while it is empty, and the
+//! current slot takes those before, so that any workload runs.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -21,10 +20,10 @@ use crate::contender::Contender;
 const GRANULARITY: u64 = 4_000;
 /// Number of slots.
 const SLOTS: usize = 16_384;
-/// What the slots cover, in microseconds.
+/// Span of all slots, in microseconds.
 const SPAN: u64 = GRANULARITY * SLOTS as u64;
 
-/// One timer. The payload tells timers of one deadline apart, as a connection does in neqo.
+/// One timer. The payload distinguishes timers of equal deadline, as a connection does in neqo.
 #[derive(Clone, Copy)]
 pub struct Timer {
     deadline: u64,
@@ -37,12 +36,12 @@ pub struct SortedSlots {
     /// Beginning of the current slot.
     start: u64,
     cursor: usize,
-    /// Beyond the span: by deadline and payload, how many alike.
+    /// Numbers of equal timers beyond the span, by deadline and payload.
     far: BTreeMap<(u64, u64), usize>,
 }
 
 impl SortedSlots {
-    /// The slot of a deadline within the span.
+    /// Returns the slot of a deadline within the span.
     #[inline]
     fn slot(&self, deadline: u64) -> usize {
         let ahead = deadline.saturating_sub(self.start) / GRANULARITY;
@@ -67,7 +66,7 @@ impl SortedSlots {
         slot.insert(at, timer);
     }
 
-    /// Removes the timer of this deadline that the predicate chooses.
+    /// Removes the timer with this deadline that the predicate selects.
     #[inline]
     fn remove(&mut self, deadline: u64, mut chosen: impl FnMut(u64) -> bool) -> Option<Timer> {
         let slot = self.slot(deadline);
@@ -83,7 +82,7 @@ impl SortedSlots {
         Some(slot.remove(at))
     }
 
-    /// Moves on to the slot of `now` once all before it are empty, and brings in what is near now.
+    /// Advances to the slot of `now` if all slots before it are empty, and moves near timers out of `far`.
     fn advance(&mut self, now: u64) {
         let slots = now.saturating_sub(self.start) / GRANULARITY;
         self.start += slots * GRANULARITY;
@@ -99,7 +98,7 @@ impl SortedSlots {
         }
     }
 
-    /// Takes out all due within the span, whole slots first, then a part of the last one.
+    /// Fires all due timers within the span: whole slots first, then a part of the last one.
     fn take_until(&mut self, now: u64, out: &mut impl FnMut(u64)) -> usize {
         let mut fired = 0;
         let whole = (now.saturating_sub(self.start) / GRANULARITY).min(SLOTS as u64) as usize;
@@ -115,7 +114,7 @@ impl SortedSlots {
         }
         if whole < SLOTS {
             let slot = &mut self.slots[(self.cursor + whole) % SLOTS];
-            // Most looks find nothing due; then nothing is searched or moved.
+            // Most calls find no due timer; then nothing is searched or moved.
             if slot.first().is_some_and(|first| first.deadline <= now) {
                 let due = slot.partition_point(|t| t.deadline <= now);
                 for timer in slot.drain(..due) {
@@ -178,7 +177,7 @@ impl Contender for SortedSlots {
     fn fire(&mut self, now: u64, out: &mut impl FnMut(u64)) -> usize {
         let mut fired = self.take_until(now, out);
         if now >= self.start + GRANULARITY {
-            // What lay beyond the span may be due after a long jump.
+            // Timers beyond the span may be due after a long jump.
             let far = !self.far.is_empty();
             self.advance(now);
             if far {

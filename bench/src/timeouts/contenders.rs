@@ -1,6 +1,6 @@
-//! Whose timeouts: what a contender has to offer, and those that offer it.
+//! The contenders of the comparison of timeouts, and their interface.
 //!
-//! All run as tasks of the same tokio runtimes, for tokio's timers and pingora's only work there.
+//! All run as tasks of the same tokio runtimes, because tokio's and pingora's timers require them.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use crate::contender::Role;
 
-/// Sleeping, and giving a future so much time.
+/// A library with sleeps and timeouts.
 pub trait Contender: 'static {
     const NAME: &'static str;
     const ROLE: Role = Role::Peer;
-    /// That the time is up.
+    /// Error of a timeout.
     type Elapsed;
 
     fn timeout<F: Future + Send>(
@@ -44,7 +44,7 @@ impl Contender for Punctual {
     }
 }
 
-/// A wheel in the runtime, under one lock; to the millisecond.
+/// A wheel in the runtime, under one lock, with ticks of a millisecond.
 pub struct Tokio;
 
 impl Contender for Tokio {
@@ -63,7 +63,7 @@ impl Contender for Tokio {
     }
 }
 
-/// A tree for each thread, of alarms that all timeouts of the same 10 ms share. None is ever taken out before its time.
+/// A tree per thread, of alarms that all timeouts of the same 10 ms share. No alarm is removed before its time.
 pub struct Pingora;
 
 impl Contender for Pingora {
@@ -82,7 +82,7 @@ impl Contender for Pingora {
     }
 }
 
-/// A heap that a thread of its own keeps; it has no `timeout`, so its users write this one or have it written.
+/// A heap on its own thread. It has no `timeout`, so its users write one like this.
 pub struct FuturesTimer;
 
 impl Contender for FuturesTimer {
@@ -104,7 +104,7 @@ impl Contender for FuturesTimer {
     }
 }
 
-/// No timeout at all: what the harness costs.
+/// No timeout: the cost of the harness.
 pub struct Nothing;
 
 impl Contender for Nothing {

@@ -1,6 +1,6 @@
-//! Timeouts in async programs, side by side: `timeout` and `sleep` of Punctual, tokio, pingora and futures-timer.
+//! Comparison of timeouts in async programs: `timeout` and `sleep` of Punctual, tokio, pingora and futures-timer.
 //!
-//! `contenders` says what each is asked for; `workload` asks it; this file makes the rounds and shows them.
+//! `contenders` has the libraries, `workload` the operations; this file runs the rounds and shows the results.
 
 mod contenders;
 mod workload;
@@ -21,7 +21,7 @@ use crate::plot::{Curve, Plot};
 use crate::run::Plan;
 use crate::table::{Table, number};
 
-/// One contender, with its rounds compiled for it.
+/// One contender, and its monomorphised function that runs a round.
 struct Entry {
     name: &'static str,
     role: Role,
@@ -46,28 +46,28 @@ fn entries() -> Vec<Entry> {
     ]
 }
 
-/// Where the tasks run.
+/// Runtime of the tasks.
 struct Setup {
     name: String,
     threads: usize,
     runtime: Runtime,
 }
 
-/// What is shown of a round.
+/// Unit of a round's figure.
 #[derive(Clone, Copy, PartialEq)]
 enum Unit {
-    /// CPU nanoseconds an operation.
+    /// CPU nanoseconds per operation.
     Nanos,
-    /// Processors in use.
+    /// Number of processors in use.
     Processors,
 }
 
-/// Of whom a figure may be at most so many times.
+/// Limit of a figure, as a ratio to that of another contender.
 #[derive(Clone, Copy)]
 struct Bar {
     most: f64,
     of: &'static str,
-    /// In this setup.
+    /// Number of threads of the setup.
     threads: usize,
 }
 
@@ -81,7 +81,7 @@ struct Study {
 }
 
 fn studies(quick: bool) -> Vec<Study> {
-    // Some 50 ms a round of ours, 10 ms of a quick run: far more than it takes to start a task.
+    // A round of ours takes some 50 ms, or 10 ms with `quick`: far more than starting a task.
     let operations = if quick { 64 * 1_500 } else { 64 * 8_000 };
     let millis = if quick { 1_000 } else { 2_000 };
     let half_of_tokio = Some(Bar {
@@ -172,10 +172,10 @@ fn built(builder: &mut Builder) -> Runtime {
     built.unwrap_or_else(|error| panic!("tokio's runtime cannot be built: {error}"))
 }
 
-/// Rounds, by study, entry and setup.
+/// Rounds by study, entry and setup.
 type Measured = Vec<Vec<Vec<Vec<Took>>>>;
 
-/// Measures, prints and plots. Whether the bars are met does not matter to the exit status: machines differ.
+/// Measures, prints and plots. The exit status does not depend on the bars, because machines differ.
 pub fn compare(
     plan: &Plan,
     wanted: &[String],
@@ -217,7 +217,7 @@ fn run(
         // Round 0 warms up.
         for number in 0..=rounds {
             for turn in 0..cells {
-                // One setup after the other, so that rivals stand side by side; who begins changes.
+                // Contenders run one after the other in each setup; the first one changes from round to round.
                 let (at, setup) = ((turn + number) % entries.len(), turn / entries.len());
                 let Setup {
                     name,
@@ -255,7 +255,7 @@ impl Unit {
         }
     }
 
-    /// What stands under "wall".
+    /// Returns the meaning of the column "wall".
     fn wall(self) -> &'static str {
         match self {
             Unit::Nanos => "ns of a thread an operation, waits for locks and processors included",

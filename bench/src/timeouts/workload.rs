@@ -1,7 +1,7 @@
-//! What is done with timeouts, on every thread of a runtime at once.
+//! Workloads of the comparison of timeouts, on every thread of a runtime at once.
 //!
-//! What is timed is the CPU time of the whole process: the tasks', and that of whatever thread fires the timers.
-//! Futures are polled by hand within one poll of a task, so that no scheduler stands between two polls.
+//! They measure the CPU time of the whole process, which includes the thread that fires the timers. Futures are
+//! polled by hand within one poll of a task, so that no scheduler runs between two polls.
 
 use std::future::{Future, poll_fn};
 use std::hint::black_box;
@@ -18,13 +18,13 @@ use tokio::task::yield_now;
 use super::contenders::Contender;
 use crate::random::Random;
 
-/// Operations between two polls of a task: runtimes stop a task that does too much in one.
+/// Operations between two polls of a task: runtimes limit the work of a task per poll.
 const AT_ONCE: usize = 64;
 
-/// The time a future has.
+/// Time limit of each future.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// How long a timeout lives where it is given some time to.
+/// Time from arming to dropping a timeout in `Rate`.
 const LIFE: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +33,13 @@ pub enum Workload {
     Ready,
     /// `timeout` around a future that is ready when it is polled for the second time.
     PendingOnce,
-    /// `sleep`, polled once and dropped, beside so many others that wait.
+    /// `sleep`, polled once and dropped, while `live` others wait.
     ArmAndDrop { live: usize },
-    /// So many timeouts a second for so long, each pending and dropped a millisecond later.
+    /// `per_second` timeouts a second for `millis`, each pending and dropped a millisecond later.
     Rate { per_second: usize, millis: u32 },
 }
 
-/// What a round took.
+/// Result of a round.
 #[derive(Clone, Copy, Debug)]
 pub struct Took {
     /// CPU time of the process.
@@ -49,18 +49,18 @@ pub struct Took {
 }
 
 impl Took {
-    /// CPU nanoseconds an operation.
+    /// Returns the CPU nanoseconds per operation.
     pub fn nanos(&self) -> f64 {
         self.cpu.as_nanos() as f64 / self.operations as f64
     }
 
-    /// Processors in use, 1 for one all the time.
+    /// Returns the number of processors in use.
     pub fn processors(&self) -> f64 {
         self.cpu.as_secs_f64() / self.wall.as_secs_f64()
     }
 }
 
-/// Not ready when polled for the first time; nobody is going to wake it.
+/// A future that is pending at its first poll and registers no waker.
 struct PendingOnce(bool);
 
 impl Future for PendingOnce {
@@ -76,7 +76,7 @@ impl Future for PendingOnce {
     }
 }
 
-/// One round of a workload: `operations` on each of `threads` tasks, and what that took.
+/// Runs one round of a workload, with `operations` on each of `threads` tasks.
 pub fn round<C: Contender>(
     workload: Workload,
     runtime: &Runtime,
@@ -85,8 +85,8 @@ pub fn round<C: Contender>(
     seed: u64,
 ) -> Took {
     let ended = Arc::new(AtomicBool::new(false));
-    // Nobody's queue is empty, and every driver has a deadline it will wake up for before those that are armed: a
-    // server has that, and without it tokio would write to an eventfd at each arming.
+    // As in a server, no queue is empty and every driver has an earlier deadline to wake up for. Otherwise tokio
+    // would write to an eventfd at each arming.
     let ticker = runtime.spawn({
         let ended = ended.clone();
         async move {
@@ -115,14 +115,14 @@ pub fn round<C: Contender>(
     took
 }
 
-/// Runs a task for each thread and times them all.
+/// Runs a task on each thread and times them all.
 fn on_threads<F: Future<Output = ()> + Send + 'static>(
     runtime: &Runtime,
     threads: usize,
     operations: usize,
     mut task: impl FnMut(usize) -> F,
 ) -> Took {
-    // Each task holds its worker until all are there: so each has a worker of its own.
+    // Each task occupies its worker until all tasks run, so each has its own worker.
     let gathered = Arc::new(AtomicUsize::new(0));
     let (cpu, wall) = (process_cpu(), Instant::now());
     let tasks: Vec<_> = (0..threads)
@@ -172,7 +172,7 @@ async fn pending_once<C: Contender>(operations: usize) {
     }
 }
 
-/// A time from 1 s to 60 s.
+/// Returns a random time from 1 s to 60 s.
 fn some_time(random: &mut Random) -> Duration {
     Duration::from_micros(1_000_000 + random.below(59_000_000))
 }
@@ -185,14 +185,14 @@ fn arm_and_drop<C: Contender>(
     seed: u64,
 ) -> Took {
     let each = live / threads;
-    // Armed by the threads that go on arming.
+    // The threads of the measurement arm the waiting timers, too.
     let waiting: Vec<_> = (0..threads as u64)
         .map(|thread| {
             let mut random = Random::new(seed ^ thread);
             runtime.spawn(async move {
                 let mut waiting = Vec::with_capacity(each);
                 for _ in 0..each {
-                    // Later than those that come and go.
+                    // Later than the timers of the measurement.
                     let time = some_time(&mut random) + Duration::from_secs(60);
                     let mut sleep = Box::pin(C::sleep(time));
                     poll_fn(|cx| {
@@ -233,14 +233,14 @@ fn arm_and_drop<C: Contender>(
     took
 }
 
-/// Arms a millisecond's share, sleeps as a thread that waits for its sockets does, and drops it.
+/// Arms a millisecond's share of timeouts, sleeps like a thread that polls sockets, and drops them.
 async fn at_rate<C: Contender>(share: usize, millis: u32) {
     let mut pending: Vec<_> = (0..share).map(|_| None).collect();
     let start = Instant::now();
     for turn in 1..=millis {
         poll_fn(|cx| {
             for place in &mut pending {
-                // The one that was there is dropped.
+                // This drops the previous one.
                 let bounded = place.insert(Box::pin(C::timeout(LIMIT, PendingOnce(false))));
                 assert!(bounded.as_mut().poll(cx).is_pending());
             }
@@ -252,7 +252,7 @@ async fn at_rate<C: Contender>(share: usize, millis: u32) {
     }
 }
 
-/// CPU time of all threads.
+/// Returns the CPU time of all threads.
 fn process_cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

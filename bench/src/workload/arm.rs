@@ -7,11 +7,11 @@ use crate::figure::{Figure, GaveUp, Sample};
 use crate::random::Random;
 use std::hint::black_box;
 
-/// From so many timers on, each section begins with a new queue, which has to grow. Fewer are armed in
-/// a few queues that stay in the cache, as a program has them that arms one timer now and then.
+/// From this number of timers on, each section begins with a new queue, which has to grow. Fewer timers
+/// are armed in a few queues that stay in the cache, like those of a program that rarely arms a timer.
 const GROWS_FROM: usize = 256;
 
-/// Timers in a section with warm queues: enough for the counter to time.
+/// Timers in a section with warm queues: enough for the counter's resolution.
 const WARM_TIMERS: usize = 32;
 
 pub fn round<C: Contender>(

@@ -1,4 +1,4 @@
-//! Fire N timers. The payload is the deadline, so that checking the order costs no look at memory.
+//! Fire N timers. The payload is the deadline, so that checking the order reads no other memory.
 
 use super::{MS, SPAN, uniform};
 use crate::clock::{Pace, Sections, Stopwatch};
@@ -6,10 +6,10 @@ use crate::contender::Contender;
 use crate::figure::{Figure, GaveUp, Sample};
 use crate::random::Random;
 
-/// Timers in a section, if there are enough queues' worth of them.
+/// Timers in a section, from several queues if necessary.
 const WARM_TIMERS: usize = 32;
 
-/// Fired timers: how many, and how many of them early or out of order.
+/// Number of fired timers, and of those that were early or out of order.
 #[derive(Default)]
 struct Fired {
     count: usize,
@@ -18,7 +18,7 @@ struct Fired {
 }
 
 impl Fired {
-    /// A queue that works in ticks may fire those of one tick in any order.
+    /// Counts a fired timer. A coarse queue may fire timers of one tick in any order.
     #[inline]
     fn note<C: Contender>(&mut self, deadline: u64, now: u64) {
         let disordered = deadline + (C::TICK - 1) < self.last;
@@ -28,7 +28,7 @@ impl Fired {
     }
 }
 
-/// The clock moves by a millisecond at a time, and rests only where something is due.
+/// Advances the clock millisecond by millisecond, and stops only where a timer is due.
 pub fn ticking<C: Contender>(
     size: usize,
     random: &mut Random,
@@ -45,7 +45,7 @@ pub fn ticking<C: Contender>(
     })
 }
 
-/// The clock jumps beyond all of them.
+/// Advances the clock beyond all deadlines at once.
 pub fn at_once<C: Contender>(
     size: usize,
     random: &mut Random,
@@ -70,7 +70,7 @@ fn round<C: Contender>(
     let mut deadlines = vec![0; size * queues];
     let start = Stopwatch::start();
     while sections.wants_more(pace) {
-        // All queues get the same deadlines, so that the clock rests at the same steps.
+        // All queues get the same deadlines, so that the clock stops at the same steps.
         for deadline in &mut deadlines[..size] {
             *deadline = now + uniform(random);
         }

@@ -1,4 +1,4 @@
-//! Memory of N timers, and the most that churn makes of it.
+//! Memory of N timers, and the maximum under churn.
 
 use super::{Filled, HOUR, MS, filled, uniform};
 use crate::allocation;
@@ -31,7 +31,7 @@ pub fn round<C: Contender>(
     ])
 }
 
-/// Bytes with N armed, the most bytes under churn, and whether the churn was cut short.
+/// Returns the bytes with N timers armed, the maximum under churn, and whether the churn was cut short.
 fn measure<C: Contender>(
     size: usize,
     random: &mut Random,
@@ -50,7 +50,7 @@ fn measure<C: Contender>(
     } = &mut all;
     let mut most = armed;
     let mut cut = false;
-    // Timeouts that are always cancelled, near and far; then timers that always move on.
+    // Timeouts that are always cancelled, near and far; then timers that are re-armed again and again.
     for far in [0, HOUR] {
         let took = batch(3 * size, pace.cut_after, |count| {
             for _ in 0..count {
@@ -72,7 +72,7 @@ fn measure<C: Contender>(
         most = most.max(bytes(queue, allocation::take_most()));
     });
     cut |= took.cut;
-    // One is armed and cancelled again and again, while all others stay.
+    // One timer is armed and cancelled again and again, while all others stay.
     let took = batch(3 * size, pace.cut_after, |count| {
         for _ in 0..count {
             let handle = queue.arm(HOUR + uniform(random), 0);

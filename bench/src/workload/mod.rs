@@ -1,8 +1,8 @@
-//! The workloads. Each round builds its queue anew, so that rounds are alike and only one queue is
-//! in memory; building is not timed, and part of the work is done untimed to warm up.
+//! The workloads. Each round builds a new queue, so that rounds are alike and only one queue is in
+//! memory. Building is not timed, and part of the work warms the queue up, untimed.
 //!
-//! Deadlines are uniform in 1 ms..60 s unless said otherwise, and each operation that picks a timer at
-//! random pays for a random number and a look into the array of handles: see the row "floor".
+//! Deadlines are uniform in 1 ms..60 s unless said otherwise. An operation on a random timer also costs a
+//! random number and an access to the array of handles, as the row "floor" shows.
 
 mod arm;
 mod fire;
@@ -24,7 +24,7 @@ pub const MS: u64 = 1_000;
 pub const SECOND: u64 = 1_000 * MS;
 /// An hour.
 pub const HOUR: u64 = 3_600 * SECOND;
-/// No deadline is farther ahead, unless a workload says so.
+/// Farthest deadline of most workloads.
 pub const SPAN: u64 = 60 * SECOND;
 
 /// Something to do with N timers, and what it measures.
@@ -59,7 +59,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// What it measures.
+    /// Returns the figures that the workload measures.
     pub fn figures(self) -> &'static [Figure] {
         match self {
             Workload::Arm => &[Figure::Arm, Figure::CancelAll],
@@ -78,20 +78,20 @@ impl Workload {
         }
     }
 
-    /// The numbers of timers it is run with, when these were asked for.
+    /// Returns the numbers of timers for this workload, if `asked` were requested.
     pub fn sizes(self, asked: &[usize], quick: bool) -> Vec<usize> {
         match self {
             Workload::OneFar => vec![1],
-            // Those that d_heap is measured with.
+            // The sizes of d_heap's benchmarks.
             Workload::Priority if quick => vec![10, 31_623],
             Workload::Priority => vec![10, 31_623, 100_000, 3_162_278],
-            // With a few timers, the size of the empty queue is all there is.
+            // With few timers, only the size of the empty queue would count.
             Workload::Memory => asked.iter().copied().filter(|&n| n >= 1_000).collect(),
             _ => asked.to_vec(),
         }
     }
 
-    /// Whether the contender without a queue can do it.
+    /// Returns whether the contender without a queue can run the workload.
     pub fn has_floor(self) -> bool {
         matches!(
             self,
@@ -99,7 +99,7 @@ impl Workload {
         )
     }
 
-    /// One round.
+    /// Runs one round.
     pub fn round<C: Contender>(
         self,
         size: usize,
@@ -124,7 +124,7 @@ impl Workload {
     }
 }
 
-/// A deadline as most workloads draw it.
+/// Returns a deadline with the distribution of most workloads.
 #[inline]
 pub fn uniform(random: &mut Random) -> u64 {
     MS + random.below(SPAN - MS)
@@ -137,7 +137,7 @@ pub struct Filled<C: Contender> {
     pub deadlines: Vec<u64>,
 }
 
-/// Arms so many timers, untimed.
+/// Returns a queue with `size` timers; arming them is not timed.
 pub fn filled<C: Contender>(
     size: usize,
     pace: &Pace,
@@ -163,8 +163,8 @@ pub fn filled<C: Contender>(
     Ok(filled)
 }
 
-/// Operations that change one timer of N at random: at least N in a round, so that what a queue puts
-/// off (sweeping, compaction) is paid for within it.
+/// Number of operations that change one of N timers: at least N in a round, so that the round includes
+/// deferred work of the queue (sweeping, compaction).
 pub fn touching(size: usize, pace: &Pace) -> usize {
     pace.operations.max(size)
 }

@@ -8,7 +8,7 @@ use crate::contender::Contender;
 use crate::figure::{Figure, GaveUp, Sample};
 use crate::random::Random;
 
-/// Questions are cheap: so many times the operations of other workloads.
+/// Factor by which the operations exceed those of other workloads, because they are cheap.
 const QUESTIONS: usize = 8;
 
 pub fn uniform_round<C: Contender>(
@@ -41,7 +41,7 @@ pub fn far_slot<C: Contender>(
     Ok(vec![asked(Figure::NextFarSlot, &mut all, pace)])
 }
 
-/// N timers an hour and more ahead; one that is earlier than all comes and goes.
+/// N timers are an hour or more ahead; one earlier than all is armed and cancelled again and again.
 pub fn churn<C: Contender>(
     size: usize,
     random: &mut Random,
@@ -70,7 +70,7 @@ pub fn churn<C: Contender>(
     ])
 }
 
-/// Asks a queue that does not change.
+/// Times a query of a queue that does not change.
 fn asked<C: Contender>(figure: Figure, all: &mut Filled<C>, pace: &Pace) -> Sample {
     let earliest = all.deadlines.iter().min().copied();
     let mut sum = 0_u64;

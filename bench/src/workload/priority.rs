@@ -1,8 +1,8 @@
-//! Push and pop, the three ways the Ruby gem d_heap is measured: push N; push N and pop N; pop one and
-//! push one with N in it. Deadlines are the priorities, and what is popped is the deadline.
+//! Push and pop, as the benchmarks of the Ruby gem d_heap measure them: push N; push N and pop N; pop one
+//! and push one with N in the queue. Deadlines are the priorities; payloads are the deadlines.
 //!
-//! What is pushed in the third lies behind what was just popped (the hold model: Jones, 1986), as when a
-//! timer that fires is armed anew.
+//! The third pushes each deadline behind the last popped one (the hold model: Jones, 1986), like a timer
+//! that is armed again when it fires.
 
 use super::{SPAN, uniform};
 use crate::clock::{Pace, Sections, Stopwatch, batch};
@@ -10,7 +10,7 @@ use crate::contender::Contender;
 use crate::figure::{Figure, GaveUp, Sample};
 use crate::random::Random;
 
-/// Timers in a section: enough for the counter to time.
+/// Timers in a section: enough for the counter's resolution.
 const TIMERS: usize = 32;
 
 pub fn round<C: Contender>(
@@ -22,8 +22,8 @@ pub fn round<C: Contender>(
     Ok(vec![pushes, both, hold::<C>(size, random, pace)?])
 }
 
-/// The queues stay, so that from the second time on they have grown; what is pushed lies behind what
-/// was popped, for no clock can go back.
+/// Measures pushing and popping. The queues are reused, so they have grown after the first time. Each
+/// deadline is behind the last popped one, because no clock goes back.
 fn push_and_pop<C: Contender>(
     size: usize,
     random: &mut Random,
@@ -70,7 +70,7 @@ fn push_and_pop<C: Contender>(
     Ok((pushed, both.with_faults(faults)))
 }
 
-/// Pops all; how many came out of order, or not at all.
+/// Pops all timers, and returns the number of those out of order or missing.
 fn pop_all<C: Contender>(queue: &mut C, size: usize) -> usize {
     let (mut last, mut faults, mut popped) = (0, 0, 0);
     while popped < size {
@@ -104,13 +104,13 @@ fn hold<C: Contender>(size: usize, random: &mut Random, pace: &Pace) -> Result<S
     let mut turns = |count: usize| {
         let mut done = 0;
         while done < count {
-            // Queues that cannot take out a single one take all that are due with it.
+            // Queues that cannot pop a single timer pop all that are due with it.
             let taken = queue.pop_earliest(&mut |deadline| popped.push(deadline));
             faults += usize::from(taken == 0);
             for deadline in popped.drain(..) {
                 faults += usize::from(deadline + (C::TICK - 1) < last);
                 last = last.max(deadline);
-                // Behind the last one popped: no clock can go back.
+                // Behind the last popped one, because no clock goes back.
                 let anew = last + uniform(random);
                 queue.arm(anew, anew);
             }

@@ -1,5 +1,5 @@
-//! A QUIC endpoint with N connections: each packet re-arms the timer of its connection, and then the
-//! endpoint asks how long it may sleep.
+//! A QUIC endpoint with N connections: each packet re-arms the timer of its connection; then the endpoint
+//! asks for the next deadline.
 
 use std::hint::black_box;
 
@@ -9,13 +9,13 @@ use crate::contender::Contender;
 use crate::figure::{Figure, GaveUp, Sample};
 use crate::random::Random;
 
-/// Loss and idle timers: 10..300 ms ahead.
+/// Returns the delay of a loss or idle timer: 10..300 ms.
 fn ahead(random: &mut Random) -> u64 {
     10 * MS + random.below(290 * MS)
 }
 
-/// Every round has the same turns from a new queue on, however many timers there are: what falls due
-/// grows with the turns.
+/// Runs one round: a new queue and the same turns for any number of timers, because the number of due
+/// timers grows with the turns.
 pub fn round<C: Contender>(
     size: usize,
     random: &mut Random,
@@ -35,7 +35,7 @@ pub fn round<C: Contender>(
                 let at = payload as usize;
                 all.handles[at] = all.queue.arm(now + ahead(random), payload);
             }
-            // One that is due already would have fired.
+            // A timer that is already due would have fired.
             let next = black_box(all.queue.next_deadline());
             early += usize::from(C::EXACT_NEXT && C::TICK == 1 && next.is_none_or(|at| at <= now));
         }

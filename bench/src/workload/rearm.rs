@@ -1,4 +1,4 @@
-//! Re-arm a random one of N, a little later or a little earlier.
+//! Re-arm a random one of N timers, a little later or a little earlier.
 
 use super::{MS, SPAN, filled, touching, uniform};
 use crate::clock::{Pace, batch};
@@ -6,7 +6,7 @@ use crate::contender::Contender;
 use crate::figure::{Figure, GaveUp, Sample};
 use crate::random::Random;
 
-/// No timer moves by more.
+/// Greatest change of a deadline.
 const MOST: u64 = 64 * MS;
 
 pub fn later<C: Contender>(
@@ -25,8 +25,8 @@ pub fn earlier<C: Contender>(
     pace: &Pace,
 ) -> Result<Vec<Sample>, GaveUp> {
     round::<C>(Figure::RearmEarlier, size, random, pace, |deadline, by| {
-        // Where there is no earlier any more, it begins at the far end: one move in a thousand, if
-        // there are only a few timers.
+        // A deadline that cannot be earlier moves to the far end: one move in a thousand with only a few
+        // timers.
         if deadline > MOST + MS {
             deadline - by
         } else {

@@ -1,4 +1,4 @@
-//! What timeouts do: cancel a random one of N, arm another.
+//! The pattern of timeouts: cancel a random one of N timers, arm another.
 
 use super::{filled, touching, uniform};
 use crate::clock::{Pace, batch};

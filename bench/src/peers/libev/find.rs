@@ -1,12 +1,12 @@
-//! The build script: looks for libev, which a machine may lack. Without it the comparison has one
-//! peer fewer and says so; the build never fails for it.
+//! The build script: looks for libev. If it is missing, the comparison has one peer fewer and says so; the
+//! build does not fail.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Touches what the adapter calls, and refuses another layout of watchers than the adapter's.
+/// A program that uses all functions of the adapter and rejects a different layout of watchers.
 const PROGRAM: &str = r"
 #include <stddef.h>
 #include <ev.h>
@@ -53,7 +53,7 @@ fn compiler() -> Command {
     Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()))
 }
 
-/// Whether a program that uses libev compiles and links.
+/// Returns whether a program that uses libev compiles and links.
 fn builds() -> bool {
     let Some(out) = env::var_os("OUT_DIR").map(PathBuf::from) else {
         return false;
@@ -73,7 +73,7 @@ fn builds() -> bool {
     done.is_ok_and(|status| status.success())
 }
 
-/// The folder of the static library, which spares the calls a jump through a table.
+/// Returns the folder of the static library, whose calls need no jump through a table.
 fn archive() -> Option<PathBuf> {
     let answer = compiler()
         .arg("-print-file-name=libev.a")
@@ -81,7 +81,7 @@ fn archive() -> Option<PathBuf> {
         .ok()?
         .stdout;
     let path = PathBuf::from(String::from_utf8(answer).ok()?.trim());
-    // A name without a folder means: not found.
+    // The compiler prints a name without a folder if it finds nothing.
     let folder = path.parent().filter(|f| *f != Path::new(""))?;
     path.is_file().then(|| folder.to_owned())
 }

@@ -1,18 +1,18 @@
-//! libev 4.33's timers, from Debian's `libev-dev`: a 4-ary heap of (time, watcher) pairs, and in
-//! each watcher its place in the heap.
+//! libev 4.33's timers, from Debian's `libev-dev`: a 4-ary heap of (time, watcher) pairs; each watcher has
+//! its index in the heap.
 //!
-//! What is measured is the heap: `ev_timer_start`, `ev_timer_stop` and `ev_timer_again`, which read no
-//! clock and make no system call. What is left out is the rest of its loop. `ev_run` would read the
-//! clock and call the kernel on every turn, so that nothing could be told about the heap and time
-//! could not be passed in. Instead the adapter does what `ev_run` does with due timers: while the
-//! heap's first entry is due, stop its watcher. libev has no call that tells this entry; its loop
-//! reads it from the heap's array, and so does the adapter. Where a loop keeps that array is found
-//! once, by watching libev allocate it (`ev_set_allocator`) and looking for the address.
+//! The comparison measures the heap: `ev_timer_start`, `ev_timer_stop` and `ev_timer_again`, which read no
+//! clock and make no system call. It omits the rest of the loop: `ev_run` would read the clock and call
+//! the kernel on every turn, which would hide the cost of the heap, and the time could not be passed in.
+//! Instead the adapter does what `ev_run` does with due timers: while the heap's first entry is due, stop
+//! its watcher. libev has no call that returns this entry; like libev's loop, the adapter reads it from
+//! the heap's array. It finds the array's address in the loop once, by watching libev allocate the array
+//! (`ev_set_allocator`) and searching for the pointer.
 //!
-//! One of libev's seconds stands for one microsecond here, and its cached time never moves, so the
-//! doubles it keeps hold whole numbers and are exact up to 2^53. No tick; never early; in order,
-//! equal deadlines in any order. A handle is the watcher's address; watchers come from a pool, so a
-//! stale handle hits whichever timer has its watcher now.
+//! One of libev's seconds stands for one microsecond here, and its cached time never changes, so its
+//! doubles are whole numbers and exact up to 2^53. No tick; never early; in order, equal deadlines in any
+//! order. A handle is the watcher's address; watchers come from a pool, so a stale handle affects the
+//! timer that has its watcher now.
 
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::mem::size_of;
@@ -22,20 +22,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::contender::Contender;
 
-/// `struct ev_loop`, whose inside libev keeps to itself.
+/// `struct ev_loop`, an opaque type.
 #[repr(C)]
 struct Loop {
     _inside: [u8; 0],
 }
 
-/// `ev_timer`, as `ev.h` declares it by default; the build script has checked size and places.
+/// `ev_timer`, as `ev.h` declares it by default; the build script has checked its layout.
 #[repr(C)]
 pub struct Watcher {
     active: c_int,
     pending: c_int,
     priority: c_int,
     data: u64,
-    /// libev's callback, which a loop that never runs never calls; so it links the free watchers.
+    /// libev's callback. A loop that never runs never calls it, so it links the free watchers.
     next_free: *mut Watcher,
     at: f64,
     repeat: f64,
@@ -48,11 +48,11 @@ struct HeapEntry {
     watcher: *mut Watcher,
 }
 
-/// The index of the heap's first entry: a 4-ary heap leaves the first three unused.
+/// Index of the heap's first entry: a 4-ary heap leaves the first three unused.
 const FIRST: usize = 3;
 const EVBACKEND_SELECT: c_uint = 1;
 const EVFLAG_NOENV: c_uint = 0x0100_0000;
-/// Watchers the pool grows by.
+/// Number of watchers by which the pool grows.
 const CHUNK: usize = 4096;
 
 unsafe extern "C" {
@@ -64,15 +64,15 @@ unsafe extern "C" {
     fn ev_set_allocator(allocator: extern "C" fn(*mut c_void, c_long) -> *mut c_void);
 }
 
-/// What libev last allocated, while the place of the heap is being looked for.
+/// Address of libev's last allocation, during the search for the heap.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
-/// Where in a loop the address of the heap's array stands, in bytes; none if it was not found.
+/// Offset in a loop of the pointer to the heap's array, in bytes; `None` if it was not found.
 static HEAP_AT: OnceLock<Option<usize>> = OnceLock::new();
 
-/// libev's default allocator, with a note of what it gave.
+/// Works like libev's default allocator, and stores the address of the allocation.
 extern "C" fn allocate(old: *mut c_void, size: c_long) -> *mut c_void {
     if size == 0 {
-        // SAFETY: libev passes what this function gave it, or null.
+        // SAFETY: libev passes a pointer that this function returned, or null.
         unsafe { libc::free(old) };
         return ptr::null_mut();
     }
@@ -82,18 +82,18 @@ extern "C" fn allocate(old: *mut c_void, size: c_long) -> *mut c_void {
     new
 }
 
-/// Whether this libev keeps its timers as this adapter reads them.
+/// Returns whether this libev has the layout that the adapter reads.
 pub fn usable() -> bool {
     HEAP_AT.get_or_init(find_heap).is_some()
 }
 
-/// Makes a loop, arms two timers and looks for the array that libev allocated for them.
+/// Creates a loop, arms two timers and searches the loop for the array that libev allocated for them.
 fn find_heap() -> Option<usize> {
     let mut watchers = [Watcher::armed_for(7.0, 0), Watcher::armed_for(5.0, 0)];
     let first = watchers.as_mut_ptr();
-    // SAFETY: the allocator is the default one in effect, so it may be set at any time. The loop is
-    // used by this thread alone, the watchers outlive their being active, and only the allocations
-    // that malloc made are read, within the sizes it tells.
+    // SAFETY: the allocator is equivalent to the default one, so it may be set at any time. Only this
+    // thread uses the loop, the watchers outlive their active time, and only allocations of malloc are
+    // read, within their sizes.
     unsafe {
         ev_set_allocator(allocate);
         let ev_loop = ev_loop_new(EVBACKEND_SELECT | EVFLAG_NOENV);
@@ -135,29 +135,29 @@ impl Watcher {
 /// A loop that never runs, and its watchers.
 pub struct Libev {
     ev_loop: *mut Loop,
-    /// Where the loop keeps the address of the heap's array.
+    /// Address in the loop of the pointer to the heap's array.
     heap: *const *const HeapEntry,
-    /// The loop's cached time: what libev adds to every delay.
+    /// The loop's cached time, which libev adds to every delay.
     base: f64,
     live: usize,
-    /// Chunks of watchers, each from a `Box` and given back when this goes.
+    /// Chunks of watchers, each from a `Box` that is freed on drop.
     pool: Vec<*mut [Watcher]>,
     free: *mut Watcher,
 }
 
-/// The delay for a deadline, in libev's seconds. Half more than it says: a delay of zero would mean
-/// "stop" to `ev_timer_again`.
+/// Returns the delay for a deadline, in libev's seconds, plus a half, because `ev_timer_again` stops a
+/// timer with a delay of zero.
 #[inline]
 fn delay(deadline: u64) -> f64 {
     deadline as f64 + 0.5
 }
 
 impl Libev {
-    /// The heap's first entry; there must be one.
+    /// Returns the heap's first entry, which must exist.
     #[inline]
     fn first(&self) -> &HeapEntry {
         debug_assert!(self.live > 0);
-        // SAFETY: `heap` points into the loop at the address of the heap's array, as `find_heap`
+        // SAFETY: `heap` is the address in the loop of the pointer to the heap's array, as `find_heap`
         // established; with a live timer the array has its first entry.
         unsafe { &*(*self.heap).add(FIRST) }
     }
@@ -166,9 +166,9 @@ impl Libev {
     fn grow(&mut self) {
         let chunk: Box<[Watcher]> = (0..CHUNK).map(|_| Watcher::armed_for(0.0, 0)).collect();
         let chunk = Box::into_raw(chunk);
-        // The first one is the next one out.
+        // The chunk's first watcher is used first.
         for at in (0..CHUNK).rev() {
-            // SAFETY: the chunk has so many watchers, and nobody else knows them yet.
+            // SAFETY: the chunk has `CHUNK` watchers, and no other pointer to them exists yet.
             unsafe {
                 let watcher = chunk.cast::<Watcher>().add(at);
                 (*watcher).next_free = self.free;
@@ -178,11 +178,11 @@ impl Libev {
         self.pool.push(chunk);
     }
 
-    /// Stops the first watcher and gives it back to the pool, as `ev_run` does before it calls back.
+    /// Stops the first watcher and returns it to the pool, as `ev_run` does before the callback.
     #[inline]
     fn take_first(&mut self) -> u64 {
         let watcher = self.first().watcher;
-        // SAFETY: the heap holds watchers of this pool alone, and they stay where they are.
+        // SAFETY: the heap contains only watchers of this pool, which do not move.
         let payload = unsafe {
             ev_timer_stop(self.ev_loop, watcher);
             (*watcher).next_free = self.free;
@@ -199,13 +199,13 @@ impl Contender for Libev {
     type Handle = NonNull<Watcher>;
 
     /// # Panics
-    /// If `usable` is false, or no loop can be made.
+    /// Panics if `usable` is false, or if libev cannot create a loop.
     fn new() -> Self {
         let at = HEAP_AT.get_or_init(find_heap);
         let at = at.expect("another libev than 4.33 as Debian builds it");
         let mut probe = Watcher::armed_for(0.0, 0);
-        // SAFETY: the loop is used through this value alone; the watcher is stopped before it goes;
-        // `at` lies within a loop.
+        // SAFETY: only this value uses the loop; the watcher is stopped before it is dropped; `at` lies
+        // within a loop.
         unsafe {
             let ev_loop = ev_loop_new(EVBACKEND_SELECT | EVFLAG_NOENV);
             assert!(!ev_loop.is_null(), "libev cannot make a loop");
@@ -230,7 +230,7 @@ impl Contender for Libev {
         }
         let watcher = self.free;
         self.live += 1;
-        // SAFETY: a free watcher of the pool is not null, not active and nobody else's.
+        // SAFETY: a free watcher of the pool is not null, not active and not shared.
         unsafe {
             self.free = (*watcher).next_free;
             (*watcher).at = delay(deadline);
@@ -257,8 +257,8 @@ impl Contender for Libev {
 
     #[inline]
     fn rearm(&mut self, handle: &mut Self::Handle, deadline: u64) {
-        // SAFETY: as in `cancel`. An active watcher moves within the heap; its repetition is
-        // never looked at again, as due watchers are stopped.
+        // SAFETY: as in `cancel`. An active watcher moves within the heap; libev does not read its
+        // repetition again, because due watchers are stopped.
         unsafe {
             if (*handle.as_ptr()).active == 0 {
                 return;
@@ -297,7 +297,7 @@ impl Contender for Libev {
     }
 
     fn extra_memory(&self) -> usize {
-        // SAFETY: both are allocations of malloc's, or null, of which it makes nothing.
+        // SAFETY: both are allocations of malloc, or null, for which it returns 0.
         unsafe {
             libc::malloc_usable_size(self.ev_loop.cast())
                 + libc::malloc_usable_size((*self.heap).cast_mut().cast())
@@ -307,8 +307,8 @@ impl Contender for Libev {
 
 impl Drop for Libev {
     fn drop(&mut self) {
-        // SAFETY: nothing uses the loop after this; it forgets its watchers without touching them.
-        // Each chunk came from a box, and is given back once.
+        // SAFETY: nothing uses the loop after this; libev does not access the watchers when it destroys it.
+        // Each chunk came from a box, and is freed once.
         unsafe {
             ev_loop_destroy(self.ev_loop);
             for chunk in self.pool.drain(..) {
