@@ -99,12 +99,6 @@ impl Process {
         }
     }
 
-    /// Returns the number of open files and sockets.
-    pub fn open_files(&self) -> usize {
-        let path = format!("/proc/{}/fd", self.child.id());
-        fs::read_dir(path).unwrap().count()
-    }
-
     /// Sends SIGTERM and expects a clean exit: no panic, exit code 0.
     #[track_caller]
     pub fn stop(mut self) {
