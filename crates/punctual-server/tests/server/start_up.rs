@@ -157,7 +157,8 @@ fn start_errors_of_a_daemon_are_printed_or_logged() {
     }
     // Errors after the fork: in the log. Another server's pid file is unchanged.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    fs::write(folder.path().join("pid"), "another's").unwrap();
+    let pid_file = "the pid file of another server";
+    fs::write(folder.path().join("pid"), pid_file).unwrap();
     let output = program(folder.path(), taken.local_addr().unwrap().port())
         .args(["--daemonize", "yes", "--logfile", "log"])
         .output()
@@ -171,7 +172,7 @@ fn start_errors_of_a_daemon_are_printed_or_logged() {
     });
     assert_eq!(
         fs::read_to_string(folder.path().join("pid")).unwrap(),
-        "the pid file of another server"
+        pid_file
     );
 }
 
