@@ -18,7 +18,7 @@ module Punctual
   #   timeout.stop    #=> true
   module Time
     class << self
-      # Returns a queue that gets the time after so many seconds.
+      # Returns a queue that receives the current time once, after `seconds`.
       #
       # @param seconds [Numeric] negative: at once; infinite: never
       # @return [Thread::Queue]

@@ -11,7 +11,6 @@ use super::Dispatcher;
 use super::table::{CommandTable, Entry};
 use crate::client::session::{ReplyMode, Session};
 use crate::client::waiting::{Completion, answer};
-use crate::observe::monitor;
 
 impl Dispatcher<'_, '_> {
     /// Registers the command that has just found nothing as a waiter.
@@ -49,14 +48,7 @@ impl Dispatcher<'_, '_> {
         session.waiter = Some(waiter);
         self.shared.clients.set_waiting(&session.info, true);
         if self.shared.monitors.any() && !entry.row.flags.has(Flags::SKIP_MONITOR) {
-            monitor::feed(
-                &self.shared.monitors,
-                &self.shared.mailboxes,
-                self.turn.now,
-                session,
-                entry,
-                args,
-            );
+            self.feed_monitors(session, entry, args);
         }
         self.command_start = self.clock.raw();
     }

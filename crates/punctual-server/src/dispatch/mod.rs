@@ -123,6 +123,17 @@ impl<'a, 's> Dispatcher<'a, 's> {
         Reply::new(out, session.protocol).error(error.bytes());
     }
 
+    /// Sends a command to the clients in MONITOR mode.
+    #[cold]
+    pub(crate) fn feed_monitors(&self, session: &Session, entry: &Entry, args: Args<'_>) {
+        let Shared {
+            monitors,
+            mailboxes,
+            ..
+        } = &**self.shared;
+        monitor::feed(monitors, mailboxes, self.turn.now, session, entry, args);
+    }
+
     /// Rejects a known command before it runs, and makes the open transaction fail.
     #[cold]
     fn reject(
@@ -139,14 +150,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             session.discard(self.turn);
             self.write_error(session, &aborted_by(error), out);
             if self.shared.monitors.any() {
-                monitor::feed(
-                    &self.shared.monitors,
-                    &self.shared.mailboxes,
-                    self.turn.now,
-                    session,
-                    entry,
-                    args,
-                );
+                self.feed_monitors(session, entry, args);
             }
         } else {
             self.write_error(session, error, out);
@@ -261,14 +265,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         };
         if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) && !flags.has(Flags::ADMIN)
         {
-            monitor::feed(
-                &self.shared.monitors,
-                &self.shared.mailboxes,
-                self.turn.now,
-                session,
-                entry,
-                args,
-            );
+            self.feed_monitors(session, entry, args);
         }
         let stats = &self.stats.by_command[entry.id];
         if let Err(error) = &result {
