@@ -210,3 +210,70 @@ impl Digits {
         }
     }
 }
+
+/// Appends a number in the format of C's `%.17g`: 17 digits, correctly rounded, no trailing zeros, and an exponent if it is below -4 or above 16.
+pub fn write_f64_17(out: &mut Vec<u8>, value: f64) {
+    const DIGITS: i32 = 17;
+    if value.is_infinite() {
+        return out.extend_from_slice(if value < 0.0 { b"-inf" } else { b"inf" });
+    }
+    let text = format!("{value:.16e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, digits) = digits
+        .strip_prefix('-')
+        .map_or(("", digits), |rest| ("-", rest));
+    let digits = digits.replace('.', "");
+    let digits = match digits.trim_end_matches('0') {
+        "" => "0",
+        digits => digits,
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let text = if !(-4..DIGITS).contains(&exponent) {
+        let (first, rest) = digits.split_at(1);
+        let point = if rest.is_empty() { "" } else { "." };
+        let mark = if exponent < 0 { '-' } else { '+' };
+        format!("{sign}{first}{point}{rest}e{mark}{:02}", exponent.abs())
+    } else if exponent < 0 {
+        let zeros = "0".repeat(exponent.unsigned_abs() as usize - 1);
+        format!("{sign}0.{zeros}{digits}")
+    } else {
+        let whole = exponent as usize + 1;
+        if digits.len() <= whole {
+            format!("{sign}{digits:0<whole$}")
+        } else {
+            format!("{sign}{}.{}", &digits[..whole], &digits[whole..])
+        }
+    };
+    out.extend_from_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_17_digits_equal_those_of_printf() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (-120.0, "-120"),
+            (0.1, "0.10000000000000001"),
+            (1.5, "1.5"),
+            (0.0001, "0.0001"),
+            (0.00001, "1.0000000000000001e-05"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (123456789012345680.0, "1.2345678901234568e+17"),
+            (12345678901234568.0, "12345678901234568"),
+            (1234567.875, "1234567.875"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (5e-324, "4.9406564584124654e-324"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            let mut out = Vec::new();
+            write_f64_17(&mut out, value);
+            assert_eq!(String::from_utf8(out).unwrap(), text);
+        }
+    }
+}

@@ -3,6 +3,8 @@
 
 mod oracle;
 
+use std::collections::HashSet;
+
 use oracle::Both;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -23,6 +25,17 @@ fn point(random: &mut StdRng, [west, east, south, north]: [f64; 4]) -> String {
     let longitude = random.random_range(west..east);
     let latitude = random.random_range(south..north);
     format!("{longitude} {latitude}")
+}
+
+/// Returns the cell of the geohash, of 26 bits a coordinate, in which a point lies.
+fn cell(point: &str) -> Vec<u64> {
+    let part = |text: &str| text.parse::<f64>().unwrap();
+    let ranges = [360.0, 2.0 * 85.051_128_78];
+    let cells = point
+        .split(' ')
+        .zip(ranges)
+        .map(|(text, range)| ((part(text) / range + 0.5) * f64::from(1 << 26)) as u64);
+    cells.collect()
 }
 
 /// Returns a random centre of a search; some are whole numbers.
@@ -93,9 +106,15 @@ fn searches_match_redis() {
         let region = REGIONS[round % REGIONS.len()];
         both.line("FLUSHALL");
         let places = [20, 100, 3000][round / REGIONS.len() % 3];
+        let mut cells = HashSet::new();
         for number in 0..places {
-            // No two places at one point: Redis does not define the order of equal distances.
-            let point = point(&mut random, region);
+            // No two places in one cell of the geohash: Redis does not define the order of equal distances.
+            let point = loop {
+                let point = point(&mut random, region);
+                if cells.insert(cell(&point)) {
+                    break point;
+                }
+            };
             both.line(&format!("GEOADD k {point} {number}"));
         }
         for _ in 0..100 {

@@ -3,7 +3,7 @@
 //! The digest is Redis's: SHA-1 chained where order counts (list elements), combined by XOR where it does not. Two
 //! servers with the same keys have the same digest.
 
-use punctual_resp::{Args, Reply};
+use punctual_resp::{Args, Reply, decimal};
 use sha1::{Digest as _, Sha1};
 
 use crate::error::Error;
@@ -12,7 +12,6 @@ use crate::spec::{Flags, Group};
 use crate::time::NEVER;
 use crate::turn::{Command, Cx};
 use crate::value::Value;
-use crate::value::zset::write_plain_score;
 
 /// DEBUG DIGEST: the digest of all databases. The container DEBUG is a server command.
 pub const DEBUG_DIGEST: Command = Command::new(
@@ -73,7 +72,7 @@ impl Digest {
                 let mut score_text = Vec::new();
                 for (name, score) in zset.iter() {
                     score_text.clear();
-                    write_plain_score(&mut score_text, score);
+                    decimal::write_f64_17(&mut score_text, score);
                     let mut entry = Self::default();
                     name.with_text(|text| entry.chain(text));
                     entry.chain(&score_text);

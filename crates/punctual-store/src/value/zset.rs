@@ -24,7 +24,7 @@ pub(crate) use packed::compare_names;
 use packed::{Pairs, PairsWalk};
 pub use range::{LexBound, LexRange, ScoreBound, ScoreRange};
 pub use score::parse as parse_score;
-pub(crate) use score::{parse_bound as parse_score_bound, write_plain as write_plain_score};
+pub(crate) use score::parse_bound as parse_score_bound;
 pub(crate) use table::Entry;
 use table::{Table, TableWalk};
 

@@ -1,6 +1,6 @@
 //! Look-ups of scores, ranks and counts, and ZSCAN.
 
-use punctual_resp::{Args, Reply};
+use punctual_resp::{Args, Reply, decimal};
 
 use super::query::{By, Part};
 use crate::command::arguments::is;
@@ -8,7 +8,7 @@ use crate::command::element_scan::scan_elements;
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::keyed::Element as _;
-use crate::value::zset::{View, Zset, write_plain_score};
+use crate::value::zset::{View, Zset};
 
 pub(super) fn zcard(
     cx: &mut Cx<'_, '_>,
@@ -144,7 +144,7 @@ pub(super) fn zscan(
         View::Table(entries) => page.walk(entries, |page, entry| {
             if page.name(entry.name()) {
                 let mut text = Vec::with_capacity(24);
-                write_plain_score(&mut text, entry.score);
+                decimal::write_f64_17(&mut text, entry.score);
                 page.bulk(&text);
             }
         }),

@@ -98,43 +98,6 @@ fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// Appends a score in the format of C's `%.17g`, in which ZSCAN replies for a large set: 17 digits, correctly rounded,
-/// no trailing zeros, and an exponent if it is below -4 or above 16.
-pub(crate) fn write_plain(out: &mut Vec<u8>, score: f64) {
-    const DIGITS: i32 = 17;
-    if score.is_infinite() {
-        return out.extend_from_slice(if score < 0.0 { b"-inf" } else { b"inf" });
-    }
-    let text = format!("{score:.16e}");
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (sign, digits) = digits
-        .strip_prefix('-')
-        .map_or(("", digits), |rest| ("-", rest));
-    let digits = digits.replace('.', "");
-    let digits = match digits.trim_end_matches('0') {
-        "" => "0",
-        digits => digits,
-    };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let text = if !(-4..DIGITS).contains(&exponent) {
-        let (first, rest) = digits.split_at(1);
-        let point = if rest.is_empty() { "" } else { "." };
-        let mark = if exponent < 0 { '-' } else { '+' };
-        format!("{sign}{first}{point}{rest}e{mark}{:02}", exponent.abs())
-    } else if exponent < 0 {
-        let zeros = "0".repeat(exponent.unsigned_abs() as usize - 1);
-        format!("{sign}0.{zeros}{digits}")
-    } else {
-        let whole = exponent as usize + 1;
-        if digits.len() <= whole {
-            format!("{sign}{digits:0<whole$}")
-        } else {
-            format!("{sign}{}.{}", &digits[..whole], &digits[whole..])
-        }
-    };
-    out.extend_from_slice(text.as_bytes());
-}
-
 /// Returns the integer that encodes a score in the compact form, if the score is whole and not too large; 0 for -0, as
 /// in Redis.
 #[inline]
@@ -179,32 +142,6 @@ mod tests {
         ] {
             let bits = |score: Option<f64>| score.map(f64::to_bits);
             assert_eq!(bits(parse(text.as_bytes())), bits(score), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn plain_scores_equal_those_of_printf() {
-        for (score, text) in [
-            (0.0, "0"),
-            (-0.0, "-0"),
-            (1.0, "1"),
-            (-120.0, "-120"),
-            (0.1, "0.10000000000000001"),
-            (1.5, "1.5"),
-            (0.0001, "0.0001"),
-            (0.00001, "1.0000000000000001e-05"),
-            (1e16, "10000000000000000"),
-            (1e17, "1e+17"),
-            (123456789012345680.0, "1.2345678901234568e+17"),
-            (12345678901234568.0, "12345678901234568"),
-            (1234567.875, "1234567.875"),
-            (f64::MAX, "1.7976931348623157e+308"),
-            (5e-324, "4.9406564584124654e-324"),
-            (f64::NEG_INFINITY, "-inf"),
-        ] {
-            let mut out = Vec::new();
-            write_plain(&mut out, score);
-            assert_eq!(String::from_utf8(out).unwrap(), text);
         }
     }
 

@@ -1,0 +1,225 @@
+//! An interpreter: compiles scripts and runs them.
+
+use punctual_resp::{Args, Protocol, Reply};
+
+use crate::host::Host;
+use crate::raw::function::Raise;
+use crate::raw::state::{Kept, Outcome, State};
+use crate::raw::{Kind, Stack};
+use crate::{reply, sandbox};
+
+/// Options of an interpreter.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes that scripts may allocate together.
+    pub memory_limit: usize,
+    /// `redis.REDIS_VERSION`.
+    pub version: &'static str,
+    /// `redis.REDIS_VERSION_NUM`: a byte each for major, minor and patch level.
+    pub version_number: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory_limit: 1 << 30,
+            version: "7.2.4",
+            version_number: 0x0007_0204,
+        }
+    }
+}
+
+/// A compiled script. It belongs to the interpreter that has compiled it.
+#[derive(Debug)]
+pub struct Script(Kept);
+
+/// Arguments of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// Name in error messages: the script's SHA1, or the function's name.
+    pub name: &'a str,
+    /// `KEYS`.
+    pub keys: Args<'a>,
+    /// `ARGV`.
+    pub argv: Args<'a>,
+    /// Protocol of the client.
+    pub protocol: Protocol,
+}
+
+/// An error that ended a script.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", String::from_utf8_lossy(text))]
+pub struct Failure {
+    /// The error to reply, which begins with its code.
+    pub text: Vec<u8>,
+    /// True if it is the error of a command, which has been counted already.
+    pub counted: bool,
+}
+
+/// One Lua state with the sandbox of scripts.
+pub struct Interpreter {
+    state: State,
+    runs: u32,
+}
+
+impl Interpreter {
+    /// Creates an interpreter. Some 50 KB and 50 microseconds.
+    pub fn new(options: Options) -> Self {
+        let mut state = State::new(usize::MAX);
+        sandbox::fill(&mut state, options.version, options.version_number);
+        state.set_limit(options.memory_limit);
+        // The error handler stays at index 1.
+        state.stack().push_function(describe_error);
+        Self { state, runs: 0 }
+    }
+
+    /// Returns the bytes that the interpreter has allocated.
+    pub fn memory(&self) -> usize {
+        self.state.memory()
+    }
+
+    /// Compiles a script. O(length).
+    ///
+    /// # Errors
+    /// Lua's message.
+    pub fn compile(&mut self, code: &[u8]) -> Result<Script, Vec<u8>> {
+        let outcome = self.state.load("@user_script", code);
+        let mut stack = self.state.stack();
+        match outcome {
+            Outcome::Done => Ok(Script(stack.keep())),
+            Outcome::Failed => {
+                let text = stack.coerced(-1).unwrap_or_default();
+                stack.pop(1);
+                Err(text)
+            }
+        }
+    }
+
+    /// Frees a compiled script.
+    pub fn forget(&mut self, script: Script) {
+        self.state.stack().release(script.0);
+    }
+
+    /// Runs a script and appends its reply.
+    ///
+    /// # Errors
+    /// The error that ended the script; nothing is appended then.
+    pub fn run(
+        &mut self,
+        script: &Script,
+        call: &Call<'_>,
+        host: &mut dyn Host,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        self.state.context().session.reset();
+        let mut stack = self.state.stack();
+        stack.push_globals();
+        stack.set_read_only(-1, false);
+        push_list(&mut stack, call.keys);
+        stack.raw_set_field(-2, b"KEYS");
+        push_list(&mut stack, call.argv);
+        stack.raw_set_field(-2, b"ARGV");
+        stack.set_read_only(-1, true);
+        stack.pop(1);
+        stack.push_kept(&script.0);
+        self.finish(0, call, host, out)
+    }
+
+    /// Calls the function below its arguments, and converts its result.
+    fn finish(
+        &mut self,
+        arguments: i32,
+        call: &Call<'_>,
+        host: &mut dyn Host,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        let outcome = self.state.call(host, arguments);
+        let script = self.state.context().session.protocol.get();
+        let mut stack = self.state.stack();
+        let result = match outcome {
+            Outcome::Done => {
+                reply::write(&mut stack, script, &mut Reply::new(out, call.protocol));
+                Ok(())
+            }
+            Outcome::Failed => Err(failure(&mut stack, call.name)),
+        };
+        debug_assert_eq!(stack.top(), 1);
+        self.runs += 1;
+        const RUNS_A_STEP: u32 = 50;
+        if self.runs.is_multiple_of(RUNS_A_STEP) {
+            self.state.collect_step();
+        }
+        result
+    }
+}
+
+/// Pushes a table of arguments.
+fn push_list(stack: &mut Stack<'_>, args: Args<'_>) {
+    stack.push_table(args.len(), 0);
+    for (n, arg) in (1..).zip(args.iter()) {
+        stack.push_bytes(arg);
+        stack.raw_set_index(-2, n);
+    }
+}
+
+/// Turns a raised value into a table with the fields `err`, `source` and `line`: called by Lua where the error is raised.
+fn describe_error(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    let place = stack.place(1).and_then(|place| {
+        if place.native {
+            stack.place(2)
+        } else {
+            Some(place)
+        }
+    });
+    if stack.kind(1) != Kind::Table {
+        let text = stack.coerced(1).unwrap_or_else(|| b"?".to_vec());
+        stack.set_top(0);
+        stack.push_table(0, 3);
+        stack.push_bytes(&[b"ERR ", &text[..]].concat());
+        stack.raw_set_field(-2, b"err");
+    }
+    if let Some(place) = place {
+        stack.push_bytes(&place.source);
+        stack.raw_set_field(1, b"source");
+        stack.push_number(place.line.into());
+        stack.raw_set_field(1, b"line");
+    }
+    Ok(1)
+}
+
+/// Pops an error, and returns what to reply.
+fn failure(stack: &mut Stack<'_>, name: &str) -> Failure {
+    let mut text = Vec::new();
+    let mut counted = false;
+    if stack.kind(-1) == Kind::Table {
+        let mut take = |field: &[u8]| {
+            stack.raw_get_field(-1, field);
+            let value = stack.coerced(-1);
+            let set = stack.boolean(-1);
+            stack.pop(1);
+            (value, set)
+        };
+        let (message, _) = take(b"err");
+        let (source, _) = take(b"source");
+        let (line, _) = take(b"line");
+        (_, counted) = take(b"ignore_error_stats_update");
+        let message = message.unwrap_or_else(|| b"ERR unknown error".to_vec());
+        text.extend_from_slice(message.strip_prefix(b"-").unwrap_or(&message));
+        text.extend_from_slice(format!(" script: {name}").as_bytes());
+        if let (Some(source), Some(line)) = (source, line) {
+            text.extend_from_slice(b", on ");
+            text.extend_from_slice(&source);
+            text.push(b':');
+            text.extend_from_slice(&line);
+            text.push(b'.');
+        }
+    } else {
+        let message = stack
+            .coerced(-1)
+            .unwrap_or_else(|| b"execution failure".to_vec());
+        text.extend_from_slice(format!("ERR Error running script {name}, ").as_bytes());
+        text.extend_from_slice(&message);
+    }
+    stack.pop(1);
+    Failure { text, counted }
+}

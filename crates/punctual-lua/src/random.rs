@@ -1,0 +1,68 @@
+//! `math.random` and `math.randomseed`: the 48-bit generator of POSIX's `lrand48`, so scripts draw the same numbers on every
+//! machine, and after each start.
+
+use std::cell::Cell;
+
+use crate::raw::Stack;
+use crate::raw::function::Raise;
+
+/// A linear congruential generator (Lehmer, 1949) with the constants of POSIX.
+pub(crate) struct Random(Cell<u64>);
+
+impl Default for Random {
+    fn default() -> Self {
+        let new = Self(Cell::new(0));
+        new.seed(0);
+        new
+    }
+}
+
+impl Random {
+    /// Starts the sequence of a seed.
+    pub(crate) fn seed(&self, seed: u32) {
+        self.0.set(u64::from(seed) << 16 | 0x330e);
+    }
+
+    /// Returns the next number, of 31 bits.
+    fn next(&self) -> u32 {
+        let next = self.0.get().wrapping_mul(0x5_deec_e66d).wrapping_add(11) & ((1 << 48) - 1);
+        self.0.set(next);
+        (next >> 17) as u32
+    }
+}
+
+/// `math.random([m [, n]])`.
+pub(crate) fn random(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    const MAX: u32 = i32::MAX as u32;
+    let drawn = stack.context().session.random.next();
+    let fraction = f64::from(drawn % MAX) / f64::from(MAX);
+    let arguments = stack.top();
+    let bound = |at| stack.check_integer(at).map(|n| n as i32);
+    let value = match arguments {
+        0 => fraction,
+        1 => {
+            let high = bound(1)?;
+            if high < 1 {
+                return Err(stack.argument_error(1, "interval is empty"));
+            }
+            (fraction * f64::from(high)).floor() + 1.0
+        }
+        2 => {
+            let (low, high) = (bound(1)?, bound(2)?);
+            if low > high {
+                return Err(stack.argument_error(2, "interval is empty"));
+            }
+            (fraction * f64::from(high.wrapping_sub(low).wrapping_add(1))).floor() + f64::from(low)
+        }
+        _ => return Err(Raise::message("wrong number of arguments")),
+    };
+    stack.push_number(value);
+    Ok(1)
+}
+
+/// `math.randomseed(seed)`.
+pub(crate) fn random_seed(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    let seed = stack.check_integer(1)?;
+    stack.context().session.random.seed(seed as u32);
+    Ok(0)
+}

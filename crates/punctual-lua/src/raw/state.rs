@@ -1,0 +1,389 @@
+//! A Lua state: its memory, its interrupts, and protected calls.
+
+use std::alloc::{Layout, alloc, dealloc, realloc};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::ptr::{self, NonNull};
+
+use mlua_sys as ffi;
+
+use super::{Kind, Stack};
+use crate::api::Session;
+use crate::host::Host;
+
+/// Instructions between two looks at whether the script must stop.
+const INSTRUCTIONS: c_int = 100_000;
+/// Alignment of memory for Lua: what C's malloc promises.
+const ALIGN: usize = 16;
+
+/// What native functions, the allocator and the hook need besides the stack. Lua has its address, as the allocator's argument.
+pub(crate) struct Context {
+    /// Bytes allocated.
+    memory: Cell<usize>,
+    /// Bytes at which Lua's own code runs out of memory.
+    limit: Cell<usize>,
+    /// True while Rust code runs, which must not run out of memory.
+    native: Cell<bool>,
+    /// The server, while a script runs.
+    host: Cell<Option<NonNull<dyn Host>>>,
+    /// A panic of a native function.
+    panic: RefCell<Option<Box<dyn Any + Send>>>,
+    /// State of the API for scripts.
+    pub(crate) session: Session,
+}
+
+/// While it lives, the allocator ignores the limit.
+pub(crate) struct NativeGuard<'c> {
+    context: &'c Context,
+    before: bool,
+}
+
+impl Drop for NativeGuard<'_> {
+    fn drop(&mut self) {
+        self.context.native.set(self.before);
+    }
+}
+
+impl Context {
+    /// # Safety
+    /// `state` was made by [`State::new`] and lives.
+    pub(super) unsafe fn of<'c>(state: *mut ffi::lua_State) -> &'c Self {
+        let mut context: *mut c_void = ptr::null_mut();
+        // SAFETY: the allocator's argument is the context, which outlives the state; it is only used by reference.
+        unsafe {
+            ffi::lua_getallocf(state, &raw mut context);
+            &*context.cast::<Self>()
+        }
+    }
+
+    pub(super) fn enter_native(&self) -> NativeGuard<'_> {
+        NativeGuard {
+            context: self,
+            before: self.native.replace(true),
+        }
+    }
+
+    pub(super) fn keep_panic(&self, panic: Box<dyn Any + Send>) {
+        self.panic.borrow_mut().get_or_insert(panic);
+    }
+
+    /// Passes the server to `f`; returns `None` if no script runs, or if the server is in use.
+    pub(crate) fn with_host<R>(&self, f: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+        let mut host = self.host.take()?;
+        // SAFETY: `State::call` set the pointer from a `&mut` that lives until the call returns, and the cell is empty
+        // while it is in use.
+        let result = f(unsafe { host.as_mut() });
+        self.host.set(Some(host));
+        Some(result)
+    }
+}
+
+/// How a protected call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The results are on the stack.
+    Done,
+    /// The error is at the top of the stack.
+    Failed,
+}
+
+/// A value that Lua keeps for us.
+#[derive(Debug)]
+pub(crate) struct Kept(c_int);
+
+/// One Lua state.
+pub(crate) struct State {
+    state: NonNull<ffi::lua_State>,
+    context: Box<Context>,
+}
+
+impl State {
+    /// Creates a state whose scripts may allocate `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        let context = Box::new(Context {
+            memory: Cell::new(0),
+            limit: Cell::new(limit),
+            native: Cell::new(true),
+            host: Cell::new(None),
+            panic: RefCell::new(None),
+            session: Session::default(),
+        });
+        let argument = ptr::from_ref::<Context>(&context).cast_mut().cast();
+        // SAFETY: the allocator keeps to Lua's contract; the box gives the context a stable address.
+        let state = unsafe { ffi::lua_newstate(allocate, argument) };
+        let state = NonNull::new(state).expect("the allocator does not fail while Rust code runs");
+        // SAFETY: the state is valid, and so is the hook.
+        unsafe {
+            ffi::lua_sethook(state.as_ptr(), Some(hook), ffi::LUA_MASKCOUNT, INSTRUCTIONS);
+        }
+        Self { state, context }
+    }
+
+    /// Returns the bytes that the state has allocated.
+    pub(crate) fn memory(&self) -> usize {
+        self.context.memory.get()
+    }
+
+    /// Sets the bytes at which scripts run out of memory.
+    pub(crate) fn set_limit(&mut self, bytes: usize) {
+        self.context.limit.set(bytes);
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Returns the stack, for use outside of a script.
+    pub(crate) fn stack(&mut self) -> Stack<'_> {
+        // SAFETY: `self` is borrowed; outside of `call` the flag `native` is set.
+        unsafe { Stack::new(self.state.as_ptr()) }
+    }
+
+    /// Loads a part of Lua's own library.
+    pub(crate) fn open(&mut self, library: Library) {
+        let (name, open): (&CStr, ffi::lua_CFunction) = match library {
+            Library::Base => (c"", ffi::luaopen_base),
+            Library::Table => (c"table", ffi::luaopen_table),
+            Library::String => (c"string", ffi::luaopen_string),
+            Library::Math => (c"math", ffi::luaopen_math),
+        };
+        let state = self.state.as_ptr();
+        // SAFETY: the functions want their name as argument; an empty stack has room for it. They raise no error in a
+        // state without a limit.
+        unsafe {
+            ffi::lua_pushcclosure(state, open, 0);
+            ffi::lua_pushstring_(state, name.as_ptr());
+            ffi::lua_call(state, 1, 0);
+        }
+    }
+
+    /// Compiles a chunk and pushes its function, or the error.
+    pub(crate) fn load(&mut self, name: &str, code: &[u8]) -> Outcome {
+        let name = CString::new(name).unwrap_or_default();
+        // SAFETY: Lua reads the code during the call only, in protected mode.
+        let status = unsafe {
+            let state = self.state.as_ptr();
+            ffi::luaL_loadbuffer(state, code.as_ptr().cast(), code.len(), name.as_ptr())
+        };
+        if status == ffi::LUA_OK {
+            Outcome::Done
+        } else {
+            Outcome::Failed
+        }
+    }
+
+    /// Calls the function below its `arguments`, for one result, with the error handler at index 1. While it runs, it can
+    /// reach `host`.
+    pub(crate) fn call(&mut self, host: &mut dyn Host, arguments: i32) -> Outcome {
+        let host: NonNull<dyn Host + '_> = NonNull::from(host);
+        // SAFETY: only the lifetime changes; the pointer is taken back before this function returns.
+        let host: NonNull<dyn Host> = unsafe { std::mem::transmute(host) };
+        self.context.host.set(Some(host));
+        self.context.native.set(false);
+        // SAFETY: the call is protected, so errors end here; no frame of ours is in between.
+        let status = unsafe { ffi::lua_pcall(self.state.as_ptr(), arguments, 1, 1) };
+        self.context.native.set(true);
+        self.context.host.set(None);
+        // An interrupt has set a hook for each line.
+        if self.context.session.interrupted.take() {
+            // SAFETY: the state and the hook are valid.
+            unsafe {
+                let state = self.state.as_ptr();
+                ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKCOUNT, INSTRUCTIONS);
+            }
+        }
+        if let Some(panic) = self.context.panic.take() {
+            std::panic::resume_unwind(panic);
+        }
+        if status == ffi::LUA_OK {
+            Outcome::Done
+        } else {
+            Outcome::Failed
+        }
+    }
+
+    /// Runs one step of the collector.
+    pub(crate) fn collect_step(&mut self) {
+        // SAFETY: the collector runs no finalizers: no userdata with one exists.
+        unsafe {
+            ffi::lua_gc(self.state.as_ptr(), ffi::LUA_GCSTEP, 1);
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // SAFETY: the state is valid and not used again; no finalizers run.
+        unsafe { ffi::lua_close(self.state.as_ptr()) }
+    }
+}
+
+/// A part of Lua's own library.
+#[derive(Clone, Copy)]
+pub(crate) enum Library {
+    Base,
+    Table,
+    String,
+    Math,
+}
+
+impl Stack<'_> {
+    /// Pops a value, which Lua keeps until it is released.
+    pub(crate) fn keep(&mut self) -> Kept {
+        // SAFETY: the value is at the top; the allocator does not fail.
+        Kept(unsafe { ffi::luaL_ref(self.state, ffi::LUA_REGISTRYINDEX) })
+    }
+
+    /// Pushes a kept value.
+    pub(crate) fn push_kept(&self, kept: &Kept) {
+        self.raw_get_index(ffi::LUA_REGISTRYINDEX, kept.0);
+    }
+
+    /// Releases a kept value.
+    #[expect(clippy::needless_pass_by_value, reason = "it is gone")]
+    pub(crate) fn release(&mut self, kept: Kept) {
+        // SAFETY: the reference was made by `keep`.
+        unsafe { ffi::luaL_unref(self.state, ffi::LUA_REGISTRYINDEX, kept.0) }
+    }
+
+    /// Pushes the table of global variables.
+    pub(crate) fn push_globals(&self) {
+        self.push_value(ffi::LUA_GLOBALSINDEX);
+    }
+
+    /// Pops a table, and makes it the environment of the function at `at`.
+    pub(crate) fn set_environment(&mut self, at: i32) {
+        assert!(self.kind(-1) == Kind::Table && self.kind(at) == Kind::Function);
+        // SAFETY: both values have the right type.
+        unsafe {
+            ffi::lua_setfenv(self.state, at);
+        }
+    }
+
+    /// Returns the name by which the script has called the running native function.
+    pub(crate) fn running_name(&self) -> String {
+        // SAFETY: as in `place`.
+        unsafe {
+            let mut debug: ffi::lua_Debug = std::mem::zeroed();
+            if ffi::lua_getstack(self.state, 0, &raw mut debug) == 0
+                || ffi::lua_getinfo(self.state, c"n".as_ptr(), &raw mut debug) == 0
+                || debug.name.is_null()
+            {
+                return "?".to_owned();
+            }
+            CStr::from_ptr(debug.name).to_string_lossy().into_owned()
+        }
+    }
+
+    /// Returns the source and the line of the function that runs at a level of the call stack, and whether it is native.
+    pub(crate) fn place(&self, level: i32) -> Option<Place> {
+        // SAFETY: `lua_getinfo` fills what it is asked for, of an activation that `lua_getstack` has found.
+        unsafe {
+            let mut debug: ffi::lua_Debug = std::mem::zeroed();
+            if ffi::lua_getstack(self.state, level, &raw mut debug) == 0
+                || ffi::lua_getinfo(self.state, c"nSl".as_ptr(), &raw mut debug) == 0
+            {
+                return None;
+            }
+            Some(Place {
+                source: CStr::from_ptr(debug.source).to_bytes().to_vec(),
+                line: debug.currentline,
+                native: CStr::from_ptr(debug.what).to_bytes() == b"C",
+            })
+        }
+    }
+}
+
+/// A place in a script.
+pub(crate) struct Place {
+    pub(crate) source: Vec<u8>,
+    pub(crate) line: i32,
+    pub(crate) native: bool,
+}
+
+/// Called every [`INSTRUCTIONS`], and for each line once the script must stop, so that no `pcall` outlives it.
+unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
+    // SAFETY: the state is valid.
+    if unsafe { interrupts(state) } {
+        // SAFETY: nothing in this frame has a destructor; the error is at the top of the stack.
+        unsafe { ffi::lua_error(state) };
+    }
+}
+
+/// Asks the server whether the script must stop; if so, pushes the error.
+///
+/// # Safety
+/// As [`hook`].
+unsafe fn interrupts(state: *mut ffi::lua_State) -> bool {
+    // SAFETY: the state is valid, and nothing else uses its stack while the hook runs.
+    let (context, mut stack) = unsafe { (Context::of(state), Stack::new(state)) };
+    let _running = context.enter_native();
+    let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        context.with_host(|host| host.interrupt()).flatten()
+    }));
+    let text = match asked {
+        Ok(None) => return false,
+        Ok(Some(text)) => text,
+        Err(panic) => {
+            context.keep_panic(panic);
+            "internal error"
+        }
+    };
+    context.session.interrupted.set(true);
+    // SAFETY: the state and the hook are valid.
+    unsafe {
+        ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKLINE | ffi::LUA_MASKCOUNT, 1);
+        ffi::luaL_where(state, 0);
+    }
+    let text = [stack.bytes(-1).unwrap_or_default(), text.as_bytes()].concat();
+    stack.pop(1);
+    stack.push_bytes(&text);
+    true
+}
+
+/// Lua's allocator: counts bytes, and fails at the limit unless Rust code runs.
+unsafe extern "C" fn allocate(
+    context: *mut c_void,
+    block: *mut c_void,
+    old: usize,
+    new: usize,
+) -> *mut c_void {
+    // SAFETY: Lua passes the argument of `lua_newstate`, and blocks that this function returned, with their size.
+    unsafe {
+        let context = &*context.cast::<Context>();
+        let used = context.memory.get();
+        if new == 0 {
+            if !block.is_null() && old > 0 {
+                dealloc(block.cast(), layout(old));
+                context.memory.set(used - old);
+            }
+            return ptr::null_mut();
+        }
+        let old = if block.is_null() { 0 } else { old };
+        let after = used - old + new;
+        if new > old && after > context.limit.get() && !context.native.get() {
+            return ptr::null_mut();
+        }
+        if Layout::from_size_align(new, ALIGN).is_err() {
+            return ptr::null_mut();
+        }
+        let got = if old == 0 {
+            alloc(layout(new))
+        } else {
+            realloc(block.cast(), layout(old), new)
+        };
+        if got.is_null() {
+            if context.native.get() {
+                std::alloc::handle_alloc_error(layout(new));
+            }
+            return ptr::null_mut();
+        }
+        context.memory.set(after);
+        got.cast()
+    }
+}
+
+fn layout(size: usize) -> Layout {
+    Layout::from_size_align(size, ALIGN).expect("Lua's sizes are below isize::MAX")
+}

@@ -1,0 +1,294 @@
+//! Replies to Lua values, and Lua values to replies.
+
+use punctual_resp::decimal::parse_i64;
+use punctual_resp::{Protocol, Reply};
+
+use crate::api::push_error;
+use crate::raw::function::Raise;
+use crate::raw::{Kind, Stack};
+
+/// Values that one level of nesting may have on the stack at once.
+const ROOM: i32 = 8;
+
+/// Pushes the reply of a command, which is whole.
+pub(crate) fn push(stack: &mut Stack<'_>, reply: &[u8]) -> Result<(), Raise> {
+    let top = stack.top();
+    let result = push_one(stack, reply);
+    if result.is_err() {
+        stack.set_top(top);
+    }
+    result.map(|_| ())
+}
+
+/// Pushes one value; returns the bytes behind it.
+fn push_one<'r>(stack: &mut Stack<'_>, reply: &'r [u8]) -> Result<&'r [u8], Raise> {
+    stack.ensure(ROOM)?;
+    let (kind, line, rest) = split_line(reply)?;
+    match kind {
+        b'+' => push_in_table(stack, b"ok", |stack| stack.push_bytes(line)),
+        b'-' => push_error(stack, line),
+        b':' => stack.push_number(integer(line)? as f64),
+        b'$' => {
+            let Some((text, rest)) = bulk(line, rest)? else {
+                stack.push_boolean(false);
+                return Ok(rest);
+            };
+            stack.push_bytes(text);
+            return Ok(rest);
+        }
+        b'*' if line == b"-1" => stack.push_boolean(false),
+        b'*' => return push_array(stack, line, rest),
+        b'_' => stack.push_nil(),
+        b'#' => stack.push_boolean(line == b"t"),
+        b',' => {
+            let text = std::str::from_utf8(line).unwrap_or_default();
+            let value = text.parse().unwrap_or(f64::NAN);
+            push_in_table(stack, b"double", |stack| stack.push_number(value));
+        }
+        b'(' => push_in_table(stack, b"big_number", |stack| stack.push_bytes(line)),
+        b'=' => {
+            let Some((text, rest)) = bulk(line, rest)? else {
+                return Err(broken());
+            };
+            let (format, text) = text.split_at_checked(4).ok_or_else(broken)?;
+            push_in_table(stack, b"verbatim_string", |stack| {
+                stack.push_table(0, 2);
+                stack.push_bytes(text);
+                stack.raw_set_field(-2, b"string");
+                stack.push_bytes(&format[..3]);
+                stack.raw_set_field(-2, b"format");
+            });
+            return Ok(rest);
+        }
+        b'%' => return push_map(stack, line, rest),
+        b'~' => return push_set(stack, line, rest),
+        b'|' => {
+            // Attributes are not shown to scripts.
+            let mut rest = rest;
+            for _ in 0..2 * integer(line)? {
+                rest = push_one(stack, rest)?;
+                stack.pop(1);
+            }
+            return push_one(stack, rest);
+        }
+        _ => return Err(broken()),
+    }
+    Ok(rest)
+}
+
+/// Pushes a table with one field.
+fn push_in_table(stack: &mut Stack<'_>, name: &[u8], push_value: impl FnOnce(&mut Stack<'_>)) {
+    stack.push_table(0, 1);
+    push_value(stack);
+    stack.raw_set_field(-2, name);
+}
+
+fn push_array<'r>(
+    stack: &mut Stack<'_>,
+    line: &[u8],
+    mut rest: &'r [u8],
+) -> Result<&'r [u8], Raise> {
+    let len = count(line)?;
+    stack.push_table(len as usize, 0);
+    for n in 1..=len {
+        rest = push_one(stack, rest)?;
+        stack.raw_set_index(-2, n);
+    }
+    Ok(rest)
+}
+
+fn push_map<'r>(stack: &mut Stack<'_>, line: &[u8], mut rest: &'r [u8]) -> Result<&'r [u8], Raise> {
+    let len = count(line)?;
+    stack.push_table(0, 1);
+    stack.push_table(0, len as usize);
+    for _ in 0..len {
+        rest = push_one(stack, rest)?;
+        rest = push_one(stack, rest)?;
+        set_unless_unfit(stack);
+    }
+    stack.raw_set_field(-2, b"map");
+    Ok(rest)
+}
+
+fn push_set<'r>(stack: &mut Stack<'_>, line: &[u8], mut rest: &'r [u8]) -> Result<&'r [u8], Raise> {
+    let len = count(line)?;
+    stack.push_table(0, 1);
+    stack.push_table(0, len as usize);
+    for _ in 0..len {
+        rest = push_one(stack, rest)?;
+        stack.push_boolean(true);
+        set_unless_unfit(stack);
+    }
+    stack.raw_set_field(-2, b"set");
+    Ok(rest)
+}
+
+/// Pops a value and a key and sets it in the table below, unless the key is one that Lua refuses.
+fn set_unless_unfit(stack: &mut Stack<'_>) {
+    if stack.kind(-2) == Kind::Nil || stack.number(-2).is_some_and(f64::is_nan) {
+        stack.pop(2);
+    } else {
+        stack.raw_set(-3);
+    }
+}
+
+fn broken() -> Raise {
+    Raise::message("a reply that is not RESP")
+}
+
+fn split_line(reply: &[u8]) -> Result<(u8, &[u8], &[u8]), Raise> {
+    let (&kind, rest) = reply.split_first().ok_or_else(broken)?;
+    let end = rest.iter().position(|&b| b == b'\r').ok_or_else(broken)?;
+    let after = rest.get(end + 2..).ok_or_else(broken)?;
+    Ok((kind, &rest[..end], after))
+}
+
+fn integer(line: &[u8]) -> Result<i64, Raise> {
+    parse_i64(line).ok_or_else(broken)
+}
+
+fn count(line: &[u8]) -> Result<i32, Raise> {
+    i32::try_from(integer(line)?).map_err(|_| broken())
+}
+
+/// Returns the text of a bulk string and the bytes behind it; `None` for the null of RESP2.
+#[expect(clippy::type_complexity, reason = "a pair that may be missing")]
+fn bulk<'r>(line: &[u8], rest: &'r [u8]) -> Result<Option<(&'r [u8], &'r [u8])>, Raise> {
+    let len = integer(line)?;
+    let Ok(len) = usize::try_from(len) else {
+        return Ok(None);
+    };
+    let (text, rest) = rest.split_at_checked(len).ok_or_else(broken)?;
+    Ok(Some((text, rest.get(2..).ok_or_else(broken)?)))
+}
+
+/// Pops a value and appends it as one reply. The protocol is the client's; `script` is the one that the script has chosen.
+pub(crate) fn write(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'_>) {
+    if !stack.has_room(ROOM) {
+        reply.error("ERR reached lua stack limit");
+        stack.pop(1);
+        return;
+    }
+    match stack.kind(-1) {
+        Kind::String => reply.bulk(stack.bytes(-1).unwrap_or_default()),
+        Kind::Boolean => match (script, stack.boolean(-1)) {
+            (Protocol::Resp3, value) => reply.boolean(value),
+            (Protocol::Resp2, true) => reply.int(1),
+            (Protocol::Resp2, false) => reply.null(),
+        },
+        Kind::Number => reply.int(truncate(stack.to_number(-1))),
+        Kind::Table => write_table(stack, script, reply),
+        _ => reply.null(),
+    }
+    stack.pop(1);
+}
+
+/// Converts as the processor does: what does not fit is the smallest integer.
+fn truncate(value: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&value) {
+        value as i64
+    } else {
+        i64::MIN
+    }
+}
+
+/// Appends the table at the top, which stays.
+fn write_table(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'_>) {
+    if field(stack, b"err", Kind::String) {
+        let text = stack.bytes(-1).unwrap_or_default();
+        let text = text.strip_prefix(b"-").unwrap_or(text);
+        reply.error(text);
+        return stack.pop(1);
+    }
+    if field(stack, b"ok", Kind::String) {
+        reply.simple(stack.bytes(-1).unwrap_or_default());
+        return stack.pop(1);
+    }
+    if field(stack, b"double", Kind::Number) {
+        reply.double(stack.to_number(-1));
+        return stack.pop(1);
+    }
+    if field(stack, b"map", Kind::Table) {
+        let len = size(stack);
+        reply.map(len);
+        return write_pairs(stack, |stack| {
+            stack.push_value(-2);
+            write(stack, script, reply);
+            write(stack, script, reply);
+        });
+    }
+    if field(stack, b"set", Kind::Table) {
+        let len = size(stack);
+        reply.set(len);
+        return write_pairs(stack, |stack| {
+            stack.pop(1);
+            stack.push_value(-1);
+            write(stack, script, reply);
+        });
+    }
+    if field(stack, b"big_number", Kind::String) {
+        let digits = String::from_utf8_lossy(stack.bytes(-1).unwrap_or_default());
+        reply.big_number(&digits.replace(['\r', '\n'], " "));
+        return stack.pop(1);
+    }
+    if field(stack, b"verbatim_string", Kind::Table) {
+        stack.raw_get_field(-1, b"string");
+        stack.raw_get_field(-2, b"format");
+        if let (Some(text), Some(format)) = (stack.bytes(-2), stack.bytes(-1)) {
+            reply.verbatim(&String::from_utf8_lossy(format), text);
+            return stack.pop(3);
+        }
+        stack.pop(3);
+    }
+    write_array(stack, script, reply);
+}
+
+/// Pushes a field of the table at the top and returns true, if it has this type.
+fn field(stack: &mut Stack<'_>, name: &[u8], kind: Kind) -> bool {
+    stack.raw_get_field(-1, name);
+    let found = stack.kind(-1) == kind;
+    if !found {
+        stack.pop(1);
+    }
+    found
+}
+
+/// Returns the number of pairs of the table at the top. O(n).
+fn size(stack: &mut Stack<'_>) -> usize {
+    let mut size = 0;
+    stack.push_nil();
+    while stack.next(-2) {
+        stack.pop(1);
+        size += 1;
+    }
+    size
+}
+
+/// Calls `write_pair` for each pair of the table at the top, which is popped. The key is below the value, which the function
+/// pops.
+fn write_pairs(stack: &mut Stack<'_>, mut write_pair: impl FnMut(&mut Stack<'_>)) {
+    stack.push_nil();
+    while stack.next(-2) {
+        write_pair(stack);
+    }
+    stack.pop(1);
+}
+
+fn write_array(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'_>) {
+    let mut len = 0;
+    loop {
+        stack.raw_get_index(-1, len + 1);
+        let end = stack.kind(-1) == Kind::Nil;
+        stack.pop(1);
+        if end {
+            break;
+        }
+        len += 1;
+    }
+    reply.array(len as usize);
+    for n in 1..=len {
+        stack.raw_get_index(-1, n);
+        write(stack, script, reply);
+    }
+}

@@ -1,0 +1,156 @@
+//! Scripts against a host that echoes commands.
+
+use punctual_lua::{Call, Failure, Host, Interpreter, LogLevel, Options};
+use punctual_resp::{Args, OwnedArgs, Protocol};
+
+/// Replies to `raw X` with the bytes X, to other commands with an error.
+#[derive(Default)]
+struct Raw {
+    /// Looks at the clock until the script is interrupted.
+    patience: Option<u32>,
+}
+
+impl Host for Raw {
+    fn call(&mut self, args: Args<'_>, _: Protocol, reply: &mut Vec<u8>) {
+        match args.at(0) {
+            b"raw" => reply.extend_from_slice(args.at(1)),
+            _ => reply.extend_from_slice(b"-ERR unknown\r\n"),
+        }
+    }
+    fn log(&mut self, _: LogLevel, _: &[u8]) {}
+    fn interrupt(&mut self) -> Option<&'static str> {
+        let left = self.patience.as_mut()?;
+        *left = left.saturating_sub(1);
+        (*left == 0).then_some("enough")
+    }
+}
+
+fn run_with(code: &str, host: &mut Raw, options: Options) -> Result<Vec<u8>, Failure> {
+    let mut lua = Interpreter::new(options);
+    let script = lua.compile(code.as_bytes()).expect("the script compiles");
+    let (keys, argv) = (
+        OwnedArgs::from_iter(["k"]),
+        OwnedArgs::from_iter(["a", "b"]),
+    );
+    let mut out = Vec::new();
+    let call = Call {
+        name: "f",
+        keys: keys.as_args(),
+        argv: argv.as_args(),
+        protocol: Protocol::Resp3,
+    };
+    lua.run(&script, &call, host, &mut out).map(|()| out)
+}
+
+fn run(code: &str) -> String {
+    match run_with(code, &mut Raw::default(), Options::default()) {
+        Ok(out) => String::from_utf8_lossy(&out).into_owned(),
+        Err(failure) => failure.to_string(),
+    }
+}
+
+#[test]
+fn values_become_replies() {
+    for (code, reply) in [
+        ("return 'a'", "$1\r\na\r\n"),
+        ("return 3.99", ":3\r\n"),
+        ("return true", ":1\r\n"),
+        ("return false", "_\r\n"),
+        (
+            "return {1,{2,'x'},nil,4}",
+            "*2\r\n:1\r\n*2\r\n:2\r\n$1\r\nx\r\n",
+        ),
+        ("return {ok='fine'}", "+fine\r\n"),
+        ("return {err='ERR bad'}", "-ERR bad\r\n"),
+        ("return {double=1.5}", ",1.5\r\n"),
+        ("return {map={a=1}}", "%1\r\n$1\r\na\r\n:1\r\n"),
+        ("return {set={a=true}}", "~1\r\n$1\r\na\r\n"),
+        ("return {big_number='12'}", "(12\r\n"),
+        (
+            "return {verbatim_string={format='txt',string='x'}}",
+            "=5\r\ntxt:x\r\n",
+        ),
+        ("redis.setresp(3) return true", "#t\r\n"),
+        ("return KEYS[1]..ARGV[2]", "$2\r\nkb\r\n"),
+        (
+            "return redis.call('raw', '*2\\r\\n:1\\r\\n$-1\\r\\n')",
+            "*2\r\n:1\r\n_\r\n",
+        ),
+        (
+            "return redis.call('raw', '~1\\r\\n,2.5\\r\\n').set ~= nil",
+            ":1\r\n",
+        ),
+        ("math.randomseed(0) return math.random(100)", ":18\r\n"),
+        (
+            "return redis.sha1hex('')",
+            "$40\r\nda39a3ee5e6b4b0d3255bfef95601890afd80709\r\n",
+        ),
+    ] {
+        assert_eq!(run(code), reply, "{code}");
+    }
+}
+
+#[test]
+fn errors_name_script_and_line() {
+    for (code, error) in [
+        (
+            "\nerror('x')",
+            "ERR user_script:2: x script: f, on @user_script:2.",
+        ),
+        ("error({err='MY x'})", "MY x script: f, on @user_script:1."),
+        (
+            "return redis.call('nope')",
+            "ERR unknown script: f, on @user_script:1.",
+        ),
+        ("return redis.pcall('nope')", "-ERR unknown\r\n"),
+        (
+            "a = 1",
+            "ERR user_script:1: Attempt to modify a readonly table script: f, on @user_script:1.",
+        ),
+        (
+            "return a",
+            "ERR user_script:1: Script attempted to access nonexistent global variable 'a' script: f, on @user_script:1.",
+        ),
+        (
+            "string.rep = 1",
+            "ERR user_script:1: Attempt to modify a readonly table script: f, on @user_script:1.",
+        ),
+        (
+            "rawset(_G, 'a', 1)",
+            "ERR Attempt to modify a readonly table script: f, on @user_script:1.",
+        ),
+    ] {
+        assert_eq!(run(code), error, "{code}");
+    }
+}
+
+#[test]
+fn endless_scripts_end() {
+    let limited = Options {
+        memory_limit: 16 << 20,
+        ..Options::default()
+    };
+    for code in [
+        "local t = {} while true do t[#t + 1] = tostring(#t) end",
+        "local s = 'x' while true do s = s .. s end",
+        "return string.rep('x', 1e9)",
+        "local function f() return 1 + f() end return f()",
+        "return string.rep('x', 300000):find(string.rep('x?', 300000) .. 'y')",
+        "local t = {} for i = 1, 10000 do t[i] = i end return unpack(t)",
+        "local co = coroutine.wrap(function() while true do end end) co()",
+        "while true do pcall(function() while true do end end) end",
+    ] {
+        let mut host = Raw { patience: Some(20) };
+        assert!(run_with(code, &mut host, limited).is_err(), "{code}");
+    }
+}
+
+#[test]
+fn bytecode_is_refused() {
+    let code = "local f, text = loadstring(string.char(27) .. 'Lua') return {tostring(f), text}";
+    let refused = "[string \"\u{1b}Lua\"]:1: unexpected symbol near 'char(27)'";
+    assert_eq!(
+        run(code),
+        format!("*2\r\n$3\r\nnil\r\n${}\r\n{refused}\r\n", refused.len())
+    );
+}
