@@ -17,6 +17,7 @@ mod persist;
 pub mod program;
 mod pubsub;
 mod reclaim;
+mod script;
 mod server;
 mod shared;
 mod version;

@@ -28,6 +28,7 @@ use crate::program::open_files::make_room_for;
 use crate::program::supervision::Systemd;
 use crate::pubsub::PubSub;
 use crate::reclaim::{Reclaim, Worker};
+use crate::script::cache::Cache;
 
 /// State that all event loops share. Lock order: shards, then `config`, then the pub/sub registry, then mailboxes.
 pub struct Shared {
@@ -52,6 +53,8 @@ pub struct Shared {
     pub pubsub: PubSub,
     /// Clients that receive every command.
     pub monitors: Monitors,
+    /// Scripts by SHA1.
+    pub(crate) scripts: Cache,
     /// The slow log.
     pub slowlog: SlowLog,
     /// Latency events of LATENCY.
@@ -131,6 +134,7 @@ impl Shared {
             clients: Clients::default(),
             pubsub: PubSub::default(),
             monitors: Monitors::default(),
+            scripts: Cache::default(),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
             latency_tracking: AtomicBool::new(true),

@@ -38,6 +38,7 @@ flags! {
     FAST = 14, "fast", "O(1) or O(log N).";
     NO_AUTH = 15, "no_auth", "Allowed before AUTH.";
     MAY_REPLICATE = 16, "", "May produce replication traffic; COMMAND INFO does not show it.";
+    NO_MANDATORY_KEYS = 22, "no_mandatory_keys", "The keys may be none.";
     NO_ASYNC_LOADING = 23, "no_async_loading", "Not allowed while a replica loads its master's data beside its own.";
     NO_MULTI = 24, "no_multi", "Not allowed inside MULTI.";
     MOVABLE_KEYS = 18, "movablekeys", "The key positions depend on the arguments.";
@@ -374,7 +375,8 @@ impl Facts {
         if self.flags.has(Flags::WRITE) {
             add("write");
         }
-        if self.flags.has(Flags::READONLY) {
+        // What a script reads is not known.
+        if self.flags.has(Flags::READONLY) && self.group != Group::Scripting {
             add("read");
         }
         self.categories.iter().copied().for_each(&mut add);

@@ -387,3 +387,6 @@ unsafe extern "C" fn allocate(
 fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, ALIGN).expect("Lua's sizes are below isize::MAX")
 }
+
+// SAFETY: a state belongs to no thread in particular, and is used through `&mut` alone.
+unsafe impl Send for State {}

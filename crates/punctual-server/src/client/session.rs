@@ -26,6 +26,25 @@ pub enum ReplyMode {
     SkipNext,
 }
 
+/// A script to run, prepared by the handler of EVAL or EVALSHA.
+#[derive(Clone, Copy)]
+pub(crate) struct ScriptRequest {
+    /// Index of the compiled script.
+    pub(crate) script: usize,
+    /// Number of keys, which follow their number in the arguments.
+    pub(crate) keys: usize,
+    /// Whether the command refuses writes.
+    pub(crate) read_only: bool,
+}
+
+/// What the dispatcher runs after a handler has returned.
+pub(crate) enum Executing {
+    /// The queued commands of EXEC.
+    Transaction(Box<Transaction>),
+    /// A script.
+    Script(ScriptRequest),
+}
+
 /// A client's state. Owned by its event loop.
 pub struct Session {
     /// Client id, never reused.
@@ -62,8 +81,8 @@ pub struct Session {
     pub waiter: Option<Arc<Waiter>>,
     /// Commands queued since MULTI.
     pub multi: Option<Box<Transaction>>,
-    /// Transaction that EXEC hands to the dispatcher.
-    pub executing: Option<Box<Transaction>>,
+    /// What EXEC or EVAL hands to the dispatcher.
+    pub(crate) executing: Option<Executing>,
     /// True while EXEC runs its commands, none of which may wait.
     pub in_exec: bool,
     /// Keys watched by WATCH.

@@ -238,8 +238,9 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("allocator_resident", breakdown.allocated);
     page.bytes("total_system_memory", process::total_memory());
     page.bytes("used_memory_lua", 0);
-    page.bytes("used_memory_scripts", 0);
-    page.line("number_of_cached_scripts", 0);
+    let (scripts, script_bytes) = page.shared.scripts.size();
+    page.bytes("used_memory_scripts", script_bytes as u64);
+    page.line("number_of_cached_scripts", scripts);
     page.line("number_of_functions", 0);
     page.line("number_of_libraries", 0);
     page.bytes("maxmemory", settings.maxmemory);

@@ -19,6 +19,7 @@ pub(crate) mod monitor;
 pub(crate) mod persistence;
 pub(crate) mod pubsub;
 pub(crate) mod replication;
+pub(crate) mod script;
 pub(crate) mod scripting;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
@@ -53,6 +54,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     persistence::COMMANDS,
     pubsub::COMMANDS,
     replication::COMMANDS,
+    script::COMMANDS,
     scripting::COMMANDS,
     shutdown::COMMANDS,
     slowlog::COMMANDS,

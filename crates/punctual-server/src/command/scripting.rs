@@ -1,4 +1,4 @@
-//! FUNCTION and SCRIPT on a server without scripting.
+//! FUNCTION on a server without functions.
 //!
 //! Clients and test harnesses list and flush scripts at their start. Subcommands that need an interpreter are unknown.
 
@@ -10,18 +10,14 @@ use punctual_store::spec::{Flags, Group};
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 
 /// The family's rows.
-pub(crate) static COMMANDS: &[ServerCommand] = &[
-    ServerCommand::container("function", Group::Scripting, FUNCTIONS).doc(
-        "7.0.0",
-        "Depends on subcommand.",
-        "A container for function commands.",
-    ),
-    ServerCommand::container("script", Group::Scripting, SCRIPTS).doc(
-        "2.6.0",
-        "Depends on subcommand.",
-        "A container for Lua scripts management commands.",
-    ),
-];
+pub(crate) static COMMANDS: &[ServerCommand] =
+    &[
+        ServerCommand::container("function", Group::Scripting, FUNCTIONS).doc(
+            "7.0.0",
+            "Depends on subcommand.",
+            "A container for function commands.",
+        ),
+    ];
 
 const FUNCTIONS: &[ServerCommand] = &[
     row(
@@ -74,49 +70,14 @@ const FUNCTIONS: &[ServerCommand] = &[
     ),
 ];
 
-const SCRIPTS: &[ServerCommand] = &[
-    row("exists", -3, Flags::NOSCRIPT, script_exists)
-        .tips(&[
-            "request_policy:all_shards",
-            "response_policy:agg_logical_and",
-        ])
-        .doc(
-            "2.6.0",
-            "O(N) with N being the number of scripts asked for.",
-            "Determines whether server-side Lua scripts exist in the script cache.",
-        ),
-    row("flush", -2, Flags::NOSCRIPT, script_flush)
-        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-        .doc(
-            "2.6.0",
-            "O(1)",
-            "Removes all server-side Lua scripts from the script cache.",
-        )
-        .history(&[(
-            "6.2.0",
-            "Added the `ASYNC` and `SYNC` flushing mode modifiers.",
-        )]),
-    row("help", 2, HELP, script_help).doc(
-        "5.0.0",
-        "O(1)",
-        "Returns helpful text about the different subcommands.",
-    ),
-    row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
-        .tips(ONE_OF_ALL)
-        .doc(
-            "2.6.0",
-            "O(1)",
-            "Terminates a server-side Lua script during execution.",
-        ),
-];
-
-const HELP: Flags = Flags::LOADING.or(Flags::STALE);
+pub(super) const HELP: Flags = Flags::LOADING.or(Flags::STALE);
 
 const EVERYWHERE: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
-const ONE_OF_ALL: &[&str] = &["request_policy:all_shards", "response_policy:one_succeeded"];
+pub(super) const ONE_OF_ALL: &[&str] =
+    &["request_policy:all_shards", "response_policy:one_succeeded"];
 
-const fn row(
+pub(super) const fn row(
     name: &'static str,
     arity: i32,
     flags: Flags,
@@ -126,7 +87,7 @@ const fn row(
 }
 
 /// Parses the optional SYNC or ASYNC.
-fn flush_option(args: Args<'_>, refusal: &'static str) -> Result<(), Error> {
+pub(super) fn flush_option(args: Args<'_>, refusal: &'static str) -> Result<(), Error> {
     match args.get(2) {
         None => Ok(()),
         Some(mode) if args.len() == 3 && is_flush_mode(mode) => Ok(()),
@@ -196,22 +157,8 @@ fn function_dump(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Re
 }
 
 /// Rejects FUNCTION KILL and SCRIPT KILL: no script runs.
-fn kill(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+pub(super) fn kill(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
     Err(Error::fixed("NOTBUSY No scripts in execution right now."))
-}
-
-fn script_flush(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    flush_option(args, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")?;
-    reply.ok();
-    Ok(())
-}
-
-fn script_exists(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    reply.array(args.len() - 2);
-    for _ in 2..args.len() {
-        reply.int(0);
-    }
-    Ok(())
 }
 
 fn function_help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
@@ -246,26 +193,6 @@ fn function_help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Re
             "    * SYNC: Synchronously flush the libraries.",
             "DUMP",
             "    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE command",
-        ],
-    );
-    Ok(())
-}
-
-fn script_help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    super::help(
-        reply,
-        "SCRIPT",
-        &[
-            "EXISTS <sha1> [<sha1> ...]",
-            "    Return information about the existence of the scripts in the script cache.",
-            "FLUSH [ASYNC|SYNC]",
-            "    Flush the Lua scripts cache. Very dangerous on replicas.",
-            "    When called without the optional mode argument, the behavior is determined by the",
-            "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
-            "    * ASYNC: Asynchronously flush the scripts cache.",
-            "    * SYNC: Synchronously flush the scripts cache.",
-            "KILL",
-            "    Kill the currently executing Lua script.",
         ],
     );
     Ok(())

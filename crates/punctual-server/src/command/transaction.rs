@@ -5,6 +5,7 @@ use punctual_store::Error;
 use punctual_store::keyspace::watch::WatchFlag;
 use punctual_store::spec::{Flags, Group};
 
+use crate::client::session::Executing;
 use crate::client::transaction::{ABORTED, Transaction};
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 
@@ -118,7 +119,7 @@ fn exec(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
         session.set_multi(None);
         reply.null_array();
     } else {
-        session.executing = Some(transaction);
+        session.executing = Some(Executing::Transaction(transaction));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use punctual_store::{Error, Now, Turn};
 use crate::client::session::Session;
 use crate::net::mailbox::Mailbox;
 use crate::net::order::Order;
+use crate::script::compiled::Scripts;
 use crate::shared::Shared;
 
 /// A running command.
@@ -20,6 +21,8 @@ pub struct Call<'a, 's> {
     pub shared: &'a Arc<Shared>,
     /// Access to the keyspace at the command's instant.
     pub turn: &'a mut Turn<'s>,
+    /// Scripts of the event loop.
+    pub(crate) scripts: &'a mut Scripts,
     /// State of the client.
     pub session: &'a mut Session,
     /// Number of the event loop.

@@ -15,7 +15,7 @@ use punctual_store::spec::Flags;
 use punctual_store::{Error, Turn};
 use quanta::Clock;
 
-use crate::client::session::{ReplyMode, Session};
+use crate::client::session::{Executing, ReplyMode, Session};
 use crate::client::transaction::{self, Transaction, aborted_by};
 use crate::command;
 use crate::dispatch::call::Call;
@@ -25,6 +25,7 @@ use crate::net::lookahead::Ahead;
 use crate::observe::monitor;
 use crate::observe::slowlog::Slow;
 use crate::observe::stats::LoopStats;
+use crate::script::compiled::Scripts;
 use crate::shared::Shared;
 
 /// Outcome of a dispatched command.
@@ -44,6 +45,7 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) loop_number: usize,
     stats: &'a LoopStats,
     pub(crate) turn: &'a mut Turn<'s>,
+    pub(crate) scripts: &'a mut Scripts,
     pub(crate) clock: &'a Clock,
     /// Stopwatch reading from which the next command is timed.
     pub(crate) command_start: u64,
@@ -58,6 +60,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         shared: &'a Arc<Shared>,
         loop_number: usize,
         turn: &'a mut Turn<'s>,
+        scripts: &'a mut Scripts,
         clock: &'a Clock,
         out_max: usize,
     ) -> Self {
@@ -68,6 +71,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             shared,
             loop_number,
             turn,
+            scripts,
             command_start: clock.raw(),
             clock,
             out_max,
@@ -117,7 +121,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         self.turn.warm(session.db, commands);
     }
 
-    fn write_error(&self, session: &Session, error: &Error, out: &mut Vec<u8>) {
+    pub(crate) fn write_error(&self, session: &Session, error: &Error, out: &mut Vec<u8>) {
         self.stats.errors.add(1);
         self.shared.errors.count(error);
         Reply::new(out, session.protocol).error(error.bytes());
@@ -208,7 +212,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
 
     /// Runs a command that has passed the checks, records its statistics, and serves waiters whose keys it has filled.
     #[inline]
-    fn execute(
+    pub(crate) fn execute(
         &mut self,
         session: &mut Session,
         entry: &'static Entry,
@@ -246,17 +250,24 @@ impl<'a, 's> Dispatcher<'a, 's> {
                 let mut call = Call {
                     shared: self.shared,
                     turn: self.turn,
+                    scripts: self.scripts,
                     session,
                     loop_number: self.loop_number,
                 };
-                let result = command::handler(number)(&mut call, args, &mut reply);
+                let mut result = command::handler(number)(&mut call, args, &mut reply);
                 // CONFIG SET takes effect with the next command, and is itself the first that may be too slow.
                 self.turn.classes = self.shared.classes();
                 self.turn.limits = self.shared.store.limits();
                 self.slow_ns = self.shared.slow_ns.load(Ordering::Relaxed);
                 self.latency_tracking = self.shared.latency_tracking.load(Ordering::Relaxed);
-                if let Some(transaction) = session.executing.take() {
-                    self.run_queued(session, &transaction, reply.out());
+                match session.executing.take() {
+                    None => {}
+                    Some(Executing::Transaction(transaction)) => {
+                        self.run_queued(session, &transaction, reply.out());
+                    }
+                    Some(Executing::Script(request)) => {
+                        result = self.run_script(session, entry, request, args, reply.out());
+                    }
                 }
                 self.turn.release_whole();
                 result.inspect_err(|_| reply.truncate(start))
@@ -322,7 +333,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
 
     /// Returns the error for a command that the server cannot accept while it loads or cannot save.
     #[cold]
-    fn refusal(&self, session: &Session, entry: &Entry) -> Option<Error> {
+    pub(crate) fn refusal(&self, session: &Session, entry: &Entry) -> Option<Error> {
         let state = &self.shared.persistence;
         if state.is_loading() && !entry.row.flags.has(Flags::LOADING) {
             return Some(Error::fixed(
@@ -371,7 +382,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
 
 /// Returns the called command's entry. Compares with the client's last command first.
 #[inline]
-fn find(
+pub(crate) fn find(
     shared: &Shared,
     session: &mut Session,
     args: Args<'_>,

@@ -136,8 +136,14 @@ impl EventLoop {
             bulk_max: self.settings.max_bulk_len,
             ..Limits::default()
         };
-        let mut dispatcher =
-            dispatch::Dispatcher::new(&self.shared, self.number, turn, &self.stopwatch, out_max);
+        let mut dispatcher = dispatch::Dispatcher::new(
+            &self.shared,
+            self.number,
+            turn,
+            &mut self.scripts,
+            &self.stopwatch,
+            out_max,
+        );
         let mailbox = &self.shared.mailboxes[self.number];
         let session = &mut connection.session;
         let stats = &self.shared.stats[self.number];

@@ -36,6 +36,7 @@ use crate::net::order::Order;
 use crate::net::sink::LoopSink;
 use crate::persist;
 use crate::reclaim::rounds;
+use crate::script::compiled::Scripts;
 use crate::shared::Shared;
 
 /// Maximum number of bytes per read from a socket.
@@ -117,6 +118,8 @@ pub(crate) struct EventLoop {
     ended_waiters: Vec<Arc<Waiter>>,
     /// Channels to notify at the end of the next turn.
     settling: Vec<Sender<()>>,
+    /// Scripts that this loop has compiled.
+    scripts: Scripts,
 }
 
 impl EventLoop {
@@ -167,6 +170,7 @@ impl EventLoop {
             ended_watches: Vec::new(),
             ended_waiters: Vec::new(),
             settling: Vec::new(),
+            scripts: Scripts::default(),
         })
     }
 

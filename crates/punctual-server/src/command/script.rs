@@ -1,0 +1,222 @@
+//! EVAL, EVALSHA, SCRIPT.
+
+use punctual_resp::decimal::parse_i64;
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use super::scripting::{HELP, ONE_OF_ALL, flush_option, kill, row};
+use crate::client::session::{Executing, ScriptRequest};
+use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::script::cache::{Cache, parse_sha};
+use crate::script::compiled::Scripts;
+
+/// The family's rows.
+pub(crate) static COMMANDS: &[ServerCommand] = &[
+    runs(
+        "eval",
+        WRITES,
+        &["RW access update"],
+        eval,
+        "2.6.0",
+        "Executes a server-side Lua script.",
+    ),
+    runs(
+        "evalsha",
+        WRITES,
+        &["RW access update"],
+        evalsha,
+        "2.6.0",
+        "Executes a server-side Lua script by SHA1 digest.",
+    ),
+    runs(
+        "eval_ro",
+        READS,
+        &["RO access"],
+        eval_ro,
+        "7.0.0",
+        "Executes a read-only server-side Lua script.",
+    ),
+    runs(
+        "evalsha_ro",
+        READS,
+        &["RO access"],
+        evalsha_ro,
+        "7.0.0",
+        "Executes a read-only server-side Lua script by SHA1 digest.",
+    ),
+    ServerCommand::container("script", Group::Scripting, SCRIPTS).doc(
+        "2.6.0",
+        "Depends on subcommand.",
+        "A container for Lua scripts management commands.",
+    ),
+];
+
+const RUNS: Flags = Flags::NOSCRIPT
+    .or(Flags::STALE)
+    .or(Flags::SKIP_MONITOR)
+    .or(Flags::NO_MANDATORY_KEYS)
+    .or(Flags::MOVABLE_KEYS);
+const WRITES: Flags = RUNS.or(Flags::MAY_REPLICATE);
+const READS: Flags = RUNS.or(Flags::READONLY);
+
+/// Returns the row of a command that runs a script.
+const fn runs(
+    name: &'static str,
+    flags: Flags,
+    access: &'static [&'static str],
+    handler: ServerHandler,
+    since: &'static str,
+    summary: &'static str,
+) -> ServerCommand {
+    row(name, -3, flags, handler)
+        .counted_keys(2)
+        .access(access)
+        .doc(since, "Depends on the script that is executed.", summary)
+}
+
+const SCRIPTS: &[ServerCommand] = &[
+    row("debug", 3, Flags::NOSCRIPT, debug).doc(
+        "3.2.0",
+        "O(1)",
+        "Sets the debug mode of server-side Lua scripts.",
+    ),
+    row("exists", -3, Flags::NOSCRIPT, exists)
+        .tips(&[
+            "request_policy:all_shards",
+            "response_policy:agg_logical_and",
+        ])
+        .doc(
+            "2.6.0",
+            "O(N) with N being the number of scripts asked for.",
+            "Determines whether server-side Lua scripts exist in the script cache.",
+        ),
+    row("flush", -2, Flags::NOSCRIPT, flush)
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+        .doc(
+            "2.6.0",
+            "O(1)",
+            "Removes all server-side Lua scripts from the script cache.",
+        )
+        .history(&[(
+            "6.2.0",
+            "Added the `ASYNC` and `SYNC` flushing mode modifiers.",
+        )]),
+    row("help", 2, HELP, help).doc(
+        "5.0.0",
+        "O(1)",
+        "Returns helpful text about the different subcommands.",
+    ),
+    row("load", 3, Flags::NOSCRIPT.or(Flags::STALE), load)
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+        .doc(
+            "2.6.0",
+            "O(N) with N being the length in bytes of the script body.",
+            "Loads a server-side Lua script to the script cache.",
+        ),
+    row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
+        .tips(ONE_OF_ALL)
+        .doc(
+            "2.6.0",
+            "O(1)",
+            "Terminates a server-side Lua script during execution.",
+        ),
+];
+
+fn eval(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+    prepare(call, args, Scripts::by_source, false)
+}
+
+fn eval_ro(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+    prepare(call, args, Scripts::by_source, true)
+}
+
+fn evalsha(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+    prepare(call, args, Scripts::by_sha, false)
+}
+
+fn evalsha_ro(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
+    prepare(call, args, Scripts::by_sha, true)
+}
+
+/// Finds the script, which the dispatcher runs when the handler has returned.
+fn prepare(
+    call: &mut Call<'_, '_>,
+    args: Args<'_>,
+    find: fn(&mut Scripts, &Cache, &[u8]) -> Result<usize, Error>,
+    read_only: bool,
+) -> Result<(), Error> {
+    let keys = parse_i64(args.at(2)).ok_or(Error::NotInteger)?;
+    if keys > args.len() as i64 - 3 {
+        return Err(Error::fixed(
+            "ERR Number of keys can't be greater than number of args",
+        ));
+    }
+    let Ok(keys) = usize::try_from(keys) else {
+        return Err(Error::fixed("ERR Number of keys can't be negative"));
+    };
+    let script = find(call.scripts, &call.shared.scripts, args.at(1))?;
+    call.session.executing = Some(Executing::Script(ScriptRequest {
+        script,
+        keys,
+        read_only,
+    }));
+    Ok(())
+}
+
+fn load(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let script = call.scripts.by_source(&call.shared.scripts, args.at(2))?;
+    reply.bulk(call.scripts.name(script).as_bytes());
+    Ok(())
+}
+
+fn debug(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    match args.at(2).to_ascii_lowercase().as_slice() {
+        b"no" => {
+            reply.ok();
+            Ok(())
+        }
+        b"yes" | b"sync" => Err(Error::fixed("ERR The debugger of scripts is not available")),
+        _ => Err(Error::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO")),
+    }
+}
+
+fn flush(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    flush_option(args, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")?;
+    call.shared.scripts.flush();
+    reply.ok();
+    Ok(())
+}
+
+fn exists(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    reply.array(args.len() - 2);
+    for name in args.skip(2).iter() {
+        let known = parse_sha(name).is_some_and(|sha| call.shared.scripts.get(&sha).is_some());
+        reply.int(known.into());
+    }
+    Ok(())
+}
+
+fn help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "SCRIPT",
+        &[
+            "DEBUG (YES|SYNC|NO)",
+            "    Set the debug mode for subsequent scripts executed.",
+            "EXISTS <sha1> [<sha1> ...]",
+            "    Return information about the existence of the scripts in the script cache.",
+            "FLUSH [ASYNC|SYNC]",
+            "    Flush the Lua scripts cache. Very dangerous on replicas.",
+            "    When called without the optional mode argument, the behavior is determined by the",
+            "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+            "    * ASYNC: Asynchronously flush the scripts cache.",
+            "    * SYNC: Synchronously flush the scripts cache.",
+            "KILL",
+            "    Kill the currently executing Lua script.",
+            "LOAD <script>",
+            "    Load a script into the scripts cache without executing it.",
+        ],
+    );
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! The sources of scripts by SHA1, which all loops share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+/// SHA1 of a script's source.
+pub(crate) type Sha = [u8; 20];
+
+pub(super) type BySha<T> = HashMap<Sha, T, ahash::RandomState>;
+
+/// The sources of all scripts.
+#[derive(Default)]
+pub(crate) struct Cache {
+    sources: Mutex<BySha<Arc<[u8]>>>,
+    /// Number of flushes. A loop that sees a new one forgets what it has compiled.
+    pub(super) flushes: AtomicU64,
+    /// Bytes of the sources.
+    bytes: AtomicUsize,
+}
+
+impl Cache {
+    /// Returns the source of a script. O(1).
+    pub(crate) fn get(&self, sha: &Sha) -> Option<Arc<[u8]>> {
+        self.sources.lock().get(sha).cloned()
+    }
+
+    /// Adds a script. O(length).
+    pub(super) fn add(&self, sha: Sha, code: &[u8]) {
+        let added = self.sources.lock().insert(sha, code.into());
+        if added.is_none() {
+            self.bytes.fetch_add(code.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Removes all scripts.
+    pub(crate) fn flush(&self) {
+        let mut sources = self.sources.lock();
+        self.flushes.fetch_add(1, Ordering::Release);
+        self.bytes.store(0, Ordering::Relaxed);
+        sources.clear();
+    }
+
+    /// Returns the number of scripts and the bytes of their sources.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let count = self.sources.lock().len();
+        (count, self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+/// Parses 40 hexadecimal digits of either case.
+pub(crate) fn parse_sha(name: &[u8]) -> Option<Sha> {
+    if name.len() != 40 {
+        return None;
+    }
+    let digit = |byte: u8| (byte as char).to_digit(16);
+    let mut sha = [0; 20];
+    for (byte, pair) in sha.iter_mut().zip(name.chunks(2)) {
+        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+    }
+    Some(sha)
+}

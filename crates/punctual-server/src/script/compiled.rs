@@ -1,0 +1,116 @@
+//! The scripts that a loop has compiled.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_lua::{Interpreter, Options, Script};
+use punctual_store::Error;
+use sha1::{Digest, Sha1};
+
+use super::cache::{BySha, Cache, Sha, parse_sha};
+use super::shebang::{self, ScriptFlags};
+use crate::client::registry::ClientInfo;
+use crate::client::session::Session;
+
+/// A script that a loop has compiled.
+pub(crate) struct Compiled {
+    pub(super) script: Script,
+    /// SHA1 in hexadecimal digits.
+    pub(super) name: String,
+    pub(super) flags: ScriptFlags,
+}
+
+/// The scripts of one loop.
+#[derive(Default)]
+pub(crate) struct Scripts {
+    /// Created by the first script.
+    pub(super) interpreter: Option<Interpreter>,
+    pub(super) compiled: Vec<Compiled>,
+    by_sha: BySha<usize>,
+    /// [`Cache::flushes`] at the last look.
+    flushes: u64,
+    /// The client as which commands of scripts run.
+    pub(super) session: Option<Box<Session>>,
+}
+
+impl Scripts {
+    /// Returns a script's index in `compiled`: compiles it if necessary, and adds it to the cache. O(length).
+    ///
+    /// # Errors
+    /// The error to reply, if the source is no script.
+    pub(crate) fn by_source(&mut self, cache: &Cache, code: &[u8]) -> Result<usize, Error> {
+        let sha = Sha1::digest(code).into();
+        self.renew(cache);
+        if let Some(&known) = self.by_sha.get(&sha) {
+            return Ok(known);
+        }
+        let compiled = self.compile(sha, code)?;
+        cache.add(sha, code);
+        Ok(compiled)
+    }
+
+    /// As [`Scripts::by_source`], for a script in the cache. O(1) if the loop knows it.
+    ///
+    /// # Errors
+    /// NOSCRIPT if it is not in the cache.
+    pub(crate) fn by_sha(&mut self, cache: &Cache, name: &[u8]) -> Result<usize, Error> {
+        const MISSING: Error = Error::fixed("NOSCRIPT No matching script. Please use EVAL.");
+        let sha = parse_sha(name).ok_or(MISSING)?;
+        self.renew(cache);
+        if let Some(&known) = self.by_sha.get(&sha) {
+            return Ok(known);
+        }
+        let code = cache.get(&sha).ok_or(MISSING)?;
+        self.compile(sha, &code)
+    }
+
+    /// Returns the SHA1 of a compiled script in hexadecimal digits.
+    pub(crate) fn name(&self, at: usize) -> &str {
+        &self.compiled[at].name
+    }
+
+    /// Forgets everything if the cache has been flushed.
+    fn renew(&mut self, cache: &Cache) {
+        let flushes = cache.flushes.load(Ordering::Acquire);
+        if flushes != self.flushes {
+            self.flushes = flushes;
+            self.by_sha.clear();
+            self.compiled.clear();
+            self.interpreter = None;
+        }
+    }
+
+    fn compile(&mut self, sha: Sha, code: &[u8]) -> Result<usize, Error> {
+        let (flags, skipped) = shebang::parse(code)?;
+        let interpreter = self
+            .interpreter
+            .get_or_insert_with(|| Interpreter::new(Options::default()));
+        let script = interpreter.compile(&code[skipped..]).map_err(|text| {
+            let text = [b"ERR Error compiling script (new function): ", &text[..]].concat();
+            Error::Bytes(text.into())
+        })?;
+        let name = sha.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.compiled.push(Compiled {
+            script,
+            name,
+            flags,
+        });
+        let at = self.compiled.len() - 1;
+        self.by_sha.insert(sha, at);
+        Ok(at)
+    }
+
+    /// Takes the session of scripts.
+    pub(super) fn take_session(&mut self, loop_number: usize) -> Box<Session> {
+        self.session.take().unwrap_or_else(|| {
+            let info = ClientInfo {
+                addr: "lua".to_owned(),
+                loop_number,
+                ..ClientInfo::default()
+            };
+            let mut session = Session::new(Arc::new(info), true);
+            session.in_exec = true;
+            Box::new(session)
+        })
+    }
+}
