@@ -29,6 +29,7 @@ use crate::program::supervision::Systemd;
 use crate::pubsub::PubSub;
 use crate::reclaim::{Reclaim, Worker};
 use crate::script::cache::Cache;
+use crate::script::running::Running;
 
 /// State that all event loops share. Lock order: shards, then `config`, then the pub/sub registry, then mailboxes.
 pub struct Shared {
@@ -55,6 +56,8 @@ pub struct Shared {
     pub monitors: Monitors,
     /// Scripts by SHA1.
     pub(crate) scripts: Cache,
+    /// The script that runs.
+    pub(crate) running: Running,
     /// The slow log.
     pub slowlog: SlowLog,
     /// Latency events of LATENCY.
@@ -135,6 +138,7 @@ impl Shared {
             pubsub: PubSub::default(),
             monitors: Monitors::default(),
             scripts: Cache::default(),
+            running: Running::default(),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
             latency_tracking: AtomicBool::new(true),

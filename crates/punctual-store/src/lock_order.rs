@@ -4,6 +4,7 @@
 //! which [`Turn`](crate::Turn) asserts. A lock that is only tried may be taken in any order, because it never waits.
 
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -102,6 +103,18 @@ impl<T> OrderedMutex<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<OrderedGuard<'_, T>> {
         self.mutex.try_lock().map(|guard| self.guard(guard))
+    }
+
+    /// As [`OrderedMutex::lock`], but waits at most this long.
+    ///
+    /// # Panics
+    /// As [`OrderedMutex::lock`].
+    pub fn try_lock_for(&self, patience: Duration) -> Option<OrderedGuard<'_, T>> {
+        #[cfg(debug_assertions)]
+        held::assert_order(self.rank);
+        self.mutex
+            .try_lock_for(patience)
+            .map(|guard| self.guard(guard))
     }
 
     #[inline]

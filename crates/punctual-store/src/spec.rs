@@ -50,6 +50,8 @@ flags! {
     SUBSCRIBER = 35, "", "Not a Redis flag: allowed for a RESP2 client with subscriptions.";
     UNPAUSED = 36, "", "Not a Redis flag: CLIENT PAUSE does not hold it back.";
     FLUSHES_ALL = 37, "", "Not a Redis flag: empties every database, and so the snapshot on disk.";
+    RUNS_SCRIPTS = 39, "", "Not a Redis flag: runs a script.";
+    WATCHES = 40, "", "Not a Redis flag: watches keys.";
     NEEDS_SAVES = 38, "", "Not a Redis flag: refused after a failed background save, as commands that write.";
 }
 

@@ -317,7 +317,7 @@ unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_De
 /// As [`hook`].
 unsafe fn interrupts(state: *mut ffi::lua_State) -> bool {
     // SAFETY: the state is valid, and nothing else uses its stack while the hook runs.
-    let (context, mut stack) = unsafe { (Context::of(state), Stack::new(state)) };
+    let (context, stack) = unsafe { (Context::of(state), Stack::new(state)) };
     let _running = context.enter_native();
     let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         context.with_host(|host| host.interrupt()).flatten()
@@ -334,11 +334,8 @@ unsafe fn interrupts(state: *mut ffi::lua_State) -> bool {
     // SAFETY: the state and the hook are valid.
     unsafe {
         ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKLINE | ffi::LUA_MASKCOUNT, 1);
-        ffi::luaL_where(state, 0);
     }
-    let text = [stack.bytes(-1).unwrap_or_default(), text.as_bytes()].concat();
-    stack.pop(1);
-    stack.push_bytes(&text);
+    stack.push_bytes(text.as_bytes());
     true
 }
 

@@ -85,6 +85,8 @@ pub struct Session {
     pub(crate) executing: Option<Executing>,
     /// True while EXEC runs its commands, none of which may wait.
     pub in_exec: bool,
+    /// The watches have ended, but could not be removed.
+    pub stale_watches: bool,
     /// Keys watched by WATCH.
     pub watched: BTreeSet<WatchedKey>,
     /// Last command, if the lookup may reuse it.
@@ -114,6 +116,7 @@ impl Session {
             multi: None,
             executing: None,
             in_exec: false,
+            stale_watches: false,
             watched: BTreeSet::new(),
             last: None,
         }

@@ -58,6 +58,12 @@ impl Transaction {
         queued.any(|queued| queued.entry.row.flags.has(Flags::WRITE))
     }
 
+    /// Returns whether a command runs a script. O(commands).
+    pub(crate) fn runs_scripts(&self) -> bool {
+        let mut queued = self.queue.iter();
+        queued.any(|queued| queued.entry.row.flags.has(Flags::RUNS_SCRIPTS))
+    }
+
     /// Returns whether a command was rejected.
     pub(crate) fn is_refused(&self) -> bool {
         self.refused
@@ -133,7 +139,7 @@ impl Session {
 
     /// Queues a command, unless EXEC is already certain to fail.
     pub(crate) fn queue(&mut self, entry: &'static Entry, args: Args<'_>) {
-        let will_abort = self.watch_flag().is_some_and(WatchFlag::is_raised);
+        let will_abort = !self.stale_watches && self.watch_flag().is_some_and(WatchFlag::is_raised);
         let Some(transaction) = &mut self.multi else {
             return;
         };
@@ -172,6 +178,7 @@ impl Session {
 
     /// Watches keys of the selected database.
     pub(crate) fn watch<'k>(&mut self, turn: &mut Turn<'_>, keys: impl Iterator<Item = &'k [u8]>) {
+        self.end_stale_watches(turn);
         let ClientInfo { id, watch, .. } = &*self.info;
         let flag = watch.get_or_init(|| Arc::new(WatchFlag::new(*id)));
         if flag.is_raised() {
@@ -186,8 +193,19 @@ impl Session {
         turn.watch(self.db, new.iter().copied(), flag);
     }
 
-    /// Removes all watches and lowers the flag.
+    /// Removes the watches that ended while a script held the locks of their keys.
+    pub(crate) fn end_stale_watches(&mut self, turn: &mut Turn<'_>) {
+        if std::mem::take(&mut self.stale_watches) {
+            self.unwatch(turn);
+        }
+    }
+
+    /// Removes all watches and lowers the flag; later, if the turn may not lock.
     pub(crate) fn unwatch(&mut self, turn: &mut Turn<'_>) {
+        if !turn.may_lock {
+            self.stale_watches = !self.watched.is_empty();
+            return;
+        }
         if let Some(flag) = self.info.watch.get() {
             turn.unwatch(self.watched.iter(), flag);
             self.watched = BTreeSet::new();

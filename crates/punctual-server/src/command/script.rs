@@ -5,7 +5,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use super::scripting::{HELP, ONE_OF_ALL, flush_option, kill, row};
+use super::scripting::{HELP, ONE_OF_ALL, flush_option, row};
 use crate::client::session::{Executing, ScriptRequest};
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::script::cache::{Cache, parse_sha};
@@ -56,7 +56,8 @@ const RUNS: Flags = Flags::NOSCRIPT
     .or(Flags::STALE)
     .or(Flags::SKIP_MONITOR)
     .or(Flags::NO_MANDATORY_KEYS)
-    .or(Flags::MOVABLE_KEYS);
+    .or(Flags::MOVABLE_KEYS)
+    .or(Flags::RUNS_SCRIPTS);
 const WRITES: Flags = RUNS.or(Flags::MAY_REPLICATE);
 const READS: Flags = RUNS.or(Flags::READONLY);
 
@@ -161,6 +162,12 @@ fn prepare(
         keys,
         read_only,
     }));
+    Ok(())
+}
+
+fn kill(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    call.shared.running.kill(false)?;
+    reply.ok();
     Ok(())
 }
 

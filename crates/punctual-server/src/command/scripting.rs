@@ -156,9 +156,10 @@ fn function_dump(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Re
     Ok(())
 }
 
-/// Rejects FUNCTION KILL and SCRIPT KILL: no script runs.
-pub(super) fn kill(_: &mut Call<'_, '_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
-    Err(Error::fixed("NOTBUSY No scripts in execution right now."))
+fn kill(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    call.shared.running.kill(true)?;
+    reply.ok();
+    Ok(())
 }
 
 fn function_help(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

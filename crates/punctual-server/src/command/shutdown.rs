@@ -49,6 +49,13 @@ fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Resul
         // A shutdown never waits for replicas, so there is nothing to abort.
         return Err(Error::fixed("ERR No shutdown in progress."));
     }
+    let running = &call.shared.running;
+    if running.is_busy() {
+        if !has_option("nosave") {
+            return Err(running.refusal());
+        }
+        running.abandon();
+    }
     let logger = &call.shared.logger;
     log::warning!(logger, "User requested shutdown...");
     let must_save = has_option("save")

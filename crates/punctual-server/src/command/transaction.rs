@@ -50,14 +50,19 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     ),
     row("multi", 1, QUICK.or(Flags::UNQUEUED), multi).doc("1.2.0", "O(1)", "Starts a transaction."),
     row("unwatch", 1, QUICK, unwatch).doc("2.2.0", "O(1)", "Removes all watches on keys."),
-    row("watch", -2, QUICK.or(Flags::UNQUEUED), watch)
-        .keys(1, -1, 1)
-        .access(&["RO"])
-        .doc(
-            "2.2.0",
-            "O(1) for every key.",
-            "Monitors changes to keys to determine the execution of a transaction.",
-        ),
+    row(
+        "watch",
+        -2,
+        QUICK.or(Flags::UNQUEUED).or(Flags::WATCHES),
+        watch,
+    )
+    .keys(1, -1, 1)
+    .access(&["RO"])
+    .doc(
+        "2.2.0",
+        "O(1) for every key.",
+        "Monitors changes to keys to determine the execution of a transaction.",
+    ),
 ];
 
 fn multi(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
@@ -105,6 +110,7 @@ fn exec(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
         session.discard(call.turn);
         return Err(ABORTED);
     }
+    session.end_stale_watches(call.turn);
     let mut changed = session.watch_flag().is_some_and(WatchFlag::is_raised);
     if !changed {
         transaction.pin(call.turn, &session.watched);

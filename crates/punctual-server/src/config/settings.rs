@@ -39,6 +39,8 @@ pub struct Settings {
     pub query_buffer_limit: usize,
     /// Maximum number of bytes of one argument.
     pub max_bulk_len: usize,
+    /// Milliseconds after which a script is busy; 0 for never.
+    pub busy_reply_threshold_ms: u64,
     /// Number of databases.
     pub databases: usize,
     /// Classes of keyspace events to publish.
@@ -182,6 +184,7 @@ impl Settings {
             },
             query_buffer_limit: values.bytes("client-query-buffer-limit"),
             max_bulk_len: values.bytes("proto-max-bulk-len"),
+            busy_reply_threshold_ms: values.number("busy-reply-threshold"),
             databases: values.number("databases"),
             notify: match values.of("notify-keyspace-events") {
                 Value::EventClasses(classes) => *classes,

@@ -119,7 +119,9 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("lazyfree-lazy-user-del", "no"),
     yes_no("lazyfree-lazy-user-flush", "no"),
     integer("tracking-table-max-keys", 0, LONG, "1000000"),
-    integer("busy-reply-threshold", 0, LONG, "5000").alias("lua-time-limit"),
+    integer("busy-reply-threshold", 0, LONG, "5000")
+        .alias("lua-time-limit")
+        .implemented(),
 
     // Memory.
     memory("maxmemory", 0, u64::MAX, "0"),

@@ -39,6 +39,12 @@ pub(crate) enum Flow {
     Blocked,
 }
 
+/// What a loop does while a script keeps it from its work.
+pub(crate) trait Background {
+    /// Serves clients the error BUSY, and takes the commands that end the script.
+    fn serve_clients(&mut self);
+}
+
 /// Runs commands of one connection one after the other.
 pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) shared: &'a Arc<Shared>,
@@ -51,6 +57,8 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) command_start: u64,
     slow_ns: u64,
     latency_tracking: bool,
+    /// The loop, to serve its other clients during a long wait; `None` if it does just that.
+    pub(crate) background: Option<&'a mut (dyn Background + 'a)>,
     /// Output size in bytes above which the client is disconnected.
     out_max: usize,
 }
@@ -63,6 +71,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         scripts: &'a mut Scripts,
         clock: &'a Clock,
         out_max: usize,
+        background: Option<&'a mut (dyn Background + 'a)>,
     ) -> Self {
         Self {
             stats: &shared.stats[loop_number],
@@ -75,6 +84,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             command_start: clock.raw(),
             clock,
             out_max,
+            background,
         }
     }
 
@@ -140,7 +150,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
 
     /// Rejects a known command before it runs, and makes the open transaction fail.
     #[cold]
-    fn reject(
+    pub(crate) fn reject(
         &mut self,
         session: &mut Session,
         entry: &Entry,
@@ -179,13 +189,13 @@ impl<'a, 's> Dispatcher<'a, 's> {
             let error = Error::fixed("ERR Command not allowed inside a transaction");
             return self.reject(session, entry, args, &error, out);
         }
-        if self.shared.gate_closed.load(Ordering::Relaxed) {
+        if self.shared.gate_closed.load(Ordering::Relaxed) || self.background.is_none() {
             if self.shared.stopping.load(Ordering::Acquire) {
                 // A write after the last snapshot would be lost, so it gets no reply.
                 session.closing = true;
                 return Flow::Done;
             }
-            if let Some(error) = self.refusal(session, entry) {
+            if let Some(error) = self.busy(entry).or_else(|| self.refusal(session, entry)) {
                 return self.reject(session, entry, args, &error, out);
             }
         }
@@ -206,6 +216,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
             Reply::new(out, session.protocol).simple("QUEUED");
             self.command_start = self.clock.raw();
             return Flow::Done;
+        }
+        if self.shared.mailboxes.len() > 1 {
+            return self.execute_beside_scripts(session, entry, args, out);
         }
         self.execute(session, entry, args, out)
     }
@@ -329,6 +342,17 @@ impl<'a, 's> Dispatcher<'a, 's> {
         session.ignore_reply_mode = true;
         // The time of EXEC includes its commands.
         self.command_start = exec_start;
+    }
+
+    /// Returns the error for a command that cannot run because a script is busy.
+    #[cold]
+    fn busy(&mut self, entry: &Entry) -> Option<Error> {
+        let flags = entry.row.flags;
+        let busy = self.shared.running.is_busy() || self.background.is_none();
+        self.turn.may_lock = !busy;
+        // Keys to watch are behind locks that the script holds.
+        (busy && (flags.has(Flags::WATCHES) || !flags.has(Flags::ALLOW_BUSY)))
+            .then(|| self.shared.running.refusal())
     }
 
     /// Returns the error for a command that the server cannot accept while it loads or cannot save.

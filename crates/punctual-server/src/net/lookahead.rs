@@ -9,6 +9,7 @@ pub(crate) type Ahead<'a> = SmallVec<[Command<'a>; WARM_MAX]>;
 
 /// One parser for each command that is parsed ahead. All connections of a loop share them, so they keep no state between
 /// two calls.
+#[derive(Default)]
 pub(crate) struct Lookahead {
     parsers: Vec<Parser>,
 }

@@ -139,6 +139,12 @@ impl<O> Mailbox<O> {
         }
     }
 
+    /// Takes the orders that `wanted` picks; all else stays.
+    pub(crate) fn take_orders(&self, mut wanted: impl FnMut(&O) -> bool) -> Vec<O> {
+        let mut mail = self.mail.lock();
+        mail.orders.extract_if(.., |order| wanted(order)).collect()
+    }
+
     /// Ends [`Mailbox::separate`], and moves the remaining messages to `out`.
     pub(crate) fn end_separation(&self, out: &mut Vec<u8>) {
         let mut mail = self.mail.lock();

@@ -9,8 +9,10 @@ use punctual_store::spec::Flags;
 
 use crate::client::session::{ScriptRequest, Session};
 use crate::dispatch::table::Entry;
-use crate::dispatch::{Dispatcher, find};
-use crate::log::Level;
+use crate::dispatch::{Dispatcher, Flow, find};
+use crate::log::{self, Level};
+use crate::script::running::About;
+use crate::shared::Shared;
 
 impl Dispatcher<'_, '_> {
     /// Runs a script of a client with the arguments of EVAL, and appends its reply.
@@ -53,9 +55,18 @@ impl Dispatcher<'_, '_> {
         let mut host = ScriptHost {
             dispatcher: self,
             session: &mut session,
+            call: &call,
+            args,
             read_only: request.read_only || script.flags.no_writes,
+            began: start,
+            wrote: false,
+            busy: false,
+            busy_after: None,
         };
         let result = interpreter.run(&script.script, &call, &mut host, out);
+        if host.busy {
+            self.shared.running.calm_down(self.shared);
+        }
         self.scripts.compiled = compiled;
         self.scripts.session = Some(session);
         self.scripts.interpreter = Some(interpreter);
@@ -76,11 +87,66 @@ impl Dispatcher<'_, '_> {
     }
 }
 
+impl Dispatcher<'_, '_> {
+    /// Executes a command with several loops: after the script that runs on another one. A script begins when no other one
+    /// runs.
+    pub(crate) fn execute_beside_scripts(
+        &mut self,
+        session: &mut Session,
+        entry: &'static Entry,
+        args: Args<'_>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let flags = entry.row.flags;
+        let queued = session
+            .multi
+            .as_ref()
+            .filter(|_| flags.has(Flags::EXECUTES));
+        let runs = flags.has(Flags::RUNS_SCRIPTS) || queued.is_some_and(|q| q.runs_scripts());
+        let locks = !(flags.has(Flags::KEYLESS) || flags.has(Flags::ALLOW_BUSY))
+            || flags.has(Flags::EXECUTES)
+            || flags.has(Flags::WATCHES);
+        let running = &self.shared.running;
+        while if runs {
+            !running.try_begin()
+        } else {
+            locks && running.is_active()
+        } {
+            // The script may need a shard that this turn still holds.
+            self.turn.release();
+            if running.is_busy() {
+                if let Some(background) = &mut self.background {
+                    background.serve_clients();
+                }
+                return self.reject(session, entry, args, &running.refusal(), out);
+            }
+            running.wait_briefly();
+        }
+        self.turn.may_lock = locks || !running.is_active();
+        let flow = self.execute(session, entry, args, out);
+        if runs {
+            self.turn.release();
+            running.end();
+        }
+        flow
+    }
+}
+
 /// The server as a running script sees it.
 struct ScriptHost<'h, 'a, 's> {
     dispatcher: &'h mut Dispatcher<'a, 's>,
     session: &'h mut Session,
+    call: &'h Call<'h>,
+    /// The client's command.
+    args: Args<'h>,
     read_only: bool,
+    /// Stopwatch reading at the start.
+    began: u64,
+    wrote: bool,
+    /// The script has run for longer than the threshold.
+    busy: bool,
+    /// `busy-reply-threshold` in ns, read when the script is first interrupted.
+    busy_after: Option<u64>,
 }
 
 impl ScriptHost<'_, '_, '_> {
@@ -117,6 +183,12 @@ impl Host for ScriptHost<'_, '_, '_> {
         self.dispatcher.command_start = self.dispatcher.clock.raw();
         match self.admit(args) {
             Ok(entry) => {
+                if !self.wrote && entry.row.flags.has(Flags::WRITE) {
+                    if self.busy && !self.dispatcher.shared.running.begin_writing() {
+                        return Reply::new(reply, protocol).error(format!("ERR {KILLED}"));
+                    }
+                    self.wrote = true;
+                }
                 self.dispatcher.execute(self.session, entry, args, reply);
             }
             Err(error) => self.dispatcher.write_error(self.session, &error, reply),
@@ -138,7 +210,44 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn interrupt(&mut self) -> Option<&'static str> {
-        let stopping = self.dispatcher.shared.stopping.load(Ordering::Relaxed);
-        stopping.then_some("Script killed because the server stops.")
+        let shared: &Shared = self.dispatcher.shared;
+        let after = *self.busy_after.get_or_insert_with(|| {
+            let ms = shared.settings().busy_reply_threshold_ms;
+            if ms == 0 {
+                u64::MAX
+            } else {
+                ms.saturating_mul(1_000_000)
+            }
+        });
+        let clock = self.dispatcher.clock;
+        let elapsed = clock.delta_as_nanos(self.began, clock.raw());
+        if elapsed > after {
+            if !std::mem::replace(&mut self.busy, true) {
+                log::warning!(
+                    shared.logger,
+                    "Slow script detected: still in execution after {} milliseconds. You can try killing the script using the SCRIPT KILL command. Script name is: {}.",
+                    elapsed / 1_000_000,
+                    self.call.name
+                );
+                let about = About {
+                    function: None,
+                    command: self.args.iter().map(<[u8]>::to_vec).collect(),
+                    began_ms: self.dispatcher.turn.now.read_ms(),
+                };
+                shared.running.become_busy(shared, about, self.wrote);
+            }
+            if let Some(background) = &mut self.dispatcher.background {
+                background.serve_clients();
+            }
+            if shared.running.is_killed() {
+                return Some(KILLED);
+            }
+        }
+        // The last snapshot, if there is one, has been written before: nothing keeps what the script has changed.
+        let stopping = shared.stopping.load(Ordering::Acquire);
+        stopping.then_some(KILLED)
     }
 }
+
+/// Error of a script that was killed.
+const KILLED: &str = "Script killed by user with SCRIPT KILL...";

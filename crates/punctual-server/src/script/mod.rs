@@ -7,4 +7,5 @@
 pub(crate) mod cache;
 pub(crate) mod compiled;
 mod host;
+pub(crate) mod running;
 mod shebang;

@@ -37,5 +37,6 @@ mod readme;
 mod redis_py;
 mod refused;
 mod renamed;
+mod scripts;
 mod start_up;
 mod transactions;

@@ -14,6 +14,7 @@ mod watch;
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
@@ -111,6 +112,8 @@ pub struct Turn<'s> {
     pub wait: Option<Wait>,
     /// Whether commands may wait. In a transaction they reply that there was nothing.
     pub may_wait: bool,
+    /// False while another thread, or an earlier turn of this one, holds shards for long: the caller must lock nothing.
+    pub may_lock: bool,
     /// Keys that clients wait for, in the order in which they became ready.
     ready: VecDeque<ReadyKey>,
     /// Ascending by shard number.
@@ -139,6 +142,7 @@ impl<'s> Turn<'s> {
             discarded: Discarded::default(),
             wait: None,
             may_wait: true,
+            may_lock: true,
             ready: VecDeque::new(),
             held: SmallVec::new(),
             sole: None,
@@ -291,9 +295,7 @@ impl<'s> Turn<'s> {
             };
             match store.locked[number].shard.try_lock() {
                 Some(shard) => {
-                    self.observed |= shard.watched.any() || shard.waiters.any();
-                    let at = self.held.partition_point(|(held, _)| *held < number);
-                    self.held.insert(at, (number, shard));
+                    self.hold(number, shard);
                 }
                 None => all_there = false,
             }
@@ -305,15 +307,22 @@ impl<'s> Turn<'s> {
         self.held.binary_search_by_key(&shard, |h| h.0).is_ok()
     }
 
+    /// Adds a locked shard to the held ones.
+    fn hold(&mut self, number: usize, shard: OrderedGuard<'s, Shard>) {
+        self.observed |= shard.watched.any() || shard.waiters.any();
+        let at = self.held.partition_point(|(held, _)| *held < number);
+        self.held.insert(at, (number, shard));
+    }
+
     /// Locks `shards` only. Their numbers ascend.
     fn lock(&mut self, shards: &[usize]) {
         assert!(!self.pinned, "a transaction has pinned all that it needs");
+        debug_assert!(self.may_lock, "the locks are held for long");
         debug_assert!(shards.is_sorted(), "shards are locked in ascending order");
         self.release();
         for &number in shards {
             let shard = self.store.locked[number].shard.lock();
-            self.observed |= shard.watched.any() || shard.waiters.any();
-            self.held.push((number, shard));
+            self.hold(number, shard);
         }
     }
 
@@ -375,6 +384,19 @@ impl<'s> Turn<'s> {
         if !self.holds(number) {
             self.lock(&[number]);
         }
+    }
+
+    /// As [`Turn::lock_one`], but waits at most this long. Returns whether the shard is held.
+    pub fn try_lock_one(&mut self, number: usize, patience: Duration) -> bool {
+        if !self.holds(number) {
+            assert!(!self.pinned, "a transaction has pinned all that it needs");
+            self.release();
+            let Some(shard) = self.store.locked[number].shard.try_lock_for(patience) else {
+                return false;
+            };
+            self.hold(number, shard);
+        }
+        true
     }
 
     /// Returns shard `number`.

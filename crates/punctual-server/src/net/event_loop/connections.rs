@@ -129,7 +129,7 @@ impl EventLoop {
         });
         self.shared.clients.add(Arc::clone(&info));
         let session = Session::new(info, self.settings.requirepass.is_none());
-        self.connections[slot] = Some(Connection::new(arrival.socket, session));
+        self.connections[slot] = Some(Box::new(Connection::new(arrival.socket, session)));
         self.arm_idle(slot);
     }
 

@@ -119,13 +119,15 @@ impl EventLoop {
         if self
             .connection(slot)
             .is_some_and(|c| c.session.receives_messages())
+            && !self.busy.nested
         {
             self.collect_messages();
         }
         let output_limits = self.settings.output_limits;
-        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+        let Some(mut taken) = self.connections.get_mut(slot).and_then(Option::take) else {
             return 0;
         };
+        let connection = &mut *taken;
         let hard_bytes = match output_limits[connection.output_class()].hard_bytes {
             0 => usize::MAX,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
@@ -136,20 +138,27 @@ impl EventLoop {
             bulk_max: self.settings.max_bulk_len,
             ..Limits::default()
         };
+        let shared = self.shared();
+        let number = self.number;
+        let stopwatch = self.stopwatch.clone();
+        let mut scripts = std::mem::take(&mut self.scripts);
+        let mut lookahead = std::mem::take(&mut self.lookahead);
+        let nested = self.busy.nested;
         let mut dispatcher = dispatch::Dispatcher::new(
-            &self.shared,
-            self.number,
+            &shared,
+            number,
             turn,
-            &mut self.scripts,
-            &self.stopwatch,
+            &mut scripts,
+            &stopwatch,
             out_max,
+            (!nested).then_some(&mut *self),
         );
-        let mailbox = &self.shared.mailboxes[self.number];
+        let mailbox = &shared.mailboxes[number];
         let session = &mut connection.session;
-        let stats = &self.shared.stats[self.number];
+        let stats = &shared.stats[number];
         stats.client.store(session.id, Ordering::Relaxed);
         let out = &mut connection.out;
-        if session.receives_messages() {
+        if session.receives_messages() && !nested {
             session.separated = true;
             mailbox.separate(session.id, out);
         }
@@ -176,7 +185,7 @@ impl EventLoop {
                     }
                 }
                 Err(e) => {
-                    self.shared.stats[self.number].protocol_errors.add(1);
+                    stats.protocol_errors.add(1);
                     Reply::new(out, session.protocol).protocol_error(&e);
                     session.closing = true;
                     break Flow::Done;
@@ -185,7 +194,7 @@ impl EventLoop {
             // Parse the next commands of the pipeline ahead, so that their keys are prefetched together. The
             // connection's own parser is between two commands here.
             while session.authenticated && !session.closing {
-                let ahead = self.lookahead.parse(&bytes[used..], &limits);
+                let ahead = lookahead.parse(&bytes[used..], &limits);
                 if ahead.len() < 2 {
                     break;
                 }
@@ -211,11 +220,20 @@ impl EventLoop {
         if std::mem::take(&mut session.separated) {
             mailbox.end_separation(out);
         }
-        if self.shared.mailboxes.len() > 1 {
+        self.connections[slot] = Some(taken);
+        if !nested {
+            self.scripts = scripts;
+            self.lookahead = lookahead;
+            self.end_busy(slot);
+        }
+        let Some(connection) = self.connection(slot) else {
+            return used;
+        };
+        if shared.mailboxes.len() > 1 {
             // Release the locks, so that other loops do not wait while this one reads and writes.
             turn.release();
         }
-        if out.len() > out_max {
+        if connection.out.len() > out_max {
             self.cut_off(slot);
             return used;
         }
@@ -223,7 +241,7 @@ impl EventLoop {
             Flow::Done => {}
             Flow::Paused => {
                 connection.paused = true;
-                self.shared.clients.set_waiting(&session.info, true);
+                shared.clients.set_waiting(&connection.session.info, true);
                 self.paused.push(slot);
             }
             Flow::Blocked => self.block(slot),

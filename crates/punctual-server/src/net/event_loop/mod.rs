@@ -4,6 +4,7 @@
 //! mailbox, writes each connection's replies once, and sleeps exactly until the next deadline. Commands and expiry do not
 //! starve each other: while more entries are due, the loop polls its sockets between batches without sleeping.
 
+mod busy;
 mod connections;
 mod control;
 mod input;
@@ -17,6 +18,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use busy::Busy;
 use mio::{Events, Interest, Poll, Token};
 use punctual::queue::TimerKey;
 use punctual::{DeadlineQueue, Wheel};
@@ -43,6 +45,8 @@ use crate::shared::Shared;
 const READ_SIZE: usize = 64 << 10;
 /// Steps of expiry between two polls of the sockets: well under a millisecond of work.
 const EXPIRY_BATCH: usize = 1_000;
+/// Longest wait for the lock of a shard with due entries.
+const LOCK_PATIENCE: Duration = Duration::from_millis(1);
 /// Maximum number of output buffers kept for the next replies.
 const SPARE_OUTPUTS: usize = 16;
 
@@ -78,7 +82,8 @@ pub(crate) struct EventLoop {
     poll: Poll,
     alarm: Alarm,
     listeners: Vec<Listener>,
-    connections: Vec<Option<Connection>>,
+    /// A connection is taken out while its commands run.
+    connections: Vec<Option<Box<Connection>>>,
     free_slots: Vec<usize>,
     /// Slots with output to write.
     dirty: Vec<usize>,
@@ -120,6 +125,7 @@ pub(crate) struct EventLoop {
     settling: Vec<Sender<()>>,
     /// Scripts that this loop has compiled.
     scripts: Scripts,
+    busy: Busy,
 }
 
 impl EventLoop {
@@ -171,6 +177,7 @@ impl EventLoop {
             ended_waiters: Vec::new(),
             settling: Vec::new(),
             scripts: Scripts::default(),
+            busy: Busy::default(),
         })
     }
 
@@ -300,6 +307,10 @@ impl EventLoop {
         if self.ended_watches.is_empty() && self.ended_waiters.is_empty() {
             return;
         }
+        if self.shared.running.is_active() {
+            // They need locks; the next turn comes soon enough.
+            return;
+        }
         let shared = Arc::clone(&self.shared);
         let mut sink = LoopSink::new(&shared, self.number, false);
         let now = shared.clock.now();
@@ -346,6 +357,7 @@ impl EventLoop {
         }
         let mut budget = EXPIRY_BATCH;
         let mut began = None;
+        let several = shared.mailboxes.len() > 1;
         let own = || (self.number..shared.store.shards()).step_by(shared.mailboxes.len());
         // A shard that uses up the batch comes last next time, so it delays other shards by at most one batch.
         let split = self.next_shard;
@@ -360,6 +372,11 @@ impl EventLoop {
                 continue;
             }
             began.get_or_insert_with(|| self.stopwatch.raw());
+            if several && !turn.try_lock_one(shard, LOCK_PATIENCE) {
+                // A script may hold it for long. If it does not, the next turn comes at once.
+                self.more_due = !shared.running.is_busy();
+                break;
+            }
             if !turn.expire(shard, &mut budget) {
                 self.next_shard = shard + 1;
                 self.more_due = true;
@@ -379,7 +396,7 @@ impl EventLoop {
     }
 
     fn connection(&mut self, slot: usize) -> Option<&mut Connection> {
-        self.connections.get_mut(slot)?.as_mut()
+        self.connections.get_mut(slot)?.as_deref_mut()
     }
 
     fn mark_dirty(&mut self, slot: usize) {

@@ -1,0 +1,103 @@
+//! Serving the loop's clients while a script keeps the loop from its work.
+//!
+//! The connection whose command runs has been taken out of the loop's table. The others are read as ever, but their
+//! commands get the error BUSY, except for those that end the script.
+
+use std::time::Duration;
+
+use mio::{Events, Token};
+use punctual_store::Turn;
+
+use super::{ALARM, EventLoop, LISTENERS, WAKER};
+use crate::dispatch::Background;
+use crate::net::order::Order;
+use crate::net::sink::LoopSink;
+
+/// What the loop needs while a script is busy.
+#[derive(Default)]
+pub(super) struct Busy {
+    /// The loop serves its clients in the middle of a command.
+    pub(super) nested: bool,
+    /// Every connection has been read since the script became busy.
+    swept: bool,
+    /// The connection whose command runs had an event.
+    pub(super) missed: bool,
+    events: Option<Events>,
+}
+
+impl Background for EventLoop {
+    fn serve_clients(&mut self) {
+        let mut events = self
+            .busy
+            .events
+            .take()
+            .unwrap_or_else(|| Events::with_capacity(256));
+        // An error shows again when the loop polls next.
+        let _ = self.poll.poll(&mut events, Some(Duration::ZERO));
+        self.busy.nested = true;
+        // The outer read has the loop's buffer.
+        let buffer = std::mem::replace(&mut self.buffer, vec![0; super::READ_SIZE].into());
+        let shared = self.shared();
+        let mut sink = LoopSink::new(&shared, self.number, false);
+        let now = shared.clock.now();
+        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
+        turn.may_lock = false;
+        // Everything else in the mailbox waits until the loop is at its work again.
+        let mailbox = &shared.mailboxes[self.number];
+        for order in mailbox.take_orders(|order| matches!(order, Order::Serve(_))) {
+            if let Order::Serve(arrival) = order {
+                self.serve(arrival, now);
+            }
+        }
+        if !std::mem::replace(&mut self.busy.swept, true) {
+            // Events that this turn of the loop has not reached are not reported again.
+            for listener in 0..self.listeners.len() {
+                self.accept(listener, now);
+            }
+            for slot in 0..self.connections.len() {
+                self.read(slot, false, &mut turn);
+            }
+        }
+        for event in &events {
+            match event.token() {
+                WAKER => {}
+                ALARM => self.alarm.fired(),
+                Token(t) if t > LISTENERS - self.listeners.len() => self.accept(LISTENERS - t, now),
+                Token(slot) if self.connection(slot).is_none() => self.busy.missed = true,
+                Token(slot) => {
+                    if event.is_read_closed() {
+                        self.hung_up(slot);
+                    }
+                    if event.is_readable() || event.is_read_closed() {
+                        self.read(slot, event.is_read_closed(), &mut turn);
+                    }
+                    if event.is_writable() {
+                        self.mark_dirty(slot);
+                    }
+                }
+            }
+        }
+        drop(turn);
+        for slot in std::mem::take(&mut self.dirty) {
+            if self.connection(slot).is_some() {
+                self.flush(slot);
+            } else {
+                self.dirty.push(slot);
+            }
+        }
+        self.buffer = buffer;
+        self.busy.nested = false;
+        self.busy.events = Some(events);
+    }
+}
+
+impl EventLoop {
+    /// Notes that no script keeps the loop from its work any more.
+    pub(super) fn end_busy(&mut self, slot: usize) {
+        self.busy.swept = false;
+        if std::mem::take(&mut self.busy.missed) {
+            self.read_again(slot);
+            self.mark_dirty(slot);
+        }
+    }
+}

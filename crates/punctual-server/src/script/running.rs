@@ -1,0 +1,157 @@
+//! The script that runs: who waits for it, and who may end it.
+//!
+//! With several loops a script begins only when no other one runs, and commands of other loops wait before they lock
+//! anything. So a loop is never stuck behind a script that does not end: while it waits, it serves its clients the error
+//! BUSY, and takes SCRIPT KILL from them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use punctual_store::Error;
+
+use crate::shared::Shared;
+
+/// Longest wait before a loop looks after its clients again.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// The script that runs on any loop.
+#[derive(Default)]
+pub(crate) struct Running {
+    /// True from before a script locks its shards until after it has unlocked them. Used with several loops only.
+    active: AtomicBool,
+    ended: Condvar,
+    lock: Mutex<()>,
+    /// The script has run for longer than `busy-reply-threshold`.
+    busy: AtomicBool,
+    /// The running script must end.
+    killed: AtomicBool,
+    /// The busy script has written.
+    wrote: AtomicBool,
+    /// The busy script.
+    about: Mutex<Option<About>>,
+}
+
+/// A busy script.
+#[derive(Clone, Debug)]
+pub(crate) struct About {
+    /// Name of the function; `None` for EVAL.
+    pub(crate) function: Option<String>,
+    /// The client's command.
+    pub(crate) command: Vec<Vec<u8>>,
+    /// Start, unix ms.
+    pub(crate) began_ms: u64,
+}
+
+impl Running {
+    /// Returns whether a script runs on another loop, or will soon. One load.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        self.active.load(Ordering::Acquire)
+    }
+
+    /// Returns whether a script runs for too long. One load.
+    #[inline]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
+    }
+
+    /// Begins a script, unless another one runs.
+    pub(crate) fn try_begin(&self) -> bool {
+        self.active
+            .compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Waits a moment for the end of the running script.
+    pub(crate) fn wait_briefly(&self) {
+        let mut lock = self.lock.lock();
+        if self.is_active() {
+            self.ended.wait_for(&mut lock, PATIENCE);
+        }
+    }
+
+    /// Ends the script that [`Running::try_begin`] began.
+    pub(crate) fn end(&self) {
+        let lock = self.lock.lock();
+        self.active.store(false, Ordering::Release);
+        drop(lock);
+        self.ended.notify_all();
+    }
+
+    /// Returns what is known about the busy script.
+    pub(crate) fn about(&self) -> Option<About> {
+        self.about.lock().clone()
+    }
+
+    /// Makes the running script busy.
+    pub(super) fn become_busy(&self, shared: &Shared, about: About, wrote: bool) {
+        *self.about.lock() = Some(about);
+        self.wrote.store(wrote, Ordering::SeqCst);
+        self.busy.store(true, Ordering::SeqCst);
+        shared.update_gate();
+    }
+
+    /// Ends the busy state.
+    pub(super) fn calm_down(&self, shared: &Shared) {
+        *self.about.lock() = None;
+        self.busy.store(false, Ordering::SeqCst);
+        self.killed.store(false, Ordering::SeqCst);
+        shared.update_gate();
+        // What was due meanwhile.
+        shared.order_all(|| crate::net::order::Order::Resume);
+    }
+
+    /// Notes that the busy script writes. It cannot be killed from now on; returns false if it has been killed before.
+    pub(super) fn begin_writing(&self) -> bool {
+        let _about = self.about.lock();
+        self.wrote.store(true, Ordering::SeqCst);
+        !self.killed.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether the running script must end.
+    pub(super) fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
+    /// Returns the error for commands of clients while a script is busy.
+    pub(crate) fn refusal(&self) -> Error {
+        let function = self
+            .about
+            .lock()
+            .as_ref()
+            .is_some_and(|a| a.function.is_some());
+        Error::fixed(if function {
+            "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+        } else {
+            "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+        })
+    }
+
+    /// Makes the busy script end, if it is a function (or none, as `function` says) and has not written.
+    ///
+    /// # Errors
+    /// Redis's, if there is no such script, or if it has written.
+    pub(crate) fn kill(&self, function: bool) -> Result<(), Error> {
+        let about = self.about.lock();
+        let Some(known) = &*about else {
+            return Err(Error::fixed("NOTBUSY No scripts in execution right now."));
+        };
+        if self.wrote.load(Ordering::SeqCst) {
+            return Err(Error::fixed(
+                "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
+            ));
+        }
+        if known.function.is_some() != function {
+            drop(about);
+            return Err(self.refusal());
+        }
+        self.killed.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Ends the busy script whatever it has done: its changes will not be saved.
+    pub(crate) fn abandon(&self) {
+        self.killed.store(true, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,174 @@
+//! EVAL among the server's other duties: several loops, transactions, blocked clients, scripts that do not end.
+
+use punctual_server::Server;
+
+use crate::wire::{Wire, eventually};
+
+const BUSY: &str =
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
+
+fn start(threads: &str) -> Server {
+    Server::builder()
+        .port(0)
+        .virtual_clock()
+        .option("threads", threads)
+        .option("busy-reply-threshold", "1")
+        .spawn()
+        .unwrap()
+}
+
+/// Runs a script without keys on a connection of its own, and returns when it is busy.
+fn run_endless(server: &Server, script: &str) -> Wire {
+    let mut runner = Wire::open(server);
+    runner.send(&[&format!("EVAL \"{script}\" 0")]);
+    let mut other = Wire::open(server);
+    eventually(|| other.text("PING") == BUSY);
+    runner
+}
+
+#[track_caller]
+fn expect_killed(runner: &mut Wire) {
+    let reply = runner.value();
+    let text = String::from_utf8_lossy(reply.as_bytes().unwrap()).into_owned();
+    assert!(text.starts_with(KILLED), "{text}");
+}
+
+#[test]
+fn all_clients_are_served_while_a_script_does_not_end() {
+    for threads in ["1", "4"] {
+        let server = start(threads);
+        let mut clients: Vec<Wire> = (0..12).map(|_| Wire::open(&server)).collect();
+        for client in &mut clients {
+            client.expect(&["SET k 0"], "+OK|");
+        }
+        clients[0].expect(&["WATCH k", "MULTI"], "+OK|+OK|");
+        // The runner's own next command waits for the script.
+        let mut runner = run_endless(&server, "while true do end");
+        runner.send(&["GET k"]);
+        for client in &mut clients {
+            for command in ["GET k", "SET k 2", "EVAL 'return 1' 0", "PING"] {
+                assert_eq!(client.text(command), BUSY, "{command}");
+            }
+        }
+        // The refused commands make the transaction fail.
+        let aborted = format!("-EXECABORT Transaction discarded because of: {BUSY}|");
+        clients[0].expect(&["EXEC"], &aborted);
+        clients[1].expect(&["MULTI", "DISCARD"], "+OK|+OK|");
+        for command in ["SHUTDOWN", "FUNCTION KILL"] {
+            assert_eq!(clients[2].text(command), BUSY, "{command}");
+        }
+        clients[3].expect(&["SCRIPT KILL"], "+OK|");
+        expect_killed(&mut runner);
+        runner.receive("$1|0|");
+        for (n, client) in (1..).zip(&mut clients) {
+            assert_eq!(client.int("EVAL \"return redis.call('incr', 'n')\" 1 n"), n);
+        }
+        assert_eq!(
+            clients[4].text("SCRIPT KILL"),
+            "NOTBUSY No scripts in execution right now."
+        );
+    }
+}
+
+#[test]
+fn a_protected_call_does_not_outlive_a_kill() {
+    let server = start("1");
+    let mut runner = run_endless(
+        &server,
+        "while true do pcall(function() while true do end end) end",
+    );
+    Wire::open(&server).expect(&["SCRIPT KILL"], "+OK|");
+    expect_killed(&mut runner);
+}
+
+#[test]
+fn a_script_that_has_written_ends_with_the_server_only() {
+    for threads in ["1", "4"] {
+        let server = start(threads);
+        let _runner = run_endless(&server, "redis.call('set', 'a', 1) while true do end");
+        let mut client = Wire::open(&server);
+        assert!(client.text("SCRIPT KILL").starts_with("UNKILLABLE "));
+        client.send(&["SHUTDOWN NOSAVE"]);
+        client.ends();
+        server.join();
+    }
+}
+
+#[test]
+fn keys_that_a_script_does_not_declare_are_part_of_its_step() {
+    const ACCOUNTS: usize = 20;
+    const TOTAL: i64 = 2_000;
+    for threads in ["1", "4"] {
+        let server = start(threads);
+        let mut first = Wire::open(&server);
+        for account in 0..ACCOUNTS {
+            first.expect(&[&format!("SET a{account} 100")], "+OK|");
+        }
+        std::thread::scope(|scope| {
+            for client in 0..4 {
+                let server = &server;
+                scope.spawn(move || {
+                    let mut wire = Wire::open(server);
+                    for turn in 0..200 {
+                        let (from, to) = ((client * 7 + turn) % ACCOUNTS, (turn * 3 + 1) % ACCOUNTS);
+                        wire.int(&format!(
+                            "EVAL \"redis.call('decr', 'a' .. ARGV[1]) return redis.call('incr', 'a' .. ARGV[2])\" 0 {from} {to}"
+                        ));
+                        let sum = format!(
+                            "EVAL \"local s = 0 for i = 0, {} do s = s + redis.call('get', 'a' .. i) end return s\" 0",
+                            ACCOUNTS - 1
+                        );
+                        assert_eq!(wire.int(&sum), TOTAL);
+                        let queued = ["MULTI", &sum, "INCR a0", "DECR a0", &sum, "EXEC"];
+                        wire.expect(
+                            &queued,
+                            &format!("+OK|{}*4|:{TOTAL}|", "+QUEUED|".repeat(4)),
+                        );
+                        wire.value();
+                        wire.value();
+                        assert_eq!(wire.value().as_int(), Some(TOTAL));
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_script_wakes_waiting_clients_when_it_has_ended() {
+    for threads in ["1", "4"] {
+        let server = start(threads);
+        let (mut waiting, mut client) = (Wire::open(&server), Wire::open(&server));
+        waiting.send(&["BLPOP q 0"]);
+        eventually(|| client.text("INFO clients").contains("blocked_clients:1"));
+        // The script takes away one of two before anybody is served.
+        client.expect(
+            &["EVAL \"redis.call('rpush', 'q', 'a', 'b') return redis.call('lpop', 'q')\" 1 q"],
+            "$1|a|",
+        );
+        waiting.receive("*2|$1|q|$1|b|");
+        client.expect(&["EVAL \"return redis.call('exists', 'q')\" 1 q"], ":0|");
+        // A script never waits.
+        client.expect(
+            &["EVAL \"return redis.call('lmove', 'q', 'r', 'left', 'left') or 'none'\" 2 q r"],
+            "$4|none|",
+        );
+    }
+}
+
+#[test]
+fn time_stands_still_and_watches_notice() {
+    let server = start("1");
+    let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
+    a.expect(
+        &["SET k 1 PX 10", "WATCH k", "MULTI", "GET k"],
+        "+OK|+OK|+OK|+QUEUED|",
+    );
+    b.expect(&["EVAL \"return redis.call('incr', KEYS[1])\" 1 k"], ":2|");
+    a.expect(&["EXEC"], "*-1|");
+    b.expect(
+        &["EVAL \"local t = redis.call('time') for i = 1, 1000000 do end local u = redis.call('time') return t[2] == u[2]\" 0"],
+        ":1|",
+    );
+}
