@@ -122,7 +122,7 @@ fn collect(stack: &Stack<'_>, args: &mut OwnedArgs) -> Result<(), &'static [u8]>
             args.push(text)
         } else if let Some(value) = stack.number(at) {
             number.clear();
-            decimal::write_f64_17(&mut number, value);
+            decimal::write_f64_rounded(&mut number, value, 17);
             args.push(&number)
         } else {
             return Err(b"ERR Lua redis lib command arguments must be strings or integers");

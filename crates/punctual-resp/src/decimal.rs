@@ -149,9 +149,13 @@ struct Digits {
 }
 
 impl Digits {
+    /// The shortest digits of a positive number.
     fn of(value: f64) -> Self {
-        let mut buffer = ryu::Buffer::new();
-        let text = buffer.format_finite(value);
+        Self::read(ryu::Buffer::new().format_finite(value))
+    }
+
+    /// Reads digits with an optional point and exponent.
+    fn read(text: &str) -> Self {
         let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
         let mut found = Digits {
             digits: [0; 24],
@@ -171,11 +175,16 @@ impl Digits {
                 }
             }
         }
-        while found.len > 1 && found.digits[found.len - 1] == b'0' {
-            found.len -= 1;
-            found.exponent += 1;
-        }
+        found.trim();
         found
+    }
+
+    /// Removes trailing zeros.
+    fn trim(&mut self) {
+        while self.len > 1 && self.digits[self.len - 1] == b'0' {
+            self.len -= 1;
+            self.exponent += 1;
+        }
     }
 
     fn write(&self, out: &mut Vec<u8>, negative: bool) {
@@ -183,21 +192,10 @@ impl Digits {
         let len = self.len as i32;
         let scientific = self.exponent + len - 1;
         // The three notations and their limits are those of fpconv, which Redis uses since 7.2.
-        if self.exponent >= 0 && scientific < len + 7 {
-            out.extend_from_slice(digits);
-            out.extend(std::iter::repeat_n(b'0', self.exponent as usize));
-        } else if self.exponent < 0 && (self.exponent > -7 || scientific.abs() < 4) {
-            let whole = len + self.exponent;
-            if whole <= 0 {
-                out.extend_from_slice(b"0.");
-                out.extend(std::iter::repeat_n(b'0', -whole as usize));
-                out.extend_from_slice(digits);
-            } else {
-                let (whole, fraction) = digits.split_at(whole as usize);
-                out.extend_from_slice(whole);
-                out.push(b'.');
-                out.extend_from_slice(fraction);
-            }
+        if (self.exponent >= 0 && scientific < len + 7)
+            || (self.exponent < 0 && (self.exponent > -7 || scientific.abs() < 4))
+        {
+            self.write_plain(out);
         } else {
             let digits = &digits[..digits.len().min(18 - usize::from(negative))];
             out.push(digits[0]);
@@ -211,69 +209,203 @@ impl Digits {
     }
 }
 
-/// Appends a number in the format of C's `%.17g`: 17 digits, correctly rounded, no trailing zeros, and an exponent if it is below -4 or above 16.
-pub fn write_f64_17(out: &mut Vec<u8>, value: f64) {
-    const DIGITS: i32 = 17;
-    if value.is_infinite() {
-        return out.extend_from_slice(if value < 0.0 { b"-inf" } else { b"inf" });
-    }
-    let text = format!("{value:.16e}");
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (sign, digits) = digits
-        .strip_prefix('-')
-        .map_or(("", digits), |rest| ("-", rest));
-    let digits = digits.replace('.', "");
-    let digits = match digits.trim_end_matches('0') {
-        "" => "0",
-        digits => digits,
-    };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let text = if !(-4..DIGITS).contains(&exponent) {
-        let (first, rest) = digits.split_at(1);
-        let point = if rest.is_empty() { "" } else { "." };
-        let mark = if exponent < 0 { '-' } else { '+' };
-        format!("{sign}{first}{point}{rest}e{mark}{:02}", exponent.abs())
-    } else if exponent < 0 {
-        let zeros = "0".repeat(exponent.unsigned_abs() as usize - 1);
-        format!("{sign}0.{zeros}{digits}")
-    } else {
-        let whole = exponent as usize + 1;
-        if digits.len() <= whole {
-            format!("{sign}{digits:0<whole$}")
-        } else {
-            format!("{sign}{}.{}", &digits[..whole], &digits[whole..])
+/// Appends a number in the format of C's `%.*g`: rounded correctly to `precision` digits (1 to 17), no trailing zeros, and an
+/// exponent if it is below -4 or not below `precision`.
+///
+/// ```
+/// use punctual_resp::decimal::write_f64_rounded;
+///
+/// let text = |value, precision| {
+///     let mut out = Vec::new();
+///     write_f64_rounded(&mut out, value, precision);
+///     String::from_utf8(out).unwrap()
+/// };
+/// assert_eq!(text(0.1, 14), "0.1");
+/// assert_eq!(text(0.1, 17), "0.10000000000000001");
+/// assert_eq!(text(-1e14, 14), "-1e+14");
+/// ```
+pub fn write_f64_rounded(out: &mut Vec<u8>, value: f64, precision: usize) {
+    debug_assert!((1..=17).contains(&precision));
+    let magnitude = value.abs();
+    if magnitude < WHOLE_BELOW[precision] && magnitude == magnitude.trunc() {
+        if value == 0.0 && value.is_sign_negative() {
+            out.push(b'-');
         }
-    };
-    out.extend_from_slice(text.as_bytes());
+        return write_i64(out, value as i64);
+    }
+    if value.is_sign_negative() {
+        out.push(b'-');
+    }
+    if !value.is_finite() {
+        return out.extend_from_slice(if value.is_nan() { b"nan" } else { b"inf" });
+    }
+    let digits = Digits::rounded(magnitude, precision)
+        .unwrap_or_else(|| Digits::exact(magnitude, precision));
+    digits.write_general(out, precision);
+}
+
+/// Powers of ten: integers below `WHOLE_BELOW[n]` have at most n digits.
+const WHOLE_BELOW: [f64; 18] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17,
+];
+
+impl Digits {
+    /// Rounds a positive number to `precision` digits by way of its shortest text. Returns `None` if that can differ from
+    /// rounding the number itself.
+    fn rounded(value: f64, precision: usize) -> Option<Self> {
+        // A decimal of at most 15 digits is the shortest text of the double nearest to it, unless that is subnormal.
+        const DECIMAL_DIGITS: usize = 15;
+        if precision >= DECIMAL_DIGITS || value < f64::MIN_POSITIVE {
+            return None;
+        }
+        let mut shortest = Self::of(value);
+        if shortest.len <= precision {
+            return Some(shortest);
+        }
+        // The middle between two results has `precision + 1` digits. If the number and its shortest text were on two sides
+        // of it, it would be the shortest text; if it is, the text does not tell on which side the number is.
+        let next = shortest.digits[precision];
+        if next == b'5' && shortest.len == precision + 1 {
+            return None;
+        }
+        shortest.exponent += (shortest.len - precision) as i32;
+        shortest.len = precision;
+        if next >= b'5' {
+            shortest.increment();
+        }
+        shortest.trim();
+        Some(shortest)
+    }
+
+    /// Rounds a positive number to `precision` digits.
+    fn exact(value: f64, precision: usize) -> Self {
+        use std::io::Write as _;
+
+        let mut text = [0; 32];
+        let mut rest = &mut text[..];
+        write!(rest, "{value:.*e}", precision - 1).expect("17 digits and an exponent fit");
+        let unused = rest.len();
+        let text = std::str::from_utf8(&text[..text.len() - unused]).unwrap_or_default();
+        Self::read(text)
+    }
+
+    /// Adds 1 to the last digit.
+    fn increment(&mut self) {
+        while self.len > 1 && self.digits[self.len - 1] == b'9' {
+            self.len -= 1;
+            self.exponent += 1;
+        }
+        let last = &mut self.digits[self.len - 1];
+        if *last == b'9' {
+            *last = b'1';
+            self.exponent += 1;
+        } else {
+            *last += 1;
+        }
+    }
+
+    /// Writes in the format of C's `%.*g`.
+    fn write_general(&self, out: &mut Vec<u8>, precision: usize) {
+        let digits = &self.digits[..self.len];
+        let scientific = self.exponent + self.len as i32 - 1;
+        if !(-4..precision as i32).contains(&scientific) {
+            out.push(digits[0]);
+            if digits.len() > 1 {
+                out.push(b'.');
+                out.extend_from_slice(&digits[1..]);
+            }
+            out.extend_from_slice(if scientific < 0 { b"e-" } else { b"e+" });
+            let magnitude = scientific.abs();
+            if magnitude < 10 {
+                out.push(b'0');
+            }
+            return write_i64(out, magnitude.into());
+        }
+        self.write_plain(out);
+    }
+
+    /// Writes without an exponent.
+    fn write_plain(&self, out: &mut Vec<u8>) {
+        let digits = &self.digits[..self.len];
+        let whole = self.len as i32 + self.exponent;
+        if whole <= 0 {
+            out.extend_from_slice(b"0.");
+            out.extend(std::iter::repeat_n(b'0', -whole as usize));
+            out.extend_from_slice(digits);
+        } else if self.exponent >= 0 {
+            out.extend_from_slice(digits);
+            out.extend(std::iter::repeat_n(b'0', self.exponent as usize));
+        } else {
+            let (whole, fraction) = digits.split_at(whole as usize);
+            out.extend_from_slice(whole);
+            out.push(b'.');
+            out.extend_from_slice(fraction);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn rounded(value: f64, precision: usize) -> String {
+        let mut out = Vec::new();
+        write_f64_rounded(&mut out, value, precision);
+        String::from_utf8(out).unwrap()
+    }
+
     #[test]
-    fn numbers_of_17_digits_equal_those_of_printf() {
-        for (value, text) in [
-            (0.0, "0"),
-            (-0.0, "-0"),
-            (1.0, "1"),
-            (-120.0, "-120"),
-            (0.1, "0.10000000000000001"),
-            (1.5, "1.5"),
-            (0.0001, "0.0001"),
-            (0.00001, "1.0000000000000001e-05"),
-            (1e16, "10000000000000000"),
-            (1e17, "1e+17"),
-            (123456789012345680.0, "1.2345678901234568e+17"),
-            (12345678901234568.0, "12345678901234568"),
-            (1234567.875, "1234567.875"),
-            (f64::MAX, "1.7976931348623157e+308"),
-            (5e-324, "4.9406564584124654e-324"),
-            (f64::NEG_INFINITY, "-inf"),
+    fn rounded_numbers_equal_those_of_printf() {
+        for (value, precision, text) in [
+            (0.0, 17, "0"),
+            (-0.0, 17, "-0"),
+            (1.0, 17, "1"),
+            (-120.0, 17, "-120"),
+            (0.1, 17, "0.10000000000000001"),
+            (1.5, 17, "1.5"),
+            (0.0001, 17, "0.0001"),
+            (0.00001, 17, "1.0000000000000001e-05"),
+            (1e16, 17, "10000000000000000"),
+            (1e17, 17, "1e+17"),
+            (123456789012345680.0, 17, "1.2345678901234568e+17"),
+            (12345678901234568.0, 17, "12345678901234568"),
+            (1234567.875, 17, "1234567.875"),
+            (f64::MAX, 17, "1.7976931348623157e+308"),
+            (5e-324, 17, "4.9406564584124654e-324"),
+            (5e-324, 14, "4.9406564584125e-324"),
+            (f64::NEG_INFINITY, 17, "-inf"),
+            (f64::NAN, 14, "nan"),
+            (-f64::NAN, 14, "-nan"),
+            (1.0 / 3.0, 14, "0.33333333333333"),
+            (99999999999999.0, 14, "99999999999999"),
+            (99999999999999.5, 14, "1e+14"),
+            (0.99999999999999999, 3, "1"),
+            (9.995, 3, "9.99"),
+            (2.5, 1, "2"),
+            (3.5, 1, "4"),
+            (25.0, 1, "2e+01"),
+            (-0.00009996, 3, "-0.0001"),
         ] {
-            let mut out = Vec::new();
-            write_f64_17(&mut out, value);
-            assert_eq!(String::from_utf8(out).unwrap(), text);
+            assert_eq!(rounded(value, precision), text);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_short_way_of_rounding_is_exact(bits: u64, short in -1e7..1e7f64, precision in 1..15usize) {
+            for value in [f64::from_bits(bits), short, (short * 16.0).trunc() / 16.0, short.trunc() / 1e5] {
+                let magnitude = value.abs();
+                if !magnitude.is_finite() || magnitude == 0.0 {
+                    continue;
+                }
+                let Some(digits) = Digits::rounded(magnitude, precision) else {
+                    continue;
+                };
+                let exact = Digits::exact(magnitude, precision);
+                proptest::prop_assert_eq!(digits.exponent, exact.exponent);
+                proptest::prop_assert_eq!(&digits.digits[..digits.len], &exact.digits[..exact.len]);
+            }
         }
     }
 }

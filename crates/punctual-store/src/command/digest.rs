@@ -72,7 +72,7 @@ impl Digest {
                 let mut score_text = Vec::new();
                 for (name, score) in zset.iter() {
                     score_text.clear();
-                    decimal::write_f64_17(&mut score_text, score);
+                    decimal::write_f64_rounded(&mut score_text, score, 17);
                     let mut entry = Self::default();
                     name.with_text(|text| entry.chain(text));
                     entry.chain(&score_text);

@@ -144,7 +144,7 @@ pub(super) fn zscan(
         View::Table(entries) => page.walk(entries, |page, entry| {
             if page.name(entry.name()) {
                 let mut text = Vec::with_capacity(24);
-                decimal::write_f64_17(&mut text, entry.score);
+                decimal::write_f64_rounded(&mut text, entry.score, 17);
                 page.bulk(&text);
             }
         }),
