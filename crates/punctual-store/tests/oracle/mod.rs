@@ -1,105 +1,35 @@
 //! A private redis-server and a keyspace of ours, which run the same commands.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+mod redis;
 
-use punctual_resp::{OwnedArgs, Protocol, Reply, decode, encode_command};
+use punctual_resp::{OwnedArgs, Protocol, Reply};
 use punctual_store::events::{Classes, Silent};
 use punctual_store::{Now, Store, StoreOptions, Turn, command};
-use rand::SeedableRng;
-use rand::rngs::StdRng;
 
-/// Returns a random number generator and prints its seed; the environment variable `SEED` sets it.
-pub fn random() -> StdRng {
-    let given = std::env::var("SEED").ok().and_then(|s| s.parse().ok());
-    let seed = given.unwrap_or_else(rand::random);
-    println!("SEED={seed}");
-    StdRng::seed_from_u64(seed)
-}
-
-/// A redis-server with a private socket, which stops when dropped.
-struct Redis {
-    process: Child,
-    socket: PathBuf,
-}
-
-impl Redis {
-    fn start(name: &str) -> Option<Self> {
-        let socket =
-            std::env::temp_dir().join(format!("punctual-{name}-{}.sock", std::process::id()));
-        let process = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--unixsocket"])
-            .arg(&socket)
-            .stdout(Stdio::null())
-            .spawn()
-            .ok()?;
-        Some(Self { process, socket })
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_file(&self.socket);
-    }
-}
-
-fn connect(socket: &Path) -> UnixStream {
-    for _ in 0..500 {
-        if let Ok(stream) = UnixStream::connect(socket) {
-            let limit = Some(Duration::from_secs(30));
-            stream.set_read_timeout(limit).unwrap();
-            return stream;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("redis-server does not listen on {}", socket.display());
-}
+use redis::Redis;
+pub use redis::random;
 
 /// A redis-server and a keyspace of ours.
 pub struct Both {
-    _redis: Redis,
-    stream: UnixStream,
+    redis: Redis,
     pub store: Store,
-    unread: Vec<u8>,
 }
 
 impl Both {
     /// Starts an empty redis-server. Prints a message and returns `None` if it is not installed.
     pub fn start(name: &str) -> Option<Self> {
-        let Some(redis) = Redis::start(name) else {
-            eprintln!("no redis-server on this machine: nothing is compared");
-            return None;
-        };
         Some(Self {
-            stream: connect(&redis.socket),
-            _redis: redis,
+            redis: Redis::start(name)?,
             store: Store::new(StoreOptions {
                 shards: 3,
                 databases: 1,
             }),
-            unread: Vec::new(),
         })
     }
 
     /// Returns redis-server's reply.
     pub fn theirs<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Vec<u8> {
-        let mut request = Vec::new();
-        encode_command(&mut request, words);
-        self.stream.write_all(&request).unwrap();
-        let mut part = [0; 64 << 10];
-        loop {
-            if let Some((_, len)) = decode(&self.unread).unwrap() {
-                return self.unread.drain(..len).collect();
-            }
-            let read = self.stream.read(&mut part).unwrap();
-            assert!(read > 0, "redis-server has closed the connection");
-            self.unread.extend_from_slice(&part[..read]);
-        }
+        self.redis.reply(words)
     }
 
     /// Returns our reply.
