@@ -72,6 +72,12 @@ const EDITS: &[Edit] = &[
         "  lua_assert(lexstate.fs == NULL);\n  return funcstate.f;",
         "  lua_assert(lexstate.fs == NULL);\n  L->top--;\n  return funcstate.f;",
     ),
+    // Redis hashes all bytes of a string, also of one longer than 31. The order of `next` depends on it.
+    edit(
+        "lstring.c",
+        "  size_t step = (l>>5)+1;  /* if string is too long, don't hash all its chars */",
+        "  size_t step = 1;",
+    ),
     // A match calls itself once for some items of the pattern; a long pattern must not exhaust the thread's stack.
     edit(
         "lstrlib.c",

@@ -4,6 +4,7 @@ use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Protocol, Reply};
 
 use crate::api::push_error;
+use crate::raw::arguments::truncate;
 use crate::raw::function::Raise;
 use crate::raw::{Kind, Stack};
 
@@ -181,16 +182,6 @@ pub(crate) fn write(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'
         _ => reply.null(),
     }
     stack.pop(1);
-}
-
-/// Converts as the processor does: what does not fit is the smallest integer.
-fn truncate(value: f64) -> i64 {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if (-LIMIT..LIMIT).contains(&value) {
-        value as i64
-    } else {
-        i64::MIN
-    }
 }
 
 /// Appends the table at the top, which stays.

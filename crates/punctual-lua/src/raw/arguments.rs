@@ -3,6 +3,23 @@
 use super::function::Raise;
 use super::{Kind, Stack};
 
+impl Kind {
+    /// Returns Lua's name of the type.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "no value",
+            Self::Nil => "nil",
+            Self::Boolean => "boolean",
+            Self::LightUserdata | Self::Userdata => "userdata",
+            Self::Number => "number",
+            Self::String => "string",
+            Self::Table => "table",
+            Self::Function => "function",
+            Self::Thread => "thread",
+        }
+    }
+}
+
 impl Stack<'_> {
     /// Returns the text of a string or a number, as Lua's `tostring` writes it.
     pub(crate) fn coerced(&self, at: i32) -> Option<Vec<u8>> {
@@ -18,7 +35,7 @@ impl Stack<'_> {
     /// # Errors
     /// Lua's message if the argument is no number.
     pub(crate) fn check_integer(&self, at: i32) -> Result<i64, Raise> {
-        self.check_number(at).map(|value| value as i64)
+        self.check_number(at).map(truncate)
     }
 
     /// Returns a number argument.
@@ -44,23 +61,41 @@ impl Stack<'_> {
 
     /// Returns the error of an argument with the wrong type.
     pub(crate) fn type_error(&self, at: i32, expected: &str) -> Raise {
-        let got = match self.kind(at) {
-            Kind::None => "no value",
-            Kind::Nil => "nil",
-            Kind::Boolean => "boolean",
-            Kind::LightUserdata | Kind::Userdata => "userdata",
-            Kind::Number => "number",
-            Kind::String => "string",
-            Kind::Table => "table",
-            Kind::Function => "function",
-            Kind::Thread => "thread",
-        };
-        self.argument_error(at, &format!("{expected} expected, got {got}"))
+        let got = self.kind(at).name();
+        self.argument_error(at, format!("{expected} expected, got {got}"))
+    }
+
+    /// Returns the option that an argument names.
+    ///
+    /// # Errors
+    /// Lua's message if the argument is no string, or none of the options.
+    pub(crate) fn check_option(&self, at: i32, options: &[&str]) -> Result<usize, Raise> {
+        let name = self.check_bytes(at)?;
+        // As in C, the string ends at its first NUL.
+        let name = name.split(|&b| b == 0).next().unwrap_or_default();
+        options
+            .iter()
+            .position(|option| option.as_bytes() == name)
+            .ok_or_else(|| self.argument_error(at, [b"invalid option '", name, b"'"].concat()))
     }
 
     /// Returns the error of an argument with a wrong value.
-    pub(crate) fn argument_error(&self, at: i32, problem: &str) -> Raise {
-        let name = self.running_name();
-        Raise::message(format!("bad argument #{at} to '{name}' ({problem})"))
+    pub(crate) fn argument_error(&self, at: i32, problem: impl AsRef<[u8]>) -> Raise {
+        let (name, method) = self.running_name();
+        let blame = match at - i32::from(method) {
+            0 => format!("calling '{name}' on bad self ("),
+            at => format!("bad argument #{at} to '{name}' ("),
+        };
+        Raise::Message([blame.as_bytes(), problem.as_ref(), b")"].concat())
+    }
+}
+
+/// Converts to an integer as the processor does: what does not fit is the smallest integer.
+pub(crate) fn truncate(value: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&value) {
+        value as i64
+    } else {
+        i64::MIN
     }
 }

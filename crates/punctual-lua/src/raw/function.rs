@@ -1,16 +1,20 @@
 //! Native functions: Rust functions that scripts call.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mlua_sys as ffi;
 
-use super::Stack;
 use super::state::Context;
+use super::{Kind, Stack};
 
 /// A function that scripts call: arguments are on the stack from 1 on, results at its top, and their number is returned.
 pub(crate) type Native = fn(&mut Stack<'_>) -> Result<i32, Raise>;
+
+/// Numbers that the functions of one library table share, in memory of Lua.
+pub(crate) type Settings = [Cell<i32>; 9];
 
 /// A Lua error to raise.
 pub(crate) enum Raise {
@@ -37,6 +41,36 @@ impl Stack<'_> {
             ffi::lua_pushlightuserdata(self.state, function as *mut _);
             ffi::lua_pushcclosure(self.state, trampoline, 1);
         }
+    }
+
+    /// Pushes new settings, for [`Stack::push_function_with`].
+    pub(crate) fn push_settings(&self, values: [i32; size_of::<Settings>() / size_of::<i32>()]) {
+        // SAFETY: the caller has made room; the allocator does not fail; Lua aligns the memory for any number.
+        unsafe {
+            let memory = ffi::lua_newuserdata(self.state, size_of::<Settings>());
+            memory.cast::<Settings>().write(values.map(Cell::new));
+        }
+    }
+
+    /// Pushes a native function, which reads the settings at `at` by [`Stack::settings`]. Scripts never get hold of them.
+    pub(crate) fn push_function_with(&self, function: Native, at: i32) {
+        assert_eq!(self.kind(at), Kind::Userdata);
+        // SAFETY: as in `push_function`.
+        unsafe {
+            ffi::lua_pushvalue(self.state, at);
+            ffi::lua_pushlightuserdata(self.state, function as *mut _);
+            ffi::lua_insert(self.state, -2);
+            ffi::lua_pushcclosure(self.state, trampoline, 2);
+        }
+    }
+
+    /// Returns the settings of the running function, which was pushed with some.
+    pub(crate) fn settings(&self) -> &Settings {
+        let at = ffi::lua_upvalueindex(2);
+        assert_eq!(self.kind(at), Kind::Userdata);
+        // SAFETY: `push_settings` makes the only userdata of the interpreter, and scripts can neither make nor change one.
+        // The running function keeps it alive.
+        unsafe { &*ffi::lua_touserdata(self.state, at).cast::<Settings>() }
     }
 
     /// Returns the context of the interpreter.

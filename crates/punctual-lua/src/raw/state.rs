@@ -68,6 +68,11 @@ impl Context {
         self.panic.borrow_mut().get_or_insert(panic);
     }
 
+    /// Returns whether scripts have allocated all that they may, with `more` bytes.
+    pub(crate) fn is_out_of_memory(&self, more: usize) -> bool {
+        self.memory.get().saturating_add(more) > self.limit.get()
+    }
+
     /// Passes the server to `f`; returns `None` if no script runs, or if the server is in use.
     pub(crate) fn with_host<R>(&self, f: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
         let mut host = self.host.take()?;
@@ -261,8 +266,8 @@ impl Stack<'_> {
         }
     }
 
-    /// Returns the name by which the script has called the running native function.
-    pub(crate) fn running_name(&self) -> String {
+    /// Returns the name by which the script has called the running native function, and whether as a method.
+    pub(crate) fn running_name(&self) -> (String, bool) {
         // SAFETY: as in `place`.
         unsafe {
             let mut debug: ffi::lua_Debug = std::mem::zeroed();
@@ -270,9 +275,11 @@ impl Stack<'_> {
                 || ffi::lua_getinfo(self.state, c"n".as_ptr(), &raw mut debug) == 0
                 || debug.name.is_null()
             {
-                return "?".to_owned();
+                return ("?".to_owned(), false);
             }
-            CStr::from_ptr(debug.name).to_string_lossy().into_owned()
+            let name = CStr::from_ptr(debug.name).to_string_lossy();
+            let method = CStr::from_ptr(debug.namewhat) == c"method";
+            (name.into_owned(), method)
         }
     }
 
