@@ -6,6 +6,7 @@ use punctual_resp::{OwnedArgs, Protocol, decimal};
 use sha1::{Digest, Sha1};
 
 use crate::host::LogLevel;
+use crate::libs::cjson::Buffers;
 use crate::random::Random;
 use crate::raw::function::{Native, Raise};
 use crate::raw::{Kind, Stack};
@@ -23,6 +24,8 @@ pub(crate) struct Session {
     /// Buffers of commands and replies, kept for the next ones.
     args: RefCell<OwnedArgs>,
     reply: RefCell<Vec<u8>>,
+    /// Buffers of `cjson`.
+    pub(crate) json: RefCell<Buffers>,
 }
 
 impl Session {

@@ -137,6 +137,8 @@ fn endless_scripts_end() {
         "local function f() return 1 + f() end return f()",
         "return string.rep('x', 300000):find(string.rep('x?', 300000) .. 'y')",
         "local t = {} for i = 1, 10000 do t[i] = i end return unpack(t)",
+        "return cjson.decode('[' .. string.rep('[],', 1e6) .. '[]]')",
+        "cjson.encode_sparse_array(true, 0) return cjson.encode({[2^31 - 1] = 1})",
         "local co = coroutine.wrap(function() while true do end end) co()",
         "while true do pcall(function() while true do end end) end",
     ] {

@@ -1,0 +1,396 @@
+//! JSON text to Lua values.
+
+use super::config::Decode;
+use super::{Buffers, number, out_of_memory};
+use crate::raw::Stack;
+use crate::raw::function::Raise;
+
+/// A table that is being filled. It is on the stack, and an object's key above it.
+pub(crate) enum Open {
+    /// With the index of the next element.
+    Array(i32),
+    Object,
+}
+
+/// A part of the text. Strings are those of [`Lexer::string`].
+enum Token {
+    ObjectBegin,
+    ObjectEnd,
+    ArrayBegin,
+    ArrayEnd,
+    /// A string without escapes, from `start` up to `end` in the text.
+    Plain {
+        start: usize,
+        end: usize,
+    },
+    /// A string with escapes, which are replaced in the buffer.
+    Unescaped,
+    Number(f64),
+    Boolean(bool),
+    Null,
+    Colon,
+    Comma,
+    End,
+    /// With the problem.
+    Error(&'static str),
+}
+
+impl Token {
+    /// Returns the name in error messages.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::ObjectBegin => "T_OBJ_BEGIN",
+            Self::ObjectEnd => "T_OBJ_END",
+            Self::ArrayBegin => "T_ARR_BEGIN",
+            Self::ArrayEnd => "T_ARR_END",
+            Self::Plain { .. } | Self::Unescaped => "T_STRING",
+            Self::Number(_) => "T_NUMBER",
+            Self::Boolean(_) => "T_BOOLEAN",
+            Self::Null => "T_NULL",
+            Self::Colon => "T_COLON",
+            Self::Comma => "T_COMMA",
+            Self::End => "T_END",
+            Self::Error(problem) => problem,
+        }
+    }
+}
+
+/// `cjson.decode(text)`.
+pub(super) fn decode(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    if stack.top() != 1 {
+        return Err(stack.argument_error(1, "expected 1 argument"));
+    }
+    let settings = Decode::of(stack);
+    Buffers::with(stack, |stack, buffers| {
+        let Buffers {
+            text,
+            unescaped,
+            decoding,
+            ..
+        } = buffers;
+        match stack.bytes(1) {
+            Some(bytes) => text.extend_from_slice(bytes),
+            None => *text = stack.check_bytes(1)?,
+        }
+        if text.len() >= 2 && text[..2].contains(&0) {
+            return Err(Raise::message(
+                "JSON parser does not support UTF-16 or UTF-32",
+            ));
+        }
+        // As in C, the text ends at its first NUL.
+        let len = memchr::memchr(0, text).unwrap_or(text.len());
+        let lexer = Lexer {
+            text: &text[..len],
+            at: 0,
+            next: 0,
+            invalid: settings.invalid,
+            unescaped,
+        };
+        let mut decoder = Decoder {
+            lexer,
+            open: decoding,
+            max_depth: settings.max_depth,
+        };
+        decoder.run(stack).map(|()| 1)
+    })
+}
+
+struct Decoder<'t> {
+    lexer: Lexer<'t>,
+    open: &'t mut Vec<Open>,
+    max_depth: i32,
+}
+
+impl Decoder<'_> {
+    /// Pushes the value that is all of the text.
+    fn run(&mut self, stack: &mut Stack<'_>) -> Result<(), Raise> {
+        let mut token = self.lexer.token();
+        loop {
+            if let Some(first) = self.push(stack, token)? {
+                token = first;
+                continue;
+            }
+            // A value has been completed.
+            token = loop {
+                let token = match self.open.last_mut() {
+                    None => {
+                        let token = self.lexer.token();
+                        return match token {
+                            Token::End => Ok(()),
+                            other => Err(self.lexer.unexpected("the end", &other)),
+                        };
+                    }
+                    Some(Open::Array(index)) => {
+                        stack.raw_set_index(-2, *index);
+                        *index += 1;
+                        match self.lexer.token() {
+                            Token::ArrayEnd => None,
+                            Token::Comma => Some(self.lexer.token()),
+                            other => {
+                                return Err(self.lexer.unexpected("comma or array end", &other));
+                            }
+                        }
+                    }
+                    Some(Open::Object) => {
+                        stack.raw_set_element(-3);
+                        match self.lexer.token() {
+                            Token::ObjectEnd => None,
+                            Token::Comma => {
+                                let key = self.lexer.token();
+                                Some(self.push_key(stack, &key)?)
+                            }
+                            other => {
+                                return Err(self.lexer.unexpected("comma or object end", &other));
+                            }
+                        }
+                    }
+                };
+                match token {
+                    Some(token) => break token,
+                    None => self.open.pop(),
+                };
+            };
+        }
+    }
+
+    /// Pushes a value that begins with `token`. If that is a table with elements, returns the first token of the first one.
+    fn push(&mut self, stack: &mut Stack<'_>, token: Token) -> Result<Option<Token>, Raise> {
+        match token {
+            Token::Plain { start, end } => stack.push_bytes(&self.lexer.text[start..end]),
+            Token::Unescaped => stack.push_bytes(self.lexer.unescaped),
+            Token::Number(value) => stack.push_number(value),
+            Token::Boolean(value) => stack.push_boolean(value),
+            Token::Null => stack.push_light_userdata(0),
+            Token::ArrayBegin => {
+                self.descend(stack, 2)?;
+                stack.push_table(0, 0);
+                let token = self.lexer.token();
+                if !matches!(token, Token::ArrayEnd) {
+                    self.open.push(Open::Array(1));
+                    return Ok(Some(token));
+                }
+            }
+            Token::ObjectBegin => {
+                self.descend(stack, 3)?;
+                stack.push_table(0, 0);
+                let token = self.lexer.token();
+                if !matches!(token, Token::ObjectEnd) {
+                    self.open.push(Open::Object);
+                    return self.push_key(stack, &token).map(Some);
+                }
+            }
+            other => return Err(self.lexer.unexpected("value", &other)),
+        }
+        Ok(None)
+    }
+
+    /// Pushes a key, and returns the first token of its value.
+    fn push_key(&mut self, stack: &Stack<'_>, token: &Token) -> Result<Token, Raise> {
+        match token {
+            Token::Plain { start, end } => stack.push_bytes(&self.lexer.text[*start..*end]),
+            Token::Unescaped => stack.push_bytes(self.lexer.unescaped),
+            other => return Err(self.lexer.unexpected("object key string", other)),
+        }
+        match self.lexer.token() {
+            Token::Colon => Ok(self.lexer.token()),
+            other => Err(self.lexer.unexpected("colon", &other)),
+        }
+    }
+
+    /// Makes room for a table that needs `slots` on the stack.
+    fn descend(&self, stack: &Stack<'_>, slots: i32) -> Result<(), Raise> {
+        let depth = self.open.len() as i32 + 1;
+        if depth > self.max_depth || !stack.has_room(slots) {
+            return Err(Raise::message(format!(
+                "Found too many nested data structures ({depth}) at character {}",
+                self.lexer.next
+            )));
+        }
+        if stack.context().is_out_of_memory(0) {
+            return Err(out_of_memory(stack));
+        }
+        Ok(())
+    }
+}
+
+/// Divides the text into tokens.
+struct Lexer<'t> {
+    text: &'t [u8],
+    /// Place of the last token, or of the error in it.
+    at: usize,
+    /// Place behind the last token.
+    next: usize,
+    /// Accepts numbers that JSON does not have.
+    invalid: bool,
+    /// The last string with escapes.
+    unescaped: &'t mut Vec<u8>,
+}
+
+impl Lexer<'_> {
+    fn token(&mut self) -> Token {
+        let mut byte = self.text.get(self.next);
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = byte {
+            self.next += 1;
+            byte = self.text.get(self.next);
+        }
+        self.at = self.next;
+        let token = match byte {
+            None => return Token::End,
+            Some(b'"') => return self.string(),
+            Some(b'-' | b'0'..=b'9') => return self.number(),
+            Some(b't' | b'f' | b'n' | b'N' | b'i' | b'I' | b'+') => return self.word(),
+            Some(b'{') => Token::ObjectBegin,
+            Some(b'}') => Token::ObjectEnd,
+            Some(b'[') => Token::ArrayBegin,
+            Some(b']') => Token::ArrayEnd,
+            Some(b':') => Token::Colon,
+            Some(b',') => Token::Comma,
+            Some(_) => return Token::Error("invalid token"),
+        };
+        self.next += 1;
+        token
+    }
+
+    /// Takes a string; `next` is at its quote.
+    fn string(&mut self) -> Token {
+        let start = self.next + 1;
+        let mut plain = start;
+        loop {
+            let Some(len) = memchr::memchr2(b'"', b'\\', &self.text[plain..]) else {
+                self.at = self.text.len();
+                return Token::Error("unexpected end of string");
+            };
+            let end = plain + len;
+            if self.text[end] == b'"' {
+                self.next = end + 1;
+                if plain == start {
+                    return Token::Plain { start, end };
+                }
+                self.unescaped.extend_from_slice(&self.text[plain..end]);
+                return Token::Unescaped;
+            }
+            if plain == start {
+                self.unescaped.clear();
+            }
+            self.unescaped.extend_from_slice(&self.text[plain..end]);
+            match self.escape(&self.text[end + 1..]) {
+                Ok(len) => plain = end + 1 + len,
+                Err(problem) => {
+                    self.at = end;
+                    return Token::Error(problem);
+                }
+            }
+        }
+    }
+
+    /// Appends the character of an escape; returns its length without the backslash.
+    fn escape(&mut self, text: &[u8]) -> Result<usize, &'static str> {
+        let character = match text.first() {
+            Some(b @ (b'"' | b'\\' | b'/')) => *b,
+            Some(b'b') => 8,
+            Some(b'f') => 12,
+            Some(b'n') => b'\n',
+            Some(b'r') => b'\r',
+            Some(b't') => b'\t',
+            Some(b'u') => {
+                let (character, len) = code_point(text).ok_or("invalid unicode escape code")?;
+                let mut utf8 = [0; 4];
+                let utf8 = character.encode_utf8(&mut utf8);
+                self.unescaped.extend_from_slice(utf8.as_bytes());
+                return Ok(len);
+            }
+            _ => return Err("invalid escape code"),
+        };
+        self.unescaped.push(character);
+        Ok(1)
+    }
+
+    /// Takes a number that begins with a digit or a minus sign.
+    fn number(&mut self) -> Token {
+        let text = &self.text[self.next..];
+        let found = number::scan(text).filter(|_| self.invalid || !is_invalid(text));
+        self.accept(
+            found.map(|(value, len)| (Token::Number(value), len)),
+            "invalid number",
+        )
+    }
+
+    /// Takes a word, or a number that JSON does not have.
+    fn word(&mut self) -> Token {
+        let text = &self.text[self.next..];
+        let found = if text.starts_with(b"true") {
+            Some((Token::Boolean(true), 4))
+        } else if text.starts_with(b"false") {
+            Some((Token::Boolean(false), 5))
+        } else if text.starts_with(b"null") {
+            Some((Token::Null, 4))
+        } else if self.invalid && is_invalid(text) {
+            let found = number::scan(text).map(|(value, len)| (Token::Number(value), len));
+            return self.accept(found, "invalid number");
+        } else {
+            None
+        };
+        self.accept(found, "invalid token")
+    }
+
+    /// Skips a token with its length, or returns an error.
+    fn accept(&mut self, found: Option<(Token, usize)>, problem: &'static str) -> Token {
+        match found {
+            Some((token, len)) => {
+                self.next += len;
+                token
+            }
+            None => Token::Error(problem),
+        }
+    }
+
+    fn unexpected(&self, expected: &str, found: &Token) -> Raise {
+        Raise::message(format!(
+            "Expected {expected} but found {} at character {}",
+            found.name(),
+            self.at + 1
+        ))
+    }
+}
+
+/// Returns whether a number that `strtod` may accept is none of JSON's.
+fn is_invalid(text: &[u8]) -> bool {
+    let (text, plus) = match text {
+        [b'+', ..] => (text, true),
+        [b'-', rest @ ..] => (rest, false),
+        _ => (text, false),
+    };
+    let begins = |word: &[u8]| {
+        text.get(..word.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(word))
+    };
+    plus || matches!(text, [b'0', b'x' | b'X' | b'0'..=b'9', ..])
+        || begins(b"inf")
+        || begins(b"nan")
+}
+
+/// Returns the character of `uXXXX`, or of a pair of surrogates, and the length.
+fn code_point(text: &[u8]) -> Option<(char, usize)> {
+    const LEN: usize = 5;
+    let first = code_unit(text)?;
+    if let Some(character) = char::from_u32(first) {
+        return Some((character, LEN));
+    }
+    let (b'\\', second) = text.get(LEN..)?.split_first()? else {
+        return None;
+    };
+    let second = code_unit(second)?;
+    let pair = [first as u16, second as u16];
+    let character = char::decode_utf16(pair).next()?.ok()?;
+    Some((character, 2 * LEN + 1))
+}
+
+/// Returns the number in `uXXXX`.
+fn code_unit(text: &[u8]) -> Option<u32> {
+    let [b'u', digits @ ..] = text else {
+        return None;
+    };
+    digits.get(..4)?.iter().try_fold(0, |unit, &digit| {
+        Some(unit << 4 | char::from(digit).to_digit(16)?)
+    })
+}
