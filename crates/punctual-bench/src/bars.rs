@@ -41,6 +41,21 @@ pub(crate) const COLLECTION_CPU_RATIO: [(&str, f64); 10] = [
 /// The depths to which [`COLLECTION_CPU_RATIO`] applies.
 pub(crate) const COLLECTION_PIPELINES: [u32; 2] = [16, 64];
 
+/// The same for scripts and functions: the pipeline depth and its bound.
+pub(crate) const SCRIPT_CPU_RATIO: [(u32, f64); 3] = [(64, 0.75), (16, 0.75), (1, 0.95)];
+
+/// The tests to which [`SCRIPT_CPU_RATIO`] applies.
+pub(crate) const SCRIPT_TESTS: [&str; 5] = [
+    "eval_get",
+    "eval_set_get",
+    "eval_limiter",
+    "eval_cjson",
+    "fcall",
+];
+
+/// The same for a script that runs a loop of a million steps.
+pub(crate) const LOOP_CPU_RATIO: f64 = 1.0;
+
 /// Resident bytes of collections, as a ratio to redis-server's.
 pub(crate) const COLLECTION_BYTES_RATIO: f64 = 1.0;
 
@@ -72,15 +87,24 @@ pub(crate) const POLLER_RATIO: f64 = 1.2;
 
 /// Returns the bound on the CPU ratio of this test at this depth, if there is one.
 pub(crate) fn cpu_ratio(test: &str, pipeline: u32) -> Option<f64> {
-    if !CPU_TESTS.contains(&test) {
-        return COLLECTION_CPU_RATIO
+    let at_depth = |bounds: &[(u32, f64)]| {
+        bounds
             .iter()
-            .find(|(name, _)| *name == test && COLLECTION_PIPELINES.contains(&pipeline))
-            .map(|(_, bound)| *bound);
+            .find(|(depth, _)| *depth == pipeline)
+            .map(|(_, bound)| *bound)
+    };
+    if CPU_TESTS.contains(&test) {
+        return at_depth(&CPU_RATIO);
     }
-    CPU_RATIO
+    if SCRIPT_TESTS.contains(&test) {
+        return at_depth(&SCRIPT_CPU_RATIO);
+    }
+    if test == "eval_loop" {
+        return Some(LOOP_CPU_RATIO);
+    }
+    COLLECTION_CPU_RATIO
         .iter()
-        .find(|(depth, _)| *depth == pipeline)
+        .find(|(name, _)| *name == test && COLLECTION_PIPELINES.contains(&pipeline))
         .map(|(_, bound)| *bound)
 }
 
@@ -95,11 +119,14 @@ mod tests {
         assert_eq!(cpu_ratio("lpush", 64), Some(0.7));
         assert_eq!(cpu_ratio("lpush", 1), None);
         assert_eq!(cpu_ratio("rpop", 64), None);
+        assert_eq!(cpu_ratio("eval_get", 1), Some(0.95));
+        assert_eq!(cpu_ratio("eval_loop", 1), Some(1.0));
         let known = |name: &str| {
             crate::workload::WORKLOADS
                 .iter()
                 .any(|workload| workload.name == name)
         };
         assert!(COLLECTION_CPU_RATIO.iter().all(|(name, _)| known(name)));
+        assert!(SCRIPT_TESTS.iter().all(|name| known(name)));
     }
 }

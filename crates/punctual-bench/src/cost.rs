@@ -13,6 +13,7 @@ use crate::launch::Server;
 use crate::load::{Generator, Load, Outcome};
 use crate::process::CpuTime;
 use crate::report::Report;
+use crate::scripts;
 use crate::workload::{Before, Each, Template, Workload};
 
 /// Delay after the last reply, so that the server sleeps and the kernel updates its CPU time.
@@ -83,8 +84,11 @@ impl<'a> Bench<'a> {
         unknown(self.server, workload.name, &answer)
     }
 
-    /// Prepares the keys that the workload needs for `requests` commands.
+    /// Prepares the script and the keys that the workload needs for `requests` commands.
     fn prepare(&mut self, workload: &Workload, shape: Shape, requests: u64) -> Result<()> {
+        if let Some(script) = scripts::of(workload.name) {
+            script.load(&mut self.client)?;
+        }
         let (without, filling) = match workload.before {
             Before::Anything => return Ok(()),
             Before::Without(keys) => (keys, None),
@@ -129,6 +133,7 @@ impl<'a> Bench<'a> {
         requests: u64,
         seed: u64,
     ) -> Result<Cost> {
+        let requests = scripts::requests(workload.name, requests);
         let template = workload.template(shape.size);
         let mut load = Load {
             template: &template,

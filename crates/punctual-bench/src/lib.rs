@@ -41,6 +41,7 @@ mod programs;
 mod reader;
 mod report;
 mod rounds;
+mod scripts;
 mod sheet;
 mod snapshot;
 mod storm;

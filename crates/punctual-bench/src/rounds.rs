@@ -4,6 +4,7 @@ use crate::cost::{Bench, Cost, Shape};
 use crate::error::Result;
 use crate::options::ServerOptions;
 use crate::report::{self, Report};
+use crate::scripts;
 use crate::spread::Spread;
 use crate::table::thousands;
 use crate::workload::Workload;
@@ -53,7 +54,9 @@ pub(crate) fn run(
     let (rounds, shape) = (options.rounds(), Shape::of(options));
     let mut cases: Vec<Case> = Vec::new();
     for workload in workloads {
-        cases.extend(options.pipeline().into_iter().map(|pipeline| Case {
+        let depths = options.pipeline().into_iter();
+        let depths = depths.filter(|&pipeline| scripts::allows(workload.name, pipeline));
+        cases.extend(depths.map(|pipeline| Case {
             workload,
             pipeline,
             costs: benches.iter().map(|_| Vec::new()).collect(),

@@ -1,9 +1,11 @@
 //! The workloads of `bench server`, one row each, and their encoding.
 //!
-//! A row's words may contain placeholders: `{n}` is a random number for each command (12 digits), `{data}` the value.
-//! Everything else is sent literally.
+//! A row's words may contain placeholders: `{n}` is a random number for each command (12 digits), `{data}` the value, `{sha}`
+//! the SHA1 of the row's script, `{job}` a JSON text of 1 KB. Everything else is sent literally.
 
 use punctual_resp::encode_command;
+
+use crate::scripts::{self, Script};
 
 /// Digits of `{n}`: after `key:` they make a key of 16 bytes, as in redis-benchmark.
 const DIGITS: usize = 12;
@@ -103,6 +105,15 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload { name: "zpopmin", command: &["ZPOPMIN", "myzset"],
                before: Filled { with: &["ZADD", "myzset", "{n}", "element:{n}"], each: Each::Request, without: &["myzset"] } },
     Workload { name: "xadd",   command: &["XADD", "mystream", "*", "myfield", "{data}"], before: Without(&["mystream"]) },
+    // The scripts are in `scripts.rs`.
+    Workload { name: "eval_get", command: &["EVALSHA", "{sha}", "1", "key:{n}"],
+               before: Filled { with: &["SET", "key:{n}", "{data}"], each: Each::Key, without: &[] } },
+    Workload { name: "eval_set_get", command: &["EVALSHA", "{sha}", "1", "key:{n}", "{data}"], before: Anything },
+    Workload { name: "eval_limiter", command: &["EVALSHA", "{sha}", "1", "limiter", "{n}", "1", "100"], before: Without(&["limiter"]) },
+    Workload { name: "eval_cjson", command: &["EVALSHA", "{sha}", "0", "{job}"], before: Anything },
+    Workload { name: "eval_loop", command: &["EVALSHA", "{sha}", "0"], before: Anything },
+    Workload { name: "fcall", command: &["FCALL", "punctual_bench_get", "1", "key:{n}"],
+               before: Filled { with: &["SET", "key:{n}", "{data}"], each: Each::Key, without: &[] } },
 ];
 
 /// Returns the text of `--tests` in the long help.
@@ -137,7 +148,17 @@ impl Workload {
 
     /// Returns the encoded command, with values of `size` bytes.
     pub(crate) fn template(&self, size: usize) -> Template {
-        Template::new(self.command, size)
+        let sha = scripts::of(self.name).map_or_else(String::new, Script::sha);
+        let words: Vec<&str> = self
+            .command
+            .iter()
+            .map(|&word| match word {
+                "{sha}" => &sha,
+                "{job}" => scripts::JOB,
+                word => word,
+            })
+            .collect();
+        Template::new(&words, size)
     }
 }
 
