@@ -1,4 +1,5 @@
-//! Compiles Lua 5.1.5 from the sources that the crate `lua-src` packages, with the edits of `lua/edits.rs`.
+//! Compiles Lua 5.1.5 from the sources that the crate `lua-src` packages, with the edits of `lua/edits.rs` and the additions of
+//! `lua/punctual.c`.
 //!
 //! `lua-src` is a build dependency for its files alone: its own build would compile them as they are. Cargo tells where it
 //! has put them.
@@ -36,6 +37,7 @@ fn main() {
     }
     // LUA_ANSI: no dlopen, no popen, numbers converted as in Redis's build.
     build
+        .file("lua/punctual.c")
         .define("LUA_ANSI", None)
         // `unpack` checks for an overflow after it has happened (CVE-2025-46817), which is only then well defined.
         .flag("-fwrapv")

@@ -161,7 +161,7 @@ impl<'a> Bench<'a> {
 /// Interprets an error reply: an unknown command is skipped, any other error is an `Err`.
 fn unknown(server: &Server, name: &str, answer: &Value) -> Result<Known> {
     let text = error_text(answer);
-    if text.to_ascii_lowercase().contains("unknown command") {
+    if is_unknown(&text) {
         return Ok(Known::No(text));
     }
     Err(Error::Refused {
@@ -169,6 +169,12 @@ fn unknown(server: &Server, name: &str, answer: &Value) -> Result<Known> {
         command: name.to_owned(),
         answer: text,
     })
+}
+
+/// Returns true for the error that a server replies to commands and subcommands that it does not have.
+pub(crate) fn is_unknown(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.contains("unknown command") || text.contains("unknown subcommand")
 }
 
 impl Cost {

@@ -4,7 +4,7 @@
 //! all of them equally. Ratios are computed within a round.
 
 use crate::bars;
-use crate::cost::{Bench, Cost, Known, Shape};
+use crate::cost::{Bench, Cost, Known, Shape, is_unknown};
 use crate::error::{Error, Result};
 use crate::launch::{self, Server};
 use crate::options::ServerOptions;
@@ -78,11 +78,7 @@ fn find_unknown(
         for workload in workloads {
             let known = match bench.knows(workload, shape) {
                 // The command that fills its keys may be unknown, too.
-                Err(Error::Refused { answer, .. })
-                    if answer.to_ascii_lowercase().contains("unknown command") =>
-                {
-                    Known::No(answer)
-                }
+                Err(Error::Refused { answer, .. }) if is_unknown(&answer) => Known::No(answer),
                 other => other?,
             };
             if let Known::No(words) = known {

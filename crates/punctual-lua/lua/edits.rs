@@ -72,11 +72,27 @@ const EDITS: &[Edit] = &[
         "  lua_assert(lexstate.fs == NULL);\n  return funcstate.f;",
         "  lua_assert(lexstate.fs == NULL);\n  L->top--;\n  return funcstate.f;",
     ),
-    // Redis hashes all bytes of a string, also of one longer than 31. The order of `next` depends on it.
+    // Redis hashes all bytes of a string, and the order of `next` depends on it. That takes some cycles a byte, so a long
+    // string gets this hash when it is first a key, and is found again by a faster one.
     edit(
         "lstring.c",
-        "  size_t step = (l>>5)+1;  /* if string is too long, don't hash all its chars */",
-        "  size_t step = 1;",
+        "  unsigned int h = cast(unsigned int, l);  /* seed */\n  size_t step = (l>>5)+1;  /* if string is too long, don't hash all its chars */\n  size_t l1;\n  for (l1=l; l1>=step; l1-=step)  /* compute hash */\n    h = h ^ ((h<<5)+(h>>2)+cast(unsigned char, str[l1-1]));",
+        "  unsigned int h = islong(l) ? punctual_longhash(str, l) : punctual_keyhash(str, l);",
+    ),
+    edit(
+        "lstring.c",
+        "luaM_malloc(L, (l+1)*sizeof(char)+sizeof(TString)));",
+        "luaM_malloc(L, sizechars(l)+sizeof(TString)));",
+    ),
+    edit(
+        "lstring.h",
+        "#define sizestring(s)\t(sizeof(union TString)+((s)->len+1)*sizeof(char))",
+        "#define islong(l)\t((l) > 40)\n#define sizechars(l)\t(((l)+1)*sizeof(char)+(islong(l) ? sizeof(unsigned int) : 0))\n#define sizestring(s)\t(sizeof(union TString)+sizechars((s)->len))\n\nLUAI_FUNC unsigned int punctual_keyhash (const char *str, size_t l);\nLUAI_FUNC unsigned int punctual_longhash (const char *str, size_t l);\nLUAI_FUNC unsigned int punctual_longkeyhash (TString *ts);",
+    ),
+    edit(
+        "ltable.c",
+        "#define hashstr(t,str)  hashpow2(t, (str)->tsv.hash)",
+        "#include \"lstring.h\"\n#define hashstr(t,str) \\\n  hashpow2(t, islong((str)->tsv.len) ? punctual_longkeyhash(str) : (str)->tsv.hash)",
     ),
     // A match calls itself once for some items of the pattern; a long pattern must not exhaust the thread's stack.
     edit(

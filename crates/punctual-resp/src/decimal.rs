@@ -259,6 +259,9 @@ impl Digits {
         if precision >= DECIMAL_DIGITS || value < f64::MIN_POSITIVE {
             return None;
         }
+        if let Some(few) = Self::of_few_places(value, precision) {
+            return Some(few);
+        }
         let mut shortest = Self::of(value);
         if shortest.len <= precision {
             return Some(shortest);
@@ -276,6 +279,20 @@ impl Digits {
         }
         shortest.trim();
         Some(shortest)
+    }
+
+    /// Returns the digits of a number that is the nearest to a decimal with few places and at most `precision` digits, 14 or
+    /// fewer: then it prints as that decimal.
+    fn of_few_places(value: f64, precision: usize) -> Option<Self> {
+        for (places, scale) in [(3, 1e3), (6, 1e6)] {
+            let scaled = (value * scale).round();
+            if scaled < WHOLE_BELOW[precision] && scaled / scale == value {
+                let mut found = Self::read(itoa::Buffer::new().format(scaled as u64));
+                found.exponent -= places;
+                return Some(found);
+            }
+        }
+        None
     }
 
     /// Rounds a positive number to `precision` digits.

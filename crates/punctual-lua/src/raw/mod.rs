@@ -13,6 +13,7 @@
 pub(crate) mod arguments;
 pub(crate) mod function;
 pub(crate) mod state;
+pub(crate) mod tables;
 
 use std::ffi::{c_char, c_int};
 use std::marker::PhantomData;
@@ -265,14 +266,6 @@ impl Stack<'_> {
         let key = self.kind(-2);
         assert!(key != Kind::Nil && !self.number(-2).is_some_and(f64::is_nan));
         // SAFETY: the value is a table of the caller, the key is valid, the allocator does not fail.
-        unsafe { ffi::lua_rawset(self.state, at) }
-    }
-
-    /// As [`Stack::raw_set`], for a string as key.
-    pub(crate) fn raw_set_element(&mut self, at: i32) {
-        self.assert_table(at);
-        assert_eq!(self.kind(-2), Kind::String);
-        // SAFETY: as in `raw_set`.
         unsafe { ffi::lua_rawset(self.state, at) }
     }
 

@@ -121,8 +121,11 @@ impl Decoder<'_> {
                         };
                     }
                     Some(Open::Array(index)) => {
-                        stack.raw_set_index(-2, *index);
+                        stack.append(*index);
                         *index += 1;
+                        if *index % 1024 == 0 && stack.context().is_out_of_memory(0) {
+                            return Err(out_of_memory(stack));
+                        }
                         match self.lexer.token() {
                             Token::ArrayEnd => None,
                             Token::Comma => Some(self.lexer.token()),
@@ -132,7 +135,7 @@ impl Decoder<'_> {
                         }
                     }
                     Some(Open::Object) => {
-                        stack.raw_set_element(-3);
+                        stack.set_element();
                         match self.lexer.token() {
                             Token::ObjectEnd => None,
                             Token::Comma => {

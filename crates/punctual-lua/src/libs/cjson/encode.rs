@@ -5,12 +5,13 @@ use punctual_resp::decimal::write_f64_rounded;
 use super::config::{Encode, Invalid};
 use super::{Buffers, out_of_memory};
 use crate::raw::function::Raise;
+use crate::raw::tables::Place;
 use crate::raw::{Kind, Stack};
 
 /// A table that is being written. It is on the stack, and an object's key above it.
 pub(crate) enum Open {
     Array { written: i32, len: i32 },
-    Object { empty: bool },
+    Object(Place),
 }
 
 /// `cjson.encode(value)`.
@@ -67,9 +68,9 @@ impl Encoder<'_> {
                         break;
                     }
                     Open::Array { .. } => self.out.push(b']'),
-                    Open::Object { empty } => {
-                        if stack.next(-2) {
-                            if !std::mem::take(empty) {
+                    Open::Object(place) => {
+                        if stack.next_pair(place) {
+                            if self.out.last() != Some(&b'{') {
                                 self.out.push(b',');
                             }
                             self.write_key(stack)?;
@@ -101,33 +102,17 @@ impl Encoder<'_> {
             self.open.push(Open::Array { written: 0, len });
         } else {
             self.out.push(b'{');
-            self.open.push(Open::Object { empty: true });
+            self.open.push(Open::Object(Place::default()));
             stack.push_nil();
         }
         Ok(())
     }
 
     /// Returns the length of the table at the top if it is an array: if it is not empty and all keys are positive integers.
-    fn array_len(&self, stack: &mut Stack<'_>) -> Result<Option<i32>, Raise> {
-        let (mut max, mut items) = (0i32, 0i32);
-        stack.push_nil();
-        while stack.next(-2) {
-            stack.pop(1);
-            let key = stack.number(-1).unwrap_or_default();
-            if key < 1.0 || key.floor() != key {
-                stack.pop(1);
-                return Ok(None);
-            }
-            if key > f64::from(max) {
-                // As the processor converts: what does not fit is negative.
-                max = if key <= f64::from(i32::MAX) {
-                    key as i32
-                } else {
-                    i32::MIN
-                };
-            }
-            items = items.wrapping_add(1);
-        }
+    fn array_len(&self, stack: &Stack<'_>) -> Result<Option<i32>, Raise> {
+        let Some((max, items)) = stack.array_keys() else {
+            return Ok(None);
+        };
         let Encode {
             sparse_convert,
             sparse_ratio,

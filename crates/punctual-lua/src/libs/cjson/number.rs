@@ -11,7 +11,7 @@ pub(super) fn scan(text: &[u8]) -> Option<(f64, usize)> {
     let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
     let negative = text.first() == Some(&b'-');
     let body = &text[sign..];
-    let (value, len) = match integer(body) {
+    let (value, len) = match short(body) {
         Some(found) => found,
         None => hexadecimal(body)
             .or_else(|| decimal(body))
@@ -20,21 +20,31 @@ pub(super) fn scan(text: &[u8]) -> Option<(f64, usize)> {
     Some((if negative { -value } else { value }, sign + len))
 }
 
-/// Scans an integer of at most 19 digits, which is followed by neither a point nor an exponent.
-fn integer(text: &[u8]) -> Option<(f64, usize)> {
-    const DIGITS: usize = 19;
-    let (mut value, mut len) = (0u64, 0);
+/// Scans a number without exponent whose digits are an integer that a double holds, and at most 15 of them a fraction: a
+/// division of two exact doubles rounds correctly (Clinger, 1990).
+fn short(text: &[u8]) -> Option<(f64, usize)> {
+    const POWERS: [f64; 16] = [
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+    ];
+    const EXACT: u64 = 1 << 53;
+    let (mut digits, mut len, mut point) = (0u64, 0, None);
     loop {
         let byte = text.get(len).copied().unwrap_or_default();
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            let whole = !matches!(byte, b'.' | b'e' | b'E' | b'x' | b'X');
-            return (len > 0 && whole).then_some((value as f64, len));
+        let digit = u64::from(byte.wrapping_sub(b'0'));
+        if digit <= 9 {
+            digits = digits * 10 + digit;
+            if digits > EXACT {
+                return None;
+            }
+        } else if byte == b'.' && point.is_none() && len > 0 {
+            point = Some(len + 1);
+        } else {
+            if len == 0 || matches!(byte, b'e' | b'E' | b'x' | b'X') {
+                return None;
+            }
+            let fraction = point.map_or(0, |point| len - point);
+            return Some((digits as f64 / POWERS.get(fraction)?, len));
         }
-        if len == DIGITS {
-            return None;
-        }
-        value = value * 10 + u64::from(digit);
         len += 1;
     }
 }
