@@ -94,6 +94,17 @@ const EDITS: &[Edit] = &[
         "#define hashstr(t,str)  hashpow2(t, (str)->tsv.hash)",
         "#include \"lstring.h\"\n#define hashstr(t,str) \\\n  hashpow2(t, islong((str)->tsv.len) ? punctual_longkeyhash(str) : (str)->tsv.hash)",
     ),
+    // A table that grows has each of its keys once: no need to look a string up before it is inserted again.
+    edit(
+        "ltable.c",
+        "static void resize (lua_State *L, Table *t, int nasize, int nhsize) {",
+        "static TValue *newkey (lua_State *L, Table *t, const TValue *key);\n\nstatic void resize (lua_State *L, Table *t, int nasize, int nhsize) {",
+    ),
+    edit(
+        "ltable.c",
+        "      setobjt2t(L, luaH_set(L, t, key2tval(old)), gval(old));",
+        "      setobjt2t(L, ttisstring(gkey(old)) ? newkey(L, t, key2tval(old)) : luaH_set(L, t, key2tval(old)), gval(old));",
+    ),
     // A match calls itself once for some items of the pattern; a long pattern must not exhaust the thread's stack.
     edit(
         "lstrlib.c",

@@ -12,47 +12,27 @@ pub(crate) enum Open {
     Object,
 }
 
-/// A part of the text. Strings are those of [`Lexer::string`].
+/// A part of the text. What belongs to it is in the lexer, so that it fits into a register.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Token {
     ObjectBegin,
     ObjectEnd,
     ArrayBegin,
     ArrayEnd,
-    /// A string without escapes, from `start` up to `end` in the text.
-    Plain {
-        start: usize,
-        end: usize,
-    },
+    /// A string without escapes: `from` up to `to` in the text.
+    Plain,
     /// A string with escapes, which are replaced in the buffer.
     Unescaped,
-    Number(f64),
-    Boolean(bool),
+    /// `value`.
+    Number,
+    True,
+    False,
     Null,
     Colon,
     Comma,
     End,
-    /// With the problem.
-    Error(&'static str),
-}
-
-impl Token {
-    /// Returns the name in error messages.
-    fn name(&self) -> &'static str {
-        match self {
-            Self::ObjectBegin => "T_OBJ_BEGIN",
-            Self::ObjectEnd => "T_OBJ_END",
-            Self::ArrayBegin => "T_ARR_BEGIN",
-            Self::ArrayEnd => "T_ARR_END",
-            Self::Plain { .. } | Self::Unescaped => "T_STRING",
-            Self::Number(_) => "T_NUMBER",
-            Self::Boolean(_) => "T_BOOLEAN",
-            Self::Null => "T_NULL",
-            Self::Colon => "T_COLON",
-            Self::Comma => "T_COMMA",
-            Self::End => "T_END",
-            Self::Error(problem) => problem,
-        }
-    }
+    /// `problem`.
+    Error,
 }
 
 /// `cjson.decode(text)`.
@@ -83,6 +63,10 @@ pub(super) fn decode(stack: &mut Stack<'_>) -> Result<i32, Raise> {
             text: &text[..len],
             at: 0,
             next: 0,
+            from: 0,
+            to: 0,
+            value: 0.0,
+            problem: "",
             invalid: settings.invalid,
             unescaped,
         };
@@ -114,10 +98,9 @@ impl Decoder<'_> {
             token = loop {
                 let token = match self.open.last_mut() {
                     None => {
-                        let token = self.lexer.token();
-                        return match token {
+                        return match self.lexer.token() {
                             Token::End => Ok(()),
-                            other => Err(self.lexer.unexpected("the end", &other)),
+                            other => Err(self.lexer.unexpected("the end", other)),
                         };
                     }
                     Some(Open::Array(index)) => {
@@ -130,7 +113,7 @@ impl Decoder<'_> {
                             Token::ArrayEnd => None,
                             Token::Comma => Some(self.lexer.token()),
                             other => {
-                                return Err(self.lexer.unexpected("comma or array end", &other));
+                                return Err(self.lexer.unexpected("comma or array end", other));
                             }
                         }
                     }
@@ -140,10 +123,10 @@ impl Decoder<'_> {
                             Token::ObjectEnd => None,
                             Token::Comma => {
                                 let key = self.lexer.token();
-                                Some(self.push_key(stack, &key)?)
+                                Some(self.push_key(stack, key)?)
                             }
                             other => {
-                                return Err(self.lexer.unexpected("comma or object end", &other));
+                                return Err(self.lexer.unexpected("comma or object end", other));
                             }
                         }
                     }
@@ -159,10 +142,10 @@ impl Decoder<'_> {
     /// Pushes a value that begins with `token`. If that is a table with elements, returns the first token of the first one.
     fn push(&mut self, stack: &mut Stack<'_>, token: Token) -> Result<Option<Token>, Raise> {
         match token {
-            Token::Plain { start, end } => stack.push_bytes(&self.lexer.text[start..end]),
-            Token::Unescaped => stack.push_bytes(self.lexer.unescaped),
-            Token::Number(value) => stack.push_number(value),
-            Token::Boolean(value) => stack.push_boolean(value),
+            Token::Plain | Token::Unescaped => stack.push_bytes(self.lexer.text_of(token)),
+            Token::Number => stack.push_number(self.lexer.value),
+            Token::True => stack.push_boolean(true),
+            Token::False => stack.push_boolean(false),
             Token::Null => stack.push_light_userdata(0),
             Token::ArrayBegin => {
                 self.descend(stack, 2)?;
@@ -179,24 +162,23 @@ impl Decoder<'_> {
                 let token = self.lexer.token();
                 if !matches!(token, Token::ObjectEnd) {
                     self.open.push(Open::Object);
-                    return self.push_key(stack, &token).map(Some);
+                    return self.push_key(stack, token).map(Some);
                 }
             }
-            other => return Err(self.lexer.unexpected("value", &other)),
+            other => return Err(self.lexer.unexpected("value", other)),
         }
         Ok(None)
     }
 
     /// Pushes a key, and returns the first token of its value.
-    fn push_key(&mut self, stack: &Stack<'_>, token: &Token) -> Result<Token, Raise> {
+    fn push_key(&mut self, stack: &Stack<'_>, token: Token) -> Result<Token, Raise> {
         match token {
-            Token::Plain { start, end } => stack.push_bytes(&self.lexer.text[*start..*end]),
-            Token::Unescaped => stack.push_bytes(self.lexer.unescaped),
+            Token::Plain | Token::Unescaped => stack.push_bytes(self.lexer.text_of(token)),
             other => return Err(self.lexer.unexpected("object key string", other)),
         }
         match self.lexer.token() {
             Token::Colon => Ok(self.lexer.token()),
-            other => Err(self.lexer.unexpected("colon", &other)),
+            other => Err(self.lexer.unexpected("colon", other)),
         }
     }
 
@@ -216,13 +198,20 @@ impl Decoder<'_> {
     }
 }
 
-/// Divides the text into tokens.
+/// Divides the text into tokens, and holds what belongs to the last one.
 struct Lexer<'t> {
     text: &'t [u8],
     /// Place of the last token, or of the error in it.
     at: usize,
     /// Place behind the last token.
     next: usize,
+    /// The last string without escapes.
+    from: usize,
+    to: usize,
+    /// The last number.
+    value: f64,
+    /// The error.
+    problem: &'static str,
     /// Accepts numbers that JSON does not have.
     invalid: bool,
     /// The last string with escapes.
@@ -248,7 +237,7 @@ impl Lexer<'_> {
             Some(b']') => Token::ArrayEnd,
             Some(b':') => Token::Colon,
             Some(b',') => Token::Comma,
-            Some(_) => return Token::Error("invalid token"),
+            Some(_) => return self.error(self.at, "invalid token"),
         };
         self.next += 1;
         token
@@ -260,14 +249,14 @@ impl Lexer<'_> {
         let mut plain = start;
         loop {
             let Some(len) = memchr::memchr2(b'"', b'\\', &self.text[plain..]) else {
-                self.at = self.text.len();
-                return Token::Error("unexpected end of string");
+                return self.error(self.text.len(), "unexpected end of string");
             };
             let end = plain + len;
             if self.text[end] == b'"' {
                 self.next = end + 1;
                 if plain == start {
-                    return Token::Plain { start, end };
+                    (self.from, self.to) = (start, end);
+                    return Token::Plain;
                 }
                 self.unescaped.extend_from_slice(&self.text[plain..end]);
                 return Token::Unescaped;
@@ -278,10 +267,7 @@ impl Lexer<'_> {
             self.unescaped.extend_from_slice(&self.text[plain..end]);
             match self.escape(&self.text[end + 1..]) {
                 Ok(len) => plain = end + 1 + len,
-                Err(problem) => {
-                    self.at = end;
-                    return Token::Error(problem);
-                }
+                Err(problem) => return self.error(end, problem),
             }
         }
     }
@@ -311,46 +297,71 @@ impl Lexer<'_> {
     /// Takes a number that begins with a digit or a minus sign.
     fn number(&mut self) -> Token {
         let text = &self.text[self.next..];
-        let found = number::scan(text).filter(|_| self.invalid || !is_invalid(text));
-        self.accept(
-            found.map(|(value, len)| (Token::Number(value), len)),
-            "invalid number",
-        )
+        if !self.invalid && is_invalid(text) {
+            return self.error(self.at, "invalid number");
+        }
+        match number::scan(text) {
+            Some((value, len)) => {
+                self.value = value;
+                self.next += len;
+                Token::Number
+            }
+            None => self.error(self.at, "invalid number"),
+        }
     }
 
     /// Takes a word, or a number that JSON does not have.
     fn word(&mut self) -> Token {
         let text = &self.text[self.next..];
-        let found = if text.starts_with(b"true") {
-            Some((Token::Boolean(true), 4))
-        } else if text.starts_with(b"false") {
-            Some((Token::Boolean(false), 5))
-        } else if text.starts_with(b"null") {
-            Some((Token::Null, 4))
-        } else if self.invalid && is_invalid(text) {
-            let found = number::scan(text).map(|(value, len)| (Token::Number(value), len));
-            return self.accept(found, "invalid number");
-        } else {
-            None
-        };
-        self.accept(found, "invalid token")
+        for (word, token) in [
+            (b"true".as_slice(), Token::True),
+            (b"false", Token::False),
+            (b"null", Token::Null),
+        ] {
+            if text.starts_with(word) {
+                self.next += word.len();
+                return token;
+            }
+        }
+        if self.invalid && is_invalid(text) {
+            return self.number();
+        }
+        self.error(self.at, "invalid token")
     }
 
-    /// Skips a token with its length, or returns an error.
-    fn accept(&mut self, found: Option<(Token, usize)>, problem: &'static str) -> Token {
-        match found {
-            Some((token, len)) => {
-                self.next += len;
-                token
-            }
-            None => Token::Error(problem),
+    fn error(&mut self, at: usize, problem: &'static str) -> Token {
+        self.at = at;
+        self.problem = problem;
+        Token::Error
+    }
+
+    /// Returns the bytes of the last token, a string.
+    fn text_of(&self, token: Token) -> &[u8] {
+        if token == Token::Plain {
+            &self.text[self.from..self.to]
+        } else {
+            self.unescaped
         }
     }
 
-    fn unexpected(&self, expected: &str, found: &Token) -> Raise {
+    #[cold]
+    fn unexpected(&self, expected: &str, found: Token) -> Raise {
+        let found = match found {
+            Token::ObjectBegin => "T_OBJ_BEGIN",
+            Token::ObjectEnd => "T_OBJ_END",
+            Token::ArrayBegin => "T_ARR_BEGIN",
+            Token::ArrayEnd => "T_ARR_END",
+            Token::Plain | Token::Unescaped => "T_STRING",
+            Token::Number => "T_NUMBER",
+            Token::True | Token::False => "T_BOOLEAN",
+            Token::Null => "T_NULL",
+            Token::Colon => "T_COLON",
+            Token::Comma => "T_COMMA",
+            Token::End => "T_END",
+            Token::Error => self.problem,
+        };
         Raise::message(format!(
-            "Expected {expected} but found {} at character {}",
-            found.name(),
+            "Expected {expected} but found {found} at character {}",
             self.at + 1
         ))
     }

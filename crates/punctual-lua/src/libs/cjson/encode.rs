@@ -219,20 +219,19 @@ fn write_string(out: &mut Vec<u8>, mut text: &[u8]) {
 
 /// Returns the number of bytes before the first that needs an escape.
 fn plain_len(text: &[u8]) -> usize {
-    // The compiler turns the look at a whole block into vector instructions.
-    const BLOCK: usize = 16;
-    let needs_escape = |&b: &u8| b < 0x20 || matches!(b, b'"' | b'/' | b'\\' | 0x7f);
-    let mut len = 0;
-    for block in text.chunks_exact(BLOCK) {
-        if block.iter().fold(false, |any, b| any | needs_escape(b)) {
-            break;
-        }
-        len += BLOCK;
-    }
-    len + text[len..]
-        .iter()
-        .take_while(|b| PLAIN[usize::from(**b)])
-        .count()
+    let mut len = plain_blocks::<16>(text);
+    len += plain_blocks::<8>(&text[len..]);
+    let is_plain = |b: &&u8| PLAIN[usize::from(**b)];
+    len + text[len..].iter().take_while(is_plain).count()
+}
+
+/// Returns the bytes in whole blocks before the first block with a byte that needs an escape. The compiler turns the look at a
+/// block into vector instructions.
+fn plain_blocks<const BLOCK: usize>(text: &[u8]) -> usize {
+    let needs_escape = |b: u8| (b < 0x20) | (b == b'"') | (b == b'/') | (b == b'\\') | (b == 0x7f);
+    let has_one = |block: &&[u8; BLOCK]| block.iter().fold(false, |any, &b| any | needs_escape(b));
+    let (blocks, _) = text.as_chunks::<BLOCK>();
+    BLOCK * blocks.iter().take_while(|block| !has_one(block)).count()
 }
 
 fn write_escape(out: &mut Vec<u8>, byte: u8) {
