@@ -12,7 +12,7 @@ use std::{env, fs};
 mod edits;
 
 /// Modules of Lua that scripts get nothing from.
-const LEFT_OUT: &[&str] = &["ldblib.c", "linit.c", "liolib.c", "loadlib.c", "loslib.c"];
+const LEFT_OUT: &[&str] = &["ldblib.c", "linit.c", "liolib.c", "loadlib.c"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -53,7 +53,7 @@ const EDITS: &[Edit] = &[
     edit(
         "lapi.c",
         "LUA_API int lua_setfenv (lua_State *L, int idx) {",
-        "LUA_API void punctual_setreadonly (lua_State *L, int idx, int on) {\n  StkId t = index2adr(L, idx);\n  if (ttistable(t)) hvalue(t)->readonly = cast_byte(on != 0);\n}\n\n\nLUA_API int lua_setfenv (lua_State *L, int idx) {",
+        "LUA_API int punctual_isreadonly (lua_State *L, int idx) {\n  StkId t = index2adr(L, idx);\n  return ttistable(t) && hvalue(t)->readonly;\n}\n\n\nLUA_API void punctual_setreadonly (lua_State *L, int idx, int on) {\n  StkId t = index2adr(L, idx);\n  if (ttistable(t)) hvalue(t)->readonly = cast_byte(on != 0);\n}\n\n\nLUA_API int lua_setfenv (lua_State *L, int idx) {",
     ),
     // Bytecode is not verified, so a made-up chunk can read and write any memory.
     edit(
@@ -105,6 +105,12 @@ const EDITS: &[Edit] = &[
         "      setobjt2t(L, luaH_set(L, t, key2tval(old)), gval(old));",
         "      setobjt2t(L, ttisstring(gkey(old)) ? newkey(L, t, key2tval(old)) : luaH_set(L, t, key2tval(old)), gval(old));",
     ),
+    // CVE-2025-46819: a long bracket with more equals signs than an int counts.
+    edit(
+        "llex.c",
+        "    save_and_next(ls);\n    count++;\n",
+        "    save_and_next(ls);\n    if (++count >= MAX_INT/4) luaX_lexerror(ls, \"lexical element too long\", 0);\n",
+    ),
     // A match calls itself once for some items of the pattern; a long pattern must not exhaust the thread's stack.
     edit(
         "lstrlib.c",
@@ -122,6 +128,149 @@ const EDITS: &[Edit] = &[
         to: "  ms.L = L;\n  ms.depth = 0;",
         times: 3,
     },
+    // `os` has the clock alone; the rest reaches the process, its files and its environment.
+    edit(
+        "loslib.c",
+        "  {\"date\",      os_date},\n  {\"difftime\",  os_difftime},\n  {\"execute\",   os_execute},\n  {\"exit\",      os_exit},\n  {\"getenv\",    os_getenv},\n  {\"remove\",    os_remove},\n  {\"rename\",    os_rename},\n  {\"setlocale\", os_setlocale},\n  {\"time\",      os_time},\n  {\"tmpname\",   os_tmpname},\n",
+        "",
+    ),
+    // As in Redis, `pcall` returns the text of an error table: scripts for older versions expect a string. Without arguments it
+    // calls its own placeholder there.
+    edit(
+        "lbaselib.c",
+        "  luaL_checkany(L, 1);\n  status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);\n",
+        "  if (lua_gettop(L) == 0) {\n    lua_pushboolean(L, 0);\n    lua_pushliteral(L, \"attempt to call a boolean value\");\n    return 2;\n  }\n  status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);\n  if (status != 0 && lua_istable(L, -1)) {\n    lua_getfield(L, -1, \"err\");\n    if (lua_isstring(L, -1)) lua_replace(L, -2);\n  }\n",
+    ),
+    // All scripts share the collector, so none may stop or tune it. The replies are those of a collector with its defaults.
+    edit(
+        "lbaselib.c",
+        "  int res = lua_gc(L, optsnum[o], ex);\n",
+        "  int res = 0;\n  switch (optsnum[o]) {\n    case LUA_GCSTOP: case LUA_GCRESTART: break;\n    case LUA_GCSETPAUSE: res = LUAI_GCPAUSE; break;\n    case LUA_GCSETSTEPMUL: res = LUAI_GCMUL; break;\n    default: res = lua_gc(L, optsnum[o], ex); punctual_worked(L, (size_t)lua_gc(L, LUA_GCCOUNT, 0));\n  }\n",
+    ),
+    // Work of C code counts as instructions, so that the hook runs in time. `punctual_worked` is for work that ends: the hook runs
+    // at the next instruction. `punctual_work` runs it at once, and is for loops that may take forever.
+    edit(
+        "lua.h",
+        "LUA_API lua_State *(lua_newstate) (lua_Alloc f, void *ud);",
+        "LUA_API lua_State *(lua_newstate) (lua_Alloc f, void *ud);\nLUA_API void punctual_worked (lua_State *L, size_t steps);\nLUA_API void punctual_work (lua_State *L, size_t steps);",
+    ),
+    edit(
+        "ldebug.c",
+        "LUA_API lua_Hook lua_gethook (lua_State *L) {",
+        "LUA_API void punctual_worked (lua_State *L, size_t steps) {\n  if (L->hookcount > 0)\n    L->hookcount = (steps < (size_t)L->hookcount) ? L->hookcount - (int)steps : 1;\n}\n\n\nLUA_API void punctual_work (lua_State *L, size_t steps) {\n  punctual_worked(L, steps);\n  if (L->hookcount == 1 && L->hook && L->allowhook) {\n    resethookcount(L);\n    (*L->hook)(L, NULL);\n  }\n}\n\n\nLUA_API lua_Hook lua_gethook (lua_State *L) {",
+    ),
+    edit(
+        "lstring.c",
+        "  for (o = G(L)->strt.hash[lmod(h, G(L)->strt.size)];",
+        "  if (l >= 64) punctual_worked(L, l>>6);\n  for (o = G(L)->strt.hash[lmod(h, G(L)->strt.size)];",
+    ),
+    edit(
+        "lvm.c",
+        "  size_t lr = rs->tsv.len;\n  for (;;) {",
+        "  size_t lr = rs->tsv.len;\n  if (ll >= 64 && lr >= 64) punctual_worked(L, ((ll < lr) ? ll : lr)>>6);\n  for (;;) {",
+    ),
+    edit(
+        "lvm.c",
+        "static int l_strcmp (const TString *ls, const TString *rs) {",
+        "static int l_strcmp (lua_State *L, const TString *ls, const TString *rs) {",
+    ),
+    Edit {
+        file: "lvm.c",
+        from: "l_strcmp(rawtsvalue(l), rawtsvalue(r))",
+        to: "l_strcmp(L, rawtsvalue(l), rawtsvalue(r))",
+        times: 2,
+    },
+    edit(
+        "ltable.c",
+        "  int i = findindex(L, t, key);  /* find original element */\n  for (i++; i < t->sizearray; i++) {  /* try first array part */\n    if (!ttisnil(&t->array[i])) {  /* a non-nil value? */\n",
+        "  int i = findindex(L, t, key);  /* find original element */\n  int from = i;\n  for (i++; i < t->sizearray; i++) {  /* try first array part */\n    if (!ttisnil(&t->array[i])) {  /* a non-nil value? */\n      if (i - from >= 8) punctual_worked(L, (size_t)(i - from)>>3);\n",
+    ),
+    edit(
+        "ltable.c",
+        "  for (i -= t->sizearray; i < sizenode(t); i++) {  /* then hash part */\n",
+        "  if (i - from >= 8) punctual_worked(L, (size_t)(i - from)>>3);\n  from = i -= t->sizearray;\n  for (; i < sizenode(t); i++) {  /* then hash part */\n",
+    ),
+    edit(
+        "ltable.c",
+        "      setobj2s(L, key+1, gval(gnode(t, i)));\n      return 1;\n    }\n  }\n  return 0;  /* no more elements */",
+        "      setobj2s(L, key+1, gval(gnode(t, i)));\n      if (i - from >= 8) punctual_worked(L, (size_t)(i - from)>>3);\n      return 1;\n    }\n  }\n  if (i - from >= 8) punctual_worked(L, (size_t)(i - from)>>3);\n  return 0;  /* no more elements */",
+    ),
+    edit(
+        "ltablib.c",
+        "      for (i = e; i > pos; i--) {  /* move up elements */\n",
+        "      for (i = e; i > pos; i--) {  /* move up elements */\n        punctual_work(L, 1);\n",
+    ),
+    edit(
+        "ltablib.c",
+        "  for ( ;pos<e; pos++) {\n",
+        "  for ( ;pos<e; pos++) {\n    punctual_work(L, 1);\n",
+    ),
+    edit(
+        "ltablib.c",
+        "  else  /* a < b? */\n    return lua_lessthan(L, a, b);",
+        "  else {  /* a < b? */\n    punctual_work(L, 1);\n    return lua_lessthan(L, a, b);\n  }",
+    ),
+    edit(
+        "ltablib.c",
+        "    lua_pop(L, 1);  /* remove value */\n    if (lua_type(L, -1) == LUA_TNUMBER) {",
+        "    lua_pop(L, 1);  /* remove value */\n    punctual_work(L, 1);\n    if (lua_type(L, -1) == LUA_TNUMBER) {",
+    ),
+    edit(
+        "lstrlib.c",
+        "  while (n-- > 0)\n    luaL_addlstring(&b, s, l);",
+        "  while (n-- > 0) {\n    punctual_work(L, 1);\n    luaL_addlstring(&b, s, l);\n  }",
+    ),
+    edit(
+        "lstrlib.c",
+        "static const char *lmemfind (const char *s1, size_t l1,",
+        "static const char *lmemfind (lua_State *L, const char *s1, size_t l1,",
+    ),
+    edit(
+        "lstrlib.c",
+        "      init++;   /* 1st char is already checked */\n",
+        "      init++;   /* 1st char is already checked */\n      punctual_work(L, 1 + (l2>>6));\n",
+    ),
+    edit(
+        "lstrlib.c",
+        "lmemfind(s+init, l1-init, p, l2)",
+        "lmemfind(L, s+init, l1-init, p, l2)",
+    ),
+    // An item of a pattern costs its length, and what it has gone over.
+    edit(
+        "lstrlib.c",
+        "  init: /* using goto's to optimize tail recursion */\n",
+        "  init: /* using goto's to optimize tail recursion */\n  punctual_work(ms->L, 1);\n",
+    ),
+    edit(
+        "lstrlib.c",
+        "      const char *ep = classend(ms, p);  /* points to what is next */\n      int m =",
+        "      const char *ep = classend(ms, p);  /* points to what is next */\n      punctual_work(ms->L, (size_t)(ep-p)>>3);\n      int m =",
+    ),
+    edit(
+        "lstrlib.c",
+        "    else if (s<ms->src_end && singlematch(uchar(*s), p, ep))\n      s++;  /* try with one more repetition */",
+        "    else if (s<ms->src_end && singlematch(uchar(*s), p, ep)) {\n      punctual_work(ms->L, (size_t)(ep-p)>>3);\n      s++;  /* try with one more repetition */\n    }",
+    ),
+    edit(
+        "lstrlib.c",
+        "  while ((s+i)<ms->src_end && singlematch(uchar(*(s+i)), p, ep))\n    i++;\n",
+        "  while ((s+i)<ms->src_end && singlematch(uchar(*(s+i)), p, ep)) {\n    if ((++i & 63) == 0) punctual_work(ms->L, 8 * (1 + (size_t)(ep-p)));\n  }\n",
+    ),
+    edit(
+        "lstrlib.c",
+        "    while (++s < ms->src_end) {\n      if (*s == e) {",
+        "    while (++s < ms->src_end) {\n      if (((ms->src_end - s) & 63) == 0) punctual_work(ms->L, 8);\n      if (*s == e) {",
+    ),
+    edit(
+        "lstrlib.c",
+        "  len = ms->capture[l].len;\n  if ((size_t)",
+        "  len = ms->capture[l].len;\n  punctual_work(ms->L, len>>6);\n  if ((size_t)",
+    ),
+    edit(
+        "lstrlib.c",
+        "          ep = classend(ms, p);  /* points to what is next */\n          previous",
+        "          ep = classend(ms, p);  /* points to what is next */\n          punctual_work(ms->L, (size_t)(ep-p)>>3);\n          previous",
+    ),
 ];
 
 /// Applies the edits of one file.

@@ -8,6 +8,7 @@ use sha1::{Digest, Sha1};
 use crate::host::LogLevel;
 use crate::libs::cjson::Buffers;
 use crate::random::Random;
+use crate::raw::arguments::truncate;
 use crate::raw::function::{Native, Raise};
 use crate::raw::{Kind, Stack};
 use crate::reply;
@@ -44,7 +45,16 @@ pub(crate) const FUNCTIONS: &[(&str, Native)] = &[
     ("sha1hex", sha1hex),
     ("log", log),
     ("setresp", set_resp),
+    ("set_repl", set_repl),
+    ("replicate_commands", replicate_commands),
+    ("breakpoint", breakpoint),
+    ("debug", debug),
+    ("acl_check_cmd", acl_check_cmd),
 ];
+
+/// Flags of `redis.set_repl`.
+const REPL_AOF: i32 = 1;
+const REPL_REPLICA: i32 = 2;
 
 /// Numbers in `redis`.
 pub(crate) const NUMBERS: &[(&str, f64)] = &[
@@ -52,9 +62,17 @@ pub(crate) const NUMBERS: &[(&str, f64)] = &[
     ("LOG_VERBOSE", 1.0),
     ("LOG_NOTICE", 2.0),
     ("LOG_WARNING", 3.0),
+    ("REPL_NONE", 0.0),
+    ("REPL_AOF", REPL_AOF as f64),
+    ("REPL_SLAVE", REPL_REPLICA as f64),
+    ("REPL_REPLICA", REPL_REPLICA as f64),
+    ("REPL_ALL", (REPL_AOF | REPL_REPLICA) as f64),
 ];
 
+const CALL_REFUSED: &str = "redis.call/pcall can only be called inside a script invocation";
+
 fn call(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    needs_script(stack, CALL_REFUSED)?;
     run_command(stack)?;
     if stack.kind(-1) == Kind::Table && is_error(stack) {
         return Err(Raise::Top);
@@ -63,9 +81,13 @@ fn call(stack: &mut Stack<'_>) -> Result<i32, Raise> {
 }
 
 fn pcall(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    needs_script(stack, CALL_REFUSED)?;
     match run_command(stack) {
-        Ok(()) | Err(Raise::Top) => Ok(1),
-        Err(other) => Err(other),
+        Err(Raise::Refusal(text)) => {
+            stack.push_error(text.as_bytes());
+            Ok(1)
+        }
+        other => other.map(|()| 1),
     }
 }
 
@@ -80,7 +102,7 @@ fn is_error(stack: &mut Stack<'_>) -> bool {
 /// Runs the command in the arguments, and pushes its reply.
 ///
 /// # Errors
-/// [`Raise::Top`] with an error table if the arguments are no command.
+/// A refusal if the arguments are no command; an error if the reply does not fit on the stack.
 fn run_command(stack: &mut Stack<'_>) -> Result<(), Raise> {
     let session = &stack.context().session;
     let mut args = session.args.take();
@@ -88,22 +110,16 @@ fn run_command(stack: &mut Stack<'_>) -> Result<(), Raise> {
     args.clear();
     reply.clear();
     let collected = collect(stack, &mut args);
-    if collected.is_ok() {
-        let protocol = session.protocol.get();
-        let ran = stack
-            .context()
-            .with_host(|host| host.call(args.as_args(), protocol, &mut reply));
-        if ran.is_none() {
-            reply.extend_from_slice(b"-ERR redis.call is not available here\r\n");
-        }
-    }
-    let converted = match collected {
-        Ok(()) => reply::push(stack, &reply),
-        Err(text) => {
-            push_error(stack, text);
-            Err(Raise::Top)
-        }
-    };
+    // The reply needs the room.
+    stack.set_top(0);
+    let pushed = collected.map_err(Raise::refusal).and_then(|()| {
+        let context = stack.context();
+        let protocol = context.session.protocol.get();
+        context
+            .with_host(|host| host.call(args.as_args(), protocol, &mut reply))
+            .ok_or(Raise::refusal(CALL_REFUSED))?;
+        reply::push(stack, &reply)
+    });
     const KEPT: usize = 64 << 10;
     let session = &stack.context().session;
     if args.memory() <= KEPT {
@@ -112,12 +128,12 @@ fn run_command(stack: &mut Stack<'_>) -> Result<(), Raise> {
     if reply.capacity() <= KEPT {
         session.reply.replace(reply);
     }
-    converted
+    pushed
 }
 
-fn collect(stack: &Stack<'_>, args: &mut OwnedArgs) -> Result<(), &'static [u8]> {
+fn collect(stack: &Stack<'_>, args: &mut OwnedArgs) -> Result<(), &'static str> {
     if stack.top() == 0 {
-        return Err(b"ERR Please specify at least one argument for this redis.call() call");
+        return Err("Please specify at least one argument for this redis lib call");
     }
     let mut number = Vec::new();
     for at in 1..=stack.top() {
@@ -128,58 +144,60 @@ fn collect(stack: &Stack<'_>, args: &mut OwnedArgs) -> Result<(), &'static [u8]>
             decimal::write_f64_rounded(&mut number, value, 17);
             args.push(&number)
         } else {
-            return Err(b"ERR Lua redis lib command arguments must be strings or integers");
+            return Err("Lua redis lib command arguments must be strings or integers");
         };
         if pushed.is_err() {
-            return Err(b"ERR Lua redis lib command arguments are too large");
+            return Err("Lua redis lib command arguments are too large");
         }
     }
     Ok(())
 }
 
-/// Pushes an error table as commands reply to scripts.
-pub(crate) fn push_error(stack: &mut Stack<'_>, text: &[u8]) {
-    stack.push_table(0, 2);
-    stack.push_bytes(text);
-    stack.raw_set_field(-2, b"err");
+/// Refuses what only a running script may do: while a library of functions is loaded, there is none.
+fn needs_script(stack: &Stack<'_>, refusal: &'static str) -> Result<(), Raise> {
+    let runs = stack.context().with_host(|_| ()).is_some();
+    runs.then_some(()).ok_or(Raise::refusal(refusal))
+}
+
+/// Pushes the error that a command has replied: what is behind the `-`.
+pub(crate) fn push_command_error(stack: &mut Stack<'_>, text: &[u8]) {
+    stack.push_error(&[b"-", text].concat());
     // The command's error has been counted; the script's end must not count it again.
     stack.push_boolean(true);
     stack.raw_set_field(-2, b"ignore_error_stats_update");
 }
 
+/// Pushes the table that `error_reply` and `status_reply` return for wrong arguments, unless there is one string.
+fn takes_one_string(stack: &mut Stack<'_>) -> bool {
+    let fits = stack.top() == 1 && stack.kind(1) == Kind::String;
+    if !fits {
+        stack.push_error(b"wrong number or type of arguments");
+    }
+    fits
+}
+
 fn error_reply(stack: &mut Stack<'_>) -> Result<i32, Raise> {
-    let single = stack.top() == 1;
-    let Some(text) = stack.bytes(1).filter(|_| single) else {
-        push_error(stack, b"ERR wrong number or type of arguments");
-        return Ok(1);
-    };
-    // An error begins with a code.
-    let text = text.strip_prefix(b"-").unwrap_or(text);
-    let text = if text.contains(&b' ') {
-        text.to_vec()
-    } else {
-        [b"ERR ", text].concat()
-    };
-    stack.push_table(0, 1);
-    stack.push_bytes(&text);
-    stack.raw_set_field(-2, b"err");
+    if takes_one_string(stack) {
+        let text = stack.bytes(1).unwrap_or_default();
+        let dash: &[u8] = if text.starts_with(b"-") { b"" } else { b"-" };
+        let text = [dash, text].concat();
+        stack.push_error(&text);
+    }
     Ok(1)
 }
 
 fn status_reply(stack: &mut Stack<'_>) -> Result<i32, Raise> {
-    if stack.top() != 1 || stack.kind(1) != Kind::String {
-        push_error(stack, b"ERR wrong number or type of arguments");
-        return Ok(1);
+    if takes_one_string(stack) {
+        stack.push_table(0, 1);
+        stack.push_value(1);
+        stack.raw_set_field(-2, b"ok");
     }
-    stack.push_table(0, 1);
-    stack.push_value(1);
-    stack.raw_set_field(-2, b"ok");
     Ok(1)
 }
 
 fn sha1hex(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     if stack.top() != 1 {
-        return Err(Raise::message("wrong number of arguments"));
+        return Err(Raise::refusal("wrong number of arguments"));
     }
     let text = stack.coerced(1).unwrap_or_default();
     let digest = Sha1::digest(&text);
@@ -190,21 +208,21 @@ fn sha1hex(stack: &mut Stack<'_>) -> Result<i32, Raise> {
 
 fn log(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     if stack.top() < 2 {
-        return Err(Raise::message(
+        return Err(Raise::refusal(
             "redis.log() requires two arguments or more.",
         ));
     }
-    let Some(level) = stack.number(1) else {
-        return Err(Raise::message(
+    if !stack.is_numeric(1) {
+        return Err(Raise::refusal(
             "First argument must be a number (log level).",
         ));
-    };
-    let level = match level as i64 {
+    }
+    let level = match truncate(stack.to_number(1)) as i32 {
         0 => LogLevel::Debug,
         1 => LogLevel::Verbose,
         2 => LogLevel::Notice,
         3 => LogLevel::Warning,
-        _ => return Err(Raise::message("Invalid log level.")),
+        _ => return Err(Raise::refusal("Invalid debug level.")),
     };
     let parts: Vec<Vec<u8>> = (2..=stack.top())
         .filter_map(|at| stack.coerced(at))
@@ -215,14 +233,76 @@ fn log(stack: &mut Stack<'_>) -> Result<i32, Raise> {
 }
 
 fn set_resp(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    needs_script(
+        stack,
+        "redis.setresp can only be called inside a script invocation",
+    )?;
     if stack.top() != 1 {
-        return Err(Raise::message("redis.setresp() requires one argument."));
+        return Err(Raise::refusal("redis.setresp() requires one argument."));
     }
-    let protocol = match stack.to_number(1) as i64 {
+    let protocol = match truncate(stack.to_number(1)) as i32 {
         2 => Protocol::Resp2,
         3 => Protocol::Resp3,
-        _ => return Err(Raise::message("RESP version must be 2 or 3.")),
+        _ => return Err(Raise::refusal("RESP version must be 2 or 3.")),
     };
     stack.context().session.protocol.set(protocol);
     Ok(0)
+}
+
+/// Checks its argument. All effects of a script go to the log of changes until that distinguishes its readers.
+fn set_repl(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    needs_script(
+        stack,
+        "redis.set_repl can only be called inside a script invocation",
+    )?;
+    if stack.top() != 1 {
+        return Err(Raise::refusal("redis.set_repl() requires two arguments."));
+    }
+    if truncate(stack.to_number(1)) as i32 & !(REPL_AOF | REPL_REPLICA) != 0 {
+        return Err(Raise::refusal(
+            "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
+        ));
+    }
+    Ok(0)
+}
+
+/// Returns true: the effects of scripts are always what is logged.
+fn replicate_commands(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    stack.push_boolean(true);
+    Ok(1)
+}
+
+/// Returns false: no debugger is attached.
+fn breakpoint(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    stack.push_boolean(false);
+    Ok(1)
+}
+
+/// Shows its arguments to a debugger, which is not attached.
+fn debug(_: &mut Stack<'_>) -> Result<i32, Raise> {
+    Ok(0)
+}
+
+fn acl_check_cmd(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    needs_script(
+        stack,
+        "redis.acl_check_cmd can only be called inside a script invocation",
+    )?;
+    let mut args = OwnedArgs::default();
+    if let Err(text) = collect(stack, &mut args) {
+        return Err(Raise::refusal(text));
+    }
+    let allowed = stack
+        .context()
+        .with_host(|host| host.acl_check(args.as_args()))
+        .flatten();
+    match allowed {
+        Some(allowed) => stack.push_boolean(allowed),
+        None => {
+            return Err(Raise::refusal(
+                "Invalid command passed to redis.acl_check_cmd()",
+            ));
+        }
+    }
+    Ok(1)
 }

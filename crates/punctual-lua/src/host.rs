@@ -23,6 +23,12 @@ pub trait Host {
     /// Writes a line to the server's log.
     fn log(&mut self, level: LogLevel, text: &[u8]);
 
-    /// Returns the error with which the script must end now. Asked every 100,000 instructions.
+    /// Returns whether the client may run a command, or `None` if there is no such command. By default it may run all.
+    fn acl_check(&mut self, args: Args<'_>) -> Option<bool> {
+        let _ = args;
+        Some(true)
+    }
+
+    /// Returns the error with which the script must end now. Asked every 10,000 instructions, or after as much other work.
     fn interrupt(&mut self) -> Option<&'static str>;
 }

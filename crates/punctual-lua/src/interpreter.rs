@@ -2,10 +2,10 @@
 
 use punctual_resp::{Args, Protocol, Reply};
 
+use crate::errors::{Failure, describe_error, failure};
 use crate::host::Host;
-use crate::raw::function::Raise;
+use crate::raw::Stack;
 use crate::raw::state::{Kept, Outcome, State};
-use crate::raw::{Kind, Stack};
 use crate::{reply, sandbox};
 
 /// Options of an interpreter.
@@ -44,16 +44,6 @@ pub struct Call<'a> {
     pub argv: Args<'a>,
     /// Protocol of the client.
     pub protocol: Protocol,
-}
-
-/// An error that ended a script.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", String::from_utf8_lossy(text))]
-pub struct Failure {
-    /// The error to reply, which begins with its code.
-    pub text: Vec<u8>,
-    /// True if it is the error of a command, which has been counted already.
-    pub counted: bool,
 }
 
 /// One Lua state with the sandbox of scripts.
@@ -160,66 +150,4 @@ fn push_list(stack: &mut Stack<'_>, args: Args<'_>) {
         stack.push_bytes(arg);
         stack.raw_set_index(-2, n);
     }
-}
-
-/// Turns a raised value into a table with the fields `err`, `source` and `line`: called by Lua where the error is raised.
-fn describe_error(stack: &mut Stack<'_>) -> Result<i32, Raise> {
-    let place = stack.place(1).and_then(|place| {
-        if place.native {
-            stack.place(2)
-        } else {
-            Some(place)
-        }
-    });
-    if stack.kind(1) != Kind::Table {
-        let text = stack.coerced(1).unwrap_or_else(|| b"?".to_vec());
-        stack.set_top(0);
-        stack.push_table(0, 3);
-        stack.push_bytes(&[b"ERR ", &text[..]].concat());
-        stack.raw_set_field(-2, b"err");
-    }
-    if let Some(place) = place {
-        stack.push_bytes(&place.source);
-        stack.raw_set_field(1, b"source");
-        stack.push_number(place.line.into());
-        stack.raw_set_field(1, b"line");
-    }
-    Ok(1)
-}
-
-/// Pops an error, and returns what to reply.
-fn failure(stack: &mut Stack<'_>, name: &str) -> Failure {
-    let mut text = Vec::new();
-    let mut counted = false;
-    if stack.kind(-1) == Kind::Table {
-        let mut take = |field: &[u8]| {
-            stack.raw_get_field(-1, field);
-            let value = stack.coerced(-1);
-            let set = stack.boolean(-1);
-            stack.pop(1);
-            (value, set)
-        };
-        let (message, _) = take(b"err");
-        let (source, _) = take(b"source");
-        let (line, _) = take(b"line");
-        (_, counted) = take(b"ignore_error_stats_update");
-        let message = message.unwrap_or_else(|| b"ERR unknown error".to_vec());
-        text.extend_from_slice(message.strip_prefix(b"-").unwrap_or(&message));
-        text.extend_from_slice(format!(" script: {name}").as_bytes());
-        if let (Some(source), Some(line)) = (source, line) {
-            text.extend_from_slice(b", on ");
-            text.extend_from_slice(&source);
-            text.push(b':');
-            text.extend_from_slice(&line);
-            text.push(b'.');
-        }
-    } else {
-        let message = stack
-            .coerced(-1)
-            .unwrap_or_else(|| b"execution failure".to_vec());
-        text.extend_from_slice(format!("ERR Error running script {name}, ").as_bytes());
-        text.extend_from_slice(&message);
-    }
-    stack.pop(1);
-    Failure { text, counted }
 }

@@ -35,6 +35,7 @@
 //! ```
 
 mod api;
+mod errors;
 mod host;
 mod interpreter;
 mod libs;
@@ -43,5 +44,6 @@ mod raw;
 mod reply;
 mod sandbox;
 
+pub use errors::Failure;
 pub use host::{Host, LogLevel};
-pub use interpreter::{Call, Failure, Interpreter, Options, Script};
+pub use interpreter::{Call, Interpreter, Options, Script};

@@ -3,8 +3,8 @@
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Protocol, Reply};
 
-use crate::api::push_error;
-use crate::raw::arguments::truncate;
+use crate::api::push_command_error;
+use crate::raw::arguments::{c_string, truncate};
 use crate::raw::function::Raise;
 use crate::raw::{Kind, Stack};
 
@@ -27,7 +27,7 @@ fn push_one<'r>(stack: &mut Stack<'_>, reply: &'r [u8]) -> Result<&'r [u8], Rais
     let (kind, line, rest) = split_line(reply)?;
     match kind {
         b'+' => push_in_table(stack, b"ok", |stack| stack.push_bytes(line)),
-        b'-' => push_error(stack, line),
+        b'-' => push_command_error(stack, line),
         b':' => stack.push_number(integer(line)? as f64),
         b'$' => {
             let Some((text, rest)) = bulk(line, rest)? else {
@@ -187,13 +187,11 @@ pub(crate) fn write(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'
 /// Appends the table at the top, which stays.
 fn write_table(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'_>) {
     if field(stack, b"err", Kind::String) {
-        let text = stack.bytes(-1).unwrap_or_default();
-        let text = text.strip_prefix(b"-").unwrap_or(text);
-        reply.error(text);
+        reply.error(c_string(stack.bytes(-1).unwrap_or_default()));
         return stack.pop(1);
     }
     if field(stack, b"ok", Kind::String) {
-        reply.simple(stack.bytes(-1).unwrap_or_default());
+        reply.simple(c_string(stack.bytes(-1).unwrap_or_default()));
         return stack.pop(1);
     }
     if field(stack, b"double", Kind::Number) {

@@ -1,8 +1,10 @@
 //! The global variables of scripts.
 
 use crate::api;
+use crate::errors;
 use crate::libs;
 use crate::random;
+use crate::raw::arguments::c_string;
 use crate::raw::function::{Native, Raise};
 use crate::raw::state::{Library, State};
 use crate::raw::{Kind, Stack};
@@ -20,6 +22,7 @@ pub(crate) fn fill(state: &mut State, version: &str, version_number: u32) {
         Library::Table,
         Library::String,
         Library::Math,
+        Library::Os,
     ] {
         state.open(library);
     }
@@ -29,7 +32,7 @@ pub(crate) fn fill(state: &mut State, version: &str, version_number: u32) {
         stack.push_nil();
         stack.raw_set_field(-2, name.as_bytes());
     }
-    push_library(stack, api::FUNCTIONS);
+    stack.push_library(api::FUNCTIONS);
     for (name, value) in api::NUMBERS {
         stack.push_number(*value);
         stack.raw_set_field(-2, name.as_bytes());
@@ -40,6 +43,8 @@ pub(crate) fn fill(state: &mut State, version: &str, version_number: u32) {
     stack.raw_set_field(-2, b"REDIS_VERSION_NUM");
     stack.raw_set_field(-2, b"redis");
     libs::fill(stack);
+    stack.push_function(errors::describe_error);
+    stack.raw_set_field(-2, b"__redis__err__handler");
     stack.raw_get_field(-1, b"math");
     for (name, function) in [
         ("random", random::random as Native),
@@ -50,7 +55,7 @@ pub(crate) fn fill(state: &mut State, version: &str, version_number: u32) {
     }
     stack.pop(1);
     // Reading a global variable that does not exist is an error.
-    push_library(stack, &[("__index", missing_global)]);
+    stack.push_library(&[("__index", missing_global)]);
     stack.set_metatable(-2);
     protect(stack, 0);
     stack.pop(1);
@@ -61,15 +66,6 @@ pub(crate) fn fill(state: &mut State, version: &str, version_number: u32) {
         stack.pop(1);
     }
     stack.pop(1);
-}
-
-/// Pushes a table of functions.
-pub(crate) fn push_library(stack: &mut Stack<'_>, functions: &[(&str, Native)]) {
-    stack.push_table(0, functions.len());
-    for (name, function) in functions {
-        stack.push_function(*function);
-        stack.raw_set_field(-2, name.as_bytes());
-    }
 }
 
 /// Makes the table at the top, its metatable and all tables in it read-only.
@@ -90,14 +86,20 @@ fn protect(stack: &mut Stack<'_>, depth: u32) {
     }
 }
 
+/// The metamethod `__index` of the globals.
 fn missing_global(stack: &mut Stack<'_>) -> Result<i32, Raise> {
-    let name = stack.coerced(2).unwrap_or_else(|| b"?".to_vec());
-    Err(Raise::Message(
-        [
-            b"Script attempted to access nonexistent global variable '",
-            &name[..],
-            b"'",
-        ]
-        .concat(),
-    ))
+    if stack.top() != 2 {
+        return Err(Raise::message(
+            "Wrong number of arguments to luaProtectedTableError",
+        ));
+    }
+    let Some(name) = stack.coerced(2) else {
+        return Err(Raise::message(
+            "Second argument to luaProtectedTableError must be a string or number",
+        ));
+    };
+    let mut text = b"Script attempted to access nonexistent global variable '".to_vec();
+    text.extend_from_slice(c_string(&name));
+    text.push(b'\'');
+    Err(Raise::Message(text))
 }

@@ -30,12 +30,33 @@ impl Stack<'_> {
         }
     }
 
+    /// Returns what Lua's `tostring` returns, without metamethods.
+    pub(crate) fn shown(&self, at: i32) -> Vec<u8> {
+        self.coerced(at).unwrap_or_else(|| match self.kind(at) {
+            Kind::None | Kind::Nil => b"nil".to_vec(),
+            Kind::Boolean => self.boolean(at).to_string().into_bytes(),
+            kind if self.address(at).is_null() => format!("{}: (nil)", kind.name()).into_bytes(),
+            kind => format!("{}: {:p}", kind.name(), self.address(at)).into_bytes(),
+        })
+    }
+
     /// Returns an integer argument.
     ///
     /// # Errors
     /// Lua's message if the argument is no number.
     pub(crate) fn check_integer(&self, at: i32) -> Result<i64, Raise> {
         self.check_number(at).map(truncate)
+    }
+
+    /// Returns an integer argument, or `default` in place of nil or nothing.
+    ///
+    /// # Errors
+    /// Lua's message if the argument is something else.
+    pub(crate) fn optional_integer(&self, at: i32, default: i64) -> Result<i64, Raise> {
+        match self.kind(at) {
+            Kind::None | Kind::Nil => Ok(default),
+            _ => self.check_integer(at),
+        }
     }
 
     /// Returns a number argument.
@@ -82,15 +103,15 @@ impl Stack<'_> {
     /// Returns the error of an argument with a wrong value.
     pub(crate) fn argument_error(&self, at: i32, problem: impl AsRef<[u8]>) -> Raise {
         let (name, method) = self.running_name();
-        let blame = match at - i32::from(method) {
-            0 => format!("calling '{name}' on bad self ("),
+        let start = match at - i32::from(method) {
+            0 if method => format!("calling '{name}' on bad self ("),
             at => format!("bad argument #{at} to '{name}' ("),
         };
-        Raise::Message([blame.as_bytes(), problem.as_ref(), b")"].concat())
+        Raise::Message([start.as_bytes(), problem.as_ref(), b")"].concat())
     }
 }
 
-/// Converts to an integer as the processor does: what does not fit is the smallest integer.
+/// Converts as the processor does: what does not fit is the smallest integer.
 pub(crate) fn truncate(value: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&value) {
@@ -98,4 +119,9 @@ pub(crate) fn truncate(value: f64) -> i64 {
     } else {
         i64::MIN
     }
+}
+
+/// Returns what C takes for the whole text.
+pub(crate) fn c_string(text: &[u8]) -> &[u8] {
+    text.split(|&byte| byte == 0).next().unwrap_or_default()
 }

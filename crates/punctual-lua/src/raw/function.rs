@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mlua_sys as ffi;
 
+use super::arguments::c_string;
 use super::state::Context;
 use super::{Kind, Stack};
 
@@ -20,6 +21,10 @@ pub(crate) type Settings = [Cell<i32>; 9];
 pub(crate) enum Raise {
     /// A message, preceded by the place of the call in the script, as `error` of Lua does.
     Message(Vec<u8>),
+    /// A message in a table with the field `err`, as the functions of `redis` raise it. It has no place.
+    Refusal(&'static str),
+    /// A message as it is, as errors of Lua's core in native functions.
+    Plain(&'static str),
     /// The value at the top of the stack.
     Top,
     /// A panic, which continues when Lua has returned.
@@ -30,6 +35,11 @@ impl Raise {
     /// Creates an error with a message.
     pub(crate) fn message(text: impl Into<Vec<u8>>) -> Self {
         Self::Message(text.into())
+    }
+
+    /// Creates an error of the server's own functions, whose code is ERR.
+    pub(crate) fn refusal(text: &'static str) -> Self {
+        Self::Refusal(text)
     }
 }
 
@@ -71,6 +81,37 @@ impl Stack<'_> {
         // SAFETY: `push_settings` makes the only userdata of the interpreter, and scripts can neither make nor change one.
         // The running function keeps it alive.
         unsafe { &*ffi::lua_touserdata(self.state, at).cast::<Settings>() }
+    }
+
+    /// Pushes a table of functions.
+    pub(crate) fn push_library(&mut self, functions: &[(&str, Native)]) {
+        self.push_table(0, functions.len());
+        for (name, function) in functions {
+            self.push_function(*function);
+            self.raw_set_field(-2, name.as_bytes());
+        }
+    }
+
+    /// Pushes an error table. A text that begins with `-` has a code, which ends at the first space; others get the code `ERR`.
+    /// Needs room for three values.
+    pub(crate) fn push_error(&mut self, text: &[u8]) {
+        // As in C, the text ends at its first NUL.
+        let text = c_string(text);
+        let (code, message) = match text.strip_prefix(b"-") {
+            None => (&b"ERR"[..], text),
+            Some(text) => match text.iter().position(|&byte| byte == b' ') {
+                Some(space) => (&text[..space], &text[space + 1..]),
+                None => (&b"ERR"[..], text),
+            },
+        };
+        let end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let start = message.iter().take_while(|byte| end(byte)).count();
+        let message = &message[start..];
+        let behind = message.iter().rev().take_while(|byte| end(byte)).count();
+        let message = &message[..message.len() - behind];
+        self.push_table(0, 1);
+        self.push_bytes(&[code, b" ", message].concat());
+        self.raw_set_field(-2, b"err");
     }
 
     /// Returns the context of the interpreter.
@@ -123,6 +164,8 @@ unsafe fn call(state: *mut ffi::lua_State, function: Native) -> Option<c_int> {
             let text = [stack.bytes(-1).unwrap_or_default(), &text].concat();
             stack.push_bytes(&text);
         }
+        Raise::Refusal(text) => stack.push_error(text.as_bytes()),
+        Raise::Plain(text) => stack.push_bytes(text.as_bytes()),
         Raise::Panic(panic) => {
             context.keep_panic(panic);
             stack.push_bytes(b"internal error");

@@ -15,7 +15,7 @@ pub(crate) mod function;
 pub(crate) mod state;
 pub(crate) mod tables;
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::slice;
 
@@ -26,6 +26,8 @@ use function::Raise;
 unsafe extern "C-unwind" {
     /// Of the edited Lua: makes the table at `idx` read-only, or not.
     fn punctual_setreadonly(state: *mut ffi::lua_State, idx: c_int, on: c_int);
+    /// Of the edited Lua: returns whether the value at `idx` is a read-only table.
+    fn punctual_isreadonly(state: *mut ffi::lua_State, idx: c_int) -> c_int;
 }
 
 /// Type of a Lua value.
@@ -95,6 +97,15 @@ impl Stack<'_> {
             Ok(())
         } else {
             Err(Raise::message("stack overflow"))
+        }
+    }
+
+    /// As [`Stack::ensure`]; the message names what needs the room, as that of C's `luaL_checkstack`.
+    pub(crate) fn ensure_for(&self, n: i32, what: &str) -> Result<(), Raise> {
+        if self.has_room(n) {
+            Ok(())
+        } else {
+            Err(Raise::message(format!("stack overflow ({what})")))
         }
     }
 
@@ -217,7 +228,9 @@ impl Stack<'_> {
 
     /// Pushes a new table with room for these numbers of elements in its array and its hash part.
     pub(crate) fn push_table(&self, array: usize, hash: usize) {
-        let [array, hash] = [array, hash].map(|n| c_int::try_from(n).unwrap_or(0));
+        // Lua refuses tables that are too large, with an error.
+        const LARGEST: usize = 1 << 24;
+        let [array, hash] = [array, hash].map(|n| n.min(LARGEST) as c_int);
         // SAFETY: the caller has made room; the allocator does not fail.
         unsafe { ffi::lua_createtable(self.state, array, hash) }
     }
@@ -227,13 +240,6 @@ impl Stack<'_> {
         self.check(at);
         // SAFETY: the index is valid.
         unsafe { ffi::lua_insert(self.state, at) }
-    }
-
-    /// Removes the value at `at`; those above move down.
-    pub(crate) fn remove(&mut self, at: i32) {
-        self.check(at);
-        // SAFETY: the index is valid.
-        unsafe { ffi::lua_remove(self.state, at) }
     }
 
     /// Pops a key and pushes its value in the table at `at`, without metamethods.
@@ -325,6 +331,20 @@ impl Stack<'_> {
         self.assert_table(at);
         // SAFETY: the index is valid.
         unsafe { punctual_setreadonly(self.state, at, on.into()) }
+    }
+
+    /// Returns whether scripts may not change the table at `at`.
+    pub(crate) fn is_read_only(&self, at: i32) -> bool {
+        self.assert_table(at);
+        // SAFETY: the index is valid.
+        unsafe { punctual_isreadonly(self.state, at) != 0 }
+    }
+
+    /// Returns the address of a table, a function, a thread or a userdata.
+    pub(crate) fn address(&self, at: i32) -> *const c_void {
+        self.check(at);
+        // SAFETY: the index is valid.
+        unsafe { ffi::lua_topointer(self.state, at) }
     }
 
     /// Returns the text of a number as Lua writes it, and leaves the number as it is.

@@ -8,12 +8,13 @@ use std::ptr::{self, NonNull};
 
 use mlua_sys as ffi;
 
-use super::{Kind, Stack};
+use super::Stack;
+use super::function::Raise;
 use crate::api::Session;
 use crate::host::Host;
 
 /// Instructions between two looks at whether the script must stop.
-const INSTRUCTIONS: c_int = 100_000;
+const INSTRUCTIONS: c_int = 10_000;
 /// Alignment of memory for Lua: what C's malloc promises.
 const ALIGN: usize = 16;
 
@@ -152,6 +153,7 @@ impl State {
             Library::Table => (c"table", ffi::luaopen_table),
             Library::String => (c"string", ffi::luaopen_string),
             Library::Math => (c"math", ffi::luaopen_math),
+            Library::Os => (c"os", ffi::luaopen_os),
         };
         let state = self.state.as_ptr();
         // SAFETY: the functions want their name as argument; an empty stack has room for it. They raise no error in a
@@ -166,11 +168,13 @@ impl State {
     /// Compiles a chunk and pushes its function, or the error.
     pub(crate) fn load(&mut self, name: &str, code: &[u8]) -> Outcome {
         let name = CString::new(name).unwrap_or_default();
+        self.context.native.set(false);
         // SAFETY: Lua reads the code during the call only, in protected mode.
         let status = unsafe {
             let state = self.state.as_ptr();
             ffi::luaL_loadbuffer(state, code.as_ptr().cast(), code.len(), name.as_ptr())
         };
+        self.context.native.set(true);
         if status == ffi::LUA_OK {
             Outcome::Done
         } else {
@@ -231,6 +235,8 @@ pub(crate) enum Library {
     Table,
     String,
     Math,
+    /// `os.clock` alone.
+    Os,
 }
 
 impl Stack<'_> {
@@ -255,15 +261,6 @@ impl Stack<'_> {
     /// Pushes the table of global variables.
     pub(crate) fn push_globals(&self) {
         self.push_value(ffi::LUA_GLOBALSINDEX);
-    }
-
-    /// Pops a table, and makes it the environment of the function at `at`.
-    pub(crate) fn set_environment(&mut self, at: i32) {
-        assert!(self.kind(-1) == Kind::Table && self.kind(at) == Kind::Function);
-        // SAFETY: both values have the right type.
-        unsafe {
-            ffi::lua_setfenv(self.state, at);
-        }
     }
 
     /// Returns the name by which the script has called the running native function, and whether as a method.
@@ -302,6 +299,44 @@ impl Stack<'_> {
     }
 }
 
+/// Counts the work of a native function, which ends with an error when the script must.
+#[derive(Default)]
+pub(crate) struct Work {
+    steps: u32,
+}
+
+impl Work {
+    /// Counts a step. `held` is the memory that the function has in use outside of Lua.
+    ///
+    /// # Errors
+    /// Now and then, if the script must stop, or if there is more memory in use than it may have.
+    pub(crate) fn step(&mut self, stack: &Stack<'_>, held: usize) -> Result<(), Raise> {
+        const STEPS: u32 = 10_000;
+        const LARGE: usize = 1 << 20;
+        self.steps += 1;
+        if self.steps < STEPS && held < LARGE {
+            return Ok(());
+        }
+        let context = stack.context();
+        if context.is_out_of_memory(held) {
+            return Err(Raise::Plain("not enough memory"));
+        }
+        if self.steps < STEPS {
+            return Ok(());
+        }
+        self.steps = 0;
+        stack.ensure(ROOM)?;
+        // SAFETY: the state is valid and has room.
+        if unsafe { interrupts(stack.state) } {
+            return Err(Raise::Top);
+        }
+        Ok(())
+    }
+}
+
+/// Values on the stack that [`interrupts`] needs.
+const ROOM: i32 = 6;
+
 /// A place in a script.
 pub(crate) struct Place {
     pub(crate) source: Vec<u8>,
@@ -329,8 +364,19 @@ unsafe fn interrupts(state: *mut ffi::lua_State) -> bool {
     let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         context.with_host(|host| host.interrupt()).flatten()
     }));
+    // The hook may run in the middle of a C function, which has little room left.
+    stack.has_room(ROOM);
     let text = match asked {
-        Ok(None) => return false,
+        Ok(None) => {
+            // A coroutine that outlives its script, in a library of functions, keeps the hook of its end.
+            // SAFETY: the state and the hook are valid.
+            unsafe {
+                if ffi::lua_gethookmask(state) & ffi::LUA_MASKLINE != 0 {
+                    ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKCOUNT, INSTRUCTIONS);
+                }
+            }
+            return false;
+        }
         Ok(Some(text)) => text,
         Err(panic) => {
             context.keep_panic(panic);
@@ -342,7 +388,7 @@ unsafe fn interrupts(state: *mut ffi::lua_State) -> bool {
     unsafe {
         ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKLINE | ffi::LUA_MASKCOUNT, 1);
     }
-    stack.push_bytes(text.as_bytes());
+    stack.push_error(text.as_bytes());
     true
 }
 
