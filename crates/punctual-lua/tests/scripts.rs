@@ -141,9 +141,71 @@ fn endless_scripts_end() {
         "cjson.encode_sparse_array(true, 0) return cjson.encode({[2^31 - 1] = 1})",
         "local co = coroutine.wrap(function() while true do end end) co()",
         "while true do pcall(function() while true do end end) end",
+        // C code that would take forever.
+        "return ('a'):rep(30):find(('a?'):rep(30) .. ('a'):rep(31))",
+        "return ('a'):rep(1e6):find('.-.-.-.-b')",
+        "return ('a'):rep(1e6):find(('[ab]'):rep(20) .. '*b')",
+        "return ('('):rep(1e6):find('%b()')",
+        "return ('ab'):rep(1e6):gsub('(a.*)%1%1', '')",
+        "return ('a'):rep(1e6):find(('a'):rep(5e5) .. 'b', 1, true)",
+        "return string.rep('', 1e9)",
+        "local s = ('x'):rep(1e6) while true do s:upper() end",
+        "local s = ('x'):rep(1e6) local t = s .. '' while true do local _ = s .. 'a' < s .. 'b' end",
+        "local t = {} while true do table.insert(t, 1, 0) end",
+        "local t = {0} while true do table.insert(t, -1e8, 0) end",
+        "local t = {} for i = 1, 1e5 do t['k' .. i] = i end for i = 1, 1e5 do t['k' .. i] = nil end while true do next(t) end",
+        "while true do collectgarbage() end",
+        // Tables that share their parts are small until they are packed.
+        "local t = {} for i = 1, 15 do local u = {} for j = 1, 100 do u[j] = t end t = u end return cmsgpack.pack(t)",
+        "local t = {} for i = 1, 15 do local u = {} for j = 1, 100 do u[j] = t end t = u end return cjson.encode(t)",
+        "return cmsgpack.unpack('\\221\\0\\255\\255\\255' .. ('\\144'):rep(2^24))",
     ] {
         let mut host = Raw { patience: Some(20) };
         assert!(run_with(code, &mut host, limited).is_err(), "{code}");
+    }
+}
+
+#[test]
+fn ends_have_texts() {
+    let limited = Options {
+        memory_limit: 4 << 20,
+        ..Options::default()
+    };
+    for (code, error) in [
+        (
+            "while true do end",
+            "ERR enough script: f, on @user_script:1.",
+        ),
+        (
+            "return ('a'):rep(40):find(('a?'):rep(40) .. ('a'):rep(41))",
+            "ERR enough script: f, on @user_script:1.",
+        ),
+        (
+            "local s = 'x' while true do s = s .. s end",
+            "ERR Error running script f, not enough memory",
+        ),
+        (
+            "local s = ('x'):rep(1e6) return cmsgpack.pack(s, s, s, s, s)",
+            "ERR not enough memory script: f, on @user_script:1.",
+        ),
+        // Redis 7.0 crashes.
+        (
+            "error({1})",
+            "ERR unknown error script: f, on @user_script:1.",
+        ),
+        (
+            "return os.clock() >= 0 and os.time == nil and redis.REDIS_VERSION",
+            "$5\r\n7.2.4\r\n",
+        ),
+    ] {
+        let mut host = Raw {
+            patience: Some(1000),
+        };
+        let ended = match run_with(code, &mut host, limited) {
+            Ok(out) => String::from_utf8(out).unwrap(),
+            Err(failure) => failure.to_string(),
+        };
+        assert_eq!(ended, error, "{code}");
     }
 }
 

@@ -1,5 +1,8 @@
 //! A redis-server and an interpreter, which run the same scripts.
 
+// Each test program uses a part of it.
+#![allow(dead_code, unused_imports)]
+
 #[path = "../../../punctual-store/tests/oracle/redis.rs"]
 mod redis;
 
@@ -10,12 +13,23 @@ use sha1::{Digest, Sha1};
 use redis::Redis;
 pub use redis::random;
 
-/// A server without commands.
-struct NoCommands;
+/// A server with the commands PING and ECHO.
+struct Commands;
 
-impl Host for NoCommands {
-    fn call(&mut self, _: Args<'_>, protocol: Protocol, reply: &mut Vec<u8>) {
-        Reply::new(reply, protocol).error("ERR unknown command");
+impl Host for Commands {
+    fn call(&mut self, args: Args<'_>, protocol: Protocol, reply: &mut Vec<u8>) {
+        let mut reply = Reply::new(reply, protocol);
+        match (args.at(0), args.len()) {
+            (b"ping", 1) => reply.simple("PONG"),
+            (b"echo", 2) => reply.bulk(args.at(1)),
+            (b"echo", _) => {
+                reply.error("ERR Wrong number of args calling Redis command from script");
+            }
+            _ => reply.error("ERR Unknown Redis command called from script"),
+        }
+    }
+    fn acl_check(&mut self, args: Args<'_>) -> Option<bool> {
+        matches!(args.at(0), b"ping" | b"echo" | b"ECHO").then_some(true)
     }
     fn log(&mut self, _: LogLevel, _: &[u8]) {}
     fn interrupt(&mut self) -> Option<&'static str> {
@@ -34,7 +48,11 @@ impl Both {
     pub fn start(name: &str) -> Option<Self> {
         Some(Self {
             redis: Redis::start(name)?,
-            lua: Interpreter::new(Options::default()),
+            lua: Interpreter::new(Options {
+                version: "7.0.15",
+                version_number: 0x0007_000f,
+                ..Options::default()
+            }),
         })
     }
 
@@ -69,8 +87,31 @@ impl Both {
         );
     }
 
+    /// Runs each line, which is a script, on both, and asserts that the replies are equal.
+    pub fn same_lines(&mut self, lines: &str) {
+        let mut differences = String::new();
+        for line in lines.lines().filter(|line| !line.is_empty()) {
+            let theirs = self.redis.reply(&["EVAL", line, "0"]);
+            let ours = self.run::<&str>(line, &[]);
+            if theirs != ours {
+                let (theirs, ours) = (theirs.escape_ascii(), ours.escape_ascii());
+                differences +=
+                    &format!("{line}\n  redis-server: {theirs}\n  ours:         {ours}\n");
+            }
+        }
+        assert!(differences.is_empty(), "{differences}");
+    }
+
     fn run<A: AsRef<[u8]>>(&mut self, code: &str, argv: &[A]) -> Vec<u8> {
-        let script = self.lua.compile(code.as_bytes()).expect("a script");
+        let mut out = Vec::new();
+        let script = match self.lua.compile(code.as_bytes()) {
+            Ok(script) => script,
+            Err(text) => {
+                let text = [b"ERR Error compiling script (new function): ", &text[..]].concat();
+                Reply::new(&mut out, Protocol::Resp2).error(text);
+                return out;
+            }
+        };
         let name: String = Sha1::digest(code)
             .iter()
             .map(|byte| format!("{byte:02x}"))
@@ -82,8 +123,7 @@ impl Both {
             argv: argv.as_args(),
             protocol: Protocol::Resp2,
         };
-        let mut out = Vec::new();
-        if let Err(failure) = self.lua.run(&script, &call, &mut NoCommands, &mut out) {
+        if let Err(failure) = self.lua.run(&script, &call, &mut Commands, &mut out) {
             Reply::new(&mut out, Protocol::Resp2).error(&failure.text);
         }
         self.lua.forget(script);

@@ -1,0 +1,323 @@
+//! `struct`: values in C's structures, as the library of Roberto Ierusalimschy in the edition of Redis.
+//!
+//! A format is a sequence of options: `b B h H l L T i I f d` are numbers of some size (`i` and `I` with the size behind
+//! them), `s` and `c` strings, `x` is a byte of padding; `<`, `>` and `!` set the byte order and the alignment.
+
+use crate::raw::Stack;
+use crate::raw::arguments::truncate;
+use crate::raw::function::{Native, Raise};
+use crate::raw::state::Work;
+
+pub(super) const FUNCTIONS: &[(&str, Native)] =
+    &[("pack", pack), ("unpack", unpack), ("size", size)];
+
+const INT: u64 = 4;
+const LONG: u64 = 8;
+const LARGEST_INTEGER: u64 = 32;
+const LARGEST_ALIGNMENT: u64 = 8;
+
+/// A format that is being read.
+struct Format<'f> {
+    rest: &'f [u8],
+    little_endian: bool,
+    alignment: u64,
+}
+
+/// One option, with the size of its value; 0 if that depends on the value.
+#[derive(Clone, Copy)]
+struct Field {
+    option: u8,
+    size: u64,
+}
+
+impl Format<'_> {
+    /// Reads a C string.
+    fn new(text: &[u8]) -> Format<'_> {
+        let end = text.iter().position(|&byte| byte == 0);
+        Format {
+            rest: &text[..end.unwrap_or(text.len())],
+            little_endian: cfg!(target_endian = "little"),
+            alignment: 1,
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Field>, Raise> {
+        let Some((&option, rest)) = self.rest.split_first() else {
+            return Ok(None);
+        };
+        self.rest = rest;
+        let size = match option {
+            b'b' | b'B' | b'x' => 1,
+            b'h' | b'H' => 2,
+            b'f' => 4,
+            b'l' | b'L' | b'T' | b'd' => LONG,
+            b'c' => self.number(1)?,
+            b'i' | b'I' => {
+                let size = self.number(INT)?;
+                if size > LARGEST_INTEGER {
+                    return Err(Raise::message(format!(
+                        "integral size {size} is larger than limit of {LARGEST_INTEGER}"
+                    )));
+                }
+                size
+            }
+            _ => 0,
+        };
+        Ok(Some(Field { option, size }))
+    }
+
+    /// Reads the number behind an option.
+    fn number(&mut self, default: u64) -> Result<u64, Raise> {
+        let len = self.rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        if len == 0 {
+            return Ok(default);
+        }
+        let (digits, rest) = self.rest.split_at(len);
+        self.rest = rest;
+        let mut value = 0;
+        for digit in digits {
+            value = value * 10 + u64::from(digit - b'0');
+            if value > i32::MAX as u64 {
+                return Err(Raise::message("integral size overflow"));
+            }
+        }
+        Ok(value)
+    }
+
+    /// Returns the padding before a field at an offset. For sizes that are no power of two it is what Redis computes.
+    fn padding(&self, offset: u64, field: Field) -> u64 {
+        if field.size == 0 || field.option == b'c' {
+            return 0;
+        }
+        let unit = field.size.min(self.alignment);
+        (unit - (offset & (unit - 1))) & (unit - 1)
+    }
+
+    /// Obeys an option that has no value.
+    fn control(&mut self, stack: &Stack<'_>, option: u8) -> Result<(), Raise> {
+        match option {
+            b' ' => {}
+            b'<' => self.little_endian = true,
+            b'>' => self.little_endian = false,
+            b'!' => {
+                let alignment = self.number(LARGEST_ALIGNMENT)?;
+                if !alignment.is_power_of_two() {
+                    return Err(Raise::message(format!(
+                        "alignment {alignment} is not a power of 2"
+                    )));
+                }
+                self.alignment = alignment;
+            }
+            _ => {
+                let problem = [b"invalid format option '", &[option][..], b"'"].concat();
+                return Err(stack.argument_error(1, &problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts little-endian bytes in the byte order, or back.
+    fn order(&self, bytes: &mut [u8]) {
+        if !self.little_endian {
+            bytes.reverse();
+        }
+    }
+}
+
+/// Converts as a C compiler for x86-64: what does not fit gives certain values.
+fn to_u64(value: f64) -> u64 {
+    const HALF: f64 = 9_223_372_036_854_775_808.0;
+    if value >= HALF {
+        truncate(value - HALF) as u64 ^ 1 << 63
+    } else {
+        truncate(value) as u64
+    }
+}
+
+fn pack(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    let text = stack.check_bytes(1)?;
+    let mut format = Format::new(&text);
+    let mut at = 1;
+    let mut out: Vec<u8> = Vec::new();
+    let mut work = Work::default();
+    // Redis has a nil behind the arguments, which its message names if one is missing.
+    stack.push_nil();
+    while let Some(field) = format.next()? {
+        work.step(stack, out.len())?;
+        let padding = format.padding(out.len() as u64, field);
+        out.resize(out.len() + padding as usize, 0);
+        match field.option {
+            b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
+                at += 1;
+                let value = to_u64(stack.check_number(at)?);
+                let mut bytes = [0; LARGEST_INTEGER as usize];
+                bytes[..8].copy_from_slice(&value.to_le_bytes());
+                let bytes = &mut bytes[..field.size as usize];
+                format.order(bytes);
+                out.extend_from_slice(bytes);
+            }
+            b'x' => out.push(0),
+            b'f' => {
+                at += 1;
+                let mut bytes = (stack.check_number(at)? as f32).to_le_bytes();
+                format.order(&mut bytes);
+                out.extend_from_slice(&bytes);
+            }
+            b'd' => {
+                at += 1;
+                let mut bytes = stack.check_number(at)?.to_le_bytes();
+                format.order(&mut bytes);
+                out.extend_from_slice(&bytes);
+            }
+            b'c' | b's' => {
+                at += 1;
+                let value = stack.check_bytes(at)?;
+                let size = if field.size == 0 {
+                    value.len()
+                } else {
+                    field.size as usize
+                };
+                let Some(value) = value.get(..size) else {
+                    // Redis counts one too many.
+                    return Err(stack.argument_error(at + 1, "string too short"));
+                };
+                out.extend_from_slice(value);
+                if field.option == b's' {
+                    out.push(0);
+                }
+            }
+            option => format.control(stack, option)?,
+        }
+    }
+    stack.push_bytes(&out);
+    Ok(1)
+}
+
+fn unpack(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    let text = stack.check_bytes(1)?;
+    let data = stack.check_bytes(2)?;
+    // CVE-2018-11219: the offset and the sizes are checked as unsigned numbers, without a sum that could overflow.
+    let position = stack.optional_integer(3, 1)? as u64;
+    if position == 0 {
+        return Err(stack.argument_error(3, "offset must be 1 or greater"));
+    }
+    let mut position = position - 1;
+    stack.set_top(2);
+    let too_short = |stack: &Stack<'_>| stack.argument_error(2, "data string too short");
+    let mut format = Format::new(&text);
+    let mut results = 0;
+    while let Some(field) = format.next()? {
+        position = position.wrapping_add(format.padding(position, field));
+        let rest = usize::try_from(position)
+            .ok()
+            .and_then(|position| data.get(position..))
+            .filter(|rest| field.size <= rest.len() as u64)
+            .ok_or_else(|| too_short(stack))?;
+        stack.ensure_for(2, "too many results")?;
+        let mut size = field.size as usize;
+        match field.option {
+            b'b' | b'h' | b'l' | b'i' => {
+                stack.push_number(integer(&format, &rest[..size], true));
+                results += 1;
+            }
+            b'B' | b'H' | b'L' | b'T' | b'I' => {
+                stack.push_number(integer(&format, &rest[..size], false));
+                results += 1;
+            }
+            b'x' => {}
+            b'f' => {
+                let mut bytes = [0; 4];
+                bytes.copy_from_slice(&rest[..size]);
+                format.order(&mut bytes);
+                stack.push_number(f32::from_le_bytes(bytes).into());
+                results += 1;
+            }
+            b'd' => {
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(&rest[..size]);
+                format.order(&mut bytes);
+                stack.push_number(f64::from_le_bytes(bytes));
+                results += 1;
+            }
+            b'c' => {
+                if size == 0 {
+                    // The result before it is the size.
+                    if results == 0 || !stack.is_numeric(-1) {
+                        return Err(Raise::message("format 'c0' needs a previous size"));
+                    }
+                    let before = to_u64(stack.to_number(-1));
+                    stack.pop(1);
+                    results -= 1;
+                    // CVE-2020-14147: that size is any number.
+                    size = usize::try_from(before)
+                        .ok()
+                        .filter(|&size| size <= rest.len())
+                        .ok_or_else(|| too_short(stack))?;
+                }
+                stack.push_bytes(&rest[..size]);
+                results += 1;
+            }
+            b's' => {
+                let len = rest
+                    .iter()
+                    .position(|&byte| byte == 0)
+                    .ok_or_else(|| Raise::message("unfinished string in data"))?;
+                stack.push_bytes(&rest[..len]);
+                size = len + 1;
+                results += 1;
+            }
+            option => format.control(stack, option)?,
+        }
+        position += size as u64;
+    }
+    stack.push_number(position.wrapping_add(1) as i64 as f64);
+    Ok(results + 1)
+}
+
+/// Reads an integer of up to 32 bytes, of which the lowest eight count.
+fn integer(format: &Format<'_>, bytes: &[u8], signed: bool) -> f64 {
+    let append = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+    let value = if format.little_endian {
+        bytes.iter().rev().fold(0, append)
+    } else {
+        bytes.iter().fold(0, append)
+    };
+    if !signed {
+        return value as f64;
+    }
+    // The sign's place counts modulo 64, as the processor shifts: for the other sizes that is no sign, but it is
+    // what Redis reads.
+    let signs = u64::MAX.wrapping_shl((bytes.len() as u32 * 8).wrapping_sub(1));
+    let value = if value & signs == 0 {
+        value
+    } else {
+        value | signs
+    };
+    value as i64 as f64
+}
+
+fn size(stack: &mut Stack<'_>) -> Result<i32, Raise> {
+    let text = stack.check_bytes(1)?;
+    let mut format = Format::new(&text);
+    let mut offset: u64 = 0;
+    while let Some(field) = format.next()? {
+        offset += format.padding(offset, field);
+        match field {
+            Field { option: b's', .. } => {
+                return Err(stack.argument_error(1, "option 's' has no fixed size"));
+            }
+            Field {
+                option: b'c',
+                size: 0,
+            } => {
+                return Err(stack.argument_error(1, "option 'c0' has no fixed size"));
+            }
+            Field { option, .. } if !option.is_ascii_alphanumeric() => {
+                format.control(stack, option)?;
+            }
+            Field { size, .. } => offset += size,
+        }
+    }
+    stack.push_number(offset as i64 as f64);
+    Ok(1)
+}
