@@ -1,0 +1,96 @@
+//! Passes any bytes to `cmsgpack`, `struct` and `bit` of scripts.
+//!
+//! Nothing may panic. Values that were unpacked can be packed, and give the same bytes again. Fields of a structure that were
+//! unpacked by a format can be packed by it; then they unpack to the same values.
+#![no_main]
+
+use std::cell::RefCell;
+
+use libfuzzer_sys::fuzz_target;
+use punctual_lua::{Call, Host, Interpreter, LogLevel, Options, Script};
+use punctual_resp::{Args, OwnedArgs, Protocol};
+
+/// `ARGV` has the whole input, a first part of it that is a format, and the rest.
+const CODE: &[u8] = br"
+local function pack(...) return select('#', ...) > 0 and cmsgpack.pack(...) or '' end
+local function check(unpacked, ...)
+  if not unpacked then return end
+  local decoded, once = pcall(pack, ...)
+  -- Twice as many values as fit on the stack.
+  if not decoded then return end
+  assert(pack(cmsgpack.unpack(once)) == once, 'cmsgpack')
+end
+check(pcall(cmsgpack.unpack, ARGV[1]))
+local offset = 0
+repeat
+  local read, next = pcall(cmsgpack.unpack_one, ARGV[1], offset)
+  assert(not read or next == -1 or next > offset, 'offset')
+  offset = next
+until not read or next == -1
+
+local function same(a, b)
+  return a == b or (a ~= a and b ~= b)
+end
+local fields = {pcall(struct.unpack, ARGV[2], ARGV[3])}
+-- The size before `c0` is no result, so that format does not pack.
+if fields[1] and not ARGV[2]:find('c0') and not ARGV[2]:find('c%d*0') then
+  local packed, text = pcall(struct.pack, ARGV[2], unpack(fields, 2, #fields - 1))
+  if packed then
+    local again = {pcall(struct.unpack, ARGV[2], text)}
+    assert(#again == #fields and again[1], 'fields')
+    for i = 2, #fields - 1 do
+      assert(same(fields[i], again[i]) or type(fields[i]) == 'number', 'field')
+    end
+    local sized, size = pcall(struct.size, ARGV[2])
+    assert(not sized or ARGV[2]:find('%z') or size == #text, 'size')
+  end
+end
+for _, n in ipairs({ARGV[2]:byte(1, 8)}) do
+  local x = bit.lshift(n, n)
+  assert(bit.bswap(bit.bswap(x)) == x and bit.rol(bit.ror(x, n), n) == x, 'bit')
+  assert(#bit.tohex(x, -n) == math.min(n, 8), 'hex')
+end
+";
+
+/// A server that is never called.
+struct Nothing;
+
+impl Host for Nothing {
+    fn call(&mut self, _: Args<'_>, _: Protocol, _: &mut Vec<u8>) {
+        unreachable!("the script runs no command");
+    }
+    fn log(&mut self, _: LogLevel, _: &[u8]) {}
+    fn interrupt(&mut self) -> Option<&'static str> {
+        None
+    }
+}
+
+fn interpreter() -> (Interpreter, Script) {
+    let mut lua = Interpreter::new(Options::default());
+    let script = lua.compile(CODE).expect("a script");
+    (lua, script)
+}
+
+thread_local! {
+    static LUA: RefCell<(Interpreter, Script)> = RefCell::new(interpreter());
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&cut, rest)) = input.split_first() else {
+        return;
+    };
+    let (format, data) = rest.split_at(rest.len().min(usize::from(cut & 31)));
+    LUA.with_borrow_mut(|(lua, script)| {
+        let keys = OwnedArgs::default();
+        let argv = OwnedArgs::from_iter([rest, format, data]);
+        let call = Call {
+            name: "f",
+            keys: keys.as_args(),
+            argv: argv.as_args(),
+            protocol: Protocol::Resp2,
+        };
+        let mut reply = Vec::new();
+        lua.run(script, &call, &mut Nothing, &mut reply)
+            .expect("the properties hold");
+    });
+});
