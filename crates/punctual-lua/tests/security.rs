@@ -1,0 +1,286 @@
+//! Scripts that have broken Redis, by the number of the report. README.md says what each was.
+
+use punctual_lua::{Call, Host, Interpreter, LogLevel, Options};
+use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
+
+struct Nothing;
+
+impl Host for Nothing {
+    fn call(&mut self, _: Args<'_>, _: Protocol, _: &mut Vec<u8>) {
+        unreachable!("the scripts run no command");
+    }
+    fn log(&mut self, _: LogLevel, _: &[u8]) {}
+    fn interrupt(&mut self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// Runs the body of a function, which may return a string; returns that, or the error's message without its place.
+fn run(body: &str) -> String {
+    let mut lua = Interpreter::new(Options::default());
+    let code = format!(
+        "local ok, text = pcall(function() {body} end)
+        return (tostring(text):gsub('^[^:]*:%d+: ', ''))"
+    );
+    let script = lua.compile(code.as_bytes()).expect("a script");
+    let none = OwnedArgs::default();
+    let call = Call {
+        name: "f",
+        keys: none.as_args(),
+        argv: none.as_args(),
+        protocol: Protocol::Resp2,
+    };
+    let mut out = Vec::new();
+    lua.run(&script, &call, &mut Nothing, &mut out).unwrap();
+    let (value, _) = punctual_resp::decode(&out).unwrap().expect("a reply");
+    match value {
+        punctual_resp::Value::Bulk(text) => String::from_utf8_lossy(&text).into_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Asserts what bodies return or raise.
+#[track_caller]
+fn assert_all(cases: &[(&str, &str)]) {
+    for (body, result) in cases {
+        assert_eq!(run(body), *result, "{body}");
+    }
+}
+
+#[test]
+fn cve_2014_5461() {
+    // More parameters than a fresh coroutine has stack.
+    let names: Vec<String> = (0..190).map(|n| format!("a{n}")).collect();
+    let body = format!(
+        "local function f({}, ...) return select('#', ...) end
+        local results = {{}}
+        for i = 0, 40 do results[#results + 1] = coroutine.wrap(f)(unpack({{}}, 1, i * 10)) end
+        return table.concat(results, ' ', 18, 22)",
+        names.join(",")
+    );
+    assert_eq!(run(&body), "0 0 0 10 20");
+}
+
+#[test]
+fn cve_2015_4335() {
+    assert_all(&[
+        (
+            "return type(loadstring(string.dump(function() end)))",
+            "nil",
+        ),
+        (
+            "local sent return type(load(function() if not sent then sent = 1 return string.dump(function() end) end end))",
+            "nil",
+        ),
+    ]);
+}
+
+#[test]
+fn cve_2015_8080_and_2020_14147() {
+    for option in ["c", "i", "I", "!"] {
+        for size in ["2147483648", "4294967297", "18446744073709551617"] {
+            for function in ["pack", "unpack", "size"] {
+                let body = format!("return struct.{function}('{option}{size}', 'x')");
+                assert_eq!(run(&body), "integral size overflow", "{body}");
+            }
+        }
+    }
+}
+
+#[test]
+fn cve_2018_11218() {
+    assert_all(&[
+        (
+            "return cmsgpack.unpack(string.rep('\\145', 1e6))",
+            "stack overflow (in function mp_decode_to_lua_array)",
+        ),
+        (
+            "return cmsgpack.unpack(string.rep('\\129', 1e6))",
+            "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)",
+        ),
+    ]);
+}
+
+#[test]
+fn cve_2018_11219_and_2020_14147() {
+    const SHORT: &str = "bad argument #2 to 'unpack' (data string too short)";
+    assert_all(&[
+        ("return struct.unpack('b', 'a', -1)", SHORT),
+        ("return struct.unpack('b', 'a', -2^63)", SHORT),
+        (
+            "return struct.unpack('c2147483647', 'a', 2^63 - 1024)",
+            SHORT,
+        ),
+        ("return struct.unpack('!8 l', 'a', -7)", SHORT),
+        ("return struct.unpack('lc0', ('\\255'):rep(8))", SHORT),
+        (
+            "return struct.unpack('dc0', struct.pack('d', 2^63) .. 'x')",
+            SHORT,
+        ),
+        (
+            "return struct.unpack('dc0', struct.pack('d', 0/0) .. 'x')",
+            SHORT,
+        ),
+    ]);
+}
+
+#[test]
+fn cve_2021_32626() {
+    // Libraries that are called with a full stack.
+    assert_all(&[
+        (
+            "local t = {} for i = 1, 4000 do t[i] = {1} end return cmsgpack.pack(unpack(t))",
+            "stack overflow (in function table_is_an_array)",
+        ),
+        (
+            "return struct.unpack(('b'):rep(9000), ('x'):rep(9000))",
+            "stack overflow (too many results)",
+        ),
+        (
+            "local t = {} for i = 1, 7990 do t[i] = 1 end return cmsgpack.pack(unpack(t))",
+            "bad argument #0 to 'pack' (Too many arguments for MessagePack pack.)",
+        ),
+    ]);
+}
+
+#[test]
+fn cve_2022_24735_and_2025_46818() {
+    const REFUSED: &str = "Attempt to modify a readonly table";
+    for statement in [
+        "x = 1",
+        "_G.x = 1",
+        "redis.call = nil",
+        "string.rep = nil",
+        "bit.x = 1",
+        "struct.x = 1",
+        "cmsgpack.x = 1",
+        "cjson.x = 1",
+        "os.x = 1",
+        "coroutine.x = 1",
+        "rawset(_G, 'x', 1)",
+        "rawset(table, 'x', 1)",
+        "table.insert(_G, 1)",
+        "setmetatable(_G, nil)",
+        "setmetatable(string, {})",
+        "getmetatable('').__index = nil",
+        "rawset(getmetatable(''), '__index', nil)",
+        "setmetatable(getmetatable(''), {})",
+        "getmetatable(_G).__index = nil",
+    ] {
+        assert_eq!(run(statement), REFUSED, "{statement}");
+    }
+    assert_all(&[
+        (
+            "local found = '' for _, v in ipairs({1, true, true, cjson.null, tostring}) do
+                if getmetatable(v) then found = found .. type(v) end
+            end return found",
+            "",
+        ),
+        (
+            "local missing = '' for _, name in ipairs({'debug', 'getfenv', 'setfenv', 'newproxy', 'package', 'io', 'require'}) do
+                missing = missing .. tostring(rawget(_G, name))
+            end return missing",
+            "nilnilnilnilnilnilnil",
+        ),
+    ]);
+}
+
+#[test]
+fn cve_2024_31449() {
+    assert_all(&[
+        ("return bit.tohex(65535, -2147483648)", "0000FFFF"),
+        ("return bit.tohex(65535, 2147483648)", "0000FFFF"),
+    ]);
+}
+
+#[test]
+fn cve_2024_46981() {
+    // Finalizers of tables are not called in Lua 5.1, and scripts cannot make other values that have one.
+    assert_all(&[(
+        "local called = 'none'
+        setmetatable({}, {__gc = function() called = 'finalizer' end})
+        collectgarbage()
+        return called",
+        "none",
+    )]);
+}
+
+#[test]
+fn cve_2025_46817() {
+    for range in [
+        "-2147483648, 2147483647",
+        "0, 2147483647",
+        "-1, 2147483647",
+        "-2147483648, -1",
+        "-2147483647, 1",
+    ] {
+        let body = format!("return unpack({{}}, {range})");
+        assert_eq!(run(&body), "too many results to unpack", "{body}");
+    }
+    assert_all(&[
+        (
+            "return select('#', unpack({}, 2147483647, 2147483647))",
+            "1",
+        ),
+        (
+            "return select('#', unpack({}, -2147483648, -2147483648))",
+            "1",
+        ),
+    ]);
+}
+
+#[test]
+fn cve_2025_49844() {
+    // The collector runs while the parser, which uses the chunk's name, waits for the rest.
+    assert_all(&[(
+        "for i = 1, 200 do
+            local parts = {'local a', ' = ', '1 x', ' ='}
+            local n = 0
+            local _, text = load(function()
+                n = n + 1
+                collectgarbage()
+                local filling = {}
+                for j = 1, 100 do filling[j] = '@' .. i .. ('n'):rep(j) end
+                return parts[n]
+            end, '@name' .. i)
+            assert(text == 'name' .. i .. \":1: unexpected symbol near '<eof>'\", text)
+        end return 'named'",
+        "named",
+    )]);
+}
+
+#[test]
+fn cve_2025_67733() {
+    // A reply with a line end in the middle would be two replies.
+    let mut lua = Interpreter::new(Options::default());
+    for (code, reply) in [
+        ("return redis.error_reply('A b\\r\\n+OK')", "-A b  +OK\r\n"),
+        ("return {err = 'A b\\r\\n+OK'}", "-A b  +OK\r\n"),
+        ("return {ok = 'A b\\r\\n+OK'}", "+A b  +OK\r\n"),
+        ("return redis.status_reply('A\\r\\n+OK')", "+A  +OK\r\n"),
+    ] {
+        let script = lua.compile(code.as_bytes()).expect("a script");
+        let none = OwnedArgs::default();
+        let call = Call {
+            name: "f",
+            keys: none.as_args(),
+            argv: none.as_args(),
+            protocol: Protocol::Resp2,
+        };
+        let mut out = Vec::new();
+        lua.run(&script, &call, &mut Nothing, &mut out).unwrap();
+        assert_eq!(String::from_utf8_lossy(&out), reply, "{code}");
+    }
+    let script = lua.compile(b"error({err = 'A b\\r\\n+OK'})").unwrap();
+    let none = OwnedArgs::default();
+    let call = Call {
+        name: "f",
+        keys: none.as_args(),
+        argv: none.as_args(),
+        protocol: Protocol::Resp2,
+    };
+    let mut out = Vec::new();
+    let failure = lua.run(&script, &call, &mut Nothing, &mut out).unwrap_err();
+    Reply::new(&mut out, Protocol::Resp2).error(&failure.text);
+    assert_eq!(out.iter().filter(|&&byte| byte == b'\n').count(), 1);
+}
