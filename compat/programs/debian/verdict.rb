@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+# The verdict of a program, its last line: `works`, or `fails: ` with the step and the error.
+module Verdict
+  @@step = "start"
+
+  module_function
+
+  # Names what the program does next.
+  def step(name)
+    @@step = name
+    puts "- #{name}"
+  end
+
+  def equal(actual, expected)
+    raise "#{actual.inspect}, not #{expected.inspect}" unless actual == expected
+  end
+
+  # Waits until the block is true.
+  def wait(seconds = 15)
+    finish = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+    until yield
+      raise "not true within #{seconds} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > finish
+
+      sleep 0.02
+    end
+  end
+
+  # Runs the program, prints the verdict and ends the process with what the library left running.
+  def report
+    $stdout.sync = true
+    yield
+    puts "works"
+    exit!(0)
+  rescue StandardError => e
+    puts e.full_message(highlight: false)
+    puts "fails: #{@@step}: #{e.class}: #{e.message}".tr("\n", " ")
+    exit!(1)
+  end
+end

@@ -1,0 +1,56 @@
+import java.util.Objects;
+import java.util.concurrent.Callable;
+
+/** The verdict of a program, its last line: {@code works}, or {@code fails: } with the step and the error. */
+final class Verdict {
+  static final String HOST = System.getenv("REDIS_HOST");
+  static final int PORT = Integer.parseInt(System.getenv("REDIS_PORT"));
+  static final String URL = System.getenv("REDIS_URL");
+
+  private static String current = "start";
+
+  interface Program {
+    void run() throws Exception;
+  }
+
+  /** Names what the program does next. */
+  static void step(String name) {
+    current = name;
+    System.out.println("- " + name);
+  }
+
+  static void equal(Object actual, Object expected) {
+    if (!Objects.equals(actual, expected)) throw new AssertionError(actual + ", not " + expected);
+  }
+
+  /** Returns the message of the exception that the call must throw. */
+  static String message(Callable<?> call) {
+    try {
+      return "nothing thrown, but returned: " + call.call();
+    } catch (Exception error) {
+      return error.getMessage();
+    }
+  }
+
+  /** Waits until the condition is true. */
+  static void until(Callable<Boolean> condition) throws Exception {
+    for (long end = System.nanoTime() + 15_000_000_000L; !condition.call(); Thread.sleep(20)) {
+      if (System.nanoTime() > end) throw new AssertionError("not true within 15 s");
+    }
+  }
+
+  /** Runs the program, prints the verdict and ends the process with what the library left running. */
+  static void report(Program program) {
+    int status = 0;
+    try {
+      program.run();
+      System.out.println("works");
+    } catch (Throwable error) {
+      error.printStackTrace(System.out);
+      System.out.println(("fails: " + current + ": " + error).replaceAll("\\s+", " "));
+      status = 1;
+    }
+    System.out.flush();
+    Runtime.getRuntime().halt(status);
+  }
+}
