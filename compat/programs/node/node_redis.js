@@ -1,5 +1,5 @@
 // node-redis: types, pipelines, transactions, scripts and functions of its API, EVAL, EVALSHA, FCALL, pub/sub, scans, blocking, pools,
-// RESP2 and RESP3, client-side caching.
+// RESP2 and RESP3.
 // Packages: redis
 import { createClient, createClientPool, defineScript } from "redis";
 import { equal, report, step, url } from "./verdict.js";
@@ -72,11 +72,4 @@ report(async () => {
   step("pools");
   const pool = await createClientPool({ url }).connect();
   equal(await Promise.all([1, 2, 3].map(() => pool.incr("pool"))).then((all) => all.sort()), [1, 2, 3]);
-  step("client-side caching");
-  const caching = await createClient({ url, RESP: 3, clientSideCache: { ttl: 0, maxEntries: 0 } }).connect();
-  const writer = await createClient({ url }).connect();
-  await writer.set("cached", "old");
-  equal(await caching.get("cached"), "old");
-  await writer.set("cached", "new");
-  while ((await caching.get("cached")) !== "new");
 });
