@@ -62,12 +62,13 @@ class ClientsTest < Minitest::Test
     end
     self.class.const_set(:LateJob, job) unless self.class.const_defined?(:LateJob)
     job.perform_in(3600, "late")
-    poll
+    poller = Sidekiq::Scheduled::Enq.new
+    poller.enqueue_jobs
     assert_equal [1, 0], [Sidekiq.redis { |r| r.zcard("schedule") }, Sidekiq.redis { |r| r.llen("queue:default") }]
 
     later = ::Time.now + 3601
     punctual_server.advance(3601)
-    ::Time.stub(:now, later) { poll }
+    ::Time.stub(:now, later) { poller.enqueue_jobs }
     assert_equal [0, 1], [Sidekiq.redis { |r| r.zcard("schedule") }, Sidekiq.redis { |r| r.llen("queue:default") }]
     fetch = Sidekiq::BasicFetch.new(queues: ["default"], strict: true)
     Sidekiq::Processor.new(nil, Sidekiq.options.merge(fetch:)).__send__(:process, fetch.retrieve_work)
@@ -75,18 +76,6 @@ class ClientsTest < Minitest::Test
   end
 
   private
-
-  # Sidekiq's poller, once. It takes due jobs by a Lua script; a server without Lua is asked as Sidekiq 6.2 did.
-  def poll
-    poller = Sidekiq::Scheduled::Enq.new
-    if Sidekiq.redis { |r| r.call("command", "info", "eval") }.first.nil?
-      def poller.zpopbyscore(redis, keys: nil, argv: nil)
-        job = redis.zrangebyscore(keys.first, "-inf", argv.first, limit: [0, 1]).first
-        job if job && redis.zrem(keys.first, job)
-      end
-    end
-    poller.enqueue_jobs
-  end
 
   def need(library)
     require library
