@@ -15,6 +15,7 @@
 pub mod audit;
 pub mod command;
 pub mod compare;
+pub mod corpus;
 pub mod differences;
 pub mod draw;
 pub mod duel;
