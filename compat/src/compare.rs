@@ -94,6 +94,10 @@ pub enum Rule {
     CommandInfo,
     /// INFO keyspace without avg_ttl, which is an estimate.
     Keyspace,
+    /// Lists of lists in any order: libraries and their functions are in hash tables.
+    NestedInAnyOrder,
+    /// Equal, and two values that are not numbers are equal too.
+    Scripted,
 }
 
 impl Rule {
@@ -146,6 +150,12 @@ impl Rule {
                 "GETKEYS" | "GETKEYSANDFLAGS" => Rule::Exact,
                 _ => Rule::Kind,
             },
+            "FUNCTION" => match sub().as_str() {
+                "LIST" => Rule::NestedInAnyOrder,
+                "DUMP" => Rule::Kind,
+                _ => Rule::Exact,
+            },
+            "EVAL" | "EVAL_RO" | "EVALSHA" | "EVALSHA_RO" | "FCALL" | "FCALL_RO" => Rule::Scripted,
             "MEMORY" | "SLOWLOG" | "LATENCY" => Rule::Kind,
             _ => Rule::Exact,
         }
@@ -195,6 +205,8 @@ impl Rule {
             Rule::Scores => collections::same_scores(a, b),
             Rule::Encoding => collections::same_encoding(a.as_bytes()?, b.as_bytes()?),
             Rule::PairsInAnyOrder => same_kind(a, b) && pairs(a)? == pairs(b)?,
+            Rule::NestedInAnyOrder => nested(a) == nested(b),
+            Rule::Scripted => text(a) == text(b),
             Rule::ScanPage => is_scan_page(a) && is_scan_page(b),
             Rule::Kind => same_kind(a, b),
             Rule::Greeting => same_kind(a, b) && server::greeting(a)? == server::greeting(b)?,
@@ -261,6 +273,20 @@ fn pairs(value: &Value) -> Option<Vec<(String, String)>> {
         .collect();
     pairs.sort_unstable();
     Some(pairs)
+}
+
+/// Returns a text that does not depend on the order of elements at any depth.
+fn nested(value: &Value) -> String {
+    let mut parts: Vec<String> = match value {
+        Value::Array(items) | Value::Set(items) => items.iter().map(nested).collect(),
+        Value::Map(pairs) => pairs
+            .iter()
+            .map(|(name, value)| format!("{}: {}", nested(name), nested(value)))
+            .collect(),
+        other => return text(other),
+    };
+    parts.sort_unstable();
+    format!("{:?} {parts:?}", std::mem::discriminant(value))
 }
 
 fn is_scan_page(value: &Value) -> bool {

@@ -173,6 +173,8 @@ impl<'o> Duel<'o> {
         let mut main = Pair::connect(addresses)?;
         let set_up = [
             Command::of(&["FLUSHALL"]),
+            Command::of(&["SCRIPT", "FLUSH"]),
+            Command::of(&["FUNCTION", "FLUSH"]),
             Command::of(&["CONFIG", "SET", "notify-keyspace-events", ALL_EVENTS]),
             options.protocol.hello(),
         ];

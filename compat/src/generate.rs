@@ -21,6 +21,7 @@ mod lists;
 mod pubsub;
 mod scans;
 mod scenes;
+mod scripts;
 mod server;
 mod sets;
 mod sort;
@@ -227,6 +228,8 @@ impl Generator {
             )
         } else if due(15, 7) && has(Family::Blocking) {
             (Some(Family::Blocking), Act::Scene(scenes::queue(draw)))
+        } else if due(15, 11) && has(Family::Scripts) {
+            (Some(Family::Scripts), Act::Scene(scripts::scene(draw)))
         } else if due(30, 8) && has(Family::Transactions) {
             (Some(Family::Transactions), Act::Scene(scenes::watch(draw)))
         } else if due(20, 9) && has(Family::Dumps) {
@@ -312,6 +315,7 @@ fn group(draw: &mut Draw, family: Family, steps: &mut Vec<Step>) {
         Family::Blocking => (blocking::commands, &[]),
         Family::Server => (server::commands, &[]),
         Family::Pubsub => (pubsub::commands, &[]),
+        Family::Scripts => (scripts::commands, &[]),
         Family::Errors => (errors::commands, &[]),
         Family::Connection | Family::Transactions | Family::Wire => {
             unreachable!("generated where the connection is known, or as separate acts")
@@ -386,6 +390,8 @@ mod tests {
             "RESTORE",
             "EXEC",
             "BZMPOP",
+            "EVALSHA_RO",
+            "FCALL",
         ] {
             assert!(names.contains(name), "{name}");
         }

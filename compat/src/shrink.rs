@@ -16,7 +16,10 @@ use crate::link::{Addresses, LinkError, Pair};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Commands on whole databases, which are relevant for all keys.
-const GLOBAL: [&str; 6] = ["SELECT", "FLUSHDB", "FLUSHALL", "SWAPDB", "RESET", "CONFIG"];
+const GLOBAL: [&str; 10] = [
+    "SELECT", "FLUSHDB", "FLUSHALL", "SWAPDB", "RESET", "CONFIG", "EVAL", "EVALSHA", "SCRIPT",
+    "FUNCTION",
+];
 
 /// Returns the shortest list found that starts with commands of `history`, ends with `probes` and shows a difference on
 /// emptied servers, or `None` if the whole history shows none. The state of both servers is lost.
@@ -104,6 +107,8 @@ fn differs(
     let mut pair = Pair::connect(addresses)?;
     let set_up = [
         Command::of(&["FLUSHALL"]),
+        Command::of(&["SCRIPT", "FLUSH"]),
+        Command::of(&["FUNCTION", "FLUSH"]),
         Command::of(&["CONFIG", "SET", "notify-keyspace-events", ALL_EVENTS]),
         protocol.hello(),
     ];

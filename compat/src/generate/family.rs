@@ -42,6 +42,8 @@ pub enum Family {
     Connection,
     /// Messages and subscribing sessions.
     Pubsub,
+    /// Scripts and functions.
+    Scripts,
     /// Wrong commands.
     Errors,
     /// Malformed requests.
@@ -49,7 +51,7 @@ pub enum Family {
 }
 
 /// Name and weight: the number of commands of the family among about two hundred in a pipeline.
-const TABLE: [(Family, &str, u32); 20] = [
+const TABLE: [(Family, &str, u32); 21] = [
     (Family::Strings, "strings", 36),
     (Family::Lists, "lists", 18),
     (Family::Hashes, "hashes", 18),
@@ -68,6 +70,7 @@ const TABLE: [(Family, &str, u32); 20] = [
     (Family::Server, "server", 4),
     (Family::Connection, "connection", 5),
     (Family::Pubsub, "pubsub", 3),
+    (Family::Scripts, "scripts", 12),
     (Family::Errors, "errors", 7),
     // Conversations are separate acts.
     (Family::Wire, "wire", 0),

@@ -116,5 +116,6 @@ pub(super) fn may_be_queued(family: Family) -> bool {
             | Family::Expiry
             | Family::Dumps
             | Family::Blocking
+            | Family::Scripts
     )
 }
