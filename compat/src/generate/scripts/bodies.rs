@@ -165,6 +165,12 @@ fn commands(draw: &mut Draw, script: &mut Script) -> String {
     let alone = commands.len() == 1;
     let mut out = Vec::new();
     for command in commands {
+        // A function is called again: whether its relative TTL is then greater depends on the time.
+        if script.in_function
+            && (2..command.args().len()).any(|at| matches!(&*command.word(at), "GT" | "LT"))
+        {
+            continue;
+        }
         // Later commands of a group may be needed to remove what is random.
         let function = if alone && draw.chance(40) {
             "call"
