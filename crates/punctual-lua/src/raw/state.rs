@@ -359,7 +359,7 @@ unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_De
 /// As [`hook`].
 unsafe fn interrupts(state: *mut ffi::lua_State) -> bool {
     // SAFETY: the state is valid, and nothing else uses its stack while the hook runs.
-    let (context, stack) = unsafe { (Context::of(state), Stack::new(state)) };
+    let (context, mut stack) = unsafe { (Context::of(state), Stack::new(state)) };
     let _running = context.enter_native();
     let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         context.with_host(|host| host.interrupt()).flatten()
