@@ -105,11 +105,11 @@ const EDITS: &[Edit] = &[
         "      setobjt2t(L, luaH_set(L, t, key2tval(old)), gval(old));",
         "      setobjt2t(L, ttisstring(gkey(old)) ? newkey(L, t, key2tval(old)) : luaH_set(L, t, key2tval(old)), gval(old));",
     ),
-    // CVE-2025-46819: a long bracket with more equals signs than an int counts.
+    // Scripts always run with a hook that counts; one for lines is set with a count of 1. So the count alone tells.
     edit(
-        "llex.c",
-        "    save_and_next(ls);\n    count++;\n",
-        "    save_and_next(ls);\n    if (++count >= MAX_INT/4) luaX_lexerror(ls, \"lexical element too long\", 0);\n",
+        "lvm.c",
+        "    if ((L->hookmask & (LUA_MASKLINE | LUA_MASKCOUNT)) &&\n        (--L->hookcount == 0 || L->hookmask & LUA_MASKLINE)) {",
+        "    if (__builtin_expect(--L->hookcount == 0, 0)) {",
     ),
     // A match calls itself once for some items of the pattern; a long pattern must not exhaust the thread's stack.
     edit(
