@@ -10,6 +10,7 @@ use crate::libs::cjson::Buffers;
 use crate::random::Random;
 use crate::raw::arguments::truncate;
 use crate::raw::function::{Native, Raise};
+use crate::raw::state::Context;
 use crate::raw::{Kind, Stack};
 use crate::reply;
 
@@ -18,8 +19,6 @@ use crate::reply;
 pub(crate) struct Session {
     /// The protocol that the script has chosen for replies to it.
     pub(crate) protocol: Cell<Protocol>,
-    /// True after an interrupt, until the script has ended.
-    pub(crate) interrupted: Cell<bool>,
     /// The generator of `math.random`.
     pub(crate) random: Random,
     /// Buffers of commands and replies, kept for the next ones.
@@ -33,6 +32,15 @@ impl Session {
     /// Prepares for the next script.
     pub(crate) fn reset(&self) {
         self.protocol.set(Protocol::Resp2);
+    }
+}
+
+impl Context {
+    /// Returns the state of the API.
+    pub(crate) fn session(&self) -> &Session {
+        self.state
+            .downcast_ref()
+            .expect("each interpreter has a session")
     }
 }
 
@@ -104,7 +112,7 @@ fn is_error(stack: &mut Stack<'_>) -> bool {
 /// # Errors
 /// A refusal if the arguments are no command; an error if the reply does not fit on the stack.
 fn run_command(stack: &mut Stack<'_>) -> Result<(), Raise> {
-    let session = &stack.context().session;
+    let session = stack.context().session();
     let mut args = session.args.take();
     let mut reply = session.reply.take();
     args.clear();
@@ -114,14 +122,14 @@ fn run_command(stack: &mut Stack<'_>) -> Result<(), Raise> {
     stack.set_top(0);
     let pushed = collected.map_err(Raise::refusal).and_then(|()| {
         let context = stack.context();
-        let protocol = context.session.protocol.get();
+        let protocol = context.session().protocol.get();
         context
             .with_host(|host| host.call(args.as_args(), protocol, &mut reply))
             .ok_or(Raise::refusal(CALL_REFUSED))?;
         reply::push(stack, &reply)
     });
     const KEPT: usize = 64 << 10;
-    let session = &stack.context().session;
+    let session = stack.context().session();
     if args.memory() <= KEPT {
         session.args.replace(args);
     }
@@ -245,7 +253,7 @@ fn set_resp(stack: &mut Stack<'_>) -> Result<i32, Raise> {
         3 => Protocol::Resp3,
         _ => return Err(Raise::refusal("RESP version must be 2 or 3.")),
     };
-    stack.context().session.protocol.set(protocol);
+    stack.context().session().protocol.set(protocol);
     Ok(0)
 }
 

@@ -2,6 +2,7 @@
 
 use punctual_resp::{Args, Protocol, Reply};
 
+use crate::api::Session;
 use crate::errors::{Failure, describe_error, failure};
 use crate::host::Host;
 use crate::raw::Stack;
@@ -55,7 +56,7 @@ pub struct Interpreter {
 impl Interpreter {
     /// Creates an interpreter. Some 50 KB and 50 microseconds.
     pub fn new(options: Options) -> Self {
-        let mut state = State::new(usize::MAX);
+        let mut state = State::new(usize::MAX, Box::new(Session::default()));
         sandbox::fill(&mut state, options.version, options.version_number);
         state.set_limit(options.memory_limit);
         // The error handler stays at index 1.
@@ -101,7 +102,7 @@ impl Interpreter {
         host: &mut dyn Host,
         out: &mut Vec<u8>,
     ) -> Result<(), Failure> {
-        self.state.context().session.reset();
+        self.state.context().session().reset();
         let mut stack = self.state.stack();
         stack.push_globals();
         stack.set_read_only(-1, false);
@@ -124,7 +125,7 @@ impl Interpreter {
         out: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         let outcome = self.state.call(host, arguments);
-        let script = self.state.context().session.protocol.get();
+        let script = self.state.context().session().protocol.get();
         let mut stack = self.state.stack();
         let result = match outcome {
             Outcome::Done => {

@@ -33,7 +33,7 @@ impl Random {
 /// `math.random([m [, n]])`.
 pub(crate) fn random(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     const MAX: u32 = i32::MAX as u32;
-    let drawn = stack.context().session.random.next();
+    let drawn = stack.context().session().random.next();
     let fraction = f64::from(drawn % MAX) / f64::from(MAX);
     let arguments = stack.top();
     let bound = |at| stack.check_integer(at).map(|n| n as i32);
@@ -62,6 +62,6 @@ pub(crate) fn random(stack: &mut Stack<'_>) -> Result<i32, Raise> {
 /// `math.randomseed(seed)`.
 pub(crate) fn random_seed(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     let seed = stack.check_integer(1)?;
-    stack.context().session.random.seed(seed as u32);
+    stack.context().session().random.seed(seed as u32);
     Ok(0)
 }

@@ -10,7 +10,6 @@ use mlua_sys as ffi;
 
 use super::Stack;
 use super::function::Raise;
-use crate::api::Session;
 use crate::host::Host;
 
 /// Instructions between two looks at whether the script must stop.
@@ -30,8 +29,10 @@ pub(crate) struct Context {
     host: Cell<Option<NonNull<dyn Host>>>,
     /// A panic of a native function.
     panic: RefCell<Option<Box<dyn Any + Send>>>,
-    /// State of the API for scripts.
-    pub(crate) session: Session,
+    /// True after an interrupt, until the script has ended.
+    interrupted: Cell<bool>,
+    /// State of the functions for scripts. This folder does not know them.
+    pub(crate) state: Box<dyn Any>,
 }
 
 /// While it lives, the allocator ignores the limit.
@@ -105,15 +106,16 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Creates a state whose scripts may allocate `limit` bytes.
-    pub(crate) fn new(limit: usize) -> Self {
+    /// Creates a state whose scripts may allocate `limit` bytes. Native functions find `state` in the context.
+    pub(crate) fn new(limit: usize, state: Box<dyn Any>) -> Self {
         let context = Box::new(Context {
             memory: Cell::new(0),
             limit: Cell::new(limit),
             native: Cell::new(true),
             host: Cell::new(None),
             panic: RefCell::new(None),
-            session: Session::default(),
+            interrupted: Cell::new(false),
+            state,
         });
         let argument = ptr::from_ref::<Context>(&context).cast_mut().cast();
         // SAFETY: the allocator keeps to Lua's contract; the box gives the context a stable address.
@@ -195,7 +197,7 @@ impl State {
         self.context.native.set(true);
         self.context.host.set(None);
         // An interrupt has set a hook for each line.
-        if self.context.session.interrupted.take() {
+        if self.context.interrupted.take() {
             // SAFETY: the state and the hook are valid.
             unsafe {
                 let state = self.state.as_ptr();
@@ -383,7 +385,7 @@ unsafe fn interrupts(state: *mut ffi::lua_State) -> bool {
             "internal error"
         }
     };
-    context.session.interrupted.set(true);
+    context.interrupted.set(true);
     // SAFETY: the state and the hook are valid.
     unsafe {
         ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKLINE | ffi::LUA_MASKCOUNT, 1);

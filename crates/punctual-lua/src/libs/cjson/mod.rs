@@ -45,14 +45,14 @@ impl Buffers {
     /// Passes the interpreter's buffers to `f`, empty.
     fn with<R>(stack: &mut Stack<'_>, f: impl FnOnce(&mut Stack<'_>, &mut Self) -> R) -> R {
         const KEPT: usize = 64 << 10;
-        let mut buffers = stack.context().session.json.take();
+        let mut buffers = stack.context().session().json.take();
         let result = f(stack, &mut buffers);
         if buffers.text.capacity() <= KEPT && buffers.unescaped.capacity() <= KEPT {
             buffers.text.clear();
             buffers.unescaped.clear();
             buffers.decoding.clear();
             buffers.encoding.clear();
-            stack.context().session.json.replace(buffers);
+            stack.context().session().json.replace(buffers);
         }
         result
     }
