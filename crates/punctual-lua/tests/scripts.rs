@@ -210,6 +210,18 @@ fn ends_have_texts() {
 }
 
 #[test]
+fn compiling_has_the_limit_of_scripts() {
+    let mut lua = Interpreter::new(Options {
+        memory_limit: 1 << 20,
+        ..Options::default()
+    });
+    let code = format!("return '{}'", "x".repeat(2 << 20));
+    let text = lua.compile(code.as_bytes()).expect_err("no memory");
+    assert_eq!(text, b"not enough memory");
+    lua.compile(b"return 1").expect("a script");
+}
+
+#[test]
 fn bytecode_is_refused() {
     let code = "local f, text = loadstring(string.char(27) .. 'Lua') return {tostring(f), text}";
     let refused = "[string \"\u{1b}Lua\"]:1: unexpected symbol near 'char(27)'";
