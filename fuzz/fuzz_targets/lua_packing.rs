@@ -13,14 +13,20 @@ use punctual_resp::{Args, OwnedArgs, Protocol};
 /// `ARGV` has the whole input, a first part of it that is a format, and the rest.
 const CODE: &[u8] = br"
 local function pack(...) return select('#', ...) > 0 and cmsgpack.pack(...) or '' end
+local function repack(packed)
+  local done, text = pcall(function() return pack(cmsgpack.unpack(packed)) end)
+  if done then return text end
+  assert(text == 'table index is nil', text)
+end
 local function check(unpacked, ...)
   if not unpacked then return end
   local decoded, once = pcall(pack, ...)
   -- Twice as many values as fit on the stack.
   if not decoded then return end
-  -- Tables that are too deep become nil, which is no element of a table. The order of pairs depends on how a table was filled.
-  local twice = pack(cmsgpack.unpack(once))
-  assert(#pack(cmsgpack.unpack(twice)) == #twice, 'cmsgpack')
+  -- Tables that are too deep become nil, which is no key and no element. The order of pairs depends on how a table was filled.
+  local twice = repack(once)
+  local thrice = twice and repack(twice)
+  assert(not thrice or #thrice == #twice, 'cmsgpack')
 end
 check(pcall(cmsgpack.unpack, ARGV[1]))
 local offset = 0

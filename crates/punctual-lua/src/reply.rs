@@ -163,12 +163,83 @@ fn bulk<'r>(line: &[u8], rest: &'r [u8]) -> Result<Option<(&'r [u8], &'r [u8])>,
     Ok(Some((text, rest.get(2..).ok_or_else(broken)?)))
 }
 
+/// A table that is being appended. It is on the stack, and so is the table in it that has the pairs or the members.
+enum Open {
+    Array {
+        next: i32,
+        len: i32,
+    },
+    /// The last key is at the top; in a pair, its value is, and has not been appended.
+    Map {
+        in_pair: bool,
+    },
+    Set,
+}
+
 /// Pops a value and appends it as one reply. The protocol is the client's; `script` is the one that the script has chosen.
+///
+/// It does not recurse: Lua's stack has room for more levels than a thread's.
 pub(crate) fn write(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'_>) {
+    let (start, below) = (reply.len(), stack.top() - 1);
+    let mut open = Vec::new();
+    loop {
+        match write_value(stack, script, reply) {
+            Some(table) => open.push(table),
+            None => stack.pop(1),
+        }
+        // Tables that share their parts are small until they are a reply.
+        if stack.context().is_out_of_memory(reply.len() - start) {
+            reply.truncate(start);
+            reply.error("ERR not enough memory");
+            return stack.set_top(below);
+        }
+        while let Some(table) = open.last_mut() {
+            if push_next(stack, table) {
+                break;
+            }
+            open.pop();
+        }
+        if open.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Pushes the next value of an open table, whose key stays below it. At the end it pops the table and returns false.
+fn push_next(stack: &mut Stack<'_>, table: &mut Open) -> bool {
+    match table {
+        Open::Array { next, len } if *next <= *len => {
+            stack.raw_get_index(-1, *next);
+            *next += 1;
+        }
+        Open::Array { .. } => {
+            stack.pop(1);
+            return false;
+        }
+        Open::Map { in_pair: true } => *table = Open::Map { in_pair: false },
+        Open::Map { in_pair } if stack.next(-2) => {
+            stack.push_value(-2);
+            *in_pair = true;
+        }
+        Open::Set if stack.next(-2) => {
+            stack.pop(1);
+            stack.push_value(-1);
+        }
+        Open::Map { .. } | Open::Set => {
+            stack.pop(2);
+            return false;
+        }
+    }
+    true
+}
+
+/// Appends the value at the top, which stays; of some tables only the head, and returns what comes next.
+fn write_value(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'_>) -> Option<Open> {
+    // Redis asks for four places too, so the same depth is too much.
+    const ROOM: i32 = 4;
     if !stack.has_room(ROOM) {
         reply.error("ERR reached lua stack limit");
-        stack.pop(1);
-        return;
+        return None;
     }
     match stack.kind(-1) {
         Kind::String => reply.bulk(stack.bytes(-1).unwrap_or_default()),
@@ -178,59 +249,51 @@ pub(crate) fn write(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'
             (Protocol::Resp2, false) => reply.null(),
         },
         Kind::Number => reply.int(truncate(stack.to_number(-1))),
-        Kind::Table => write_table(stack, script, reply),
+        Kind::Table => return write_table(stack, reply),
         _ => reply.null(),
     }
-    stack.pop(1);
+    None
 }
 
-/// Appends the table at the top, which stays.
-fn write_table(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'_>) {
+/// Appends the table at the top, as [`write_value`].
+fn write_table(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Option<Open> {
     if field(stack, b"err", Kind::String) {
         reply.error(c_string(stack.bytes(-1).unwrap_or_default()));
-        return stack.pop(1);
-    }
-    if field(stack, b"ok", Kind::String) {
+    } else if field(stack, b"ok", Kind::String) {
         reply.simple(c_string(stack.bytes(-1).unwrap_or_default()));
-        return stack.pop(1);
-    }
-    if field(stack, b"double", Kind::Number) {
+    } else if field(stack, b"double", Kind::Number) {
         reply.double(stack.to_number(-1));
-        return stack.pop(1);
-    }
-    if field(stack, b"map", Kind::Table) {
-        let len = size(stack);
-        reply.map(len);
-        return write_pairs(stack, |stack| {
-            stack.push_value(-2);
-            write(stack, script, reply);
-            write(stack, script, reply);
-        });
-    }
-    if field(stack, b"set", Kind::Table) {
-        let len = size(stack);
-        reply.set(len);
-        return write_pairs(stack, |stack| {
-            stack.pop(1);
-            stack.push_value(-1);
-            write(stack, script, reply);
-        });
-    }
-    if field(stack, b"big_number", Kind::String) {
+    } else if field(stack, b"map", Kind::Table) {
+        reply.map(size(stack));
+        stack.push_nil();
+        return Some(Open::Map { in_pair: false });
+    } else if field(stack, b"set", Kind::Table) {
+        reply.set(size(stack));
+        stack.push_nil();
+        return Some(Open::Set);
+    } else if field(stack, b"big_number", Kind::String) {
         let digits = String::from_utf8_lossy(stack.bytes(-1).unwrap_or_default());
         reply.big_number(&digits.replace(['\r', '\n'], " "));
-        return stack.pop(1);
-    }
-    if field(stack, b"verbatim_string", Kind::Table) {
-        stack.raw_get_field(-1, b"string");
-        stack.raw_get_field(-2, b"format");
-        if let (Some(text), Some(format)) = (stack.bytes(-2), stack.bytes(-1)) {
-            reply.verbatim(&String::from_utf8_lossy(format), text);
-            return stack.pop(3);
+    } else {
+        if field(stack, b"verbatim_string", Kind::Table) {
+            stack.raw_get_field(-1, b"string");
+            stack.raw_get_field(-2, b"format");
+            let written = match (stack.bytes(-2), stack.bytes(-1)) {
+                (Some(text), Some(format)) => {
+                    reply.verbatim(&String::from_utf8_lossy(format), text);
+                    true
+                }
+                _ => false,
+            };
+            stack.pop(3);
+            if written {
+                return None;
+            }
         }
-        stack.pop(3);
+        return Some(begin_array(stack, reply));
     }
-    write_array(stack, script, reply);
+    stack.pop(1);
+    None
 }
 
 /// Pushes a field of the table at the top and returns true, if it has this type.
@@ -254,17 +317,7 @@ fn size(stack: &mut Stack<'_>) -> usize {
     size
 }
 
-/// Calls `write_pair` for each pair of the table at the top, which is popped. The key is below the value, which the function
-/// pops.
-fn write_pairs(stack: &mut Stack<'_>, mut write_pair: impl FnMut(&mut Stack<'_>)) {
-    stack.push_nil();
-    while stack.next(-2) {
-        write_pair(stack);
-    }
-    stack.pop(1);
-}
-
-fn write_array(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'_>) {
+fn begin_array(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Open {
     let mut len = 0;
     loop {
         stack.raw_get_index(-1, len + 1);
@@ -276,8 +329,5 @@ fn write_array(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'_>) {
         len += 1;
     }
     reply.array(len as usize);
-    for n in 1..=len {
-        stack.raw_get_index(-1, n);
-        write(stack, script, reply);
-    }
+    Open::Array { next: 1, len }
 }

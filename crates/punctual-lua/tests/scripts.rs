@@ -210,6 +210,31 @@ fn ends_have_texts() {
 }
 
 #[test]
+fn deep_replies_end() {
+    // The depth of redis-server 7.0.15.
+    for (code, level, levels) in [
+        ("t = {t}", "*1\r\n", 7995),
+        ("t = {map = {t}}", "%1\r\n", 2665),
+        ("t = {set = {[t] = 1}}", "~1\r\n", 2665),
+    ] {
+        let code = format!("local t = {{}} for i = 1, 1e5 do {code} end return t");
+        let reply = run(&code);
+        assert_eq!(reply.matches(level).count(), levels, "{code}");
+        assert!(
+            reply.ends_with("-ERR reached lua stack limit\r\n"),
+            "{code}"
+        );
+    }
+    let limited = Options {
+        memory_limit: 4 << 20,
+        ..Options::default()
+    };
+    let code = "local t = {} for i = 1, 40 do t = {t, t} end return t";
+    let reply = run_with(code, &mut Raw::default(), limited).expect("a reply");
+    assert_eq!(reply, b"-ERR not enough memory\r\n");
+}
+
+#[test]
 fn compiling_has_the_limit_of_scripts() {
     let mut lua = Interpreter::new(Options {
         memory_limit: 1 << 20,
