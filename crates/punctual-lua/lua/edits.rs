@@ -111,6 +111,12 @@ const EDITS: &[Edit] = &[
         "    if ((L->hookmask & (LUA_MASKLINE | LUA_MASKCOUNT)) &&\n        (--L->hookcount == 0 || L->hookmask & LUA_MASKLINE)) {",
         "    if (__builtin_expect(--L->hookcount == 0, 0)) {",
     ),
+    // CVE-2025-46819: a long bracket with more equals signs than an int counts.
+    edit(
+        "llex.c",
+        "    save_and_next(ls);\n    count++;\n",
+        "    save_and_next(ls);\n    if (++count >= MAX_INT/4) luaX_lexerror(ls, \"lexical element too long\", 0);\n",
+    ),
     // A match calls itself once for some items of the pattern; a long pattern must not exhaust the thread's stack.
     edit(
         "lstrlib.c",
