@@ -61,6 +61,7 @@ impl Dispatcher<'_, '_> {
             began: start,
             wrote: false,
             busy: false,
+            served: 0,
             busy_after: None,
         };
         let result = interpreter.run(&script.script, &call, &mut host, out);
@@ -145,6 +146,8 @@ struct ScriptHost<'h, 'a, 's> {
     wrote: bool,
     /// The script has run for longer than the threshold.
     busy: bool,
+    /// Time from the start until clients were last served, in ns.
+    served: u64,
     /// `busy-reply-threshold` in ns, read when the script is first interrupted.
     busy_after: Option<u64>,
 }
@@ -236,8 +239,11 @@ impl Host for ScriptHost<'_, '_, '_> {
                 };
                 shared.running.become_busy(shared, about, self.wrote);
             }
-            if let Some(background) = &mut self.dispatcher.background {
+            if elapsed >= self.served + SERVICE_NS
+                && let Some(background) = &mut self.dispatcher.background
+            {
                 background.serve_clients();
+                self.served = elapsed;
             }
             if shared.running.is_killed() {
                 return Some(KILLED);
@@ -249,5 +255,7 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 }
 
+/// Time between two services of a busy loop's clients, in ns.
+const SERVICE_NS: u64 = 1_000_000;
 /// Error of a script that was killed.
 const KILLED: &str = "Script killed by user with SCRIPT KILL...";
