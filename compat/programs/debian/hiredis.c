@@ -98,7 +98,7 @@ int main(void) {
     command("MINE said no", "EVAL %s 0", "return redis.error_reply('MINE said no')");
     step("FCALL");
     command("\"ours\"", "FUNCTION LOAD %s",
-            "#!lua name=ours\nredis.register_function('put', function(keys, args) return redis.call('SET', keys[1], args[1]) end)");
+            "#!lua name=ours\nredis.register_function('put', function(k, a) return redis.call('SET', k[1], a[1]) end)");
     command("OK", "FCALL put 1 f v");
     step("timeouts");
     struct timeval short_time = {0, 200000};

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Sidekiq: jobs, scheduled jobs with its own poller, retries, dead jobs, bulk, weighted queues, its API, shutdown with a running job.
+# Sidekiq: jobs, scheduled jobs with its own poller, retries, dead jobs, bulk, weighted queues, its API, shutdown with a running
+# job.
 # Packages: ruby-sidekiq
 require "sidekiq"
 require "sidekiq/api"

@@ -55,7 +55,7 @@ func goRedisOf(ctx context.Context, client *redis.Client, name string) {
 	equal(client.Eval(ctx, "return redis.error_reply('MINE said no')", nil).Err().Error(), "MINE said no")
 	equal(must(client.Eval(ctx, "redis.setresp(3); return redis.call('HGETALL', KEYS[1])", []string{"h"}).Result()) != nil, true)
 	step(name + "FCALL")
-	library := "#!lua name=ours\nredis.register_function('put', function(keys, args) return redis.call('SET', keys[1], args[1]) end)"
+	library := "#!lua name=ours\nredis.register_function('put', function(k, a) return redis.call('SET', k[1], a[1]) end)"
 	equal(must(client.FunctionLoadReplace(ctx, library).Result()), "ours")
 	equal(must(client.FCall(ctx, "put", []string{"f"}, "v").Text()), "OK")
 	libraries := must(client.FunctionList(ctx, redis.FunctionListQuery{WithCode: true}).Result())

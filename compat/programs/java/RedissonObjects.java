@@ -1,5 +1,5 @@
-// Redisson: locks with their watchdog, fair and read-write locks, semaphores, latches, rate limiters, maps with expiring entries, delayed
-// queues, topics, batches, transactions, scripts, executors.
+// Redisson: locks with their watchdog, fair and read-write locks, semaphores, latches, rate limiters, maps with expiring
+// entries, delayed queues, topics, batches, transactions, scripts, executors.
 // Packages: redisson
 import java.io.Serializable;
 import java.util.List;

@@ -1,5 +1,5 @@
-// ioredis: types, pipelines, transactions, custom commands of Lua, EVAL, EVALSHA, FCALL, pub/sub, scans, blocking, keyspace events,
-// auto-pipelining.
+// ioredis: types, pipelines, transactions, custom commands of Lua, EVAL, EVALSHA, FCALL, pub/sub, scans, blocking, keyspace
+// events, auto-pipelining.
 // Packages: ioredis
 import { Redis } from "ioredis";
 import { equal, report, step, url } from "./verdict.js";
@@ -18,7 +18,8 @@ report(async () => {
   equal((await redis.smembers("set")).sort(), ["x", "y"]);
 
   step("pipelines and transactions");
-  equal(await redis.pipeline().set("p", 1).incr("p").get("p").hget("p", "x").exec().then((all) => all.map(([e, v]) => e?.message ?? v)),
+  const replies = await redis.pipeline().set("p", 1).incr("p").get("p").hget("p", "x").exec();
+  equal(replies.map(([error, reply]) => error?.message ?? reply),
     ["OK", 2, "2", "WRONGTYPE Operation against a key holding the wrong kind of value"]);
   equal(await redis.multi().incr("m").incr("m").exec(), [[null, 1], [null, 2]]);
   const other = redis.duplicate();
@@ -32,8 +33,9 @@ report(async () => {
   const sha = await redis.script("LOAD", "return redis.call('GET', KEYS[1])");
   equal(await redis.evalsha(sha, 1, "s"), "5");
   equal(await redis.script("EXISTS", sha, "0".repeat(40)), [1, 0]);
-  equal(await redis.evalsha("0".repeat(40), 0).catch((error) => error.message), "NOSCRIPT No matching script. Please use EVAL.");
-  equal(await redis.eval("return redis.call('INCR', KEYS[1])", 1, "h").catch((error) => error.message.split(" ")[0]), "WRONGTYPE");
+  const message = (promise) => promise.catch((error) => error.message);
+  equal(await message(redis.evalsha("0".repeat(40), 0)), "NOSCRIPT No matching script. Please use EVAL.");
+  equal((await message(redis.eval("return redis.call('INCR', KEYS[1])", 1, "h"))).split(" ")[0], "WRONGTYPE");
   equal(await redis.eval_ro("return redis.call('GET', KEYS[1])", 1, "s"), "5");
   step("custom commands");
   redis.defineCommand("addTo", { numberOfKeys: 1, lua: "return redis.call('INCRBY', KEYS[1], ARGV[1])" });
@@ -42,7 +44,7 @@ report(async () => {
   equal(await redis.addTo("s", 10), 25);
   equal(await redis.pipeline().addTo("s", 1).addTo("s", 1).exec(), [[null, 26], [null, 27]]);
   step("FCALL");
-  const library = "#!lua name=ours\nredis.register_function('put', function(keys, args) return redis.call('SET', keys[1], args[1]) end)";
+  const library = "#!lua name=ours\nredis.register_function('put', function(k, a) return redis.call('SET', k[1], a[1]) end)";
   equal(await redis.function("LOAD", library), "ours");
   equal(await redis.fcall("put", 1, "f", "v"), "OK");
   equal(await redis.get("f"), "v");

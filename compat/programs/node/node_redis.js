@@ -1,5 +1,5 @@
-// node-redis: types, pipelines, transactions, scripts and functions of its API, EVAL, EVALSHA, FCALL, pub/sub, scans, blocking, pools,
-// RESP2 and RESP3.
+// node-redis: types, pipelines, transactions, scripts and functions of its API, EVAL, EVALSHA, FCALL, pub/sub, scans, blocking,
+// pools, RESP2 and RESP3.
 // Packages: redis
 import { createClient, createClientPool, defineScript } from "redis";
 import { equal, report, step, url } from "./verdict.js";
@@ -44,7 +44,9 @@ async function tryAll(RESP) {
   equal(await client.add("s", 10), 25);
   equal(await client.eval("return redis.error_reply('MINE said no')").catch((error) => error.message), "MINE said no");
   step(`RESP${RESP}: FCALL`);
-  const code = "#!lua name=ours\nredis.register_function{function_name='get', callback=function(keys) return redis.call('GET', keys[1]) end, flags={'no-writes'}}";
+  const code = `#!lua name=ours
+    local function get(keys) return redis.call('GET', keys[1]) end
+    redis.register_function{function_name='get', callback=get, flags={'no-writes'}}`;
   equal(await client.functionLoad(code, { REPLACE: true }), "ours");
   equal(await client.fCall("get", { keys: ["s"] }), "25");
   equal(await client.fCallRo("get", { keys: ["s"] }), "25");

@@ -5,7 +5,8 @@ import { BurstyRateLimiter, RateLimiterQueue, RateLimiterRedis } from "rate-limi
 import { createClient } from "redis";
 import { equal, report, step, until, url } from "./verdict.js";
 
-const refused = (promise) => promise.then(() => "allowed", (reply) => (reply instanceof Error ? Promise.reject(reply) : "refused"));
+const refused = (promise) =>
+  promise.then(() => "allowed", (reply) => (reply instanceof Error ? Promise.reject(reply) : "refused"));
 
 async function tryAll(name, client) {
   step(`${name}: points of a window`);

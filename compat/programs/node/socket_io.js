@@ -1,4 +1,5 @@
-// socket.io's Redis adapter: two servers, broadcasts, rooms, acknowledgements, remote sockets, with node-redis and ioredis; sharded.
+// socket.io's Redis adapter: two servers, broadcasts, rooms, acknowledgements, remote sockets, with node-redis and
+// ioredis; sharded.
 // Packages: @socket.io/redis-adapter socket.io socket.io-client redis ioredis
 import { once } from "node:events";
 import { createServer } from "node:http";

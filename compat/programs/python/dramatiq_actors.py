@@ -78,7 +78,8 @@ def program():
     with mutex.acquire(raise_on_failure=False) as acquired:
         equal(acquired, True)
     step("bucket and window rate limits")
-    for limiter in (BucketRateLimiter(limits, "bucket", limit=2, bucket=60000), WindowRateLimiter(limits, "window", limit=2, window=60)):
+    bucket = BucketRateLimiter(limits, "bucket", limit=2, bucket=60000)
+    for limiter in (bucket, WindowRateLimiter(limits, "window", limit=2, window=60)):
         taken = []
         for _ in range(3):
             with limiter.acquire(raise_on_failure=False) as acquired:

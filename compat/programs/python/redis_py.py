@@ -1,4 +1,5 @@
-"""redis-py: types, pipelines, transactions, registered scripts, EVAL, EVALSHA, FCALL, locks, pub/sub, scans, RESP2, RESP3, asyncio.
+"""redis-py: types, pipelines, transactions, registered scripts, EVAL, EVALSHA, FCALL, locks, pub/sub, scans, RESP2, RESP3,
+asyncio.
 
 Packages: redis
 """
@@ -48,7 +49,7 @@ def synchronous(protocol):
     raises(redis.exceptions.NoScriptError, client.evalsha, "0" * 40, 0)
     equal(str(raises(redis.ResponseError, client.eval, "return redis.error_reply('MINE said no')", 0)), "MINE said no")
     step(f"RESP{protocol}: FCALL")
-    library = "#!lua name=ours\nredis.register_function('put', function(keys, args) return redis.call('SET', keys[1], args[1]) end)"
+    library = "#!lua name=ours\nredis.register_function('put', function(k, a) return redis.call('SET', k[1], a[1]) end)"
     equal(client.function_load(library, replace=True), "ours")
     equal((client.fcall("put", 1, "f", "v"), client.get("f")), ("OK", "v"))
     assert "ours" in str(client.function_list())

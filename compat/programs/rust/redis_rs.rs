@@ -1,4 +1,5 @@
-//! redis-rs: types, pipelines, transactions, scripts, EVAL, EVALSHA, FCALL, pub/sub, scans, blocking, RESP2, RESP3, tokio, reconnection.
+//! redis-rs: types, pipelines, transactions, scripts, EVAL, EVALSHA, FCALL, pub/sub, scans, blocking, RESP2, RESP3, tokio,
+//! reconnection.
 //!
 //! Packages: redis
 
@@ -90,7 +91,7 @@ fn synchronous(client: &redis::Client, protocol: &str, current: &mut String) -> 
         (Some("MINE"), Some("said no")),
     )?;
     step(current, &format!("{protocol}: FCALL"));
-    let library = "#!lua name=ours\nredis.register_function('put', function(keys, args) return redis.call('SET', keys[1], args[1]) end)";
+    let library = "#!lua name=ours\nredis.register_function('put', function(k, a) return redis.call('SET', k[1], a[1]) end)";
     equal(
         redis::cmd("FUNCTION")
             .arg("LOAD")
