@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Sidekiq: jobs, scheduled jobs with its own poller, retries, dead jobs, bulk, weighted queues, its API, shutdown with a running
+# Sidekiq: jobs, scheduled jobs with its own poller, retries, dead jobs, bulk, queues in order, its API, shutdown with a running
 # job.
 # Packages: ruby-sidekiq
 require "sidekiq"

@@ -1,5 +1,5 @@
 // BullMQ: workers, retries, delayed, prioritised and repeated jobs, deduplication, bulk, pause, progress, flows, rate limits,
-// events, metrics, cleaning.
+// events, stalled jobs, cleaning.
 // Packages: bullmq ioredis
 import { FlowProducer, Queue, QueueEvents, UnrecoverableError, Worker } from "bullmq";
 import { Redis } from "ioredis";

@@ -1,4 +1,4 @@
-// node-redis: types, pipelines, transactions, scripts and functions of its API, EVAL, EVALSHA, FCALL, pub/sub, scans, blocking,
+// node-redis: types, pipelines, transactions, scripts of its API, EVAL, EVALSHA, FCALL, pub/sub, scans, blocking,
 // pools, RESP2 and RESP3.
 // Packages: redis
 import { createClient, createClientPool, defineScript } from "redis";

@@ -1,4 +1,4 @@
-"""RQ: results, retries, dependencies, scheduled and repeated jobs, callbacks, failures, cancellation, stopping, unique jobs.
+"""RQ: results, retries, dependencies, scheduled and repeated jobs, callbacks, failures, cancellation, stopping.
 
 Packages: rq
 """

@@ -1,4 +1,4 @@
-"""saq: results, retries, scheduled, unique and cron jobs, batches, abortion, sweeps of stuck jobs, statistics.
+"""saq: results, retries, scheduled, unique and cron jobs, batches, abortion, statistics.
 
 Packages: saq[redis]
 """
