@@ -175,6 +175,8 @@ impl<'o> Duel<'o> {
             Command::of(&["FLUSHALL"]),
             Command::of(&["SCRIPT", "FLUSH"]),
             Command::of(&["FUNCTION", "FLUSH"]),
+            // Scripts continue one sequence of random numbers.
+            Command::of(&["EVAL", "math.randomseed(1)", "0"]),
             Command::of(&["CONFIG", "SET", "notify-keyspace-events", ALL_EVENTS]),
             options.protocol.hello(),
         ];

@@ -10,6 +10,9 @@ use crate::generate::Protocol;
 /// Maximum length of values in reports.
 const SHOWN_MAX: usize = 400;
 
+/// Maximum length of the command with different replies: scripts are long.
+const COMMAND_SHOWN_MAX: usize = 4000;
+
 /// Number of preceding commands on the same keys that a report shows.
 const RECENT: usize = 10;
 
@@ -54,7 +57,11 @@ pub fn show_bytes(bytes: &[u8]) -> String {
 }
 
 fn cut(text: String) -> String {
-    match text.char_indices().nth(SHOWN_MAX) {
+    cut_at(text, SHOWN_MAX)
+}
+
+fn cut_at(text: String, shown: usize) -> String {
+    match text.char_indices().nth(shown) {
         Some((at, _)) => format!("{}... ({} bytes in all)", &text[..at], text.len()),
         None => text,
     }
@@ -109,7 +116,8 @@ impl fmt::Display for Difference {
             finding.headline
         )?;
         if let Some(command) = &finding.command {
-            writeln!(f, "  command: {}", cut(command.to_string()))?;
+            let command = cut_at(command.to_string(), COMMAND_SHOWN_MAX);
+            writeln!(f, "  command: {command}")?;
         }
         for (side, output) in [("A", &finding.a), ("B", &finding.b)] {
             if !(finding.a.is_empty() && finding.b.is_empty()) {

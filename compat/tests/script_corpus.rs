@@ -38,6 +38,10 @@ fn run(mut servers: impl FnMut() -> Addresses, what: &str, wanted: impl Fn(&Entr
     for (file, entries) in files() {
         for entry in entries.iter().filter(|entry| wanted(entry)) {
             for protocol in [Protocol::Resp2, Protocol::Resp3] {
+                // Endless scripts take seconds, and their end does not depend on the protocol.
+                if entry.verdict == Verdict::Unsafe && protocol == Protocol::Resp3 {
+                    continue;
+                }
                 count += 1;
                 let difference = match corpus::run(entry, addresses, protocol) {
                     Ok(None) => continue,
@@ -81,7 +85,9 @@ fn replies_are_those_of_redis() {
             a: ours.addr().expect("it listens on TCP"),
             b: redis.insert(oracle()).address(),
         };
-        run(servers, &format!("threads {threads}"), |_| true);
+        run(servers, &format!("threads {threads}"), |entry| {
+            threads == 1 || entry.verdict != Verdict::Unsafe
+        });
         ours.shutdown();
     }
 }

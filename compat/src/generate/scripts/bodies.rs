@@ -179,8 +179,10 @@ fn commands(draw: &mut Draw, script: &mut Script) -> String {
         };
         let call = script.call(draw, function, &command);
         let kept = match Rule::of(&command) {
-            // A set of sets is in the order of addresses.
-            Rule::Exact if command.name() == "COMMAND" => "show(r)",
+            // A set of sets is in the order of addresses, and versions write doubles with other digits.
+            Rule::Exact if command.name() == "COMMAND" || command.name().starts_with("GEO") => {
+                "show(r)"
+            }
             Rule::Exact => draw.weighted(&[
                 (3, "r"),
                 (3, "show(r)"),
