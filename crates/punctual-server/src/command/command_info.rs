@@ -394,7 +394,7 @@ fn keys_of(names: &CommandNames, args: Args<'_>) -> Result<(&'static Entry, Vec<
     }
     let mut positions = Vec::new();
     entry.row.keys.each(args, &mut |at| positions.push(at));
-    if positions.is_empty() {
+    if positions.is_empty() && !entry.row.flags.has(Flags::NO_MANDATORY_KEYS) {
         return Err(Error::fixed("ERR Invalid arguments specified for command"));
     }
     Ok((entry, positions))
