@@ -263,6 +263,11 @@ fn write_table(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Option<Open> {
         reply.simple(c_string(stack.bytes(-1).unwrap_or_default()));
     } else if field(stack, b"double", Kind::Number) {
         reply.double(stack.to_number(-1));
+    } else if field(stack, b"big_number", Kind::String) {
+        let digits = String::from_utf8_lossy(stack.bytes(-1).unwrap_or_default());
+        reply.big_number(&digits.replace(['\r', '\n'], " "));
+    } else if write_verbatim(stack, reply) {
+        return None;
     } else if field(stack, b"map", Kind::Table) {
         reply.map(size(stack));
         stack.push_nil();
@@ -271,29 +276,29 @@ fn write_table(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Option<Open> {
         reply.set(size(stack));
         stack.push_nil();
         return Some(Open::Set);
-    } else if field(stack, b"big_number", Kind::String) {
-        let digits = String::from_utf8_lossy(stack.bytes(-1).unwrap_or_default());
-        reply.big_number(&digits.replace(['\r', '\n'], " "));
     } else {
-        if field(stack, b"verbatim_string", Kind::Table) {
-            stack.raw_get_field(-1, b"string");
-            stack.raw_get_field(-2, b"format");
-            let written = match (stack.bytes(-2), stack.bytes(-1)) {
-                (Some(text), Some(format)) => {
-                    reply.verbatim(&String::from_utf8_lossy(format), text);
-                    true
-                }
-                _ => false,
-            };
-            stack.pop(3);
-            if written {
-                return None;
-            }
-        }
         return Some(begin_array(stack, reply));
     }
     stack.pop(1);
     None
+}
+
+/// Appends the verbatim text that the table at the top describes, if it does.
+fn write_verbatim(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> bool {
+    if !field(stack, b"verbatim_string", Kind::Table) {
+        return false;
+    }
+    stack.raw_get_field(-1, b"string");
+    stack.raw_get_field(-2, b"format");
+    let written = match (stack.bytes(-2), stack.bytes(-1)) {
+        (Some(text), Some(format)) => {
+            reply.verbatim(&String::from_utf8_lossy(format), text);
+            true
+        }
+        _ => false,
+    };
+    stack.pop(3);
+    written
 }
 
 /// Pushes a field of the table at the top and returns true, if it has this type.
