@@ -8,8 +8,8 @@ use punctual_store::spec::{Flags, Group};
 use super::scripting::{HELP, ONE_OF_ALL, flush_option, row};
 use crate::client::session::{Executing, ScriptRequest};
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
-use crate::script::cache::{Cache, parse_sha};
-use crate::script::compiled::Scripts;
+use crate::script::cache::{Cache, SHA_DIGITS, parse_sha};
+use crate::script::compiled::{MISSING, Scripts};
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
@@ -133,11 +133,19 @@ fn eval_ro(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result
 }
 
 fn evalsha(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
-    prepare(call, args, Scripts::by_sha, false)
+    prepare_cached(call, args, false)
 }
 
 fn evalsha_ro(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
-    prepare(call, args, Scripts::by_sha, true)
+    prepare_cached(call, args, true)
+}
+
+/// As [`prepare`], for EVALSHA, which looks at the length of the digest before its other arguments.
+fn prepare_cached(call: &mut Call<'_, '_>, args: Args<'_>, read_only: bool) -> Result<(), Error> {
+    if args.at(1).len() != SHA_DIGITS {
+        return Err(MISSING);
+    }
+    prepare(call, args, Scripts::by_sha, read_only)
 }
 
 /// Finds the script, which the dispatcher runs when the handler has returned.

@@ -49,9 +49,12 @@ impl Cache {
     }
 }
 
+/// Number of hexadecimal digits of a SHA1.
+pub(crate) const SHA_DIGITS: usize = 40;
+
 /// Parses 40 hexadecimal digits of either case.
 pub(crate) fn parse_sha(name: &[u8]) -> Option<Sha> {
-    if name.len() != 40 {
+    if name.len() != SHA_DIGITS {
         return None;
     }
     let digit = |byte: u8| (byte as char).to_digit(16);

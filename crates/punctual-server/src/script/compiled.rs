@@ -20,6 +20,9 @@ pub(crate) struct Compiled {
     pub(super) flags: ScriptFlags,
 }
 
+/// The error of a script that is not in the cache.
+pub(crate) const MISSING: Error = Error::fixed("NOSCRIPT No matching script. Please use EVAL.");
+
 /// The scripts of one loop.
 #[derive(Default)]
 pub(crate) struct Scripts {
@@ -54,7 +57,6 @@ impl Scripts {
     /// # Errors
     /// NOSCRIPT if it is not in the cache.
     pub(crate) fn by_sha(&mut self, cache: &Cache, name: &[u8]) -> Result<usize, Error> {
-        const MISSING: Error = Error::fixed("NOSCRIPT No matching script. Please use EVAL.");
         let sha = parse_sha(name).ok_or(MISSING)?;
         self.renew(cache);
         if let Some(&known) = self.by_sha.get(&sha) {
