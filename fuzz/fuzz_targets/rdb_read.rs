@@ -115,6 +115,7 @@ fn tally<S: Source>(mut reader: Reader<S>) -> Result<Tally, Failure<S::Error>> {
                 tally.number(record.meta.expire_ms.unwrap_or(-1) as u64);
                 tally.contents(record.value.read()?)?;
             }
+            Event::Library { code, .. } => tally.text(code),
             Event::Skipped(skipped) => tally.text(skipped.name),
             Event::End { .. } => return Ok(tally),
             _ => {}

@@ -4,12 +4,12 @@
 //!   as slices of it ([`Contents`]) and large values item by item.
 //! - [`Encoder`] writes the bytes of records, anywhere and in any order; [`Writer`] writes the rest of the file
 //!   around them.
-//! - [`dump`] does the same for single values, as DUMP and RESTORE exchange them.
+//! - [`dump`] does the same for single values, as DUMP and RESTORE exchange them, and [`functions`] for libraries.
 //! - The compact encodings: [`listpack`], which also encodes single entries on bare bytes;
 //!   [`intset`]; [`ziplist`] and [`zipmap`] of older servers; and [`lzf`], the compression.
 //!
-//! All types of values that redis-server 2.8 to 7.4 writes can be read, except streams, modules' values and functions,
-//! which are skipped and reported. Written are the types that 7.0 reads, and one of 7.4 that it does not read:
+//! All types of values that redis-server 2.8 to 7.4 writes can be read, except streams and modules' values, which
+//! are skipped and reported. Written are the types that 7.0 reads, and one of 7.4 that it does not read:
 //! [`Kind::HashExpiry`], for hashes with fields that expire. A snapshot with such hashes has
 //! [`VERSION_FIELD_EXPIRY`], and older servers refuse it.
 //!
@@ -26,6 +26,7 @@ mod corrupt;
 mod crc64;
 pub mod dump;
 mod error;
+pub mod functions;
 mod input;
 pub mod intset;
 mod kind;

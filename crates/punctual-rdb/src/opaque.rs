@@ -1,4 +1,4 @@
-//! Records that are skipped: streams, modules' values, functions. Their form is known, but they are not used.
+//! Records that are skipped: streams and modules' values. Their form is known, but they are not used.
 
 use std::fmt;
 
@@ -17,8 +17,6 @@ pub enum Opaque {
     Module(ModuleName),
     /// A module's data outside of keys.
     ModuleAux(ModuleName),
-    /// A library of functions.
-    Function,
 }
 
 impl fmt::Display for Opaque {
@@ -27,7 +25,6 @@ impl fmt::Display for Opaque {
             Opaque::Stream => f.write_str("stream"),
             Opaque::Module(name) => write!(f, "value of module type {name}"),
             Opaque::ModuleAux(name) => write!(f, "data of module type {name}"),
-            Opaque::Function => f.write_str("function library"),
         }
     }
 }
@@ -102,32 +99,6 @@ fn skip_module_parts<S: Source>(input: &mut Input<S>) -> Fallible<(), S> {
             _ => return Err(input.error(start, Reason::Length)),
         }
     }
-}
-
-/// Skips a library, whose name is in the first line of its code.
-pub(crate) fn skip_function<S: Source>(
-    input: &mut Input<S>,
-    name: &mut Vec<u8>,
-) -> Fallible<Opaque, S> {
-    input.start_item();
-    let code = input.string()?;
-    let code = input.blob(code);
-    let line = code.split(|&byte| byte == b'\n').next().unwrap_or(code);
-    let found = line
-        .split(u8::is_ascii_whitespace)
-        .find_map(|word| word.strip_prefix(b"name="));
-    name.extend_from_slice(found.unwrap_or_default());
-    Ok(Opaque::Function)
-}
-
-/// Skips the rest of a library after its name, in the form of the release candidates of 7.0.
-pub(crate) fn skip_function_pre_ga<S: Source>(input: &mut Input<S>) -> Fallible<Opaque, S> {
-    input.skip_string()?; // engine
-    if input.number()? != 0 {
-        input.skip_string()?; // description
-    }
-    input.skip_string()?; // code
-    Ok(Opaque::Function)
 }
 
 const ENTRY_ID_LEN: u64 = 16;

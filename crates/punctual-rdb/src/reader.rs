@@ -2,6 +2,7 @@
 
 use crate::contents::{Rest, Value};
 use crate::error::Reason;
+use crate::functions::read_library;
 use crate::input::{Fallible, Input};
 use crate::kind::{Kind, VERSION_MAX, opcode};
 use crate::opaque::{self, Opaque};
@@ -40,6 +41,7 @@ pub struct Reader<S> {
     rest: Rest,
     /// The key of a record, the name of a skipped record, or the name of an auxiliary field.
     name: Vec<u8>,
+    /// The value of an auxiliary field, or the code of a library.
     text: Vec<u8>,
     verify: bool,
     ended: Option<bool>,
@@ -66,6 +68,13 @@ pub enum Event<'r, S> {
     },
     /// A key.
     Key(Record<'r, S>),
+    /// A library of functions.
+    Library {
+        /// The code, with the line that names the library.
+        code: &'r [u8],
+        /// The offset of the record.
+        offset: u64,
+    },
     /// A record that was skipped.
     Skipped(Skipped<'r>),
     /// The end. Further calls return it again.
@@ -92,7 +101,7 @@ pub struct Record<'r, S> {
 pub struct Skipped<'r> {
     /// The type of the record.
     pub what: Opaque,
-    /// The key, or the library's name; empty if there is none.
+    /// The key; empty if there is none.
     pub name: &'r [u8],
     /// The type byte.
     pub type_byte: u8,
@@ -106,6 +115,7 @@ enum Step {
     SelectDb(u64),
     ResizeDb(u64, u64),
     Key(Kind, Meta, u64),
+    Library(u64),
     Skipped(Opaque, u8, u64),
     End(bool),
 }
@@ -180,6 +190,10 @@ impl<S: Source> Reader<S> {
                     },
                 })
             }
+            Step::Library(offset) => Event::Library {
+                code: &self.text,
+                offset,
+            },
             Step::Skipped(what, type_byte, offset) => Event::Skipped(Skipped {
                 what,
                 name: &self.name,
@@ -231,16 +245,13 @@ impl<S: Source> Reader<S> {
                     }
                     start = self.input.offset();
                 }
-                opcode::FUNCTION | opcode::FUNCTION_PRE_GA | opcode::MODULE_AUX => {
+                opcode::FUNCTION | opcode::FUNCTION_PRE_GA => {
+                    read_library(&mut self.input, byte, &mut self.text)?;
+                    return Ok(Step::Library(here));
+                }
+                opcode::MODULE_AUX => {
                     self.name.clear();
-                    let what = match byte {
-                        opcode::MODULE_AUX => opaque::skip_module_aux(&mut self.input)?,
-                        opcode::FUNCTION => opaque::skip_function(&mut self.input, &mut self.name)?,
-                        _ => {
-                            read_text(&mut self.input, &mut self.name)?;
-                            opaque::skip_function_pre_ga(&mut self.input)?
-                        }
-                    };
+                    let what = opaque::skip_module_aux(&mut self.input)?;
                     return Ok(Step::Skipped(what, byte, here));
                 }
                 opcode::END => return self.end(),

@@ -73,6 +73,12 @@ impl Encoder {
         self.string(out, key);
     }
 
+    /// Writes the record of a library of functions.
+    pub fn library(&mut self, out: &mut Vec<u8>, code: &[u8]) {
+        out.push(opcode::FUNCTION);
+        self.string(out, code);
+    }
+
     /// Writes a number of items, or another number.
     #[inline]
     pub fn len(&self, out: &mut Vec<u8>, len: u64) {

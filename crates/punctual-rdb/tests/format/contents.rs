@@ -144,6 +144,8 @@ pub struct Snapshot {
     pub aux: BTreeMap<Text, Text>,
     pub sizes: Vec<(u64, u64)>,
     pub keys: BTreeMap<(u64, Text), Key>,
+    /// The code of the libraries.
+    pub libraries: Vec<Text>,
     /// The skipped records and their names.
     pub skipped: Vec<(String, Text, u8)>,
     pub verified: bool,
@@ -167,6 +169,7 @@ pub fn snapshot<S: Source>(mut reader: Reader<S>) -> Result<Snapshot, Failure<S:
                 };
                 snapshot.keys.insert((db, record.key.to_vec()), key);
             }
+            Event::Library { code, .. } => snapshot.libraries.push(code.to_vec()),
             Event::Skipped(skipped) => snapshot.skipped.push((
                 skipped.what.to_string(),
                 skipped.name.to_vec(),

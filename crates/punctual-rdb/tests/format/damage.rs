@@ -52,6 +52,7 @@ fn file() -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, VERSION, false);
     writer.aux(&mut file, b"a", b"1");
+    Encoder::new(false).library(&mut file, b"#!lua name=a\n");
     writer.resize_db(&mut file, 3, 1);
     for (kind, value) in values() {
         Encoder::new(false).record(&mut file, kind, &[kind.byte()], Meta::default());
@@ -131,6 +132,7 @@ proptest! {
         let mut payload = bytes;
         dump::seal(&mut payload);
         let _ = restored(&payload);
+        let _ = crate::functions::restored(&payload);
     }
 }
 

@@ -3,6 +3,7 @@
 mod by_hand;
 mod contents;
 mod damage;
+mod functions;
 mod ours_to_redis;
 mod redis_to_ours;
 mod server;
