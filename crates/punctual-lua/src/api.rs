@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use punctual_resp::{OwnedArgs, Protocol, decimal};
 use sha1::{Digest, Sha1};
 
+use crate::declaration::Registered;
 use crate::host::LogLevel;
 use crate::libs::cjson::Buffers;
 use crate::random::Random;
@@ -20,7 +21,9 @@ pub(crate) struct Session {
     /// The protocol that the script has chosen for replies to it.
     pub(crate) protocol: Cell<Protocol>,
     /// The generator of `math.random`.
-    pub(crate) random: Random,
+    pub(crate) random: RefCell<Random>,
+    /// The functions of the library that is being loaded.
+    pub(crate) loading: RefCell<Registered>,
     /// Buffers of commands and replies, kept for the next ones.
     args: RefCell<OwnedArgs>,
     reply: RefCell<Vec<u8>>,

@@ -54,6 +54,18 @@ pub(crate) fn describe_error(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     Ok(1)
 }
 
+/// Returns the message of the error at the top, which stays.
+pub(crate) fn message(stack: &mut Stack<'_>) -> Vec<u8> {
+    if stack.kind(-1) == Kind::Table {
+        stack.raw_get_field(-1, b"err");
+        let text = stack.coerced(-1);
+        stack.pop(1);
+        text.unwrap_or_else(|| b"ERR unknown error".to_vec())
+    } else {
+        [b"ERR ", &stack.coerced(-1).unwrap_or_default()[..]].concat()
+    }
+}
+
 /// Pops an error, and returns what to reply.
 pub(crate) fn failure(stack: &mut Stack<'_>, name: &str) -> Failure {
     let mut text = Vec::new();

@@ -5,6 +5,7 @@ use punctual_resp::{Args, Protocol, Reply};
 use crate::api::Session;
 use crate::errors::{Failure, describe_error, failure};
 use crate::host::Host;
+use crate::random::Random;
 use crate::raw::Stack;
 use crate::raw::state::{Kept, Outcome, State};
 use crate::{reply, sandbox};
@@ -49,7 +50,7 @@ pub struct Call<'a> {
 
 /// One Lua state with the sandbox of scripts.
 pub struct Interpreter {
-    state: State,
+    pub(crate) state: State,
     runs: u32,
 }
 
@@ -62,6 +63,15 @@ impl Interpreter {
         // The error handler stays at index 1.
         state.stack().push_function(describe_error);
         Self { state, runs: 0 }
+    }
+
+    /// Sets the generator of `math.random`, which several interpreters may share.
+    pub fn set_random(&mut self, random: &Random) {
+        self.state
+            .context()
+            .session()
+            .random
+            .replace(random.clone());
     }
 
     /// Returns the bytes that the interpreter has allocated.
@@ -117,7 +127,7 @@ impl Interpreter {
     }
 
     /// Calls the function below its arguments, and converts its result.
-    fn finish(
+    pub(crate) fn finish(
         &mut self,
         arguments: i32,
         call: &Call<'_>,
@@ -145,7 +155,7 @@ impl Interpreter {
 }
 
 /// Pushes a table of arguments.
-fn push_list(stack: &mut Stack<'_>, args: Args<'_>) {
+pub(crate) fn push_list(stack: &mut Stack<'_>, args: Args<'_>) {
     stack.push_table(args.len(), 0);
     for (n, arg) in (1..).zip(args.iter()) {
         stack.push_bytes(arg);

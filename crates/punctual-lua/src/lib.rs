@@ -35,7 +35,9 @@
 //! ```
 
 mod api;
+mod declaration;
 mod errors;
+mod functions;
 mod host;
 mod interpreter;
 mod libs;
@@ -44,6 +46,9 @@ mod raw;
 mod reply;
 mod sandbox;
 
+pub use declaration::{Declaration, Function, ScriptFlags};
 pub use errors::Failure;
+pub use functions::{BAD_NAME, Functions, is_name};
 pub use host::{Host, LogLevel};
 pub use interpreter::{Call, Interpreter, Options, Script};
+pub use random::Random;

@@ -1,31 +1,35 @@
 //! `math.random` and `math.randomseed`: the 48-bit generator of POSIX's `lrand48`, so scripts draw the same numbers on every
 //! machine, and after each start.
 
-use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::raw::Stack;
 use crate::raw::function::Raise;
 
-/// A linear congruential generator (Lehmer, 1949) with the constants of POSIX.
-pub(crate) struct Random(Cell<u64>);
+/// A linear congruential generator (Lehmer, 1949) with the constants of POSIX. Clones draw from one sequence.
+#[derive(Clone, Debug)]
+pub struct Random(Arc<AtomicU64>);
 
 impl Default for Random {
     fn default() -> Self {
         // POSIX's state before a seed.
-        Self(Cell::new(0x1234_abcd_330e))
+        Self(Arc::new(AtomicU64::new(0x1234_abcd_330e)))
     }
 }
 
 impl Random {
     /// Starts the sequence of a seed.
-    pub(crate) fn seed(&self, seed: u32) {
-        self.0.set(u64::from(seed) << 16 | 0x330e);
+    fn seed(&self, seed: u32) {
+        let state = u64::from(seed) << 16 | 0x330e;
+        self.0.store(state, Ordering::Relaxed);
     }
 
     /// Returns the next number, of 31 bits.
     fn next(&self) -> u32 {
-        let next = self.0.get().wrapping_mul(0x5_deec_e66d).wrapping_add(11) & ((1 << 48) - 1);
-        self.0.set(next);
+        let last = self.0.load(Ordering::Relaxed);
+        let next = last.wrapping_mul(0x5_deec_e66d).wrapping_add(11) & ((1 << 48) - 1);
+        self.0.store(next, Ordering::Relaxed);
         (next >> 17) as u32
     }
 }
@@ -33,7 +37,7 @@ impl Random {
 /// `math.random([m [, n]])`.
 pub(crate) fn random(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     const MAX: u32 = i32::MAX as u32;
-    let drawn = stack.context().session().random.next();
+    let drawn = stack.context().session().random.borrow().next();
     let fraction = f64::from(drawn % MAX) / f64::from(MAX);
     let arguments = stack.top();
     let bound = |at| stack.check_integer(at).map(|n| n as i32);
@@ -62,6 +66,6 @@ pub(crate) fn random(stack: &mut Stack<'_>) -> Result<i32, Raise> {
 /// `math.randomseed(seed)`.
 pub(crate) fn random_seed(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     let seed = stack.check_integer(1)?;
-    stack.context().session().random.seed(seed as u32);
+    stack.context().session().random.borrow().seed(seed as u32);
     Ok(0)
 }

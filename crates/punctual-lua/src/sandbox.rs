@@ -54,9 +54,7 @@ pub(crate) fn fill(state: &mut State, version: &str, version_number: u32) {
         stack.raw_set_field(-2, name.as_bytes());
     }
     stack.pop(1);
-    // Reading a global variable that does not exist is an error.
-    stack.push_library(&[("__index", missing_global)]);
-    stack.set_metatable(-2);
+    refuse_missing(stack);
     protect(stack, 0);
     stack.pop(1);
     // Strings have a metatable of their own.
@@ -66,6 +64,13 @@ pub(crate) fn fill(state: &mut State, version: &str, version_number: u32) {
         stack.pop(1);
     }
     stack.pop(1);
+}
+
+/// Makes it an error to read a field of the table at the top that does not exist.
+pub(crate) fn refuse_missing(stack: &mut Stack<'_>) {
+    stack.push_library(&[("__index", missing_global)]);
+    stack.set_read_only(-1, true);
+    stack.set_metatable(-2);
 }
 
 /// Makes the table at the top, its metatable and all tables in it read-only.

@@ -242,6 +242,13 @@ impl Stack<'_> {
         unsafe { ffi::lua_insert(self.state, at) }
     }
 
+    /// Pops a value, which takes the place of the one at `at`.
+    pub(crate) fn replace(&mut self, at: i32) {
+        self.check(at);
+        // SAFETY: the index is valid, and not a pseudo-index.
+        unsafe { ffi::lua_replace(self.state, at) }
+    }
+
     /// Pops a key and pushes its value in the table at `at`, without metamethods.
     pub(crate) fn raw_get(&mut self, at: i32) {
         self.assert_table(at);

@@ -214,6 +214,14 @@ impl State {
         }
     }
 
+    /// Frees all garbage. O(what is in use).
+    pub(crate) fn collect(&mut self) {
+        // SAFETY: as in `collect_step`.
+        unsafe {
+            ffi::lua_gc(self.state.as_ptr(), ffi::LUA_GCCOLLECT, 0);
+        }
+    }
+
     /// Runs one step of the collector.
     pub(crate) fn collect_step(&mut self) {
         // SAFETY: the collector runs no finalizers: no userdata with one exists.
