@@ -29,6 +29,7 @@ use crate::program::supervision::Systemd;
 use crate::pubsub::PubSub;
 use crate::reclaim::{Reclaim, Worker};
 use crate::script::cache::Cache;
+use crate::script::functions::registry::Registry;
 use crate::script::running::Running;
 
 /// State that all event loops share. Lock order: shards, then `config`, then the pub/sub registry, then mailboxes.
@@ -58,6 +59,8 @@ pub struct Shared {
     pub(crate) scripts: Cache,
     /// The script that runs.
     pub(crate) running: Running,
+    /// Libraries of functions.
+    pub(crate) functions: Registry,
     /// The slow log.
     pub slowlog: SlowLog,
     /// Latency events of LATENCY.
@@ -139,6 +142,7 @@ impl Shared {
             monitors: Monitors::default(),
             scripts: Cache::default(),
             running: Running::default(),
+            functions: Registry::default(),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
             latency_tracking: AtomicBool::new(true),

@@ -12,6 +12,7 @@ use crate::client::registry::ClientInfo;
 use crate::client::transaction::Transaction;
 use crate::dispatch::table::Entry;
 use crate::pubsub::{Kind, PubSub, Subscriber};
+use crate::script::functions::registry::Found;
 
 /// Reply mode of a client (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +27,17 @@ pub enum ReplyMode {
     SkipNext,
 }
 
-/// A script to run, prepared by the handler of EVAL or EVALSHA.
-#[derive(Clone, Copy)]
+/// A script or a function.
+pub(crate) enum Runnable {
+    /// The compiled script with this index.
+    Script(usize),
+    /// A function whose library the loop has loaded.
+    Function(Found),
+}
+
+/// A script to run, prepared by the handler of EVAL, EVALSHA or FCALL.
 pub(crate) struct ScriptRequest {
-    /// Index of the compiled script.
-    pub(crate) script: usize,
+    pub(crate) script: Runnable,
     /// Number of keys, which follow their number in the arguments.
     pub(crate) keys: usize,
     /// Whether the command refuses writes.
@@ -81,7 +88,7 @@ pub struct Session {
     pub waiter: Option<Arc<Waiter>>,
     /// Commands queued since MULTI.
     pub multi: Option<Box<Transaction>>,
-    /// What EXEC or EVAL hands to the dispatcher.
+    /// What EXEC, EVAL or FCALL hands to the dispatcher.
     pub(crate) executing: Option<Executing>,
     /// True while EXEC runs its commands, none of which may wait.
     pub in_exec: bool,

@@ -147,6 +147,7 @@ fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
     }
     if flush {
         call.turn.clear();
+        call.shared.functions.clear();
     }
     let loaded = load::foreground(call.shared, call.turn, merge);
     loaded.map_err(|_| Error::fixed("ERR Error trying to load the RDB dump, check server logs"))?;

@@ -239,10 +239,17 @@ fn memory(page: &mut Page<'_, '_>) {
     page.bytes("total_system_memory", process::total_memory());
     page.bytes("used_memory_lua", 0);
     let (scripts, script_bytes) = page.shared.scripts.size();
-    page.bytes("used_memory_scripts", script_bytes as u64);
+    page.line("used_memory_scripts_eval", script_bytes);
     page.line("number_of_cached_scripts", scripts);
-    page.line("number_of_functions", 0);
-    page.line("number_of_libraries", 0);
+    let libraries = page.shared.functions.libraries();
+    page.line("number_of_functions", libraries.functions());
+    page.line("number_of_libraries", libraries.iter().len());
+    let loops = page.shared.stats.iter();
+    let interpreters: u64 = loops.map(|stats| stats.functions_bytes.load(Relaxed)).sum();
+    page.line("used_memory_vm_functions", interpreters);
+    page.line("used_memory_functions", libraries.memory());
+    let all = script_bytes + libraries.memory();
+    page.bytes("used_memory_scripts", all as u64);
     page.bytes("maxmemory", settings.maxmemory);
     page.line("maxmemory_policy", settings.maxmemory_policy);
     // The allocator does not report how much of its pages is in use.

@@ -169,7 +169,8 @@ fn stats(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<
     int(reply, "cluster.links", 0);
     int(reply, "aof.buffer", 0);
     int(reply, "lua.caches", 0);
-    int(reply, "functions.caches", 0);
+    let libraries = call.shared.functions.libraries();
+    int(reply, "functions.caches", libraries.memory() as u64);
     for (db, _, memory) in &breakdown.dbs {
         reply.bulk(format!("db.{db}").as_bytes());
         reply.map(3);

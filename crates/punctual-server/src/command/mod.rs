@@ -10,6 +10,7 @@ pub(crate) mod command_info;
 pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod debug;
+pub(crate) mod function;
 pub(crate) mod info;
 pub(crate) mod latency;
 pub(crate) mod lolwut;
@@ -20,7 +21,6 @@ pub(crate) mod persistence;
 pub(crate) mod pubsub;
 pub(crate) mod replication;
 pub(crate) mod script;
-pub(crate) mod scripting;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
 pub(crate) mod transaction;
@@ -45,6 +45,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     config::COMMANDS,
     connection::COMMANDS,
     debug::COMMANDS,
+    function::COMMANDS,
     info::COMMANDS,
     latency::COMMANDS,
     lolwut::COMMANDS,
@@ -55,7 +56,6 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     pubsub::COMMANDS,
     replication::COMMANDS,
     script::COMMANDS,
-    scripting::COMMANDS,
     shutdown::COMMANDS,
     slowlog::COMMANDS,
     transaction::COMMANDS,

@@ -5,11 +5,11 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use super::scripting::{HELP, ONE_OF_ALL, flush_option, row};
-use crate::client::session::{Executing, ScriptRequest};
+use crate::client::session::{Executing, Runnable, ScriptRequest};
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
 use crate::script::cache::{Cache, SHA_DIGITS, parse_sha};
 use crate::script::compiled::{MISSING, Scripts};
+use crate::shared::Shared;
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
@@ -52,7 +52,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     ),
 ];
 
-const RUNS: Flags = Flags::NOSCRIPT
+pub(super) const RUNS: Flags = Flags::NOSCRIPT
     .or(Flags::STALE)
     .or(Flags::SKIP_MONITOR)
     .or(Flags::NO_MANDATORY_KEYS)
@@ -60,6 +60,21 @@ const RUNS: Flags = Flags::NOSCRIPT
     .or(Flags::RUNS_SCRIPTS);
 const WRITES: Flags = RUNS.or(Flags::MAY_REPLICATE);
 const READS: Flags = RUNS.or(Flags::READONLY);
+
+pub(super) const HELP: Flags = Flags::LOADING.or(Flags::STALE);
+
+pub(super) const ONE_OF_ALL: &[&str] =
+    &["request_policy:all_shards", "response_policy:one_succeeded"];
+
+/// Returns the row of a command for scripts or functions.
+pub(super) const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: Flags,
+    handler: ServerHandler,
+) -> ServerCommand {
+    ServerCommand::new(name, arity, flags, Group::Scripting, handler)
+}
 
 /// Returns the row of a command that runs a script.
 const fn runs(
@@ -165,8 +180,12 @@ fn prepare(
         return Err(Error::fixed("ERR Number of keys can't be negative"));
     };
     let script = find(call.scripts, &call.shared.scripts, args.at(1))?;
+    let flags = call.scripts.flags(script);
+    if !flags.compatible && !flags.no_writes {
+        may_write(call.shared, read_only)?;
+    }
     call.session.executing = Some(Executing::Script(ScriptRequest {
-        script,
+        script: Runnable::Script(script),
         keys,
         read_only,
     }));
@@ -179,10 +198,39 @@ fn kill(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
     Ok(())
 }
 
+/// Refuses a script or a function that does not declare that it changes nothing, if nothing may change.
+pub(super) fn may_write(shared: &Shared, read_only: bool) -> Result<(), Error> {
+    if shared.persistence.refuses_writes(&shared.settings()) {
+        return Err(Error::fixed(
+            "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
+             Writable scripts are blocked. Use 'no-writes' flag for read only scripts.",
+        ));
+    }
+    if read_only {
+        return Err(Error::fixed(
+            "ERR Can not execute a script with write flag using *_ro command.",
+        ));
+    }
+    Ok(())
+}
+
 fn load(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let script = call.scripts.by_source(&call.shared.scripts, args.at(2))?;
     reply.bulk(call.scripts.name(script).as_bytes());
     Ok(())
+}
+
+/// Parses the optional SYNC or ASYNC.
+pub(super) fn flush_option(args: Args<'_>, refusal: &'static str) -> Result<(), Error> {
+    match args.get(2) {
+        None => Ok(()),
+        Some(mode) if args.len() == 3 && is_flush_mode(mode) => Ok(()),
+        Some(_) => Err(Error::fixed(refusal)),
+    }
+}
+
+fn is_flush_mode(mode: &[u8]) -> bool {
+    mode.eq_ignore_ascii_case(b"sync") || mode.eq_ignore_ascii_case(b"async")
 }
 
 fn debug(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

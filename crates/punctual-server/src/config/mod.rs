@@ -17,7 +17,7 @@ mod directive;
 mod error;
 mod invocation;
 mod parse;
-mod quoting;
+pub(crate) mod quoting;
 mod rewrite;
 mod settings;
 mod source;

@@ -49,7 +49,7 @@ pub(crate) trait Background {
 pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) loop_number: usize,
-    stats: &'a LoopStats,
+    pub(crate) stats: &'a LoopStats,
     pub(crate) turn: &'a mut Turn<'s>,
     pub(crate) scripts: &'a mut Scripts,
     pub(crate) clock: &'a Clock,
@@ -195,7 +195,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
                 session.closing = true;
                 return Flow::Done;
             }
-            if let Some(error) = self.busy(entry).or_else(|| self.refusal(session, entry)) {
+            if let Some(error) = self
+                .busy(entry)
+                .or_else(|| self.refusal(session, entry, args))
+            {
                 return self.reject(session, entry, args, &error, out);
             }
         }
@@ -203,11 +206,11 @@ impl<'a, 's> Dispatcher<'a, 's> {
             return self.reject(session, entry, args, &subscribed_mode(entry), out);
         }
         if (self.shared.pause_until_ms.load(Ordering::Relaxed) != 0 || self.turn.frozen)
-            && self.apply_pause(session, entry)
+            && self.apply_pause(session, entry, args)
         {
             return Flow::Paused;
         }
-        if session.monitor && touches_data(session, entry) {
+        if session.monitor && (touches_data(session, entry) || self.calls_writer(entry, args)) {
             let error = Error::fixed("ERR Replica can't interact with the keyspace");
             return self.reject(session, entry, args, &error, out);
         }
@@ -274,6 +277,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
                 self.slow_ns = self.shared.slow_ns.load(Ordering::Relaxed);
                 self.latency_tracking = self.shared.latency_tracking.load(Ordering::Relaxed);
                 match session.executing.take() {
+                    // Monitors see scripts and functions that are not found, too.
+                    None if flags.has(Flags::SKIP_MONITOR) && self.shared.monitors.any() => {
+                        self.feed_monitors(session, entry, args);
+                    }
                     None => {}
                     Some(Executing::Transaction(transaction)) => {
                         self.run_queued(session, &transaction, reply.out());
@@ -355,9 +362,19 @@ impl<'a, 's> Dispatcher<'a, 's> {
             .then(|| self.shared.running.refusal())
     }
 
+    /// Returns whether the command calls a function that may write.
+    fn calls_writer(&self, entry: &Entry, args: Args<'_>) -> bool {
+        entry.row.flags.has(Flags::CALLS_FUNCTION) && self.shared.functions.may_write(args.at(1))
+    }
+
     /// Returns the error for a command that the server cannot accept while it loads or cannot save.
     #[cold]
-    pub(crate) fn refusal(&self, session: &Session, entry: &Entry) -> Option<Error> {
+    pub(crate) fn refusal(
+        &self,
+        session: &Session,
+        entry: &Entry,
+        args: Args<'_>,
+    ) -> Option<Error> {
         let state = &self.shared.persistence;
         if state.is_loading() && !entry.row.flags.has(Flags::LOADING) {
             return Some(Error::fixed(
@@ -371,7 +388,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
         // As in Redis, this includes PING, so that health checks notice.
         let writes = entry.row.flags.has(Flags::WRITE)
             || entry.row.flags.has(Flags::NEEDS_SAVES)
-            || executing.is_some_and(|queued| queued.changes_keys());
+            || executing.is_some_and(|queued| queued.changes_keys())
+            || self.calls_writer(entry, args);
         if writes && state.refuses_writes(&self.shared.settings()) {
             return Some(Error::fixed(
                 "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
@@ -387,7 +405,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
     /// As in Redis, a pause of all commands includes CLIENT UNPAUSE and exempts monitors. CLOCK is exempt because a
     /// virtual clock would otherwise never reach the end of the pause.
     #[cold]
-    fn apply_pause(&mut self, session: &Session, entry: &Entry) -> bool {
+    fn apply_pause(&mut self, session: &Session, entry: &Entry, args: Args<'_>) -> bool {
         let until = self.shared.pause_until_ms.load(Ordering::Acquire);
         let writes_only = self.shared.pause_writes_only.load(Ordering::Acquire);
         let pausing = self.turn.now.read_ms() < until;
@@ -395,7 +413,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
             .multi
             .as_ref()
             .filter(|_| entry.row.flags.has(Flags::EXECUTES));
-        let writes = entry.writes() || executing.is_some_and(|queued| queued.writes());
+        let writes = entry.writes()
+            || executing.is_some_and(|queued| queued.writes())
+            || self.calls_writer(entry, args);
         self.turn.frozen = pausing && !writes;
         pausing
             && !session.monitor

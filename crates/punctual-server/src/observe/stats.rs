@@ -76,6 +76,8 @@ pub struct LoopStats {
     pub client: AtomicU64,
     /// Nanoseconds spent on expiry.
     pub expiry_nanos: Counter,
+    /// Bytes of the interpreter of functions.
+    pub functions_bytes: AtomicU64,
     /// Error replies.
     pub errors: Counter,
     /// Reads from sockets.
@@ -116,6 +118,7 @@ impl LoopStats {
             dirty: Counter::default(),
             client: AtomicU64::new(0),
             expiry_nanos: Counter::default(),
+            functions_bytes: AtomicU64::new(0),
             errors: Counter::default(),
             reads: Counter::default(),
             writes: Counter::default(),
@@ -132,6 +135,11 @@ impl LoopStats {
 }
 
 impl LoopStats {
+    /// Records the memory of the loop's functions.
+    pub(crate) fn count_functions(&self, bytes: usize) {
+        self.functions_bytes.store(bytes as u64, Ordering::Relaxed);
+    }
+
     /// Returns the counters that CONFIG RESETSTAT resets.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
         [

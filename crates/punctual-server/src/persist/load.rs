@@ -15,6 +15,8 @@ use punctual_store::{RestoreBatch, Restored};
 use super::save;
 use crate::log;
 use crate::reclaim::rounds;
+use crate::script::functions::loaded::{Loaded, Loader, taken};
+use crate::script::functions::registry::Libraries;
 use crate::shared::Shared;
 
 /// Read size in bytes.
@@ -225,6 +227,13 @@ fn read_all<'s, S: Source<Error = io::Error>>(
     let total = loading.total_bytes.load(Ordering::Relaxed);
     let databases = shared.store.databases();
     let mut batch = RestoreBatch::default();
+    // The loops load the libraries again, each when it needs one.
+    let (mut loaded_here, mut libraries) = (Loaded::default(), Libraries::default());
+    let mut loader = Loader {
+        loaded: &mut loaded_here,
+        registry: &shared.functions,
+        logger: &shared.logger,
+    };
     let (mut db, mut loaded, mut expired, mut skipped, mut reported_tenths) = (0, 0, 0, 0, 0);
     for number in 1.. {
         if number % RECORDS_PER_PAUSE == 0 {
@@ -283,6 +292,13 @@ fn read_all<'s, S: Source<Error = io::Error>>(
                     .map_err(|taken| ReadFailure::At(offset, taken.to_string()))?;
                 loaded += 1;
             }
+            Event::Library { code, offset } => {
+                let exists = |name: &str| !replace && libraries.contains(name);
+                loader
+                    .load(code, exists, false)
+                    .and_then(|new| libraries.replace(&new).map_err(taken))
+                    .map_err(|error| ReadFailure::At(offset, error.to_string()))?;
+            }
             Event::Skipped(passed) => {
                 skipped += 1;
                 if skipped <= SKIPPED_LOGGED_MAX {
@@ -300,6 +316,10 @@ fn read_all<'s, S: Source<Error = io::Error>>(
     }
     let last = turn.restore_all(&mut batch, replace);
     last.map_err(|taken| ReadFailure::At(reader.offset(), taken.to_string()))?;
+    if !libraries.is_empty() {
+        let joined = shared.functions.change(|all| all.join(&libraries, replace));
+        joined.map_err(|name| ReadFailure::At(reader.offset(), taken(name).to_string()))?;
+    }
     if skipped > SKIPPED_LOGGED_MAX {
         log::warning!(
             shared.logger,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use punctual_rdb::{VERSION, VERSION_FIELD_EXPIRY, Writer};
+use punctual_rdb::{Encoder, VERSION, VERSION_FIELD_EXPIRY, Writer};
 use punctual_store::snapshot::{Format, Snapshot};
 use punctual_store::{Now, Turn};
 
@@ -16,6 +16,7 @@ use crate::log;
 use crate::net::order::Order;
 use crate::program::process;
 use crate::reclaim::rounds;
+use crate::script::functions::registry::Libraries;
 use crate::shared::Shared;
 
 /// Write size in bytes.
@@ -132,11 +133,12 @@ fn write_and_rename(
     shared: &Shared,
     settings: &Settings,
     now: Now,
+    libraries: &Libraries,
     snapshot: &mut Snapshot,
     next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
 ) -> Result<(), SaveError> {
     let file = NewFile::create(path(settings), "")?;
-    let file = write_snapshot(file, shared, settings, now, snapshot, next)?;
+    let file = write_snapshot(file, shared, settings, now, libraries, snapshot, next)?;
     let state = &shared.persistence;
     // This snapshot must not replace a later one of FLUSHALL.
     let _naming = state.naming.lock();
@@ -152,6 +154,7 @@ fn write_snapshot(
     shared: &Shared,
     settings: &Settings,
     now: Now,
+    libraries: &Libraries,
     snapshot: &mut Snapshot,
     mut next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
 ) -> Result<NewFile, SaveError> {
@@ -174,11 +177,16 @@ fn write_snapshot(
     ] {
         writer.aux(&mut block, name.as_bytes(), text.as_bytes());
     }
+    let (mut records, mut encoder) = (Vec::new(), Encoder::new(settings.rdb_compression));
+    for library in libraries.iter() {
+        encoder.library(&mut records, &library.code);
+    }
+    writer.feed(&records);
+    block.append(&mut records);
     let sizes: Vec<_> = snapshot.sizes().collect();
     let keys = snapshot.keys() as u64;
     state.keys.store(keys, Ordering::Relaxed);
     let (mut current, mut reported_tenths) = (None, 0);
-    let mut records = Vec::new();
     while let Some(db) = next(snapshot, &mut records) {
         if current != Some(db) {
             current = Some(db);
@@ -281,8 +289,10 @@ impl<'s> Attempt<'s> {
 pub(crate) fn foreground(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), SaveError> {
     let attempt = Attempt::begin(shared, turn)?;
     let settings = shared.settings();
+    let libraries = shared.functions.libraries();
     let mut snapshot = Snapshot::begin(turn, format(&settings));
-    let done = write_and_rename(shared, &settings, attempt.now, &mut snapshot, |s, out| {
+    let (now, snapshot) = (attempt.now, &mut snapshot);
+    let done = write_and_rename(shared, &settings, now, &libraries, snapshot, |s, out| {
         s.next_held(turn, out)
     });
     if done.is_err() {
@@ -300,8 +310,17 @@ pub(super) fn write_empty(shared: &Shared, turn: &Turn<'_>) -> Result<(), SaveEr
     let (settings, state) = (shared.settings(), &shared.persistence);
     // The thread of an aborted snapshot may still write to the other temporary file.
     let file = NewFile::create(path(&settings), "-empty")?;
-    let mut none = Snapshot::default();
-    let file = write_snapshot(file, shared, &settings, turn.now, &mut none, |_, _| None)?;
+    let libraries = shared.functions.libraries();
+    let (now, mut none) = (turn.now, Snapshot::default());
+    let file = write_snapshot(
+        file,
+        shared,
+        &settings,
+        now,
+        &libraries,
+        &mut none,
+        |_, _| None,
+    )?;
     file.rename()?;
     state.saved(shared.changes() + turn.stats.dirty, turn.now);
     shared.update_gate();
@@ -340,6 +359,7 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
         .store(turn.now.read_ms(), Ordering::Release);
     let (changes, began, now) = (attempt.changes, attempt.began, attempt.now);
     let settings = shared.settings();
+    let libraries = shared.functions.libraries();
     let mut snapshot = Snapshot::begin(turn, format(&settings));
     // The previous thread has ended, otherwise `Attempt::begin` would have failed.
     state.wait();
@@ -349,7 +369,8 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
         .spawn(move || {
             let shared = mine;
             let store = &shared.store;
-            let done = write_and_rename(&shared, &settings, now, &mut snapshot, |s, out| {
+            let writing = &mut snapshot;
+            let done = write_and_rename(&shared, &settings, now, &libraries, writing, |s, out| {
                 s.next(store, out)
             });
             let early_bytes = snapshot.early_bytes();

@@ -8,6 +8,7 @@ use punctual_store::Error;
 use sha1::{Digest, Sha1};
 
 use super::cache::{BySha, Cache, Sha, parse_sha};
+use super::functions::loaded::Loaded;
 use super::shebang::{self, ScriptFlags};
 use crate::client::registry::ClientInfo;
 use crate::client::session::Session;
@@ -32,6 +33,8 @@ pub(crate) struct Scripts {
     by_sha: BySha<usize>,
     /// [`Cache::flushes`] at the last look.
     flushes: u64,
+    /// Libraries of functions.
+    pub(crate) functions: Loaded,
     /// The client as which commands of scripts run.
     pub(super) session: Option<Box<Session>>,
 }
@@ -71,6 +74,11 @@ impl Scripts {
         &self.compiled[at].name
     }
 
+    /// Returns the flags of a compiled script.
+    pub(crate) fn flags(&self, at: usize) -> ScriptFlags {
+        self.compiled[at].flags
+    }
+
     /// Forgets everything if the cache has been flushed.
     fn renew(&mut self, cache: &Cache) {
         let flushes = cache.flushes.load(Ordering::Acquire);
@@ -84,9 +92,11 @@ impl Scripts {
 
     fn compile(&mut self, sha: Sha, code: &[u8]) -> Result<usize, Error> {
         let (flags, skipped) = shebang::parse(code)?;
-        let interpreter = self
-            .interpreter
-            .get_or_insert_with(|| Interpreter::new(Options::default()));
+        let interpreter = self.interpreter.get_or_insert_with(|| {
+            let mut new = Interpreter::new(Options::default());
+            new.set_random(&self.functions.random);
+            new
+        });
         let script = interpreter.compile(&code[skipped..]).map_err(|text| {
             let text = [b"ERR Error compiling script (new function): ", &text[..]].concat();
             Error::Bytes(text.into())

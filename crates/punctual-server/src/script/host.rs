@@ -2,20 +2,20 @@
 
 use std::sync::atomic::Ordering;
 
-use punctual_lua::{Call, Host, LogLevel};
+use punctual_lua::{Call, Host, LogLevel, ScriptFlags};
 use punctual_resp::{Args, Protocol, Reply};
 use punctual_store::Error;
 use punctual_store::spec::Flags;
 
-use crate::client::session::{ScriptRequest, Session};
+use crate::client::session::{Runnable, ScriptRequest, Session};
 use crate::dispatch::table::Entry;
 use crate::dispatch::{Dispatcher, Flow, find};
-use crate::log::{self, Level};
+use crate::log;
 use crate::script::running::About;
 use crate::shared::Shared;
 
 impl Dispatcher<'_, '_> {
-    /// Runs a script of a client with the arguments of EVAL, and appends its reply.
+    /// Runs a script of a client with the arguments of EVAL, or a function with those of FCALL, and appends its reply.
     ///
     /// # Errors
     /// The error to reply and to count.
@@ -36,18 +36,26 @@ impl Dispatcher<'_, '_> {
             self.turn.pin(None);
         }
         let could_wait = std::mem::replace(&mut self.turn.may_wait, false);
-        let mut interpreter = self
-            .scripts
-            .interpreter
-            .take()
-            .expect("it has compiled the script");
         let mut session = self.scripts.take_session(self.loop_number);
-        let compiled = std::mem::take(&mut self.scripts.compiled);
         session.db = client.db;
         session.no_touch = client.no_touch;
-        let script = &compiled[request.script];
+        // What runs is taken out of `self`, which its commands need. No command among them runs another script.
+        let compiled = std::mem::take(&mut self.scripts.compiled);
+        let mut interpreter = self.scripts.interpreter.take();
+        let mut engine = self.scripts.functions.engine.take();
+        let (name, no_writes, is_function) = match &request.script {
+            Runnable::Script(index) => {
+                let script = &compiled[*index];
+                (&script.name, script.flags.no_writes, false)
+            }
+            Runnable::Function(found) => {
+                let declaration = found.declaration();
+                let no_writes = declaration.flags.has(ScriptFlags::NO_WRITES);
+                (&declaration.name, no_writes, true)
+            }
+        };
         let call = Call {
-            name: &script.name,
+            name,
             keys: args.skip(3).take(request.keys),
             argv: args.skip(3 + request.keys),
             protocol: client.protocol,
@@ -56,21 +64,34 @@ impl Dispatcher<'_, '_> {
             dispatcher: self,
             session: &mut session,
             call: &call,
+            is_function,
             args,
-            read_only: request.read_only || script.flags.no_writes,
+            read_only: request.read_only || no_writes,
             began: start,
             wrote: false,
             busy: false,
             served: 0,
             busy_after: None,
         };
-        let result = interpreter.run(&script.script, &call, &mut host, out);
+        let result = match (&request.script, &mut interpreter, &mut engine) {
+            (Runnable::Script(index), Some(interpreter), _) => {
+                interpreter.run(&compiled[*index].script, &call, &mut host, out)
+            }
+            (Runnable::Function(found), _, Some(engine)) => {
+                engine.call(found, &call, &mut host, out)
+            }
+            _ => unreachable!("the handler has loaded what runs"),
+        };
         if host.busy {
             self.shared.running.calm_down(self.shared);
         }
+        if let Some(engine) = &engine {
+            self.stats.count_functions(engine.memory());
+        }
         self.scripts.compiled = compiled;
+        self.scripts.interpreter = interpreter;
+        self.scripts.functions.engine = engine;
         self.scripts.session = Some(session);
-        self.scripts.interpreter = Some(interpreter);
         self.turn.may_wait = could_wait;
         if !client.in_exec {
             self.turn.unpin();
@@ -138,6 +159,7 @@ struct ScriptHost<'h, 'a, 's> {
     dispatcher: &'h mut Dispatcher<'a, 's>,
     session: &'h mut Session,
     call: &'h Call<'h>,
+    is_function: bool,
     /// The client's command.
     args: Args<'h>,
     read_only: bool,
@@ -172,7 +194,7 @@ impl ScriptHost<'_, '_, '_> {
             ));
         }
         if shared.gate_closed.load(Ordering::Relaxed)
-            && let Some(error) = self.dispatcher.refusal(self.session, entry)
+            && let Some(error) = self.dispatcher.refusal(self.session, entry, args)
         {
             return Err(error);
         }
@@ -199,17 +221,7 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn log(&mut self, level: LogLevel, text: &[u8]) {
-        let level = match level {
-            LogLevel::Debug => Level::Debug,
-            LogLevel::Verbose => Level::Verbose,
-            LogLevel::Notice => Level::Notice,
-            LogLevel::Warning => Level::Warning,
-        };
-        let text = String::from_utf8_lossy(text);
-        self.dispatcher
-            .shared
-            .logger
-            .write(level, format_args!("{text}"));
+        super::log(&self.dispatcher.shared.logger, level, text);
     }
 
     fn interrupt(&mut self) -> Option<&'static str> {
@@ -228,12 +240,17 @@ impl Host for ScriptHost<'_, '_, '_> {
             if !std::mem::replace(&mut self.busy, true) {
                 log::warning!(
                     shared.logger,
-                    "Slow script detected: still in execution after {} milliseconds. You can try killing the script using the SCRIPT KILL command. Script name is: {}.",
+                    "Slow script detected: still in execution after {} milliseconds. You can try killing the script using the {} KILL command. Script name is: {}.",
                     elapsed / 1_000_000,
+                    if self.is_function {
+                        "FUNCTION"
+                    } else {
+                        "SCRIPT"
+                    },
                     self.call.name
                 );
                 let about = About {
-                    function: None,
+                    function: self.is_function.then(|| self.call.name.to_owned()),
                     command: self.args.iter().map(<[u8]>::to_vec).collect(),
                     began_ms: self.dispatcher.turn.now.read_ms(),
                 };

@@ -6,6 +6,22 @@
 
 pub(crate) mod cache;
 pub(crate) mod compiled;
+pub(crate) mod functions;
 mod host;
 pub(crate) mod running;
 mod shebang;
+
+use punctual_lua::LogLevel;
+
+use crate::log::{Level, Logger};
+
+/// Writes a line of a script to the log.
+fn log(logger: &Logger, level: LogLevel, text: &[u8]) {
+    let level = match level {
+        LogLevel::Debug => Level::Debug,
+        LogLevel::Verbose => Level::Verbose,
+        LogLevel::Notice => Level::Notice,
+        LogLevel::Warning => Level::Warning,
+    };
+    logger.write(level, format_args!("{}", String::from_utf8_lossy(text)));
+}

@@ -1,6 +1,10 @@
 //! The first line of a script: `#!lua flags=no-writes,allow-stale`.
 
+use punctual_lua::ScriptFlags as Flags;
 use punctual_store::Error;
+use punctual_store::error::c_string;
+
+use crate::config::quoting;
 
 /// What a script may do, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,14 +15,22 @@ pub(crate) struct ScriptFlags {
     pub(crate) compatible: bool,
 }
 
-/// Flags by name. Those without an effect here concern memory limits, replicas and clusters.
-const NAMES: &[&str] = &[
-    "no-writes",
-    "allow-oom",
-    "allow-stale",
-    "no-cluster",
-    "allow-cross-slot-keys",
-];
+/// Splits the first line of a source into words. Returns them and the length of the line, or `None` if the line does not end.
+///
+/// # Errors
+/// `unbalanced` if the quotes are not balanced.
+#[expect(clippy::type_complexity, reason = "a pair that may be missing")]
+pub(super) fn words(
+    source: &[u8],
+    unbalanced: Error,
+) -> Result<Option<(Vec<Vec<u8>>, usize)>, Error> {
+    // As in Redis, a NUL ends the search for the line's end.
+    let Some(end) = c_string(source).iter().position(|&byte| byte == b'\n') else {
+        return Ok(None);
+    };
+    let words = quoting::split(&source[..end]).ok_or(unbalanced)?;
+    Ok(Some((words, end)))
+}
 
 /// Parses a script's shebang. Returns the flags and the length of the line, which is not Lua.
 ///
@@ -30,27 +42,29 @@ pub(crate) fn parse(code: &[u8]) -> Result<(ScriptFlags, usize), Error> {
         flags.compatible = true;
         return Ok((flags, 0));
     }
-    let Some(end) = code.iter().position(|&b| b == b'\n') else {
-        return Err(Error::fixed("ERR Invalid script shebang"));
-    };
-    let line = String::from_utf8_lossy(&code[2..end]).into_owned();
-    let mut parts = line.split_whitespace();
-    let engine = parts.next().unwrap_or_default();
-    if engine != "lua" {
-        let text = format!("ERR Unexpected engine in script shebang: {engine}");
-        return Err(Error::Text(text.into()));
+    let unbalanced = Error::fixed("ERR Invalid engine in script shebang");
+    let (words, end) =
+        words(code, unbalanced)?.ok_or(Error::fixed("ERR Invalid script shebang"))?;
+    let refused = |before, word: &[u8]| Err(Error::repeating(before, word, ""));
+    let mut words = words.iter();
+    let engine = words.next().map_or(&b""[..], Vec::as_slice);
+    if c_string(engine) != b"#!lua" {
+        return refused("ERR Unexpected engine in script shebang: ", engine);
     }
-    for part in parts {
-        let Some(list) = part.strip_prefix("flags=") else {
-            let text = format!("ERR Unknown lua shebang option: {part}");
-            return Err(Error::Text(text.into()));
+    for word in words {
+        let Some(list) = word.strip_prefix(b"flags=") else {
+            return refused("ERR Unknown lua shebang option: ", word);
         };
-        for name in list.split(',').filter(|name| !name.is_empty()) {
-            if !NAMES.contains(&name) {
-                let text = format!("ERR Unexpected flag in script shebang: {name}");
-                return Err(Error::Text(text.into()));
-            }
-            flags.no_writes |= name == "no-writes";
+        if list.is_empty() {
+            continue;
+        }
+        for name in list.split(|&byte| byte == b',') {
+            // Unlike those of functions, flags of scripts are in lower case.
+            let lower = !name.iter().any(u8::is_ascii_uppercase);
+            let Some(flag) = Flags::of_name(name).filter(|_| lower) else {
+                return refused("ERR Unexpected flag in script shebang: ", name);
+            };
+            flags.no_writes |= flag == Flags::NO_WRITES;
         }
     }
     Ok((flags, end))

@@ -13,16 +13,13 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         "Server",
         &["redis_build_id", "atomicvar_api", "gcc_version"],
     ),
-    // Memory of a script engine: there is none.
+    // Memory of the interpreters of scripts is not counted.
     (
         "Memory",
         &[
             "used_memory_vm_eval",
-            "used_memory_scripts_eval",
-            "used_memory_vm_functions",
             "used_memory_vm_total",
             "used_memory_vm_total_human",
-            "used_memory_functions",
         ],
     ),
     // Progress of forks: there are none.

@@ -24,6 +24,8 @@ mod commands;
 mod config;
 mod crash;
 mod debug;
+mod functions;
+mod functions_kept;
 mod hashes;
 mod info;
 mod inside;

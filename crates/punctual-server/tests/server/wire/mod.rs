@@ -2,6 +2,7 @@
 //!
 //! Expected texts have `|` for a line end. Commands are sent inline.
 
+pub mod pair;
 pub mod redis;
 
 use std::io::{ErrorKind, Read, Write};

@@ -1,0 +1,219 @@
+//! The libraries that a loop has loaded into its interpreter.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use punctual_lua::{Call, Failure, Function, Functions, Host, LogLevel, Options, Random};
+use punctual_resp::{Args, Protocol};
+use punctual_store::Error;
+
+use super::header;
+use super::registry::{Found, Libraries, Library, LibraryId, Registry, Taken};
+use crate::log::Logger;
+
+/// Time in which a library from a client must have loaded.
+const TIME_MAX: Duration = Duration::from_millis(500);
+
+/// What a loop knows of the libraries.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    /// Exists while there are libraries. Taken out while a function runs.
+    pub(crate) engine: Option<Box<Engine>>,
+    /// The registry's libraries at the last look, and its version then.
+    libraries: Arc<Libraries>,
+    version: u64,
+    /// The generator of `math.random`, which outlives interpreters. Functions and scripts of a loop share it, as in Redis.
+    pub(crate) random: Random,
+}
+
+/// An interpreter and what it has loaded.
+pub(crate) struct Engine {
+    interpreter: Functions,
+    libraries: HashMap<LibraryId, Vec<Function>, ahash::RandomState>,
+}
+
+impl Engine {
+    fn new(random: &Random) -> Self {
+        let mut interpreter = Functions::new(Options::default());
+        interpreter.set_random(random);
+        Self {
+            interpreter,
+            libraries: HashMap::default(),
+        }
+    }
+
+    /// Calls a function that [`Loaded::find`] has returned.
+    ///
+    /// # Errors
+    /// The error that ended the function.
+    pub(crate) fn call(
+        &mut self,
+        found: &Found,
+        call: &Call<'_>,
+        host: &mut dyn Host,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        let function = &self.libraries[&found.library.id][found.index];
+        self.interpreter.call(function, call, host, out)
+    }
+
+    /// Returns the bytes that the interpreter has allocated.
+    pub(crate) fn memory(&self) -> usize {
+        self.interpreter.memory()
+    }
+
+    /// Runs a library's code.
+    fn run(&mut self, code: &[u8], host: &mut Loading<'_>) -> Result<Vec<Function>, Error> {
+        self.interpreter
+            .load(code, host)
+            .map_err(|text| Error::Bytes([b"ERR ", &text[..]].concat().into()))
+    }
+}
+
+impl Loaded {
+    /// Looks whether the registry has changed, and frees the libraries that it no longer has.
+    pub(crate) fn renew(&mut self, registry: &Registry) {
+        let version = registry.version();
+        if version == self.version {
+            return;
+        }
+        self.version = version;
+        self.libraries = registry.libraries();
+        self.tidy();
+    }
+
+    /// Frees the libraries that were not in the registry at the last look.
+    pub(crate) fn tidy(&mut self) {
+        if self.libraries.is_empty() {
+            self.engine = None;
+        }
+        let Some(engine) = &mut self.engine else {
+            return;
+        };
+        let known: HashSet<LibraryId> = self.libraries.iter().map(|library| library.id).collect();
+        let gone = engine
+            .libraries
+            .extract_if(|id, _| !known.contains(id))
+            .flat_map(|(_, functions)| functions)
+            .collect();
+        engine.interpreter.forget(gone);
+    }
+
+    /// Returns the engine, which it creates if necessary.
+    fn engine(&mut self) -> &mut Engine {
+        self.engine
+            .get_or_insert_with(|| Box::new(Engine::new(&self.random)))
+    }
+
+    /// Finds a function, and loads its library if necessary.
+    ///
+    /// # Errors
+    /// The error to reply.
+    pub(crate) fn find(&mut self, registry: &Registry, name: &[u8]) -> Result<Found, Error> {
+        self.renew(registry);
+        let found = self.libraries.find(name).cloned();
+        let found = found.ok_or(Error::fixed("ERR Function not found"))?;
+        let engine = self.engine();
+        if !engine.libraries.contains_key(&found.library.id) {
+            // It has loaded before, with its messages in the log.
+            let mut host = Loading {
+                logger: None,
+                end: None,
+            };
+            let code = header::parse(&found.library.code)?.code;
+            let functions = engine.run(code, &mut host)?;
+            let declared = functions.iter().map(|function| &function.declaration);
+            if !declared.eq(&found.library.functions) {
+                engine.interpreter.forget(functions);
+                return Err(Error::fixed(
+                    "ERR The library now registers other functions",
+                ));
+            }
+            engine.libraries.insert(found.library.id, functions);
+        }
+        Ok(found)
+    }
+
+    /// Returns the bytes that the interpreter has allocated.
+    pub(crate) fn memory(&self) -> usize {
+        self.engine.as_ref().map_or(0, |engine| engine.memory())
+    }
+}
+
+/// Runs new libraries, which remain loaded.
+pub(crate) struct Loader<'l> {
+    pub(crate) loaded: &'l mut Loaded,
+    pub(crate) registry: &'l Registry,
+    pub(crate) logger: &'l Logger,
+}
+
+impl Loader<'_> {
+    /// Runs a library. With `limited`, it must end in half a second.
+    ///
+    /// # Errors
+    /// The error to reply, if the source is no library, or if `exists` returns true for its name.
+    pub(crate) fn load(
+        &mut self,
+        source: &[u8],
+        exists: impl FnOnce(&str) -> bool,
+        limited: bool,
+    ) -> Result<Arc<Library>, Error> {
+        let header = header::parse(source)?;
+        if exists(&header.name) {
+            let text = format!("ERR Library '{}' already exists", header.name);
+            return Err(Error::Text(text.into()));
+        }
+        let mut host = Loading {
+            logger: Some(self.logger),
+            end: limited.then(|| Instant::now() + TIME_MAX),
+        };
+        let engine = self.loaded.engine();
+        let functions = engine.run(header.code, &mut host)?;
+        let library = Library {
+            id: self.registry.new_id(),
+            name: header.name,
+            code: source.into(),
+            functions: functions
+                .iter()
+                .map(|function| function.declaration.clone())
+                .collect(),
+        };
+        engine.libraries.insert(library.id, functions);
+        Ok(Arc::new(library))
+    }
+}
+
+/// Returns the error of a name that is taken.
+pub(crate) fn taken(taken: Taken) -> Error {
+    let text = match taken {
+        Taken::Library(name) => format!("ERR Library {name} already exists"),
+        Taken::Function(name) => format!("ERR Function {name} already exists"),
+    };
+    Error::Text(text.into())
+}
+
+/// The server as a library sees it that is being loaded.
+struct Loading<'l> {
+    /// The log, unless the library's messages are there already.
+    logger: Option<&'l Logger>,
+    end: Option<Instant>,
+}
+
+impl Host for Loading<'_> {
+    fn call(&mut self, _: Args<'_>, _: Protocol, reply: &mut Vec<u8>) {
+        // `redis.call` does not exist while a library is loaded.
+        reply.extend_from_slice(b"-ERR no command runs here\r\n");
+    }
+
+    fn log(&mut self, level: LogLevel, text: &[u8]) {
+        if let Some(logger) = self.logger {
+            crate::script::log(logger, level, text);
+        }
+    }
+
+    fn interrupt(&mut self) -> Option<&'static str> {
+        let late = self.end.is_some_and(|end| Instant::now() >= end);
+        late.then_some("FUNCTION LOAD timeout")
+    }
+}

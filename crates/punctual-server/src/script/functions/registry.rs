@@ -1,0 +1,221 @@
+//! The libraries that all loops share.
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+use punctual_lua::{Declaration, ScriptFlags};
+
+/// Number of a library, never reused.
+pub(crate) type LibraryId = u64;
+
+/// A library.
+pub(crate) struct Library {
+    pub(crate) id: LibraryId,
+    pub(crate) name: String,
+    /// The whole source.
+    pub(crate) code: Box<[u8]>,
+    /// Its functions in the order in which it registers them.
+    pub(crate) functions: Vec<Declaration>,
+}
+
+impl Library {
+    fn memory(&self) -> usize {
+        let function = |function: &Declaration| {
+            let description = function.description.as_ref().map_or(0, Vec::len);
+            size_of::<Declaration>() + function.name.len() + description
+        };
+        size_of::<Self>()
+            + self.name.len()
+            + self.code.len()
+            + self.functions.iter().map(function).sum::<usize>()
+    }
+}
+
+/// A name that a library or a function has already.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Library(String),
+    Function(String),
+}
+
+/// A function, found by its name.
+#[derive(Clone)]
+pub(crate) struct Found {
+    pub(crate) library: Arc<Library>,
+    /// Index among the library's functions.
+    pub(crate) index: usize,
+}
+
+impl Found {
+    pub(crate) fn declaration(&self) -> &Declaration {
+        &self.library.functions[self.index]
+    }
+}
+
+/// All libraries at one time.
+#[derive(Clone, Default)]
+pub(crate) struct Libraries {
+    by_name: BTreeMap<String, Arc<Library>>,
+    /// Functions by name in lower case: calls ignore case.
+    functions: HashMap<Vec<u8>, Found, ahash::RandomState>,
+}
+
+impl Libraries {
+    /// Returns the libraries in the order of their names.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Library>> {
+        self.by_name.values()
+    }
+
+    /// Returns whether there is a library with this name.
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// Returns whether there are no libraries.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// Returns the function with this name. O(length).
+    pub(crate) fn find(&self, name: &[u8]) -> Option<&Found> {
+        let mut lower = [0; 64];
+        match lower.get_mut(..name.len()) {
+            Some(lower) => {
+                lower.copy_from_slice(name);
+                lower.make_ascii_lowercase();
+                self.functions.get(&*lower)
+            }
+            None => self.functions.get(&name.to_ascii_lowercase()),
+        }
+    }
+
+    /// Returns the number of functions that can be called.
+    pub(crate) fn functions(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// Returns the bytes of the libraries' sources and names.
+    pub(crate) fn memory(&self) -> usize {
+        self.iter().map(|library| library.memory()).sum()
+    }
+
+    /// Removes a library and its functions. Returns whether it existed.
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let Some(library) = self.by_name.remove(name) else {
+            return false;
+        };
+        self.functions
+            .retain(|_, found| found.library.id != library.id);
+        true
+    }
+
+    /// Adds all libraries of `others`. With `replace`, they take the places of those with the same names.
+    ///
+    /// # Errors
+    /// The first name that is taken; some libraries have been removed then.
+    pub(crate) fn join(&mut self, others: &Self, replace: bool) -> Result<(), Taken> {
+        for library in others.iter() {
+            if !replace && self.contains(&library.name) {
+                return Err(Taken::Library(library.name.clone()));
+            }
+            self.remove(&library.name);
+        }
+        for library in others.iter() {
+            self.add(library)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a library, which takes the place of the one with the same name.
+    ///
+    /// # Errors
+    /// The first function whose name is taken; the library with the same name has been removed then.
+    pub(crate) fn replace(&mut self, library: &Arc<Library>) -> Result<(), Taken> {
+        self.remove(&library.name);
+        self.add(library)
+    }
+
+    /// Adds a library whose name is free.
+    ///
+    /// # Errors
+    /// The first function whose name is taken; nothing has changed then.
+    fn add(&mut self, library: &Arc<Library>) -> Result<(), Taken> {
+        let key = |function: &Declaration| function.name.to_ascii_lowercase().into_bytes();
+        let taken = |function: &&Declaration| self.functions.contains_key(&key(function));
+        if let Some(function) = library.functions.iter().find(taken) {
+            return Err(Taken::Function(function.name.clone()));
+        }
+        for (index, function) in library.functions.iter().enumerate() {
+            // As in Redis, names that differ in case only are one function for calls.
+            self.functions
+                .entry(key(function))
+                .or_insert_with(|| Found {
+                    library: Arc::clone(library),
+                    index,
+                });
+        }
+        self.by_name
+            .insert(library.name.clone(), Arc::clone(library));
+        Ok(())
+    }
+}
+
+/// The libraries of the server.
+#[derive(Default)]
+pub(crate) struct Registry {
+    current: RwLock<Arc<Libraries>>,
+    /// Number of changes.
+    version: AtomicU64,
+    last_id: AtomicU64,
+}
+
+impl Registry {
+    /// Returns the current libraries. O(1).
+    pub(crate) fn libraries(&self) -> Arc<Libraries> {
+        Arc::clone(&self.current.read())
+    }
+
+    /// Returns the number of changes.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Returns the id of a new library.
+    pub(crate) fn new_id(&self) -> LibraryId {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Changes the libraries, all at once. O(n) for n libraries.
+    ///
+    /// # Errors
+    /// Those of `change`; the libraries stay as they are then.
+    pub(crate) fn change<T, E>(
+        &self,
+        change: impl FnOnce(&mut Libraries) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut current = self.current.write();
+        let mut libraries = Libraries::clone(&current);
+        let result = change(&mut libraries)?;
+        *current = Arc::new(libraries);
+        self.version.fetch_add(1, Ordering::Release);
+        Ok(result)
+    }
+
+    /// Removes all libraries.
+    pub(crate) fn clear(&self) {
+        let Ok(()) = self.change(|libraries| {
+            *libraries = Libraries::default();
+            Ok::<_, Infallible>(())
+        });
+    }
+
+    /// Returns whether the function exists and may write.
+    pub(crate) fn may_write(&self, name: &[u8]) -> bool {
+        let libraries = self.current.read();
+        let found = libraries.find(name);
+        found.is_some_and(|found| !found.declaration().flags.has(ScriptFlags::NO_WRITES))
+    }
+}
