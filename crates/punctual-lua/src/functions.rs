@@ -18,9 +18,6 @@ use crate::{api, sandbox};
 /// Fields of `redis` that scripts have and functions do not.
 const WITHHELD: &[&str] = &["breakpoint", "debug", "replicate_commands"];
 
-/// Globals that scripts have and functions do not.
-const WITHHELD_GLOBALS: &[&str] = &["os", "__redis__err__handler"];
-
 /// Fields of `redis` while a library is loaded, besides `register_function`.
 const WHILE_LOADING: &[&str] = &[
     "log",
@@ -78,10 +75,9 @@ impl Functions {
         // A copy of the globals, because the table itself is emptied.
         stack.push_table(0, 0);
         copy(stack, -2, -1);
-        for name in WITHHELD_GLOBALS {
-            stack.push_nil();
-            stack.raw_set_field(-2, name.as_bytes());
-        }
+        // The handler of errors of scripts.
+        stack.push_nil();
+        stack.raw_set_field(-2, b"__redis__err__handler");
         let running = stack.keep();
         stack.pop(1);
         let mut functions = Self {
