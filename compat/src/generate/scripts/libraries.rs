@@ -65,6 +65,9 @@ const PAYLOADS: &[&[u8]] = &[
     b"short",
 ];
 
+/// The payload with several libraries.
+const SEVERAL: usize = 2;
+
 const LIBRARIES: &[&str] = &["lib0", "lib1", "lib2", "a", "b"];
 const FUNCTIONS: &[&str] = &["f0", "f1", "f2", "f", "g"];
 
@@ -126,11 +129,14 @@ pub(super) fn manage(draw: &mut Draw, steps: &mut Vec<Step>) {
         }
         88..=90 => named(draw, "FUNCTION").arg(draw.case("DUMP")),
         91..=97 => {
-            let payload = PAYLOADS[draw.count(0..=PAYLOADS.len() - 1)];
+            let number = draw.count(0..=PAYLOADS.len() - 1);
             let mut command = named(draw, "FUNCTION")
                 .arg(draw.case("RESTORE"))
-                .arg(payload);
-            if draw.chance(75) {
+                .arg(PAYLOADS[number]);
+            if number == SEVERAL {
+                // If several libraries collide, Redis names any of them.
+                command.push("FLUSH");
+            } else if draw.chance(75) {
                 command.push(draw.pick(&["FLUSH", "APPEND", "REPLACE", "replace", "NOSUCH"]));
             }
             command
