@@ -147,7 +147,10 @@ impl Interpreter {
         debug_assert_eq!(stack.top(), 1);
         self.runs += 1;
         const RUNS_A_STEP: u32 = 50;
-        if self.runs.is_multiple_of(RUNS_A_STEP) {
+        if self.state.is_half_full() {
+            // Lua would collect when its memory has doubled, which is beyond the limit.
+            self.state.collect();
+        } else if self.runs.is_multiple_of(RUNS_A_STEP) {
             self.state.collect_step();
         }
         result

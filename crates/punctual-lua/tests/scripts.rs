@@ -91,6 +91,33 @@ fn values_become_replies() {
 }
 
 #[test]
+fn what_a_script_has_left_is_no_burden_to_the_next() {
+    let mut lua = Interpreter::new(Options {
+        memory_limit: 16 << 20,
+        ..Options::default()
+    });
+    let greedy = lua.compile(b"local t = {} while true do t[#t + 1] = {} end");
+    let modest = lua.compile(b"return #string.rep('x', 1e6)");
+    let (greedy, modest) = (greedy.expect("it compiles"), modest.expect("it compiles"));
+    let none = OwnedArgs::default();
+    let call = Call {
+        name: "f",
+        keys: none.as_args(),
+        argv: none.as_args(),
+        protocol: Protocol::Resp2,
+    };
+    let mut run = |script| {
+        let mut out = Vec::new();
+        lua.run(script, &call, &mut Raw::default(), &mut out)
+            .map(|()| out)
+    };
+    for _ in 0..3 {
+        assert!(run(&greedy).is_err());
+        assert_eq!(run(&modest).expect("there is room"), b":1000000\r\n");
+    }
+}
+
+#[test]
 fn errors_name_script_and_line() {
     for (code, error) in [
         (

@@ -133,6 +133,11 @@ impl State {
         self.context.memory.get()
     }
 
+    /// Returns whether more than half of what scripts may allocate is in use, garbage included.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.memory() > self.context.limit.get() / 2
+    }
+
     /// Sets the bytes at which scripts run out of memory.
     pub(crate) fn set_limit(&mut self, bytes: usize) {
         self.context.limit.set(bytes);
