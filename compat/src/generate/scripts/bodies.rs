@@ -75,9 +75,7 @@ impl Script {
             script.add(draw, |draw, _| format!("return {}", reply(draw, 3)));
             return self;
         }
-        script
-            .statements
-            .push(format!("{SHOW} {BAG} {PAIRS} {SCORES} local out = {{}}"));
+        script.statements.push("local out = {}".to_owned());
         script.separators.push("\n");
         if draw.chance(30) {
             let version = draw.pick(&["3", "3", "2"]);
@@ -109,10 +107,22 @@ impl Script {
 
     /// Returns the script's text.
     pub(super) fn text(&self) -> String {
-        self.statements
+        let body: String = self
+            .statements
             .iter()
             .zip(&self.separators)
             .map(|(text, end)| format!("{text}{end}"))
+            .collect();
+        // Only the functions that it calls: compiling is most of a short script's time.
+        let calls = |function: &str| body.contains(function);
+        let (twos, scores) = (calls("twos("), calls("scores("));
+        let bag = twos || calls("bag(");
+        let show = bag || scores || calls("show(");
+        [(show, SHOW), (bag, BAG), (twos, PAIRS), (scores, SCORES)]
+            .into_iter()
+            .filter(|(called, _)| *called)
+            .map(|(_, function)| format!("{function} "))
+            .chain([body.clone()])
             .collect()
     }
 
