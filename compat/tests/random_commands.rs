@@ -1,7 +1,8 @@
 //! Compares Punctual with a real redis-server: the same random commands, in RESP2 and in RESP3, with one event
 //! loop and with four.
 //!
-//! `PUNCTUAL_SEED=17` replays one stream; `PUNCTUAL_COMMANDS=500000` sends more commands in total.
+//! `PUNCTUAL_SEED=17` replays one stream; `PUNCTUAL_COMMANDS=500000` sends more commands in total, `PUNCTUAL_SCRIPTS=500000`
+//! in the streams of scripts.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,6 +16,9 @@ const SEEDS: [u64; 2] = [1, 2];
 
 /// Total number of commands.
 const COMMANDS: u64 = 520_000;
+
+/// Total number of commands of the streams of scripts alone.
+const SCRIPTS: u64 = 200_000;
 
 fn from_environment<T: FromStr>(name: &str) -> Option<T> {
     let text = env::var(name).ok()?;
@@ -63,8 +67,9 @@ fn run(options: &Options, threads: usize) -> BTreeMap<Family, u64> {
     summary.families
 }
 
-#[test]
-fn replies_events_and_state_are_those_of_redis() {
+/// Runs streams of the seeds in both protocols and with one loop and four, of `commands` in total; `families` limits what they
+/// draw.
+fn streams(commands: u64, families: Option<&[Family]>) {
     let seeds = match from_environment("PUNCTUAL_SEED") {
         Some(seed) => vec![seed],
         None => {
@@ -73,14 +78,15 @@ fn replies_events_and_state_are_those_of_redis() {
         }
     };
     println!("seeds {seeds:?}");
-    let commands = from_environment("PUNCTUAL_COMMANDS")
-        .unwrap_or(COMMANDS)
-        .div_ceil(4 * seeds.len() as u64);
+    let commands = commands.div_ceil(4 * seeds.len() as u64);
     let mut sent: BTreeMap<Family, u64> = BTreeMap::new();
     for seed in seeds {
         for threads in [1, 4] {
             for protocol in [Protocol::Resp2, Protocol::Resp3] {
-                let options = Options::new(seed, commands, protocol);
+                let mut options = Options::new(seed, commands, protocol);
+                if let Some(families) = families {
+                    options.families = families.iter().copied().collect();
+                }
                 for (family, count) in run(&options, threads) {
                     *sent.entry(family).or_default() += count;
                 }
@@ -92,4 +98,18 @@ fn replies_events_and_state_are_those_of_redis() {
         .map(|(family, count)| format!("{family} {count}"))
         .collect();
     println!("commands of each family: {}", table.join(", "));
+}
+
+#[test]
+fn replies_events_and_state_are_those_of_redis() {
+    streams(
+        from_environment("PUNCTUAL_COMMANDS").unwrap_or(COMMANDS),
+        None,
+    );
+}
+
+#[test]
+fn scripts_and_functions_are_those_of_redis() {
+    let commands = from_environment("PUNCTUAL_SCRIPTS").unwrap_or(SCRIPTS);
+    streams(commands, Some(&[Family::Scripts]));
 }
