@@ -54,19 +54,19 @@ const BAD_LINES: &[&str] = &[
     "redis.setresp(3)",
 ];
 
-/// Payloads of FUNCTION DUMP: no library, `lib0` with `f0`, `lib1` with `f1`, a wrong checksum, a text.
+/// A payload of FUNCTION DUMP with two libraries.
+const TWO_LIBRARIES: &[u8] = b"\xf5@B#!lua name=a\nredis.register_function(\"f\", function() return 6 end)\xf5@B#!lua name=b\nredis.register_function(\"g\", function() return 7 end)\x0a\x00\xa3\x13\x8b\xebgG\xd8\xbe";
+
+/// Payloads of FUNCTION DUMP: no library, one, two, a wrong checksum; and of others.
 const PAYLOADS: &[&[u8]] = &[
     b"\x0a\x00]\x9b\\@\x0f\x7f\xa2\xda",
     b"\xf5@B#!lua name=b\nredis.register_function(\"g\", function() return 7 end)\x0a\x00d\xb8\xc4T\x90\x06\xebd",
-    b"\xf5@B#!lua name=a\nredis.register_function(\"f\", function() return 6 end)\xf5@B#!lua name=b\nredis.register_function(\"g\", function() return 7 end)\x0a\x00\xa3\x13\x8b\xebgG\xd8\xbe",
+    TWO_LIBRARIES,
     b"\xf5@B#!lua name=b\nredis.register_function(\"g\", function() return 7 end)\x0a\x00d\xb8\xc4T\x90\x06\xebe",
     b"\x00\x05hello\x0a\x00cr\xdfve4 \x0a",
     b"",
     b"short",
 ];
-
-/// The payload with several libraries.
-const SEVERAL: usize = 2;
 
 const LIBRARIES: &[&str] = &["lib0", "lib1", "lib2", "a", "b"];
 const FUNCTIONS: &[&str] = &["f0", "f1", "f2", "f", "g"];
@@ -129,12 +129,12 @@ pub(super) fn manage(draw: &mut Draw, steps: &mut Vec<Step>) {
         }
         88..=90 => named(draw, "FUNCTION").arg(draw.case("DUMP")),
         91..=97 => {
-            let number = draw.count(0..=PAYLOADS.len() - 1);
+            let payload = PAYLOADS[draw.count(0..=PAYLOADS.len() - 1)];
             let mut command = named(draw, "FUNCTION")
                 .arg(draw.case("RESTORE"))
-                .arg(PAYLOADS[number]);
-            if number == SEVERAL {
-                // If several libraries collide, Redis names any of them.
+                .arg(payload);
+            if payload == TWO_LIBRARIES {
+                // Which of two is refused first depends on the order of a hash table.
                 command.push("FLUSH");
             } else if draw.chance(75) {
                 command.push(draw.pick(&["FLUSH", "APPEND", "REPLACE", "replace", "NOSUCH"]));
