@@ -237,16 +237,21 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("allocator_active", breakdown.allocated);
     page.line("allocator_resident", breakdown.allocated);
     page.bytes("total_system_memory", process::total_memory());
-    page.bytes("used_memory_lua", 0);
+    let sum = |bytes: fn(&LoopStats) -> &AtomicU64| -> u64 {
+        let loops = page.shared.stats.iter();
+        loops.map(|stats| bytes(stats).load(Relaxed)).sum()
+    };
+    let (eval, functions) = (sum(|s| &s.scripts_bytes), sum(|s| &s.functions_bytes));
+    page.line("used_memory_vm_eval", eval);
+    page.bytes("used_memory_lua", eval);
     let (scripts, script_bytes) = page.shared.scripts.size();
     page.line("used_memory_scripts_eval", script_bytes);
     page.line("number_of_cached_scripts", scripts);
     let libraries = page.shared.functions.libraries();
     page.line("number_of_functions", libraries.functions());
     page.line("number_of_libraries", libraries.iter().len());
-    let loops = page.shared.stats.iter();
-    let interpreters: u64 = loops.map(|stats| stats.functions_bytes.load(Relaxed)).sum();
-    page.line("used_memory_vm_functions", interpreters);
+    page.line("used_memory_vm_functions", functions);
+    page.bytes("used_memory_vm_total", eval + functions);
     page.line("used_memory_functions", libraries.memory());
     let all = script_bytes + libraries.memory();
     page.bytes("used_memory_scripts", all as u64);

@@ -76,6 +76,8 @@ pub struct LoopStats {
     pub client: AtomicU64,
     /// Nanoseconds spent on expiry.
     pub expiry_nanos: Counter,
+    /// Bytes of the interpreter of scripts.
+    pub scripts_bytes: AtomicU64,
     /// Bytes of the interpreter of functions.
     pub functions_bytes: AtomicU64,
     /// Error replies.
@@ -118,6 +120,7 @@ impl LoopStats {
             dirty: Counter::default(),
             client: AtomicU64::new(0),
             expiry_nanos: Counter::default(),
+            scripts_bytes: AtomicU64::new(0),
             functions_bytes: AtomicU64::new(0),
             errors: Counter::default(),
             reads: Counter::default(),
@@ -135,6 +138,11 @@ impl LoopStats {
 }
 
 impl LoopStats {
+    /// Records the memory of the loop's scripts.
+    pub(crate) fn count_scripts(&self, bytes: usize) {
+        self.scripts_bytes.store(bytes as u64, Ordering::Relaxed);
+    }
+
     /// Records the memory of the loop's functions.
     pub(crate) fn count_functions(&self, bytes: usize) {
         self.functions_bytes.store(bytes as u64, Ordering::Relaxed);

@@ -88,6 +88,9 @@ impl Dispatcher<'_, '_> {
         if let Some(engine) = &engine {
             self.stats.count_functions(engine.memory());
         }
+        if let Some(interpreter) = &interpreter {
+            self.stats.count_scripts(interpreter.memory());
+        }
         self.scripts.compiled = compiled;
         self.scripts.interpreter = interpreter;
         self.scripts.functions.engine = engine;

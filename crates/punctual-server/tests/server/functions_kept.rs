@@ -162,6 +162,8 @@ fn changes_of_libraries_are_changes_of_the_data() {
     let memory = field(&mut c, "used_memory_functions");
     assert!(memory as usize > code.len());
     assert!(field(&mut c, "used_memory_vm_functions") > 1000);
+    c.expect(&["EVAL 'return 1' 0"], ":1|");
+    assert!(field(&mut c, "used_memory_vm_eval") > 1000);
     c.ask(&["FUNCTION", "DELETE", "lib"]);
     c.ask(&["FUNCTION", "DELETE", "lib"]);
     c.expect(&["FUNCTION FLUSH"], "+OK|");
