@@ -20,6 +20,12 @@ pub trait Host {
     /// Runs a command, and appends exactly one reply in `protocol`. An error is a reply too.
     fn call(&mut self, args: Args<'_>, protocol: Protocol, reply: &mut Vec<u8>);
 
+    /// Hears of an error in the value that the script returns. `counted` is true for the error of a command, whose reply
+    /// the host has seen.
+    fn replied_error(&mut self, text: &[u8], counted: bool) {
+        let _ = (text, counted);
+    }
+
     /// Writes a line to the server's log.
     fn log(&mut self, level: LogLevel, text: &[u8]);
 

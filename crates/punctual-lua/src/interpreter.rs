@@ -139,7 +139,12 @@ impl Interpreter {
         let mut stack = self.state.stack();
         let result = match outcome {
             Outcome::Done => {
-                reply::write(&mut stack, script, &mut Reply::new(out, call.protocol));
+                reply::write(
+                    &mut stack,
+                    script,
+                    &mut Reply::new(out, call.protocol),
+                    host,
+                );
                 Ok(())
             }
             Outcome::Failed => Err(failure(&mut stack, call.name)),

@@ -4,6 +4,7 @@ use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Protocol, Reply};
 
 use crate::api::push_command_error;
+use crate::host::Host;
 use crate::raw::arguments::{c_string, truncate};
 use crate::raw::function::Raise;
 use crate::raw::{Kind, Stack};
@@ -179,18 +180,23 @@ enum Open {
 /// Pops a value and appends it as one reply. The protocol is the client's; `script` is the one that the script has chosen.
 ///
 /// It does not recurse: Lua's stack has room for more levels than a thread's.
-pub(crate) fn write(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'_>) {
+pub(crate) fn write(
+    stack: &mut Stack<'_>,
+    script: Protocol,
+    reply: &mut Reply<'_>,
+    host: &mut dyn Host,
+) {
     let (start, below) = (reply.len(), stack.top() - 1);
     let mut open = Vec::new();
     loop {
-        match write_value(stack, script, reply) {
+        match write_value(stack, script, reply, host) {
             Some(table) => open.push(table),
             None => stack.pop(1),
         }
         // Tables that share their parts are small until they are a reply.
         if stack.context().is_out_of_memory(reply.len() - start) {
             reply.truncate(start);
-            reply.error("ERR not enough memory");
+            write_error(b"ERR not enough memory", false, reply, host);
             return stack.set_top(below);
         }
         while let Some(table) = open.last_mut() {
@@ -234,11 +240,16 @@ fn push_next(stack: &mut Stack<'_>, table: &mut Open) -> bool {
 }
 
 /// Appends the value at the top, which stays; of some tables only the head, and returns what comes next.
-fn write_value(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'_>) -> Option<Open> {
+fn write_value(
+    stack: &mut Stack<'_>,
+    script: Protocol,
+    reply: &mut Reply<'_>,
+    host: &mut dyn Host,
+) -> Option<Open> {
     // Redis asks for four places too, so the same depth is too much.
     const ROOM: i32 = 4;
     if !stack.has_room(ROOM) {
-        reply.error("ERR reached lua stack limit");
+        write_error(b"ERR reached lua stack limit", false, reply, host);
         return None;
     }
     match stack.kind(-1) {
@@ -249,16 +260,20 @@ fn write_value(stack: &mut Stack<'_>, script: Protocol, reply: &mut Reply<'_>) -
             (Protocol::Resp2, false) => reply.null(),
         },
         Kind::Number => reply.int(truncate(stack.to_number(-1))),
-        Kind::Table => return write_table(stack, reply),
+        Kind::Table => return write_table(stack, reply, host),
         _ => reply.null(),
     }
     None
 }
 
 /// Appends the table at the top, as [`write_value`].
-fn write_table(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Option<Open> {
+fn write_table(stack: &mut Stack<'_>, reply: &mut Reply<'_>, host: &mut dyn Host) -> Option<Open> {
     if field(stack, b"err", Kind::String) {
-        reply.error(c_string(stack.bytes(-1).unwrap_or_default()));
+        stack.raw_get_field(-2, b"ignore_error_stats_update");
+        let counted = stack.boolean(-1);
+        stack.pop(1);
+        let text = c_string(stack.bytes(-1).unwrap_or_default());
+        write_error(text, counted, reply, host);
     } else if field(stack, b"ok", Kind::String) {
         reply.simple(c_string(stack.bytes(-1).unwrap_or_default()));
     } else if field(stack, b"double", Kind::Number) {
@@ -281,6 +296,12 @@ fn write_table(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Option<Open> {
     }
     stack.pop(1);
     None
+}
+
+/// Appends an error, and tells the host.
+fn write_error(text: &[u8], counted: bool, reply: &mut Reply<'_>, host: &mut dyn Host) {
+    reply.error(text);
+    host.replied_error(text, counted);
 }
 
 /// Appends the verbatim text that the table at the top describes, if it does.

@@ -131,9 +131,14 @@ impl<'a, 's> Dispatcher<'a, 's> {
         self.turn.warm(session.db, commands);
     }
 
-    pub(crate) fn write_error(&self, session: &Session, error: &Error, out: &mut Vec<u8>) {
+    /// Counts an error reply.
+    pub(crate) fn count_error(&self, error: &Error) {
         self.stats.errors.add(1);
         self.shared.errors.count(error);
+    }
+
+    pub(crate) fn write_error(&self, session: &Session, error: &Error, out: &mut Vec<u8>) {
+        self.count_error(error);
         Reply::new(out, session.protocol).error(error.bytes());
     }
 

@@ -70,10 +70,11 @@ impl Dispatcher<'_, '_> {
             began: start,
             wrote: false,
             busy: false,
+            replied_errors: false,
             served: 0,
             busy_after: None,
         };
-        let result = match (&request.script, &mut interpreter, &mut engine) {
+        let mut result = match (&request.script, &mut interpreter, &mut engine) {
             (Runnable::Script(index), Some(interpreter), _) => {
                 interpreter.run(&compiled[*index].script, &call, &mut host, out)
             }
@@ -82,7 +83,8 @@ impl Dispatcher<'_, '_> {
             }
             _ => unreachable!("the handler has loaded what runs"),
         };
-        if host.busy {
+        let (busy, mut failed) = (host.busy, host.replied_errors);
+        if busy {
             self.shared.running.calm_down(self.shared);
         }
         if let Some(engine) = &engine {
@@ -101,14 +103,17 @@ impl Dispatcher<'_, '_> {
         }
         // The script's time includes that of its commands.
         self.command_start = start;
-        match result {
-            Ok(()) => Ok(()),
-            Err(failure) if failure.counted => {
-                Reply::new(out, client.protocol).error(&failure.text);
-                Ok(())
-            }
-            Err(failure) => Err(Error::Bytes(failure.text.into())),
+        if let Err(failure) = result.as_ref()
+            && failure.counted
+        {
+            Reply::new(out, client.protocol).error(&failure.text);
+            result = Ok(());
+            failed = true;
         }
+        if failed {
+            self.stats.by_command[entry.id].failed.add(1);
+        }
+        result.map_err(|failure| Error::Bytes(failure.text.into()))
     }
 }
 
@@ -169,6 +174,8 @@ struct ScriptHost<'h, 'a, 's> {
     /// Stopwatch reading at the start.
     began: u64,
     wrote: bool,
+    /// The script has returned an error as its value, or as a part of it.
+    replied_errors: bool,
     /// The script has run for longer than the threshold.
     busy: bool,
     /// Time from the start until clients were last served, in ns.
@@ -179,29 +186,36 @@ struct ScriptHost<'h, 'a, 's> {
 
 impl ScriptHost<'_, '_, '_> {
     /// Returns the command to run.
-    fn admit(&mut self, args: Args<'_>) -> Result<&'static Entry, Error> {
+    ///
+    /// # Errors
+    /// The error, and the command if there is one.
+    fn admit(&mut self, args: Args<'_>) -> Result<&'static Entry, (Option<&'static Entry>, Error)> {
         let shared = self.dispatcher.shared;
-        let entry = find(shared, self.session, args).map_err(|(entry, _)| match entry {
-            Some(_) => Error::fixed("ERR Wrong number of args calling Redis command from script"),
-            None => Error::fixed("ERR Unknown Redis command called from script"),
+        let entry = find(shared, self.session, args).map_err(|(entry, _)| {
+            let error = match entry {
+                Some(_) => "ERR Wrong number of args calling Redis command from script",
+                None => "ERR Unknown Redis command called from script",
+            };
+            (entry, Error::fixed(error))
         })?;
         let flags = entry.row.flags;
-        if flags.has(Flags::NOSCRIPT) {
-            return Err(Error::fixed(
+        let refusal = if flags.has(Flags::NOSCRIPT) {
+            Some(Error::fixed(
                 "ERR This Redis command is not allowed from script",
-            ));
-        }
-        if self.read_only && entry.writes() {
-            return Err(Error::fixed(
+            ))
+        } else if self.read_only && entry.writes() {
+            Some(Error::fixed(
                 "ERR Write commands are not allowed from read-only scripts.",
-            ));
+            ))
+        } else if shared.gate_closed.load(Ordering::Relaxed) {
+            self.dispatcher.refusal(self.session, entry, args)
+        } else {
+            None
+        };
+        match refusal {
+            None => Ok(entry),
+            Some(error) => Err((Some(entry), error)),
         }
-        if shared.gate_closed.load(Ordering::Relaxed)
-            && let Some(error) = self.dispatcher.refusal(self.session, entry, args)
-        {
-            return Err(error);
-        }
-        Ok(entry)
     }
 }
 
@@ -219,7 +233,20 @@ impl Host for ScriptHost<'_, '_, '_> {
                 }
                 self.dispatcher.execute(self.session, entry, args, reply);
             }
-            Err(error) => self.dispatcher.write_error(self.session, &error, reply),
+            Err((entry, error)) => {
+                if let Some(entry) = entry {
+                    let stats = &self.dispatcher.stats.by_command[entry.id];
+                    stats.rejected.add(1);
+                }
+                self.dispatcher.write_error(self.session, &error, reply);
+            }
+        }
+    }
+
+    fn replied_error(&mut self, text: &[u8], counted: bool) {
+        self.replied_errors = true;
+        if !counted {
+            self.dispatcher.count_error(&Error::Bytes(text.into()));
         }
     }
 

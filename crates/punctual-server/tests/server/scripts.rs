@@ -2,6 +2,7 @@
 
 use punctual_server::Server;
 
+use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually};
 
 const BUSY: &str =
@@ -170,5 +171,50 @@ fn time_stands_still_and_watches_notice() {
     b.expect(
         &["EVAL \"local t = redis.call('time') for i = 1, 1000000 do end local u = redis.call('time') return t[2] == u[2]\" 0"],
         ":1|",
+    );
+}
+
+#[test]
+fn calls_and_errors_are_counted_as_in_redis() {
+    let redis = Redis::start(&[]);
+    let server = start("1");
+    let counted = |c: &mut Wire| {
+        c.expect(&["SET s x"], "+OK|");
+        c.text("CONFIG RESETSTAT");
+        for script in [
+            "EVAL \"return redis.call('get')\" 0",
+            "EVAL \"return redis.pcall('lpush', 's', 'a')\" 0",
+            "EVAL \"redis.pcall('lpush', 's', 'a') return 'fine'\" 0",
+            "EVAL \"return redis.call('lpush', 's', 'a')\" 0",
+            "EVAL \"return redis.call('nosuch')\" 0",
+            "EVAL \"return redis.pcall('subscribe', 's')\" 0",
+            "EVAL \"return {err='MY error'}\" 0",
+            "EVAL \"error('x')\" 0",
+            "EVAL_RO \"return redis.call('set', 'a', 'b')\" 0",
+            "EVAL \"return (\" 0",
+            "EVALSHA ffffffffffffffffffffffffffffffffffffffff 0",
+        ] {
+            c.text(script);
+        }
+        let mut lines: Vec<String> = ["commandstats", "errorstats"]
+            .iter()
+            .flat_map(|section| {
+                let page = c.text(&format!("INFO {section}"));
+                let lines = page.lines().filter(|line| !line.contains("config"));
+                // All but the times.
+                lines
+                    .map(|line| {
+                        let fields = line.split(',').filter(|field| !field.contains("usec"));
+                        fields.collect::<Vec<_>>().join(",")
+                    })
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(
+        counted(&mut Wire::open(&server)),
+        counted(&mut Wire::to(redis.port))
     );
 }
