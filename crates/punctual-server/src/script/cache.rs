@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use punctual_lua::Random;
+
 /// SHA1 of a script's source.
 pub(crate) type Sha = [u8; 20];
 
@@ -18,6 +20,8 @@ pub(crate) struct Cache {
     pub(super) flushes: AtomicU64,
     /// Bytes of the sources.
     bytes: AtomicUsize,
+    /// The generator of `math.random` of all loops: two of them must not draw the same numbers.
+    pub(crate) random: Random,
 }
 
 impl Cache {

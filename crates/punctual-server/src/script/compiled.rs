@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_lua::{Interpreter, Options, Script};
+use punctual_lua::{Interpreter, Options, Random, Script};
 use punctual_store::Error;
 use sha1::{Digest, Sha1};
 
@@ -40,6 +40,13 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
+    /// Returns the scripts of a loop, which draw from the generator of all loops.
+    pub(crate) fn new(random: &Random) -> Self {
+        let mut new = Self::default();
+        new.functions.random = random.clone();
+        new
+    }
+
     /// Returns a script's index in `compiled`: compiles it if necessary, and adds it to the cache. O(length).
     ///
     /// # Errors

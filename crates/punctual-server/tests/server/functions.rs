@@ -265,8 +265,10 @@ fn scripts_declare_flags_as_in_redis() {
 fn scripts_and_functions_draw_from_one_sequence() {
     let redis = Redis::start(&[]);
     let folder = tempfile::tempdir().unwrap();
-    let server = server(folder.path(), 1);
+    let server = server(folder.path(), 2);
+    // The connections are on different loops.
     let mut pair = Pair::open(&server, &redis, "2");
+    let mut other = Pair::open(&server, &redis, "2");
     let draw = ["EVAL", "return {math.random(100), math.random(100)}", "0"];
     for _ in 0..2 {
         pair.load(
@@ -276,7 +278,8 @@ fn scripts_and_functions_draw_from_one_sequence() {
         );
         pair.ask(&["FCALL", "f", "0"]);
         pair.ask(&draw);
-        pair.ask(&["FCALL", "f", "0"]);
+        other.ask(&draw);
+        other.ask(&["FCALL", "f", "0"]);
         pair.ask(&["SCRIPT", "FLUSH"]);
         pair.ask(&draw);
         pair.ask(&["FUNCTION", "FLUSH"]);

@@ -148,6 +148,7 @@ impl EventLoop {
             number,
             settings: shared.settings(),
             settings_version: shared.settings_version(),
+            scripts: Scripts::new(&shared.scripts.random),
             shared,
             poll,
             alarm,
@@ -176,7 +177,6 @@ impl EventLoop {
             ended_watches: Vec::new(),
             ended_waiters: Vec::new(),
             settling: Vec::new(),
-            scripts: Scripts::default(),
             busy: Busy::default(),
         })
     }

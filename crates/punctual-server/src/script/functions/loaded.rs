@@ -23,7 +23,7 @@ pub(crate) struct Loaded {
     /// The registry's libraries at the last look, and its version then.
     libraries: Arc<Libraries>,
     version: u64,
-    /// The generator of `math.random`, which outlives interpreters. Functions and scripts of a loop share it, as in Redis.
+    /// The generator of `math.random`, which outlives interpreters. Functions and scripts share it, as in Redis.
     pub(crate) random: Random,
 }
 
