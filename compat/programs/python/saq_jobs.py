@@ -64,9 +64,11 @@ async def program():
     async with queue.batch():
         batch = [await queue.enqueue("add", x=n, y=1) for n in range(3)]
         # `refresh(until_complete=...)` may miss the end of a job that runs at once.
-        while not all((await queue.job(job.key)).completed for job in batch):
+        keys = [job.key for job in batch]
+        while {job.status for job in batch} != {Status.COMPLETE}:
             await asyncio.sleep(0.02)
-    equal([(await queue.job(job.key)).result for job in batch], [1, 2, 3])
+            batch = await queue.jobs(keys)
+    equal([job.result for job in batch], [1, 2, 3])
     step("abortion")
     long = await queue.enqueue(Job("slow", timeout=100))
     while (await queue.job(long.key)).status != Status.ACTIVE:

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use punctual_lua::{Call, Host, LogLevel, ScriptFlags};
 use punctual_resp::{Args, Protocol, Reply};
 use punctual_store::Error;
-use punctual_store::spec::Flags;
+use punctual_store::spec::{Flags, Keys};
 
 use crate::client::session::{Runnable, ScriptRequest, Session};
-use crate::dispatch::table::Entry;
+use crate::dispatch::table::{Entry, Run};
 use crate::dispatch::{Dispatcher, Flow, find};
 use crate::log;
 use crate::script::running::About;
@@ -33,7 +33,8 @@ impl Dispatcher<'_, '_> {
         }
         let start = self.command_start;
         if !client.in_exec {
-            self.turn.pin(None);
+            self.turn
+                .pin_and_grow(args.skip(3).take(request.keys).iter());
         }
         let could_wait = std::mem::replace(&mut self.turn.may_wait, false);
         let mut session = self.scripts.take_session(self.loop_number);
@@ -140,7 +141,7 @@ impl Dispatcher<'_, '_> {
         while if runs {
             !running.try_begin()
         } else {
-            locks && running.is_active()
+            locks && running.is_active() && !self.locks_at_once(entry, args)
         } {
             // The script may need a shard that this turn still holds.
             self.turn.release();
@@ -159,6 +160,18 @@ impl Dispatcher<'_, '_> {
             running.end();
         }
         flow
+    }
+}
+
+impl Dispatcher<'_, '_> {
+    /// Locks what a command needs, if that is known and free.
+    fn locks_at_once(&mut self, entry: &Entry, args: Args<'_>) -> bool {
+        match entry.run {
+            Run::Keyspace(command) => {
+                !matches!(command.keys, Keys::None) && self.turn.try_lock_for(command, args)
+            }
+            _ => false,
+        }
     }
 }
 

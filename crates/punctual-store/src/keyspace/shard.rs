@@ -3,7 +3,7 @@
 //! Ground rules: only [`Turn`](crate::Turn) locks shards, several of them in ascending order. A shard's `wakeup` is written
 //! under its lock and may be read without it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use ahash::RandomState;
 use crc::{CRC_16_XMODEM, Crc, Table};
@@ -109,6 +109,8 @@ pub struct Store {
     tickets: AtomicU64,
     /// Number of keys that clients wait for.
     waiting_keys: AtomicU64,
+    /// The shard that a turn which may lock in any order waits for; [`usize::MAX`] if there is none.
+    pub(crate) wanted: AtomicUsize,
     /// Databases that were flushed before a snapshot had walked through them.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
 }
@@ -150,6 +152,7 @@ impl Store {
             limits: RwLock::default(),
             tickets: AtomicU64::new(0),
             waiting_keys: AtomicU64::new(0),
+            wanted: AtomicUsize::new(usize::MAX),
             flushed_walks: Mutex::default(),
         }
     }

@@ -3,7 +3,8 @@
 //! A turn keeps its shards locked until it needs others or is [released](Turn::release), so a pipeline pays for one lock.
 //! Ground rules: locks are taken in ascending order, all at once (out of order a lock may only be tried); a turn must be
 //! released before its thread waits for anything. A transaction *pins* the shards that all of its commands need: until it
-//! ends, nothing is locked or unlocked.
+//! ends, nothing is locked or unlocked. One turn at a time, that of a script, may pin shards as it needs them, in any order:
+//! turns that wait for a shard give up theirs if it wants one.
 
 mod commit;
 pub(crate) mod cx;
@@ -87,6 +88,9 @@ impl Discarded {
     }
 }
 
+/// Time between two looks at whether a turn must let go of what it holds, while it waits for more.
+const BACK_OFF: Duration = Duration::from_micros(50);
+
 type Held<'s> = SmallVec<[(usize, OrderedGuard<'s, Shard>); 1]>;
 
 /// Some commands at one instant.
@@ -124,6 +128,8 @@ pub struct Turn<'s> {
     touched: Touched,
     /// The held shards stay held, and suffice.
     pinned: bool,
+    /// Commands add the shards that they need to the pinned ones.
+    grows: bool,
     /// A client may watch a key of a held shard, or wait for one.
     observed: bool,
 }
@@ -148,6 +154,7 @@ impl<'s> Turn<'s> {
             sole: None,
             touched: Touched::None,
             pinned: false,
+            grows: false,
             observed: false,
         }
     }
@@ -285,7 +292,7 @@ impl<'s> Turn<'s> {
     }
 
     /// Adds the shards that `command` needs to the held ones, as far as they are free. Returns whether all are held now.
-    pub(crate) fn try_lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
+    pub fn try_lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
         let store = self.store;
         let mut all_there = !command.reaches_unnamed(args);
         command.keys.each(args, &mut |at| {
@@ -316,12 +323,52 @@ impl<'s> Turn<'s> {
 
     /// Locks `shards` only. Their numbers ascend.
     fn lock(&mut self, shards: &[usize]) {
-        assert!(!self.pinned, "a transaction has pinned all that it needs");
         debug_assert!(self.may_lock, "the locks are held for long");
         debug_assert!(shards.is_sorted(), "shards are locked in ascending order");
+        if self.grows {
+            return self.lock_more(shards);
+        }
+        assert!(!self.pinned, "a transaction has pinned all that it needs");
         self.release();
+        'start: loop {
+            for &number in shards {
+                let mutex = &self.store.locked[number].shard;
+                let mut shard = mutex.try_lock();
+                if shard.is_none() && self.held.is_empty() {
+                    shard = Some(mutex.lock());
+                }
+                while shard.is_none() {
+                    shard = mutex.try_lock_for(BACK_OFF);
+                    // The only turn that may lock in any order waits for a shard of this one, and may hold the next.
+                    if shard.is_none() && self.holds(self.store.wanted.load(Ordering::SeqCst)) {
+                        self.held.clear();
+                        self.observed = false;
+                        std::thread::yield_now();
+                        continue 'start;
+                    }
+                }
+                if let Some(shard) = shard {
+                    self.hold(number, shard);
+                }
+            }
+            return;
+        }
+    }
+
+    /// Locks those of `shards` that are not held, and keeps the others.
+    #[cold]
+    fn lock_more(&mut self, shards: &[usize]) {
         for &number in shards {
-            let shard = self.store.locked[number].shard.lock();
+            if self.holds(number) {
+                continue;
+            }
+            let mutex = &self.store.locked[number].shard;
+            let shard = mutex.try_lock().unwrap_or_else(|| {
+                self.store.wanted.store(number, Ordering::SeqCst);
+                let shard = mutex.lock();
+                self.store.wanted.store(usize::MAX, Ordering::SeqCst);
+                shard
+            });
             self.hold(number, shard);
         }
     }
@@ -354,9 +401,21 @@ impl<'s> Turn<'s> {
         self.pinned = true;
     }
 
+    /// As [`Turn::pin`] with the shards of `keys`, but the commands meanwhile add the shards that they need, in any order.
+    /// Only one turn at a time may do so.
+    pub fn pin_and_grow<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+        let store = self.store;
+        if store.shards() == 1 {
+            return self.pin(None);
+        }
+        self.pin(Some(keys.map(|key| store.shard_of(key)).collect()));
+        self.grows = true;
+    }
+
     /// Ends [`Turn::pin`]. The shards stay locked until others are needed or the turn is released.
     pub fn unpin(&mut self) {
         self.pinned = false;
+        self.grows = false;
     }
 
     /// Returns the shard of `key`, a key of the running command. O(1) if all of its keys are in one shard, else O(length).
@@ -507,5 +566,44 @@ mod tests {
             4,
             "a transaction keeps them"
         );
+    }
+
+    #[test]
+    fn a_turn_that_grows_waits_for_others_and_they_for_it() {
+        const ROUNDS: usize = 3_000;
+        let store = Store::new(StoreOptions {
+            shards: 4,
+            databases: 1,
+        });
+        let begin = std::sync::Barrier::new(3);
+        let turns = |step: &dyn Fn(&mut Turn<'_>)| {
+            begin.wait();
+            for _ in 0..ROUNDS {
+                let mut sink = Silent;
+                let now = Now::from_ms(1);
+                step(&mut Turn::new(&store, now, &mut sink, Classes::none()));
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                turns(&|turn| {
+                    turn.pin_and_grow(std::iter::empty());
+                    for (held, number) in [3, 1, 0, 2].into_iter().enumerate() {
+                        turn.lock_one(number);
+                        assert_eq!(turn.held.len(), held + 1, "nothing is unlocked");
+                    }
+                });
+            });
+            for shards in [vec![0, 1, 3], vec![1, 2, 3]] {
+                let turns = &turns;
+                scope.spawn(move || {
+                    turns(&|turn| {
+                        turn.lock(&shards);
+                        let held: Vec<usize> = turn.held.iter().map(|held| held.0).collect();
+                        assert_eq!(held, shards);
+                    });
+                });
+            }
+        });
     }
 }
