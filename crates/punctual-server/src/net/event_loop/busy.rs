@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use mio::{Events, Token};
+use mio::Events;
 use punctual_store::Turn;
 
-use super::{ALARM, EventLoop, LISTENERS, WAKER};
+use super::EventLoop;
 use crate::dispatch::Background;
 use crate::net::order::Order;
 use crate::net::sink::LoopSink;
@@ -59,23 +59,7 @@ impl Background for EventLoop {
             }
         }
         for event in &events {
-            match event.token() {
-                WAKER => {}
-                ALARM => self.alarm.fired(),
-                Token(t) if t > LISTENERS - self.listeners.len() => self.accept(LISTENERS - t, now),
-                Token(slot) if self.connection(slot).is_none() => self.busy.missed = true,
-                Token(slot) => {
-                    if event.is_read_closed() {
-                        self.hung_up(slot);
-                    }
-                    if event.is_readable() || event.is_read_closed() {
-                        self.read(slot, event.is_read_closed(), &mut turn);
-                    }
-                    if event.is_writable() {
-                        self.mark_dirty(slot);
-                    }
-                }
-            }
+            self.handle(event, now, &mut turn);
         }
         drop(turn);
         for slot in std::mem::take(&mut self.dirty) {

@@ -19,6 +19,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use busy::Busy;
+use mio::event::Event;
 use mio::{Events, Interest, Poll, Token};
 use punctual::queue::TimerKey;
 use punctual::{DeadlineQueue, Wheel};
@@ -251,6 +252,27 @@ impl EventLoop {
         self.alarm.set(wakeup)
     }
 
+    fn handle(&mut self, event: &Event, now: Now, turn: &mut Turn<'_>) {
+        match event.token() {
+            WAKER => {}
+            ALARM => self.alarm.fired(),
+            Token(t) if t > LISTENERS - self.listeners.len() => self.accept(LISTENERS - t, now),
+            Token(slot) if self.connection(slot).is_none() => self.busy.missed |= self.busy.nested,
+            Token(slot) => {
+                // A client that disconnects while it waits cancels its commands.
+                if event.is_read_closed() {
+                    self.hung_up(slot);
+                }
+                if event.is_readable() || event.is_read_closed() {
+                    self.read(slot, event.is_read_closed(), turn);
+                }
+                if event.is_writable() {
+                    self.mark_dirty(slot);
+                }
+            }
+        }
+    }
+
     fn turn(&mut self, events: &Events) {
         let shared = Arc::clone(&self.shared);
         let settling = std::mem::take(&mut self.settling);
@@ -258,23 +280,7 @@ impl EventLoop {
         let now = shared.clock.now();
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
         for event in events {
-            match event.token() {
-                WAKER => {}
-                ALARM => self.alarm.fired(),
-                Token(t) if t > LISTENERS - self.listeners.len() => self.accept(LISTENERS - t, now),
-                Token(slot) => {
-                    // A client that disconnects while it waits cancels its commands.
-                    if event.is_read_closed() {
-                        self.hung_up(slot);
-                    }
-                    if event.is_readable() || event.is_read_closed() {
-                        self.read(slot, event.is_read_closed(), &mut turn);
-                    }
-                    if event.is_writable() {
-                        self.mark_dirty(slot);
-                    }
-                }
-            }
+            self.handle(event, now, &mut turn);
         }
         self.resume_unblocked(&mut turn);
         for slot in std::mem::take(&mut self.readable) {
