@@ -1,0 +1,255 @@
+//! The locks of a turn.
+//!
+//! Ground rules: locks are taken in ascending order, all at once; out of order a lock may only be tried. A transaction *pins* the
+//! shards that all of its commands need: until it ends, nothing is locked or unlocked. One turn at a time, that of a script,
+//! may pin shards as it needs them, in any order: turns that wait for a shard give up theirs if it wants one.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use punctual_resp::Args;
+use smallvec::SmallVec;
+
+use super::{Command, Turn};
+use crate::keyspace::shard::Shard;
+use crate::lock_order::OrderedGuard;
+
+/// Time between two looks at whether a turn must let go of what it holds, while it waits for more.
+const BACK_OFF: Duration = Duration::from_micros(50);
+
+impl<'s> Turn<'s> {
+    /// Locks the shards that `command` needs. Returns false if the held shards suffice, and true if they were unlocked first.
+    pub(crate) fn lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
+        self.sole = None;
+        if command.reaches_unnamed(args) {
+            let enough = self.held.len() == self.store.shards();
+            self.lock_all();
+            return !enough;
+        }
+        if self.store.shards() == 1 {
+            let enough = self.pinned || !self.held.is_empty();
+            if !enough {
+                self.lock(&[0]);
+            }
+            return !enough;
+        }
+        let mut needed: SmallVec<[usize; 8]> = SmallVec::new();
+        let store = self.store;
+        command.keys.each(args, &mut |at| {
+            if let Some(key) = args.get(at) {
+                needed.push(store.shard_of(key));
+            }
+        });
+        needed.sort_unstable();
+        needed.dedup();
+        if let [one] = needed[..] {
+            self.sole = Some(one);
+        }
+        let enough = needed.iter().all(|n| self.holds(*n));
+        if !enough {
+            self.lock(&needed);
+        }
+        !enough
+    }
+
+    /// Adds the shards that `command` needs to the held ones, as far as they are free. Returns whether all are held now.
+    pub fn try_lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
+        let store = self.store;
+        let mut all_there = !command.reaches_unnamed(args);
+        command.keys.each(args, &mut |at| {
+            let needed = args.get(at).map(|key| store.shard_of(key));
+            let Some(number) = needed.filter(|number| !self.holds(*number)) else {
+                return;
+            };
+            match store.locked[number].shard.try_lock() {
+                Some(shard) => {
+                    self.hold(number, shard);
+                }
+                None => all_there = false,
+            }
+        });
+        all_there
+    }
+
+    pub(super) fn holds(&self, shard: usize) -> bool {
+        self.held.binary_search_by_key(&shard, |h| h.0).is_ok()
+    }
+
+    /// Adds a locked shard to the held ones.
+    fn hold(&mut self, number: usize, shard: OrderedGuard<'s, Shard>) {
+        self.observed |= shard.watched.any() || shard.waiters.any();
+        let at = self.held.partition_point(|(held, _)| *held < number);
+        self.held.insert(at, (number, shard));
+    }
+
+    /// Locks `shards` only. Their numbers ascend.
+    fn lock(&mut self, shards: &[usize]) {
+        debug_assert!(self.may_lock, "the locks are held for long");
+        debug_assert!(shards.is_sorted(), "shards are locked in ascending order");
+        if self.grows {
+            return self.lock_more(shards);
+        }
+        assert!(!self.pinned, "a transaction has pinned all that it needs");
+        self.release();
+        'start: loop {
+            for &number in shards {
+                let mutex = &self.store.locked[number].shard;
+                let mut shard = mutex.try_lock();
+                if shard.is_none() && self.held.is_empty() {
+                    shard = Some(mutex.lock());
+                }
+                while shard.is_none() {
+                    shard = mutex.try_lock_for(BACK_OFF);
+                    // The only turn that may lock in any order waits for a shard of this one, and may hold the next.
+                    if shard.is_none() && self.holds(self.store.wanted.load(Ordering::SeqCst)) {
+                        self.held.clear();
+                        self.observed = false;
+                        std::thread::yield_now();
+                        continue 'start;
+                    }
+                }
+                if let Some(shard) = shard {
+                    self.hold(number, shard);
+                }
+            }
+            return;
+        }
+    }
+
+    /// Locks those of `shards` that are not held, and keeps the others.
+    #[cold]
+    fn lock_more(&mut self, shards: &[usize]) {
+        for &number in shards {
+            if self.holds(number) {
+                continue;
+            }
+            let mutex = &self.store.locked[number].shard;
+            let shard = mutex.try_lock().unwrap_or_else(|| {
+                self.store.wanted.store(number, Ordering::SeqCst);
+                let shard = mutex.lock();
+                self.store.wanted.store(usize::MAX, Ordering::SeqCst);
+                shard
+            });
+            self.hold(number, shard);
+        }
+    }
+
+    /// Makes sure that the shards of these keys are held. O(length of the keys).
+    pub(crate) fn lock_keys<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+        let store = self.store;
+        let mut needed: SmallVec<[usize; 8]> = keys.map(|key| store.shard_of(key)).collect();
+        needed.sort_unstable();
+        needed.dedup();
+        if !needed.iter().all(|n| self.holds(*n)) {
+            self.lock(&needed);
+        }
+    }
+
+    /// Locks these shards, or all of them without a list, and keeps them until [`Turn::unpin`]. The commands meanwhile must
+    /// need no others. No other thread sees or changes anything in them.
+    pub fn pin(&mut self, shards: Option<Vec<usize>>) {
+        self.unpin();
+        match shards {
+            None => self.lock_all(),
+            Some(mut needed) => {
+                needed.sort_unstable();
+                needed.dedup();
+                if !needed.iter().all(|n| self.holds(*n)) {
+                    self.lock(&needed);
+                }
+            }
+        }
+        self.pinned = true;
+    }
+
+    /// As [`Turn::pin`] with the shards of `keys`, but the commands meanwhile add the shards that they need, in any order.
+    /// Only one turn at a time may do so.
+    pub fn pin_and_grow<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+        let store = self.store;
+        if store.shards() == 1 {
+            return self.pin(None);
+        }
+        self.pin(Some(keys.map(|key| store.shard_of(key)).collect()));
+        self.grows = true;
+    }
+
+    /// Ends [`Turn::pin`]. The shards stay locked until others are needed or the turn is released.
+    pub fn unpin(&mut self) {
+        self.pinned = false;
+        self.grows = false;
+    }
+
+    /// Locks every shard.
+    pub fn lock_all(&mut self) {
+        if self.held.len() < self.store.shards() {
+            let all: Vec<usize> = (0..self.store.shards()).collect();
+            self.lock(&all);
+        }
+    }
+
+    /// Locks shard `number` alone, unless it is held already.
+    pub fn lock_one(&mut self, number: usize) {
+        if !self.holds(number) {
+            self.lock(&[number]);
+        }
+    }
+
+    /// As [`Turn::lock_one`], but waits at most this long. Returns whether the shard is held.
+    pub fn try_lock_one(&mut self, number: usize, patience: Duration) -> bool {
+        if !self.holds(number) {
+            assert!(!self.pinned, "a transaction has pinned all that it needs");
+            self.release();
+            let Some(shard) = self.store.locked[number].shard.try_lock_for(patience) else {
+                return false;
+            };
+            self.hold(number, shard);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{Classes, Silent};
+    use crate::{Now, Store, StoreOptions};
+
+    #[test]
+    fn a_turn_that_grows_waits_for_others_and_they_for_it() {
+        const ROUNDS: usize = 3_000;
+        let store = Store::new(StoreOptions {
+            shards: 4,
+            databases: 1,
+        });
+        let begin = std::sync::Barrier::new(3);
+        let turns = |step: &dyn Fn(&mut Turn<'_>)| {
+            begin.wait();
+            for _ in 0..ROUNDS {
+                let mut sink = Silent;
+                let now = Now::from_ms(1);
+                step(&mut Turn::new(&store, now, &mut sink, Classes::none()));
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                turns(&|turn| {
+                    turn.pin_and_grow(std::iter::empty());
+                    for (held, number) in [3, 1, 0, 2].into_iter().enumerate() {
+                        turn.lock_one(number);
+                        assert_eq!(turn.held.len(), held + 1, "nothing is unlocked");
+                    }
+                });
+            });
+            for shards in [vec![0, 1, 3], vec![1, 2, 3]] {
+                let turns = &turns;
+                scope.spawn(move || {
+                    turns(&|turn| {
+                        turn.lock(&shards);
+                        let held: Vec<usize> = turn.held.iter().map(|held| held.0).collect();
+                        assert_eq!(held, shards);
+                    });
+                });
+            }
+        });
+    }
+}
