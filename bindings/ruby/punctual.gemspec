@@ -14,7 +14,8 @@ Gem::Specification.new do |spec|
 
   root = File.expand_path("../..", __dir__)
   spec.files = Dir.chdir(root) do
-    Dir["Cargo.toml", "LICENSE-*", "crates/{punctual,punctual-*}/{Cargo.toml,README.md,build.rs,{src,lua,tests,benches,examples}/**/*}",
+    Dir["Cargo.toml", "LICENSE-*",
+        "crates/{punctual,punctual-*}/{Cargo.toml,README.md,build.rs,{src,lua,tests,benches,examples}/**/*}",
         "#{here}/{README.md,.yardopts}", "#{here}/lib/**/*.rb", "#{here}/sig/*.rbs",
         "#{here}/ext/**/{extconf.rb,Cargo.toml,Cargo.lock,*.rs}"].select { |path| File.file?(path) }
   end

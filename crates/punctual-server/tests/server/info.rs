@@ -14,14 +14,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         &["redis_build_id", "atomicvar_api", "gcc_version"],
     ),
     // Memory of the interpreters of scripts is not counted.
-    (
-        "Memory",
-        &[
-            "used_memory_vm_eval",
-            "used_memory_vm_total",
-            "used_memory_vm_total_human",
-        ],
-    ),
+    ("Memory", &[]),
     // Progress of forks: there are none.
     (
         "Persistence",
