@@ -13,8 +13,6 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         "Server",
         &["redis_build_id", "atomicvar_api", "gcc_version"],
     ),
-    // Memory of the interpreters of scripts is not counted.
-    ("Memory", &[]),
     // Progress of forks: there are none.
     (
         "Persistence",
