@@ -1,12 +1,11 @@
 //! Compiles Lua 5.1.5 from the sources that the crate `lua-src` packages, with the edits of `lua/edits.rs` and the additions of
 //! `lua/punctual.c`.
 //!
-//! `lua-src` is a build dependency for its files alone: its own build would compile them as they are. Cargo tells where it
-//! has put them.
+//! `lua-src` is a build dependency for its files alone: its own build would compile them as they are.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::{env, fs};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::{env, fs, panic};
 
 #[path = "lua/edits.rs"]
 mod edits;
@@ -42,39 +41,33 @@ fn main() {
         // `unpack` checks for an overflow after it has happened (CVE-2025-46817), which is only then well defined.
         .flag("-fwrapv")
         .include(&out)
-        .opt_level(2)
+        .opt_level(3)
+        .debug(false)
+        .force_frame_pointer(false)
         .warnings(false)
         .compile("punctual_lua51");
 }
 
 /// Returns the folder with the sources of Lua 5.1.
+///
+/// `lua-src` does not say where it is. Its build panics for a target that it does not know, and a panic has a place.
 fn packaged_sources() -> PathBuf {
-    let cargo = env::var_os("CARGO").expect("cargo sets CARGO");
-    let manifest = env::var_os("CARGO_MANIFEST_PATH").expect("cargo sets CARGO_MANIFEST_PATH");
-    let output = Command::new(cargo)
-        .args([
-            "metadata",
-            "--format-version=1",
-            "--offline",
-            "--manifest-path",
-        ])
-        .arg(manifest)
-        .output()
-        .expect("cargo runs");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let text = String::from_utf8_lossy(&output.stdout);
-    let path = text
-        .split("\"manifest_path\":\"")
-        .skip(1)
-        .filter_map(|rest| rest.split('"').next())
-        .find(|path| {
-            let folder = Path::new(path).parent().and_then(Path::file_name);
-            folder.is_some_and(|name| name.to_string_lossy().starts_with("lua-src-"))
-        })
-        .expect("the package lua-src is among the dependencies");
-    Path::new(path).with_file_name("lua-5.1.5")
+    let place = Arc::new(Mutex::new(None));
+    let noted = Arc::clone(&place);
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let file = info
+            .location()
+            .map(|location| PathBuf::from(location.file()));
+        *noted.lock().expect("one thread has it") = file;
+    }));
+    let built = panic::catch_unwind(|| {
+        lua_src::Build::new().target("none").build(lua_src::Lua51);
+    });
+    panic::set_hook(hook);
+    assert!(built.is_err(), "lua-src knows the target `none`");
+    let file = place.lock().expect("one thread has it").take();
+    let file = file.expect("a panic has a place");
+    let package = file.ancestors().nth(2).expect("the file is src/lib.rs");
+    package.join("lua-5.1.5")
 }
