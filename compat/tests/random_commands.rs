@@ -1,8 +1,8 @@
 //! Compares Punctual with a real redis-server: the same random commands, in RESP2 and in RESP3, with one event
 //! loop and with four.
 //!
-//! `PUNCTUAL_SEED=17` replays one stream; `PUNCTUAL_COMMANDS=500000` sends more commands in total, `PUNCTUAL_SCRIPTS=500000`
-//! in the streams of scripts.
+//! `PUNCTUAL_SEED=17` replays one stream. `PUNCTUAL_COMMANDS=500000` sets the number of commands of all families, and
+//! `PUNCTUAL_SCRIPTS=500000` that of the family `scripts`.
 
 use std::collections::BTreeMap;
 use std::env;

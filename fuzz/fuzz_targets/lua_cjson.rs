@@ -4,11 +4,12 @@
 //! a number that JSON does not have; decoded again, the text gives a value that encodes and decodes to itself.
 #![no_main]
 
+mod lua;
+
 use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
-use punctual_lua::{Call, Host, Interpreter, LogLevel, Options, Script};
-use punctual_resp::{Args, OwnedArgs, Protocol};
+use lua::Property;
 
 const CODE: &[u8] = br"
 local function same(a, b)
@@ -34,40 +35,10 @@ local once = cjson.decode(text)
 assert(same(once, cjson.decode(cjson.encode(once))), text)
 ";
 
-/// A server that is never called.
-struct Nothing;
-
-impl Host for Nothing {
-    fn call(&mut self, _: Args<'_>, _: Protocol, _: &mut Vec<u8>) {
-        unreachable!("the script runs no command");
-    }
-    fn log(&mut self, _: LogLevel, _: &[u8]) {}
-    fn interrupt(&mut self) -> Option<&'static str> {
-        None
-    }
-}
-
-fn interpreter() -> (Interpreter, Script) {
-    let mut lua = Interpreter::new(Options::default());
-    let script = lua.compile(CODE).expect("a script");
-    (lua, script)
-}
-
 thread_local! {
-    static LUA: RefCell<(Interpreter, Script)> = RefCell::new(interpreter());
+    static PROPERTY: RefCell<Property> = RefCell::new(Property::new(CODE));
 }
 
 fuzz_target!(|input: &[u8]| {
-    LUA.with_borrow_mut(|(lua, script)| {
-        let (keys, argv) = (OwnedArgs::default(), OwnedArgs::from_iter([input]));
-        let call = Call {
-            name: "f",
-            keys: keys.as_args(),
-            argv: argv.as_args(),
-            protocol: Protocol::Resp2,
-        };
-        let mut reply = Vec::new();
-        lua.run(script, &call, &mut Nothing, &mut reply)
-            .expect("the properties hold");
-    });
+    PROPERTY.with_borrow_mut(|property| property.check([input]));
 });

@@ -4,11 +4,12 @@
 //! unpacked by a format can be packed by it; then they unpack to the same values.
 #![no_main]
 
+mod lua;
+
 use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
-use punctual_lua::{Call, Host, Interpreter, LogLevel, Options, Script};
-use punctual_resp::{Args, OwnedArgs, Protocol};
+use lua::Property;
 
 /// `ARGV` has the whole input, a first part of it that is a format, and the rest.
 const CODE: &[u8] = br"
@@ -60,27 +61,8 @@ for _, n in ipairs({ARGV[2]:byte(1, 8)}) do
 end
 ";
 
-/// A server that is never called.
-struct Nothing;
-
-impl Host for Nothing {
-    fn call(&mut self, _: Args<'_>, _: Protocol, _: &mut Vec<u8>) {
-        unreachable!("the script runs no command");
-    }
-    fn log(&mut self, _: LogLevel, _: &[u8]) {}
-    fn interrupt(&mut self) -> Option<&'static str> {
-        None
-    }
-}
-
-fn interpreter() -> (Interpreter, Script) {
-    let mut lua = Interpreter::new(Options::default());
-    let script = lua.compile(CODE).expect("a script");
-    (lua, script)
-}
-
 thread_local! {
-    static LUA: RefCell<(Interpreter, Script)> = RefCell::new(interpreter());
+    static PROPERTY: RefCell<Property> = RefCell::new(Property::new(CODE));
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -88,17 +70,5 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     let (format, data) = rest.split_at(rest.len().min(usize::from(cut & 31)));
-    LUA.with_borrow_mut(|(lua, script)| {
-        let keys = OwnedArgs::default();
-        let argv = OwnedArgs::from_iter([rest, format, data]);
-        let call = Call {
-            name: "f",
-            keys: keys.as_args(),
-            argv: argv.as_args(),
-            protocol: Protocol::Resp2,
-        };
-        let mut reply = Vec::new();
-        lua.run(script, &call, &mut Nothing, &mut reply)
-            .expect("the properties hold");
-    });
+    PROPERTY.with_borrow_mut(|property| property.check([rest, format, data]));
 });

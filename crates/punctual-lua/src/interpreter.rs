@@ -15,10 +15,8 @@ use crate::{reply, sandbox};
 pub struct Options {
     /// Bytes that scripts may allocate together.
     pub memory_limit: usize,
-    /// `redis.REDIS_VERSION`.
+    /// `redis.REDIS_VERSION`: major, minor and patch level, with dots between them.
     pub version: &'static str,
-    /// `redis.REDIS_VERSION_NUM`: a byte each for major, minor and patch level.
-    pub version_number: u32,
 }
 
 impl Default for Options {
@@ -26,7 +24,6 @@ impl Default for Options {
         Self {
             memory_limit: 1 << 30,
             version: "7.2.4",
-            version_number: 0x0007_0204,
         }
     }
 }
@@ -58,7 +55,7 @@ impl Interpreter {
     /// Creates an interpreter. Some 50 KB and 50 microseconds.
     pub fn new(options: Options) -> Self {
         let mut state = State::new(usize::MAX, Box::new(Session::default()));
-        sandbox::fill(&mut state, options.version, options.version_number);
+        sandbox::fill(&mut state, options.version);
         state.set_limit(options.memory_limit);
         // The error handler stays at index 1.
         state.stack().push_function(describe_error);

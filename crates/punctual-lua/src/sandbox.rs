@@ -16,7 +16,7 @@ const WITHHELD: &[&str] = &[
 ];
 
 /// Fills the globals of a new state.
-pub(crate) fn fill(state: &mut State, version: &str, version_number: u32) {
+pub(crate) fn fill(state: &mut State, version: &str) {
     for library in [
         Library::Base,
         Library::Table,
@@ -39,7 +39,9 @@ pub(crate) fn fill(state: &mut State, version: &str, version_number: u32) {
     }
     stack.push_bytes(version.as_bytes());
     stack.raw_set_field(-2, b"REDIS_VERSION");
-    stack.push_number(version_number.into());
+    // A byte for each part.
+    let number = |before: u32, part: &str| before << 8 | part.parse::<u32>().unwrap_or(0);
+    stack.push_number(version.split('.').fold(0, number).into());
     stack.raw_set_field(-2, b"REDIS_VERSION_NUM");
     stack.raw_set_field(-2, b"redis");
     libs::fill(stack);

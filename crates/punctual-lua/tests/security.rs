@@ -1,6 +1,6 @@
 //! Scripts that have broken Redis, by the number of the report. README.md says what each was.
 
-use punctual_lua::{Call, Host, Interpreter, LogLevel, Options};
+use punctual_lua::{Call, Failure, Host, Interpreter, LogLevel, Options};
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 
 struct Nothing;
@@ -15,13 +15,9 @@ impl Host for Nothing {
     }
 }
 
-/// Runs the body of a function, which may return a string; returns that, or the error's message without its place.
-fn run(body: &str) -> String {
+/// Runs a script, and returns its reply.
+fn reply(code: &str) -> Result<Vec<u8>, Failure> {
     let mut lua = Interpreter::new(Options::default());
-    let code = format!(
-        "local ok, text = pcall(function() {body} end)
-        return (tostring(text):gsub('^[^:]*:%d+: ', ''))"
-    );
     let script = lua.compile(code.as_bytes()).expect("a script");
     let none = OwnedArgs::default();
     let call = Call {
@@ -31,7 +27,17 @@ fn run(body: &str) -> String {
         protocol: Protocol::Resp2,
     };
     let mut out = Vec::new();
-    lua.run(&script, &call, &mut Nothing, &mut out).unwrap();
+    lua.run(&script, &call, &mut Nothing, &mut out)
+        .map(|()| out)
+}
+
+/// Runs the body of a function, which may return a string; returns that, or the error's message without its place.
+fn run(body: &str) -> String {
+    let code = format!(
+        "local ok, text = pcall(function() {body} end)
+        return (tostring(text):gsub('^[^:]*:%d+: ', ''))"
+    );
+    let out = reply(&code).unwrap();
     let (value, _) = punctual_resp::decode(&out).unwrap().expect("a reply");
     match value {
         punctual_resp::Value::Bulk(text) => String::from_utf8_lossy(&text).into_owned(),
@@ -252,35 +258,17 @@ fn cve_2025_49844() {
 #[test]
 fn cve_2025_67733() {
     // A reply with a line end in the middle would be two replies.
-    let mut lua = Interpreter::new(Options::default());
-    for (code, reply) in [
+    for (code, expected) in [
         ("return redis.error_reply('A b\\r\\n+OK')", "-A b  +OK\r\n"),
         ("return {err = 'A b\\r\\n+OK'}", "-A b  +OK\r\n"),
         ("return {ok = 'A b\\r\\n+OK'}", "+A b  +OK\r\n"),
         ("return redis.status_reply('A\\r\\n+OK')", "+A  +OK\r\n"),
     ] {
-        let script = lua.compile(code.as_bytes()).expect("a script");
-        let none = OwnedArgs::default();
-        let call = Call {
-            name: "f",
-            keys: none.as_args(),
-            argv: none.as_args(),
-            protocol: Protocol::Resp2,
-        };
-        let mut out = Vec::new();
-        lua.run(&script, &call, &mut Nothing, &mut out).unwrap();
-        assert_eq!(String::from_utf8_lossy(&out), reply, "{code}");
+        let reply = reply(code).unwrap();
+        assert_eq!(String::from_utf8_lossy(&reply), expected, "{code}");
     }
-    let script = lua.compile(b"error({err = 'A b\\r\\n+OK'})").unwrap();
-    let none = OwnedArgs::default();
-    let call = Call {
-        name: "f",
-        keys: none.as_args(),
-        argv: none.as_args(),
-        protocol: Protocol::Resp2,
-    };
+    let failure = reply("error({err = 'A b\\r\\n+OK'})").unwrap_err();
     let mut out = Vec::new();
-    let failure = lua.run(&script, &call, &mut Nothing, &mut out).unwrap_err();
     Reply::new(&mut out, Protocol::Resp2).error(&failure.text);
     assert_eq!(out.iter().filter(|&&byte| byte == b'\n').count(), 1);
 }

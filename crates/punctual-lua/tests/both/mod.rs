@@ -50,7 +50,6 @@ impl Both {
             redis: Redis::start(name)?,
             lua: Interpreter::new(Options {
                 version: "7.0.15",
-                version_number: 0x0007_000f,
                 ..Options::default()
             }),
         })

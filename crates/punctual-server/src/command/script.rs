@@ -1,5 +1,6 @@
 //! EVAL, EVALSHA, SCRIPT.
 
+use punctual_lua::ScriptFlags;
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -181,7 +182,8 @@ fn prepare(
     };
     let script = find(call.scripts, &call.shared.scripts, args.at(1))?;
     let flags = call.scripts.flags(script);
-    if !flags.compatible && !flags.no_writes {
+    // Without a shebang each write is checked when it comes.
+    if flags.is_some_and(|flags| !flags.has(ScriptFlags::NO_WRITES)) {
         may_write(call.shared, read_only)?;
     }
     call.session.executing = Some(Executing::Script(ScriptRequest {

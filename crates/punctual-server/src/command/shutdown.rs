@@ -54,7 +54,7 @@ fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Resul
         if !has_option("nosave") {
             return Err(running.refusal());
         }
-        running.abandon();
+        running.force_kill();
     }
     let logger = &call.shared.logger;
     log::warning!(logger, "User requested shutdown...");

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_lua::{Interpreter, Options, Random, Script};
+use punctual_lua::{Interpreter, Random, Script, ScriptFlags};
 use punctual_store::Error;
 use sha1::{Digest, Sha1};
 
 use super::cache::{BySha, Cache, Sha, parse_sha};
 use super::functions::loaded::Loaded;
-use super::shebang::{self, ScriptFlags};
+use super::{options, shebang};
 use crate::client::registry::ClientInfo;
 use crate::client::session::Session;
 
@@ -18,7 +18,8 @@ pub(crate) struct Compiled {
     pub(super) script: Script,
     /// SHA1 in hexadecimal digits.
     pub(super) name: String,
-    pub(super) flags: ScriptFlags,
+    /// The flags of its shebang, if it has one.
+    pub(super) flags: Option<ScriptFlags>,
 }
 
 /// The error of a script that is not in the cache.
@@ -81,8 +82,8 @@ impl Scripts {
         &self.compiled[at].name
     }
 
-    /// Returns the flags of a compiled script.
-    pub(crate) fn flags(&self, at: usize) -> ScriptFlags {
+    /// Returns the flags of a compiled script's shebang, if it has one.
+    pub(crate) fn flags(&self, at: usize) -> Option<ScriptFlags> {
         self.compiled[at].flags
     }
 
@@ -100,7 +101,7 @@ impl Scripts {
     fn compile(&mut self, sha: Sha, code: &[u8]) -> Result<usize, Error> {
         let (flags, skipped) = shebang::parse(code)?;
         let interpreter = self.interpreter.get_or_insert_with(|| {
-            let mut new = Interpreter::new(Options::default());
+            let mut new = Interpreter::new(options());
             new.set_random(&self.functions.random);
             new
         });

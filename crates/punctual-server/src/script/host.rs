@@ -47,7 +47,8 @@ impl Dispatcher<'_, '_> {
         let (name, no_writes, is_function) = match &request.script {
             Runnable::Script(index) => {
                 let script = &compiled[*index];
-                (&script.name, script.flags.no_writes, false)
+                let no_writes = |flags: ScriptFlags| flags.has(ScriptFlags::NO_WRITES);
+                (&script.name, script.flags.is_some_and(no_writes), false)
             }
             Runnable::Function(found) => {
                 let declaration = found.declaration();
@@ -86,7 +87,7 @@ impl Dispatcher<'_, '_> {
         };
         let (busy, mut failed) = (host.busy, host.replied_errors);
         if busy {
-            self.shared.running.calm_down(self.shared);
+            self.shared.running.end_busy(self.shared);
         }
         if let Some(engine) = &engine {
             self.stats.count_functions(engine.memory());
@@ -305,7 +306,7 @@ impl Host for ScriptHost<'_, '_, '_> {
                     command: self.args.iter().map(<[u8]>::to_vec).collect(),
                     began_ms: self.dispatcher.turn.now.read_ms(),
                 };
-                shared.running.become_busy(shared, about, self.wrote);
+                shared.running.begin_busy(shared, about, self.wrote);
             }
             if elapsed >= self.served + SERVICE_NS
                 && let Some(background) = &mut self.dispatcher.background

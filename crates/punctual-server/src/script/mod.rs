@@ -1,8 +1,8 @@
 //! Scripts: EVAL and its family.
 //!
 //! The *cache* of sources by SHA1 is shared by all loops. Each loop has an interpreter of its own and compiles a script when it
-//! first needs it, so scripts of several loops run side by side as far as locks allow. A script runs like the commands of
-//! a transaction: at one instant, with the shards pinned.
+//! first needs it. A script runs like the commands of a transaction: at one instant, with its shards pinned. One script runs
+//! at a time on the server.
 
 pub(crate) mod cache;
 pub(crate) mod compiled;
@@ -11,9 +11,18 @@ mod host;
 pub(crate) mod running;
 mod shebang;
 
-use punctual_lua::LogLevel;
+use punctual_lua::{LogLevel, Options};
 
 use crate::log::{Level, Logger};
+use crate::version::REDIS_VERSION;
+
+/// Returns the options of each interpreter.
+fn options() -> Options {
+    Options {
+        version: REDIS_VERSION,
+        ..Options::default()
+    }
+}
 
 /// Writes a line of a script to the log.
 fn log(logger: &Logger, level: LogLevel, text: &[u8]) {

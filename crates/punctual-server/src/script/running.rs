@@ -85,7 +85,7 @@ impl Running {
     }
 
     /// Makes the running script busy.
-    pub(super) fn become_busy(&self, shared: &Shared, about: About, wrote: bool) {
+    pub(super) fn begin_busy(&self, shared: &Shared, about: About, wrote: bool) {
         *self.about.lock() = Some(about);
         self.wrote.store(wrote, Ordering::SeqCst);
         self.busy.store(true, Ordering::SeqCst);
@@ -93,7 +93,7 @@ impl Running {
     }
 
     /// Ends the busy state.
-    pub(super) fn calm_down(&self, shared: &Shared) {
+    pub(super) fn end_busy(&self, shared: &Shared) {
         *self.about.lock() = None;
         self.busy.store(false, Ordering::SeqCst);
         self.killed.store(false, Ordering::SeqCst);
@@ -128,10 +128,10 @@ impl Running {
         })
     }
 
-    /// Makes the busy script end, if it is a function (or none, as `function` says) and has not written.
+    /// Makes the busy script end, unless it has written. `function` is true for FUNCTION KILL and false for SCRIPT KILL.
     ///
     /// # Errors
-    /// Redis's, if there is no such script, or if it has written.
+    /// NOTBUSY without a busy script, UNKILLABLE if it has written, BUSY if the other command would end it.
     pub(crate) fn kill(&self, function: bool) -> Result<(), Error> {
         let about = self.about.lock();
         let Some(known) = &*about else {
@@ -150,8 +150,8 @@ impl Running {
         Ok(())
     }
 
-    /// Ends the busy script whatever it has done: its changes will not be saved.
-    pub(crate) fn abandon(&self) {
+    /// Makes the busy script end even if it has written: its changes will not be saved.
+    pub(crate) fn force_kill(&self) {
         self.killed.store(true, Ordering::SeqCst);
     }
 }

@@ -1,19 +1,10 @@
 //! The first line of a script: `#!lua flags=no-writes,allow-stale`.
 
-use punctual_lua::ScriptFlags as Flags;
+use punctual_lua::ScriptFlags;
 use punctual_store::Error;
 use punctual_store::error::c_string;
 
 use crate::config::quoting;
-
-/// What a script may do, and where.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ScriptFlags {
-    /// The script changes nothing.
-    pub(crate) no_writes: bool,
-    /// The script has no shebang, so Redis's older rules apply.
-    pub(crate) compatible: bool,
-}
 
 /// Splits the first line of a source into words. Returns them and the length of the line, or `None` if the line does not end.
 ///
@@ -32,16 +23,15 @@ pub(super) fn words(
     Ok(Some((words, end)))
 }
 
-/// Parses a script's shebang. Returns the flags and the length of the line, which is not Lua.
+/// Parses a script's shebang. Returns its flags and the length of the line, which is not Lua; no flags without a shebang.
 ///
 /// # Errors
 /// Redis's message, if the line is not a shebang that it knows.
-pub(crate) fn parse(code: &[u8]) -> Result<(ScriptFlags, usize), Error> {
-    let mut flags = ScriptFlags::default();
+pub(crate) fn parse(code: &[u8]) -> Result<(Option<ScriptFlags>, usize), Error> {
     if !code.starts_with(b"#!") {
-        flags.compatible = true;
-        return Ok((flags, 0));
+        return Ok((None, 0));
     }
+    let mut flags = ScriptFlags::default();
     let unbalanced = Error::fixed("ERR Invalid engine in script shebang");
     let (words, end) =
         words(code, unbalanced)?.ok_or(Error::fixed("ERR Invalid script shebang"))?;
@@ -61,11 +51,11 @@ pub(crate) fn parse(code: &[u8]) -> Result<(ScriptFlags, usize), Error> {
         for name in list.split(|&byte| byte == b',') {
             // Unlike those of functions, flags of scripts are in lower case.
             let lower = !name.iter().any(u8::is_ascii_uppercase);
-            let Some(flag) = Flags::of_name(name).filter(|_| lower) else {
+            let Some(flag) = ScriptFlags::of_name(name).filter(|_| lower) else {
                 return refused("ERR Unexpected flag in script shebang: ", name);
             };
-            flags.no_writes |= flag == Flags::NO_WRITES;
+            flags = flags | flag;
         }
     }
-    Ok((flags, end))
+    Ok((Some(flags), end))
 }

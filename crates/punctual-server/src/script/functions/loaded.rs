@@ -4,13 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use punctual_lua::{Call, Failure, Function, Functions, Host, LogLevel, Options, Random};
+use punctual_lua::{Call, Failure, Function, Functions, Host, LogLevel, Random};
 use punctual_resp::{Args, Protocol};
 use punctual_store::Error;
 
 use super::header;
 use super::registry::{Found, Libraries, Library, LibraryId, Registry, Taken};
 use crate::log::Logger;
+use crate::script::options;
 
 /// Time in which a library from a client must have loaded.
 const TIME_MAX: Duration = Duration::from_millis(500);
@@ -35,7 +36,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     fn new(random: &Random) -> Self {
-        let mut interpreter = Functions::new(Options::default());
+        let mut interpreter = Functions::new(options());
         interpreter.set_random(random);
         Self {
             interpreter,
