@@ -10,9 +10,12 @@ use punctual_resp::{decode, encode_command};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-/// Returns a random number generator and prints its seed; the environment variable `SEED` sets it.
+/// Returns a random number generator and prints its seed. The environment variable `SEED` sets it, else
+/// `PROPTEST_RNG_SEED`, by which CI takes the same cases each time.
 pub fn random() -> StdRng {
-    let given = std::env::var("SEED").ok().and_then(|s| s.parse().ok());
+    let given = ["SEED", "PROPTEST_RNG_SEED"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok()?.parse().ok());
     let seed = given.unwrap_or_else(rand::random);
     println!("SEED={seed}");
     StdRng::seed_from_u64(seed)

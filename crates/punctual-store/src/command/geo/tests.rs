@@ -2,6 +2,7 @@
 //! searches with a running redis-server.
 
 use proptest::prelude::*;
+use punctual_resp::{Protocol, Reply};
 
 use super::cell::Point;
 use super::shape::{Extent, Shape};
@@ -31,6 +32,21 @@ fn coordinates_are_doubles_in_resp3() {
         fixture.run("GEOSEARCH k FROMMEMBER a BYRADIUS 1 m WITHCOORD WITHDIST"),
         "*1 *3 $1 a $6 0.0000 *2 ,13.36138933897018433 ,38.11555639549629859"
     );
+}
+
+/// Redis multiplies first, and then rounds half to even; the exact values lie on the other side of the half.
+#[test]
+fn distances_round_as_in_redis() {
+    for (distance, text) in [
+        (14_628_369.856_05, "14628369.8560"),
+        (15_123_143.748_55, "15123143.7486"),
+        (0.0, "0.0000"),
+    ] {
+        let mut out = Vec::new();
+        super::reply_distance(&mut Reply::new(&mut out, Protocol::Resp2), distance);
+        let bulk = format!("${}\r\n{text}\r\n", text.len());
+        assert_eq!(out, bulk.as_bytes());
+    }
 }
 
 #[test]
