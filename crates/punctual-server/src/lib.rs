@@ -5,7 +5,8 @@
 // Only `program::daemon` may contain unsafe code.
 #![deny(unsafe_code)]
 
-pub mod client;
+mod changelog;
+mod client;
 mod clock;
 mod command;
 pub mod config;

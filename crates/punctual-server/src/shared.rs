@@ -10,6 +10,7 @@ use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::spec::Flags;
 use punctual_store::{Now, Store, Turn};
 
+use crate::changelog::ChangeLog;
 use crate::client::registry::Clients;
 use crate::clock::{Move, MoveError, ServerClock};
 use crate::config::{Changes, Config, SetError, Settings};
@@ -32,7 +33,8 @@ use crate::script::cache::Cache;
 use crate::script::functions::registry::Registry;
 use crate::script::running::Running;
 
-/// State that all event loops share. Lock order: shards, then `config`, then the pub/sub registry, then mailboxes.
+/// State that all event loops share. Lock order: shards, then `config`, then the log of changes, then the pub/sub
+/// registry, then mailboxes.
 pub struct Shared {
     /// The keyspace.
     pub store: Store,
@@ -99,6 +101,8 @@ pub struct Shared {
     pub(crate) systemd: Option<Systemd>,
     /// Thread that drops large values.
     pub(crate) worker: Worker,
+    /// The log of changes.
+    pub(crate) changelog: ChangeLog,
     /// State of snapshots.
     pub(crate) persistence: Persistence,
     /// True if some commands must be rejected because the server loads, cannot save or stops.
@@ -162,6 +166,7 @@ impl Shared {
             reclaim,
             systemd,
             worker: Worker::default(),
+            changelog: ChangeLog::default(),
             persistence: Persistence::new(started_ms),
             gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),

@@ -4,6 +4,7 @@
 //! caller holds the shard's lock, so the events of one key arrive in the order in which they happened.
 
 use crate::time::Now;
+use crate::turn::effects::Effects;
 
 /// Classes of keyspace events: the bits of `notify-keyspace-events`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -151,6 +152,18 @@ pub trait Sink {
     /// event, which several fields of a hash may share.
     fn field_expired(&mut self, now: Now, db: usize, key: &[u8], field: &[u8], deadline_ms: u64) {
         let _ = (now, db, key, field, deadline_ms);
+    }
+
+    /// Receives what a turn has changed, before it unlocks anything: whoever reads the log of changes sees the turns in an
+    /// order in which they happened. Called only while [`Store::is_logged`](crate::Store::is_logged), and not without effects.
+    fn log(&mut self, effects: &Effects) {
+        let _ = effects;
+    }
+
+    /// Receives the name of a changed key, before the turn's [`Sink::log`]. Called only while
+    /// [`Store::notes_changes`](crate::Store::notes_changes).
+    fn changed(&mut self, db: usize, key: &[u8]) {
+        let _ = (db, key);
     }
 
     /// Reports that the next wake-up of `shard` moved to `deadline_ms`, which is earlier than before.

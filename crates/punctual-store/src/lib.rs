@@ -42,4 +42,5 @@ pub mod value;
 pub use error::Error;
 pub use keyspace::shard::{Shard, Store, StoreOptions, hash_slot};
 pub use time::Now;
+pub use turn::effects::{Effects, write_select};
 pub use turn::{Command, Cx, Discarded, Handler, RestoreBatch, Restored, Stats, Taken, Turn};

@@ -16,6 +16,8 @@ pub enum Rank {
     Shard,
     /// The server's configuration.
     Config,
+    /// The log of changes.
+    Log,
     /// The pub/sub registry.
     PubSub,
     /// Mailboxes of event loops.
@@ -30,7 +32,7 @@ mod held {
 
     thread_local! {
         /// Number of locks of each rank that the thread holds.
-        static HELD: Cell<[u32; 4]> = const { Cell::new([0; 4]) };
+        static HELD: Cell<[u32; 5]> = const { Cell::new([0; 5]) };
     }
 
     /// Counts a lock of `rank` as held until it is dropped.

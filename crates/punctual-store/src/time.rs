@@ -19,19 +19,35 @@ pub const NEVER: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now {
     micros: u64,
+    /// Deadlines up to this one are due.
+    due_ms: u64,
 }
 
 impl Now {
     /// Creates the instant `micros` microseconds after the unix epoch.
     pub const fn from_micros(micros: u64) -> Self {
-        Self { micros }
+        Self {
+            micros,
+            due_ms: micros / 1000,
+        }
     }
 
     /// Creates the instant `ms` milliseconds after the unix epoch.
     pub const fn from_ms(ms: u64) -> Self {
-        Self {
-            micros: ms.saturating_mul(1000),
-        }
+        Self::from_micros(ms.saturating_mul(1000))
+    }
+
+    /// Returns the same instant, but nothing is due at it: for commands of a log of changes, which says itself what has
+    /// expired. A deadline in the past is set by them, and not carried out.
+    ///
+    /// ```
+    /// let now = punctual_store::Now::from_ms(5_000);
+    /// assert!(!now.replaying().is_due(1));
+    /// assert_eq!(now.replaying().read_ms(), 5_000);
+    /// ```
+    #[must_use]
+    pub const fn replaying(self) -> Self {
+        Self { due_ms: 0, ..self }
     }
 
     /// Returns the microseconds since the unix epoch.
@@ -51,6 +67,6 @@ impl Now {
 
     /// Returns true if `deadline_ms` is now or in the past.
     pub const fn is_due(self, deadline_ms: u64) -> bool {
-        deadline_ms <= self.read_ms()
+        deadline_ms <= self.due_ms
     }
 }

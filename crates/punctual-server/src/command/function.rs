@@ -137,6 +137,7 @@ fn prepare(call: &mut Call<'_, '_>, args: Args<'_>, read_only: bool) -> Result<(
 /// Changes the libraries, and counts that as a change of the data. `load` runs new libraries before the keyspace is locked.
 fn change<L, T>(
     call: &mut Call<'_, '_>,
+    args: Args<'_>,
     load: impl FnOnce(&mut Loader<'_>) -> Result<L, Error>,
     change: impl FnOnce(&mut Libraries, L) -> Result<T, Error>,
 ) -> Result<T, Error> {
@@ -154,7 +155,10 @@ fn change<L, T>(
     });
     loaded.renew(registry);
     match result {
-        Ok(_) => call.turn.stats.dirty += 1,
+        Ok(_) => {
+            call.turn.stats.dirty += 1;
+            call.turn.effect(call.session.db, args.iter());
+        }
         Err(_) => loaded.tidy(),
     }
     call.shared.stats[call.loop_number].count_functions(loaded.memory());
@@ -174,6 +178,7 @@ fn load(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     let exists = |name: &str| !replace && all.contains(name);
     let name = change(
         call,
+        args,
         |loader| loader.load(source, exists, true),
         |libraries, new| {
             if !replace && libraries.contains(&new.name) {
@@ -190,6 +195,7 @@ fn load(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
 fn delete(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     change(
         call,
+        args,
         |_| Ok(()),
         |libraries, ()| {
             let name = std::str::from_utf8(args.at(2)).unwrap_or_default();
@@ -210,6 +216,7 @@ fn flush(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     flush_option(args, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
     change(
         call,
+        args,
         |_| Ok(()),
         |libraries, ()| {
             *libraries = Libraries::default();
@@ -261,7 +268,7 @@ fn restore(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Re
         }
         Ok(restored)
     };
-    change(call, load, |libraries, restored| {
+    change(call, args, load, |libraries, restored| {
         match policy {
             Policy::Flush => *libraries = restored,
             Policy::Append => libraries.join(&restored, false).map_err(taken)?,

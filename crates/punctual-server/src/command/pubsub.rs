@@ -184,11 +184,13 @@ fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call<'_, '_>, reply: &mut Re
 }
 
 fn publish(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    call.turn.effect_for_replicas(args.iter());
     reply.int(call.shared.publish(&args[1], &args[2]) as i64);
     Ok(())
 }
 
 fn spublish(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    call.turn.effect_for_replicas(args.iter());
     let shared = call.shared;
     let count = shared
         .pubsub

@@ -1,7 +1,7 @@
 //! Publishes the keyspace's events on channels, and counts them.
 
-use punctual_store::Now;
 use punctual_store::events::{Classes, Sink};
+use punctual_store::{Effects, Now};
 
 use crate::shared::Shared;
 
@@ -70,6 +70,10 @@ impl Sink for LoopSink<'_> {
 
     fn field_expired(&mut self, now: Now, _: usize, _: &[u8], _: &[u8], deadline_ms: u64) {
         self.record_lateness(now, deadline_ms);
+    }
+
+    fn log(&mut self, effects: &Effects) {
+        self.shared.changelog.append(effects);
     }
 
     fn wake(&mut self, shard: usize, deadline_ms: u64) {

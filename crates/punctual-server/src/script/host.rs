@@ -37,6 +37,7 @@ impl Dispatcher<'_, '_> {
                 .pin_and_grow(args.skip(3).take(request.keys).iter());
         }
         let could_wait = std::mem::replace(&mut self.turn.may_wait, false);
+        self.turn.begin_frame();
         let mut session = self.scripts.take_session(self.loop_number);
         session.db = client.db;
         session.no_touch = client.no_touch;
@@ -99,6 +100,7 @@ impl Dispatcher<'_, '_> {
         self.scripts.interpreter = interpreter;
         self.scripts.functions.engine = engine;
         self.scripts.session = Some(session);
+        self.turn.end_frame();
         self.turn.may_wait = could_wait;
         if !client.in_exec {
             self.turn.unpin();

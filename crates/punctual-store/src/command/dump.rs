@@ -125,6 +125,7 @@ fn restore(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         // A due key is not added; only the removal of the old key has an event.
         if replaced {
             cx.commit(key, Classes::GENERIC, "del", 1);
+            cx.effect(&[b"DEL", key]);
         }
         reply.ok();
         return Ok(());
@@ -135,6 +136,17 @@ fn restore(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         .touch(id, uses.restored(options.idle_s, options.freq, now));
     cx.set_deadline(key, id, deadline);
     cx.commit(key, Classes::GENERIC, "restore", 1);
+    if cx.is_logged() {
+        let mut buffer = itoa::Buffer::new();
+        let at = buffer.format(deadline.unwrap_or(0)).as_bytes();
+        let words = [b"RESTORE", key, at, &args[3], b"REPLACE", b"ABSTTL"];
+        let uses = args
+            .skip(4)
+            .iter()
+            .filter(|word| !is(word, "REPLACE") && !is(word, "ABSTTL"));
+        let words: Vec<&[u8]> = words.into_iter().chain(uses).collect();
+        cx.effect(&words);
+    }
     reply.ok();
     Ok(())
 }

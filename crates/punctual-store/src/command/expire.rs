@@ -193,10 +193,12 @@ fn set_deadline(
         Ok(at) if !cx.now().is_due(at) && (unit.absolute || amount > 0) => {
             cx.set_deadline(key, id, Some(at));
             cx.commit(key, Classes::GENERIC, "expire", 1);
+            cx.effect_at("PEXPIREAT", key, at);
         }
         _ => {
             cx.db_of(key).remove(id);
             cx.commit(key, Classes::GENERIC, "del", 1);
+            cx.effect(&[b"DEL", key]);
         }
     }
     reply.int(1);

@@ -111,6 +111,10 @@ pub struct Store {
     waiting_keys: AtomicU64,
     /// The shard that a turn which may lock in any order waits for; [`usize::MAX`] if there is none.
     pub(crate) wanted: AtomicUsize,
+    /// Whether somebody reads the log of changes.
+    pub(crate) logged: AtomicBool,
+    /// Whether the sink is told each changed key.
+    notes_changes: AtomicBool,
     /// Databases that were flushed before a snapshot had walked through them.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
 }
@@ -153,6 +157,8 @@ impl Store {
             tickets: AtomicU64::new(0),
             waiting_keys: AtomicU64::new(0),
             wanted: AtomicUsize::new(usize::MAX),
+            logged: AtomicBool::new(false),
+            notes_changes: AtomicBool::new(false),
             flushed_walks: Mutex::default(),
         }
     }
@@ -223,6 +229,17 @@ impl Store {
     pub(crate) fn count_waiting_keys(&self, more: i64) {
         self.waiting_keys
             .fetch_add(more.cast_unsigned(), Ordering::Relaxed);
+    }
+
+    /// Returns whether turns tell the sink each changed key while the log is read.
+    #[inline]
+    pub fn notes_changes(&self) -> bool {
+        self.notes_changes.load(Ordering::SeqCst)
+    }
+
+    /// Makes turns tell the sink each changed key, from the next time that they lock a shard.
+    pub fn set_notes_changes(&self, on: bool) {
+        self.notes_changes.store(on, Ordering::SeqCst);
     }
 
     /// Returns whether RESTORE verifies checksums.

@@ -3,7 +3,7 @@
 //! Whatever changes a key, a field or a whole database makes the change, and then commits it here, under the lock of the
 //! shard: commands through [`Cx::commit`], expiry through [`Turn::commit`], FLUSHDB, FLUSHALL and SWAPDB through
 //! [`Turn::flush`] and [`Turn::swap`]. WATCH, blocked clients, the count of changes and the keyspace events live on commits
-//! alone. A snapshot's walk does not: it needs the record *before* the change, so [`Db`](crate::keyspace::db::Db) tells it.
+//! alone, and so does the log of changes (`effects`). A snapshot's walk does not: it needs the record *before* the change, so [`Db`](crate::keyspace::db::Db) tells it.
 //!
 //! Two things are no changes and commit nothing: loading a snapshot, and the events `new` and `keymiss`.
 
@@ -35,6 +35,18 @@ impl Turn<'_> {
     /// As [`Turn::commit`], for a change that has no event.
     #[inline]
     pub(crate) fn commit_silently(&mut self, db: usize, key: &[u8], count: u64) {
+        self.changed = true;
+        self.notify(db, key, count);
+    }
+
+    /// As [`Turn::commit`], for an entry that has expired: it is no change by the running command.
+    pub(super) fn commit_expiry(&mut self, db: usize, key: &[u8], class: Classes, event: &str) {
+        self.notify(db, key, 0);
+        self.announce(db, class, event, key);
+    }
+
+    #[inline]
+    fn notify(&mut self, db: usize, key: &[u8], count: u64) {
         self.stats.dirty += count;
         if self.observed {
             self.notify_observers(db, key);
@@ -52,6 +64,9 @@ impl Turn<'_> {
     /// Raises the flags of a changed key's watchers, and notes the key if clients wait for it.
     #[cold]
     fn notify_observers(&mut self, db: usize, key: &[u8]) {
+        if self.logged && self.store.notes_changes() {
+            self.sink.changed(db, key);
+        }
         let number = self.store.shard_of(key);
         let shard = self.shard_mut(number);
         let exists = shard.dbs[db].find(key).is_some();
@@ -65,6 +80,7 @@ impl Turn<'_> {
     /// the turn ([`Turn::discarded`]). Returns the number of keys.
     pub(crate) fn flush(&mut self, db: usize) -> usize {
         let removed = self.empty(db);
+        self.changed = true;
         self.stats.dirty += removed as u64;
         removed
     }
@@ -84,6 +100,7 @@ impl Turn<'_> {
             }
         }
         self.ready.extend(ready);
+        self.changed = true;
         self.stats.dirty += 1;
     }
 

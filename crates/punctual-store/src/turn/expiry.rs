@@ -138,12 +138,12 @@ impl Turn<'_> {
         let key = Name::from_slice(part.get(id).key.as_bytes());
         self.field_expired(db, &key, &field);
         if published.is_new(field.deadline(), id) {
-            self.commit(db, &key, Classes::HASH, "hexpired", 0);
+            self.commit_expiry(db, &key, Classes::HASH, "hexpired");
         }
         if emptied {
             self.shard_db(number, db).remove(id);
             published.forget(id);
-            self.commit(db, &key, Classes::GENERIC, "del", 0);
+            self.commit_expiry(db, &key, Classes::GENERIC, "del");
         }
     }
 
@@ -166,18 +166,19 @@ impl Turn<'_> {
             let field = self.shard_db(number, db).remove_numbered_field(id, field);
             self.field_expired(db, key, &field);
         }
-        self.commit(db, key, Classes::HASH, "hexpired", 0);
+        self.commit_expiry(db, key, Classes::HASH, "hexpired");
         let part = self.shard_db(number, db);
         let emptied = part.hash_at(id).is_empty();
         if emptied {
             part.remove(id);
-            self.commit(db, key, Classes::GENERIC, "del", 0);
+            self.commit_expiry(db, key, Classes::GENERIC, "del");
         }
         emptied
     }
 
     fn field_expired(&mut self, db: usize, key: &[u8], field: &Field) {
         self.stats.expired_fields += 1;
+        self.expiry_effect(db, &[b"HDEL", key, field.name()]);
         self.sink
             .field_expired(self.now, db, key, field.name(), field.deadline());
     }
@@ -188,7 +189,8 @@ impl Turn<'_> {
         self.stats.expired += 1;
         self.sink
             .expired(self.now, db, key, value.as_deref(), record.deadline);
-        self.commit(db, key, Classes::EXPIRED, "expired", 0);
+        self.expiry_effect(db, &[b"DEL", key]);
+        self.commit_expiry(db, key, Classes::EXPIRED, "expired");
     }
 
     /// Moves the instant to `to` and expires what falls due by then, in exact deadline order over all shards and databases,

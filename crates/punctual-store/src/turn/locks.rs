@@ -77,7 +77,8 @@ impl<'s> Turn<'s> {
 
     /// Adds a locked shard to the held ones.
     fn hold(&mut self, number: usize, shard: OrderedGuard<'s, Shard>) {
-        self.observed |= shard.watched.any() || shard.waiters.any();
+        self.logged = self.store.is_logged();
+        self.observed |= shard.watched.any() || shard.waiters.any() || self.store.notes_changes();
         let at = self.held.partition_point(|(held, _)| *held < number);
         self.held.insert(at, (number, shard));
     }

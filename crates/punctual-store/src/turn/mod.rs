@@ -5,6 +5,7 @@
 
 mod commit;
 pub(crate) mod cx;
+pub(crate) mod effects;
 mod expiry;
 mod locks;
 mod restore;
@@ -28,6 +29,7 @@ use crate::spec::{Flags, Row};
 use crate::time::Now;
 use crate::value::Value;
 
+use effects::Effects;
 pub use restore::{RestoreBatch, Restored, Taken};
 use waiters::ReadyKey;
 
@@ -126,6 +128,14 @@ pub struct Turn<'s> {
     grows: bool,
     /// A client may watch a key of a held shard, or wait for one.
     observed: bool,
+    /// What the turn has changed, if somebody reads the log of changes.
+    effects: Effects,
+    /// Somebody reads the log of changes. Read whenever a shard is locked.
+    logged: bool,
+    /// The running command has committed a change.
+    changed: bool,
+    /// The running command has set its effects.
+    explicit: bool,
 }
 
 impl<'s> Turn<'s> {
@@ -150,14 +160,19 @@ impl<'s> Turn<'s> {
             pinned: false,
             grows: false,
             observed: false,
+            effects: Effects::default(),
+            logged: false,
+            changed: false,
+            explicit: false,
         }
     }
 
-    /// Unlocks everything unless it is pinned, and reports wake-ups that became earlier to the sink.
+    /// Logs the effects, unlocks everything unless it is pinned, and reports wake-ups that became earlier to the sink.
     pub fn release(&mut self) {
         if self.pinned {
             return;
         }
+        self.log();
         self.observed = false;
         let touched = std::mem::replace(&mut self.touched, Touched::None);
         if touched == Touched::None {
@@ -196,7 +211,10 @@ impl<'s> Turn<'s> {
         } else if command.flags.has(Flags::WRITE) {
             self.touch(Touched::One(db));
         }
-        let start = reply.len();
+        let (start, logged) = (reply.len(), self.logged);
+        if logged {
+            self.begin_command();
+        }
         let mut cx = Cx {
             turn: self,
             db,
@@ -204,6 +222,9 @@ impl<'s> Turn<'s> {
             write: command.flags.has(Flags::WRITE),
         };
         let result = handler(&mut cx, args, reply).inspect_err(|_| reply.truncate(start));
+        if logged {
+            self.end_command(db, args);
+        }
         if command.reaches_unnamed(args) {
             self.release_whole();
         }

@@ -32,13 +32,29 @@ fn pop(cx: &mut Cx<'_, '_>, args: Args<'_>, end: End, reply: &mut Reply<'_>) -> 
         if let Some(found) = find(cx, key)? {
             reply.array(2);
             reply.bulk(key);
-            return pop_one(cx, found, end, reply);
+            pop_one(cx, found, end, reply)?;
+            cx.effect(&[pop_name(end), key]);
+            return Ok(());
         }
     }
     if !wait(cx, Wants::List, 1..last, until) {
         reply.null_array();
     }
     Ok(())
+}
+
+const fn pop_name(end: End) -> &'static [u8] {
+    match end {
+        End::Head => b"LPOP",
+        End::Tail => b"RPOP",
+    }
+}
+
+const fn end_name(end: End) -> &'static [u8] {
+    match end {
+        End::Head => b"LEFT",
+        End::Tail => b"RIGHT",
+    }
 }
 
 pub(super) fn blmove(
@@ -68,7 +84,9 @@ fn move_or_wait(
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
     if let Some(source) = find(cx, &args[1])? {
-        return transfer(cx, source, from, &args[2], to, reply);
+        transfer(cx, source, from, &args[2], to, reply)?;
+        cx.effect(&[b"LMOVE", &args[1], &args[2], end_name(from), end_name(to)]);
+        return Ok(());
     }
     if !wait(cx, Wants::List, 1..2, until) {
         reply.null();
@@ -84,7 +102,11 @@ pub(super) fn blmpop(
     // Redis parses the timeout last.
     let asked = Mpop::parse(args, 2)?;
     let until = deadline(cx, &args[1])?;
-    if !mpop(cx, asked, reply)? && !wait(cx, Wants::List, 3..3 + asked.keys.len(), until) {
+    if let Some(key) = mpop(cx, asked, reply)? {
+        let mut buffer = itoa::Buffer::new();
+        let count = buffer.format(asked.count).as_bytes();
+        cx.effect(&[pop_name(asked.end), key, count]);
+    } else if !wait(cx, Wants::List, 3..3 + asked.keys.len(), until) {
         reply.null_array();
     }
     Ok(())

@@ -29,6 +29,7 @@ fn pop(cx: &mut Cx<'_, '_>, args: Args<'_>, end: End, reply: &mut Reply<'_>) -> 
     let until = deadline(cx, &args[last])?;
     for key in args.take(last).skip(1) {
         if pop_one(cx, key, end, reply)? {
+            cx.effect(&[end.command(), key]);
             return Ok(());
         }
     }
@@ -48,6 +49,8 @@ pub(super) fn bzmpop(
     let until = deadline(cx, &args[1])?;
     for key in keys {
         if pop_entries(cx, key, end, count, reply)? {
+            let mut buffer = itoa::Buffer::new();
+            cx.effect(&[end.command(), key, buffer.format(count.max(1)).as_bytes()]);
             return Ok(());
         }
     }

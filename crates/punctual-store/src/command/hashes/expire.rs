@@ -4,6 +4,7 @@
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
+use smallvec::SmallVec;
 
 use super::find_to_read;
 use crate::command::arguments::{int, is};
@@ -157,6 +158,7 @@ fn set_deadlines(
     };
     let db = cx.db_at(place);
     let (mut set, mut deleted) = (0, 0);
+    let mut changed: SmallVec<[&[u8]; 8]> = SmallVec::new();
     for name in fields {
         let answer = match db.hash_at(id).get(name) {
             None => NO_FIELD,
@@ -172,6 +174,9 @@ fn set_deadlines(
                 DONE
             }
         };
+        if matches!(answer, DELETED | DONE) {
+            changed.push(name);
+        }
         reply.int(answer);
     }
     if set + deleted == 0 {
@@ -180,6 +185,17 @@ fn set_deadlines(
     cx.turn.stats.expired_fields += deleted;
     let event = if deleted > 0 { "hdel" } else { "hexpire" };
     cx.commit_elements(place, id, key, Classes::HASH, event, set + deleted);
+    if cx.is_logged() {
+        let (mut at, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let at = at.format(deadline).as_bytes();
+        let count = count.format(changed.len()).as_bytes();
+        let mut words: Vec<&[u8]> = match past {
+            true => vec![b"HDEL", key],
+            false => vec![b"HPEXPIREAT", key, at, b"FIELDS", count],
+        };
+        words.extend(changed);
+        cx.effect(&words);
+    }
     Ok(())
 }
 

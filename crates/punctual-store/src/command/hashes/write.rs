@@ -7,6 +7,7 @@ use super::{Pairs, add_hash_of, find_to_write};
 use crate::command::arguments::int;
 use crate::error::Error;
 use crate::events::Classes;
+use crate::time::NEVER;
 use crate::turn::Cx;
 use crate::value::Kind;
 use crate::value::float::Float;
@@ -144,6 +145,7 @@ pub(super) fn hincrbyfloat(
         Some(id) => cx.view::<Hash>(place, id)?.get(name),
         None => None,
     };
+    let deadline = value.map(|(_, at)| at).filter(|at| *at != NEVER);
     let old = match value {
         None => Float::from(0),
         Some((Element::Int(int), _)) => Float::from(int),
@@ -159,6 +161,13 @@ pub(super) fn hincrbyfloat(
         None => add_hash_of(cx, place, key, name, &text),
     }
     cx.commit(key, Classes::HASH, "hincrbyfloat", 1);
+    cx.effect(&[b"HSET", key, name, &text]);
+    if let Some(at) = deadline {
+        // HSET has removed the field's deadline.
+        let mut buffer = itoa::Buffer::new();
+        let at = buffer.format(at).as_bytes();
+        cx.effect(&[b"HPEXPIREAT", key, at, b"FIELDS", b"1", name]);
+    }
     reply.bulk(&text);
     Ok(())
 }

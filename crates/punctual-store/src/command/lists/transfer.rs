@@ -150,27 +150,27 @@ pub(super) fn lmpop(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    if !mpop(cx, Mpop::parse(args, 1)?, reply)? {
+    if mpop(cx, Mpop::parse(args, 1)?, reply)?.is_none() {
         reply.null_array();
     }
     Ok(())
 }
 
-/// Pops elements from the first existing list, replies with its key and them, and sends the events. Returns false if no
-/// list exists.
+/// Pops elements from the first existing list, replies with its key and them, and sends the events. Returns the key, or
+/// `None` if no list exists.
 ///
 /// # Errors
 /// [`Error::WrongType`] if a key before that list holds another type.
-pub(crate) fn mpop(
+pub(crate) fn mpop<'a>(
     cx: &mut Cx<'_, '_>,
-    asked: Mpop<'_>,
+    asked: Mpop<'a>,
     reply: &mut Reply<'_>,
-) -> Result<bool, Error> {
+) -> Result<Option<&'a [u8]>, Error> {
     for key in asked.keys {
         if let Some(found) = find(cx, key)? {
             pop_keyed(cx, found, asked.end, asked.count, reply)?;
-            return Ok(true);
+            return Ok(Some(key));
         }
     }
-    Ok(false)
+    Ok(None)
 }

@@ -39,9 +39,11 @@ pub(super) fn spop(
     };
     let set = cx.edit::<Set>(place, id)?;
     let (spot, member) = set.pick(random).expect("no set is empty");
+    let start = reply.len();
     reply_member(reply, member);
     set.remove_at(spot);
     cx.commit_elements(place, id, key, Classes::SET, "spop", 1);
+    cx.effect_with_bulks(&[b"SREM", key], 1, &reply.out()[start..]);
     Ok(())
 }
 
@@ -68,12 +70,15 @@ fn spop_count(
         cx.db_at(place).remove(id);
     } else {
         reply.set(count);
+        let start = reply.len();
         let set = cx.edit::<Set>(place, id)?;
         set.take_some(count, &limits, random, |member| reply_member(reply, member));
+        cx.effect_with_bulks(&[b"SREM", key], count, &reply.out()[start..]);
     }
     cx.commit(key, Classes::SET, "spop", count.min(len) as u64);
     if count >= len {
         cx.commit(key, Classes::GENERIC, "del", 0);
+        cx.effect(&[b"DEL", key]);
     }
     Ok(())
 }

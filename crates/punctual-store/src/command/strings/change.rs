@@ -97,6 +97,7 @@ pub(super) fn incrbyfloat(
         }
     }
     cx.commit(key, Classes::STRING, "incrbyfloat", 1);
+    cx.effect(&[b"SET", key, &text, b"KEEPTTL"]);
     reply.bulk(&text);
     Ok(())
 }

@@ -152,15 +152,18 @@ pub(super) fn getex(
             }
             db.set_deadline(id, None);
             cx.commit(key, Classes::GENERIC, "persist", 1);
+            cx.effect(&[b"PERSIST", key]);
         }
         Change::Deadline(option) => {
             let deadline = option.deadline(options, cx.now(), "getex")?;
             if option.unit.absolute && cx.now().is_due(deadline) {
                 cx.db_at(place).remove(id);
                 cx.commit(key, Classes::GENERIC, "del", 1);
+                cx.effect(&[b"DEL", key]);
             } else {
                 cx.db_at(place).set_deadline(id, Some(deadline));
                 cx.commit(key, Classes::GENERIC, "expire", 1);
+                cx.effect_at("PEXPIREAT", key, deadline);
             }
         }
     }

@@ -48,6 +48,16 @@ fn put(
     if let Ttl::Until(deadline) = ttl {
         cx.db_at(place).set_deadline(id, Some(deadline));
         cx.commit(key, Classes::GENERIC, "expire", 0);
+        if cx.is_logged() {
+            let mut buffer = itoa::Buffer::new();
+            cx.effect(&[
+                b"SET",
+                key,
+                text,
+                b"PXAT",
+                buffer.format(deadline).as_bytes(),
+            ]);
+        }
     }
 }
 

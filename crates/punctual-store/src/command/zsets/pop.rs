@@ -27,6 +27,14 @@ impl End {
             Self::Max => "zpopmax",
         }
     }
+
+    /// Name of the command that pops from this end.
+    pub(crate) const fn command(self) -> &'static [u8] {
+        match self {
+            Self::Min => b"ZPOPMIN",
+            Self::Max => b"ZPOPMAX",
+        }
+    }
 }
 
 /// Format of a reply.

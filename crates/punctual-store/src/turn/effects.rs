@@ -1,0 +1,247 @@
+//! Effects: what a turn has changed, as commands that replay to the same keyspace.
+//!
+//! While somebody reads the log of changes ([`Store::set_logged`]), a turn collects its effects and hands them to
+//! [`Sink::log`](crate::events::Sink::log) before it unlocks anything, so the log's order is an order in which the turns happened.
+//!
+//! - A command that has committed a change is its own effect, word by word. A handler whose words would not replay to the
+//!   same keyspace sets its effects itself ([`Cx::effect`]): relative times, random choices, sums of floats, blocking pops.
+//! - An entry that expires is a DEL or HDEL, before the command that met it.
+//! - The effects of a transaction, a script, or a command with several are framed by MULTI and EXEC: all or none.
+//!
+//! Replay runs at an instant at which nothing is due ([`Now::replaying`](crate::Now::replaying)), because the log says what expired and when.
+
+use punctual_resp::{Args, Protocol, Reply};
+
+use super::{Cx, Turn};
+use crate::keyspace::shard::Store;
+
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+/// Capacity up to which an empty buffer is kept.
+const KEPT: usize = 1 << 20;
+
+/// Commands in the order in which they changed the keyspace, in RESP.
+#[derive(Debug, Default)]
+pub struct Effects {
+    bytes: Vec<u8>,
+    /// Database in which the first effect runs, and the one in which the last did.
+    dbs: Option<(usize, usize)>,
+    /// Parts of `bytes` that replicas get and files do not.
+    for_replicas: Vec<(usize, usize)>,
+    frame: Frame,
+}
+
+/// Effects that MULTI and EXEC will surround.
+#[derive(Debug, Default)]
+struct Frame {
+    /// Number of frames inside one another; the outermost counts.
+    depth: u32,
+    start: usize,
+    commands: u32,
+}
+
+impl Effects {
+    /// Returns true if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Returns the database that must be selected before the effects, and the one that is selected after them. `None` if
+    /// no effect depends on it.
+    pub fn dbs(&self) -> Option<(usize, usize)> {
+        self.dbs
+    }
+
+    /// Returns all effects, for replicas.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns the parts that belong into a file; together they are all effects except published messages.
+    pub fn parts_for_files(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.for_replicas.iter().map(|part| part.1));
+        let ends = self.for_replicas.iter().map(|part| part.0);
+        let ends = ends.chain(std::iter::once(self.bytes.len()));
+        starts
+            .zip(ends)
+            .map(|(start, end)| &self.bytes[start..end])
+            .filter(|part| !part.is_empty())
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT);
+        self.dbs = None;
+        self.for_replicas.clear();
+    }
+
+    fn select(&mut self, db: usize) {
+        match &mut self.dbs {
+            None => self.dbs = Some((db, db)),
+            Some((_, last)) if *last == db => {}
+            Some((_, last)) => {
+                *last = db;
+                write_select(&mut self.bytes, db);
+            }
+        }
+    }
+
+    fn push<W: AsRef<[u8]>>(&mut self, words: impl ExactSizeIterator<Item = W>) {
+        Reply::new(&mut self.bytes, Protocol::Resp2).array(words.len());
+        self.push_words(words);
+    }
+
+    fn push_words<W: AsRef<[u8]>>(&mut self, words: impl Iterator<Item = W>) {
+        let mut reply = Reply::new(&mut self.bytes, Protocol::Resp2);
+        words.for_each(|word| reply.bulk(word.as_ref()));
+    }
+
+    fn end_frame(&mut self) {
+        self.frame.depth -= 1;
+        if self.frame.depth > 0 || self.frame.commands < 2 {
+            return;
+        }
+        let start = self.frame.start;
+        self.bytes.splice(start..start, MULTI.iter().copied());
+        for part in self.for_replicas.iter_mut().filter(|p| p.0 >= start) {
+            part.0 += MULTI.len();
+            part.1 += MULTI.len();
+        }
+        self.bytes.extend_from_slice(EXEC);
+    }
+}
+
+/// Appends the command SELECT.
+pub fn write_select(out: &mut Vec<u8>, db: usize) {
+    let mut buffer = itoa::Buffer::new();
+    punctual_resp::encode_command(out, &["SELECT", buffer.format(db)]);
+}
+
+impl Store {
+    /// Tells turns whether somebody reads the log of changes, from the next time that they lock a shard. Only a turn that
+    /// holds every shard may call this.
+    pub fn set_logged(&self, logged: bool) {
+        self.logged
+            .store(logged, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// Returns whether somebody reads the log of changes.
+    pub fn is_logged(&self) -> bool {
+        self.logged.load(std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+impl Turn<'_> {
+    /// Hands the effects so far to the sink. Whoever begins a snapshot that the log continues calls this first, with every
+    /// shard held. Returns false, and does nothing, inside of a transaction or script, whose effects must not be divided.
+    pub fn flush_effects(&mut self) -> bool {
+        if self.effects.frame.depth > 0 {
+            return false;
+        }
+        self.log();
+        true
+    }
+
+    /// Reads anew whether the log is read, for the turn that has called [`Store::set_logged`] itself.
+    pub fn renew_logged(&mut self) {
+        self.logged = self.store.is_logged();
+    }
+
+    #[inline]
+    pub(super) fn log(&mut self) {
+        if !self.effects.is_empty() {
+            self.sink.log(&self.effects);
+            self.effects.clear();
+        }
+    }
+
+    /// Surrounds the effects until [`Turn::end_frame`] by MULTI and EXEC if they are several. Frames may contain others.
+    pub fn begin_frame(&mut self) {
+        let Effects { bytes, frame, .. } = &mut self.effects;
+        if frame.depth == 0 {
+            (frame.start, frame.commands) = (bytes.len(), 0);
+        }
+        frame.depth += 1;
+    }
+
+    /// Ends what [`Turn::begin_frame`] began.
+    pub fn end_frame(&mut self) {
+        self.effects.end_frame();
+    }
+
+    pub(super) fn begin_command(&mut self) {
+        self.begin_frame();
+        self.changed = false;
+        self.explicit = false;
+    }
+
+    /// Adds the words of a command that has changed something, unless it has set its effects.
+    #[inline(never)]
+    pub(super) fn end_command(&mut self, db: usize, args: Args<'_>) {
+        if self.changed && !self.explicit {
+            self.effect(db, args.iter());
+        }
+        self.end_frame();
+    }
+
+    /// Adds an effect of the running command, in database `db`.
+    pub fn effect<W: AsRef<[u8]>>(&mut self, db: usize, words: impl ExactSizeIterator<Item = W>) {
+        if self.logged {
+            self.explicit = true;
+            self.effects.select(db);
+            self.effects.push(words);
+            self.effects.frame.commands += 1;
+        }
+    }
+
+    /// Adds a published message, which replicas get and files do not.
+    pub fn effect_for_replicas<W: AsRef<[u8]>>(&mut self, words: impl ExactSizeIterator<Item = W>) {
+        if self.store.is_logged() {
+            let start = self.effects.bytes.len();
+            self.effects.push(words);
+            let end = self.effects.bytes.len();
+            self.effects.for_replicas.push((start, end));
+            self.effects.frame.commands += 1;
+        }
+    }
+
+    /// Adds that an entry expired. It need not be atomic with the command that met it.
+    pub(super) fn expiry_effect(&mut self, db: usize, words: &[&[u8]]) {
+        if self.logged {
+            self.effects.select(db);
+            self.effects.push(words.iter());
+        }
+    }
+}
+
+impl Cx<'_, '_> {
+    /// Returns whether effects are collected.
+    #[inline]
+    pub(crate) fn is_logged(&self) -> bool {
+        self.turn.logged
+    }
+
+    /// Adds an effect in place of the command's words.
+    pub(crate) fn effect(&mut self, words: &[&[u8]]) {
+        self.turn.effect(self.db, words.iter());
+    }
+
+    /// As [`Cx::effect`], followed by `count` more words, which are bulk strings in RESP already: members of a reply.
+    pub(crate) fn effect_with_bulks(&mut self, words: &[&[u8]], count: usize, bulks: &[u8]) {
+        if self.turn.logged {
+            self.turn.explicit = true;
+            let effects = &mut self.turn.effects;
+            effects.select(self.db);
+            Reply::new(&mut effects.bytes, Protocol::Resp2).array(words.len() + count);
+            effects.push_words(words.iter());
+            effects.bytes.extend_from_slice(bulks);
+            effects.frame.commands += 1;
+        }
+    }
+
+    /// As [`Cx::effect`], for a command on `key` that ends with a time or another number.
+    pub(crate) fn effect_at(&mut self, command: &str, key: &[u8], number: u64) {
+        let mut buffer = itoa::Buffer::new();
+        self.effect(&[command.as_bytes(), key, buffer.format(number).as_bytes()]);
+    }
+}
