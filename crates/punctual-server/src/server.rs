@@ -23,6 +23,7 @@ use crate::net::listener::{ListenError, Listener};
 use crate::net::mailbox::Mailbox;
 use crate::net::order::Order;
 use crate::observe::crash_report::CrashReporter;
+use crate::persist::disk::Disk;
 use crate::persist::load;
 pub use crate::persist::load::LoadError;
 pub use crate::program::open_files::TooFewFiles;
@@ -71,6 +72,7 @@ pub struct Builder {
     /// True if the server writes the file of `pidfile`.
     writes_pid: bool,
     crashes: Option<CrashReporter>,
+    disk: Disk,
 }
 
 impl Builder {
@@ -134,6 +136,13 @@ impl Builder {
     /// Sets the reporter of crashes.
     pub(crate) fn crashes(mut self, reporter: CrashReporter) -> Self {
         self.crashes = Some(reporter);
+        self
+    }
+
+    /// Sets the files that the server persists to.
+    #[cfg(test)]
+    pub(crate) fn disk(mut self, disk: Disk) -> Self {
+        self.disk = disk;
         self
     }
 
@@ -214,6 +223,7 @@ impl Server {
             systemd: None,
             writes_pid: false,
             crashes: None,
+            disk: Disk::default(),
         }
     }
 
@@ -254,7 +264,8 @@ impl Server {
             .filter(|_| builder.writes_pid)
             .and_then(|path| PidFile::write(path, &logger));
         let (reclaim, systemd) = (builder.reclaim, builder.systemd.clone());
-        let shared = Shared::new(names, config, store, mailboxes, logger, reclaim, systemd);
+        let mut shared = Shared::new(names, config, store, mailboxes, logger, reclaim, systemd);
+        shared.persistence.disk = builder.disk.clone();
         let shared = Arc::new(shared);
         if let Some(reporter) = &builder.crashes {
             reporter.attach(&shared);

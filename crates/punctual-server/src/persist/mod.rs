@@ -5,6 +5,7 @@
 //! shard whose records it transfers. Only SAVE, DEBUG RELOAD, FLUSHALL and a shutdown write on an event loop. These
 //! threads measure durations themselves and receive the current instant from their caller.
 
+pub(crate) mod disk;
 pub(crate) mod load;
 pub(crate) mod save;
 mod schedule;

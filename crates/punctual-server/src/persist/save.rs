@@ -1,7 +1,6 @@
 //! Saving of a snapshot: in the background (BGSAVE, save points) or in a turn (SAVE, DEBUG RELOAD, a shutdown).
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,6 +10,7 @@ use punctual_rdb::{Encoder, VERSION, VERSION_FIELD_EXPIRY, Writer};
 use punctual_store::snapshot::{Format, Snapshot};
 use punctual_store::{Now, Turn};
 
+use super::disk::{Disk, Output};
 use crate::config::Settings;
 use crate::log;
 use crate::net::order::Order;
@@ -60,7 +60,8 @@ fn format(settings: &Settings) -> Format {
 
 /// A file under a temporary name. Dropping it removes the file unless it was renamed.
 struct NewFile {
-    file: File,
+    disk: Disk,
+    file: Box<dyn Output>,
     temporary: PathBuf,
     path: PathBuf,
     unsynced: u64,
@@ -68,15 +69,16 @@ struct NewFile {
 }
 
 impl NewFile {
-    fn create(path: PathBuf, purpose: &str) -> Result<Self, SaveError> {
+    fn create(disk: &Disk, path: PathBuf, purpose: &str) -> Result<Self, SaveError> {
         let name = format!("temp-{}{purpose}.rdb", std::process::id());
         let temporary = path.with_file_name(name);
-        let file = File::create(&temporary).map_err(|source| SaveError::File {
+        let file = disk.create(&temporary).map_err(|source| SaveError::File {
             what: "Failed opening the temp file",
             path: temporary.clone(),
             source,
         })?;
         Ok(Self {
+            disk: disk.clone(),
             file,
             temporary,
             path,
@@ -97,7 +99,7 @@ impl NewFile {
         if self.unsynced >= SYNC_BYTES {
             self.unsynced = 0;
             let failed = self.failed("Failed syncing");
-            self.file.sync_data().map_err(failed)?;
+            self.file.sync().map_err(failed)?;
         }
         Ok(())
     }
@@ -105,16 +107,17 @@ impl NewFile {
     /// Syncs the contents.
     fn sync(&self) -> Result<(), SaveError> {
         let failed = self.failed("Failed syncing");
-        self.file.sync_all().map_err(failed)
+        self.file.sync().map_err(failed)
     }
 
     /// Gives the synced file its final name and syncs the folder. After a crash, the old file or this one exists.
     fn rename(mut self) -> Result<(), SaveError> {
         let failed = self.failed("Error moving the temp file to its final name from");
-        fs::rename(&self.temporary, &self.path).map_err(failed)?;
+        let renamed = self.disk.rename(&self.temporary, &self.path);
+        renamed.map_err(failed)?;
         self.finished = true;
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        let synced = self.disk.sync_folder(folder);
         synced.map_err(self.failed("Failed syncing the folder of"))
     }
 }
@@ -123,7 +126,7 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.finished {
             // A later save overwrites a file that cannot be removed.
-            let _ = fs::remove_file(&self.temporary);
+            let _ = self.disk.remove(&self.temporary);
         }
     }
 }
@@ -137,7 +140,7 @@ fn write_and_rename(
     snapshot: &mut Snapshot,
     next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
 ) -> Result<(), SaveError> {
-    let file = NewFile::create(path(settings), "")?;
+    let file = NewFile::create(&shared.persistence.disk, path(settings), "")?;
     let file = write_snapshot(file, shared, settings, now, libraries, snapshot, next)?;
     let state = &shared.persistence;
     // This snapshot must not replace a later one of FLUSHALL.
@@ -309,7 +312,7 @@ pub(crate) fn foreground(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), Sav
 pub(super) fn write_empty(shared: &Shared, turn: &Turn<'_>) -> Result<(), SaveError> {
     let (settings, state) = (shared.settings(), &shared.persistence);
     // The thread of an aborted snapshot may still write to the other temporary file.
-    let file = NewFile::create(path(&settings), "-empty")?;
+    let file = NewFile::create(&state.disk, path(&settings), "-empty")?;
     let libraries = shared.functions.libraries();
     let (now, mut none) = (turn.now, Snapshot::default());
     let file = write_snapshot(

@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use punctual_store::Now;
 
+use super::disk::Disk;
 use crate::config::Settings;
 
 /// State of snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct Persistence {
+    /// The files that snapshots are written to.
+    pub(crate) disk: Disk,
     /// True while a save runs.
     pub(super) saving: AtomicBool,
     /// True if a save begins as soon as none runs (BGSAVE SCHEDULE or in a transaction).
