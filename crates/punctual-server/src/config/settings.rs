@@ -79,6 +79,8 @@ pub struct Settings {
     pub rdb_compression: bool,
     /// Write and check a checksum at the end of snapshots.
     pub rdb_checksum: bool,
+    /// Load a snapshot without its records of unsupported types, instead of refusing it.
+    pub import_skip_unknown: bool,
     /// Refuse writes after a snapshot has failed, if `save` is set.
     pub stop_writes_on_save_error: bool,
     /// Write a crash report to the log.
@@ -240,6 +242,7 @@ impl Settings {
             },
             rdb_compression: values.yes("rdbcompression"),
             rdb_checksum: values.yes("rdbchecksum"),
+            import_skip_unknown: values.yes("import-skip-unknown"),
             stop_writes_on_save_error: values.yes("stop-writes-on-bgsave-error"),
             crash_log: values.yes("crash-log-enabled"),
             debug_command: values.permission("enable-debug-command"),

@@ -47,6 +47,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("shards", 0, 16384, "0").at_start().implemented(),
     choice("clock", &["real", "virtual"], "real").at_start().implemented(),
     yes_no("notify-expired-values", "no").implemented(),
+    yes_no("import-skip-unknown", "no").implemented(),
 
     // Network.
     special("bind", Kind::Addresses, "* -::*").implemented(),

@@ -27,8 +27,8 @@ const RECORDS_PER_PAUSE: u64 = 512;
 const PROGRESS_MIN_BYTES: u64 = 64 << 20;
 /// Minimum size of a record: a type, a key and a value.
 const RECORD_MIN_BYTES: u64 = 5;
-/// Maximum number of skipped records that the log lists.
-const SKIPPED_LOGGED_MAX: u64 = 10;
+/// Maximum number of unsupported records that the log or an error lists.
+const UNSUPPORTED_LISTED_MAX: u64 = 10;
 
 /// Error of a load. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +78,20 @@ pub enum LoadError {
         db: u64,
         /// Number of the server's databases.
         databases: usize,
+    },
+    /// The file has records that the server cannot keep, and `import-skip-unknown` is off.
+    #[error(
+        "The RDB file {} has {count} record(s) of types that this server does not support: {records}. The next save \
+         would lose them. The file is unchanged: start with `import-skip-unknown yes` to load the rest without them",
+        path.display()
+    )]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// Number of these records.
+        count: u64,
+        /// The first ten of them.
+        records: String,
     },
     /// The server is stopping.
     #[error("Loading the RDB file was aborted because the server stops")]
@@ -200,6 +214,13 @@ fn load<'s>(
             db,
             databases,
         },
+        ReadFailure::Other(LoadError::Unsupported { count, records, .. }) => {
+            LoadError::Unsupported {
+                path: path.to_owned(),
+                count,
+                records,
+            }
+        }
         ReadFailure::Other(other) => other,
     })?;
     log::notice!(
@@ -234,7 +255,11 @@ fn read_all<'s, S: Source<Error = io::Error>>(
         registry: &shared.functions,
         logger: &shared.logger,
     };
-    let (mut db, mut loaded, mut expired, mut skipped, mut reported_tenths) = (0, 0, 0, 0, 0);
+    let mut unsupported = Unsupported {
+        skip: shared.settings().import_skip_unknown,
+        ..Unsupported::default()
+    };
+    let (mut db, mut loaded, mut expired, mut reported_tenths) = (0, 0, 0, 0);
     for number in 1.. {
         if number % RECORDS_PER_PAUSE == 0 {
             pause(turn);
@@ -263,6 +288,8 @@ fn read_all<'s, S: Source<Error = io::Error>>(
                     databases,
                 }))?;
             }
+            // The load fails at the end: the rest of the file is read for the error's list only.
+            Event::Key(_) | Event::Library { .. } if unsupported.refuses() => {}
             Event::Key(record) => {
                 let deadline = record.meta.expire_ms.map(|ms| ms.max(0) as u64);
                 if deadline.is_some_and(|at| turn.now.is_due(at)) {
@@ -299,12 +326,7 @@ fn read_all<'s, S: Source<Error = io::Error>>(
                     .and_then(|new| libraries.replace(&new).map_err(taken))
                     .map_err(|error| ReadFailure::At(offset, error.to_string()))?;
             }
-            Event::Skipped(passed) => {
-                skipped += 1;
-                if skipped <= SKIPPED_LOGGED_MAX {
-                    log_skipped(shared, &passed);
-                }
-            }
+            Event::Skipped(passed) => unsupported.add(shared, &passed, db),
             Event::ResizeDb { keys, .. } => {
                 // The number is untrusted: the size of the file limits it.
                 let keys = keys.min(total / RECORD_MIN_BYTES);
@@ -314,17 +336,12 @@ fn read_all<'s, S: Source<Error = io::Error>>(
             _ => {}
         }
     }
+    unsupported.end(shared)?;
     let last = turn.restore_all(&mut batch, replace);
     last.map_err(|taken| ReadFailure::At(reader.offset(), taken.to_string()))?;
     if !libraries.is_empty() {
         let joined = shared.functions.change(|all| all.join(&libraries, replace));
         joined.map_err(|name| ReadFailure::At(reader.offset(), taken(name).to_string()))?;
-    }
-    if skipped > SKIPPED_LOGGED_MAX {
-        log::warning!(
-            shared.logger,
-            "Skipped {skipped} records of the RDB file in total"
-        );
     }
     loading
         .loaded_bytes
@@ -334,13 +351,63 @@ fn read_all<'s, S: Source<Error = io::Error>>(
     Ok(())
 }
 
-fn log_skipped(shared: &Shared, passed: &Skipped<'_>) {
-    log::warning!(
-        shared.logger,
-        "Skipped {} \"{}\" (type {}) at byte {} of the RDB file: the type is not supported",
-        passed.what,
-        passed.name.escape_ascii(),
-        passed.type_byte,
-        passed.offset
-    );
+/// Records of types that the server does not support. Loading the rest loses them with the next save, so the load is
+/// refused unless `import-skip-unknown` allows it.
+#[derive(Default)]
+struct Unsupported {
+    /// `import-skip-unknown`.
+    skip: bool,
+    count: u64,
+    /// The first records, for the error.
+    listed: Vec<String>,
+}
+
+impl Unsupported {
+    fn refuses(&self) -> bool {
+        !self.skip && self.count > 0
+    }
+
+    fn add(&mut self, shared: &Shared, passed: &Skipped<'_>, db: usize) {
+        self.count += 1;
+        if self.count > UNSUPPORTED_LISTED_MAX {
+            return;
+        }
+        let record = format!(
+            "{} \"{}\" (type {}, database {db}, byte {})",
+            passed.what,
+            passed.name.escape_ascii(),
+            passed.type_byte,
+            passed.offset
+        );
+        if self.skip {
+            log::warning!(
+                shared.logger,
+                "Skipped a record of the RDB file, because its type is not supported: {record}"
+            );
+        } else {
+            self.listed.push(record);
+        }
+    }
+
+    fn end(self, shared: &Shared) -> Result<(), ReadFailure> {
+        if self.refuses() {
+            let mut records = self.listed.join(", ");
+            if self.count > UNSUPPORTED_LISTED_MAX {
+                records.push_str(", ...");
+            }
+            return Err(ReadFailure::Other(LoadError::Unsupported {
+                path: PathBuf::new(),
+                count: self.count,
+                records,
+            }));
+        }
+        if self.count > UNSUPPORTED_LISTED_MAX {
+            log::warning!(
+                shared.logger,
+                "Skipped {} records of the RDB file in total",
+                self.count
+            );
+        }
+        Ok(())
+    }
 }

@@ -42,3 +42,4 @@ mod renamed;
 mod scripts;
 mod start_up;
 mod transactions;
+mod unsupported_records;

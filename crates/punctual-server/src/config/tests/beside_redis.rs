@@ -102,11 +102,12 @@ fn connect(socket: &Path) -> UnixStream {
 #[test]
 fn names_and_defaults_match_redis() {
     /// Directives of Punctual only, or newer than Debian's Redis 7.0.
-    const NOT_THERE: [&str; 8] = [
+    const NOT_THERE: [&str; 9] = [
         "threads",
         "shards",
         "clock",
         "notify-expired-values",
+        "import-skip-unknown",
         "locale-collate",
         "set-max-listpack-entries",
         "set-max-listpack-value",

@@ -1,0 +1,145 @@
+//! Snapshots with records of types that the server does not support: refused, unless `import-skip-unknown` allows the
+//! loss.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use punctual_server::log::{Level, Logger};
+use punctual_server::{Builder, LoadError, Server, StartError};
+
+use crate::wire::Wire;
+use crate::wire::redis::Redis;
+
+fn builder(folder: &Path) -> Builder {
+    Server::builder()
+        .port(0)
+        .option("dir", folder.to_str().unwrap())
+        .option("save", "")
+        .option("enable-debug-command", "yes")
+}
+
+/// Returns a file that redis-server has written, with strings around streams in two databases.
+fn file_with_streams(folder: &Path, streams: usize) -> Vec<u8> {
+    let dir = folder.to_str().unwrap();
+    let redis = Redis::start(&["--dir", dir, "--rdbchecksum", "no"]);
+    let mut c = Wire::to(redis.port);
+    c.expect(&["SET before 1"], "+OK|");
+    for number in 0..streams {
+        c.ask(&["XADD", &format!("stream:{number}"), "1-1", "field", "value"]);
+    }
+    c.expect(&["SELECT 2", "SET after 1"], "+OK|+OK|");
+    c.ask(&["XADD", "events", "1-1", "field", "value"]);
+    c.expect(&["XGROUP CREATE events group 0", "SAVE"], "+OK|+OK|");
+    fs::read(folder.join("dump.rdb")).unwrap()
+}
+
+/// Returns the error of a start from `file`, which must stay as it is.
+#[track_caller]
+fn refused(folder: &Path, file: &[u8]) -> String {
+    let path = folder.join("dump.rdb");
+    fs::write(&path, file).unwrap();
+    let error = builder(folder).spawn().err().expect("the server starts");
+    assert!(
+        matches!(error, StartError::Load(LoadError::Unsupported { .. })),
+        "{error}"
+    );
+    assert_eq!(fs::read(&path).unwrap(), file, "the file was changed");
+    error.to_string()
+}
+
+#[test]
+fn streams_are_refused_unless_configured() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file_with_streams(folder.path(), 1);
+    let error = refused(folder.path(), &file);
+    for part in [
+        "dump.rdb has 2 record(s)",
+        "stream \"stream:0\" (type 19, database 0, byte ",
+        "stream \"events\" (type 19, database 2, byte ",
+        "`import-skip-unknown yes`",
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let taken = Arc::clone(&lines);
+    let server = builder(folder.path())
+        .option("import-skip-unknown", "yes")
+        .logger(Logger::lines(Level::Warning, move |_, line| {
+            taken.lock().unwrap().push(line.to_owned());
+        }))
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(
+        &[
+            "GET before",
+            "DBSIZE",
+            "SELECT 2",
+            "GET after",
+            "DBSIZE",
+            "CONFIG GET import-skip-unknown",
+        ],
+        "$1|1|:1|+OK|$1|1|:1|*2|$19|import-skip-unknown|$3|yes|",
+    );
+    let logged = lines.lock().unwrap().join("\n");
+    assert!(logged.contains("stream \"events\" (type 19"), "{logged}");
+    // The directive may change at runtime, and DEBUG RELOAD heeds it.
+    c.expect(
+        &[
+            "DEBUG RELOAD NOSAVE",
+            "CONFIG SET import-skip-unknown no",
+            "DEBUG RELOAD NOSAVE",
+        ],
+        "+OK|+OK|-ERR Error trying to load the RDB dump, check server logs|",
+    );
+    assert_eq!(fs::read(folder.path().join("dump.rdb")).unwrap(), file);
+}
+
+#[test]
+fn the_error_lists_ten_records_and_counts_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file_with_streams(folder.path(), 14);
+    let error = refused(folder.path(), &file);
+    assert!(error.contains("has 15 record(s)"), "{error}");
+    assert_eq!(error.matches("stream \"").count(), 10, "{error}");
+    // Damage after such a record is reported as damage.
+    fs::write(folder.path().join("dump.rdb"), &file[..file.len() - 12]).unwrap();
+    let error = builder(folder.path()).spawn().err().unwrap();
+    assert!(
+        matches!(error, StartError::Load(LoadError::Damaged { .. })),
+        "{error}"
+    );
+}
+
+/// Records of modules are added to redis-server's file by hand, because Debian has no module that stores keys.
+#[test]
+fn records_of_modules_are_refused_and_empty_collections_are_skipped() {
+    /// The type `ReJSON-RL` in version 3, as a length of 64 bits.
+    const TYPE: [u8; 9] = [0x81, 0x45, 0xe2, 0x52, 0x38, 0xdf, 0x91, 0x2c, 0x03];
+    let folder = tempfile::tempdir().unwrap();
+    let redis = Redis::start(&[
+        "--dir",
+        folder.path().to_str().unwrap(),
+        "--rdbchecksum",
+        "no",
+    ]);
+    Wire::to(redis.port).expect(&["SET kept 1", "SAVE"], "+OK|+OK|");
+    drop(redis);
+    let path = folder.path().join("dump.rdb");
+    let plain = fs::read(&path).unwrap();
+    let (records, end) = plain.split_at(plain.len() - 9);
+    assert_eq!(end, b"\xFF\0\0\0\0\0\0\0\0");
+    let with = |record: &[u8]| [records, record, end].concat();
+    let key = [&b"\x07\x03doc"[..], &TYPE, b"\x05\x02{}\x00"].concat();
+    let aux = [&b"\xF7"[..], &TYPE, b"\x02\x02\x00"].concat();
+    let error = refused(folder.path(), &with(&key));
+    let record = "value of module type ReJSON-RL \"doc\" (type 7, database 0, byte ";
+    assert!(error.contains(record), "{error}");
+    let error = refused(folder.path(), &with(&aux));
+    let record = "data of module type ReJSON-RL \"\" (type 247, database 0, byte ";
+    assert!(error.contains(record), "{error}");
+    fs::write(&path, with(b"\x02\x05empty\x00")).unwrap();
+    let server = builder(folder.path()).spawn().unwrap();
+    Wire::open(&server).expect(&["GET kept", "DBSIZE"], "$1|1|:1|");
+}
