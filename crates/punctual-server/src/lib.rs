@@ -18,6 +18,7 @@ mod persist;
 pub mod program;
 mod pubsub;
 mod reclaim;
+mod replication;
 mod script;
 mod server;
 mod shared;

@@ -29,6 +29,7 @@ use crate::program::open_files::make_room_for;
 use crate::program::supervision::Systemd;
 use crate::pubsub::PubSub;
 use crate::reclaim::{Reclaim, Worker};
+use crate::replication::state::State as ReplicationState;
 use crate::script::cache::Cache;
 use crate::script::functions::registry::Registry;
 use crate::script::running::Running;
@@ -105,6 +106,8 @@ pub struct Shared {
     pub(crate) changelog: ChangeLog,
     /// State of snapshots.
     pub(crate) persistence: Persistence,
+    /// Role, ids and offset of replication.
+    pub(crate) replication: ReplicationState,
     /// True if some commands must be rejected because the server loads, cannot save or stops.
     pub(crate) gate_closed: AtomicBool,
     /// True once a stop was requested.
@@ -168,6 +171,7 @@ impl Shared {
             worker: Worker::default(),
             changelog: ChangeLog::default(),
             persistence: Persistence::new(started_ms),
+            replication: ReplicationState::default(),
             gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             panicked: AtomicBool::new(false),

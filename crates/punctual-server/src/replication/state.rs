@@ -1,0 +1,270 @@
+//! The server's place in a replication history: role, ids, and the offset of the stream.
+//!
+//! An offset is the number of bytes of the stream up to and including a byte; the first byte has offset 1. A history is
+//! named by an id of 40 hexadecimal digits. A server that leaves a history keeps its id as the *second id*, valid up to
+//! the offset at which it left, so that replicas of both servers continue without a full synchronization.
+//!
+//! Who writes what:
+//! - The **offset** is advanced by the backlog's append, under the mutex of the log. It is set only by
+//!   [`State::adopt`], before which the caller has disconnected all replicas and dropped the backlog.
+//! - **Role and ids** change in a turn that holds every shard, so no effect is appended meanwhile: a client's write belongs to
+//!   one history. The exceptions are the methods for a server that has no history to keep: its start, and
+//!   [`State::begin_history`].
+//!
+//! Anybody may read at any time. [`State::ids`] is one consistent set of ids; the offset moves on beside it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// Id of a replication history: 40 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReplicationId([u8; 40]);
+
+impl ReplicationId {
+    /// The second id of a server that has none.
+    pub(crate) const NONE: Self = Self([b'0'; 40]);
+
+    /// Returns a new random id.
+    pub(crate) fn random() -> Self {
+        Self(std::array::from_fn(|_| {
+            b"0123456789abcdef"[rand::random_range(0..16)]
+        }))
+    }
+
+    /// Returns the id that a peer or a file has sent, or `None` if it has not 40 bytes without space and control.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        let id: [u8; 40] = text.try_into().ok()?;
+        id.iter().all(u8::is_ascii_graphic).then_some(Self(id))
+    }
+
+    /// Returns the digits.
+    pub(crate) fn as_str(&self) -> &str {
+        // The constructors admit ASCII only.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// Returns whether `text` is this id, ignoring case as Redis does.
+    pub(crate) fn is(&self, text: &[u8]) -> bool {
+        self.0.eq_ignore_ascii_case(text)
+    }
+}
+
+impl std::fmt::Display for ReplicationId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::fmt::Debug for ReplicationId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The histories that a server can continue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ids {
+    /// Id of the current history (`master_replid`).
+    pub(crate) current: ReplicationId,
+    /// Id of the history before it (`master_replid2`), or [`ReplicationId::NONE`].
+    pub(crate) second: ReplicationId,
+    /// First offset at which the second history is no longer valid (`second_repl_offset`); -1 without a second id.
+    pub(crate) second_end: i64,
+}
+
+/// Why a replica cannot continue, in the order in which Redis looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Foreign {
+    /// The replica has asked for a full synchronization (`?`).
+    Asked,
+    /// The history is unknown.
+    Unknown,
+    /// The history is the second one, and the offset is beyond its end.
+    BeyondSecond,
+}
+
+impl Ids {
+    /// Checks whether a replica that has the history `id`, and wants the bytes from `offset` on, has the same past.
+    pub(crate) fn accept(&self, id: &[u8], offset: i64) -> Result<(), Foreign> {
+        if self.current.is(id) || (self.second.is(id) && offset <= self.second_end) {
+            return Ok(());
+        }
+        Err(match id.first() {
+            Some(b'?') => Foreign::Asked,
+            _ if self.second.is(id) => Foreign::BeyondSecond,
+            _ => Foreign::Unknown,
+        })
+    }
+}
+
+/// Role, ids and offset of the server.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// The server follows a primary.
+    replica: AtomicBool,
+    /// Offset of the last byte of the stream (`master_repl_offset`).
+    offset: AtomicU64,
+    ids: Mutex<Ids>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            replica: AtomicBool::new(false),
+            offset: AtomicU64::new(0),
+            ids: Mutex::new(Ids {
+                current: ReplicationId::random(),
+                second: ReplicationId::NONE,
+                second_end: -1,
+            }),
+        }
+    }
+}
+
+impl State {
+    /// Returns whether the server follows a primary.
+    #[inline]
+    pub(crate) fn is_replica(&self) -> bool {
+        self.replica.load(Ordering::Acquire)
+    }
+
+    /// Returns the ids.
+    pub(crate) fn ids(&self) -> Ids {
+        *self.ids.lock()
+    }
+
+    /// Returns the offset of the last byte of the stream.
+    #[inline]
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset.load(Ordering::Acquire)
+    }
+
+    /// Advances the offset by `bytes`, and returns it. Only the backlog's append calls this.
+    #[inline]
+    pub(crate) fn advance(&self, bytes: usize) -> u64 {
+        self.offset.fetch_add(bytes as u64, Ordering::AcqRel) + bytes as u64
+    }
+
+    /// Makes the server a replica (REPLICAOF host port). Ids and offset stay: it asks the primary to continue from them. The
+    /// caller holds every shard.
+    pub(crate) fn follow(&self) {
+        self.replica.store(true, Ordering::Release);
+    }
+
+    /// Makes the server a primary (REPLICAOF NO ONE, a failover): the history so far becomes the second one, a new one
+    /// begins. The caller holds every shard; it then disconnects the replicas, which ask again and continue, and
+    /// makes the log begin with SELECT.
+    pub(crate) fn promote(&self) {
+        let mut ids = self.ids.lock();
+        self.replica.store(false, Ordering::Release);
+        *ids = Ids {
+            current: ReplicationId::random(),
+            second: ids.current,
+            second_end: self.offset() as i64 + 1,
+        };
+    }
+
+    /// Continues in the history of the primary, which has told another id (`+CONTINUE <id>`): the id so far becomes the second
+    /// one. Returns false if the id is the current one. After true, the caller disconnects the replicas, which ask again and
+    /// learn the id.
+    pub(crate) fn continue_as(&self, id: ReplicationId) -> bool {
+        let mut ids = self.ids.lock();
+        if ids.current == id {
+            return false;
+        }
+        *ids = Ids {
+            current: id,
+            second: ids.current,
+            second_end: self.offset() as i64 + 1,
+        };
+        true
+    }
+
+    /// Takes over history and offset of a dataset that comes from elsewhere: a full synchronization from the primary, or a
+    /// snapshot with `repl-id` and `repl-offset`. The caller has disconnected all replicas and dropped the backlog.
+    pub(crate) fn adopt(&self, id: ReplicationId, offset: u64) {
+        let mut ids = self.ids.lock();
+        *ids = Ids {
+            current: id,
+            second: ReplicationId::NONE,
+            second_end: -1,
+        };
+        self.offset.store(offset, Ordering::Release);
+    }
+
+    /// Takes over the history of the snapshot with which a primary starts: it is the second one, which replicas may continue,
+    /// and a new one begins.
+    pub(crate) fn restart(&self, id: ReplicationId, offset: u64) {
+        self.adopt(id, offset);
+        self.promote();
+    }
+
+    /// Begins a new history without a past: a primary without a backlog has forgotten what it was.
+    pub(crate) fn begin_history(&self) {
+        *self.ids.lock() = Ids {
+            current: ReplicationId::random(),
+            second: ReplicationId::NONE,
+            second_end: -1,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promoted_server_continues_both_histories() {
+        let state = State::default();
+        let primary = ReplicationId::random();
+        state.follow();
+        state.adopt(primary, 1_000);
+        state.advance(23);
+        assert!(state.is_replica());
+        state.promote();
+        assert!(!state.is_replica());
+        let ids = state.ids();
+        assert_eq!((ids.second, ids.second_end), (primary, 1_024));
+        let old = primary.as_str().to_ascii_uppercase();
+        assert_eq!(ids.accept(old.as_bytes(), 1_024), Ok(()));
+        assert_eq!(
+            ids.accept(old.as_bytes(), 1_025),
+            Err(Foreign::BeyondSecond)
+        );
+        assert_eq!(
+            ids.accept(ids.current.as_str().as_bytes(), 5_000),
+            Ok(()),
+            "the backlog decides about offsets of the current history"
+        );
+        assert_eq!(ids.accept(b"?", -1), Err(Foreign::Asked));
+        assert_eq!(ids.accept(&[b'a'; 40], 1), Err(Foreign::Unknown));
+    }
+
+    #[test]
+    fn a_told_id_makes_the_last_one_the_second() {
+        let state = State::default();
+        let first = state.ids().current;
+        state.advance(9);
+        assert!(!state.continue_as(first));
+        let told = ReplicationId::random();
+        assert!(state.continue_as(told));
+        assert_eq!(
+            state.ids(),
+            Ids {
+                current: told,
+                second: first,
+                second_end: 10
+            }
+        );
+    }
+
+    #[test]
+    fn no_second_id_is_never_accepted() {
+        let ids = State::default().ids();
+        assert_eq!(
+            ids.accept(ReplicationId::NONE.as_str().as_bytes(), 0),
+            Err(Foreign::BeyondSecond)
+        );
+    }
+}
