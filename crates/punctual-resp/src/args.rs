@@ -109,6 +109,34 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Returns the command in RESP as it stands in the buffer, or `None` if it does not stand there as
+    /// [`encode_command`](crate::encode_command) writes it. O(arguments).
+    ///
+    /// ```
+    /// use punctual_resp::{Limits, Parser};
+    ///
+    /// let (limits, mut parser) = (Limits::default(), Parser::new());
+    /// let args = parser.parse(b"*1\r\n$4\r\nPING\r\nnext", &limits).unwrap().unwrap().args;
+    /// assert_eq!(args.encoded(), Some(&b"*1\r\n$4\r\nPING\r\n"[..]));
+    /// let args = parser.parse(b"PING\r\n", &limits).unwrap().unwrap().args;
+    /// assert_eq!(args.encoded(), None);
+    /// ```
+    pub fn encoded(&self) -> Option<&'a [u8]> {
+        let first = self.spans.first()?;
+        let headers = header_len(self.len()) + header_len((first.end - first.start) as usize);
+        let start = (first.start as usize).checked_sub(headers)?;
+        let mut at = start + checked_header(self.buf, start, b'*', self.len())?;
+        for span in self.spans {
+            let len = (span.end - span.start) as usize;
+            at += checked_header(self.buf, at, b'$', len)?;
+            if at != span.start as usize || self.buf.get(at + len..at + len + 2)? != b"\r\n" {
+                return None;
+            }
+            at += len + 2;
+        }
+        Some(&self.buf[start..at])
+    }
+
     /// Iterates over the arguments in order.
     #[inline]
     pub fn iter(&self) -> ArgsIter<'a> {
@@ -117,6 +145,35 @@ impl<'a> Args<'a> {
             spans: self.spans.iter(),
         }
     }
+}
+
+/// Returns the length of a header with the number `n`.
+#[inline]
+fn header_len(n: usize) -> usize {
+    let digits = match n {
+        ..10 => 1,
+        10..100 => 2,
+        n => n.ilog10() as usize + 1,
+    };
+    b"$\r\n".len() + digits
+}
+
+/// Returns the length of the header of `kind` with the number `n`, if it stands at `at`.
+#[inline]
+fn checked_header(buf: &[u8], at: usize, kind: u8, n: usize) -> Option<usize> {
+    if n < 10 {
+        let header = buf.get(at..at + 4)?;
+        return (header == [kind, b'0' + n as u8, b'\r', b'\n']).then_some(4);
+    }
+    let len = header_len(n);
+    let header = buf.get(at..at + len)?;
+    let mut rest = n;
+    let same = header[1..len - 2].iter().rev().all(|digit| {
+        let last = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        *digit == last
+    });
+    (same && header[0] == kind && header.ends_with(b"\r\n")).then_some(len)
 }
 
 impl Index<usize> for Args<'_> {
@@ -320,6 +377,35 @@ impl fmt::Debug for OwnedArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Limits, Parser, encode_command};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_stands_in_the_buffer_is_the_encoding(
+            words in prop::collection::vec(
+                prop::collection::vec(prop::sample::select(b"a*$019\r\n".to_vec()), 0..14),
+                1..12,
+            ),
+            skipped in 0_usize..4,
+            taken in 1_usize..12,
+        ) {
+            let mut bytes = Vec::new();
+            encode_command(&mut bytes, &words);
+            let mut parser = Parser::new();
+            let args = parser.parse(&bytes, &Limits::default()).unwrap().unwrap().args;
+            prop_assert_eq!(args.encoded(), Some(&bytes[..]));
+            let owned = OwnedArgs::from(args);
+            for args in [args, owned.as_args()] {
+                let part = args.skip(skipped).take(taken);
+                if let Some(found) = part.encoded() {
+                    let mut expected = Vec::new();
+                    encode_command(&mut expected, &part.iter().collect::<Vec<_>>());
+                    prop_assert_eq!(found, expected);
+                }
+            }
+        }
+    }
 
     #[test]
     fn skip_and_take_saturate() {

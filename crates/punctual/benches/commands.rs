@@ -4,56 +4,56 @@
 
 use gungraun::Callgrind;
 use gungraun::prelude::*;
-use punctual_resp::{OwnedArgs, Protocol, Reply};
+use punctual_resp::{Limits, Parser, Protocol, Reply, encode_command};
 use punctual_store::events::{Classes, Silent};
 use punctual_store::{Now, Store, StoreOptions, Turn, command};
 use std::hint::black_box;
 
-/// Number of commands in each benchmark, each on another key.
+/// Number of commands in each benchmark, all of them on one key: the keyspace's hashes differ from run to run.
 const OPS: usize = 1_000;
 
-/// A keyspace, and the commands to run on it.
+/// A keyspace, and the pipeline to run on it.
 struct Stage {
     store: Store,
-    commands: Vec<OwnedArgs>,
+    pipeline: Vec<u8>,
 }
 
-/// Runs commands in one turn, as a loop does for a pipeline.
-fn run(store: &Store, commands: &[OwnedArgs]) -> Vec<u8> {
+/// Parses and runs a pipeline in one turn, as an event loop does.
+fn run(store: &Store, mut pipeline: &[u8]) -> Vec<u8> {
     let (mut sink, mut out) = (Silent, Vec::with_capacity(1 << 20));
+    let (mut parser, limits) = (Parser::new(), Limits::default());
     let mut turn = Turn::new(store, Now::from_ms(1_000), &mut sink, Classes::none());
-    for args in commands {
-        let args = args.as_args();
-        let row = command::find(args.at(0)).expect("a known command");
+    while let Some(parsed) = parser.parse(pipeline, &limits).expect("commands") {
+        let row = command::find(parsed.args.at(0)).expect("a known command");
         let mut reply = Reply::new(&mut out, Protocol::Resp2);
-        turn.run(row, 0, true, args, &mut reply)
+        turn.run(row, 0, true, parsed.args, &mut reply)
             .expect("it succeeds");
+        pipeline = &pipeline[parsed.consumed..];
     }
     turn.release();
     drop(turn);
     out
 }
 
-/// Returns a keyspace on which the command has run once for each key, and the same commands again.
+/// Returns a keyspace in which the command has run before.
 fn stage(line: &str, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
         databases: 16,
     });
-    let words = |key: usize| line.replace("{}", &format!("key:{key:06}"));
-    let commands: Vec<OwnedArgs> = (0..OPS)
-        .map(|key| words(key).split(' ').collect())
-        .collect();
+    let mut command = Vec::new();
     if line.starts_with("get") || line.starts_with("pexpire") {
-        let strings: Vec<OwnedArgs> = commands
-            .iter()
-            .map(|args| [b"set", args.as_args().at(1), b"value"].iter().collect())
-            .collect();
-        run(&store, &strings);
+        encode_command(&mut command, &["set", "key:000001", "value"]);
+        run(&store, &command);
+        command.clear();
     }
+    encode_command(&mut command, &line.split(' ').collect::<Vec<_>>());
     store.set_logged(logged);
-    run(&store, &commands);
-    Stage { store, commands }
+    run(&store, &command);
+    Stage {
+        store,
+        pipeline: command.repeat(OPS),
+    }
 }
 
 macro_rules! benchmark {
@@ -62,20 +62,20 @@ macro_rules! benchmark {
         #[bench::unlogged(stage($line, false))]
         #[bench::logged(stage($line, true))]
         fn $name(stage: Stage) -> Stage {
-            black_box(run(&stage.store, &stage.commands));
+            black_box(run(&stage.store, &stage.pipeline));
             stage
         }
     };
 }
 
-benchmark!(get, "get {}");
-benchmark!(set, "set {} value");
-benchmark!(set_px, "set {} value px 100000");
-benchmark!(incr, "incr {}");
-benchmark!(pexpire, "pexpire {} 100000");
-benchmark!(hset, "hset {} field value");
-benchmark!(lpush, "lpush {} value");
-benchmark!(zincrby, "zincrby {} 1.5 member");
+benchmark!(get, "get key:000001");
+benchmark!(set, "set key:000001 value");
+benchmark!(set_px, "set key:000001 value px 100000");
+benchmark!(incr, "incr key:000001");
+benchmark!(pexpire, "pexpire key:000001 100000");
+benchmark!(hset, "hset key:000001 field value");
+benchmark!(lpush, "lpush key:000001 value");
+benchmark!(zincrby, "zincrby key:000001 1.5 member");
 
 library_benchmark_group!(
     name = commands,

@@ -179,7 +179,12 @@ impl Turn<'_> {
     #[inline(never)]
     pub(super) fn end_command(&mut self, db: usize, args: Args<'_>) {
         if self.changed && !self.explicit {
-            self.effect(db, args.iter());
+            self.effects.select(db);
+            match args.encoded() {
+                Some(command) => self.effects.bytes.extend_from_slice(command),
+                None => self.effects.push(args.iter()),
+            }
+            self.effects.frame.commands += 1;
         }
         self.end_frame();
     }
