@@ -8,41 +8,53 @@
 //! and has [flushed its effects](Turn::flush_effects); so the snapshot has what was appended before, and nothing of what follows.
 //! The lock comes after those of shards and the configuration. An append copies memory and does nothing else.
 
+mod holding;
+mod unsynced;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Thread;
+
 use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::{Effects, Turn, write_select};
+
+pub(crate) use holding::{Hold, THIS_TURN};
+use unsynced::Unsynced;
 
 /// The log of changes.
 pub(crate) struct ChangeLog {
     state: OrderedMutex<State>,
+    /// Bytes appended for the file since the server started.
+    file_end: AtomicU64,
+    /// Bytes of these that are on the device.
+    synced: AtomicU64,
+    /// Replies wait for the device.
+    always: AtomicBool,
+    unsynced: OnceLock<Unsynced>,
 }
 
 #[derive(Default)]
 struct State {
     /// Database that is selected at the end of the log; `None` if the next effect must select one.
     db: Option<usize>,
-    file: Option<Reader>,
-    replicas: Option<Reader>,
+    file: Option<File>,
+    replicas: Option<Vec<u8>>,
 }
 
-/// What one reader has not taken yet.
-#[derive(Default)]
-struct Reader {
+/// What the file's thread has not taken yet.
+struct File {
     pending: Vec<u8>,
-    /// Bytes appended since the server started.
-    end: u64,
-}
-
-impl Reader {
-    fn append(&mut self, bytes: &[u8]) {
-        self.pending.extend_from_slice(bytes);
-        self.end += bytes.len() as u64;
-    }
+    writer: Thread,
 }
 
 impl Default for ChangeLog {
     fn default() -> Self {
         Self {
             state: OrderedMutex::new(Rank::Log, State::default()),
+            file_end: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            always: AtomicBool::new(false),
+            unsynced: OnceLock::new(),
         }
     }
 }
@@ -59,14 +71,93 @@ impl ChangeLog {
             }
             *db = Some(last);
         }
-        if let Some(file) = file {
-            file.append(&select);
-            effects.parts_for_files().for_each(|part| file.append(part));
-        }
         if let Some(replicas) = replicas {
-            replicas.append(&select);
-            replicas.append(effects.bytes());
+            replicas.extend_from_slice(&select);
+            replicas.extend_from_slice(effects.bytes());
         }
+        if let Some(file) = file {
+            let before = file.pending.len();
+            file.pending.extend_from_slice(&select);
+            for part in effects.parts_for_files() {
+                file.pending.extend_from_slice(part);
+            }
+            let appended = (file.pending.len() - before) as u64;
+            // Only written under the lock.
+            let end = self.file_end.load(Ordering::Relaxed) + appended;
+            self.file_end.store(end, Ordering::Release);
+            if before == 0 && appended > 0 {
+                file.writer.unpark();
+            }
+        }
+    }
+
+    /// Takes what was appended for the file since the last call: exchanges it for `buffer`, which is empty. Returns the
+    /// position of its end. Only the file's thread calls this; it is unparked when there is something after nothing.
+    pub(crate) fn take_file(&self, buffer: &mut Vec<u8>) -> u64 {
+        let mut state = self.state.lock();
+        if let Some(file) = &mut state.file {
+            std::mem::swap(&mut file.pending, buffer);
+        }
+        self.file_end()
+    }
+
+    /// Returns the number of bytes appended for the file.
+    pub(crate) fn file_end(&self) -> u64 {
+        self.file_end.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of bytes of the file that are on the device.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::SeqCst)
+    }
+
+    /// Notes that the file is on the device up to `position`. The caller then sends `Order::Synced` to the loops.
+    pub(crate) fn set_synced(&self, position: u64) {
+        self.synced.store(position, Ordering::SeqCst);
+    }
+
+    /// Makes replies wait for the device, or not any more. The turn holds every shard; the caller then sends
+    /// `Order::Synced` to the loops, for replies that wait now.
+    pub(crate) fn set_always(&self, turn: &mut Turn<'_>, always: bool) {
+        if always {
+            self.unsynced.get_or_init(Unsynced::default);
+        }
+        turn.store.set_notes_changes(always);
+        self.always.store(always, Ordering::SeqCst);
+    }
+
+    /// Returns what the replies of commands in a turn that begins now will wait for, for [`Hold::new`].
+    pub(crate) fn turn_begins(&self) -> Option<u64> {
+        self.always.load(Ordering::SeqCst).then(|| self.synced())
+    }
+
+    /// Returns whether output that is held until `position` must still wait.
+    #[inline]
+    pub(crate) fn is_held(&self, position: u64) -> bool {
+        position > 0 && self.always.load(Ordering::SeqCst) && position > self.synced()
+    }
+
+    /// Returns the group of a key, to note the position of its change once that is known.
+    pub(crate) fn note_change(&self, db: usize, key: &[u8]) -> Option<usize> {
+        let unsynced = self.unsynced.get()?;
+        let group = unsynced.group(db, key);
+        unsynced.note(group, self.file_end());
+        Some(group)
+    }
+
+    /// Notes that changes were appended before `position`.
+    pub(crate) fn note_position(&self, groups: &mut Vec<usize>, position: u64) {
+        if let Some(unsynced) = self.unsynced.get() {
+            groups
+                .drain(..)
+                .for_each(|group| unsynced.note(group, position));
+        }
+    }
+
+    /// Returns the position of the last change of a key, or more.
+    fn position_of(&self, db: usize, key: &[u8]) -> u64 {
+        let unsynced = self.unsynced.get();
+        unsynced.map_or(0, |table| table.position(table.group(db, key)))
     }
 
     /// Makes the next effect select its database: whoever reads from here on knows of no earlier SELECT. The turn holds every
@@ -75,14 +166,20 @@ impl ChangeLog {
         self.state.lock().db = None;
     }
 
-    /// Attaches or detaches the append-only file. The turn holds every shard, and is outside of transactions and scripts.
-    pub(crate) fn set_file(&self, turn: &mut Turn<'_>, on: bool) {
-        self.change(turn, |state| state.file = on.then(Reader::default));
+    /// Attaches the thread that writes the append-only file, or detaches it. The turn holds every shard, and is outside of
+    /// transactions and scripts.
+    pub(crate) fn set_file(&self, turn: &mut Turn<'_>, writer: Option<Thread>) {
+        self.change(turn, |state| {
+            state.file = writer.map(|writer| File {
+                pending: Vec::new(),
+                writer,
+            });
+        });
     }
 
     /// As [`ChangeLog::set_file`], for the replicas.
     pub(crate) fn set_replicas(&self, turn: &mut Turn<'_>, on: bool) {
-        self.change(turn, |state| state.replicas = on.then(Reader::default));
+        self.change(turn, |state| state.replicas = on.then(Vec::new));
     }
 
     fn change(&self, turn: &mut Turn<'_>, change: impl FnOnce(&mut State)) {
@@ -166,7 +263,7 @@ mod tests {
         let mut turn = Turn::new(&store, now, &mut sink, Classes::none());
         run(&mut turn, &["SET unlogged 1", "! PUBLISH nobody x"]);
         turn.lock_all();
-        log.set_file(&mut turn, true);
+        log.set_file(&mut turn, Some(std::thread::current()));
         log.set_replicas(&mut turn, true);
         run(
             &mut turn,
@@ -192,17 +289,16 @@ mod tests {
         turn.now = Now::from_ms(60_000);
         run(&mut turn, &["2:SETNX b 2"]);
         turn.release();
-        let mut state = log.state.lock();
-        let replicas = state.replicas.take().unwrap();
-        assert_eq!(replicas.end, replicas.pending.len() as u64);
+        let replicas = log.state.lock().replicas.take().unwrap();
         let all = "SELECT 0\nSET a 1\nSELECT 2\nSET b 1 PXAT 1100\nPEXPIREAT b 8000\nPUBLISH c hello\n\
                    SET f 0.5 KEEPTTL\nMULTI\nPUBLISH c in\nLPUSH l x\nEXEC\nSELECT 0\nLPUSH m x\nSELECT 2\n\
                    DEL b\nSETNX b 2";
-        assert_eq!(lines(&replicas.pending), all);
-        let file = state.file.take().unwrap();
+        assert_eq!(lines(&replicas), all);
+        let mut file = Vec::new();
+        assert_eq!(log.take_file(&mut file), file.len() as u64);
         let without = all
             .replace("PUBLISH c hello\n", "")
             .replace("PUBLISH c in\n", "");
-        assert_eq!(lines(&file.pending), without);
+        assert_eq!(lines(&file), without);
     }
 }

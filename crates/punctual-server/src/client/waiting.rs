@@ -64,13 +64,15 @@ impl Completion {
     }
 }
 
-/// Sends the reply of a claimed waiter, and resumes its client.
+/// Sends the reply of a claimed waiter, and resumes its client. What the reply reveals has been appended to the log of
+/// changes, or does not come from it.
 pub(crate) fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
     let id = waiter.id();
     let reply = if id.silent { &[] } else { reply };
     let resume = Order::Unblocked {
         client: id.client,
         slot: id.slot,
+        until: shared.changelog.file_end(),
     };
     shared.mailboxes[id.loop_number].answer(reply, id.client, id.slot, resume);
 }

@@ -69,6 +69,10 @@ impl Dispatcher<'_, '_> {
                 break;
             };
             let nanos = self.clock.delta_as_nanos(began, self.clock.raw());
+            if self.hold.is_on() {
+                // The reply waits until the change is on the device, so its position must be known.
+                self.turn.release();
+            }
             answer(self.shared, &waiter, &reply);
             let completion = Completion {
                 nanos,

@@ -15,6 +15,7 @@ use punctual_store::spec::Flags;
 use punctual_store::{Error, Turn};
 use quanta::Clock;
 
+use crate::changelog::Hold;
 use crate::client::session::{Executing, ReplyMode, Session};
 use crate::client::transaction::{self, Transaction, aborted_by};
 use crate::command;
@@ -61,6 +62,8 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) background: Option<&'a mut (dyn Background + 'a)>,
     /// Output size in bytes above which the client is disconnected.
     out_max: usize,
+    /// What the replies wait for.
+    pub(crate) hold: Hold,
 }
 
 impl<'a, 's> Dispatcher<'a, 's> {
@@ -71,6 +74,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         scripts: &'a mut Scripts,
         clock: &'a Clock,
         out_max: usize,
+        synced: Option<u64>,
         background: Option<&'a mut (dyn Background + 'a)>,
     ) -> Self {
         Self {
@@ -84,6 +88,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             command_start: clock.raw(),
             clock,
             out_max,
+            hold: Hold::new(synced),
             background,
         }
     }
@@ -299,6 +304,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
             }
             Run::Container => Err(Error::Syntax),
         };
+        if self.hold.is_on() {
+            let log = &self.shared.changelog;
+            self.hold.note(log, entry, session.db, args);
+        }
         if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) && !flags.has(Flags::ADMIN)
         {
             self.feed_monitors(session, entry, args);

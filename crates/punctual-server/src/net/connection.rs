@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     pub(crate) input: Vec<u8>,
     /// Replies, of which the first `written` bytes are sent.
     pub(crate) out: Vec<u8>,
+    /// Position of the log of changes that must be on the device before `out` is written.
+    pub(crate) hold_until: u64,
     written: usize,
     /// The connection is in the loop's list of connections to flush.
     pub(crate) dirty: bool,
@@ -82,6 +84,7 @@ impl Connection {
             session,
             input: Vec::new(),
             out: Vec::new(),
+            hold_until: 0,
             written: 0,
             dirty: false,
             readable: false,

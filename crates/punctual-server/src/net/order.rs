@@ -21,12 +21,16 @@ pub(crate) enum Order {
         /// Its place in the loop.
         slot: usize,
     },
+    /// Write output that was held until the append-only file is on the device.
+    Synced,
     /// Resume a client whose wait is over; the mailbox holds its reply.
     Unblocked {
         /// Number of the client.
         client: u64,
         /// Its place in the loop.
         slot: usize,
+        /// Position of the log of changes that must be on the device before the reply is sent.
+        until: u64,
     },
     /// Load the changed configuration.
     Reconfigure,

@@ -11,6 +11,8 @@ pub(crate) struct LoopSink<'s> {
     pub(crate) loop_number: usize,
     /// Publish the last values of strings that expire.
     pub(crate) expired_values: bool,
+    /// Groups of the keys that the turn has changed, while replies wait for the device.
+    changed: Vec<usize>,
     /// Buffer for channel names such as `__keyspace@0__:key`.
     channel: Vec<u8>,
 }
@@ -21,6 +23,7 @@ impl<'s> LoopSink<'s> {
             shared,
             loop_number,
             expired_values,
+            changed: Vec::new(),
             channel: Vec::new(),
         }
     }
@@ -73,7 +76,16 @@ impl Sink for LoopSink<'_> {
     }
 
     fn log(&mut self, effects: &Effects) {
-        self.shared.changelog.append(effects);
+        let log = &self.shared.changelog;
+        log.append(effects);
+        if !self.changed.is_empty() {
+            log.note_position(&mut self.changed, log.file_end());
+        }
+    }
+
+    fn changed(&mut self, db: usize, key: &[u8]) {
+        self.changed
+            .extend(self.shared.changelog.note_change(db, key));
     }
 
     fn wake(&mut self, shard: usize, deadline_ms: u64) {

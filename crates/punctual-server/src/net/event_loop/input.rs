@@ -143,7 +143,7 @@ impl EventLoop {
         let stopwatch = self.stopwatch.clone();
         let mut scripts = std::mem::take(&mut self.scripts);
         let mut lookahead = std::mem::take(&mut self.lookahead);
-        let nested = self.busy.nested;
+        let (nested, synced) = (self.busy.nested, self.synced);
         let mut dispatcher = dispatch::Dispatcher::new(
             &shared,
             number,
@@ -151,6 +151,7 @@ impl EventLoop {
             &mut scripts,
             &stopwatch,
             out_max,
+            synced,
             (!nested).then_some(&mut *self),
         );
         let mailbox = &shared.mailboxes[number];
@@ -219,6 +220,11 @@ impl EventLoop {
         };
         if std::mem::take(&mut session.separated) {
             mailbox.end_separation(out);
+        }
+        let until = dispatcher.hold.until;
+        if until > 0 {
+            connection.hold_until = until;
+            self.holding.push(slot);
         }
         self.connections[slot] = Some(taken);
         if !nested {

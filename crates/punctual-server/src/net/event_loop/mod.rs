@@ -27,6 +27,7 @@ use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchedKey;
 use punctual_store::{Now, Turn};
 
+use crate::changelog::THIS_TURN;
 use crate::client::registry::{ClientInfo, REPLY_BUFFER};
 use crate::config::Settings;
 use crate::log;
@@ -88,6 +89,12 @@ pub(crate) struct EventLoop {
     free_slots: Vec<usize>,
     /// Slots with output to write.
     dirty: Vec<usize>,
+    /// Slots whose output waits for what this turn appends to the log of changes.
+    holding: Vec<usize>,
+    /// Slots with output that waits for the append-only file.
+    held: Vec<usize>,
+    /// What is on the device when a turn begins, if replies wait for it.
+    synced: Option<u64>,
     /// Slots that may have more to read.
     readable: Vec<usize>,
     /// Slots that wait for CLIENT UNPAUSE.
@@ -157,6 +164,9 @@ impl EventLoop {
             connections: Vec::new(),
             free_slots: Vec::new(),
             dirty: Vec::new(),
+            holding: Vec::new(),
+            held: Vec::new(),
+            synced: None,
             readable: Vec::new(),
             paused: Vec::new(),
             timers: Wheel::new(),
@@ -276,6 +286,7 @@ impl EventLoop {
     fn turn(&mut self, events: &Events) {
         let shared = Arc::clone(&self.shared);
         let settling = std::mem::take(&mut self.settling);
+        self.synced = shared.changelog.turn_begins();
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
@@ -294,6 +305,7 @@ impl EventLoop {
         self.count(&mut turn);
         persist::save_if_due(&shared, &self.settings, &mut turn);
         self.discard(turn);
+        self.end_holding();
         self.collect_mail();
         self.run_timers();
         for slot in std::mem::take(&mut self.dirty) {
@@ -454,12 +466,21 @@ impl EventLoop {
                         self.close(slot);
                     }
                 }
-                Order::Unblocked { client, slot } => {
-                    if self
-                        .connection(slot)
-                        .is_some_and(|c| c.session.id == client)
+                Order::Unblocked {
+                    client,
+                    slot,
+                    until,
+                } => {
+                    if let Some(connection) = self.connection(slot)
+                        && connection.session.id == client
                     {
+                        connection.hold_until = connection.hold_until.max(until);
                         self.unblock(slot);
+                    }
+                }
+                Order::Synced => {
+                    for slot in std::mem::take(&mut self.held) {
+                        self.mark_dirty(slot);
                     }
                 }
                 Order::Reconfigure => self.reconfigure(),
@@ -492,6 +513,18 @@ impl EventLoop {
         }
     }
 
+    /// Fixes the position that this turn's held output waits for: everything of the turn has been appended.
+    fn end_holding(&mut self) {
+        for slot in std::mem::take(&mut self.holding) {
+            let until = self.shared.changelog.file_end();
+            if let Some(connection) = self.connection(slot)
+                && connection.hold_until == THIS_TURN
+            {
+                connection.hold_until = until;
+            }
+        }
+    }
+
     /// Writes a connection's output once, and closes the connection if it has ended.
     fn flush(&mut self, slot: usize) {
         let limits = self.settings.output_limits;
@@ -500,6 +533,11 @@ impl EventLoop {
             return;
         };
         connection.dirty = false;
+        if self.shared.changelog.is_held(connection.hold_until) {
+            // Synced after the first look, it is found by the second or by the order that follows it.
+            self.held.push(slot);
+            return;
+        }
         if connection.out.is_empty() && !connection.ended && !connection.session.closing {
             return;
         }

@@ -1,0 +1,60 @@
+//! Replies that wait for the device: `appendfsync always`.
+//!
+//! A reply waits only if it could reveal what is not synced: that of a write, of a read of a key with an unsynced change, and of
+//! a command that looks at all keys. A connection's output is held from the first such reply on; other connections go on.
+//! Published messages and keyspace events are not held.
+
+use punctual_resp::Args;
+use punctual_store::spec::Flags;
+
+use super::ChangeLog;
+use crate::dispatch::table::{Entry, Run};
+
+/// Marks output that waits for what its turn appends.
+pub(crate) const THIS_TURN: u64 = u64::MAX;
+
+/// What the replies of a connection wait for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    /// Position that was synced when the turn began; `None` if replies wait for nothing.
+    since: Option<u64>,
+    /// Position that must be synced before the replies are sent, or [`THIS_TURN`].
+    pub(crate) until: u64,
+}
+
+impl Hold {
+    /// Returns what replies wait for before any command has run: nothing.
+    pub(crate) fn new(since: Option<u64>) -> Self {
+        Self { since, until: 0 }
+    }
+
+    /// Returns whether replies may have to wait.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// Notes a command that has just run; its locks are still held.
+    #[cold]
+    pub(crate) fn note(&mut self, log: &ChangeLog, entry: &Entry, db: usize, args: Args<'_>) {
+        let Some(since) = self.since else {
+            return;
+        };
+        if entry.row.flags.has(Flags::WRITE) {
+            self.until = THIS_TURN;
+            return;
+        }
+        let Run::Keyspace(command) = entry.run else {
+            return;
+        };
+        if command.reaches_unnamed(args) {
+            self.until = THIS_TURN;
+        }
+        command.keys.each(args, &mut |at| {
+            let changed = args.get(at).map_or(0, |key| log.position_of(db, key));
+            if changed >= since {
+                self.until = THIS_TURN;
+            }
+        });
+    }
+}
