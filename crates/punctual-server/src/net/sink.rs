@@ -73,7 +73,9 @@ impl Sink for LoopSink<'_> {
     }
 
     fn log(&mut self, effects: &Effects) {
-        self.shared.changelog.append(effects);
+        let shared = self.shared;
+        let stream = |bytes: &[u8]| shared.append_to_stream(bytes);
+        shared.changelog.append(effects, stream);
     }
 
     fn wake(&mut self, shard: usize, deadline_ms: u64) {

@@ -187,7 +187,7 @@ struct Attempt<'s> {
 impl<'s> Attempt<'s> {
     fn begin(shared: &'s Shared, turn: &mut Turn<'_>) -> Result<Self, SaveError> {
         let state = &shared.persistence;
-        if state.saving.swap(true, Ordering::AcqRel) {
+        if !state.begin_walk() {
             return Err(SaveError::Busy);
         }
         // An abort by a FLUSHALL that ran before the locks were taken does not concern this snapshot.
@@ -235,8 +235,12 @@ impl<'s> Attempt<'s> {
                 log::warning!(shared.logger, "{error}");
             }
         }
-        state.saving.store(false, Ordering::Release);
+        state.end_walk();
         shared.update_gate();
+        // Replicas may wait for the end of the walk.
+        if shared.replicas.count() > 0 {
+            shared.call_upkeep();
+        }
     }
 }
 
@@ -287,6 +291,7 @@ pub(crate) fn before_exit(
 ) -> Result<(), SaveError> {
     turn.release();
     shared.persistence.abort();
+    shared.replicas.full_sync.abort();
     if !must_save.unwrap_or(!shared.settings().save.is_empty()) || shared.persistence.is_loading() {
         return Ok(());
     }
