@@ -29,6 +29,7 @@ use crate::program::open_files::make_room_for;
 use crate::program::supervision::Systemd;
 use crate::pubsub::PubSub;
 use crate::reclaim::{Reclaim, Worker};
+use crate::replication::replicas::Replicas;
 use crate::replication::state::State as ReplicationState;
 use crate::script::cache::Cache;
 use crate::script::functions::registry::Registry;
@@ -108,6 +109,8 @@ pub struct Shared {
     pub(crate) persistence: Persistence,
     /// Role, ids and offset of replication.
     pub(crate) replication: ReplicationState,
+    /// The attached replicas.
+    pub(crate) replicas: Replicas,
     /// True if some commands must be rejected because the server loads, cannot save or stops.
     pub(crate) gate_closed: AtomicBool,
     /// True once a stop was requested.
@@ -159,6 +162,7 @@ impl Shared {
             http: HttpWarning::default(),
             pause_until_ms: AtomicU64::new(0),
             pause_writes_only: AtomicBool::new(false),
+            replicas: Replicas::new(mailboxes.len()),
             mailboxes,
             rates: Rates::default(),
             run_id: (0..40)
@@ -240,6 +244,8 @@ impl Shared {
         *self.settings.write() = settings;
         self.apply_settings();
         self.settings_version.fetch_add(1, Ordering::AcqRel);
+        // Periods and limits may have changed.
+        self.call_upkeep();
         self.order_all(|| Order::Reconfigure);
     }
 
@@ -259,7 +265,10 @@ impl Shared {
             .store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
         self.store.set_limits(settings.limits);
-        self.update_gate();
+        if let Some(backlog) = &mut self.replicas.stream().backlog {
+            backlog.set_size(settings.repl_backlog_size);
+        }
+        self.count_good_replicas();
     }
 
     /// Returns the enabled classes of keyspace events.

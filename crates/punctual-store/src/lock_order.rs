@@ -18,6 +18,8 @@ pub enum Rank {
     Config,
     /// The log of changes.
     Log,
+    /// The replication stream.
+    Stream,
     /// The pub/sub registry.
     PubSub,
     /// Mailboxes of event loops.
@@ -32,7 +34,7 @@ mod held {
 
     thread_local! {
         /// Number of locks of each rank that the thread holds.
-        static HELD: Cell<[u32; 5]> = const { Cell::new([0; 5]) };
+        static HELD: Cell<[u32; 6]> = const { Cell::new([0; 6]) };
     }
 
     /// Counts a lock of `rank` as held until it is dropped.

@@ -38,7 +38,8 @@ struct State {
     /// Database that is selected at the end of the log; `None` if the next effect must select one.
     db: Option<usize>,
     file: Option<File>,
-    replicas: Option<Vec<u8>>,
+    /// The replication stream is fed.
+    replicas: bool,
 }
 
 /// What the file's thread has not taken yet.
@@ -60,8 +61,8 @@ impl Default for ChangeLog {
 }
 
 impl ChangeLog {
-    /// Appends what a turn has changed. The turn still holds its shards.
-    pub(crate) fn append(&self, effects: &Effects) {
+    /// Appends what a turn has changed, to the replicas by `stream`. The turn still holds its shards.
+    pub(crate) fn append(&self, effects: &Effects, mut stream: impl FnMut(&[u8])) {
         let mut state = self.state.lock();
         let State { db, file, replicas } = &mut *state;
         let mut select = Vec::new();
@@ -71,9 +72,11 @@ impl ChangeLog {
             }
             *db = Some(last);
         }
-        if let Some(replicas) = replicas {
-            replicas.extend_from_slice(&select);
-            replicas.extend_from_slice(effects.bytes());
+        if *replicas {
+            if !select.is_empty() {
+                stream(&select);
+            }
+            stream(effects.bytes());
         }
         if let Some(file) = file {
             let before = file.pending.len();
@@ -179,7 +182,7 @@ impl ChangeLog {
 
     /// As [`ChangeLog::set_file`], for the replicas.
     pub(crate) fn set_replicas(&self, turn: &mut Turn<'_>, on: bool) {
-        self.change(turn, |state| state.replicas = on.then(Vec::new));
+        self.change(turn, |state| state.replicas = on);
     }
 
     fn change(&self, turn: &mut Turn<'_>, change: impl FnOnce(&mut State)) {
@@ -187,7 +190,7 @@ impl ChangeLog {
         let mut state = self.state.lock();
         change(&mut state);
         state.db = None;
-        let logged = state.file.is_some() || state.replicas.is_some();
+        let logged = state.file.is_some() || state.replicas;
         turn.store.set_logged(logged);
         turn.renew_logged();
     }
@@ -200,14 +203,15 @@ mod tests {
 
     use super::*;
 
-    struct Sink<'l>(&'l ChangeLog);
+    struct Sink<'l>(&'l ChangeLog, Vec<u8>);
 
     impl punctual_store::events::Sink for Sink<'_> {
         fn keyspace(&mut self, _: usize, _: Classes, _: &str, _: &[u8]) {}
         fn expired(&mut self, _: Now, _: usize, _: &[u8], _: Option<&[u8]>, _: u64) {}
         fn wake(&mut self, _: usize, _: u64) {}
         fn log(&mut self, effects: &Effects) {
-            self.0.append(effects);
+            let Self(log, stream) = self;
+            log.append(effects, |bytes| stream.extend_from_slice(bytes));
         }
     }
 
@@ -258,7 +262,7 @@ mod tests {
             }),
             ChangeLog::default(),
         );
-        let mut sink = Sink(&log);
+        let mut sink = Sink(&log, Vec::new());
         let now = Now::from_ms(1_000);
         let mut turn = Turn::new(&store, now, &mut sink, Classes::none());
         run(&mut turn, &["SET unlogged 1", "! PUBLISH nobody x"]);
@@ -288,12 +292,11 @@ mod tests {
         turn.end_frame();
         turn.now = Now::from_ms(60_000);
         run(&mut turn, &["2:SETNX b 2"]);
-        turn.release();
-        let replicas = log.state.lock().replicas.take().unwrap();
+        drop(turn);
         let all = "SELECT 0\nSET a 1\nSELECT 2\nSET b 1 PXAT 1100\nPEXPIREAT b 8000\nPUBLISH c hello\n\
                    SET f 0.5 KEEPTTL\nMULTI\nPUBLISH c in\nLPUSH l x\nEXEC\nSELECT 0\nLPUSH m x\nSELECT 2\n\
                    DEL b\nSETNX b 2";
-        assert_eq!(lines(&replicas), all);
+        assert_eq!(lines(&sink.1), all);
         let mut file = Vec::new();
         assert_eq!(log.take_file(&mut file), file.len() as u64);
         let without = all

@@ -63,6 +63,8 @@ pub struct ClientInfo {
     pub shard_channels: AtomicU32,
     /// True for a client that has sent MONITOR.
     pub monitor: AtomicBool,
+    /// True for a replica, from its SYNC or PSYNC on.
+    pub replica: AtomicBool,
     /// Set by CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
     /// Set by CLIENT NO-TOUCH.
@@ -117,7 +119,9 @@ impl ClientInfo {
     /// Returns the client's current type.
     pub fn client_type(&self) -> ClientType {
         let subscriptions = [&self.channels, &self.patterns, &self.shard_channels];
-        if subscriptions.iter().any(|n| n.load(Ordering::Relaxed) > 0) {
+        if self.replica.load(Ordering::Relaxed) {
+            ClientType::Replica
+        } else if subscriptions.iter().any(|n| n.load(Ordering::Relaxed) > 0) {
             ClientType::PubSub
         } else {
             ClientType::Normal

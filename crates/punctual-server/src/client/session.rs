@@ -12,6 +12,8 @@ use crate::client::registry::ClientInfo;
 use crate::client::transaction::Transaction;
 use crate::dispatch::table::Entry;
 use crate::pubsub::{Kind, PubSub, Subscriber};
+use crate::replication::acks::Goal;
+use crate::replication::replicas::{Peer, Replica};
 use crate::script::functions::registry::Found;
 
 /// Reply mode of a client (CLIENT REPLY).
@@ -50,6 +52,8 @@ pub(crate) enum Executing {
     Transaction(Box<Transaction>),
     /// A script.
     Script(ScriptRequest),
+    /// The wait for acknowledgements, with the deadline in [`Turn::wait`](punctual_store::Turn::wait).
+    Acks(Goal),
 }
 
 /// A client's state. Owned by its event loop.
@@ -96,6 +100,16 @@ pub struct Session {
     pub stale_watches: bool,
     /// Keys watched by WATCH.
     pub watched: BTreeSet<WatchedKey>,
+    /// What the client has said about itself by REPLCONF.
+    pub(crate) peer: Peer,
+    /// Set by SYNC and PSYNC: the connection gets the replication stream.
+    pub(crate) replica: Option<Arc<Replica>>,
+    /// Offset of the replication stream after the client's last write that is in the stream.
+    pub(crate) last_write: u64,
+    /// The client may have written since.
+    pub(crate) has_written: bool,
+    /// Count of changes of the turn before the client's commands.
+    pub(crate) dirty_before: u64,
     /// Last command, if the lookup may reuse it.
     pub last: Option<&'static Entry>,
 }
@@ -125,6 +139,11 @@ impl Session {
             in_exec: false,
             stale_watches: false,
             watched: BTreeSet::new(),
+            peer: Peer::default(),
+            replica: None,
+            last_write: 0,
+            has_written: false,
+            dirty_before: 0,
             last: None,
         }
     }

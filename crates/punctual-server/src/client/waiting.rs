@@ -77,8 +77,16 @@ pub(crate) fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
     shared.mailboxes[id.loop_number].answer(reply, id.client, id.slot, resume);
 }
 
-/// Returns the reply of a waiter that was not served: `error`, or a null array.
-pub(crate) fn unserved_reply(waiter: &Waiter, error: Option<&Error>) -> Vec<u8> {
+/// Returns the reply of a waiter that was not served: `error`, the acknowledgements so far, or a null array.
+pub(crate) fn unserved_reply(
+    shared: &Shared,
+    waiter: &Arc<Waiter>,
+    error: Option<&Error>,
+) -> Vec<u8> {
+    let acks = shared.reply_without_acks(waiter);
+    if let (Some(reply), None) = (acks, error) {
+        return reply;
+    }
     let mut bytes = Vec::new();
     let mut reply = Reply::new(&mut bytes, waiter.protocol());
     match error {
@@ -92,10 +100,10 @@ pub(crate) fn unserved_reply(waiter: &Waiter, error: Option<&Error>) -> Vec<u8> 
 pub(crate) fn answer_unserved(
     shared: &Shared,
     loop_number: usize,
-    waiter: &Waiter,
+    waiter: &Arc<Waiter>,
     error: Option<&Error>,
 ) {
-    answer(shared, waiter, &unserved_reply(waiter, error));
+    answer(shared, waiter, &unserved_reply(shared, waiter, error));
     record_unserved(shared, loop_number, shared.clock.now(), waiter, error);
 }
 

@@ -35,6 +35,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
     let multi = info.multi.load(Ordering::Relaxed);
     let multi_bytes = get(&info.multi_bytes);
     for (letter, set) in [
+        ('S', on(&info.replica)),
         ('O', on(&info.monitor)),
         ('P', info.client_type() == ClientType::PubSub),
         ('x', multi >= 0),

@@ -273,8 +273,14 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("mem_fragmentation_ratio", "1.00");
     page.line("mem_fragmentation_bytes", 0);
     page.line("mem_not_counted_for_evict", 0);
-    page.line("mem_replication_backlog", 0);
-    page.line("mem_total_replication_buffers", 0);
+    let stream = page.shared.replicas.stream();
+    let backlog = stream
+        .backlog
+        .as_ref()
+        .map_or(0, |backlog| backlog.memory());
+    drop(stream);
+    page.line("mem_replication_backlog", backlog);
+    page.line("mem_total_replication_buffers", backlog);
     page.line("mem_clients_slaves", 0);
     page.line("mem_clients_normal", breakdown.clients);
     page.line("mem_cluster_links", 0);
@@ -365,6 +371,7 @@ fn persistence(page: &mut Page<'_, '_>) {
 }
 
 fn stats(page: &mut Page<'_, '_>) {
+    let counts = &page.shared.replicas.counts;
     let pubsub = &page.shared.pubsub;
     let (channels, patterns, shard_channels) = (
         pubsub.topic_count(Kind::Channel),
@@ -384,7 +391,7 @@ fn stats(page: &mut Page<'_, '_>) {
     page.line("total_net_input_bytes", page.sum(|s| &s.net_in));
     page.line("total_net_output_bytes", page.sum(|s| &s.net_out));
     page.line("total_net_repl_input_bytes", 0);
-    page.line("total_net_repl_output_bytes", 0);
+    page.line("total_net_repl_output_bytes", counts.bytes.load(Relaxed));
     page.line(
         "instantaneous_input_kbps",
         format_args!("{:.2}", net_in as f64 / 1024.0),
@@ -399,9 +406,9 @@ fn stats(page: &mut Page<'_, '_>) {
         "rejected_connections",
         page.sum(|s| &s.rejected_connections),
     );
-    page.line("sync_full", 0);
-    page.line("sync_partial_ok", 0);
-    page.line("sync_partial_err", 0);
+    page.line("sync_full", counts.full.load(Relaxed));
+    page.line("sync_partial_ok", counts.partial_ok.load(Relaxed));
+    page.line("sync_partial_err", counts.partial_err.load(Relaxed));
     page.line(
         "expired_subkeys",
         page.sum(|s| &s.expired_fields) + page.turn.stats.expired_fields,
@@ -454,18 +461,10 @@ fn stats(page: &mut Page<'_, '_>) {
 }
 
 fn replication(page: &mut Page<'_, '_>) {
-    let id = page.shared.run_id.clone();
+    let (shared, now) = (page.shared, page.turn.now);
     page.line("role", "master");
-    page.line("connected_slaves", 0);
-    page.line("master_failover_state", "no-failover");
-    page.line("master_replid", id);
-    page.line("master_replid2", "0".repeat(40));
-    page.line("master_repl_offset", 0);
-    page.line("second_repl_offset", -1);
-    page.line("repl_backlog_active", 0);
-    page.line("repl_backlog_size", 0);
-    page.line("repl_backlog_first_byte_offset", 0);
-    page.line("repl_backlog_histlen", 0);
+    let settings = shared.settings();
+    crate::replication::info::fields(shared, &settings, now, |name, value| page.line(name, value));
 }
 
 fn cpu(page: &mut Page<'_, '_>) {

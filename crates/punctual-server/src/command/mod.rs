@@ -24,6 +24,7 @@ pub(crate) mod script;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
 pub(crate) mod transaction;
+pub(crate) mod wait;
 
 use std::sync::LazyLock;
 
@@ -59,6 +60,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     shutdown::COMMANDS,
     slowlog::COMMANDS,
     transaction::COMMANDS,
+    wait::COMMANDS,
 ];
 
 static TABLE: LazyLock<(CommandTable, Vec<ServerHandler>)> =

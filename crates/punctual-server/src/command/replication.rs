@@ -1,4 +1,7 @@
-//! ROLE, WAIT and WAITAOF on a server without replicas.
+//! ROLE, REPLCONF, PSYNC and SYNC: what replicas send.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
@@ -6,9 +9,33 @@ use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
 use crate::dispatch::call::{Call, ServerCommand};
+use crate::log;
+use crate::replication::info;
+use crate::replication::replicas::{Filter, Phase, Replica};
+use crate::replication::state::Foreign;
 
-/// The family's rows. As in Redis, WAIT and WAITAOF have the ACL category `connection`, which their group sets.
+/// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
+    ServerCommand::new("psync", -3, SYNC, Group::Server, psync)
+        .doc("2.8.0", "", "An internal command used in replication.")
+        .internal(),
+    ServerCommand::new(
+        "replconf",
+        -1,
+        Flags::ADMIN
+            .or(Flags::NOSCRIPT)
+            .or(Flags::LOADING)
+            .or(Flags::STALE)
+            .or(Flags::ALLOW_BUSY),
+        Group::Server,
+        replconf,
+    )
+    .doc(
+        "3.0.0",
+        "O(1)",
+        "An internal command for configuring the replication stream.",
+    )
+    .internal(),
     ServerCommand::new(
         "role",
         1,
@@ -21,63 +48,269 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     )
     .categories(&["admin", "dangerous"])
     .doc("2.8.12", "O(1)", "Returns the replication role."),
-    ServerCommand::new("wait", 3, Flags::NOSCRIPT, Group::Connection, wait)
-        .tips(&["request_policy:all_shards", "response_policy:agg_min"])
-        .doc(
-            "3.0.0",
-            "O(1)",
-            "Blocks until a number of replicas have acknowledged the connection's writes.",
-        ),
-    ServerCommand::new("waitaof", 4, Flags::NOSCRIPT, Group::Connection, wait_aof)
-        .tips(&["request_policy:all_shards", "response_policy:agg_min"])
-        .doc(
-            "7.2.0",
-            "O(1)",
-            "Blocks until the connection's writes are in a number of append-only files.",
-        ),
+    ServerCommand::new("sync", 1, SYNC, Group::Server, sync)
+        .doc("1.0.0", "", "An internal command used in replication.")
+        .internal(),
 ];
 
-fn role(_: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    reply.array(3);
-    reply.bulk(b"master");
-    reply.int(0);
-    reply.array(0);
+const SYNC: Flags = Flags::ADMIN
+    .or(Flags::NO_ASYNC_LOADING)
+    .or(Flags::NO_MULTI)
+    .or(Flags::NOSCRIPT);
+
+fn role(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    info::role(call.shared, reply);
     Ok(())
 }
 
-fn timeout(arg: &[u8]) -> Result<(), Error> {
-    match parse_i64(arg) {
-        None => Err(Error::fixed(
-            "ERR timeout is not an integer or out of range",
-        )),
-        Some(..0) => Err(Error::fixed("ERR timeout is negative")),
-        Some(_) => Ok(()),
+fn replconf(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if args.len() % 2 == 0 {
+        return Err(Error::Syntax);
     }
-}
-
-/// Replies at once, where Redis waits for the timeout: no replica can connect meanwhile.
-fn wait(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    timeout(&args[2])?;
-    parse_i64(&args[1]).ok_or(Error::NotInteger)?;
-    reply.int(0);
+    for at in (1..args.len()).step_by(2) {
+        let (option, value) = (args.at(at), args.at(at + 1));
+        let number = || parse_i64(value).ok_or(Error::NotInteger);
+        match option.to_ascii_lowercase().as_slice() {
+            b"listening-port" => {
+                let port = u32::try_from(number()?);
+                call.session.peer.port = port.map_err(|_| Error::NotInteger)?;
+            }
+            b"ip-address" => {
+                const HOST_MAX: usize = 255;
+                if value.len() > HOST_MAX {
+                    let text = format!(
+                        "ERR REPLCONF ip-address provided by replica instance is too long: {} bytes",
+                        value.len()
+                    );
+                    return Err(Error::Text(text.into()));
+                }
+                let ip = String::from_utf8_lossy(value).into_owned();
+                call.session.peer.ip = Some(ip).filter(|ip| !ip.is_empty());
+            }
+            b"capa" => {
+                let peer = &mut call.session.peer;
+                peer.eof |= value.eq_ignore_ascii_case(b"eof");
+                peer.psync2 |= value.eq_ignore_ascii_case(b"psync2");
+            }
+            // As in Redis, acknowledgements have no reply, and end the command.
+            b"ack" => {
+                if let Ok(offset) = number() {
+                    acknowledge(call, args, at, offset);
+                }
+                return Ok(());
+            }
+            b"getack" => return Ok(()),
+            b"rdb-only" => {
+                call.session.peer.rdb_only = match number()? {
+                    0 => false,
+                    1 => true,
+                    _ => {
+                        return Err(Error::fixed(
+                            "ERR value is out of range, must be between 0 and 1",
+                        ));
+                    }
+                };
+            }
+            b"rdb-filter-only" => call.session.peer.filter = Some(filter(value)?),
+            b"version" => {}
+            _ => {
+                return Err(Error::repeating(
+                    "ERR Unrecognized REPLCONF option: ",
+                    option,
+                    "",
+                ));
+            }
+        }
+    }
+    reply.ok();
     Ok(())
 }
 
-fn wait_aof(_: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    let local = parse_i64(&args[1]).filter(|n| (0..=1).contains(n));
-    let local = local.ok_or(Error::fixed(
-        "ERR value is out of range, must be between 0 and 1",
-    ))?;
-    let replicas = parse_i64(&args[2]).filter(|n| *n >= 0);
-    replicas.ok_or(Error::fixed("ERR value is out of range, must be positive"))?;
-    timeout(&args[3])?;
-    if local > 0 {
+/// Parses the names of the parts that a filtered snapshot has.
+fn filter(names: &[u8]) -> Result<Filter, Error> {
+    let mut filter = Filter { functions: false };
+    for name in names.split(|b| b.is_ascii_whitespace()) {
+        match name {
+            b"" => {}
+            b"functions" => filter.functions = true,
+            other => {
+                return Err(Error::repeating(
+                    "ERR Unsupported rdb-filter-only option: ",
+                    other,
+                    "",
+                ));
+            }
+        }
+    }
+    Ok(filter)
+}
+
+/// Records `REPLCONF ACK offset [FACK offset]` of a replica.
+fn acknowledge(call: &mut Call<'_, '_>, args: Args<'_>, at: usize, offset: i64) {
+    let Some(replica) = &call.session.replica else {
+        return;
+    };
+    let file = args
+        .get(at + 2)
+        .filter(|word| word.eq_ignore_ascii_case(b"fack"))
+        .and_then(|_| parse_i64(args.get(at + 3)?));
+    let unsigned = |offset: i64| u64::try_from(offset).unwrap_or(0);
+    let now_ms = call.turn.now.read_ms();
+    replica.acknowledge(unsigned(offset), file.map(unsigned), now_ms);
+    call.shared.answer_acked(call.loop_number);
+}
+
+fn sync(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if call.session.replica.is_some() {
+        return Ok(());
+    }
+    check(call, reply)?;
+    log::notice!(
+        call.shared.logger,
+        "Replica {} asks for synchronization",
+        candidate(call, Phase::Waiting, u64::MAX)
+    );
+    full(call, true);
+    Ok(())
+}
+
+fn psync(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if call.session.replica.is_some() {
+        return Ok(());
+    }
+    if args
+        .get(3)
+        .is_some_and(|word| word.eq_ignore_ascii_case(b"failover"))
+        && !call.shared.replication.is_replica()
+    {
         return Err(Error::fixed(
-            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+            "ERR PSYNC FAILOVER can't be sent to a master.",
         ));
     }
-    reply.array(2);
-    reply.int(0);
-    reply.int(0);
+    check(call, reply)?;
+    let shared = Arc::clone(call.shared);
+    let replica = candidate(call, Phase::Waiting, u64::MAX);
+    log::notice!(shared.logger, "Replica {replica} asks for synchronization");
+    let Some(offset) = parse_i64(&args[2]) else {
+        log::warning!(
+            shared.logger,
+            "Replica {replica} asks for synchronization but with a wrong offset"
+        );
+        return Err(Error::NotInteger);
+    };
+    let id = args.at(1);
+    if partial(call, id, offset, reply) {
+        let counts = &shared.replicas.counts;
+        counts.partial_ok.fetch_add(1, Ordering::Relaxed);
+        return Ok(());
+    }
+    // A replica that asks for everything has not failed to continue.
+    if id.first() != Some(&b'?') {
+        let counts = &shared.replicas.counts;
+        counts.partial_err.fetch_add(1, Ordering::Relaxed);
+    }
+    full(call, false);
     Ok(())
+}
+
+/// Returns the error for a client that cannot become a replica now.
+fn check(call: &Call<'_, '_>, reply: &Reply<'_>) -> Result<(), Error> {
+    if reply.len() > 0 {
+        return Err(Error::fixed(
+            "ERR SYNC and PSYNC are invalid with pending output",
+        ));
+    }
+    let peer = &call.session.peer;
+    if peer.filter.is_some() && !peer.eof {
+        return Err(Error::fixed("ERR Filtered replica requires EOF capability"));
+    }
+    Ok(())
+}
+
+/// Creates the replica that the client would be.
+fn candidate(call: &Call<'_, '_>, phase: Phase, next: u64) -> Replica {
+    Replica::new(
+        Arc::clone(&call.session.info),
+        call.session.peer.clone(),
+        phase,
+        next,
+        call.turn.now.read_ms(),
+    )
+}
+
+/// Continues the stream at `offset`, if the replica has the same past and the backlog has the rest.
+fn partial(call: &mut Call<'_, '_>, id: &[u8], offset: i64, reply: &mut Reply<'_>) -> bool {
+    let shared = Arc::clone(call.shared);
+    let name = candidate(call, Phase::Waiting, u64::MAX);
+    let mut stream = shared.replicas.stream();
+    let ids = shared.replication.ids();
+    if let Err(foreign) = ids.accept(id, offset) {
+        drop(stream);
+        match foreign {
+            Foreign::Asked => {
+                log::notice!(shared.logger, "Full resync requested by replica {name}");
+            }
+            Foreign::Unknown => log::notice!(
+                shared.logger,
+                "Partial resynchronization not accepted: Replication ID mismatch (Replica asked for '{}', my replication IDs are '{}' and '{}')",
+                id.escape_ascii(),
+                ids.current,
+                ids.second
+            ),
+            Foreign::BeyondSecond => log::notice!(
+                shared.logger,
+                "Partial resynchronization not accepted: Requested offset for second ID was {offset}, but I can reply up to {}",
+                ids.second_end
+            ),
+        }
+        return false;
+    }
+    let next = u64::try_from(offset).unwrap_or(0);
+    let rest = match &stream.backlog {
+        Some(backlog) if backlog.reaches(next) => backlog.end() - next,
+        _ => {
+            drop(stream);
+            log::notice!(
+                shared.logger,
+                "Unable to partial resync with replica {name} for lack of backlog (Replica request was: {offset})."
+            );
+            if next > shared.replication.offset() {
+                log::warning!(
+                    shared.logger,
+                    "Warning: replica {name} tried to PSYNC with an offset that is greater than the master replication offset."
+                );
+            }
+            return false;
+        }
+    };
+    let replica = Arc::new(candidate(call, Phase::Online, next));
+    shared.attach(&mut stream, &replica);
+    drop(stream);
+    log::notice!(
+        shared.logger,
+        "Partial resynchronization request from {replica} accepted. Sending {rest} bytes of backlog starting from offset {offset}."
+    );
+    if replica.peer.psync2 {
+        reply.simple(&format!("CONTINUE {}", ids.current));
+    } else {
+        reply.simple("CONTINUE");
+    }
+    call.session.replica = Some(replica);
+    shared.count_good_replicas();
+    true
+}
+
+/// Makes the client wait for a snapshot.
+fn full(call: &mut Call<'_, '_>, old_protocol: bool) {
+    let shared = Arc::clone(call.shared);
+    let counts = &shared.replicas.counts;
+    counts.full.fetch_add(1, Ordering::Relaxed);
+    let mut replica = candidate(call, Phase::Waiting, u64::MAX);
+    replica.old_protocol = old_protocol;
+    let replica = Arc::new(replica);
+    if shared.replicas.stream().backlog.is_none() {
+        shared.begin_stream(call.turn);
+    }
+    shared.attach(&mut shared.replicas.stream(), &replica);
+    call.session.replica = Some(replica);
 }

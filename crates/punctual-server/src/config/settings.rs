@@ -33,6 +33,26 @@ pub struct Settings {
     pub protected_mode: bool,
     /// The password of the default user.
     pub requirepass: Option<Vec<u8>>,
+    /// Number of good replicas below which writes are refused; 0 for none.
+    pub min_replicas_to_write: usize,
+    /// Time since its last acknowledgement, in seconds, up to which a replica is good; 0 disables the check.
+    pub min_replicas_max_lag_s: u64,
+    /// Send snapshots to replicas without a file.
+    pub repl_diskless_sync: bool,
+    /// Seconds that a full synchronization waits for more replicas.
+    pub repl_diskless_sync_delay_s: u64,
+    /// Number of replicas for which it waits no longer; 0 for none.
+    pub repl_diskless_sync_max_replicas: usize,
+    /// Send replicas fewer, larger packets.
+    pub repl_disable_tcp_nodelay: bool,
+    /// Seconds between PINGs to replicas.
+    pub repl_ping_period_s: u64,
+    /// Seconds without a sign of life after which a link of replication is closed.
+    pub repl_timeout_s: u64,
+    /// Bytes of the replication stream that are kept for replicas that come back.
+    pub repl_backlog_size: u64,
+    /// Seconds without replicas after which these bytes are freed; 0 for never.
+    pub repl_backlog_ttl_s: u64,
     /// Limits of unread output; [`OUTPUT_NORMAL`](Self::OUTPUT_NORMAL) and the constants after it are the indices.
     pub output_limits: [OutputLimit; 3],
     /// Maximum number of bytes of an incomplete command.
@@ -184,6 +204,16 @@ impl Settings {
                 Value::OutputLimits(limits) => *limits,
                 _ => Default::default(),
             },
+            min_replicas_to_write: values.number("min-replicas-to-write"),
+            min_replicas_max_lag_s: values.number("min-replicas-max-lag"),
+            repl_diskless_sync: values.yes("repl-diskless-sync"),
+            repl_diskless_sync_delay_s: values.number("repl-diskless-sync-delay"),
+            repl_diskless_sync_max_replicas: values.number("repl-diskless-sync-max-replicas"),
+            repl_disable_tcp_nodelay: values.yes("repl-disable-tcp-nodelay"),
+            repl_ping_period_s: values.number("repl-ping-replica-period"),
+            repl_timeout_s: values.number("repl-timeout"),
+            repl_backlog_size: values.bytes("repl-backlog-size"),
+            repl_backlog_ttl_s: values.number("repl-backlog-ttl"),
             query_buffer_limit: values.bytes("client-query-buffer-limit"),
             max_bulk_len: values.bytes("proto-max-bulk-len"),
             busy_reply_threshold_ms: values.number("busy-reply-threshold"),

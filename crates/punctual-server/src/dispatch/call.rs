@@ -35,6 +35,11 @@ impl Call<'_, '_> {
         self.turn.now
     }
 
+    /// Returns whether the client may have written since its last offset in the replication stream was stored.
+    pub(crate) fn has_written(&self) -> bool {
+        self.session.has_written || self.turn.stats.dirty != self.session.dirty_before
+    }
+
     /// Returns the mailbox of the event loop that runs the command.
     pub(crate) fn mailbox(&self) -> &Mailbox<Order> {
         &self.shared.mailboxes[self.loop_number]

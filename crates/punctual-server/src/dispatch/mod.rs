@@ -220,7 +220,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
         {
             return Flow::Paused;
         }
-        if session.monitor && (touches_data(session, entry) || self.calls_writer(entry, args)) {
+        if (session.monitor || session.replica.is_some())
+            && (touches_data(session, entry) || self.calls_writer(entry, args))
+        {
             let error = Error::fixed("ERR Replica can't interact with the keyspace");
             return self.reject(session, entry, args, &error, out);
         }
@@ -294,6 +296,13 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     None => {}
                     Some(Executing::Transaction(transaction)) => {
                         self.run_queued(session, &transaction, reply.out());
+                    }
+                    Some(Executing::Acks(goal)) => {
+                        self.begin_waiting(session, entry, args);
+                        if let Some(waiter) = &session.waiter {
+                            self.shared.wait_for_acks(self.loop_number, waiter, goal);
+                        }
+                        return Flow::Blocked;
                     }
                     Some(Executing::Script(request)) => {
                         result = self.run_script(session, entry, request, args, reply.out());
@@ -406,6 +415,11 @@ impl<'a, 's> Dispatcher<'a, 's> {
             || entry.row.flags.has(Flags::NEEDS_SAVES)
             || executing.is_some_and(|queued| queued.changes_keys())
             || self.calls_writer(entry, args);
+        if writes && self.shared.lacks_replicas() {
+            return Some(Error::fixed(
+                "NOREPLICAS Not enough good replicas to write.",
+            ));
+        }
         if writes && state.refuses_writes(&self.shared.settings()) {
             return Some(Error::fixed(
                 "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
@@ -435,6 +449,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         self.turn.frozen = pausing && !writes;
         pausing
             && !session.monitor
+            && session.replica.is_none()
             && !entry.row.flags.has(Flags::UNPAUSED)
             && (!writes_only || writes)
     }

@@ -100,7 +100,9 @@ impl Connection {
 
     /// Returns the index of its limit in [`Settings::output_limits`].
     pub(crate) fn output_class(&self) -> usize {
-        if self.session.subscriptions() > 0 {
+        if self.session.replica.is_some() {
+            Settings::OUTPUT_REPLICA
+        } else if self.session.subscriptions() > 0 {
             Settings::OUTPUT_PUBSUB
         } else {
             Settings::OUTPUT_NORMAL

@@ -40,6 +40,8 @@ pub(crate) enum Order {
     Collect(Share),
     /// Check the clients that wait for the end of a pause, and due keys.
     Resume,
+    /// Send replicas what the stream has for them.
+    FeedReplicas,
     /// Check due keys, because the virtual clock has moved.
     ClockMoved,
     /// Move the virtual clock.

@@ -76,8 +76,8 @@ impl Sink for LoopSink<'_> {
     }
 
     fn log(&mut self, effects: &Effects) {
-        let log = &self.shared.changelog;
-        log.append(effects);
+        let (shared, log) = (self.shared, &self.shared.changelog);
+        log.append(effects, |bytes| shared.append_to_stream(bytes));
         if !self.changed.is_empty() {
             log.note_position(&mut self.changed, log.file_end());
         }

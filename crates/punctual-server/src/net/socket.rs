@@ -1,10 +1,10 @@
 //! The socket of a connection: TCP or unix.
 
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use mio::net::{TcpStream, UnixStream};
-use rustix::net::{self, RecvFlags, SendFlags};
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
 
 /// The socket of a connection.
 #[derive(Debug)]
@@ -24,6 +24,30 @@ impl Socket {
     /// Writes as many bytes as the socket accepts. See [`Socket::read`].
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(net::send(self.fd(), bytes, SendFlags::NOSIGNAL)?)
+    }
+
+    /// As [`Socket::write`], from several buffers.
+    pub(crate) fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut control = SendAncillaryBuffer::default();
+        Ok(net::sendmsg(
+            self.fd(),
+            buffers,
+            &mut control,
+            SendFlags::NOSIGNAL,
+        )?)
+    }
+
+    /// Returns another descriptor of the socket, for a thread outside of the event loops.
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.fd().try_clone_to_owned()
+    }
+
+    /// Lets the system collect bytes for larger packets, or not. Only TCP does so.
+    pub(crate) fn set_nodelay(&self, on: bool) {
+        if let Self::Tcp(stream) = self {
+            // Not vital: the bytes arrive in any case.
+            stream.set_nodelay(on).ok();
+        }
     }
 
     /// Ends the connection in both directions, even if a child process has inherited the socket. Written bytes still arrive.

@@ -6,6 +6,7 @@
 //! threads measure durations themselves and receive the current instant from their caller.
 
 pub(crate) mod disk;
+pub(crate) mod encode;
 pub(crate) mod load;
 pub(crate) mod save;
 mod schedule;
@@ -63,8 +64,10 @@ impl Shared {
     /// Updates `gate_closed` from the state of loading, saving and stopping.
     pub(crate) fn update_gate(&self) {
         let state = &self.persistence;
-        let closed =
-            self.running.is_busy() || state.is_loading() || state.refuses_writes(&self.settings());
+        let closed = self.running.is_busy()
+            || state.is_loading()
+            || state.refuses_writes(&self.settings())
+            || self.lacks_replicas();
         self.gate_closed.store(closed, Ordering::SeqCst);
         // A stop closes the gate for good, and may have run before the store above.
         if self.stopping.load(Ordering::SeqCst) {

@@ -72,6 +72,16 @@ impl Persistence {
         self.saving.load(Ordering::Acquire)
     }
 
+    /// Begins a walk through the keyspace: only one goes on at a time. Returns false if one does.
+    pub(crate) fn begin_walk(&self) -> bool {
+        !self.saving.swap(true, Ordering::AcqRel)
+    }
+
+    /// Ends what [`Persistence::begin_walk`] began.
+    pub(crate) fn end_walk(&self) {
+        self.saving.store(false, Ordering::Release);
+    }
+
     /// Returns whether a load runs.
     #[inline]
     pub(crate) fn is_loading(&self) -> bool {

@@ -188,7 +188,7 @@ impl EventLoop {
         let session = &connection.session;
         let seen_ms = session.info.seen_ms.load(Ordering::Relaxed);
         // Subscribers and blocked clients send nothing while they wait.
-        let exempt = session.receives_messages() || connection.waits();
+        let exempt = session.receives_messages() || session.replica.is_some() || connection.waits();
         if !exempt && now_ms >= seen_ms + timeout_ms {
             log::verbose!(self.shared.logger, "Closing idle client");
             self.close(slot);
@@ -238,6 +238,13 @@ impl EventLoop {
             waiter.claim();
             self.ended_waiters.push(waiter);
         }
+        if let Some(replica) = session.replica.take() {
+            self.replicas.retain(|other| *other != slot);
+            // A thread may have another descriptor of the socket.
+            connection.socket.shutdown();
+            self.shared.detach(&replica);
+        }
+        let session = &mut connection.session;
         self.shared.clients.set_waiting(&session.info, false);
         session.unsubscribe_all(&self.shared.pubsub);
         if !session.watched.is_empty() {

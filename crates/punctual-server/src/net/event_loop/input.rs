@@ -79,6 +79,10 @@ impl EventLoop {
         // Only this loop writes the counter, so a load and a store are enough.
         let net_in = info.net_in.load(Ordering::Relaxed) + bytes.len() as u64;
         info.net_in.store(net_in, Ordering::Relaxed);
+        if let Some(replica) = &connection.session.replica {
+            // A replica that loads a snapshot sends newlines.
+            replica.set_acked_ms(turn.now.read_ms());
+        }
         let held = connection.input.len() + bytes.len();
         info.query_bytes.store(held as u64, Ordering::Relaxed);
         stats.input_peak.record(held as u64, turn.now.read_ms());
@@ -159,6 +163,9 @@ impl EventLoop {
         let stats = &shared.stats[number];
         stats.client.store(session.id, Ordering::Relaxed);
         let out = &mut connection.out;
+        session.dirty_before = dispatcher.turn.stats.dirty;
+        let replied = out.len();
+        let was_replica = session.replica.is_some();
         if session.receives_messages() && !nested {
             session.separated = true;
             mailbox.separate(session.id, out);
@@ -224,9 +231,29 @@ impl EventLoop {
         let until = dispatcher.hold.until;
         if until > 0 {
             connection.hold_until = until;
-            self.holding.push(slot);
+        }
+        session.has_written |= dispatcher.turn.stats.dirty != session.dirty_before;
+        if was_replica && out.len() > replied {
+            // Its output is the stream alone.
+            let name = session.info.last_command.load(Ordering::Relaxed);
+            let name = shared
+                .commands
+                .table()
+                .name_of((name as usize).wrapping_sub(1));
+            log::warning!(
+                shared.logger,
+                "Replica generated a reply to command '{}', disconnecting it: id={} addr={}",
+                name.unwrap_or("<unknown>"),
+                session.id,
+                session.info.addr
+            );
+            out.truncate(replied);
+            session.closing = true;
         }
         self.connections[slot] = Some(taken);
+        if until > 0 {
+            self.holding.push(slot);
+        }
         if !nested {
             self.scripts = scripts;
             self.lookahead = lookahead;
@@ -239,6 +266,12 @@ impl EventLoop {
             // Release the locks, so that other loops do not wait while this one reads and writes.
             turn.release();
         }
+        if !was_replica && connection.session.replica.is_some() {
+            self.attach_replica(slot);
+        }
+        let Some(connection) = self.connection(slot) else {
+            return used;
+        };
         if connection.out.len() > out_max {
             self.cut_off(slot);
             return used;

@@ -9,6 +9,7 @@ mod connections;
 mod control;
 mod input;
 mod reclaiming;
+mod replicas;
 mod waiting;
 
 use std::collections::BTreeSet;
@@ -29,7 +30,7 @@ use punctual_store::{Now, Turn};
 
 use crate::changelog::THIS_TURN;
 use crate::client::registry::{ClientInfo, REPLY_BUFFER};
-use crate::config::Settings;
+use crate::config::{OutputLimit, Settings};
 use crate::log;
 use crate::net::alarm::Alarm;
 use crate::net::connection::{Connection, Flushed, KEPT_OUTPUT, is_exceeded};
@@ -40,6 +41,7 @@ use crate::net::order::Order;
 use crate::net::sink::LoopSink;
 use crate::persist;
 use crate::reclaim::rounds;
+use crate::replication::upkeep;
 use crate::script::compiled::Scripts;
 use crate::shared::Shared;
 
@@ -134,6 +136,8 @@ pub(crate) struct EventLoop {
     /// Scripts that this loop has compiled.
     scripts: Scripts,
     busy: Busy,
+    /// Slots of replicas.
+    replicas: Vec<usize>,
 }
 
 impl EventLoop {
@@ -189,6 +193,7 @@ impl EventLoop {
             ended_waiters: Vec::new(),
             settling: Vec::new(),
             busy: Busy::default(),
+            replicas: Vec::new(),
         })
     }
 
@@ -233,7 +238,10 @@ impl EventLoop {
             until => Some(until),
         };
         let save = persist::next_check_ms(&self.shared, &self.settings);
-        [keys, self.timers.next_wakeup(), pause, save]
+        let upkeep = (self.number == 0)
+            .then(|| self.shared.replicas.upkeep_ms.load(Ordering::SeqCst))
+            .filter(|at| *at != u64::MAX);
+        [keys, self.timers.next_wakeup(), pause, save, upkeep]
             .into_iter()
             .flatten()
             .min()
@@ -242,7 +250,8 @@ impl EventLoop {
 
     /// Arms the alarm. Returns the timeout for the poll: zero if there is work.
     fn prepare_sleep(&mut self) -> Option<Duration> {
-        if self.more_due || !self.readable.is_empty() || !self.unblocked.is_empty() {
+        let unsent = !self.dirty.is_empty();
+        if self.more_due || unsent || !self.readable.is_empty() || !self.unblocked.is_empty() {
             return Some(Duration::ZERO);
         }
         let mailbox = &self.shared.mailboxes[self.number];
@@ -304,8 +313,12 @@ impl EventLoop {
         turn.release();
         self.count(&mut turn);
         persist::save_if_due(&shared, &self.settings, &mut turn);
+        if self.number == 0 {
+            upkeep::run_if_due(&shared, &self.settings, &mut turn);
+        }
         self.discard(turn);
         self.end_holding();
+        shared.ask_for_acks();
         self.collect_mail();
         self.run_timers();
         for slot in std::mem::take(&mut self.dirty) {
@@ -483,6 +496,7 @@ impl EventLoop {
                         self.mark_dirty(slot);
                     }
                 }
+                Order::FeedReplicas => self.feed_replicas(),
                 Order::Reconfigure => self.reconfigure(),
                 Order::Freed(bytes) => self.reported_bytes += bytes,
                 Order::Collect(share) => self.collect_pages(share),
@@ -538,6 +552,12 @@ impl EventLoop {
             self.held.push(slot);
             return;
         }
+        if std::mem::take(&mut connection.session.has_written) {
+            connection.session.last_write = self.shared.replication.offset();
+        }
+        if connection.session.replica.is_some() {
+            return self.flush_replica(slot);
+        }
         if connection.out.is_empty() && !connection.ended && !connection.session.closing {
             return;
         }
@@ -581,16 +601,25 @@ impl EventLoop {
             }
             Flushed::Blocked => {
                 let limit = limits[connection.output_class()];
-                if is_exceeded(limit, left, now_ms, &mut connection.over_soft_since) {
-                    self.cut_off(slot);
-                } else if let Some(since) = connection.over_soft_since
-                    && connection.soft_timer.is_none()
-                {
-                    let at = since.saturating_add(limit.soft_seconds.saturating_mul(1000));
-                    let timer = LoopTimer::SoftLimit(slot);
-                    connection.soft_timer = Some(self.timers.insert(at.saturating_add(1), timer));
-                }
+                self.check_output(slot, limit, left);
             }
+        }
+    }
+
+    /// Closes a connection with `left` unread bytes if they exceed the limit, or arms the timer that will.
+    fn check_output(&mut self, slot: usize, limit: OutputLimit, left: u64) {
+        let now_ms = self.turn_ms;
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        if is_exceeded(limit, left, now_ms, &mut connection.over_soft_since) {
+            self.cut_off(slot);
+        } else if let Some(since) = connection.over_soft_since
+            && connection.soft_timer.is_none()
+        {
+            let at = since.saturating_add(limit.soft_seconds.saturating_mul(1000));
+            let timer = LoopTimer::SoftLimit(slot);
+            connection.soft_timer = Some(self.timers.insert(at.saturating_add(1), timer));
         }
     }
 }

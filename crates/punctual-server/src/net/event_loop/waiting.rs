@@ -54,9 +54,11 @@ impl EventLoop {
             && waiter.claim()
         {
             if !waiter.id().silent {
-                connection
-                    .out
-                    .extend_from_slice(&waiting::unserved_reply(waiter, None));
+                connection.out.extend_from_slice(&waiting::unserved_reply(
+                    &self.shared,
+                    waiter,
+                    None,
+                ));
             }
             waiting::record_unserved(&self.shared, self.number, now, waiter, None);
             self.mark_dirty(slot);
@@ -75,6 +77,8 @@ impl EventLoop {
         if let Some(key) = connection.wait_timer.take() {
             self.timers.remove(key);
         }
+        // What has served the command may be in the replication stream by now.
+        connection.session.has_written = true;
         let info = &connection.session.info;
         self.shared.clients.set_waiting(info, false);
         if waiter.is_queued() {

@@ -1,0 +1,113 @@
+//! WAIT and WAITAOF.
+
+use punctual_resp::decimal::parse_i64;
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::keyspace::waiters::{Wait, Wants};
+use punctual_store::spec::{Flags, Group};
+
+use crate::client::session::Executing;
+use crate::dispatch::call::{Call, ServerCommand};
+use crate::replication::acks::Goal;
+
+/// The family's rows. As in Redis, they have the ACL category `connection`, which their group sets.
+pub(crate) static COMMANDS: &[ServerCommand] = &[
+    ServerCommand::new("wait", 3, Flags::NOSCRIPT, Group::Connection, wait)
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"])
+        .doc(
+            "3.0.0",
+            "O(1)",
+            "Blocks until a number of replicas have acknowledged the connection's writes.",
+        ),
+    ServerCommand::new("waitaof", 4, Flags::NOSCRIPT, Group::Connection, wait_aof)
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"])
+        .doc(
+            "7.2.0",
+            "O(1)",
+            "Blocks until the connection's writes are in a number of append-only files.",
+        ),
+];
+
+/// Parses a timeout in ms into a deadline in unix ms; `None` for 0, which means no timeout.
+fn deadline(call: &Call<'_, '_>, arg: &[u8]) -> Result<Option<u64>, Error> {
+    match parse_i64(arg) {
+        None => Err(Error::fixed(
+            "ERR timeout is not an integer or out of range",
+        )),
+        Some(..0) => Err(Error::fixed("ERR timeout is negative")),
+        Some(0) => Ok(None),
+        Some(ms) => {
+            let base = call.turn.now.base_ms();
+            let at = base
+                .checked_add(ms as u64)
+                .filter(|at| *at <= i64::MAX as u64);
+            at.map(Some)
+                .ok_or(Error::fixed("ERR timeout is out of range"))
+        }
+    }
+}
+
+/// Replies if the replicas have acknowledged enough, or makes the client wait.
+fn wait_for(
+    call: &mut Call<'_, '_>,
+    replicas: i64,
+    in_files: bool,
+    deadline_ms: Option<u64>,
+    reply: &mut Reply<'_>,
+) {
+    // The client's writes may still be in the turn.
+    call.turn.release();
+    let offset = match call.has_written() {
+        true => call.shared.replication.offset(),
+        false => call.session.last_write,
+    };
+    let goal = Goal {
+        offset,
+        replicas: usize::try_from(replicas).unwrap_or(0),
+        in_files,
+    };
+    let reached = goal.reached_by(call.shared);
+    if reached >= goal.replicas || !call.turn.may_wait {
+        return goal.reply(reached, reply);
+    }
+    call.turn.wait = Some(Wait {
+        wants: Wants::List,
+        keys: 0..0,
+        deadline_ms,
+    });
+    call.session.executing = Some(Executing::Acks(goal));
+}
+
+fn wait(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    if call.shared.replication.is_replica() {
+        return Err(Error::fixed(
+            "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.",
+        ));
+    }
+    let replicas = parse_i64(&args[1]).ok_or(Error::NotInteger)?;
+    let deadline_ms = deadline(call, &args[2])?;
+    wait_for(call, replicas, false, deadline_ms, reply);
+    Ok(())
+}
+
+fn wait_aof(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let local = parse_i64(&args[1]).filter(|n| (0..=1).contains(n));
+    let local = local.ok_or(Error::fixed(
+        "ERR value is out of range, must be between 0 and 1",
+    ))?;
+    let replicas = parse_i64(&args[2]).filter(|n| *n >= 0);
+    let replicas = replicas.ok_or(Error::fixed("ERR value is out of range, must be positive"))?;
+    let deadline_ms = deadline(call, &args[3])?;
+    if call.shared.replication.is_replica() {
+        return Err(Error::fixed(
+            "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.",
+        ));
+    }
+    if local > 0 {
+        return Err(Error::fixed(
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+        ));
+    }
+    wait_for(call, replicas, true, deadline_ms, reply);
+    Ok(())
+}
