@@ -29,6 +29,7 @@ pub use crate::persist::load::LoadError;
 pub use crate::program::open_files::TooFewFiles;
 use crate::program::open_files::make_room_for;
 use crate::program::process::{self, PidFile};
+use crate::program::signals::Starting;
 use crate::program::supervision::Systemd;
 use crate::reclaim::Reclaim;
 use crate::shared::Shared;
@@ -69,6 +70,8 @@ pub struct Builder {
     logger: Option<Logger>,
     reclaim: Option<Reclaim>,
     systemd: Option<Systemd>,
+    /// Set before the snapshot is loaded.
+    starting: Option<Starting>,
     /// True if the server writes the file of `pidfile`.
     writes_pid: bool,
     crashes: Option<CrashReporter>,
@@ -127,8 +130,9 @@ impl Builder {
     }
 
     /// Makes the server write a pid file and notify systemd, as a standalone program does.
-    pub(crate) fn for_program(mut self, systemd: Option<Systemd>) -> Self {
+    pub(crate) fn for_program(mut self, systemd: Option<Systemd>, starting: Starting) -> Self {
         self.systemd = systemd;
+        self.starting = Some(starting);
         self.writes_pid = true;
         self
     }
@@ -221,6 +225,7 @@ impl Server {
             logger: None,
             reclaim: None,
             systemd: None,
+            starting: None,
             writes_pid: false,
             crashes: None,
             disk: Disk::default(),
@@ -267,6 +272,10 @@ impl Server {
         let mut shared = Shared::new(names, config, store, mailboxes, logger, reclaim, systemd);
         shared.persistence.disk = builder.disk.clone();
         let shared = Arc::new(shared);
+        if let Some(starting) = &builder.starting {
+            // The program starts one server.
+            let _ = starting.set(Arc::clone(&shared));
+        }
         if let Some(reporter) = &builder.crashes {
             reporter.attach(&shared);
         }

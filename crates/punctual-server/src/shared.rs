@@ -11,6 +11,7 @@ use punctual_store::spec::Flags;
 use punctual_store::{Now, Store, Turn};
 
 use crate::changelog::ChangeLog;
+use crate::client::pause::Pauses;
 use crate::client::registry::Clients;
 use crate::clock::{Move, MoveError, ServerClock};
 use crate::config::{Changes, Config, SetError, Settings};
@@ -26,6 +27,7 @@ use crate::observe::slowlog::{Slow, SlowLog};
 use crate::observe::stats::{LoopStats, Rates};
 use crate::persist::state::Persistence;
 use crate::program::open_files::make_room_for;
+use crate::program::shutdown::state::Shutdown;
 use crate::program::supervision::Systemd;
 use crate::pubsub::PubSub;
 use crate::reclaim::{Reclaim, Worker};
@@ -79,10 +81,8 @@ pub struct Shared {
     pub logger: Logger,
     /// Rate-limited warning about clients that send HTTP.
     pub(crate) http: HttpWarning,
-    /// End of CLIENT PAUSE, unix ms; 0 if clients are not paused.
-    pub(crate) pause_until_ms: AtomicU64,
-    /// True if CLIENT PAUSE holds back writes only.
-    pub(crate) pause_writes_only: AtomicBool,
+    /// CLIENT PAUSE and its like.
+    pub(crate) pauses: Pauses,
     /// Mailboxes by loop number.
     pub(crate) mailboxes: Vec<Mailbox<Order>>,
     /// Statistics by loop number.
@@ -111,6 +111,8 @@ pub struct Shared {
     pub(crate) replication: ReplicationState,
     /// The attached replicas.
     pub(crate) replicas: Replicas,
+    /// The shutdown that waits for replicas.
+    pub(crate) shutdown: Shutdown,
     /// True if some commands must be rejected because the server loads, cannot save or stops.
     pub(crate) gate_closed: AtomicBool,
     /// True once a stop was requested.
@@ -160,9 +162,8 @@ impl Shared {
             errors: ErrorCounts::default(),
             logger,
             http: HttpWarning::default(),
-            pause_until_ms: AtomicU64::new(0),
-            pause_writes_only: AtomicBool::new(false),
             replicas: Replicas::new(mailboxes.len()),
+            pauses: Pauses::default(),
             mailboxes,
             rates: Rates::default(),
             run_id: (0..40)
@@ -176,6 +177,7 @@ impl Shared {
             changelog: ChangeLog::default(),
             persistence: Persistence::new(started_ms),
             replication: ReplicationState::default(),
+            shutdown: Shutdown::default(),
             gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
@@ -302,7 +304,7 @@ impl Shared {
         }
         let to = self.clock.destination(to)?;
         // While clients are paused nothing expires; due keys expire when the pause ends.
-        let paused_until = self.pause_until_ms.load(Ordering::Acquire);
+        let paused_until = self.pauses.last_end_ms();
         if to.read_ms() < paused_until {
             turn.now = to;
         } else {

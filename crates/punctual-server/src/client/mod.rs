@@ -1,5 +1,6 @@
 //! Clients: sessions, transactions and waits. One event loop owns each session; other threads read the registry.
 
+pub(crate) mod pause;
 pub mod registry;
 pub(crate) mod session;
 pub(crate) mod transaction;

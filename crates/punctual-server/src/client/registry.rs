@@ -69,9 +69,9 @@ pub struct ClientInfo {
     pub no_evict: AtomicBool,
     /// Set by CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
-    /// True while the client waits for the end of CLIENT PAUSE or for a key.
+    /// True while the client waits for the end of a pause, or its command waits.
     pub waiting: AtomicBool,
-    /// The command that waits for a key.
+    /// The command that waits.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// Number of commands queued since MULTI; -1 outside of a transaction.
     pub multi: AtomicI64,

@@ -54,7 +54,12 @@ pub(crate) enum Executing {
     Script(ScriptRequest),
     /// The wait for acknowledgements, with the deadline in [`Turn::wait`](punctual_store::Turn::wait).
     Acks(Goal),
+    /// The client waits. The function receives the waiter; whoever claims it answers the client.
+    Wait(BeginWait),
 }
+
+/// Function that begins the work for which a client waits.
+pub(crate) type BeginWait = Box<dyn FnOnce(Arc<Waiter>) + Send>;
 
 /// A client's state. Owned by its event loop.
 pub struct Session {
@@ -88,11 +93,11 @@ pub struct Session {
     pub patterns: BTreeSet<Box<[u8]>>,
     /// Subscribed shard channels.
     pub shard_channels: BTreeSet<Box<[u8]>>,
-    /// The command that waits for a key.
+    /// The command that waits.
     pub waiter: Option<Arc<Waiter>>,
     /// Commands queued since MULTI.
     pub multi: Option<Box<Transaction>>,
-    /// What EXEC, EVAL or FCALL hands to the dispatcher.
+    /// What EXEC, EVAL or FCALL hands to the dispatcher, or a command that waits for something else than keys.
     pub(crate) executing: Option<Executing>,
     /// True while EXEC runs its commands, none of which may wait.
     pub in_exec: bool,

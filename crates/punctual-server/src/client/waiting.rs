@@ -1,7 +1,7 @@
-//! Replies to clients whose command waits for a key.
+//! Replies to clients whose command waits.
 //!
 //! A waiting command ends exactly once: a push serves it, its timer fires, CLIENT UNBLOCK ends it, or its connection
-//! closes. The thread that claims the waiter sends the reply. The reply goes through the mailbox to keep its order
+//! closes. A command that waits for something else than keys has no timer. The thread that claims the waiter sends the reply. The reply goes through the mailbox to keep its order
 //! among messages, followed by an order that resumes the connection.
 
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! CLIENT, except LIST, INFO and KILL.
 
-use std::sync::atomic::Ordering;
-
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -9,6 +7,7 @@ use punctual_store::spec::{Flags, Group};
 
 use super::client_list::{info, kill, list};
 use super::connection::row;
+use crate::client::pause::Purpose;
 use crate::client::session::ReplyMode;
 use crate::client::waiting;
 use crate::dispatch::call::{Call, ServerCommand};
@@ -232,28 +231,15 @@ fn pause(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     ))?;
     let timeout_ms =
         u64::try_from(timeout_ms).map_err(|_| Error::fixed("ERR timeout is negative"))?;
-    let shared = call.shared;
-    let now_ms = call.turn.now.read_ms();
     let end_ms = call.turn.now.base_ms().saturating_add(timeout_ms);
-    // A new pause never shortens or weakens a running one.
-    let lasting_ms = shared.pause_until_ms.load(Ordering::Acquire);
-    let lasts = now_ms < lasting_ms;
-    let writes_only = writes_only && (!lasts || shared.pause_writes_only.load(Ordering::Acquire));
-    shared
-        .pause_writes_only
-        .store(writes_only, Ordering::Release);
-    let end_ms = if lasts {
-        end_ms.max(lasting_ms)
-    } else {
-        end_ms
-    };
-    shared.pause_until_ms.store(end_ms, Ordering::Release);
+    let pauses = &call.shared.pauses;
+    pauses.begin(Purpose::Command, call.turn.now, end_ms, writes_only);
     reply.ok();
     Ok(())
 }
 
 fn unpause(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    call.shared.pause_until_ms.store(0, Ordering::Release);
+    call.shared.pauses.end(Purpose::Command);
     call.shared.order_all(|| Order::Resume);
     reply.ok();
     Ok(())
@@ -279,7 +265,7 @@ fn unblock(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Re
     let unblocked = client.is_some_and(|client| {
         let waiter = client.waiter.lock().clone();
         waiter.is_some_and(|waiter| {
-            let claimed = waiter.claim();
+            let claimed = waiter.has_keys() && waiter.claim();
             if claimed {
                 waiting::answer_unserved(call.shared, call.loop_number, &waiter, error.as_ref());
             }

@@ -1,12 +1,15 @@
 //! SHUTDOWN.
 
+use std::sync::Arc;
+
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
+use crate::client::session::Executing;
+use crate::config::ShutdownOptions;
 use crate::dispatch::call::{Call, ServerCommand};
-use crate::log;
-use crate::persist::save;
+use crate::program::shutdown::{self, Begun};
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
@@ -28,60 +31,43 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 )
 .history(&[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")])];
 
-fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<(), Error> {
-    let has_option = |word: &str| {
-        args.iter()
-            .skip(1)
-            .any(|a| a.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    let known = ["save", "nosave", "now", "force", "abort"];
-    let all_known = args
-        .iter()
-        .skip(1)
-        .all(|a| known.iter().any(|k| a.eq_ignore_ascii_case(k.as_bytes())));
-    if !all_known
-        || (has_option("save") && has_option("nosave"))
-        || (has_option("abort") && args.len() > 2)
-    {
-        return Err(Error::Syntax);
+fn shutdown(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let (mut options, mut abort) = (ShutdownOptions::default(), false);
+    for word in args.skip(1) {
+        match word.to_ascii_lowercase().as_slice() {
+            b"save" if options.save != Some(false) => options.save = Some(true),
+            b"nosave" if options.save != Some(true) => options.save = Some(false),
+            b"now" => options.now = true,
+            b"force" => options.force = true,
+            b"abort" => abort = true,
+            _ => return Err(Error::Syntax),
+        }
     }
-    if has_option("abort") {
-        // A shutdown never waits for replicas, so there is nothing to abort.
-        return Err(Error::fixed("ERR No shutdown in progress."));
+    if abort {
+        if options != ShutdownOptions::default() {
+            return Err(Error::Syntax);
+        }
+        if !shutdown::abort(call.shared, call.loop_number) {
+            return Err(Error::fixed("ERR No shutdown in progress."));
+        }
+        reply.ok();
+        return Ok(());
     }
     let running = &call.shared.running;
     if running.is_busy() {
-        if !has_option("nosave") {
+        if options.save != Some(false) {
             return Err(running.refusal());
         }
         running.force_kill();
     }
-    let logger = &call.shared.logger;
-    log::warning!(logger, "User requested shutdown...");
-    let must_save = has_option("save")
-        .then_some(true)
-        .or(has_option("nosave").then_some(false));
-    if let Some(systemd) = &call.shared.systemd {
-        systemd.stopping(must_save.unwrap_or(!call.shared.settings().save.is_empty()));
-    }
-    if let Err(error) = save::before_exit(call.shared, call.turn, must_save) {
-        log::warning!(logger, "Error trying to save the DB: {error}");
-        if !has_option("force") {
-            log::warning!(
-                logger,
-                "Errors trying to shut down the server. Check the logs for more information."
-            );
-            if let Some(systemd) = &call.shared.systemd {
-                systemd.save_failed();
-            }
-            return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
+    match shutdown::begin(call.shared, call.turn, options) {
+        Begun::Stopping => call.session.closing = true,
+        Begun::Failed => return Err(shutdown::FAILED),
+        Begun::Waiting => {
+            let (shared, loop_number) = (Arc::clone(call.shared), call.loop_number);
+            let join = move |waiter| shutdown::join(&shared, loop_number, waiter);
+            call.session.executing = Some(Executing::Wait(Box::new(join)));
         }
-        log::warning!(
-            logger,
-            "Error trying to save the DB, but shutdown is forced: exiting anyway."
-        );
     }
-    call.session.closing = true;
-    call.shared.stop();
     Ok(())
 }

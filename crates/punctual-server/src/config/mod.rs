@@ -35,7 +35,9 @@ use punctual_store::glob;
 
 pub use self::error::{ConfigError, Place, RewriteError, SetError};
 pub use self::invocation::{Invocation, Override};
-pub use self::settings::{BindAddress, ClockKind, Permission, Settings, Supervised};
+pub use self::settings::{
+    BindAddress, ClockKind, Permission, Settings, ShutdownOptions, Supervised,
+};
 pub use self::value::{OutputLimit, SavePoint};
 
 use self::directive::{Change, Effect};

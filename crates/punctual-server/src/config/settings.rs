@@ -7,7 +7,7 @@ use punctual_store::limits::Limits;
 use punctual_store::uses::Uses;
 
 use super::table;
-use super::value::{OutputLimit, SavePoint, Value};
+use super::value::{OutputLimit, SHUTDOWN_OPTIONS, SavePoint, Value};
 use crate::log::Level;
 
 /// A consistent snapshot of the configuration, rebuilt after each change.
@@ -87,6 +87,12 @@ pub struct Settings {
     pub daemonize: bool,
     /// Supervisor that waits until the server is ready.
     pub supervised: Supervised,
+    /// Options of the shutdown that SIGINT requests.
+    pub shutdown_on_sigint: ShutdownOptions,
+    /// Options of the shutdown that SIGTERM requests.
+    pub shutdown_on_sigterm: ShutdownOptions,
+    /// Longest wait of a shutdown for replicas, in seconds; 0 does not wait.
+    pub shutdown_timeout_s: u64,
     /// Base directory of relative paths, absolute.
     pub dir: PathBuf,
     /// Name of the snapshot file in `dir`.
@@ -175,6 +181,17 @@ pub enum Supervised {
     Auto,
 }
 
+/// Options of a shutdown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShutdownOptions {
+    /// Whether to save a snapshot; `None`: if there are save points.
+    pub save: Option<bool>,
+    /// Do not wait for replicas.
+    pub now: bool,
+    /// Exit even if the snapshot fails.
+    pub force: bool,
+}
+
 impl Settings {
     /// Index in [`output_limits`](Self::output_limits) for clients that send commands.
     pub const OUTPUT_NORMAL: usize = 0;
@@ -246,6 +263,9 @@ impl Settings {
                 "auto" => Supervised::Auto,
                 _ => Supervised::No,
             },
+            shutdown_on_sigint: values.shutdown("shutdown-on-sigint"),
+            shutdown_on_sigterm: values.shutdown("shutdown-on-sigterm"),
+            shutdown_timeout_s: values.number("shutdown-timeout"),
             limits: Limits {
                 list_piece: values.integer("list-max-listpack-size"),
                 hash_entries: values.number("hash-max-listpack-entries"),
@@ -381,6 +401,25 @@ impl<'a> Values<'a> {
         use std::os::unix::ffi::OsStrExt as _;
         let text = self.text(name);
         (!text.is_empty()).then(|| Path::new(std::ffi::OsStr::from_bytes(text)).to_path_buf())
+    }
+
+    fn shutdown(&self, name: &str) -> ShutdownOptions {
+        let Value::Shutdown(bits) = self.of(name) else {
+            return ShutdownOptions::default();
+        };
+        let has = |word| {
+            let at = SHUTDOWN_OPTIONS.iter().position(|known| *known == word);
+            at.is_some_and(|at| bits >> at & 1 == 1)
+        };
+        ShutdownOptions {
+            save: match (has("save"), has("nosave")) {
+                (true, _) => Some(true),
+                (_, true) => Some(false),
+                _ => None,
+            },
+            now: has("now"),
+            force: has("force"),
+        }
     }
 
     pub(crate) fn permission(&self, name: &str) -> Permission {

@@ -1,15 +1,15 @@
-//! Commands that wait for a key: starting a wait, and serving waiters.
+//! Commands that wait: starting a wait, and serving those that wait for keys.
 
 use std::sync::Arc;
 
 use punctual_resp::Args;
 use punctual_store::Command;
-use punctual_store::keyspace::waiters::{WaiterId, WaitingClient};
+use punctual_store::keyspace::waiters::{Waiter, WaiterId, WaitingClient};
 use punctual_store::spec::Flags;
 
 use super::Dispatcher;
 use super::table::{CommandTable, Entry};
-use crate::client::session::{ReplyMode, Session};
+use crate::client::session::{BeginWait, ReplyMode, Session};
 use crate::client::waiting::{Completion, answer};
 
 impl Dispatcher<'_, '_> {
@@ -24,8 +24,28 @@ impl Dispatcher<'_, '_> {
         let Some(wait) = self.turn.wait.take() else {
             return;
         };
-        let skipped = session.reply_mode == ReplyMode::SkipNext;
-        let client = WaitingClient {
+        let client = self.waiting_client(session, entry);
+        let waiter = self.turn.begin_waiting(wait, args.into(), &client);
+        self.park(session, entry, args, &waiter);
+    }
+
+    /// Makes the client wait for what `begin` starts.
+    #[cold]
+    pub(crate) fn begin_waiting_without_keys(
+        &mut self,
+        session: &mut Session,
+        entry: &'static Entry,
+        args: Args<'_>,
+        begin: BeginWait,
+    ) {
+        let client = self.waiting_client(session, entry);
+        let waiter = Arc::new(Waiter::without_keys(args.into(), &client));
+        self.park(session, entry, args, &waiter);
+        begin(waiter);
+    }
+
+    fn waiting_client(&self, session: &Session, entry: &Entry) -> WaitingClient {
+        WaitingClient {
             db: session.db,
             touch: !session.no_touch,
             protocol: session.protocol,
@@ -34,20 +54,30 @@ impl Dispatcher<'_, '_> {
                 loop_number: self.loop_number,
                 slot: session.info.slot,
                 entry: entry.id,
-                silent: skipped || session.reply_mode == ReplyMode::Off,
+                silent: matches!(session.reply_mode, ReplyMode::SkipNext | ReplyMode::Off),
                 nanos: self
                     .clock
                     .delta_as_nanos(self.command_start, self.clock.raw()),
             },
-        };
-        let waiter = self.turn.begin_waiting(wait, args.into(), &client);
-        if skipped {
+        }
+    }
+
+    fn park(
+        &mut self,
+        session: &mut Session,
+        entry: &'static Entry,
+        args: Args<'_>,
+        waiter: &Arc<Waiter>,
+    ) {
+        if session.reply_mode == ReplyMode::SkipNext {
             session.reply_mode = ReplyMode::On;
         }
-        *session.info.waiter.lock() = Some(Arc::clone(&waiter));
-        session.waiter = Some(waiter);
+        *session.info.waiter.lock() = Some(Arc::clone(waiter));
+        session.waiter = Some(Arc::clone(waiter));
         self.shared.clients.set_waiting(&session.info, true);
-        if self.shared.monitors.any() && !entry.row.flags.has(Flags::SKIP_MONITOR) {
+        let flags = entry.row.flags;
+        if self.shared.monitors.any() && !flags.has(Flags::SKIP_MONITOR) && !flags.has(Flags::ADMIN)
+        {
             self.feed_monitors(session, entry, args);
         }
         self.command_start = self.clock.raw();

@@ -16,6 +16,7 @@ use punctual_store::{Error, Turn};
 use quanta::Clock;
 
 use crate::changelog::Hold;
+use crate::client::pause::WritesOnly;
 use crate::client::session::{Executing, ReplyMode, Session};
 use crate::client::transaction::{self, Transaction, aborted_by};
 use crate::command;
@@ -36,7 +37,7 @@ pub(crate) enum Flow {
     Done,
     /// The command did not run: CLIENT PAUSE holds it back.
     Paused,
-    /// The command waits for its keys; its reply comes later.
+    /// The command waits; its reply comes later.
     Blocked,
 }
 
@@ -215,8 +216,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
         if session.in_subscribed_mode() && !flags.has(Flags::SUBSCRIBER) {
             return self.reject(session, entry, args, &subscribed_mode(entry), out);
         }
-        if (self.shared.pause_until_ms.load(Ordering::Relaxed) != 0 || self.turn.frozen)
-            && self.apply_pause(session, entry, args)
+        if (self.shared.pauses.any() || self.turn.frozen) && self.apply_pause(session, entry, args)
         {
             return Flow::Paused;
         }
@@ -306,6 +306,12 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     }
                     Some(Executing::Script(request)) => {
                         result = self.run_script(session, entry, request, args, reply.out());
+                    }
+                    Some(Executing::Wait(begin)) => {
+                        // What ends the wait may need the keyspace at once.
+                        self.turn.release();
+                        self.begin_waiting_without_keys(session, entry, args, begin);
+                        return Flow::Blocked;
                     }
                 }
                 self.turn.release_whole();
@@ -436,9 +442,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
     /// virtual clock would otherwise never reach the end of the pause.
     #[cold]
     fn apply_pause(&mut self, session: &Session, entry: &Entry, args: Args<'_>) -> bool {
-        let until = self.shared.pause_until_ms.load(Ordering::Acquire);
-        let writes_only = self.shared.pause_writes_only.load(Ordering::Acquire);
-        let pausing = self.turn.now.read_ms() < until;
+        let pause = self.shared.pauses.in_force(self.turn.now);
         let executing = session
             .multi
             .as_ref()
@@ -446,12 +450,11 @@ impl<'a, 's> Dispatcher<'a, 's> {
         let writes = entry.writes()
             || executing.is_some_and(|queued| queued.writes())
             || self.calls_writer(entry, args);
-        self.turn.frozen = pausing && !writes;
-        pausing
+        self.turn.frozen = pause.is_some() && !writes;
+        pause.is_some_and(|WritesOnly(writes_only)| !writes_only || writes)
             && !session.monitor
             && session.replica.is_none()
             && !entry.row.flags.has(Flags::UNPAUSED)
-            && (!writes_only || writes)
     }
 }
 

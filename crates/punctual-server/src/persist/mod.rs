@@ -15,7 +15,6 @@ pub(crate) mod state;
 use std::sync::atomic::Ordering;
 
 use punctual_store::Turn;
-use punctual_store::events::{Classes, Silent};
 
 use crate::log;
 use crate::shared::Shared;
@@ -26,22 +25,6 @@ impl Shared {
     /// Returns the number of keyspace changes since the start, except those of running turns.
     pub(crate) fn changes(&self) -> u64 {
         self.stats.iter().map(|stats| stats.dirty.get()).sum()
-    }
-
-    /// Saves a snapshot if there are save points, and requests a stop. If the save fails, the server keeps running.
-    pub fn save_and_stop(&self) {
-        let mut sink = Silent;
-        let mut turn = Turn::new(&self.store, self.clock.now(), &mut sink, Classes::none());
-        match save::before_exit(self, &mut turn, None) {
-            // The turn still holds every shard lock, so no write runs between the snapshot and the stop.
-            Ok(()) => self.stop(),
-            Err(error) => {
-                log::warning!(
-                    self.logger,
-                    "Error trying to save the DB, can't exit: {error}"
-                );
-            }
-        }
     }
 
     /// Completes FLUSHALL: aborts a running save and, with save points, replaces the file before the client gets its

@@ -48,6 +48,17 @@ pub(crate) fn path(settings: &Settings) -> PathBuf {
     settings.dir.join(&settings.dbfilename)
 }
 
+fn temporary_name(purpose: &str) -> String {
+    format!("temp-{}{purpose}.rdb", std::process::id())
+}
+
+/// Removes the file of a save that runs, before the process exits at once.
+pub(crate) fn remove_temporary_file(shared: &Shared) {
+    let path = path(&shared.settings()).with_file_name(temporary_name(""));
+    // It does not exist if no save runs.
+    let _ = shared.persistence.disk.remove(&path);
+}
+
 /// A file under a temporary name. Dropping it removes the file unless it was renamed.
 struct NewFile {
     disk: Disk,
@@ -60,8 +71,7 @@ struct NewFile {
 
 impl NewFile {
     fn create(disk: &Disk, path: PathBuf, purpose: &str) -> Result<Self, SaveError> {
-        let name = format!("temp-{}{purpose}.rdb", std::process::id());
-        let temporary = path.with_file_name(name);
+        let temporary = path.with_file_name(temporary_name(purpose));
         let file = disk.create(&temporary).map_err(|source| SaveError::File {
             what: "Failed opening the temp file",
             path: temporary.clone(),
@@ -299,6 +309,9 @@ pub(crate) fn before_exit(
         shared.logger,
         "Saving the final RDB snapshot before exiting."
     );
+    if let Some(systemd) = &shared.systemd {
+        systemd.saving();
+    }
     foreground(shared, turn)
 }
 

@@ -4,6 +4,8 @@
 pub(crate) mod daemon;
 pub(crate) mod open_files;
 pub(crate) mod process;
+pub(crate) mod shutdown;
+pub(crate) mod signals;
 pub(crate) mod supervision;
 
 use std::ffi::OsString;
@@ -11,18 +13,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-
 use crate::command;
 use crate::config::Config;
 use crate::dispatch::names::CommandNames;
 use crate::log::{self, Logger};
 use crate::observe::crash_report::CrashReporter;
+use crate::program::signals::{SignalThread, Starting};
 use crate::program::supervision::Supervision;
 use crate::reclaim::Reclaim;
-use crate::server::{Server, StartError};
-use crate::shared::Shared;
+use crate::server::{LoadError, Server, StartError};
 use crate::version::REDIS_VERSION;
 
 /// Help text of the command line's options.
@@ -112,20 +111,28 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
         Supervision::Systemd(systemd) => Some(systemd),
         _ => None,
     };
+    let starting = Starting::default();
+    let signals = SignalThread::start(&starting)?;
     let mut builder = Server::builder()
         .config(config)
         .logger(logger.clone())
-        .for_program(systemd)
+        .for_program(systemd, Arc::clone(&starting))
         .crashes(crashes);
     if let Some(reclaim) = host.reclaim {
         builder = builder.reclaim(reclaim);
     }
-    let server = builder.spawn().inspect_err(|e| {
-        // A daemon has no standard error. A load has already logged its error.
-        if settings.logfile.is_some() && !matches!(e, StartError::Load(_)) {
-            log::warning!(logger, "{e}");
+    let server = match builder.spawn() {
+        Ok(server) => server,
+        // SHUTDOWN or a signal during the load.
+        Err(StartError::Load(LoadError::Stopped)) => return Ok(()),
+        Err(e) => {
+            // A daemon has no standard error. A load has already logged its error.
+            if settings.logfile.is_some() && !matches!(e, StartError::Load(_)) {
+                log::warning!(logger, "{e}");
+            }
+            return Err(e.into());
         }
-    })?;
+    };
     if !ignored.is_empty() {
         log::warning!(
             logger,
@@ -133,43 +140,17 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
             ignored.join(", ")
         );
     }
-    let signals = Signals::new([SIGTERM, SIGINT])?;
-    let no_more_signals = signals.handle();
     let state = Arc::clone(server.shared());
-    let shared = Arc::clone(server.shared());
-    let listener = std::thread::Builder::new()
-        .name("punctual-signals".into())
-        .spawn(move || stop_at(signals, &shared))?;
     if let Some(systemd) = &server.shared().systemd {
         systemd.ready();
     }
     server.join();
-    no_more_signals.close();
-    // The thread cannot panic.
-    let _ = listener.join();
+    if let Err(e) = signals.end() {
+        log::warning!(logger, "Can't begin a shutdown: {e}");
+    }
     if state.panicked.load(Ordering::Acquire) {
         return Err(ServeError::Panicked);
     }
     log::warning!(logger, "Punctual is now ready to exit, bye bye...");
     Ok(())
-}
-
-fn stop_at(mut signals: Signals, shared: &Shared) {
-    for signal in &mut signals {
-        let name = if signal == SIGINT {
-            "SIGINT"
-        } else {
-            "SIGTERM"
-        };
-        log::warning!(shared.logger, "Received {name} scheduling shutdown...");
-        if let Some(systemd) = &shared.systemd {
-            systemd.stopping(!shared.settings().save.is_empty());
-        }
-        shared.save_and_stop();
-        if let Some(systemd) = &shared.systemd
-            && !shared.stopping.load(Ordering::Acquire)
-        {
-            systemd.save_failed();
-        }
-    }
 }

@@ -102,12 +102,14 @@ impl Systemd {
         self.notify("READY=1\n");
     }
 
-    /// Reports that the server stops; `saves` if it makes a snapshot first.
-    pub(crate) fn stopping(&self, saves: bool) {
+    /// Reports that the server stops.
+    pub(crate) fn stopping(&self) {
         self.notify("STOPPING=1\n");
-        if saves {
-            self.notify("STATUS=Saving the final RDB snapshot\n");
-        }
+    }
+
+    /// Reports that the server makes a snapshot before it stops.
+    pub(crate) fn saving(&self) {
+        self.notify("STATUS=Saving the final RDB snapshot\n");
     }
 
     /// Reports that the snapshot failed, so the server does not stop.

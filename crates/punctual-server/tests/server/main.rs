@@ -40,6 +40,7 @@ mod redis_py;
 mod refused;
 mod renamed;
 mod scripts;
+mod signals;
 mod start_up;
 mod transactions;
 mod unsupported_records;

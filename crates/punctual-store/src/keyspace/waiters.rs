@@ -20,6 +20,8 @@ pub enum Wants {
     List,
     /// A sorted set.
     Zset,
+    /// Nothing in the keyspace: the server ends the wait.
+    Nothing,
 }
 
 impl Wants {
@@ -97,6 +99,23 @@ impl Waiter {
             ended: AtomicBool::new(false),
             queued: AtomicBool::new(true),
         }
+    }
+
+    /// Creates a waiter of a server's command, which is in no queue. It has no timeout, and CLIENT UNBLOCK leaves it.
+    pub fn without_keys(args: OwnedArgs, client: &WaitingClient) -> Self {
+        let wait = Wait {
+            wants: Wants::Nothing,
+            keys: 0..0,
+            deadline_ms: None,
+        };
+        let waiter = Self::new(0, args, wait, client);
+        waiter.set_unqueued();
+        waiter
+    }
+
+    /// Returns whether it waits for keys.
+    pub fn has_keys(&self) -> bool {
+        self.wait.wants != Wants::Nothing
     }
 
     /// Ends the wait. Returns true for the first caller, which must answer the client.

@@ -313,22 +313,16 @@ impl EventLoop {
         }
     }
 
-    /// Resumes the paused clients if the pause is over.
+    /// Resumes the paused clients if a pause has ended.
     pub(super) fn resume_paused(&mut self, turn: &mut Turn<'_>) {
-        if self.paused.is_empty() && self.shared.pause_until_ms.load(Ordering::Relaxed) == 0 {
+        if self.paused.is_empty() && !self.shared.pauses.any() {
             return;
         }
-        let until = self.shared.pause_until_ms.load(Ordering::Acquire);
-        if turn.now.read_ms() < until {
+        // Another pause may still be in force, and may hold some of them back again.
+        let ended = self.shared.pauses.forget_ended(turn.now);
+        if std::mem::replace(&mut self.pauses_ended, ended) == ended {
             return;
         }
-        // The first loop that sees the end of the pause resets it.
-        let _ = self.shared.pause_until_ms.compare_exchange(
-            until,
-            0,
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        );
         for slot in std::mem::take(&mut self.paused) {
             let connection = self.connections.get_mut(slot).and_then(Option::as_mut);
             if let Some(connection) = connection

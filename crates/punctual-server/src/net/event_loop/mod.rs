@@ -40,6 +40,7 @@ use crate::net::mailbox::Mail;
 use crate::net::order::Order;
 use crate::net::sink::LoopSink;
 use crate::persist;
+use crate::program::shutdown;
 use crate::reclaim::rounds;
 use crate::replication::upkeep;
 use crate::script::compiled::Scripts;
@@ -99,8 +100,10 @@ pub(crate) struct EventLoop {
     synced: Option<u64>,
     /// Slots that may have more to read.
     readable: Vec<usize>,
-    /// Slots that wait for CLIENT UNPAUSE.
+    /// Slots that wait for the end of a pause.
     paused: Vec<usize>,
+    /// Number of pauses that had ended when the loop last resumed its clients.
+    pauses_ended: u64,
     /// Timers of the loop and its connections, in unix ms.
     timers: Wheel<LoopTimer>,
     mail: Mail<Order>,
@@ -173,6 +176,7 @@ impl EventLoop {
             synced: None,
             readable: Vec::new(),
             paused: Vec::new(),
+            pauses_ended: 0,
             timers: Wheel::new(),
             mail: Mail::default(),
             orders: Vec::new(),
@@ -223,8 +227,7 @@ impl EventLoop {
     fn next_wakeup_ms(&self) -> u64 {
         let loops = self.shared.mailboxes.len();
         let paused = self.shared.persistence.is_loading()
-            || self.shared.pause_until_ms.load(Ordering::Acquire) != 0
-                && self.expiry_is_paused(self.shared.clock.now());
+            || self.shared.pauses.any() && self.expiry_is_paused(self.shared.clock.now());
         let keys = if paused {
             None
         } else {
@@ -233,19 +236,25 @@ impl EventLoop {
                 .filter_map(|shard| self.shared.store.next_wakeup(shard))
                 .min()
         };
-        let pause = match self.shared.pause_until_ms.load(Ordering::Acquire) {
-            0 => None,
-            until => Some(until),
-        };
+        let pause = self.shared.pauses.next_end_ms();
         let save = persist::next_check_ms(&self.shared, &self.settings);
         let upkeep = (self.number == 0)
             .then(|| self.shared.replicas.upkeep_ms.load(Ordering::SeqCst))
             .filter(|at| *at != u64::MAX);
-        [keys, self.timers.next_wakeup(), pause, save, upkeep]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or(u64::MAX)
+        let shutdown = self.shared.shutdown.deadline_ms();
+        let shutdown = shutdown.filter(|_| self.number == 0);
+        [
+            keys,
+            self.timers.next_wakeup(),
+            pause,
+            save,
+            upkeep,
+            shutdown,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .unwrap_or(u64::MAX)
     }
 
     /// Arms the alarm. Returns the timeout for the poll: zero if there is work.
@@ -315,6 +324,7 @@ impl EventLoop {
         persist::save_if_due(&shared, &self.settings, &mut turn);
         if self.number == 0 {
             upkeep::run_if_due(&shared, &self.settings, &mut turn);
+            shutdown::finish_if_due(&shared, &mut turn);
         }
         self.discard(turn);
         self.end_holding();
@@ -422,8 +432,7 @@ impl EventLoop {
 
     /// Returns true during CLIENT PAUSE, which must keep the dataset unchanged, and while a snapshot is loaded.
     fn expiry_is_paused(&self, now: Now) -> bool {
-        self.shared.persistence.is_loading()
-            || now.read_ms() < self.shared.pause_until_ms.load(Ordering::Acquire)
+        self.shared.persistence.is_loading() || self.shared.pauses.in_force(now).is_some()
     }
 
     fn connection(&mut self, slot: usize) -> Option<&mut Connection> {
