@@ -78,6 +78,29 @@ pub(crate) const SNAPSHOT_STALL: Duration = Duration::from_millis(5);
 /// Duration of a start with a snapshot of 5M keys, as a ratio to redis-server's.
 pub(crate) const SNAPSHOT_LOAD_RATIO: f64 = 0.6;
 
+/// Pipeline depths at which the CPU per SET of the append-only file and of a replica is measured.
+pub(crate) const LOG_PIPELINES: [u32; 2] = [64, 16];
+/// Server CPU per SET with `appendfsync everysec`, as a ratio to the same server without an append-only file.
+pub(crate) const EVERYSEC_CPU_RATIO: f64 = 1.3;
+/// The same as a ratio to redis-server's with its append-only file.
+pub(crate) const EVERYSEC_CPU_RATIO_TO_REDIS: f64 = 0.5;
+/// SETs a second of 50 clients with `appendfsync always`, as a ratio to redis-server's.
+pub(crate) const ALWAYS_SETS_RATIO: f64 = 1.5;
+/// p99 of the GETs of 50 other clients meanwhile, as a ratio to the same server's without an append-only file.
+pub(crate) const ALWAYS_GET_P99_RATIO: f64 = 1.3;
+/// The longest GET while an append-only file of 5M keys is rewritten under full write load.
+pub(crate) const REWRITE_STALL: Duration = Duration::from_millis(5);
+/// Additional memory during that rewrite, as a share of the memory before it.
+pub(crate) const REWRITE_MEMORY: f64 = 0.05;
+/// Duration of a full sync of 5M keys, as a ratio to redis-server's to redis-server.
+pub(crate) const SYNC_RATIO: f64 = 0.7;
+/// The longest GET on the primary during that full sync.
+pub(crate) const SYNC_STALL: Duration = Duration::from_millis(3);
+/// CPU of a replica per SET that it applies, as a ratio to a redis-server replica of the same primary.
+pub(crate) const APPLY_CPU_RATIO: f64 = 0.5;
+/// p99 of the lateness of 1M expired keys over 45 s on the replica's own event stream.
+pub(crate) const REPLICA_LATENESS: Duration = Duration::from_millis(2);
+
 /// Lateness of a program's sleeps and ticks: the percentile and its bound.
 pub(crate) const WAIT_PERCENTILE: f64 = 99.0;
 /// See [`WAIT_PERCENTILE`].

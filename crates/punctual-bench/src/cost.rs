@@ -39,6 +39,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) server: &'a Server,
     generator: Generator,
     client: Client,
+    /// Delay after the last reply. Longer than [`SETTLE`] if the server works on after it.
+    pub(crate) settle: Duration,
 }
 
 /// Parameters common to all measurements.
@@ -62,6 +64,7 @@ impl<'a> Bench<'a> {
             server,
             generator: Generator::connect(server.addr, server.password(), clients, generators)?,
             client: server.client()?,
+            settle: SETTLE,
         })
     }
 
@@ -141,15 +144,16 @@ impl<'a> Bench<'a> {
             requests: requests / 20,
             keyspace: shape.keyspace,
             seed: !seed,
+            end: None,
         };
         self.prepare(workload, shape, requests + requests / 20)?;
         self.generator.run(load)?;
         load.requests = requests;
         load.seed = seed;
-        std::thread::sleep(SETTLE);
+        std::thread::sleep(self.settle);
         let before = self.server.pid.and_then(CpuTime::of);
         let outcome = self.generator.run(load)?;
-        std::thread::sleep(SETTLE);
+        std::thread::sleep(self.settle);
         let after = self.server.pid.and_then(CpuTime::of);
         let used = after
             .zip(before)

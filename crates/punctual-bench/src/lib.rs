@@ -25,6 +25,7 @@ mod clock;
 mod cost;
 mod cpu;
 mod csv;
+mod durability;
 mod error;
 mod events;
 mod expiring;
@@ -39,11 +40,13 @@ mod plot;
 mod process;
 mod programs;
 mod reader;
+mod replication;
 mod report;
 mod rounds;
 mod scripts;
 mod sheet;
 mod snapshot;
+mod stall;
 mod storm;
 mod threads;
 mod workload;
@@ -112,6 +115,8 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Blocking(options) => blocking::run(options, &mut report)?,
         Bench::Time(options) => programs::run(options, &mut report)?,
         Bench::Snapshot(options) => snapshot::run(options, &mut report)?,
+        Bench::Durability(options) => durability::run(options, &mut report)?,
+        Bench::Replication(options) => replication::run(options, &mut report)?,
         Bench::Server(options) if options.memory => memory::run(options, &mut report)?,
         Bench::Server(options) if options.idle.is_some() => idle::run(options, &mut report)?,
         Bench::Server(options) if !options.threads.is_empty() => {

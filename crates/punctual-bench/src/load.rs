@@ -40,6 +40,8 @@ pub(crate) struct Load<'a> {
     pub(crate) keyspace: Option<u64>,
     /// Seed of the random numbers.
     pub(crate) seed: u64,
+    /// Instant from which no batch begins, even if commands are left.
+    pub(crate) end: Option<Instant>,
 }
 
 /// Results of a load.
@@ -102,6 +104,7 @@ struct Tally {
     busy: usize,
     rng: ChaCha8Rng,
     keyspace: Option<u64>,
+    end: Option<Instant>,
     outcome: Outcome,
 }
 
@@ -227,6 +230,7 @@ impl Part {
             busy: 0,
             rng: ChaCha8Rng::seed_from_u64(seed),
             keyspace: load.keyspace,
+            end: load.end,
             outcome: Outcome::new(),
         };
         let batch = load.template.repeat(load.pipeline as usize);
@@ -273,7 +277,8 @@ impl Part {
 impl Connection {
     /// Begins the next batch, if there is one.
     fn next_batch(&mut self, pipeline: u32, tally: &mut Tally) -> std::io::Result<()> {
-        if tally.batches_left == 0 {
+        let now = Instant::now();
+        if tally.batches_left == 0 || tally.end.is_some_and(|end| now >= end) {
             // Nothing to send: a later writable event must not write the batch again.
             self.written = self.batch.bytes().len();
             return Ok(());
@@ -286,7 +291,7 @@ impl Connection {
         self.written = 0;
         self.active = true;
         self.pending = pipeline;
-        self.sent_at = Instant::now();
+        self.sent_at = now;
         self.write()
     }
 
@@ -430,6 +435,7 @@ mod tests {
                     requests: 100,
                     keyspace: Some(5),
                     seed: 1,
+                    end: None,
                 })
                 .unwrap();
             // 15 whole batches of 7.

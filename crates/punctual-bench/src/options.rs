@@ -1,10 +1,15 @@
 //! The command line of `punctual bench`.
 
+mod persistent;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::persistent::{
+    DurabilityOptions, DurabilityTest, ReplicationOptions, ReplicationTest,
+};
 use crate::memory::Type;
 use crate::workload;
 
@@ -20,6 +25,8 @@ Examples:
   punctual bench server --idle 10000
   punctual bench time                  how late a program's sleeps and tickers are, and a poller's CPU
   punctual bench snapshot              BGSAVE of 5M keys under writes, and loading it
+  punctual bench durability            what the append-only file costs, and its rewrite of 5M keys
+  punctual bench replication           full syncs of 5M keys, a replica's CPU and its expired events
 
 By default this program and, where it is installed, a redis-server are started for the run and
 measured one after the other. --quick makes each run short; `punctual bench expiry --help` and
@@ -81,6 +88,10 @@ pub(crate) enum Bench {
     Time(TimeOptions),
     /// Latency of commands during a snapshot, and the time to load the snapshot
     Snapshot(SnapshotOptions),
+    /// Cost of the append-only file: CPU, fsync of every write, latency during a rewrite
+    Durability(DurabilityOptions),
+    /// Replicas: duration of a full sync, CPU per command, lateness of expired keys
+    Replication(ReplicationOptions),
 }
 
 impl Bench {
@@ -91,6 +102,8 @@ impl Bench {
             Self::Server(options) => &options.output,
             Self::Time(options) => &options.output,
             Self::Snapshot(options) => &options.output,
+            Self::Durability(options) => &options.output,
+            Self::Replication(options) => &options.output,
         }
     }
 }

@@ -17,6 +17,44 @@ pub(crate) fn spreads<R>(
     rounds.iter().map(spread).collect()
 }
 
+/// Returns, for each column, the spread of the ratios of its rounds to the same rounds of the column `base`.
+pub(crate) fn ratios<R>(
+    rounds: &[Vec<R>],
+    base: impl Fn(usize) -> Option<usize>,
+    ratio: impl Fn(&R, &R) -> Option<f64>,
+) -> Vec<Option<Spread>> {
+    let of = |at: usize| {
+        let pairs = rounds[at].iter().zip(&rounds[base(at)?]);
+        Spread::of(pairs.filter_map(|(one, base)| ratio(one, base)))
+    };
+    (0..rounds.len()).map(of).collect()
+}
+
+/// A bar for a ratio.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Bound {
+    fn holds(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(bound) => value <= bound,
+            Self::AtLeast(bound) => value >= bound,
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(bound) => write!(f, "<= {bound}"),
+            Self::AtLeast(bound) => write!(f, ">= {bound}"),
+        }
+    }
+}
+
 /// A table of measurements of several servers.
 #[derive(Debug)]
 pub(crate) struct Sheet {
@@ -27,7 +65,13 @@ pub(crate) struct Sheet {
 impl Sheet {
     /// Creates a table. `title` is the head of the first column.
     pub(crate) fn new(title: &str, servers: &[Server]) -> Self {
-        let labels = || servers.iter().map(|server| server.label.clone());
+        let columns = servers.iter().map(|s| (s.label.clone(), s.ours));
+        Self::with_columns(title, &columns.collect::<Vec<_>>())
+    }
+
+    /// Creates a table with these columns: a label, and whether the bars apply to it.
+    pub(crate) fn with_columns(title: &str, columns: &[(String, bool)]) -> Self {
+        let labels = || columns.iter().map(|(label, _)| label.clone());
         let head = [title.to_owned()]
             .into_iter()
             .chain(labels())
@@ -35,7 +79,7 @@ impl Sheet {
             .chain(labels());
         Self {
             table: Table::new(1, head),
-            ours: servers.iter().map(|server| server.ours).collect(),
+            ours: columns.iter().map(|(_, ours)| *ours).collect(),
         }
     }
 
@@ -69,6 +113,26 @@ impl Sheet {
             (spread::text_with(*figure, millis), met)
         });
         self.judged(report, name, &format!("<= {bound}"), judged);
+    }
+
+    /// Appends ratios whose median must be at most `bound`. A column without a ratio has no verdict.
+    pub(crate) fn ratio(
+        &mut self,
+        report: &mut Report,
+        name: &str,
+        ratios: &[Option<Spread>],
+        bound: Bound,
+    ) {
+        let mut row = vec![name.to_owned()];
+        row.extend(ratios.iter().map(|ratio| spread::text(*ratio, 2)));
+        row.push(bound.to_string());
+        for (ratio, &ours) in ratios.iter().zip(&self.ours) {
+            row.push(match ratio {
+                Some(ratio) => report.verdict(ours, bound.holds(ratio.median)).into(),
+                None => String::new(),
+            });
+        }
+        self.table.row(row);
     }
 
     /// Appends a count that must be 0 in every round.

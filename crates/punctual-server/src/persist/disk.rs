@@ -12,6 +12,9 @@
 
 #![allow(dead_code, reason = "the append-only file will use the rest")]
 
+#[cfg(test)]
+pub(crate) mod recorder;
+
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::ops::Deref;

@@ -8,6 +8,8 @@
 pub(crate) mod disk;
 pub(crate) mod encode;
 pub(crate) mod load;
+#[cfg(test)]
+mod power_cuts;
 pub(crate) mod save;
 mod schedule;
 pub(crate) mod state;

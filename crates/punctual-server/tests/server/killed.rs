@@ -6,14 +6,19 @@ use std::time::{Duration, Instant};
 
 use crate::wire::Wire;
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
 
-/// Starts the binary in `folder` and blocks until the snapshot is loaded.
+/// Starts the binary in `folder` and blocks until its data is loaded.
 fn start(folder: &Path, port: u16, options: &[&str]) -> Child {
-    let child = Command::new(env!("CARGO_BIN_EXE_punctual"))
+    start_program(env!("CARGO_BIN_EXE_punctual"), folder, port, options)
+}
+
+/// Starts a server in `folder` and blocks until its data is loaded.
+pub(crate) fn start_program(program: &str, folder: &Path, port: u16, options: &[&str]) -> Child {
+    let mut child = Command::new(program)
         .args(["--port", &port.to_string(), "--save", "", "--dir"])
         .arg(folder)
         .args(options)
@@ -22,6 +27,8 @@ fn start(folder: &Path, port: u16, options: &[&str]) -> Child {
         .unwrap();
     let end = Instant::now() + crate::process::PATIENCE;
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let exit = child.try_wait().unwrap();
+        assert!(exit.is_none(), "the server refuses to start: {exit:?}");
         assert!(Instant::now() < end, "the server accepts no connection");
         std::thread::sleep(Duration::from_millis(2));
     }

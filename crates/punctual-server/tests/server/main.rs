@@ -30,6 +30,7 @@ mod hashes;
 mod info;
 mod inside;
 mod killed;
+mod killed_log;
 mod many_clients;
 mod memory;
 mod pause;

@@ -1,0 +1,323 @@
+//! Power cuts at every moment of saves: what a start finds is complete, and nothing acknowledged as saved is lost.
+//!
+//! A server runs with files that record every operation ([`recorder`](super::disk::recorder)). Then, for each of many cuts,
+//! a server starts with what a device may hold after a cut at a random position of the log. `PUNCTUAL_POWER_CUTS` is the
+//! number of cuts of each test, `PUNCTUAL_SEED` their seed, which a failure names.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use punctual_resp::{Decoder, Value, encode_command};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::disk::Disk;
+use super::disk::recorder::{Device, Log, Mark, Recorder};
+use crate::server::{Builder, Server, StartError};
+
+/// Number of cuts of each test, unless `PUNCTUAL_POWER_CUTS` sets another.
+const CUTS: u64 = 150;
+/// Number of keys of plain writes.
+const KEYS: u64 = 25;
+/// Every so many writes there is a FLUSHALL.
+const FLUSH_EVERY: u64 = 97;
+
+/// The keys and values of a keyspace.
+type State = BTreeMap<String, String>;
+
+/// Returns the number in an environment variable.
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
+}
+
+/// One connection.
+struct Client {
+    stream: TcpStream,
+    decoder: Decoder,
+}
+
+impl Client {
+    fn of(server: &Server) -> Self {
+        let stream = TcpStream::connect(server.addr().unwrap()).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let decoder = Decoder::new();
+        Self { stream, decoder }
+    }
+
+    fn send(&mut self, lines: &[String]) {
+        let mut bytes = Vec::new();
+        for line in lines {
+            encode_command(&mut bytes, &line.split(' ').collect::<Vec<_>>());
+        }
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    fn reply(&mut self) -> Value {
+        let mut bytes = [0; 4096];
+        loop {
+            if let Some(value) = self.decoder.next_value().unwrap() {
+                return value;
+            }
+            let count = self.stream.read(&mut bytes).unwrap();
+            assert!(count > 0, "the server has closed the connection");
+            self.decoder.feed(&bytes[..count]);
+        }
+    }
+
+    fn ask(&mut self, line: &str) -> Value {
+        self.send(&[line.to_owned()]);
+        self.reply()
+    }
+
+    fn ok(&mut self, line: &str) {
+        let reply = self.ask(line);
+        assert!(!reply.is_error(), "{line}: {reply:?}");
+    }
+
+    /// Returns the value of a field of INFO persistence.
+    fn info(&mut self, field: &str) -> String {
+        let info = self.ask("INFO persistence");
+        let info = String::from_utf8_lossy(info.as_bytes().unwrap()).into_owned();
+        let value = |line: &str| Some(line.strip_prefix(field)?.strip_prefix(':')?.to_owned());
+        info.lines().find_map(value).unwrap()
+    }
+}
+
+/// Returns the commands of write `n`: a transaction, a plain write or a FLUSHALL.
+fn commands(n: u64) -> Vec<String> {
+    match n {
+        _ if n.is_multiple_of(FLUSH_EVERY) => vec!["FLUSHALL".into()],
+        _ if n.is_multiple_of(3) => vec![
+            "MULTI".into(),
+            format!("SET a {n}"),
+            format!("SET b {n}"),
+            format!("SET c{} {n}", n % KEYS),
+            "EXEC".into(),
+        ],
+        _ => vec![format!("SET k{} {n}", n % KEYS)],
+    }
+}
+
+/// Applies write `n` to a state.
+fn apply(state: &mut State, n: u64) {
+    for command in commands(n) {
+        match command.split(' ').collect::<Vec<_>>()[..] {
+            ["SET", key, value] => drop(state.insert(key.to_owned(), value.to_owned())),
+            ["FLUSHALL"] => state.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// Returns the states after 0, 1, 2 ... writes.
+fn states(writes: u64) -> Vec<State> {
+    let mut states = vec![State::new()];
+    for n in 1..=writes {
+        let mut state = states[states.len() - 1].clone();
+        apply(&mut state, n);
+        states.push(state);
+    }
+    states
+}
+
+/// Returns the keyspace of a server.
+fn found(server: &Server) -> State {
+    let mut client = Client::of(server);
+    let text = |value: &Value| String::from_utf8_lossy(value.as_bytes().unwrap()).into_owned();
+    let keys: Vec<String> = match client.ask("KEYS *").as_slice() {
+        Some([]) => return State::new(),
+        Some(keys) => keys.iter().map(text).collect(),
+        None => panic!("KEYS"),
+    };
+    let values = client.ask(&format!("MGET {}", keys.join(" ")));
+    let values = values.as_slice().unwrap().iter().map(text);
+    keys.into_iter().zip(values).collect()
+}
+
+/// A recorded server with its client.
+struct Story {
+    recorder: Recorder,
+    mark: Mark,
+    client: Client,
+    /// True if every acknowledged write is durable.
+    always: bool,
+    server: Server,
+}
+
+impl Story {
+    fn begin(folder: &Path, options: &Options) -> Self {
+        let recorder = Recorder::default();
+        let disk = Disk::new(Arc::new(recorder.clone()));
+        let server = options.builder(folder).disk(disk).spawn().unwrap();
+        Self {
+            recorder,
+            mark: Mark::default(),
+            client: Client::of(&server),
+            always: options.always,
+            server,
+        }
+    }
+
+    /// Sends this many writes at once and waits for their replies.
+    fn write(&mut self, count: u64) {
+        let first = self.mark.sent + 1;
+        self.mark.sent += count;
+        self.recorder.mark(self.mark);
+        let lines: Vec<Vec<String>> = (first..first + count).map(commands).collect();
+        self.client.send(&lines.concat());
+        for (n, commands) in (first..).zip(lines) {
+            for command in &commands {
+                let reply = self.client.reply();
+                assert!(!reply.is_error(), "{command}: {reply:?}");
+            }
+            if self.always {
+                self.durable(n);
+            }
+        }
+    }
+
+    /// Notes that a cut must not lose the first `writes` writes from now on.
+    fn durable(&mut self, writes: u64) {
+        self.mark.durable = writes;
+        self.recorder.mark(self.mark);
+    }
+
+    fn end(self) -> (Log, u64) {
+        let log = self.recorder.log();
+        self.server.shutdown();
+        (log, self.mark.sent)
+    }
+}
+
+/// The options of the recorded server and of those that start after a cut.
+struct Options {
+    options: &'static [(&'static str, &'static str)],
+    always: bool,
+}
+
+impl Options {
+    fn builder(&self, folder: &Path) -> Builder {
+        let builder = Server::builder().port(0);
+        let builder = builder.option("dir", folder.to_str().unwrap());
+        let add = |builder: Builder, (name, value): &(&str, &str)| builder.option(name, value);
+        self.options.iter().fold(builder, add)
+    }
+}
+
+/// Cuts the power at random positions, and starts a server with what is left.
+fn cut(folder: &Path, log: &Log, writes: u64, options: &Options) {
+    let seed = number("PUNCTUAL_SEED").unwrap_or_else(rand::random);
+    let mut rng = StdRng::seed_from_u64(seed);
+    let states = states(writes);
+    let (mut refused, mut lost) = (0, 0);
+    let cuts = number("PUNCTUAL_POWER_CUTS").unwrap_or(CUTS);
+    for cut in 0..cuts {
+        let device = if cut % 2 == 0 {
+            Device::InOrder
+        } else {
+            Device::AnyOrder
+        };
+        let position = rng.random_range(0..=log.len());
+        let remains = log.after_cut(position, device, &mut rng);
+        let place = format!(
+            "PUNCTUAL_SEED={seed}, cut {cut} at operation {position} of {}, {device:?}",
+            log.len()
+        );
+        let mark = remains.mark;
+        let after = tempfile::tempdir().unwrap();
+        for path in &remains.folders {
+            fs::create_dir_all(after.path().join(path.strip_prefix(folder).unwrap())).unwrap();
+        }
+        for (path, bytes) in &remains.files {
+            let path = after.path().join(path.strip_prefix(folder).unwrap());
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        let server = match options.builder(after.path()).spawn() {
+            Ok(server) => server,
+            Err(StartError::Load(error)) => {
+                // Bytes that a journal never shows: damage, which is refused with its place.
+                let text = error.to_string();
+                let files = after.keep();
+                assert!(
+                    device == Device::AnyOrder && text.contains(files.to_str().unwrap()),
+                    "{place}: {text}; the files are in {}",
+                    files.display()
+                );
+                fs::remove_dir_all(files).unwrap();
+                refused += 1;
+                continue;
+            }
+            Err(error) => panic!("{place}: {error}"),
+        };
+        let state = found(&server);
+        server.shutdown();
+        let possible = mark.durable as usize..=mark.sent as usize;
+        lost += u64::from(state != states[mark.sent as usize]);
+        if !states[possible].contains(&state) {
+            let which = states.iter().position(|known| *known == state);
+            let files = after.keep();
+            panic!(
+                "{place}: {mark:?}, but the state is that of write {which:?}: {state:?}; the files are in {}",
+                files.display()
+            );
+        }
+    }
+    println!(
+        "{cuts} cuts over {} operations: {refused} starts refused, {lost} without the last writes",
+        log.len()
+    );
+    assert!(lost > 0, "no cut has lost a write: nothing was cut");
+}
+
+#[test]
+fn a_cut_during_saves_loses_no_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    // A save point makes FLUSHALL save; it is never due.
+    let options = Options {
+        options: &[("save", "10000 100000")],
+        always: false,
+    };
+    let mut story = Story::begin(folder.path(), &options);
+    let mut saves = 0;
+    while story.mark.sent < 400 {
+        let before = story.mark.sent;
+        story.write(7);
+        if let Some(flushed) = (before + 1..=before + 7).find(|n| n.is_multiple_of(FLUSH_EVERY)) {
+            saves += 1;
+            story.durable(flushed);
+        }
+        match story.mark.sent % 4 {
+            0 => {
+                story.client.ok("SAVE");
+                saves += 1;
+                story.durable(story.mark.sent);
+            }
+            1 | 2 => {
+                let saved = story.mark.sent;
+                story.client.ok("BGSAVE");
+                story.write(1);
+                while story.client.info("rdb_bgsave_in_progress") == "1" {
+                    std::thread::yield_now();
+                }
+                saves += 1;
+                // FLUSHALL aborts a save and saves itself.
+                let flushed = saved + 1;
+                story.durable(if flushed.is_multiple_of(FLUSH_EVERY) {
+                    flushed
+                } else {
+                    saved
+                });
+            }
+            _ => {}
+        }
+    }
+    assert!(saves > 50);
+    let (log, writes) = story.end();
+    cut(folder.path(), &log, writes, &options);
+}
