@@ -23,6 +23,7 @@ pub mod events;
 pub mod generate;
 pub mod link;
 pub mod oracle;
+pub mod replayed;
 pub mod report;
 pub mod session;
 pub mod shrink;
