@@ -80,6 +80,11 @@ impl<S: Source> Input<S> {
         self.sum.take().map(|sum| sum.value())
     }
 
+    pub(crate) fn into_source(mut self) -> S {
+        self.source.consume(self.at);
+        self.source
+    }
+
     #[inline]
     pub(crate) fn offset(&self) -> u64 {
         self.base + self.at as u64

@@ -147,6 +147,11 @@ impl<S: Source> Reader<S> {
         self
     }
 
+    /// Returns the source, of which exactly the bytes up to here are consumed: what follows a snapshot in a stream is left.
+    pub fn into_source(self) -> S {
+        self.input.into_source()
+    }
+
     /// Returns the number of bytes read.
     pub fn offset(&self) -> u64 {
         self.input.offset()

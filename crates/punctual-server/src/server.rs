@@ -32,6 +32,7 @@ use crate::program::process::{self, PidFile};
 use crate::program::signals::Starting;
 use crate::program::supervision::Systemd;
 use crate::reclaim::Reclaim;
+use crate::replication::upstream::Address;
 use crate::shared::Shared;
 
 /// Error of a server's start.
@@ -283,6 +284,9 @@ impl Server {
         let port = addr.map_or(0, |a| a.port());
         shared.tcp_port.store(port.into(), Ordering::Relaxed);
         shared.logger.set_role(Role::Master);
+        if let Some((host, port)) = settings.replica.primary.clone() {
+            shared.follow_from_start(Address { host, port });
+        }
         announce(&shared, &settings, port);
         let mut listeners = Some(listeners);
         let mut threads = Vec::new();
@@ -310,6 +314,9 @@ impl Server {
             log::warning!(shared.logger, "{error}");
             server.stop();
             return Err(error.into());
+        }
+        if shared.replication.is_replica() {
+            shared.start_link();
         }
         shared
             .startup_bytes
@@ -430,6 +437,7 @@ impl Server {
             // A panicking loop has printed its message and stops the others.
             let _ = thread.join();
         }
+        self.shared.upstream.join();
     }
 
     fn stop(&mut self) {
@@ -437,6 +445,7 @@ impl Server {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+        self.shared.upstream.join();
     }
 }
 

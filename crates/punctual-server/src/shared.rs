@@ -33,6 +33,7 @@ use crate::pubsub::PubSub;
 use crate::reclaim::{Reclaim, Worker};
 use crate::replication::replicas::Replicas;
 use crate::replication::state::State as ReplicationState;
+use crate::replication::upstream::{Address, Upstream};
 use crate::script::cache::Cache;
 use crate::script::functions::registry::Registry;
 use crate::script::running::Running;
@@ -113,7 +114,9 @@ pub struct Shared {
     pub(crate) replicas: Replicas,
     /// The shutdown that waits for replicas.
     pub(crate) shutdown: Shutdown,
-    /// True if some commands must be rejected because the server loads, cannot save or stops.
+    /// The primary that the server follows.
+    pub(crate) upstream: Upstream,
+    /// True if some commands must be rejected because the server loads, cannot save, stops or is a replica.
     pub(crate) gate_closed: AtomicBool,
     /// True once a stop was requested.
     pub stopping: AtomicBool,
@@ -178,6 +181,7 @@ impl Shared {
             persistence: Persistence::new(started_ms),
             replication: ReplicationState::default(),
             shutdown: Shutdown::default(),
+            upstream: Upstream::default(),
             gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
@@ -251,6 +255,14 @@ impl Shared {
         self.order_all(|| Order::Reconfigure);
     }
 
+    /// Sets the directive `replicaof`, for CONFIG GET and CONFIG REWRITE.
+    pub(crate) fn remember_primary(&self, primary: Option<&Address>) {
+        let mut config = self.config.lock();
+        config.set_primary(primary.map(|p| (p.host.as_str(), p.port)));
+        let settings = config.settings();
+        self.reconfigure(settings);
+    }
+
     fn apply_settings(&self) {
         let settings = self.settings();
         self.classes
@@ -267,6 +279,13 @@ impl Shared {
             .store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
         self.store.set_limits(settings.limits);
+        let replica = &settings.replica;
+        self.upstream
+            .read_only
+            .store(replica.read_only, Ordering::Relaxed);
+        self.upstream
+            .serves_stale
+            .store(replica.serves_stale, Ordering::Relaxed);
         if let Some(backlog) = &mut self.replicas.stream().backlog {
             backlog.set_size(settings.repl_backlog_size);
         }
@@ -290,6 +309,7 @@ impl Shared {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.gate_closed.store(true, Ordering::SeqCst);
+        self.upstream.stop();
         self.order_all(|| Order::Stop);
     }
 
@@ -305,7 +325,7 @@ impl Shared {
         let to = self.clock.destination(to)?;
         // While clients are paused nothing expires; due keys expire when the pause ends.
         let paused_until = self.pauses.last_end_ms();
-        if to.read_ms() < paused_until {
+        if to.read_ms() < paused_until || self.replication.is_replica() {
             turn.now = to;
         } else {
             turn.now = self.clock.now().max(Now::from_ms(paused_until));

@@ -121,6 +121,11 @@ impl<T> OrderedMutex<T> {
             .map(|guard| self.guard(guard))
     }
 
+    /// Returns the value. Nobody else has the mutex any more.
+    pub fn into_inner(self) -> T {
+        self.mutex.into_inner()
+    }
+
     #[inline]
     fn guard<'a>(&'a self, guard: MutexGuard<'a, T>) -> OrderedGuard<'a, T> {
         OrderedGuard {

@@ -169,6 +169,11 @@ impl ChangeLog {
         self.state.lock().db = None;
     }
 
+    /// Returns the database that is selected at the end of the log, or 0 if the next effect selects one.
+    pub(crate) fn db(&self) -> usize {
+        self.state.lock().db.unwrap_or(0)
+    }
+
     /// Attaches the thread that writes the append-only file, or detaches it. The turn holds every shard, and is outside of
     /// transactions and scripts.
     pub(crate) fn set_file(&self, turn: &mut Turn<'_>, writer: Option<Thread>) {

@@ -81,6 +81,8 @@ pub struct ClientInfo {
     pub watch: OnceLock<Arc<WatchFlag>>,
     /// Set by CLIENT KILL: the client runs no more commands.
     pub killed: AtomicBool,
+    /// The client is the primary of this server.
+    pub primary: AtomicBool,
     /// Bytes read from the client.
     pub net_in: AtomicU64,
     /// Bytes written to the client.
@@ -121,6 +123,8 @@ impl ClientInfo {
         let subscriptions = [&self.channels, &self.patterns, &self.shard_channels];
         if self.replica.load(Ordering::Relaxed) {
             ClientType::Replica
+        } else if self.primary.load(Ordering::Relaxed) {
+            ClientType::Master
         } else if subscriptions.iter().any(|n| n.load(Ordering::Relaxed) > 0) {
             ClientType::PubSub
         } else {

@@ -13,6 +13,7 @@ use crate::client::transaction::Transaction;
 use crate::dispatch::table::Entry;
 use crate::pubsub::{Kind, PubSub, Subscriber};
 use crate::replication::acks::Goal;
+use crate::replication::apply::Applied;
 use crate::replication::replicas::{Peer, Replica};
 use crate::script::functions::registry::Found;
 
@@ -117,6 +118,10 @@ pub struct Session {
     pub(crate) dirty_before: u64,
     /// Last command, if the lookup may reuse it.
     pub last: Option<&'static Entry>,
+    /// The commands are those of a log of changes, and pass the checks of clients' commands.
+    pub(crate) replays: bool,
+    /// What is applied of the stream, if the client is this server's primary.
+    pub(crate) upstream: Option<Box<Applied>>,
 }
 
 impl Session {
@@ -150,6 +155,8 @@ impl Session {
             has_written: false,
             dirty_before: 0,
             last: None,
+            replays: false,
+            upstream: None,
         }
     }
 

@@ -37,6 +37,7 @@ fn write_line(line: &mut Vec<u8>, info: &ClientInfo, now_ms: u64, caller: Caller
     for (letter, set) in [
         ('S', on(&info.replica)),
         ('O', on(&info.monitor)),
+        ('M', on(&info.primary)),
         ('P', info.client_type() == ClientType::PubSub),
         ('x', multi >= 0),
         ('b', on(&info.waiting)),

@@ -22,6 +22,7 @@ use crate::dispatch::call::{Call, ServerCommand};
 use crate::observe::stats::{CommandStats, Counter, LoopStats, lateness_histogram};
 use crate::program::process;
 use crate::pubsub::Kind;
+use crate::replication::shown;
 use crate::shared::Shared;
 use crate::version::REDIS_VERSION;
 
@@ -462,7 +463,9 @@ fn stats(page: &mut Page<'_, '_>) {
 
 fn replication(page: &mut Page<'_, '_>) {
     let (shared, now) = (page.shared, page.turn.now);
-    page.line("role", "master");
+    let replica = shared.replication.is_replica();
+    page.line("role", if replica { "slave" } else { "master" });
+    shown::info(shared, |name, value| page.line(name, value));
     let settings = shared.settings();
     crate::replication::info::fields(shared, &settings, now, |name, value| page.line(name, value));
 }

@@ -19,6 +19,7 @@ pub(crate) mod modules;
 pub(crate) mod monitor;
 pub(crate) mod persistence;
 pub(crate) mod pubsub;
+pub(crate) mod replica_of;
 pub(crate) mod replication;
 pub(crate) mod script;
 pub(crate) mod shutdown;
@@ -55,6 +56,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     monitor::COMMANDS,
     persistence::COMMANDS,
     pubsub::COMMANDS,
+    replica_of::COMMANDS,
     replication::COMMANDS,
     script::COMMANDS,
     shutdown::COMMANDS,

@@ -8,10 +8,12 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
+use crate::command::replica_of::get_ack;
 use crate::dispatch::call::{Call, ServerCommand};
 use crate::log;
 use crate::replication::info;
 use crate::replication::replicas::{Filter, Phase, Replica};
+use crate::replication::shown;
 use crate::replication::state::Foreign;
 
 /// The family's rows.
@@ -59,7 +61,9 @@ const SYNC: Flags = Flags::ADMIN
     .or(Flags::NOSCRIPT);
 
 fn role(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    info::role(call.shared, reply);
+    if !shown::role(call.shared, reply) {
+        info::role(call.shared, reply);
+    }
     Ok(())
 }
 
@@ -99,7 +103,10 @@ fn replconf(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
                 }
                 return Ok(());
             }
-            b"getack" => return Ok(()),
+            b"getack" => {
+                get_ack(call, reply);
+                return Ok(());
+            }
             b"rdb-only" => {
                 call.session.peer.rdb_only = match number()? {
                     0 => false,
@@ -218,6 +225,11 @@ fn check(call: &Call<'_, '_>, reply: &Reply<'_>) -> Result<(), Error> {
     if reply.len() > 0 {
         return Err(Error::fixed(
             "ERR SYNC and PSYNC are invalid with pending output",
+        ));
+    }
+    if call.shared.replication.is_replica() && !call.shared.upstream.is_connected() {
+        return Err(Error::fixed(
+            "NOMASTERLINK Can't SYNC while not connected with my master",
         ));
     }
     let peer = &call.session.peer;

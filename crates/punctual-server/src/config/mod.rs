@@ -36,7 +36,7 @@ use punctual_store::glob;
 pub use self::error::{ConfigError, Place, RewriteError, SetError};
 pub use self::invocation::{Invocation, Override};
 pub use self::settings::{
-    BindAddress, ClockKind, Permission, Settings, ShutdownOptions, Supervised,
+    BindAddress, ClockKind, Permission, ReplicaSettings, Settings, ShutdownOptions, Supervised,
 };
 pub use self::value::{OutputLimit, SavePoint};
 
@@ -345,6 +345,17 @@ impl Config {
         let before = std::mem::replace(&mut self.values, values);
         self.refresh();
         Ok(Changes { names, before })
+    }
+
+    /// Sets `replicaof`, which CONFIG SET refuses: REPLICAOF changes it.
+    pub(crate) fn set_primary(&mut self, primary: Option<(&str, u16)>) {
+        if let Some((index, _)) = table::find(b"replicaof") {
+            self.values[index] = Value::Words(match primary {
+                None => Vec::new(),
+                Some((host, port)) => vec![host.into(), port.to_string().into()],
+            });
+            self.refresh();
+        }
     }
 
     /// Reverts the latest [`Config::set`], whose changes could not be applied.

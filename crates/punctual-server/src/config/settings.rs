@@ -61,6 +61,8 @@ pub struct Settings {
     pub max_bulk_len: usize,
     /// Milliseconds after which a script is busy; 0 for never.
     pub busy_reply_threshold_ms: u64,
+    /// The primary to follow, and how.
+    pub replica: ReplicaSettings,
     /// Number of databases.
     pub databases: usize,
     /// Classes of keyspace events to publish.
@@ -234,6 +236,7 @@ impl Settings {
             query_buffer_limit: values.bytes("client-query-buffer-limit"),
             max_bulk_len: values.bytes("proto-max-bulk-len"),
             busy_reply_threshold_ms: values.number("busy-reply-threshold"),
+            replica: ReplicaSettings::from_values(&values),
             databases: values.number("databases"),
             notify: match values.of("notify-keyspace-events") {
                 Value::EventClasses(classes) => *classes,
@@ -330,6 +333,55 @@ fn bind(words: &[Vec<u8>]) -> Vec<BindAddress> {
             }
         })
         .collect()
+}
+
+/// The directives of a replica.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicaSettings {
+    /// Host and port of the primary.
+    pub primary: Option<(String, u16)>,
+    /// Password for the primary.
+    pub auth: Option<Vec<u8>>,
+    /// User for the primary.
+    pub user: Option<Vec<u8>>,
+    /// Seconds without input after which the link is lost.
+    pub timeout_s: u32,
+    /// Refuse writes of clients.
+    pub read_only: bool,
+    /// Serve clients without a link to the primary.
+    pub serves_stale: bool,
+    /// Rank for Sentinel; 0 excludes the server from promotion.
+    pub priority: u32,
+    /// Show the server to Sentinel.
+    pub announced: bool,
+    /// Address that the primary shows.
+    pub announce_ip: Option<Vec<u8>>,
+    /// Port that the primary shows; 0 for the server's own.
+    pub announce_port: u16,
+}
+
+impl ReplicaSettings {
+    fn from_values(values: &Values<'_>) -> Self {
+        let text = |name| Some(values.text(name).to_vec()).filter(|text| !text.is_empty());
+        Self {
+            primary: match values.words("replicaof") {
+                [host, port] => std::str::from_utf8(port)
+                    .ok()
+                    .and_then(|port| port.parse().ok())
+                    .map(|port| (String::from_utf8_lossy(host).into_owned(), port)),
+                _ => None,
+            },
+            auth: text("masterauth"),
+            user: text("masteruser"),
+            timeout_s: values.number("repl-timeout"),
+            read_only: values.yes("replica-read-only"),
+            serves_stale: values.yes("replica-serve-stale-data"),
+            priority: values.number("replica-priority"),
+            announced: values.yes("replica-announced"),
+            announce_ip: text("replica-announce-ip"),
+            announce_port: values.number("replica-announce-port"),
+        }
+    }
 }
 
 /// Access to values by name. Only this file's names are used; a test reads each of them, so none is unknown.

@@ -5,6 +5,7 @@
 mod blocking;
 pub(crate) mod call;
 pub(crate) mod names;
+mod replay;
 pub(crate) mod table;
 
 use std::sync::Arc;
@@ -100,7 +101,12 @@ impl<'a, 's> Dispatcher<'a, 's> {
         let start = out.len();
         let mode = session.reply_mode;
         let flow = match find(self.shared, session, args) {
+            Ok(entry) if session.replays => self.replay(session, entry, args, out),
             Ok(entry) => self.run_entry(session, entry, args, out),
+            Err((_, error)) if session.replays => {
+                self.refuse_stream(session, &error, args);
+                Flow::Done
+            }
             Err((entry, error)) => {
                 if entry.is_none() && is_http(args.at(0)) {
                     let Shared { http, logger, .. } = &**self.shared;
@@ -331,6 +337,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
         if let Err(error) = &result {
             stats.failed.add(1);
             self.write_error(session, error, out);
+            if session.upstream.is_some() {
+                self.replayed_error(session, entry, error, args);
+            }
         }
         let now = self.clock.raw();
         let nanos = self.clock.delta_as_nanos(self.command_start, now);
@@ -434,6 +443,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
                  the Redis logs for details about the RDB error.",
             ));
         }
+        if self.shared.replication.is_replica() {
+            return self.refusal_of_replica(session, entry);
+        }
         None
     }
 
@@ -450,7 +462,11 @@ impl<'a, 's> Dispatcher<'a, 's> {
         let writes = entry.writes()
             || executing.is_some_and(|queued| queued.writes())
             || self.calls_writer(entry, args);
-        self.turn.frozen = pause.is_some() && !writes;
+        // A replica leaves expired keys to its primary.
+        let upstream = &self.shared.upstream;
+        let follows = self.shared.replication.is_replica()
+            && (!writes || upstream.read_only.load(Ordering::Relaxed));
+        self.turn.frozen = follows || pause.is_some() && !writes;
         pause.is_some_and(|WritesOnly(writes_only)| !writes_only || writes)
             && !session.monitor
             && session.replica.is_none()

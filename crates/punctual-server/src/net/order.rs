@@ -7,6 +7,7 @@ use punctual_store::Now;
 use crate::clock::{Move, MoveError};
 use crate::net::listener::{Arrival, Listener};
 use crate::reclaim::Share;
+use crate::replication::link::Attachment;
 
 /// An order to an event loop.
 pub(crate) enum Order {
@@ -53,6 +54,12 @@ pub(crate) enum Order {
     },
     /// Send on the channel once all earlier orders are done and their output is written.
     Settle(Sender<()>),
+    /// Serve the connection of the primary, whose stream begins.
+    AttachPrimary(Box<Attachment>),
+    /// Tell the primary what is applied, and close its connection if it is silent for too long.
+    AcknowledgePrimary,
+    /// The server has become a replica, a replica of another primary, or a primary.
+    RoleChanged,
     /// Stop.
     Stop,
 }

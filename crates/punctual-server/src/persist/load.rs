@@ -146,7 +146,7 @@ pub(crate) fn foreground(
 }
 
 /// Failure of a read; `At` holds the offset and the reason.
-enum ReadFailure {
+pub(crate) enum ReadFailure {
     At(u64, String),
     Io(io::Error),
     Other(LoadError),
@@ -196,9 +196,13 @@ fn load<'s>(
         }
     });
     let mut reader = Reader::new(blocks).verify_checksum(settings.rdb_checksum);
-    let done = read_all(shared, &mut reader, turn, replace, &mut pause);
+    let done = read_all(shared, &mut reader, turn, replace, |turn| {
+        pause(turn);
+        !shared.stopping.load(Ordering::Acquire)
+    });
     let offset = reader.offset();
-    done.map_err(|failure| match failure {
+    let joined = done.and_then(|loaded| join(shared, &loaded.libraries, replace, offset));
+    joined.map_err(|failure| match failure {
         ReadFailure::At(offset, reason) => LoadError::Damaged {
             path: path.to_owned(),
             offset,
@@ -237,16 +241,40 @@ fn load<'s>(
     Ok(())
 }
 
-fn read_all<'s, S: Source<Error = io::Error>>(
+/// What a snapshot has besides keys.
+#[derive(Default)]
+pub(crate) struct Besides {
+    pub(crate) libraries: Libraries,
+    /// Database that the replication stream behind the snapshot has selected.
+    pub(crate) stream_db: usize,
+}
+
+/// Adds the libraries of a snapshot to those of the server.
+fn join(
+    shared: &Shared,
+    libraries: &Libraries,
+    replace: bool,
+    offset: u64,
+) -> Result<(), ReadFailure> {
+    if libraries.is_empty() {
+        return Ok(());
+    }
+    let joined = shared.functions.change(|all| all.join(libraries, replace));
+    joined.map_err(|name| ReadFailure::At(offset, taken(name).to_string()))
+}
+
+/// Reads a snapshot into the keyspace of `turn`, which may be another than the server's. Calls `pause` from time to time
+/// and ends if that returns false. The server does not have the returned libraries yet.
+pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
     shared: &Shared,
     reader: &mut Reader<S>,
     turn: &mut Turn<'s>,
     replace: bool,
-    pause: &mut impl FnMut(&mut Turn<'s>),
-) -> Result<(), ReadFailure> {
+    mut pause: impl FnMut(&mut Turn<'s>) -> bool,
+) -> Result<Besides, ReadFailure> {
     let (loading, limits) = (&shared.persistence.loading, turn.limits);
     let total = loading.total_bytes.load(Ordering::Relaxed);
-    let databases = shared.store.databases();
+    let databases = turn.store.databases();
     let mut batch = RestoreBatch::default();
     // The loops load the libraries again, each when it needs one.
     let (mut loaded_here, mut libraries) = (Loaded::default(), Libraries::default());
@@ -259,10 +287,10 @@ fn read_all<'s, S: Source<Error = io::Error>>(
         skip: shared.settings().import_skip_unknown,
         ..Unsupported::default()
     };
-    let (mut db, mut loaded, mut expired, mut reported_tenths) = (0, 0, 0, 0);
+    let (mut db, mut stream_db) = (0, 0);
+    let (mut loaded, mut expired, mut reported_tenths) = (0, 0, 0);
     for number in 1.. {
         if number % RECORDS_PER_PAUSE == 0 {
-            pause(turn);
             let offset = reader.offset();
             loading.loaded_bytes.store(offset, Ordering::Relaxed);
             loading.keys_loaded.store(loaded, Ordering::Relaxed);
@@ -275,7 +303,7 @@ fn read_all<'s, S: Source<Error = io::Error>>(
                     reported_tenths * 10
                 );
             }
-            if shared.stopping.load(Ordering::Acquire) {
+            if !pause(turn) {
                 return Err(ReadFailure::Other(LoadError::Stopped));
             }
         }
@@ -326,6 +354,10 @@ fn read_all<'s, S: Source<Error = io::Error>>(
                     .and_then(|new| libraries.replace(&new).map_err(taken))
                     .map_err(|error| ReadFailure::At(offset, error.to_string()))?;
             }
+            Event::Aux { name, text } if name == b"repl-stream-db" => {
+                let number = std::str::from_utf8(text).ok().and_then(|n| n.parse().ok());
+                stream_db = number.filter(|db| *db < databases).unwrap_or(0);
+            }
             Event::Skipped(passed) => unsupported.add(shared, &passed, db),
             Event::ResizeDb { keys, .. } => {
                 // The number is untrusted: the size of the file limits it.
@@ -339,16 +371,15 @@ fn read_all<'s, S: Source<Error = io::Error>>(
     unsupported.end(shared)?;
     let last = turn.restore_all(&mut batch, replace);
     last.map_err(|taken| ReadFailure::At(reader.offset(), taken.to_string()))?;
-    if !libraries.is_empty() {
-        let joined = shared.functions.change(|all| all.join(&libraries, replace));
-        joined.map_err(|name| ReadFailure::At(reader.offset(), taken(name).to_string()))?;
-    }
     loading
         .loaded_bytes
         .store(reader.offset(), Ordering::Relaxed);
     loading.keys_loaded.store(loaded, Ordering::Relaxed);
     loading.keys_expired.store(expired, Ordering::Relaxed);
-    Ok(())
+    Ok(Besides {
+        libraries,
+        stream_db,
+    })
 }
 
 /// Records of types that the server does not support. Loading the rest loses them with the next save, so the load is

@@ -51,6 +51,7 @@ impl Shared {
         let state = &self.persistence;
         let closed = self.running.is_busy()
             || state.is_loading()
+            || self.replication.is_replica()
             || state.refuses_writes(&self.settings())
             || self.lacks_replicas();
         self.gate_closed.store(closed, Ordering::SeqCst);

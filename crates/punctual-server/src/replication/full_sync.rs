@@ -126,7 +126,11 @@ fn begin(
         Place {
             id: shared.replication.ids().current,
             offset,
-            db: 0,
+            // A replica passes its primary's stream on, which does not select again.
+            db: match shared.replication.is_replica() {
+                true => shared.upstream.db(),
+                false => 0,
+            },
         }
     };
     turn.release();

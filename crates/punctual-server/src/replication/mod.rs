@@ -1,10 +1,17 @@
 //! Replication: one stream of effects, which replicas apply in the order of the primary's log.
 
 pub(crate) mod acks;
+pub(crate) mod apply;
 mod backlog;
 mod full_sync;
 pub(crate) mod info;
+pub(crate) mod link;
+mod promotion;
 pub(crate) mod replicas;
 mod senders;
+pub(crate) mod shown;
 pub(crate) mod state;
+pub(crate) mod sync;
 pub(crate) mod upkeep;
+pub(crate) mod upstream;
+mod wire;

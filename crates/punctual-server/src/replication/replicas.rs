@@ -388,9 +388,25 @@ impl Shared {
 
     /// Closes the connections of all replicas: they ask again, and learn what has changed.
     pub(crate) fn disconnect_replicas(&self) {
-        for replica in self.replicas.all() {
+        let all = {
+            let stream = self.replicas.stream();
+            // None of them gets a byte of another history.
+            for replica in &stream.replicas {
+                replica.gone.store(true, Ordering::Release);
+            }
+            stream.replicas.clone()
+        };
+        for replica in all {
             self.close_replica(&replica);
         }
+    }
+
+    /// Begins the stream of a replica anew, behind the current offset. The turn holds every shard.
+    pub(crate) fn restart_stream(&self) {
+        self.disconnect_replicas();
+        let size = self.settings().repl_backlog_size;
+        let next = self.replication.offset() + 1;
+        self.replicas.stream().backlog = Some(Backlog::new(next, size));
     }
 
     /// Closes the connection of a replica.

@@ -27,6 +27,13 @@ impl Dispatcher<'_, '_> {
         args: Args<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
+        let flags = match &request.script {
+            Runnable::Script(index) => self.scripts.compiled[*index].flags,
+            Runnable::Function(found) => Some(found.declaration().flags),
+        };
+        if let Some(refusal) = flags.and_then(|flags| self.refusal_of_writer(client, flags)) {
+            return Err(refusal);
+        }
         if self.shared.monitors.any() {
             // Monitors see the script before its commands.
             self.feed_monitors(client, entry, args);
@@ -41,6 +48,7 @@ impl Dispatcher<'_, '_> {
         let mut session = self.scripts.take_session(self.loop_number);
         session.db = client.db;
         session.no_touch = client.no_touch;
+        session.replays = client.replays;
         // What runs is taken out of `self`, which its commands need. No command among them runs another script.
         let compiled = std::mem::take(&mut self.scripts.compiled);
         let mut interpreter = self.scripts.interpreter.take();
@@ -223,7 +231,7 @@ impl ScriptHost<'_, '_, '_> {
             Some(Error::fixed(
                 "ERR Write commands are not allowed from read-only scripts.",
             ))
-        } else if shared.gate_closed.load(Ordering::Relaxed) {
+        } else if shared.gate_closed.load(Ordering::Relaxed) && !self.session.replays {
             self.dispatcher.refusal(self.session, entry, args)
         } else {
             None

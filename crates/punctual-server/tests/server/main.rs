@@ -40,6 +40,7 @@ mod readme;
 mod redis_py;
 mod refused;
 mod renamed;
+mod replica;
 mod scripts;
 mod signals;
 mod start_up;

@@ -117,6 +117,8 @@ pub struct Store {
     notes_changes: AtomicBool,
     /// Databases that were flushed before a snapshot had walked through them.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
+    /// Hash keys of all databases.
+    hasher: RandomState,
 }
 
 /// The fixed shape of a [`Store`].
@@ -131,7 +133,22 @@ pub struct StoreOptions {
 impl Store {
     /// Creates an empty keyspace.
     pub fn new(options: StoreOptions) -> Self {
-        let hasher = RandomState::new();
+        Self::with_hasher(options, RandomState::new())
+    }
+
+    /// Creates an empty keyspace that can take this one's place; see [`Turn::replace_all`](crate::Turn::replace_all).
+    pub fn beside(&self) -> Self {
+        let options = StoreOptions {
+            shards: self.shards(),
+            databases: self.databases,
+        };
+        let new = Self::with_hasher(options, self.hasher.clone());
+        new.set_limits(self.limits());
+        new.set_string_max(self.string_max());
+        new
+    }
+
+    fn with_hasher(options: StoreOptions, hasher: RandomState) -> Self {
         let databases = options.databases.max(1);
         let locked = (0..options.shards.clamp(1, SLOTS))
             .map(|_| Locked {
@@ -160,6 +177,7 @@ impl Store {
             logged: AtomicBool::new(false),
             notes_changes: AtomicBool::new(false),
             flushed_walks: Mutex::default(),
+            hasher,
         }
     }
 

@@ -11,7 +11,7 @@ use super::waiters::ReadyKey;
 use super::{Cx, Turn};
 use crate::events::Classes;
 use crate::keyspace::records::Id;
-use crate::keyspace::shard::Shard;
+use crate::keyspace::shard::{Shard, Store};
 
 use super::cx::Place;
 
@@ -111,6 +111,37 @@ impl Turn<'_> {
         for db in 0..self.store.databases() {
             self.empty(db);
         }
+    }
+
+    /// Replaces the whole keyspace by `loaded`, which [`Store::beside`](crate::Store::beside) has created: raises WATCH
+    /// flags, notes ready keys, and counts no change. Locks every shard. The memory is freed after the turn.
+    /// O(watched keys + shards · databases).
+    pub fn replace_all(&mut self, loaded: Store) {
+        self.lock_all();
+        self.touch(crate::keyspace::shard::Touched::Any);
+        let (now, databases) = (self.now, self.store.databases());
+        let (mut ready, mut old) = (Vec::new(), Vec::new());
+        let loaded = loaded.locked.into_iter().map(|l| l.shard.into_inner());
+        for ((_, shard), new) in self.held.iter_mut().zip(loaded) {
+            let Shard {
+                watched,
+                waiters,
+                dbs,
+                ..
+            } = &mut **shard;
+            for db in 0..databases {
+                watched.db_replaced(db, &dbs[db], Some(&new.dbs[db]), now);
+            }
+            old.extend(std::mem::replace(dbs, new.dbs));
+            for db in 0..databases {
+                let keys = waiters.note_all_ready(db, &dbs[db]);
+                ready.extend(keys.iter().map(|key| ReadyKey::new(db, key)));
+            }
+        }
+        self.ready.extend(ready);
+        let store = self.store;
+        let unneeded = old.into_iter().filter_map(|db| store.set_aside(db));
+        self.discarded.dbs.extend(unneeded);
     }
 
     fn empty(&mut self, db: usize) -> usize {

@@ -142,6 +142,11 @@ impl Turn<'_> {
         true
     }
 
+    /// Returns whether there are effects that the sink does not have yet.
+    pub fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
     /// Reads anew whether the log is read, for the turn that has called [`Store::set_logged`] itself.
     pub fn renew_logged(&mut self) {
         self.logged = self.store.is_logged();

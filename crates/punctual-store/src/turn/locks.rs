@@ -180,6 +180,23 @@ impl<'s> Turn<'s> {
         self.grows = false;
     }
 
+    /// Locks every shard until [`Turn::end_whole`], for commands that no other thread may see one by one: the stream of a
+    /// primary. Transactions and scripts among them may pin what they need.
+    pub fn hold_whole(&mut self) {
+        self.lock_all();
+        self.whole = true;
+    }
+
+    /// Ends [`Turn::hold_whole`]. The shards stay locked until others are needed or the turn is released.
+    pub fn end_whole(&mut self) {
+        self.whole = false;
+    }
+
+    /// Returns whether [`Turn::hold_whole`] holds every shard.
+    pub fn holds_whole(&self) -> bool {
+        self.whole
+    }
+
     /// Locks every shard.
     pub fn lock_all(&mut self) {
         if self.held.len() < self.store.shards() {

@@ -126,6 +126,8 @@ pub struct Turn<'s> {
     pinned: bool,
     /// Commands add the shards that they need to the pinned ones.
     grows: bool,
+    /// Every shard stays held until [`Turn::end_whole`], whatever is pinned and unpinned meanwhile.
+    whole: bool,
     /// A client may watch a key of a held shard, or wait for one.
     observed: bool,
     /// What the turn has changed, if somebody reads the log of changes.
@@ -159,6 +161,7 @@ impl<'s> Turn<'s> {
             touched: Touched::None,
             pinned: false,
             grows: false,
+            whole: false,
             observed: false,
             effects: Effects::default(),
             logged: false,
@@ -169,7 +172,7 @@ impl<'s> Turn<'s> {
 
     /// Logs the effects, unlocks everything unless it is pinned, and reports wake-ups that became earlier to the sink.
     pub fn release(&mut self) {
-        if self.pinned {
+        if self.pinned || self.whole {
             return;
         }
         self.log();
@@ -339,6 +342,7 @@ impl<'s> Turn<'s> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.unpin();
+        self.end_whole();
         self.release();
     }
 }

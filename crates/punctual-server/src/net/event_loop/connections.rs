@@ -99,7 +99,7 @@ impl EventLoop {
     }
 
     /// Adds a connection to this loop.
-    pub(super) fn serve(&mut self, mut arrival: Arrival, now: Now) {
+    pub(super) fn serve(&mut self, mut arrival: Arrival, now: Now) -> Option<usize> {
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
@@ -110,7 +110,7 @@ impl EventLoop {
             log::warning!(self.shared.logger, "Registering a client connection: {e}");
             self.free_slots.push(slot);
             self.shared.clients.leave();
-            return;
+            return None;
         }
         let info = Arc::new(ClientInfo {
             id: self.shared.clients.next_id(),
@@ -131,6 +131,7 @@ impl EventLoop {
         let session = Session::new(info, self.settings.requirepass.is_none());
         self.connections[slot] = Some(Box::new(Connection::new(arrival.socket, session)));
         self.arm_idle(slot);
+        Some(slot)
     }
 
     /// Arms a connection's idle timer again, or cancels it if `timeout` is 0.
@@ -188,7 +189,10 @@ impl EventLoop {
         let session = &connection.session;
         let seen_ms = session.info.seen_ms.load(Ordering::Relaxed);
         // Subscribers and blocked clients send nothing while they wait.
-        let exempt = session.receives_messages() || session.replica.is_some() || connection.waits();
+        let exempt = session.receives_messages()
+            || session.replica.is_some()
+            || session.replays
+            || connection.waits();
         if !exempt && now_ms >= seen_ms + timeout_ms {
             log::verbose!(self.shared.logger, "Closing idle client");
             self.close(slot);
@@ -233,6 +237,9 @@ impl EventLoop {
             self.timers.remove(key);
         }
         let session = &mut connection.session;
+        if session.replays {
+            self.primary_lost(session);
+        }
         if let Some(waiter) = session.end_waiting() {
             // If another thread has already claimed the waiter, the popped element is lost with the connection.
             waiter.claim();

@@ -19,10 +19,16 @@ impl EventLoop {
     pub(super) fn read(&mut self, slot: usize, peer_closed: bool, turn: &mut Turn<'_>) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut reads = 0;
+        let nested = self.busy.nested;
         while let Some(connection) = self.connection(slot) {
             connection.readable = false;
             let session = &connection.session;
             if session.closing || connection.ended || connection.waits() {
+                break;
+            }
+            if nested && session.replays {
+                // The stream waits for the end of the script.
+                self.read_again(slot);
                 break;
             }
             if session.info.killed.load(Ordering::Acquire) {
@@ -74,6 +80,9 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
+        if connection.session.replays {
+            self.shared.upstream.note_input();
+        }
         let info = &connection.session.info;
         info.seen_ms.store(turn.now.read_ms(), Ordering::Relaxed);
         // Only this loop writes the counter, so a load and a store are enough.
@@ -143,6 +152,11 @@ impl EventLoop {
             ..Limits::default()
         };
         let shared = self.shared();
+        if connection.session.replays {
+            limits.bulk_max = usize::MAX;
+        }
+        // A replica leaves expired keys to its primary; the dispatcher decides for commands that write.
+        turn.frozen = shared.replication.is_replica() && !connection.session.replays;
         let number = self.number;
         let stopwatch = self.stopwatch.clone();
         let mut scripts = std::mem::take(&mut self.scripts);
@@ -187,6 +201,7 @@ impl EventLoop {
                         connection.parser.reset();
                         break flow;
                     }
+                    session.applied(&bytes[used..used + command.consumed]);
                     used += command.consumed;
                     if flow == Flow::Blocked {
                         break flow;
@@ -218,6 +233,7 @@ impl EventLoop {
                     if flow == Flow::Paused {
                         break 'run flow;
                     }
+                    session.applied(&bytes[used..used + command.consumed]);
                     used += command.consumed;
                     if flow == Flow::Blocked {
                         break 'run flow;
@@ -250,6 +266,7 @@ impl EventLoop {
             out.truncate(replied);
             session.closing = true;
         }
+        session.end_stretch(&shared, turn);
         self.connections[slot] = Some(taken);
         if until > 0 {
             self.holding.push(slot);
@@ -301,7 +318,7 @@ impl EventLoop {
         connection.publish_input_size();
         let queued = connection.session.multi.as_ref().map_or(0, |m| m.bytes());
         let len = connection.input.len();
-        if len + queued > limit {
+        if len + queued > limit && !connection.session.replays {
             self.shared.stats[self.number].input_limit_closed.add(1);
             log::warning!(
                 self.shared.logger,

@@ -10,6 +10,7 @@ mod control;
 mod input;
 mod reclaiming;
 mod replicas;
+mod upstream;
 mod waiting;
 
 use std::collections::BTreeSet;
@@ -141,6 +142,8 @@ pub(crate) struct EventLoop {
     busy: Busy,
     /// Slots of replicas.
     replicas: Vec<usize>,
+    /// Slot of the primary's connection.
+    primary: Option<usize>,
 }
 
 impl EventLoop {
@@ -198,6 +201,7 @@ impl EventLoop {
             settling: Vec::new(),
             busy: Busy::default(),
             replicas: Vec::new(),
+            primary: None,
         })
     }
 
@@ -227,6 +231,7 @@ impl EventLoop {
     fn next_wakeup_ms(&self) -> u64 {
         let loops = self.shared.mailboxes.len();
         let paused = self.shared.persistence.is_loading()
+            || self.shared.replication.is_replica()
             || self.shared.pauses.any() && self.expiry_is_paused(self.shared.clock.now());
         let keys = if paused {
             None
@@ -430,9 +435,12 @@ impl EventLoop {
         }
     }
 
-    /// Returns true during CLIENT PAUSE, which must keep the dataset unchanged, and while a snapshot is loaded.
+    /// Returns true during CLIENT PAUSE, which must keep the dataset unchanged, while a snapshot is loaded, and on a replica,
+    /// whose primary says what expires.
     fn expiry_is_paused(&self, now: Now) -> bool {
-        self.shared.persistence.is_loading() || self.shared.pauses.in_force(now).is_some()
+        self.shared.persistence.is_loading()
+            || self.shared.replication.is_replica()
+            || self.shared.pauses.in_force(now).is_some()
     }
 
     fn connection(&mut self, slot: usize) -> Option<&mut Connection> {
@@ -478,7 +486,9 @@ impl EventLoop {
         let now = shared.clock.now();
         for order in std::mem::take(&mut self.orders) {
             match order {
-                Order::Serve(arrival) => self.serve(arrival, now),
+                Order::Serve(arrival) => {
+                    self.serve(arrival, now);
+                }
                 Order::Listen(listeners) => self.listen(listeners),
                 Order::Kill { client, slot } => {
                     if self
@@ -516,6 +526,9 @@ impl EventLoop {
                     let _ = answer.send(self.move_clock(to));
                 }
                 Order::Settle(done) => self.settle(done),
+                Order::AttachPrimary(attachment) => self.attach_primary(*attachment),
+                Order::AcknowledgePrimary => self.acknowledge_primary(),
+                Order::RoleChanged => self.change_role(),
                 Order::Stop => self.stopping = true,
             }
         }

@@ -127,8 +127,9 @@ impl EventLoop {
             let next = replica.next();
             {
                 let stream = shared.replicas.stream();
+                let gone = replica.is_gone();
                 match &stream.backlog {
-                    Some(backlog) if backlog.reaches(next) => {
+                    Some(backlog) if !gone && backlog.reaches(next) => {
                         backlog.read(next, BLOCKS_A_CALL, &mut blocks, &mut last);
                     }
                     // The history has ended; the replica asks again.

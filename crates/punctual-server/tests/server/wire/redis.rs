@@ -3,16 +3,18 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A redis-server that is killed on drop.
+/// A redis-server that is killed on drop, in a folder of its own.
 pub struct Redis {
     process: Child,
     pub port: u16,
+    _folder: tempfile::TempDir,
 }
 
 impl Redis {
     /// Starts redis-server with these options. Panics if it is not installed.
     #[track_caller]
     pub fn start(options: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
         // If another process takes the free port first, redis-server exits at once; try another port.
         for _ in 0..20 {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -28,7 +30,7 @@ impl Redis {
                     "",
                 ])
                 .args(options)
-                .current_dir(std::env::temp_dir())
+                .current_dir(folder.path())
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -38,7 +40,11 @@ impl Redis {
             let end = Instant::now() + Duration::from_secs(20);
             while Instant::now() < end && process.try_wait().unwrap().is_none() {
                 if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                    return Self { process, port };
+                    return Self {
+                        process,
+                        port,
+                        _folder: folder,
+                    };
                 }
                 std::thread::sleep(Duration::from_millis(5));
             }

@@ -1,0 +1,150 @@
+//! Commands of the primary's stream: admitted without the checks of clients, and run while the turn holds every shard.
+
+use std::sync::atomic::Ordering;
+
+use punctual_lua::ScriptFlags;
+use punctual_resp::{Args, Reply};
+use punctual_store::Error;
+use punctual_store::spec::Flags;
+
+use super::table::Entry;
+use super::{Dispatcher, Flow};
+use crate::client::session::Session;
+use crate::log;
+use crate::replication::apply;
+
+/// Error of writes on a replica.
+const READ_ONLY: Error = Error::fixed("READONLY You can't write against a read only replica.");
+
+impl Dispatcher<'_, '_> {
+    /// Runs a command of the primary's stream.
+    pub(super) fn replay(
+        &mut self,
+        session: &mut Session,
+        entry: &'static Entry,
+        args: Args<'_>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let flags = entry.row.flags;
+        if self.shared.gate_closed.load(Ordering::Relaxed)
+            && self.shared.stopping.load(Ordering::Acquire)
+        {
+            session.closing = true;
+            return Flow::Done;
+        }
+        if self.shared.pauses.any() && self.apply_pause(session, entry, args) {
+            return Flow::Paused;
+        }
+        if session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
+            session.queue(entry, args);
+            Reply::new(out, session.protocol).simple("QUEUED");
+            return Flow::Done;
+        }
+        let queued = session
+            .multi
+            .as_ref()
+            .filter(|_| flags.has(Flags::EXECUTES));
+        let runs_scripts =
+            flags.has(Flags::RUNS_SCRIPTS) || queued.is_some_and(|queued| queued.runs_scripts());
+        let several = self.shared.mailboxes.len() > 1;
+        if several {
+            self.wait_for_scripts(session, runs_scripts);
+        }
+        self.turn.hold_whole();
+        let generation = session.upstream.as_ref().map(|applied| applied.generation);
+        let flow = if generation == Some(self.shared.upstream.generation()) {
+            self.turn.may_lock = true;
+            self.turn.frozen = false;
+            self.turn.now = self.turn.now.replaying();
+            // Nobody would answer a command that waits.
+            let could_wait = std::mem::replace(&mut self.turn.may_wait, false);
+            let flow = self.execute(session, entry, args, out);
+            self.turn.may_wait = could_wait;
+            flow
+        } else {
+            session.closing = true;
+            Flow::Done
+        };
+        if several && runs_scripts {
+            self.shared.running.end();
+        }
+        flow
+    }
+
+    /// Waits for the script that runs on another loop, unless the turn holds what that needs. With `begins`, waits until no
+    /// other script runs, and begins one.
+    fn wait_for_scripts(&mut self, session: &mut Session, begins: bool) {
+        let running = &self.shared.running;
+        while if begins {
+            !running.try_begin()
+        } else {
+            running.is_active() && !self.turn.holds_whole()
+        } {
+            session.end_stretch(self.shared, self.turn);
+            if running.is_busy()
+                && let Some(background) = &mut self.background
+            {
+                background.serve_clients();
+            }
+            running.wait_briefly();
+        }
+    }
+
+    /// Returns the error for a client's command that a replica does not run.
+    #[cold]
+    pub(super) fn refusal_of_replica(&self, session: &Session, entry: &Entry) -> Option<Error> {
+        let upstream = &self.shared.upstream;
+        let flags = entry.row.flags;
+        if upstream.read_only.load(Ordering::Relaxed) {
+            let executing = session
+                .multi
+                .as_ref()
+                .filter(|_| flags.has(Flags::EXECUTES));
+            if flags.has(Flags::WRITE) || executing.is_some_and(|queued| queued.changes_keys()) {
+                return Some(READ_ONLY);
+            }
+        }
+        let stale = !upstream.is_connected() && !upstream.serves_stale.load(Ordering::Relaxed);
+        (stale && !flags.has(Flags::STALE)).then_some(Error::fixed(
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+        ))
+    }
+
+    /// Returns the error for a script or a function that declares its flags and may write, if the client may not.
+    pub(crate) fn refusal_of_writer(&self, session: &Session, flags: ScriptFlags) -> Option<Error> {
+        let refused = self.shared.replication.is_replica()
+            && self.shared.upstream.read_only.load(Ordering::Relaxed)
+            && !session.replays
+            && !flags.has(ScriptFlags::NO_WRITES);
+        refused.then_some(READ_ONLY)
+    }
+
+    /// Handles an error of a command of the primary's stream. As in Redis, the link goes on, unless what follows would change
+    /// another database.
+    #[cold]
+    pub(super) fn replayed_error(
+        &mut self,
+        session: &mut Session,
+        entry: &Entry,
+        error: &Error,
+        args: Args<'_>,
+    ) {
+        if entry.name == "select" {
+            self.refuse_stream(session, error, args);
+        } else {
+            apply::report(self.shared, error, args);
+        }
+    }
+
+    /// Ends the link: a command of the stream cannot be applied, so the data would differ from the primary's from here on.
+    #[cold]
+    pub(super) fn refuse_stream(&mut self, session: &mut Session, error: &Error, args: Args<'_>) {
+        self.count_error(error);
+        apply::report(self.shared, error, args);
+        log::warning!(
+            self.shared.logger,
+            "The command is not applied, and the link to the MASTER is closed: it asks for the same command again until this server follows another one"
+        );
+        session.closing = true;
+    }
+}

@@ -1,0 +1,152 @@
+//! The primary's connection on loop 0: its stream runs as a client's commands do, without replies.
+//!
+//! Ground rules: from the first command of a stretch of input to the last one, the turn holds every shard. So nobody
+//! sees the data at an offset that is not the announced one, and a change of the role falls between two commands. The
+//! offset advances when a stretch ends, or before the shards are released within it.
+
+use punctual_resp::Args;
+use punctual_store::{Error, Turn};
+
+use super::link::{Attachment, Start};
+use crate::client::session::{ReplyMode, Session};
+use crate::log;
+use crate::shared::Shared;
+
+/// State of the primary's connection.
+pub(crate) struct Applied {
+    pub(crate) generation: u64,
+    /// Bytes of the stream that are not appended to the log yet.
+    bytes: Vec<u8>,
+    /// Number of them up to the end of the last command outside of a transaction.
+    complete: usize,
+}
+
+impl Applied {
+    pub(crate) fn new(generation: u64) -> Self {
+        Self {
+            generation,
+            bytes: Vec::new(),
+            complete: 0,
+        }
+    }
+
+    /// Returns the offset up to which the stream is applied.
+    pub(crate) fn offset(&self, shared: &Shared) -> u64 {
+        shared.replication.offset() + self.complete as u64
+    }
+
+    /// Passes the bytes of the complete commands on. The turn holds every shard.
+    pub(crate) fn append(&mut self, shared: &Shared) {
+        if self.complete > 0 {
+            shared.append_to_stream(&self.bytes[..self.complete]);
+            self.bytes.drain(..self.complete);
+            self.complete = 0;
+        }
+    }
+}
+
+impl Session {
+    /// Makes the session that of the primary.
+    pub(crate) fn follow(&mut self, generation: u64, db: usize) {
+        self.upstream = Some(Box::new(Applied::new(generation)));
+        self.replays = true;
+        self.authenticated = true;
+        self.reply_mode = ReplyMode::Off;
+        self.info
+            .primary
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+        self.select(db);
+    }
+
+    /// Notes that a command of the primary, or an empty line, has run.
+    #[inline]
+    pub(crate) fn applied(&mut self, bytes: &[u8]) {
+        let in_transaction = self.multi.is_some();
+        // The command that ends the link has not run.
+        if !self.closing
+            && let Some(applied) = &mut self.upstream
+        {
+            applied.bytes.extend_from_slice(bytes);
+            if !in_transaction {
+                applied.complete = applied.bytes.len();
+            }
+        }
+    }
+
+    /// Ends a stretch of the stream: the offset advances, and the shards are released.
+    pub(crate) fn end_stretch(&mut self, shared: &Shared, turn: &mut Turn<'_>) {
+        if let Some(applied) = &mut self.upstream {
+            applied.append(shared);
+            shared.upstream.set_db(self.db);
+            turn.end_whole();
+            turn.release();
+        }
+    }
+}
+
+/// Writes the acknowledgement of everything up to `offset`.
+pub(crate) fn acknowledge(out: &mut Vec<u8>, offset: u64) {
+    let mut digits = itoa::Buffer::new();
+    punctual_resp::encode_command(
+        out,
+        &[
+            b"REPLCONF".as_slice(),
+            b"ACK",
+            digits.format(offset).as_bytes(),
+        ],
+    );
+}
+
+/// Brings the keyspace and the history to the point at which the stream begins. Returns false if the link is not wanted
+/// any more. The turn holds every shard afterwards.
+pub(crate) fn begin(shared: &Shared, turn: &mut Turn<'_>, attachment: &mut Attachment) -> bool {
+    turn.lock_all();
+    if !shared.upstream.is_current(attachment.attempt.generation) {
+        return false;
+    }
+    let start = std::mem::replace(&mut attachment.start, Start::Continued(None));
+    match start {
+        Start::Full(data) => {
+            turn.replace_all(data.store);
+            let libraries = data.libraries;
+            let Ok(()) = shared.functions.change(|all| {
+                *all = libraries;
+                Ok::<_, std::convert::Infallible>(())
+            });
+            shared.replication.adopt(data.id, data.offset);
+            shared.restart_stream();
+            attachment.attempt.db = data.db;
+            log::notice!(
+                shared.logger,
+                "MASTER <-> REPLICA sync: Finished with success"
+            );
+        }
+        Start::Continued(id) => {
+            if let Some(id) = id
+                && shared.replication.continue_as(id)
+            {
+                log::notice!(shared.logger, "Master replication ID changed to {id}");
+                shared.disconnect_replicas();
+            }
+            if shared.replicas.stream().backlog.is_none() {
+                shared.restart_stream();
+            }
+            log::notice!(
+                shared.logger,
+                "MASTER <-> REPLICA sync: Master accepted a Partial Resynchronization."
+            );
+        }
+    }
+    shared.upstream.set_db(attachment.attempt.db);
+    true
+}
+
+/// Logs an error of a command of the stream: the data may differ from the primary's from here on.
+pub(crate) fn report(shared: &Shared, error: &Error, args: Args<'_>) {
+    log::warning!(
+        shared.logger,
+        "== CRITICAL == This replica is sending an error to its master: '{}' after processing the command '{}'",
+        error.bytes().escape_ascii(),
+        args.at(0).escape_ascii()
+    );
+}

@@ -1,0 +1,82 @@
+//! Changes of the role: REPLICAOF, and the directive `replicaof` at start.
+
+use std::sync::Arc;
+
+use punctual_store::Turn;
+
+use super::link;
+use super::upstream::Address;
+use crate::log::{self, Role};
+use crate::net::order::Order;
+use crate::shared::Shared;
+
+impl Shared {
+    /// Makes the server a replica of `primary`. It asks to continue from its own history.
+    pub(crate) fn follow(self: &Arc<Self>, turn: &mut Turn<'_>, primary: Address) {
+        // First the gate: a write that passes it from now on is refused.
+        turn.lock_all();
+        let was_primary = !self.replication.is_replica();
+        if was_primary {
+            log::notice!(
+                self.logger,
+                "Before turning into a replica, using my own master parameters to synthesize a cached master: I may be able to synchronize with the new master with just a partial transfer."
+            );
+            // What this turn has changed is a part of the server's own history; without it the history ends.
+            if !turn.flush_effects() && turn.has_effects() {
+                self.replication.begin_history();
+            }
+            self.upstream.set_db(self.changelog.db());
+            self.changelog.set_replicas(turn, false);
+        }
+        self.replication.follow();
+        self.upstream.follow(primary, was_primary);
+        self.logger.set_role(Role::Replica);
+        self.update_gate();
+        self.start_link();
+        self.order_all(|| Order::RoleChanged);
+    }
+
+    /// Makes the server a replica from its start on. Called before the event loops start.
+    pub(crate) fn follow_from_start(&self, primary: Address) {
+        self.replication.follow();
+        self.upstream.follow(primary, false);
+        self.logger.set_role(Role::Replica);
+        self.update_gate();
+    }
+
+    /// Starts the thread of the link, unless it runs.
+    pub(crate) fn start_link(self: &Arc<Self>) {
+        let shared = Arc::clone(self);
+        let spawn = || {
+            std::thread::Builder::new()
+                .name("punctual-replica".to_owned())
+                .spawn(move || link::run(&shared))
+        };
+        if let Err(error) = self.upstream.start(spawn) {
+            log::warning!(self.logger, "Can't start the thread of the link: {error}");
+        }
+    }
+
+    /// Makes the server a primary: the deadlines are its own from now on. What is overdue expires in the next turn of each
+    /// loop, the rest on time.
+    pub(crate) fn promote(&self, turn: &mut Turn<'_>) {
+        turn.lock_all();
+        self.upstream.unfollow();
+        self.replication.promote();
+        self.logger.set_role(Role::Master);
+        let ids = self.replication.ids();
+        log::notice!(
+            self.logger,
+            "Setting secondary replication ID to {}, valid up to offset: {}. New replication ID is {}",
+            ids.second,
+            ids.second_end,
+            ids.current
+        );
+        let streams = self.replicas.stream().backlog.is_some();
+        self.changelog.set_replicas(turn, streams);
+        self.disconnect_replicas();
+        self.count_good_replicas();
+        self.call_upkeep();
+        self.order_all(|| Order::RoleChanged);
+    }
+}

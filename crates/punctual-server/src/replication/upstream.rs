@@ -1,0 +1,356 @@
+//! The primary that this server follows: its address, and the state of the link to it.
+//!
+//! Who writes what:
+//! - The **address** and the **generation** change in a turn that holds every shard ([`Upstream::follow`],
+//!   [`Upstream::unfollow`]). A command of the stream runs under the same locks and only in its own generation, so a
+//!   server that has left its primary applies nothing more of it.
+//! - The **phase** is moved by the link's thread up to the end of the handshake or the load, and by loop 0 from then on,
+//!   which serves the link as a connection. [`Upstream::next_attempt`] blocks the thread until it is its turn again.
+//!
+//! The mutex is the last in the order of locks: nothing else is locked while it is held.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// Interval of the attempts to connect, and of the acknowledgements on a link.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Address of a primary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// State of the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// There is no link, and the next attempt has not begun.
+    #[default]
+    Connect,
+    /// The connection is being established.
+    Connecting,
+    /// The servers introduce themselves.
+    Handshake,
+    /// The primary's data is received and loaded.
+    Transfer,
+    /// The stream is applied.
+    Connected,
+}
+
+impl Phase {
+    /// Returns Redis's name of the phase (ROLE).
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Connecting => "connecting",
+            Self::Handshake => "handshake",
+            Self::Transfer => "sync",
+            Self::Connected => "connected",
+        }
+    }
+}
+
+/// Progress of a full synchronization.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Transfer {
+    /// Size of the snapshot in bytes; 0 if the primary has not told it.
+    pub(crate) total: u64,
+    pub(crate) read: u64,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    primary: Option<Address>,
+    phase: Phase,
+    /// Whether the server's data is a part of the history that its id names, so that it may ask to continue.
+    continues: bool,
+    /// Start of the last attempt.
+    tried: Option<Instant>,
+    /// When the link was lost; `None` if there was none yet.
+    down_since: Option<Instant>,
+    transfer: Transfer,
+}
+
+/// The primary of this server.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    /// Number of changes of the primary.
+    generation: AtomicU64,
+    /// The stream is applied.
+    connected: AtomicBool,
+    inner: Mutex<Inner>,
+    changed: Condvar,
+    /// Base of `heard_ms`.
+    epoch: Instant,
+    /// Last input from the primary, in ms since `epoch`.
+    heard_ms: AtomicU64,
+    /// Database that the stream has selected at the server's offset.
+    db: AtomicUsize,
+    /// `replica-read-only`.
+    pub(crate) read_only: AtomicBool,
+    /// `replica-serve-stale-data`.
+    pub(crate) serves_stale: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    stopping: AtomicBool,
+}
+
+impl Default for Upstream {
+    fn default() -> Self {
+        Self {
+            generation: AtomicU64::new(0),
+            connected: AtomicBool::new(false),
+            inner: Mutex::default(),
+            changed: Condvar::new(),
+            epoch: Instant::now(),
+            heard_ms: AtomicU64::new(0),
+            db: AtomicUsize::new(0),
+            read_only: AtomicBool::new(true),
+            serves_stale: AtomicBool::new(true),
+            thread: Mutex::new(None),
+            stopping: AtomicBool::new(false),
+        }
+    }
+}
+
+/// An attempt to establish the link.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) generation: u64,
+    pub(crate) primary: Address,
+    /// Whether to ask for a continuation.
+    pub(crate) continues: bool,
+    /// Database that the stream has selected where it is continued.
+    pub(crate) db: usize,
+}
+
+/// What INFO and ROLE show.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    pub(crate) primary: Address,
+    pub(crate) phase: Phase,
+    pub(crate) transfer: Transfer,
+    /// Seconds since the last input; `None` without a link.
+    pub(crate) heard_s: Option<u64>,
+    /// Seconds since the link was lost; `None` if there was none.
+    pub(crate) down_s: Option<u64>,
+}
+
+impl Upstream {
+    /// Returns the number of changes of the primary.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether the stream is applied.
+    #[inline]
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected.load(Ordering::Acquire)
+    }
+
+    /// Returns the primary's address.
+    pub(crate) fn primary(&self) -> Option<Address> {
+        self.inner.lock().primary.clone()
+    }
+
+    /// Returns the database that the stream has selected at the server's offset.
+    pub(crate) fn db(&self) -> usize {
+        self.db.load(Ordering::Acquire)
+    }
+
+    /// Sets the database that the stream has selected. The turn holds every shard.
+    pub(crate) fn set_db(&self, db: usize) {
+        self.db.store(db, Ordering::Release);
+    }
+
+    /// Follows another primary, which the server may ask to continue its own history if `continues` is set. The caller holds
+    /// every shard.
+    pub(crate) fn follow(&self, primary: Address, continues: bool) {
+        let mut inner = self.inner.lock();
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.connected.store(false, Ordering::Release);
+        inner.continues |= continues;
+        inner.primary = Some(primary);
+        inner.tried = None;
+        self.set_phase(&mut inner, Phase::Connect);
+        if inner.down_since.is_none() {
+            inner.down_since = Some(Instant::now());
+        }
+    }
+
+    /// Follows nobody any more. The caller holds every shard.
+    pub(crate) fn unfollow(&self) {
+        let mut inner = self.inner.lock();
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.connected.store(false, Ordering::Release);
+        inner.primary = None;
+        inner.down_since = None;
+        inner.continues = true;
+        self.set_phase(&mut inner, Phase::Connect);
+    }
+
+    fn set_phase(&self, inner: &mut MutexGuard<'_, Inner>, phase: Phase) {
+        inner.phase = phase;
+        self.connected
+            .store(phase == Phase::Connected, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// Moves the link to `phase`, if `generation` is the current one. Returns whether it is.
+    pub(crate) fn advance(&self, generation: u64, phase: Phase) -> bool {
+        let mut inner = self.inner.lock();
+        let current = self.is_current(generation);
+        if current {
+            self.set_phase(&mut inner, phase);
+        }
+        current
+    }
+
+    /// Returns whether an attempt of this generation still has a purpose.
+    pub(crate) fn is_current(&self, generation: u64) -> bool {
+        self.generation() == generation && !self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Notes that the stream of this generation is applied from here on, and that the server may ask to continue it.
+    pub(crate) fn attached(&self, generation: u64) {
+        self.note_input();
+        let mut inner = self.inner.lock();
+        if self.is_current(generation) {
+            inner.continues = true;
+            inner.down_since = None;
+            self.set_phase(&mut inner, Phase::Connected);
+        }
+    }
+
+    /// Notes that the link of this generation is lost. Returns whether it was the current one.
+    pub(crate) fn lost(&self, generation: u64) -> bool {
+        let mut inner = self.inner.lock();
+        let current = self.is_current(generation);
+        if current {
+            inner.down_since = Some(Instant::now());
+            // The first attempt follows at once, or the primary's backlog might move on.
+            inner.tried = None;
+            self.set_phase(&mut inner, Phase::Connect);
+        }
+        current
+    }
+
+    /// Notes that an attempt has failed.
+    pub(crate) fn failed(&self, generation: u64) {
+        let mut inner = self.inner.lock();
+        if self.is_current(generation) {
+            self.set_phase(&mut inner, Phase::Connect);
+        }
+    }
+
+    /// Blocks until it is time for an attempt. Returns `None` when the server stops.
+    pub(crate) fn next_attempt(&self) -> Option<Attempt> {
+        let mut inner = self.inner.lock();
+        loop {
+            if self.stopping.load(Ordering::Acquire) {
+                return None;
+            }
+            let due = inner.tried.map(|at| at + INTERVAL);
+            let now = Instant::now();
+            match (&inner.primary, inner.phase) {
+                (Some(primary), Phase::Connect) if due.is_none_or(|due| due <= now) => {
+                    let attempt = Attempt {
+                        generation: self.generation(),
+                        primary: primary.clone(),
+                        continues: inner.continues,
+                        db: self.db(),
+                    };
+                    inner.tried = Some(now);
+                    self.set_phase(&mut inner, Phase::Connecting);
+                    return Some(attempt);
+                }
+                (Some(_), Phase::Connect) => {
+                    let until = due.unwrap_or(now);
+                    self.changed.wait_until(&mut inner, until);
+                }
+                _ => self.changed.wait(&mut inner),
+            }
+        }
+    }
+
+    /// Blocks until the link of this generation is lost, at most for [`INTERVAL`]. Returns whether it still is there.
+    pub(crate) fn wait_while_linked(&self, generation: u64) -> bool {
+        let mut inner = self.inner.lock();
+        let until = Instant::now() + INTERVAL;
+        let linked = |inner: &Inner| self.is_current(generation) && inner.phase != Phase::Connect;
+        while linked(&inner) {
+            if self.changed.wait_until(&mut inner, until).timed_out() {
+                break;
+            }
+        }
+        linked(&inner)
+    }
+
+    /// Notes input from the primary.
+    pub(crate) fn note_input(&self) {
+        let ms = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.heard_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Returns the time since the last input from the primary.
+    pub(crate) fn silence(&self) -> Duration {
+        let heard = Duration::from_millis(self.heard_ms.load(Ordering::Relaxed));
+        self.epoch.elapsed().saturating_sub(heard)
+    }
+
+    /// Sets the progress of a full synchronization.
+    pub(crate) fn transferred(&self, transfer: Transfer) {
+        self.inner.lock().transfer = transfer;
+    }
+
+    /// Returns what INFO and ROLE show, or `None` for a primary.
+    pub(crate) fn shown(&self) -> Option<Shown> {
+        let inner = self.inner.lock();
+        let linked = matches!(inner.phase, Phase::Connected | Phase::Transfer);
+        Some(Shown {
+            primary: inner.primary.clone()?,
+            phase: inner.phase,
+            transfer: inner.transfer,
+            heard_s: linked.then(|| self.silence().as_secs()),
+            down_s: inner.down_since.map(|at| at.elapsed().as_secs()),
+        })
+    }
+
+    /// Starts the thread of the link with `spawn`, unless it runs.
+    pub(crate) fn start(
+        &self,
+        spawn: impl FnOnce() -> std::io::Result<JoinHandle<()>>,
+    ) -> std::io::Result<()> {
+        let mut thread = self.thread.lock();
+        if thread.is_none() {
+            *thread = Some(spawn()?);
+        }
+        Ok(())
+    }
+
+    /// Makes the thread end.
+    pub(crate) fn stop(&self) {
+        let _inner = self.inner.lock();
+        self.stopping.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// Blocks until the thread has ended, after [`Upstream::stop`].
+    pub(crate) fn join(&self) {
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            // The panic hook has printed the message of a panic.
+            let _ = thread.join();
+        }
+    }
+}

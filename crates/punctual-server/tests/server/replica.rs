@@ -1,0 +1,367 @@
+//! A replica of a real redis-server: full and partial synchronization, the stream, and promotion.
+
+use std::time::Duration;
+
+use punctual_resp::Value;
+use punctual_server::{Builder, Server};
+
+use crate::wire::redis::Redis;
+use crate::wire::{Wire, eventually, field};
+
+/// A primary that starts full synchronizations at once.
+fn primary(options: &[&str]) -> Redis {
+    let mut all = vec![
+        "--repl-diskless-sync-delay",
+        "0",
+        "--enable-debug-command",
+        "yes",
+    ];
+    all.extend(options);
+    Redis::start(&all)
+}
+
+fn builder() -> Builder {
+    Server::builder()
+        .port(0)
+        .option("enable-debug-command", "yes")
+}
+
+/// Starts a replica of the server on `port`.
+fn follow(port: u16, builder: Builder) -> Server {
+    let server = builder
+        .option("replicaof", &format!("127.0.0.1 {port}"))
+        .spawn()
+        .unwrap();
+    eventually(|| info(&mut Wire::open(&server), "master_link_status") == "up");
+    server
+}
+
+/// Returns a field of INFO's section `replication`.
+fn info(c: &mut Wire, name: &str) -> String {
+    c.text("INFO replication")
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .unwrap_or_else(|| panic!("no field {name}"))
+        .to_owned()
+}
+
+/// Blocks until the replica has applied everything that the primary has sent.
+#[track_caller]
+fn caught_up(theirs: &mut Wire, ours: &mut Wire) {
+    let sent = info(theirs, "master_repl_offset").parse::<u64>().unwrap();
+    eventually(|| {
+        let applied = info(ours, "slave_repl_offset");
+        applied.parse::<u64>().unwrap() >= sent && info(ours, "master_link_status") == "up"
+    });
+}
+
+/// Expects equal datasets.
+#[track_caller]
+fn same_data(theirs: &mut Wire, ours: &mut Wire) {
+    caught_up(theirs, ours);
+    assert_eq!(theirs.text("DEBUG DIGEST"), ours.text("DEBUG DIGEST"));
+    assert_eq!(theirs.int("DBSIZE"), ours.int("DBSIZE"));
+}
+
+/// Writes values of every type, in two databases, some with a TTL, and a library.
+fn fill(c: &mut Wire) {
+    for db in ["0", "5"] {
+        c.ask(&["SELECT", db]);
+        for line in [
+            "SET int 12345678901",
+            "SET text hello",
+            "SET timed soon PX 100000000",
+            "SETBIT bits 5000 1",
+            "PFADD hll a b c",
+            "RPUSH list a 1 -300 b",
+            "SADD ints 1 2 70000 -5",
+            "SADD words a b 3",
+            "HSET hash f v g 12",
+            "ZADD zset 1 a 2.5 b inf c -inf d 3.0000000000000004 e",
+            "GEOADD geo 13.361389 38.115556 Palermo",
+            "PEXPIRE zset 200000000",
+        ] {
+            let reply = c.ask(&line.split(' ').collect::<Vec<_>>());
+            assert!(!reply.is_error(), "{line}: {reply:?}");
+        }
+        for n in 0..700 {
+            let (name, score) = (format!("element:{n}"), format!("{}.25", n * 7 % 500));
+            c.ask(&["RPUSH", "long list", &name]);
+            c.ask(&["SADD", "large set", &name]);
+            c.ask(&["HSET", "large hash", &name, &n.to_string()]);
+            c.ask(&["ZADD", "large zset", &score, &name]);
+        }
+    }
+    c.ask(&["SELECT", "0"]);
+    load(c, "lib", "answer", "42");
+}
+
+/// Loads a library with one function that returns a constant.
+fn load(c: &mut Wire, library: &str, function: &str, value: &str) {
+    let code = format!(
+        "#!lua name={library}\nredis.register_function{{function_name='{function}', \
+         callback=function() return {value} end, flags={{'no-writes'}}}}"
+    );
+    let reply = c.ask(&["FUNCTION", "LOAD", "REPLACE", &code]);
+    assert!(!reply.is_error(), "{reply:?}");
+}
+
+#[test]
+fn a_full_sync_has_every_type_and_the_stream_follows() {
+    for (threads, diskless) in [(1, "yes"), (2, "yes"), (1, "no")] {
+        let redis = primary(&["--repl-diskless-sync", diskless]);
+        let mut theirs = Wire::to(redis.port);
+        fill(&mut theirs);
+        let server = follow(redis.port, builder().threads(threads));
+        let mut ours = Wire::open(&server);
+        same_data(&mut theirs, &mut ours);
+        assert_eq!(ours.int("FCALL answer 0"), 42);
+        let at = theirs.int("PEXPIRETIME timed");
+        assert_eq!(ours.int("PEXPIRETIME timed"), at);
+
+        for line in [
+            "SET a 1 EX 1000",
+            "INCRBYFLOAT f 1.5",
+            "SPOP words 2",
+            "LMOVE list other LEFT RIGHT",
+            "EXPIRE text 500",
+            "GETEX int PX 700000",
+            "SELECT 3",
+            "SET in:three x",
+            "SELECT 0",
+            "COPY hash copied DB 5",
+            "SWAPDB 3 5",
+            "EVAL redis.call('set','s','1');redis.call('incr','s') 0",
+            "MULTI",
+            "SET m 1",
+            "SELECT 2",
+            "INCR m",
+            "EXEC",
+            "SELECT 0",
+            "SETRANGE a 5 x",
+            "PEXPIREAT a 1",
+            "RENAME zset moved",
+            "RESTORE r 0 none",
+        ] {
+            theirs.ask(&line.split(' ').collect::<Vec<_>>());
+        }
+        load(&mut theirs, "lib", "answer", "43");
+        same_data(&mut theirs, &mut ours);
+        assert_eq!(ours.int("FCALL answer 0"), 43);
+        assert_eq!(ours.int("PEXPIRETIME int"), theirs.int("PEXPIRETIME int"));
+        theirs.ask(&["FUNCTION", "FLUSH"]);
+        theirs.ask(&["FLUSHALL"]);
+        theirs.ask(&["SET", "after", "x"]);
+        same_data(&mut theirs, &mut ours);
+        assert_eq!(ours.int("DBSIZE"), 1);
+        assert!(ours.ask(&["FCALL", "answer", "0"]).is_error());
+    }
+}
+
+#[test]
+fn clients_of_a_replica_read_and_do_not_write() {
+    let redis = primary(&[]);
+    let mut theirs = Wire::to(redis.port);
+    theirs.ask(&["SET", "k", "v"]);
+    let server = follow(redis.port, builder());
+    let mut ours = Wire::open(&server);
+    assert_eq!(ours.text("GET k"), "v");
+    let refusal = "READONLY You can't write against a read only replica.";
+    assert_eq!(ours.text("SET k w"), refusal);
+    load(&mut theirs, "pure", "reads", "1");
+    let writer = "#!lua name=impure\nredis.register_function('writes', function() return 2 end)";
+    theirs.ask(&["FUNCTION", "LOAD", writer]);
+    let other = follow_with_redis(redis.port);
+    let mut other = Wire::to(other.port);
+    caught_up(&mut theirs, &mut other);
+    caught_up(&mut theirs, &mut ours);
+    for command in [
+        &["EVAL", "redis.call('set', KEYS[1], 'w')", "1", "k"][..],
+        &["EVAL", "#!lua\nreturn 1", "0"],
+        &["EVAL", "#!lua flags=no-writes\nreturn 1", "0"],
+        &["EVAL", "return redis.pcall('get', KEYS[1])", "1", "k"],
+        &["FCALL", "reads", "0"],
+        &["FCALL", "writes", "0"],
+        &["PUBLISH", "c", "m"],
+        &["PFCOUNT", "k"],
+        &["FLUSHALL"],
+        &["FUNCTION", "FLUSH"],
+        &["SORT", "k"],
+    ] {
+        assert_eq!(ours.ask(command), other.ask(command), "{command:?}");
+    }
+    ours.send(&["MULTI", "SET k w", "EXEC"]);
+    assert_eq!(ours.value(), Value::Simple("OK".into()));
+    assert!(ours.value().is_error());
+    assert!(ours.value().is_error());
+    ours.expect(
+        &["CONFIG SET replica-read-only no", "SET mine w"],
+        "+OK|+OK|",
+    );
+    let line = ours.text("CLIENT LIST TYPE master");
+    assert_eq!(field(&line, "flags"), "M");
+    assert_eq!(field(&line, "addr"), format!("127.0.0.1:{}", redis.port));
+}
+
+/// Starts a redis-server that follows the one on `port`.
+fn follow_with_redis(port: u16) -> Redis {
+    let redis = Redis::start(&["--replicaof", "127.0.0.1", &port.to_string()]);
+    let mut c = Wire::to(redis.port);
+    eventually(|| info(&mut c, "master_link_status") == "up");
+    redis
+}
+
+#[test]
+fn a_lost_link_continues() {
+    let redis = primary(&[]);
+    let mut theirs = Wire::to(redis.port);
+    let server = follow(redis.port, builder());
+    let mut ours = Wire::open(&server);
+    for round in 0..20 {
+        theirs.ask(&["SELECT", &(round % 3).to_string()]);
+        for n in 0..50 {
+            theirs.ask(&["INCR", &format!("n:{n}")]);
+            theirs.ask(&["RPUSH", "list", &format!("{round}:{n}")]);
+        }
+        theirs.ask(&["CLIENT", "KILL", "TYPE", "replica"]);
+    }
+    theirs.ask(&["SELECT", "0"]);
+    same_data(&mut theirs, &mut ours);
+    let stats = theirs.text("INFO stats");
+    assert!(stats.contains("sync_full:1\r\n"), "{stats}");
+    assert!(!stats.contains("sync_partial_ok:0\r\n"), "{stats}");
+}
+
+#[test]
+fn a_primary_with_a_password() {
+    let redis = primary(&["--requirepass", "secret"]);
+    let mut theirs = Wire::to(redis.port);
+    theirs.ask(&["AUTH", "secret"]);
+    theirs.ask(&["SET", "k", "v"]);
+    let server = builder().option("masterauth", "wrong").spawn().unwrap();
+    let mut ours = Wire::open(&server);
+    let port = redis.port.to_string();
+    assert_eq!(
+        ours.ask(&["REPLICAOF", "127.0.0.1", &port]),
+        Value::Simple("OK".into())
+    );
+    assert_eq!(info(&mut ours, "master_link_status"), "down");
+    ours.ask(&["CONFIG", "SET", "masterauth", "secret"]);
+    same_data(&mut theirs, &mut ours);
+    ours.ask(&["CONFIG", "SET", "masteruser", "default"]);
+    theirs.ask(&["CLIENT", "KILL", "TYPE", "replica"]);
+    theirs.ask(&["SET", "k", "w"]);
+    same_data(&mut theirs, &mut ours);
+}
+
+/// Under a virtual clock: keys that have fallen due are hidden and stay, until the server is its own master.
+#[test]
+fn the_deadlines_are_the_promoted_servers_own() {
+    let redis = primary(&[]);
+    let mut theirs = Wire::to(redis.port);
+    let server = follow(redis.port, builder().virtual_clock());
+    let mut ours = Wire::open(&server);
+    for (key, ms) in [
+        ("first", "400000"),
+        ("second", "500000"),
+        ("third", "900000"),
+    ] {
+        theirs.ask(&["SET", key, "v", "PX", ms]);
+    }
+    caught_up(&mut theirs, &mut ours);
+    let mut events = Wire::open(&server);
+    events.ask(&["CONFIG", "SET", "notify-keyspace-events", "Ex"]);
+    events.ask(&["SUBSCRIBE", "__keyevent@0__:expired"]);
+    server.advance(Duration::from_secs(700)).unwrap();
+    assert_eq!(ours.ask(&["GET", "first"]), Value::NullBulk);
+    assert_eq!(ours.int("DBSIZE"), 3);
+    assert_eq!(ours.text("GET third"), "v");
+    events.expect_silence();
+
+    assert_eq!(ours.text("REPLICAOF NO ONE"), "OK");
+    for key in ["first", "second"] {
+        events.receive(&format!(
+            "*3|$7|message|$22|__keyevent@0__:expired|${}|{key}|",
+            key.len()
+        ));
+    }
+    assert_eq!(ours.int("DBSIZE"), 1);
+    server.advance(Duration::from_secs(1_000)).unwrap();
+    events.receive("*3|$7|message|$22|__keyevent@0__:expired|$5|third|");
+    assert_eq!(ours.text("SET own x"), "OK");
+    assert_eq!(info(&mut ours, "role"), "master");
+}
+
+#[test]
+fn a_due_key_goes_when_the_primary_says_so() {
+    let redis = primary(&[]);
+    let mut theirs = Wire::to(redis.port);
+    let server = follow(redis.port, builder());
+    let mut ours = Wire::open(&server);
+    let mut events = Wire::open(&server);
+    events.ask(&["CONFIG", "SET", "notify-keyspace-events", "Exg"]);
+    events.ask(&["PSUBSCRIBE", "__keyevent@0__:*"]);
+    theirs.ask(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    theirs.ask(&["SET", "k", "v", "PX", "20"]);
+    eventually(|| ours.ask(&["GET", "k"]) == Value::NullBulk && ours.int("DBSIZE") == 1);
+    events.receive("*4|$8|pmessage|$16|__keyevent@0__:*|$21|__keyevent@0__:expire|$1|k|");
+    events.expect_silence();
+    assert_eq!(theirs.ask(&["GET", "k"]), Value::NullBulk);
+    eventually(|| ours.int("DBSIZE") == 0);
+    events.receive("*4|$8|pmessage|$16|__keyevent@0__:*|$18|__keyevent@0__:del|$1|k|");
+}
+
+#[test]
+fn a_full_sync_raises_watches_and_takes_the_place_of_all_data() {
+    let redis = primary(&[]);
+    let mut theirs = Wire::to(redis.port);
+    theirs.ask(&["SET", "k", "theirs"]);
+    let server = builder().threads(2).spawn().unwrap();
+    let mut ours = Wire::open(&server);
+    ours.expect(
+        &[
+            "SET k mine",
+            "SET only mine",
+            "SELECT 4",
+            "SET x y",
+            "SELECT 0",
+        ],
+        "+OK|+OK|+OK|+OK|+OK|",
+    );
+    load(&mut ours, "old", "gone", "1");
+    let mut watching = Wire::open(&server);
+    watching.expect(&["WATCH k", "MULTI", "GET k"], "+OK|+OK|+QUEUED|");
+    let mut waiting = Wire::open(&server);
+    waiting.send(&["BLPOP nothing 0"]);
+    eventually(|| ours.text("INFO clients").contains("blocked_clients:1"));
+    ours.ask(&["REPLICAOF", "127.0.0.1", &redis.port.to_string()]);
+    waiting.receive("-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)|");
+    assert_eq!(waiting.ends(), 0);
+    eventually(|| info(&mut ours, "master_link_status") == "up");
+    same_data(&mut theirs, &mut ours);
+    watching.expect(&["EXEC"], "*-1|");
+    assert!(ours.ask(&["FCALL", "gone", "0"]).is_error());
+}
+
+#[test]
+fn a_killed_primary_leaves_the_data() {
+    let redis = primary(&[]);
+    let mut theirs = Wire::to(redis.port);
+    theirs.ask(&["SET", "k", "v"]);
+    let server = follow(redis.port, builder());
+    let mut ours = Wire::open(&server);
+    drop(redis);
+    eventually(|| info(&mut ours, "master_link_status") == "down");
+    assert_eq!(ours.text("GET k"), "v");
+    ours.ask(&["CONFIG", "SET", "replica-serve-stale-data", "no"]);
+    assert_eq!(
+        ours.text("GET k"),
+        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+    );
+    assert_eq!(
+        ours.text("PING"),
+        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+    );
+    assert_eq!(ours.text("REPLICAOF NO ONE"), "OK");
+    assert_eq!(ours.text("SET k w"), "OK");
+}
