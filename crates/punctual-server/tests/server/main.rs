@@ -4,6 +4,7 @@
 //! - [`wire`] sends and expects exact bytes; [`process`] starts the binary; [`waiters`] blocks clients and counts them.
 //! - Every test starts its own server on its own port, so that tests run in parallel.
 
+mod follower;
 #[path = "../process/mod.rs"]
 mod process;
 mod waiters;
@@ -35,6 +36,7 @@ mod many_clients;
 mod memory;
 mod pause;
 mod persistence;
+mod primary;
 mod pubsub;
 mod readme;
 mod redis_py;
