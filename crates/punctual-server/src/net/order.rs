@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 use punctual_store::Now;
 
 use crate::clock::{Move, MoveError};
+use crate::migrate::moving::Migration;
 use crate::net::listener::{Arrival, Listener};
 use crate::reclaim::Share;
 
@@ -53,6 +54,8 @@ pub(crate) enum Order {
     },
     /// Send on the channel once all earlier orders are done and their output is written.
     Settle(Sender<()>),
+    /// Settle a migration whose transfer has ended.
+    Migrated(Box<Migration>),
     /// Stop.
     Stop,
 }

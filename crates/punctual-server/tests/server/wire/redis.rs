@@ -7,12 +7,15 @@ use std::time::{Duration, Instant};
 pub struct Redis {
     process: Child,
     pub port: u16,
+    /// Its folder, unless the options set another.
+    _folder: tempfile::TempDir,
 }
 
 impl Redis {
     /// Starts redis-server with these options. Panics if it is not installed.
     #[track_caller]
     pub fn start(options: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
         // If another process takes the free port first, redis-server exits at once; try another port.
         for _ in 0..20 {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -28,7 +31,7 @@ impl Redis {
                     "",
                 ])
                 .args(options)
-                .current_dir(std::env::temp_dir())
+                .current_dir(folder.path())
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -38,7 +41,11 @@ impl Redis {
             let end = Instant::now() + Duration::from_secs(20);
             while Instant::now() < end && process.try_wait().unwrap().is_none() {
                 if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                    return Self { process, port };
+                    return Self {
+                        process,
+                        port,
+                        _folder: folder,
+                    };
                 }
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -46,6 +53,14 @@ impl Redis {
             let _ = process.wait();
         }
         panic!("redis-server does not start");
+    }
+}
+
+impl Redis {
+    /// Sends a signal to the process.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 }
 
