@@ -12,6 +12,7 @@ use crate::client::session::Executing;
 use crate::dispatch::call::{Call, ServerCommand};
 use crate::migrate::moving::Migration;
 use crate::migrate::target::Target;
+use crate::migrate::worker;
 
 /// Timeout if the client gives none.
 const TIMEOUT_MS: u64 = 1000;
@@ -140,14 +141,14 @@ fn migrate(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Re
         None => reply.simple("NOKEY"),
         Some(migration) if waits => {
             let (shared, loop_number) = (Arc::clone(call.shared), call.loop_number);
-            let mut migration = Box::new(migration);
+            let mut migration = migration;
             call.session.executing = Some(Executing::Wait(Box::new(move |waiter| {
                 migration.answer_to(waiter);
-                migration.send(&shared, loop_number);
+                worker::send(migration, &shared, loop_number);
             })));
         }
         Some(migration) => {
-            migration.run(call.turn, call.shared)?;
+            migration.run(call.turn, &call.shared.clock)?;
             reply.ok();
         }
     }

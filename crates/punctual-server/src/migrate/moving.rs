@@ -9,8 +9,7 @@ use punctual_store::keyspace::watch::{WatchFlag, WatchedKey};
 use punctual_store::{Command, Error, Turn, command};
 
 use super::target::{Failure, Parcel, Target, transfer};
-use crate::net::order::Order;
-use crate::shared::Shared;
+use crate::clock::ServerClock;
 
 /// Number of transfers by a worker; a key that changes during all of them is sent with its lock held.
 pub(crate) const TRIES: u32 = 3;
@@ -37,7 +36,7 @@ pub(crate) enum Next {
     /// The migration is over. The client gets this result.
     Done(Result<(), Error>),
     /// Changed keys are packed again.
-    Send(Box<Migration>),
+    Send(Migration),
 }
 
 impl Migration {
@@ -111,31 +110,17 @@ impl Migration {
         }
     }
 
-    /// Starts a worker that sends the parcels, then returns the migration to event loop `loop_number`.
-    pub(crate) fn send(mut self: Box<Self>, shared: &Arc<Shared>, loop_number: usize) {
+    /// Sends the parcels. Blocks.
+    pub(super) fn transfer(&mut self, clock: &ServerClock) {
+        // A panic leaves this.
+        self.failure = Some(Failure::Writing);
+        self.failure = transfer(&self.target, &mut self.parcels, clock);
+    }
+
+    /// Counts a transfer by a worker, which fails unless [`Migration::transfer`] follows.
+    pub(super) fn begin_transfer(&mut self) {
         self.transfers += 1;
-        let mut returning = Returning {
-            shared: Arc::clone(shared),
-            loop_number,
-            migration: Some(self),
-        };
-        // If there is no thread, or it panics, the migration returns all the same.
-        let _ = std::thread::Builder::new()
-            .name("punctual-migrate".into())
-            .spawn(move || {
-                let clock = &returning.shared.clock;
-                if let Some(Self {
-                    target,
-                    parcels,
-                    failure,
-                    ..
-                }) = returning.migration.as_deref_mut()
-                {
-                    // A panic below leaves this.
-                    *failure = Some(Failure::Writing);
-                    *failure = transfer(target, parcels, clock);
-                }
-            });
+        self.failure = Some(Failure::Writing);
     }
 
     /// Sets the client that waits for the result.
@@ -149,8 +134,8 @@ impl Migration {
     }
 
     /// Sends the parcels and deletes what is accepted, in place. The shards stay pinned meanwhile.
-    pub(crate) fn run(mut self, turn: &mut Turn<'_>, shared: &Shared) -> Result<(), Error> {
-        self.failure = transfer(&self.target, &mut self.parcels, &shared.clock);
+    pub(crate) fn run(mut self, turn: &mut Turn<'_>, clock: &ServerClock) -> Result<(), Error> {
+        self.transfer(clock);
         if !self.copy {
             let moved = self.parcels.iter().filter(|parcel| parcel.accepted);
             delete(turn, self.db, moved);
@@ -159,25 +144,25 @@ impl Migration {
     }
 
     /// Ends a transfer by a worker: deletes what has moved, and packs again what has changed meanwhile.
-    pub(crate) fn settle(mut self: Box<Self>, turn: &mut Turn<'_>, shared: &Shared) -> Next {
+    /// `is_replica`: the server has become a replica, whose keys stay.
+    pub(crate) fn settle(self, turn: &mut Turn<'_>, clock: &ServerClock, is_replica: bool) -> Next {
         if self.copy {
             return Next::Done(self.result());
         }
         let store = turn.store;
         let shards = self.parcels.iter().map(|p| store.shard_of(&p.key));
         turn.pin(Some(shards.collect()));
-        let next = self.settle_pinned(turn, shared);
+        let next = self.settle_pinned(turn, clock, is_replica);
         turn.unpin();
         next
     }
 
-    fn settle_pinned(mut self: Box<Self>, turn: &mut Turn<'_>, shared: &Shared) -> Next {
+    fn settle_pinned(mut self, turn: &mut Turn<'_>, clock: &ServerClock, is_replica: bool) -> Next {
         let changed: Vec<bool> = self.flags.iter().map(|flag| flag.is_raised()).collect();
         for (key, flag) in self.watched() {
             turn.unwatch(std::iter::once(&key), flag);
         }
-        if shared.replication.is_replica() {
-            // The server has become a replica during the transfer: its keys are another's.
+        if is_replica {
             return Next::Done(Err(Error::fixed(
                 "READONLY You can't write against a read only replica.",
             )));
@@ -204,7 +189,7 @@ impl Migration {
             return Next::Send(self);
         }
         let earlier = self.failure.take();
-        let last = self.run(turn, shared);
+        let last = self.run(turn, clock);
         Next::Done(earlier.map_or(last, |failure| Err(failure.error())))
     }
 
@@ -212,22 +197,6 @@ impl Migration {
         match &self.failure {
             None => Ok(()),
             Some(failure) => Err(failure.error()),
-        }
-    }
-}
-
-/// Returns the migration to its event loop when it is dropped.
-struct Returning {
-    shared: Arc<Shared>,
-    loop_number: usize,
-    migration: Option<Box<Migration>>,
-}
-
-impl Drop for Returning {
-    fn drop(&mut self) {
-        if let Some(migration) = self.migration.take() {
-            let order = Order::Migrated(migration);
-            self.shared.mailboxes[self.loop_number].order(order);
         }
     }
 }

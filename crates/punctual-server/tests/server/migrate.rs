@@ -116,11 +116,12 @@ fn errors_are_those_of_redis() {
         "COMMAND GETKEYS MIGRATE h 1 \"\" 0 1 AUTH keys KEYS z".to_owned(),
         "COMMAND GETKEYSANDFLAGS MIGRATE h 1 \"\" 0 1 KEYS z".to_owned(),
     ] {
-        let mut ask = |c: &mut Wire| {
+        let ask = |c: &mut Wire| {
             // What an earlier line has moved.
             Wire::to(open).ask(&["DEL", "a"]);
             c.send(&["SET a 1", "SET taken 2", &line]);
-            (c.value(), c.value());
+            c.value();
+            c.value();
             format!("{:?}", c.value())
         };
         let (ours, theirs) = (ask(&mut a), ask(&mut b));

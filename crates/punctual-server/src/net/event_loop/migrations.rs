@@ -8,6 +8,7 @@ use punctual_store::Turn;
 use super::EventLoop;
 use crate::client::waiting::{self, Completion};
 use crate::migrate::moving::Next;
+use crate::migrate::worker;
 
 impl EventLoop {
     /// Settles the migrations that have returned. They wait for the end of a pause, and of a script, which may hold the
@@ -24,10 +25,10 @@ impl EventLoop {
         }
         for migration in std::mem::take(&mut self.migrations) {
             let waiter = migration.waiter().cloned();
-            match migration.settle(turn, &shared) {
+            match migration.settle(turn, &shared.clock, shared.replication.is_replica()) {
                 Next::Send(migration) => {
                     turn.release();
-                    migration.send(&shared, self.number);
+                    worker::send(migration, &shared, self.number);
                 }
                 Next::Done(result) => {
                     turn.release();

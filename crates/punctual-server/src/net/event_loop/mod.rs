@@ -137,7 +137,7 @@ pub(crate) struct EventLoop {
     /// Waiters that have ended and may still be in the queues of their keys.
     ended_waiters: Vec<Arc<Waiter>>,
     /// Migrations whose transfer has ended.
-    migrations: Vec<Box<Migration>>,
+    migrations: Vec<Migration>,
     /// Channels to notify at the end of the next turn.
     settling: Vec<Sender<()>>,
     /// Scripts that this loop has compiled.
@@ -523,7 +523,7 @@ impl EventLoop {
                 }
                 Order::Settle(done) => self.settle(done),
                 Order::Migrated(migration) => {
-                    self.migrations.push(migration);
+                    self.migrations.push(*migration);
                     self.more_due = true;
                 }
                 Order::Stop => self.stopping = true,
