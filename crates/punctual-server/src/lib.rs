@@ -12,6 +12,7 @@ mod command;
 pub mod config;
 mod dispatch;
 pub mod log;
+mod migrate;
 mod net;
 pub mod observe;
 mod persist;

@@ -110,9 +110,8 @@ pub enum Keys {
     },
     /// The first argument is a key; further keys are arguments of options.
     Options(&'static OptionKeys),
-    /// The function finds the keys: it passes each key's position to the callback.
-    /// It runs after the arity check and finds no keys in invalid arguments.
-    Found(fn(Args<'_>, &mut dyn FnMut(usize))),
+    /// One key or, if that argument is empty, the arguments after an option.
+    KeyOrOption(&'static KeyOrOption),
 }
 
 impl Keys {
@@ -145,7 +144,7 @@ impl Keys {
                 }
                 options.each_key(args, visit);
             }
-            Self::Found(find) => find(args, visit),
+            Self::KeyOrOption(keys) => keys.each(args, visit),
         }
     }
 
@@ -202,6 +201,36 @@ impl OptionKeys {
                 .any(|word| is(&word));
             let several = self.skipped.iter().find(|(word, _)| is(&word));
             at += 1 + several.map_or(usize::from(one), |(_, count)| *count);
+        }
+    }
+}
+
+/// A key, or an option whose arguments are keys (MIGRATE).
+#[derive(Clone, Copy, Debug)]
+pub struct KeyOrOption {
+    /// Position of the key.
+    pub first: usize,
+    /// Position of the first option.
+    pub from: usize,
+    /// Option whose arguments are keys, to the end.
+    pub option: &'static str,
+    /// Other options with arguments, and the number of arguments.
+    pub skipped: &'static [(&'static str, usize)],
+}
+
+impl KeyOrOption {
+    fn each(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
+        if args.get(self.first).is_some_and(|key| !key.is_empty()) {
+            return visit(self.first);
+        }
+        let mut at = self.from;
+        while let Some(arg) = args.get(at) {
+            let is = |word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
+            if is(self.option) {
+                return (at + 1..args.len()).for_each(visit);
+            }
+            let skipped = self.skipped.iter().find(|(word, _)| is(word));
+            at += 1 + skipped.map_or(0, |(_, count)| *count);
         }
     }
 }
@@ -498,10 +527,10 @@ impl<H> Row<H> {
         self
     }
 
-    /// Sets the function that finds the keys.
+    /// Sets the keys to one argument or, if that is empty, to the arguments after an option.
     #[must_use]
-    pub const fn found_keys(mut self, find: fn(Args<'_>, &mut dyn FnMut(usize))) -> Self {
-        self.facts.keys = Keys::Found(find);
+    pub const fn key_or_option(mut self, keys: &'static KeyOrOption) -> Self {
+        self.facts.keys = Keys::KeyOrOption(keys);
         self
     }
 

@@ -105,7 +105,7 @@ fn describe(entry: &Entry, reply: &mut Reply<'_>) {
     let mut flags: Vec<&str> = row.flags.names().collect();
     let movable = matches!(
         row.keys,
-        Keys::Counted { .. } | Keys::Options(_) | Keys::Found(_)
+        Keys::Counted { .. } | Keys::Options(_) | Keys::KeyOrOption(_)
     );
     if movable && !flags.contains(&"movablekeys") {
         flags.push("movablekeys");
@@ -116,7 +116,8 @@ fn describe(entry: &Entry, reply: &mut Reply<'_>) {
             destination: true, ..
         }
         | Keys::Options(_) => (1, 1, 1),
-        Keys::None | Keys::Counted { .. } | Keys::Found(_) => (0, 0, 0),
+        Keys::KeyOrOption(keys) => (keys.first as i64, keys.first as i64, 1),
+        Keys::None | Keys::Counted { .. } => (0, 0, 0),
     };
     reply.array(10);
     reply.bulk(entry.name.as_bytes());
@@ -153,7 +154,13 @@ fn describe(entry: &Entry, reply: &mut Reply<'_>) {
 fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
     let access = entry.row.access;
     match entry.row.keys {
-        Keys::None | Keys::Found(_) => reply.set(0),
+        Keys::None => reply.set(0),
+        Keys::KeyOrOption(keys) => {
+            reply.set(2);
+            key_range(access.first().unwrap_or(&""), keys.first, 0, 1, reply);
+            keyword_spec_header(access.last().unwrap_or(&""), keys.option, -2, reply);
+            range_numbers(-1, 1, reply);
+        }
         Keys::Range { first, last, step } => {
             reply.set(access.len());
             for (i, words) in access.iter().enumerate() {
@@ -196,22 +203,28 @@ fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply<'_>) {
             unknown_key_spec(words, reply);
             continue;
         }
-        reply.map(3);
-        reply.bulk(b"flags");
-        flag_set(words, reply);
-        reply.bulk(b"begin_search");
-        reply.map(2);
-        reply.bulk(b"type");
-        reply.bulk(b"keyword");
-        reply.bulk(b"spec");
-        reply.map(2);
-        reply.bulk(b"keyword");
-        reply.bulk(options.keyed[i].to_ascii_uppercase().as_bytes());
-        reply.bulk(b"startfrom");
-        reply.int(options.from as i64);
-        find_keys_header("range", reply);
+        let keyword = options.keyed[i].to_ascii_uppercase();
+        keyword_spec_header(words, &keyword, options.from as i64, reply);
         range_numbers(0, 1, reply);
     }
+}
+
+/// Writes the beginning of a specification of keys after a keyword.
+fn keyword_spec_header(words: &str, keyword: &str, from: i64, reply: &mut Reply<'_>) {
+    reply.map(3);
+    reply.bulk(b"flags");
+    flag_set(words, reply);
+    reply.bulk(b"begin_search");
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"keyword");
+    reply.bulk(b"spec");
+    reply.map(2);
+    reply.bulk(b"keyword");
+    reply.bulk(keyword.as_bytes());
+    reply.bulk(b"startfrom");
+    reply.int(from);
+    find_keys_header("range", reply);
 }
 
 /// Writes a specification of keys at unknown positions.

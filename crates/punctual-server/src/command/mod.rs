@@ -15,6 +15,7 @@ pub(crate) mod info;
 pub(crate) mod latency;
 pub(crate) mod lolwut;
 pub(crate) mod memory;
+pub(crate) mod migrate;
 pub(crate) mod modules;
 pub(crate) mod monitor;
 pub(crate) mod persistence;
@@ -52,6 +53,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     latency::COMMANDS,
     lolwut::COMMANDS,
     memory::COMMANDS,
+    migrate::COMMANDS,
     modules::COMMANDS,
     monitor::COMMANDS,
     persistence::COMMANDS,

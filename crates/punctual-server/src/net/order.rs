@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 use punctual_store::Now;
 
 use crate::clock::{Move, MoveError};
+use crate::migrate::moving::Migration;
 use crate::net::listener::{Arrival, Listener};
 use crate::reclaim::Share;
 use crate::replication::link::Attachment;
@@ -60,6 +61,8 @@ pub(crate) enum Order {
     AcknowledgePrimary,
     /// The server has become a replica, a replica of another primary, or a primary.
     RoleChanged,
+    /// Settle a migration whose transfer has ended.
+    Migrated(Box<Migration>),
     /// Stop.
     Stop,
 }

@@ -34,6 +34,7 @@ mod killed;
 mod killed_log;
 mod many_clients;
 mod memory;
+mod migrate;
 mod pause;
 mod persistence;
 mod primary;

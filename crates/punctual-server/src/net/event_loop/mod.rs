@@ -8,6 +8,7 @@ mod busy;
 mod connections;
 mod control;
 mod input;
+mod migrations;
 mod reclaiming;
 mod replicas;
 mod upstream;
@@ -33,6 +34,7 @@ use crate::changelog::THIS_TURN;
 use crate::client::registry::{ClientInfo, REPLY_BUFFER};
 use crate::config::{OutputLimit, Settings};
 use crate::log;
+use crate::migrate::moving::Migration;
 use crate::net::alarm::Alarm;
 use crate::net::connection::{Connection, Flushed, KEPT_OUTPUT, is_exceeded};
 use crate::net::listener::Listener;
@@ -135,6 +137,8 @@ pub(crate) struct EventLoop {
     ended_watches: Vec<(BTreeSet<WatchedKey>, Arc<ClientInfo>)>,
     /// Waiters that have ended and may still be in the queues of their keys.
     ended_waiters: Vec<Arc<Waiter>>,
+    /// Migrations whose transfer has ended.
+    migrations: Vec<Migration>,
     /// Channels to notify at the end of the next turn.
     settling: Vec<Sender<()>>,
     /// Scripts that this loop has compiled.
@@ -198,6 +202,7 @@ impl EventLoop {
             unblocked: Vec::new(),
             ended_watches: Vec::new(),
             ended_waiters: Vec::new(),
+            migrations: Vec::new(),
             settling: Vec::new(),
             busy: Busy::default(),
             replicas: Vec::new(),
@@ -324,6 +329,7 @@ impl EventLoop {
         }
         self.expire(&mut turn);
         self.resume_paused(&mut turn);
+        self.settle_migrations(&mut turn);
         turn.release();
         self.count(&mut turn);
         persist::save_if_due(&shared, &self.settings, &mut turn);
@@ -529,6 +535,10 @@ impl EventLoop {
                 Order::AttachPrimary(attachment) => self.attach_primary(*attachment),
                 Order::AcknowledgePrimary => self.acknowledge_primary(),
                 Order::RoleChanged => self.change_role(),
+                Order::Migrated(migration) => {
+                    self.migrations.push(*migration);
+                    self.more_due = true;
+                }
                 Order::Stop => self.stopping = true,
             }
         }

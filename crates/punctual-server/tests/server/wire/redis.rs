@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 pub struct Redis {
     process: Child,
     pub port: u16,
+    /// Its folder, unless the options set another.
     _folder: tempfile::TempDir,
 }
 
@@ -52,6 +53,14 @@ impl Redis {
             let _ = process.wait();
         }
         panic!("redis-server does not start");
+    }
+}
+
+impl Redis {
+    /// Sends a signal to the process.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 }
 

@@ -1,0 +1,242 @@
+//! A migration on its way: what is packed, what may be deleted, what must be sent again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_resp::{OwnedArgs, Protocol, Reply};
+use punctual_store::keyspace::waiters::Waiter;
+use punctual_store::keyspace::watch::{WatchFlag, WatchedKey};
+use punctual_store::{Command, Error, Turn, command};
+
+use super::target::{Failure, Parcel, Target, transfer};
+use crate::clock::ServerClock;
+
+/// Number of transfers by a worker; a key that changes during all of them is sent with its lock held.
+pub(crate) const TRIES: u32 = 3;
+
+/// Keys on their way.
+#[derive(Debug)]
+pub(crate) struct Migration {
+    target: Target,
+    db: usize,
+    /// Leave the keys here.
+    copy: bool,
+    parcels: Vec<Parcel>,
+    /// One flag for each parcel, raised when its key changes. Empty for copies.
+    flags: Vec<Arc<WatchFlag>>,
+    /// Number of transfers so far.
+    transfers: u32,
+    failure: Option<Failure>,
+    /// The client that waits.
+    waiter: Option<Arc<Waiter>>,
+}
+
+/// What follows a transfer.
+pub(crate) enum Next {
+    /// The migration is over. The client gets this result.
+    Done(Result<(), Error>),
+    /// Changed keys are packed again.
+    Send(Migration),
+}
+
+impl Migration {
+    /// Packs the keys that exist. Returns `None` if there is none. If `watched`, changes are noted from now on; otherwise
+    /// the caller keeps the shards pinned.
+    pub(crate) fn pack<'k>(
+        turn: &mut Turn<'_>,
+        target: Target,
+        db: usize,
+        copy: bool,
+        keys: impl Iterator<Item = &'k [u8]>,
+        watched: bool,
+    ) -> Option<Self> {
+        let mut migration = Self {
+            target,
+            db,
+            copy,
+            parcels: Vec::new(),
+            flags: Vec::new(),
+            transfers: 0,
+            failure: None,
+            waiter: None,
+        };
+        let keys: Vec<&[u8]> = keys.collect();
+        if watched {
+            let shards = keys.iter().map(|key| turn.store.shard_of(key)).collect();
+            turn.pin(Some(shards));
+        }
+        for key in keys {
+            migration.add(turn, key, false);
+        }
+        if watched {
+            if !copy {
+                migration.watch(turn);
+            }
+            turn.unpin();
+        }
+        (!migration.parcels.is_empty()).then_some(migration)
+    }
+
+    /// Packs a key. If it does not exist, an earlier copy will be deleted.
+    fn add(&mut self, turn: &mut Turn<'_>, key: &[u8], again: bool) {
+        let (payload, deadline_ms) = match dump(turn, self.db, key) {
+            Some((payload, deadline_ms)) => (Some(payload), deadline_ms),
+            None if again => (None, None),
+            None => return,
+        };
+        self.parcels.push(Parcel {
+            key: key.into(),
+            payload,
+            deadline_ms,
+            again,
+            accepted: false,
+        });
+    }
+
+    fn watched(&self) -> impl Iterator<Item = (WatchedKey, &Arc<WatchFlag>)> {
+        let keys = self.parcels.iter().map(|p| (self.db, p.key.clone()));
+        keys.zip(&self.flags)
+    }
+
+    fn watch(&mut self, turn: &mut Turn<'_>) {
+        /// Numbers beside those of clients, whose own WATCHes must not be mistaken for these.
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
+        self.flags.clear();
+        for parcel in &self.parcels {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let flag = Arc::new(WatchFlag::new(number));
+            turn.watch(self.db, std::iter::once(&*parcel.key), &flag);
+            self.flags.push(flag);
+        }
+    }
+
+    /// Sends the parcels. Blocks.
+    pub(super) fn transfer(&mut self, clock: &ServerClock) {
+        // A panic leaves this.
+        self.failure = Some(Failure::Writing);
+        self.failure = transfer(&self.target, &mut self.parcels, clock);
+    }
+
+    /// Counts a transfer by a worker, which fails unless [`Migration::transfer`] follows.
+    pub(super) fn begin_transfer(&mut self) {
+        self.transfers += 1;
+        self.failure = Some(Failure::Writing);
+    }
+
+    /// Sets the client that waits for the result.
+    pub(crate) fn answer_to(&mut self, waiter: Arc<Waiter>) {
+        self.waiter = Some(waiter);
+    }
+
+    /// Returns the client that waits for the result.
+    pub(crate) fn waiter(&self) -> Option<&Arc<Waiter>> {
+        self.waiter.as_ref()
+    }
+
+    /// Sends the parcels and deletes what is accepted, in place. The shards stay pinned meanwhile.
+    pub(crate) fn run(mut self, turn: &mut Turn<'_>, clock: &ServerClock) -> Result<(), Error> {
+        self.transfer(clock);
+        if !self.copy {
+            let moved = self.parcels.iter().filter(|parcel| parcel.accepted);
+            delete(turn, self.db, moved);
+        }
+        self.result()
+    }
+
+    /// Ends a transfer by a worker: deletes what has moved, and packs again what has changed meanwhile.
+    /// `is_replica`: the server has become a replica, whose keys stay.
+    pub(crate) fn settle(self, turn: &mut Turn<'_>, clock: &ServerClock, is_replica: bool) -> Next {
+        if self.copy {
+            return Next::Done(self.result());
+        }
+        let store = turn.store;
+        let shards = self.parcels.iter().map(|p| store.shard_of(&p.key));
+        turn.pin(Some(shards.collect()));
+        let next = self.settle_pinned(turn, clock, is_replica);
+        turn.unpin();
+        next
+    }
+
+    fn settle_pinned(mut self, turn: &mut Turn<'_>, clock: &ServerClock, is_replica: bool) -> Next {
+        let changed: Vec<bool> = self.flags.iter().map(|flag| flag.is_raised()).collect();
+        for (key, flag) in self.watched() {
+            turn.unwatch(std::iter::once(&key), flag);
+        }
+        if is_replica {
+            return Next::Done(Err(Error::fixed(
+                "READONLY You can't write against a read only replica.",
+            )));
+        }
+        let parcels = std::mem::take(&mut self.parcels);
+        let (mut moved, mut again) = (Vec::new(), Vec::new());
+        for (parcel, changed) in parcels.into_iter().zip(changed) {
+            if parcel.accepted && !changed {
+                moved.push(parcel);
+            } else if parcel.accepted {
+                again.push(parcel.key);
+            }
+        }
+        delete(turn, self.db, moved.iter());
+        let broken = !matches!(self.failure, None | Some(Failure::Reply(_)));
+        for key in again {
+            self.add(turn, &key, true);
+        }
+        if self.parcels.is_empty() || broken {
+            return Next::Done(self.result());
+        }
+        if self.transfers < TRIES {
+            self.watch(turn);
+            return Next::Send(self);
+        }
+        let earlier = self.failure.take();
+        let last = self.run(turn, clock);
+        Next::Done(earlier.map_or(last, |failure| Err(failure.error())))
+    }
+
+    fn result(&self) -> Result<(), Error> {
+        match &self.failure {
+            None => Ok(()),
+            Some(failure) => Err(failure.error()),
+        }
+    }
+}
+
+fn row(name: &str) -> &'static Command {
+    command::find(name.as_bytes()).expect("a command of the keyspace")
+}
+
+/// Runs a command of the keyspace. Returns its reply.
+fn run(turn: &mut Turn<'_>, db: usize, args: &OwnedArgs) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut reply = Reply::new(&mut out, Protocol::Resp2);
+    let name = String::from_utf8_lossy(args.as_args().at(0)).into_owned();
+    // Neither DUMP, PEXPIRETIME nor DEL fails.
+    let _ = turn.run(row(&name), db, true, args.as_args(), &mut reply);
+    out
+}
+
+/// Returns the payload and the deadline of a key.
+fn dump(turn: &mut Turn<'_>, db: usize, key: &[u8]) -> Option<(Vec<u8>, Option<u64>)> {
+    let words = |name: &'static [u8]| [name, key].iter().collect::<OwnedArgs>();
+    let mut payload = run(turn, db, &words(b"dump"));
+    let start = payload.iter().position(|byte| *byte == b'\n')? + 1;
+    if payload.starts_with(b"$-") {
+        return None;
+    }
+    payload.drain(..start);
+    payload.truncate(payload.len().saturating_sub(2));
+    let deadline = run(turn, db, &words(b"pexpiretime"));
+    let text = std::str::from_utf8(&deadline).ok()?.trim_end();
+    Some((payload, text.strip_prefix(':')?.parse().ok()))
+}
+
+/// Deletes the keys of these parcels, with one effect.
+fn delete<'p>(turn: &mut Turn<'_>, db: usize, parcels: impl Iterator<Item = &'p Parcel>) {
+    let keys = parcels
+        .filter(|parcel| parcel.payload.is_some())
+        .map(|parcel| &*parcel.key);
+    let words: Vec<&[u8]> = std::iter::once(&b"del"[..]).chain(keys).collect();
+    if words.len() > 1 {
+        run(turn, db, &words.iter().collect());
+    }
+}

@@ -1,0 +1,306 @@
+//! MIGRATE to and from a real redis-server, and what happens here during a transfer.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use punctual_server::Server;
+use rustix::process::Signal;
+
+use crate::wire::redis::Redis;
+use crate::wire::{Wire, eventually};
+
+fn start(threads: usize) -> Server {
+    Server::builder()
+        .port(0)
+        .threads(threads)
+        .option("enable-debug-command", "yes")
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn keys_of_every_type_move_to_redis_and_back() {
+    let (ours, redis) = (start(2), Redis::start(&[]));
+    let (mut a, mut b) = (Wire::open(&ours), Wire::to(redis.port));
+    a.expect(
+        &[
+            "SET text hello",
+            "SET timed soon PX 100000000",
+            "RPUSH list a 1 -300 b",
+            "SADD ints 1 2 70000 -5",
+            "HSET hash f v g 12",
+            "ZADD zset 1 a 2.5 b inf c",
+            "PFADD hll a b c",
+            "SELECT 3",
+            "SET other 1",
+            "SELECT 0",
+        ],
+        "+OK|+OK|:4|:4|:2|:3|:1|+OK|+OK|+OK|",
+    );
+    let digest = a.text("DEBUG DIGEST");
+    let at = a.int("PEXPIRETIME timed");
+    let mut events = Wire::open(&ours);
+    events.expect(&["CONFIG SET notify-keyspace-events Egx"], "+OK|");
+    events.send(&["PSUBSCRIBE __keyevent@*"]);
+    events.value();
+    let (there, here) = (redis.port, ours.port());
+    let keys = "text timed list ints hash zset hll nosuch";
+    let line = format!("MIGRATE 127.0.0.1 {there} \"\" 5 5000 KEYS {keys}");
+    a.expect(&[&line, &line, "DBSIZE"], "+OK|+NOKEY|:0|");
+    for _ in 0..7 {
+        let event = events.value();
+        let channel = event.as_slice().unwrap()[2].as_bytes();
+        assert_eq!(channel, Some(&b"__keyevent@0__:del"[..]));
+    }
+    b.expect(&["SELECT 5", "DBSIZE", "GET text"], "+OK|:7|$5|hello|");
+    let ttl = b.int("PTTL timed");
+    assert!((99_000_000..=100_000_000).contains(&ttl), "{ttl}");
+    let line = format!("MIGRATE 127.0.0.1 {here} \"\" 0 5000 KEYS {keys}");
+    b.expect(&[&line, "DBSIZE"], "+OK|:0|");
+    assert_eq!(a.text("DEBUG DIGEST"), digest);
+    // Both servers send the rest of the time, which ends a little later at the target.
+    let later = a.int("PEXPIRETIME timed") - at;
+    assert!((0..60_000).contains(&later), "{later}");
+    // To ourselves, into another database; COPY leaves the key.
+    let line = format!("MIGRATE 127.0.0.1 {here} text 7 5000");
+    a.expect(
+        &[
+            &format!("{line} COPY"),
+            "EXISTS text",
+            &format!("{line} REPLACE"),
+            "EXISTS text",
+            "SELECT 7",
+            "GET text",
+        ],
+        "+OK|:1|+OK|:0|+OK|$5|hello|",
+    );
+}
+
+#[test]
+fn errors_are_those_of_redis() {
+    let target = Redis::start(&["--requirepass", "secret"]);
+    let open = Redis::start(&[]);
+    let (ours, redis) = (start(1), Redis::start(&[]));
+    let (mut a, mut b) = (Wire::open(&ours), Wire::to(redis.port));
+    let nobody = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().port()
+    };
+    Wire::to(open.port).expect(&["SET taken 1"], "+OK|");
+    let (there, open) = (target.port, open.port);
+    for line in [
+        format!("MIGRATE 127.0.0.1 {nobody} a 0 1000"),
+        format!("MIGRATE 127.0.0.1 {nobody} nosuch 0 1000"),
+        "MIGRATE no.such.host.invalid 1 a 0 1000".to_owned(),
+        "MIGRATE 127.0.0.1 x a 0 1000".to_owned(),
+        format!("MIGRATE 127.0.0.1 {there} a x 1000"),
+        format!("MIGRATE 127.0.0.1 {there} a 0 x"),
+        format!("MIGRATE 127.0.0.1 {there} a 0 1000 NOSUCH"),
+        format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH"),
+        format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH2 x"),
+        format!("MIGRATE 127.0.0.1 {there} a 0 1000 KEYS a"),
+        format!("MIGRATE 127.0.0.1 {there} \"\" 0 1000 KEYS"),
+        format!("MIGRATE 127.0.0.1 {there} \"\" 0 1000 KEYS x y"),
+        format!("MIGRATE 127.0.0.1 {there} a 0"),
+        format!("MIGRATE 127.0.0.1 {there} a 0 1000"),
+        format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH wrong"),
+        format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH2 default wrong"),
+        format!("MIGRATE 127.0.0.1 {open} a 99 1000"),
+        format!("MIGRATE 127.0.0.1 {open} \"\" 0 -1 KEYS taken a"),
+        "GET a".to_owned(),
+        "GET taken".to_owned(),
+        format!("MIGRATE 127.0.0.1 {open} taken 0 0 REPLACE"),
+        "COMMAND INFO migrate".to_owned(),
+        "COMMAND GETKEYS MIGRATE h 1 \"\" 0 1 COPY KEYS a b".to_owned(),
+        "COMMAND GETKEYS MIGRATE h 1 k 0 1 COPY".to_owned(),
+        "COMMAND GETKEYS MIGRATE h 1 k 0 1 AUTH keys".to_owned(),
+        "COMMAND GETKEYS MIGRATE h 1 \"\" 0 1 AUTH keys KEYS z".to_owned(),
+        "COMMAND GETKEYSANDFLAGS MIGRATE h 1 \"\" 0 1 KEYS z".to_owned(),
+    ] {
+        let ask = |c: &mut Wire| {
+            // What an earlier line has moved.
+            Wire::to(open).ask(&["DEL", "a"]);
+            c.send(&["SET a 1", "SET taken 2", &line]);
+            c.value();
+            c.value();
+            format!("{:?}", c.value())
+        };
+        let (ours, theirs) = (ask(&mut a), ask(&mut b));
+        assert_eq!(ours, theirs, "{line}");
+    }
+    for auth in ["AUTH secret", "AUTH2 default secret"] {
+        a.expect(
+            &[
+                "SET a 1",
+                &format!("MIGRATE 127.0.0.1 {there} a 0 1000 REPLACE {auth}"),
+                "EXISTS a",
+            ],
+            "+OK|+OK|:0|",
+        );
+    }
+    // Passwords are hidden.
+    a.expect(
+        &["SET a 1", "CONFIG SET slowlog-log-slower-than 0"],
+        "+OK|+OK|",
+    );
+    a.send(&[&format!("MIGRATE 127.0.0.1 {there} a 0 1000 AUTH hidden")]);
+    assert!(a.value().is_error());
+    a.send(&["SLOWLOG GET"]);
+    let logged = a.value();
+    let entry = logged.as_slice().unwrap()[0].as_slice().unwrap();
+    let words = entry[3].as_slice().unwrap();
+    assert_eq!(words[0].as_bytes(), Some(&b"MIGRATE"[..]));
+    assert_eq!(words[7].as_bytes(), Some(&b"(redacted)"[..]));
+}
+
+/// Waits until a client of the server waits.
+fn wait_for_migration(c: &mut Wire) {
+    eventually(|| c.text("INFO clients").contains("blocked_clients:1\r\n"));
+}
+
+#[test]
+fn the_loop_goes_on_and_changes_are_not_lost() {
+    for threads in [1, 2] {
+        let (ours, redis) = (start(threads), Redis::start(&[]));
+        let (mut a, mut c) = (Wire::open(&ours), Wire::open(&ours));
+        let port = redis.port;
+        a.expect(
+            &[
+                "MSET unchanged 1 changed 1 deleted 1 replaced 1",
+                "SADD copied x",
+            ],
+            "+OK|:1|",
+        );
+        redis.signal(Signal::STOP);
+        a.send(&[&format!(
+            "MIGRATE 127.0.0.1 {port} \"\" 0 60000 KEYS unchanged changed deleted replaced"
+        )]);
+        wait_for_migration(&mut c);
+        let mut copier = Wire::open(&ours);
+        copier.send(&[&format!("MIGRATE 127.0.0.1 {port} copied 0 60000 COPY")]);
+        eventually(|| c.text("INFO clients").contains("blocked_clients:2\r\n"));
+        c.expect(
+            &[
+                "GET unchanged",
+                "INCR changed",
+                "DEL deleted",
+                "DEL replaced",
+                "RPUSH replaced b",
+                "SADD copied y",
+                "CLIENT UNBLOCK 1",
+            ],
+            "$1|1|:2|:1|:1|:1|:1|:0|",
+        );
+        redis.signal(Signal::CONT);
+        a.receive("+OK|");
+        copier.receive("+OK|");
+        c.expect(&["KEYS *"], "*1|$6|copied|");
+        Wire::to(port).expect(
+            &[
+                "GET unchanged",
+                "GET changed",
+                "EXISTS deleted",
+                "LRANGE replaced 0 -1",
+                "SMEMBERS copied",
+                "DBSIZE",
+            ],
+            "$1|1|$1|2|:0|*1|$1|b|*1|$1|x|:4|",
+        );
+    }
+}
+
+#[test]
+fn a_silent_target_times_out_and_the_key_stays() {
+    let (ours, redis) = (start(1), Redis::start(&[]));
+    let mut a = Wire::open(&ours);
+    redis.signal(Signal::STOP);
+    let line = format!("MIGRATE 127.0.0.1 {} k 0 50", redis.port);
+    const ERROR: &str = "-IOERR error or timeout reading to target instance|";
+    a.expect(&["SET k v", &line, "GET k"], &format!("+OK|{ERROR}$1|v|"));
+    // In a transaction and in a script the server waits, as in Redis.
+    a.expect(
+        &["MULTI", &line, "GET k", "EXEC"],
+        &format!("+OK|+QUEUED|+QUEUED|*2|{ERROR}$1|v|"),
+    );
+    redis.signal(Signal::CONT);
+    let line = format!("MIGRATE 127.0.0.1 {} k 0 20000 REPLACE", redis.port);
+    a.expect(
+        &["MULTI", &line, "GET k", "SET k w", "EXEC"],
+        "+OK|+QUEUED|+QUEUED|+QUEUED|*3|+OK|$-1|+OK|",
+    );
+    let script = format!(
+        "return redis.call('MIGRATE', '127.0.0.1', {}, 'k', 0, 20000, 'REPLACE')",
+        redis.port
+    );
+    a.ask(&["EVAL", &script, "0"]);
+    a.expect(&["EXISTS k"], ":0|");
+    Wire::to(redis.port).expect(&["GET k"], "$1|w|");
+}
+
+/// A client that disconnects does not stop its migration half-way.
+#[test]
+fn a_migration_outlives_its_client_and_waits_for_a_pause() {
+    let (ours, redis) = (start(1), Redis::start(&[]));
+    let (mut a, mut c) = (Wire::open(&ours), Wire::open(&ours));
+    redis.signal(Signal::STOP);
+    a.expect(&["SET k v"], "+OK|");
+    a.send(&[&format!("MIGRATE 127.0.0.1 {} k 0 60000", redis.port)]);
+    wait_for_migration(&mut c);
+    drop(a);
+    c.expect(&["CLIENT PAUSE 3600000 WRITE"], "+OK|");
+    redis.signal(Signal::CONT);
+    let mut there = Wire::to(redis.port);
+    eventually(|| there.int("EXISTS k") == 1);
+    c.expect(&["GET k"], "$1|v|");
+    c.expect(&["CLIENT UNPAUSE"], "+OK|");
+    eventually(|| c.int("EXISTS k") == 0);
+}
+
+/// Clients count up a key that moves all the time. Each acknowledged step is at the target or here.
+#[test]
+fn no_write_is_lost_while_a_hot_key_moves() {
+    for threads in [1, 2] {
+        let (ours, redis) = (start(threads), Redis::start(&[]));
+        let port = redis.port;
+        let ended = AtomicBool::new(false);
+        let steps: i64 = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..3)
+                .map(|_| {
+                    let mut c = Wire::open(&ours);
+                    let ended = &ended;
+                    scope.spawn(move || {
+                        let mut steps = 0;
+                        while !ended.load(Ordering::Relaxed) {
+                            c.int("INCR hot");
+                            steps += 1;
+                        }
+                        steps
+                    })
+                })
+                .collect();
+            let (mut a, mut b) = (Wire::open(&ours), Wire::to(port));
+            let mut moved = 0;
+            for _ in 0..40 {
+                let line = format!("MIGRATE 127.0.0.1 {port} hot 0 20000");
+                // The key may not exist at the moment.
+                let reply = a.text(&line);
+                assert!(reply == "OK" || reply == "NOKEY", "{reply}");
+                if reply == "OK" {
+                    b.send(&["GETDEL hot"]);
+                    let value = b.value();
+                    let text = String::from_utf8_lossy(value.as_bytes().unwrap()).into_owned();
+                    moved += text.parse::<i64>().unwrap();
+                }
+            }
+            ended.store(true, Ordering::Relaxed);
+            let steps: i64 = writers.into_iter().map(|w| w.join().unwrap()).sum();
+            a.send(&["GET hot"]);
+            let left = a.value();
+            let left = left.as_bytes().map_or(0, |text| {
+                String::from_utf8_lossy(text).parse::<i64>().unwrap()
+            });
+            assert_eq!(moved + left, steps);
+            steps
+        });
+        assert!(steps > 0);
+    }
+}
