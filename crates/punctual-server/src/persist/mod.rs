@@ -7,6 +7,7 @@
 
 pub(crate) mod aof;
 pub(crate) mod disk;
+pub(crate) mod encode;
 pub(crate) mod load;
 pub(crate) mod save;
 mod schedule;

@@ -6,21 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use punctual_rdb::{Encoder, VERSION, VERSION_FIELD_EXPIRY, Writer};
-use punctual_store::snapshot::{Format, Snapshot};
+use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
 
 use super::disk::{Disk, Output};
+use super::encode::{self, Header, Piece, format};
 use crate::config::Settings;
 use crate::log;
 use crate::net::order::Order;
-use crate::program::process;
 use crate::reclaim::rounds;
-use crate::script::functions::registry::Libraries;
 use crate::shared::Shared;
 
-/// Write size in bytes.
-const BLOCK_BYTES: usize = 1 << 20;
 /// Number of written bytes after which the file is synced, so that the final sync is short.
 const SYNC_BYTES: u64 = 32 << 20;
 /// Number of keys from which the log shows the progress of a save.
@@ -50,12 +46,6 @@ pub(crate) enum SaveError {
 /// Returns the path of the snapshot file.
 pub(crate) fn path(settings: &Settings) -> PathBuf {
     settings.dir.join(&settings.dbfilename)
-}
-
-fn format(settings: &Settings) -> Format {
-    Format {
-        compress: settings.rdb_compression,
-    }
 }
 
 /// A file under a temporary name. Dropping it removes the file unless it was renamed.
@@ -135,13 +125,12 @@ impl Drop for NewFile {
 fn write_and_rename(
     shared: &Shared,
     settings: &Settings,
-    now: Now,
-    libraries: &Libraries,
+    header: &Header<'_>,
     snapshot: &mut Snapshot,
     next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
 ) -> Result<(), SaveError> {
     let file = NewFile::create(&shared.persistence.disk, path(settings), "")?;
-    let file = write_snapshot(file, shared, settings, now, libraries, snapshot, next)?;
+    let file = write_snapshot(file, shared, settings, header, snapshot, next)?;
     let state = &shared.persistence;
     // This snapshot must not replace a later one of FLUSHALL.
     let _naming = state.naming.lock();
@@ -156,55 +145,19 @@ fn write_snapshot(
     mut file: NewFile,
     shared: &Shared,
     settings: &Settings,
-    now: Now,
-    libraries: &Libraries,
+    header: &Header<'_>,
     snapshot: &mut Snapshot,
-    mut next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
+    next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
 ) -> Result<NewFile, SaveError> {
     let state = &shared.persistence;
-    let version = if snapshot.has_field_deadlines() {
-        VERSION_FIELD_EXPIRY
-    } else {
-        VERSION
-    };
-    let mut block = Vec::with_capacity(BLOCK_BYTES + BLOCK_BYTES / 4);
-    let mut writer = Writer::new(&mut block, version, settings.rdb_checksum);
-    let seconds = now.read_ms() / 1000;
-    let memory = process::memory().0;
-    for (name, text) in [
-        ("redis-ver", crate::version::REDIS_VERSION.to_owned()),
-        ("redis-bits", usize::BITS.to_string()),
-        ("ctime", seconds.to_string()),
-        ("used-mem", memory.to_string()),
-        ("aof-base", "0".to_owned()),
-    ] {
-        writer.aux(&mut block, name.as_bytes(), text.as_bytes());
-    }
-    let (mut records, mut encoder) = (Vec::new(), Encoder::new(settings.rdb_compression));
-    for library in libraries.iter() {
-        encoder.library(&mut records, &library.code);
-    }
-    writer.feed(&records);
-    block.append(&mut records);
-    let sizes: Vec<_> = snapshot.sizes().collect();
     let keys = snapshot.keys() as u64;
     state.keys.store(keys, Ordering::Relaxed);
-    let (mut current, mut reported_tenths) = (None, 0);
-    while let Some(db) = next(snapshot, &mut records) {
-        if current != Some(db) {
-            current = Some(db);
-            writer.select_db(&mut block, db as u64);
-            if let Some((_, keys, deadlines)) = sizes.iter().find(|(number, ..)| *number == db) {
-                writer.resize_db(&mut block, *keys as u64, *deadlines as u64);
-            }
-        }
-        writer.feed(&records);
-        block.append(&mut records);
-        if block.len() >= BLOCK_BYTES {
-            file.write(&block)?;
-            block.clear();
-        }
-        let written = snapshot.written() as u64;
+    let mut reported_tenths = 0;
+    encode::encode(settings, header, snapshot, next, |piece| {
+        let written = match piece {
+            Piece::Bytes(bytes) => return file.write(bytes),
+            Piece::Keys(written) => written as u64,
+        };
         state.keys_written.store(written, Ordering::Relaxed);
         if keys >= PROGRESS_MIN_KEYS && written * 10 / keys > reported_tenths {
             reported_tenths = written * 10 / keys;
@@ -217,9 +170,8 @@ fn write_snapshot(
         if state.abort.load(Ordering::Acquire) {
             return Err(SaveError::Aborted);
         }
-    }
-    writer.finish(&mut block);
-    file.write(&block)?;
+        Ok(())
+    })?;
     file.sync()?;
     Ok(file)
 }
@@ -294,8 +246,8 @@ pub(crate) fn foreground(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), Sav
     let settings = shared.settings();
     let libraries = shared.functions.libraries();
     let mut snapshot = Snapshot::begin(turn, format(&settings));
-    let (now, snapshot) = (attempt.now, &mut snapshot);
-    let done = write_and_rename(shared, &settings, now, &libraries, snapshot, |s, out| {
+    let header = Header::new(attempt.now, &libraries);
+    let done = write_and_rename(shared, &settings, &header, &mut snapshot, |s, out| {
         s.next_held(turn, out)
     });
     if done.is_err() {
@@ -314,16 +266,8 @@ pub(super) fn write_empty(shared: &Shared, turn: &Turn<'_>) -> Result<(), SaveEr
     // The thread of an aborted snapshot may still write to the other temporary file.
     let file = NewFile::create(&state.disk, path(&settings), "-empty")?;
     let libraries = shared.functions.libraries();
-    let (now, mut none) = (turn.now, Snapshot::default());
-    let file = write_snapshot(
-        file,
-        shared,
-        &settings,
-        now,
-        &libraries,
-        &mut none,
-        |_, _| None,
-    )?;
+    let (header, mut none) = (Header::new(turn.now, &libraries), Snapshot::default());
+    let file = write_snapshot(file, shared, &settings, &header, &mut none, |_, _| None)?;
     file.rename()?;
     state.saved(shared.changes() + turn.stats.dirty, turn.now);
     shared.update_gate();
@@ -372,8 +316,8 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
         .spawn(move || {
             let shared = mine;
             let store = &shared.store;
-            let writing = &mut snapshot;
-            let done = write_and_rename(&shared, &settings, now, &libraries, writing, |s, out| {
+            let header = Header::new(now, &libraries);
+            let done = write_and_rename(&shared, &settings, &header, &mut snapshot, |s, out| {
                 s.next(store, out)
             });
             let early_bytes = snapshot.early_bytes();

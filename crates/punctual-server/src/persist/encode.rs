@@ -1,0 +1,120 @@
+//! The bytes of a snapshot: one code for files and for the sockets of replicas.
+//!
+//! The encoder hands its bytes in blocks to a sink, which may write them anywhere and may wait for that. While it runs on a thread
+//! of its own, the walk locks one shard at a time, and no lock is held while the sink runs.
+
+use punctual_rdb::{Encoder, VERSION, VERSION_FIELD_EXPIRY, Writer};
+use punctual_store::Now;
+use punctual_store::snapshot::{Format, Snapshot};
+
+use crate::config::Settings;
+use crate::program::process;
+use crate::replication::state::ReplicationId;
+use crate::script::functions::registry::Libraries;
+
+/// Size of a block in bytes.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// Returns the format of a walk's records.
+pub(crate) fn format(settings: &Settings) -> Format {
+    Format {
+        compress: settings.rdb_compression,
+    }
+}
+
+/// Place of a snapshot in a replication history, from which a restarted server continues.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) id: ReplicationId,
+    /// Offset of the stream at the instant of the snapshot.
+    pub(crate) offset: u64,
+    /// Database that the stream has selected at this offset.
+    pub(crate) db: usize,
+}
+
+/// Content of a snapshot besides its keys.
+pub(crate) struct Header<'a> {
+    now: Now,
+    libraries: &'a Libraries,
+    /// Written as `repl-id`, `repl-offset` and `repl-stream-db`.
+    pub(crate) place: Option<Place>,
+    /// The snapshot is the base of an append-only file.
+    pub(crate) aof_base: bool,
+}
+
+impl<'a> Header<'a> {
+    /// Creates the header of a snapshot of the instant `now`.
+    pub(crate) fn new(now: Now, libraries: &'a Libraries) -> Self {
+        Self {
+            now,
+            libraries,
+            place: None,
+            aof_base: false,
+        }
+    }
+}
+
+/// What the sink of a snapshot gets.
+pub(crate) enum Piece<'a> {
+    /// The next bytes.
+    Bytes(&'a [u8]),
+    /// Number of keys that the walk has passed, after each step: the sink may end the encoding by an error.
+    Keys(usize),
+}
+
+/// Encodes a snapshot. `next` appends records and returns their database, or `None` at the end.
+///
+/// # Errors
+/// The error of the sink; the caller abandons the snapshot.
+pub(crate) fn encode<E>(
+    settings: &Settings,
+    header: &Header<'_>,
+    snapshot: &mut Snapshot,
+    mut next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
+    mut sink: impl FnMut(Piece<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let version = if snapshot.has_field_deadlines() {
+        VERSION_FIELD_EXPIRY
+    } else {
+        VERSION
+    };
+    let mut block = Vec::with_capacity(BLOCK_BYTES + BLOCK_BYTES / 4);
+    let mut writer = Writer::new(&mut block, version, settings.rdb_checksum);
+    let mut aux = |name: &str, text: &str| writer.aux(&mut block, name.as_bytes(), text.as_bytes());
+    aux("redis-ver", crate::version::REDIS_VERSION);
+    aux("redis-bits", &usize::BITS.to_string());
+    aux("ctime", &(header.now.read_ms() / 1000).to_string());
+    aux("used-mem", &process::memory().0.to_string());
+    if let Some(place) = &header.place {
+        aux("repl-stream-db", &place.db.to_string());
+        aux("repl-id", place.id.as_str());
+        aux("repl-offset", &place.offset.to_string());
+    }
+    aux("aof-base", if header.aof_base { "1" } else { "0" });
+    let (mut records, mut encoder) = (Vec::new(), Encoder::new(settings.rdb_compression));
+    for library in header.libraries.iter() {
+        encoder.library(&mut records, &library.code);
+    }
+    writer.feed(&records);
+    block.append(&mut records);
+    let sizes: Vec<_> = snapshot.sizes().collect();
+    let mut current = None;
+    while let Some(db) = next(snapshot, &mut records) {
+        if current != Some(db) {
+            current = Some(db);
+            writer.select_db(&mut block, db as u64);
+            if let Some((_, keys, deadlines)) = sizes.iter().find(|(number, ..)| *number == db) {
+                writer.resize_db(&mut block, *keys as u64, *deadlines as u64);
+            }
+        }
+        writer.feed(&records);
+        block.append(&mut records);
+        if block.len() >= BLOCK_BYTES {
+            sink(Piece::Bytes(&block))?;
+            block.clear();
+        }
+        sink(Piece::Keys(snapshot.written()))?;
+    }
+    writer.finish(&mut block);
+    sink(Piece::Bytes(&block))
+}
