@@ -15,7 +15,7 @@ use super::state::ReplicationId;
 use super::upstream::{INTERVAL, Phase, Transfer};
 use super::wire::Wire;
 use crate::log;
-use crate::persist::load::{self, ReadFailure};
+use crate::persist::load::{self, Progress, ReadFailure};
 use crate::script::functions::registry::Libraries;
 use crate::shared::Shared;
 
@@ -72,9 +72,7 @@ pub(super) fn receive(
         read: 0,
     };
     shared.upstream.transferred(transfer);
-    let loading = &shared.persistence.loading;
-    let total = std::sync::atomic::Ordering::Relaxed;
-    loading.total_bytes.store(transfer.total, total);
+    let mut progress = Progress::begin(shared, turn.now, transfer.total);
     let mut greeted = Instant::now();
     let fetch = |place: &mut [u8]| {
         let count = place.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -92,7 +90,7 @@ pub(super) fn receive(
     let blocks = Blocks::new(BLOCK_BYTES, len, fetch);
     let mut reader = Reader::new(blocks).verify_checksum(shared.settings().rdb_checksum);
     let wanted = |_: &mut Turn<'_>| shared.upstream.is_current(generation);
-    let loaded = load::read_all(shared, &mut reader, &mut turn, false, wanted);
+    let loaded = load::read_all(shared, &mut reader, &mut turn, false, &mut progress, wanted);
     let loaded = loaded.map_err(|failure| match failure {
         ReadFailure::Io(error) => Failure::Transfer(error),
         ReadFailure::At(offset, reason) => Failure::Refused(format!("{reason} (at byte {offset})")),
