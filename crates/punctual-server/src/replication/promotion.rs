@@ -72,7 +72,11 @@ impl Shared {
             ids.second_end,
             ids.current
         );
-        let streams = self.replicas.stream().backlog.is_some();
+        let mut stream = self.replicas.stream();
+        // The replicas of the former primary have as long as usual to come.
+        stream.alone_since_ms = turn.now.read_ms();
+        let streams = stream.backlog.is_some();
+        drop(stream);
         self.changelog.set_replicas(turn, streams);
         self.disconnect_replicas();
         self.count_good_replicas();

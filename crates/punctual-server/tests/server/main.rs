@@ -45,6 +45,8 @@ mod redis_py;
 mod refused;
 mod renamed;
 mod replica;
+mod replica_chain;
+mod replication;
 mod scripts;
 mod signals;
 mod start_up;

@@ -3,108 +3,11 @@
 use std::time::Duration;
 
 use punctual_resp::Value;
-use punctual_server::{Builder, Server};
 
-use crate::wire::redis::Redis;
+use crate::replication::{
+    builder, caught_up, fill, follow, follow_with_redis, info, load, primary, same_data,
+};
 use crate::wire::{Wire, eventually, field};
-
-/// A primary that starts full synchronizations at once.
-fn primary(options: &[&str]) -> Redis {
-    let mut all = vec![
-        "--repl-diskless-sync-delay",
-        "0",
-        "--enable-debug-command",
-        "yes",
-    ];
-    all.extend(options);
-    Redis::start(&all)
-}
-
-fn builder() -> Builder {
-    Server::builder()
-        .port(0)
-        .option("enable-debug-command", "yes")
-}
-
-/// Starts a replica of the server on `port`.
-fn follow(port: u16, builder: Builder) -> Server {
-    let server = builder
-        .option("replicaof", &format!("127.0.0.1 {port}"))
-        .spawn()
-        .unwrap();
-    eventually(|| info(&mut Wire::open(&server), "master_link_status") == "up");
-    server
-}
-
-/// Returns a field of INFO's section `replication`.
-fn info(c: &mut Wire, name: &str) -> String {
-    c.text("INFO replication")
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-        .unwrap_or_else(|| panic!("no field {name}"))
-        .to_owned()
-}
-
-/// Blocks until the replica has applied everything that the primary has sent.
-#[track_caller]
-fn caught_up(theirs: &mut Wire, ours: &mut Wire) {
-    let sent = info(theirs, "master_repl_offset").parse::<u64>().unwrap();
-    eventually(|| {
-        let applied = info(ours, "slave_repl_offset");
-        applied.parse::<u64>().unwrap() >= sent && info(ours, "master_link_status") == "up"
-    });
-}
-
-/// Expects equal datasets.
-#[track_caller]
-fn same_data(theirs: &mut Wire, ours: &mut Wire) {
-    caught_up(theirs, ours);
-    assert_eq!(theirs.text("DEBUG DIGEST"), ours.text("DEBUG DIGEST"));
-    assert_eq!(theirs.int("DBSIZE"), ours.int("DBSIZE"));
-}
-
-/// Writes values of every type, in two databases, some with a TTL, and a library.
-fn fill(c: &mut Wire) {
-    for db in ["0", "5"] {
-        c.ask(&["SELECT", db]);
-        for line in [
-            "SET int 12345678901",
-            "SET text hello",
-            "SET timed soon PX 100000000",
-            "SETBIT bits 5000 1",
-            "PFADD hll a b c",
-            "RPUSH list a 1 -300 b",
-            "SADD ints 1 2 70000 -5",
-            "SADD words a b 3",
-            "HSET hash f v g 12",
-            "ZADD zset 1 a 2.5 b inf c -inf d 3.0000000000000004 e",
-            "GEOADD geo 13.361389 38.115556 Palermo",
-            "PEXPIRE zset 200000000",
-        ] {
-            let reply = c.ask(&line.split(' ').collect::<Vec<_>>());
-            assert!(!reply.is_error(), "{line}: {reply:?}");
-        }
-        for n in 0..700 {
-            let (name, score) = (format!("element:{n}"), format!("{}.25", n * 7 % 500));
-            c.ask(&["RPUSH", "long list", &name]);
-            c.ask(&["SADD", "large set", &name]);
-            c.ask(&["HSET", "large hash", &name, &n.to_string()]);
-            c.ask(&["ZADD", "large zset", &score, &name]);
-        }
-    }
-    c.ask(&["SELECT", "0"]);
-    load(c, "lib", "answer", "42");
-}
-
-/// Loads a library with one function that returns a constant.
-fn load(c: &mut Wire, library: &str, function: &str, value: &str) {
-    let code = format!(
-        "#!lua name={library}\nredis.register_function{{function_name='{function}', \
-         callback=function() return {value} end, flags={{'no-writes'}}}}"
-    );
-    let reply = c.ask(&["FUNCTION", "LOAD", "REPLACE", &code]);
-    assert!(!reply.is_error(), "{reply:?}");
-}
 
 #[test]
 fn a_full_sync_has_every_type_and_the_stream_follows() {
@@ -201,14 +104,6 @@ fn clients_of_a_replica_read_and_do_not_write() {
     let line = ours.text("CLIENT LIST TYPE master");
     assert_eq!(field(&line, "flags"), "M");
     assert_eq!(field(&line, "addr"), format!("127.0.0.1:{}", redis.port));
-}
-
-/// Starts a redis-server that follows the one on `port`.
-fn follow_with_redis(port: u16) -> Redis {
-    let redis = Redis::start(&["--replicaof", "127.0.0.1", &port.to_string()]);
-    let mut c = Wire::to(redis.port);
-    eventually(|| info(&mut c, "master_link_status") == "up");
-    redis
 }
 
 #[test]

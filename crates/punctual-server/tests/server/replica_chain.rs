@@ -1,0 +1,179 @@
+//! Chains of replicas, links that are cut, and changes of the roles, with redis-servers and with ourselves.
+
+use punctual_resp::Value;
+
+use crate::replication::proxy::Proxy;
+use crate::replication::{
+    builder, caught_up, fill, follow, follow_with_redis, info, load, primary, same_data,
+};
+use crate::wire::{Wire, eventually};
+
+/// Returns a field of INFO's section `stats`.
+fn stat(c: &mut Wire, name: &str) -> u64 {
+    let text = c.text("INFO stats");
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value
+        .unwrap_or_else(|| panic!("no field {name}"))
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn a_chain_passes_the_stream_on() {
+    let redis = primary(&[]);
+    let mut first = Wire::to(redis.port);
+    fill(&mut first);
+    // The stream that the last ones join has another database selected.
+    let server = follow(
+        redis.port,
+        builder().threads(2).option("repl-diskless-sync-delay", "0"),
+    );
+    let mut second = Wire::open(&server);
+    first.ask(&["SELECT", "7"]);
+    first.ask(&["SET", "in:seven", "1"]);
+    caught_up(&mut first, &mut second);
+    let ours = follow(server.port(), builder());
+    let theirs = follow_with_redis(server.port());
+    let (mut third, mut fourth) = (Wire::open(&ours), Wire::to(theirs.port));
+    first.ask(&["INCR", "in:seven"]);
+    first.ask(&["MULTI"]);
+    first.ask(&["INCR", "a"]);
+    first.ask(&["SELECT", "0"]);
+    first.ask(&["INCR", "a"]);
+    first.ask(&["EXEC"]);
+    load(&mut first, "other", "more", "7");
+    let digest = first.text("DEBUG DIGEST");
+    for last in [&mut second, &mut third, &mut fourth] {
+        caught_up(&mut first, last);
+        eventually(|| last.text("DEBUG DIGEST") == digest);
+        assert_eq!(last.int("FCALL more 0"), 7);
+        assert_eq!(
+            info(last, "master_replid"),
+            info(&mut first, "master_replid")
+        );
+    }
+    // The others continue behind a server that is promoted, and those behind them too.
+    assert_eq!(second.text("REPLICAOF NO ONE"), "OK");
+    assert_eq!(second.text("SET own x"), "OK");
+    for last in [&mut third, &mut fourth] {
+        same_data(&mut second, last);
+        assert_eq!(
+            info(last, "master_replid"),
+            info(&mut second, "master_replid")
+        );
+    }
+    assert_eq!(stat(&mut second, "sync_full"), 2);
+    // So does the former primary.
+    first.ask(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
+    same_data(&mut second, &mut first);
+    assert_eq!(stat(&mut second, "sync_full"), 2);
+}
+
+/// As Sentinel does it: the former primary, one of ours, follows the replica that was promoted.
+#[test]
+fn a_former_primary_continues() {
+    // Its clock stands still, so it adds no PING that the other one does not have.
+    let old = builder()
+        .virtual_clock()
+        .option("repl-diskless-sync-delay", "0")
+        .spawn()
+        .unwrap();
+    let mut old_client = Wire::open(&old);
+    old_client.ask(&["SELECT", "2"]);
+    old_client.ask(&["SET", "k", "v"]);
+    let new = follow(old.port(), builder());
+    let mut new_client = Wire::open(&new);
+    old_client.ask(&["INCR", "n"]);
+    same_data(&mut old_client, &mut new_client);
+    assert_eq!(new_client.text("REPLICAOF NO ONE"), "OK");
+    new_client.ask(&["SELECT", "2"]);
+    new_client.ask(&["INCR", "n"]);
+    old_client.send(&["MULTI"]);
+    assert_eq!(old_client.value(), Value::Simple("OK".into()));
+    let port = new.port().to_string();
+    for command in [
+        &["REPLICAOF", "127.0.0.1", &port][..],
+        &["CLIENT", "KILL", "TYPE", "normal"],
+    ] {
+        assert_eq!(old_client.ask(command), Value::Simple("QUEUED".into()));
+    }
+    old_client.send(&["EXEC"]);
+    let reply = old_client.value();
+    assert_eq!(reply.as_slice().unwrap()[0], Value::Simple("OK".into()));
+    same_data(&mut new_client, &mut old_client);
+    assert_eq!(stat(&mut new_client, "sync_full"), 0);
+    assert_eq!(stat(&mut new_client, "sync_partial_ok"), 1);
+    let shown = old_client.ask(&["CONFIG", "GET", "replicaof"]);
+    assert_eq!(
+        shown.as_slice().unwrap()[1],
+        Value::Bulk(format!("127.0.0.1 {port}").into_bytes())
+    );
+}
+
+#[test]
+fn a_cut_in_the_snapshot_leaves_the_old_data() {
+    let redis = primary(&[]);
+    let mut theirs = Wire::to(redis.port);
+    theirs.ask(&["DEBUG", "POPULATE", "20000"]);
+    let proxy = Proxy::to(redis.port);
+    proxy.limit(100_000);
+    let server = builder().spawn().unwrap();
+    let mut ours = Wire::open(&server);
+    ours.ask(&["SET", "mine", "1"]);
+    ours.ask(&["REPLICAOF", "127.0.0.1", &proxy.port.to_string()]);
+    eventually(|| proxy.accepted() >= 2);
+    assert_eq!(ours.int("DBSIZE"), 1);
+    assert_eq!(ours.text("GET mine"), "1");
+    assert_eq!(info(&mut ours, "master_link_status"), "down");
+    proxy.limit(0);
+    eventually(|| info(&mut ours, "master_link_status") == "up");
+    same_data(&mut theirs, &mut ours);
+}
+
+#[test]
+fn cuts_in_the_stream_lose_nothing() {
+    let redis = primary(&["--repl-backlog-size", "10mb"]);
+    let mut theirs = Wire::to(redis.port);
+    let proxy = Proxy::to(redis.port);
+    let server = follow(proxy.port, builder());
+    let mut ours = Wire::open(&server);
+    for round in 0..40 {
+        // Somewhere in a command, also between MULTI and EXEC.
+        proxy.limit(1_000 + round * 37);
+        let before = proxy.accepted();
+        proxy.cut();
+        eventually(|| proxy.accepted() > before);
+        for n in 0..30 {
+            theirs.ask(&["MULTI"]);
+            theirs.ask(&["RPUSH", "list", &format!("{round}:{n}")]);
+            theirs.ask(&["SELECT", &(n % 3).to_string()]);
+            theirs.ask(&["INCRBY", "n", &n.to_string()]);
+            theirs.ask(&["EXEC"]);
+        }
+    }
+    proxy.limit(0);
+    proxy.cut();
+    same_data(&mut theirs, &mut ours);
+    assert_eq!(stat(&mut theirs, "sync_full"), 1);
+    assert!(stat(&mut theirs, "sync_partial_ok") > 5);
+}
+
+#[test]
+fn a_command_that_cannot_be_applied_ends_the_link() {
+    let redis = primary(&[]);
+    let mut theirs = Wire::to(redis.port);
+    let server = follow(redis.port, builder());
+    let mut ours = Wire::open(&server);
+    theirs.ask(&["SET", "before", "1"]);
+    caught_up(&mut theirs, &mut ours);
+    let offset = info(&mut ours, "slave_repl_offset");
+    theirs.ask(&["XADD", "stream", "*", "f", "v"]);
+    theirs.ask(&["SET", "behind", "1"]);
+    eventually(|| info(&mut ours, "master_link_status") == "down");
+    assert_eq!(info(&mut ours, "slave_repl_offset"), offset);
+    assert_eq!(ours.ask(&["GET", "behind"]), Value::NullBulk);
+    assert_eq!(ours.text("REPLICAOF NO ONE"), "OK");
+    assert_eq!(ours.text("GET before"), "1");
+}
