@@ -1,7 +1,7 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
 .PHONY: help run check test test-c test-quic test-sanitizers test-ruby lint bench bench-python instructions soak bench-timers fuzz docs \
-  fmt miri wheels install-c loom programs
+  fmt miri wheels install-c loom programs proofs
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -29,6 +29,9 @@ test-ruby: ## the Ruby gem alone, with its extension and in pure Ruby
 
 programs: ## real programs (queues, locks, limiters, clients) on redis-server and here (ARGS=--quick: a few; ARGS=--help)
 	@scripts/programs $(ARGS)
+
+proofs: ## kills, power cuts and link cuts at full length, two hours (ARGS="kills power links")
+	@scripts/proofs $(ARGS)
 
 install-c: ## the C library, its headers, pkg-config and CMake files (PREFIX=/usr/local)
 	@scripts/install-c "$(or $(PREFIX),/usr/local)"
