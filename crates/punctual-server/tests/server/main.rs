@@ -46,6 +46,7 @@ mod refused;
 mod renamed;
 mod replica;
 mod scripts;
+mod shutdown;
 mod signals;
 mod start_up;
 mod transactions;
