@@ -11,6 +11,7 @@ use punctual_store::spec::{Flags, Group};
 use crate::command::replica_of::get_ack;
 use crate::dispatch::call::{Call, ServerCommand};
 use crate::log;
+use crate::program::shutdown;
 use crate::replication::info;
 use crate::replication::replicas::{Filter, Phase, Replica};
 use crate::replication::shown;
@@ -165,6 +166,7 @@ fn acknowledge(call: &mut Call<'_, '_>, args: Args<'_>, at: usize, offset: i64) 
     let now_ms = call.turn.now.read_ms();
     replica.acknowledge(unsigned(offset), file.map(unsigned), now_ms);
     call.shared.answer_acked(call.loop_number);
+    shutdown::check(call.shared);
 }
 
 fn sync(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

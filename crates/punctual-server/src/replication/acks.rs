@@ -71,6 +71,13 @@ fn reply_bytes(goal: &Goal, replicas: usize, protocol: Protocol) -> Vec<u8> {
     bytes
 }
 
+impl Acks {
+    /// Makes a loop ask the replicas for acknowledgements at the end of its turn.
+    pub(crate) fn ask(&self) {
+        self.ask.store(true, Ordering::Release);
+    }
+}
+
 impl Shared {
     /// Adds a client that waits for acknowledgements. The replicas are asked for them at the end of the turn.
     pub(crate) fn wait_for_acks(&self, loop_number: usize, waiter: &Arc<Waiter>, goal: Goal) {
@@ -79,7 +86,7 @@ impl Shared {
         waits.retain(|(waiter, _)| !waiter.has_ended());
         waits.push((Arc::clone(waiter), goal));
         drop(waits);
-        self.replicas.acks.ask.store(true, Ordering::Release);
+        self.replicas.acks.ask();
         self.answer_acked(loop_number);
     }
 

@@ -9,7 +9,8 @@ use super::replicas::{Phase, Replica};
 use crate::config::Settings;
 use crate::shared::Shared;
 
-fn state_name(replica: &Replica) -> &'static str {
+/// Returns Redis's name of a replica's state.
+pub(crate) fn state_name(replica: &Replica) -> &'static str {
     match replica.phase() {
         Phase::Waiting | Phase::Receiving => "wait_bgsave",
         Phase::Loading | Phase::Online => "online",

@@ -48,6 +48,7 @@ mod replica;
 mod replica_chain;
 mod replication;
 mod scripts;
+mod shutdown;
 mod signals;
 mod start_up;
 mod transactions;

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use punctual_store::events::{Classes, Silent};
 use punctual_store::keyspace::waiters::Waiter;
-use punctual_store::{Error, Turn};
+use punctual_store::{Error, Now, Turn};
 
 use crate::client::pause::Purpose;
 use crate::client::waiting;
@@ -18,6 +18,7 @@ use crate::config::ShutdownOptions;
 use crate::log;
 use crate::net::order::Order;
 use crate::persist::save;
+use crate::replication::info::state_name;
 use crate::shared::Shared;
 use state::Pending;
 
@@ -55,10 +56,7 @@ pub(crate) fn begin(shared: &Shared, turn: &mut Turn<'_>, options: ShutdownOptio
     if let Some(systemd) = &shared.systemd {
         systemd.stopping();
     }
-    if !options.now
-        && shared.settings().shutdown_timeout_s > 0
-        && shared.shutdown.replicas_lag.load(Ordering::Acquire)
-    {
+    if !options.now && shared.settings().shutdown_timeout_s > 0 && replicas_lag(shared) {
         postpone(shared, turn, options);
         return Begun::Waiting;
     }
@@ -79,6 +77,20 @@ pub(crate) fn begin_by_signal(shared: &Shared, options: ShutdownOptions) {
     }
 }
 
+/// Returns whether a replica has not acknowledged all changes.
+fn replicas_lag(shared: &Shared) -> bool {
+    let offset = shared.replication.offset();
+    let replicas = shared.replicas.all();
+    replicas.iter().any(|replica| replica.acked() != offset)
+}
+
+/// Makes loop 0 check the shutdown that waits, after an acknowledgement.
+pub(crate) fn check(shared: &Shared) {
+    if shared.shutdown.deadline_ms().is_some() {
+        shared.mailboxes[0].order(Order::Resume);
+    }
+}
+
 /// Makes a shutdown wait for replicas.
 fn postpone(shared: &Shared, turn: &Turn<'_>, options: ShutdownOptions) {
     let timeout_ms = shared.settings().shutdown_timeout_s * 1000;
@@ -87,6 +99,7 @@ fn postpone(shared: &Shared, turn: &Turn<'_>, options: ShutdownOptions) {
     let pauses = &shared.pauses;
     pauses.begin(Purpose::Shutdown, turn.now, u64::MAX, true);
     log::notice!(shared.logger, "Waiting for replicas before shutting down.");
+    shared.replicas.acks.ask();
     // Loop 0 sets its alarm.
     shared.mailboxes[0].order(Order::Resume);
 }
@@ -96,7 +109,7 @@ pub(crate) fn finish_if_due(shared: &Shared, turn: &mut Turn<'_>) {
     let Some(deadline) = shared.shutdown.deadline_ms() else {
         return;
     };
-    if !turn.now.is_due(deadline) && shared.shutdown.replicas_lag.load(Ordering::Acquire) {
+    if !turn.now.is_due(deadline) && replicas_lag(shared) {
         return;
     }
     let Some(pending) = shared.shutdown.take() else {
@@ -133,6 +146,7 @@ fn cancel(shared: &Shared, loop_number: usize, pending: &Pending) {
 /// turn holds every shard, so no write comes between it and the stop.
 fn finish(shared: &Shared, turn: &mut Turn<'_>, options: ShutdownOptions) -> bool {
     let logger = &shared.logger;
+    log_replicas(shared, turn.now);
     if save::before_exit(shared, turn, options.save).is_err() {
         if options.force {
             log::warning!(logger, "Error trying to save the DB. Exit anyway.");
@@ -152,92 +166,30 @@ fn finish(shared: &Shared, turn: &mut Turn<'_>, options: ShutdownOptions) -> boo
     true
 }
 
-#[cfg(test)]
-mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::net::TcpStream;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::Server;
-
-    struct Client(TcpStream);
-
-    impl Client {
-        fn open(server: &Server) -> Self {
-            let stream = TcpStream::connect(server.addr().unwrap()).unwrap();
-            let patience = Some(Duration::from_secs(20));
-            stream.set_read_timeout(patience).unwrap();
-            Self(stream)
-        }
-
-        fn send(&mut self, line: &str) {
-            self.0.write_all(format!("{line}\r\n").as_bytes()).unwrap();
-        }
-
-        #[track_caller]
-        fn expect(&mut self, reply: &str) {
-            let mut got = vec![0; reply.len()];
-            self.0.read_exact(&mut got).unwrap();
-            assert_eq!(String::from_utf8_lossy(&got), reply);
-        }
-
-        fn ends(&mut self) {
-            assert_eq!(self.0.read(&mut [0]).unwrap_or(0), 0);
-        }
+/// Logs how many replicas are in sync, and each that is not.
+fn log_replicas(shared: &Shared, now: Now) {
+    let (offset, replicas) = (shared.replication.offset(), shared.replicas.all());
+    let mut lagging = 0;
+    for replica in replicas.iter().filter(|replica| replica.acked() != offset) {
+        lagging += 1;
+        let lag_ms = match replica.is_online() {
+            true => now.read_ms().saturating_sub(replica.acked_ms()),
+            false => 0,
+        };
+        log::warning!(
+            shared.logger,
+            "Lagging replica {replica} reported offset {} behind master, lag={}, state={}.",
+            offset.saturating_sub(replica.acked()),
+            lag_ms / 1000,
+            state_name(replica)
+        );
     }
-
-    /// Starts a server with a replica that lags, and a client whose SHUTDOWN waits for it.
-    fn waiting(threads: usize) -> (Server, Client) {
-        let builder = Server::builder().port(0).threads(threads);
-        let server = builder.virtual_clock().spawn().unwrap();
-        let shutdown = &server.shared().shutdown;
-        shutdown.replicas_lag.store(true, Ordering::Release);
-        let mut client = Client::open(&server);
-        client.send("SET k v\r\nSHUTDOWN");
-        client.expect("+OK\r\n");
-        while shutdown.clients() == 0 {
-            std::thread::yield_now();
-        }
-        (server, client)
-    }
-
-    #[test]
-    fn a_waiting_shutdown_pauses_writes_and_can_be_aborted() {
-        for threads in [1, 2] {
-            let (server, mut client) = waiting(threads);
-            let (mut writer, mut other) = (Client::open(&server), Client::open(&server));
-            writer.send("SET k w");
-            other.send("GET k\r\nSHUTDOWN ABORT\r\nSHUTDOWN ABORT");
-            other.expect("$1\r\nv\r\n+OK\r\n-ERR No shutdown in progress.\r\n");
-            client.expect("-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
-            writer.expect("+OK\r\n");
-            client.send("GET k\r\nSHUTDOWN NOW");
-            client.expect("$1\r\nw\r\n");
-            client.ends();
-            server.join();
-        }
-    }
-
-    #[test]
-    fn a_shutdown_waits_until_replicas_are_in_sync_or_the_time_is_over() {
-        let (server, mut client) = waiting(1);
-        // A second SHUTDOWN joins the first one, as in Redis.
-        let mut second = Client::open(&server);
-        second.send("SHUTDOWN NOW");
-        server.advance(Duration::from_millis(9_999)).unwrap();
-        assert!(server.is_running());
-        // The server may stop before it has answered.
-        let _ = server.advance(Duration::from_millis(1));
-        client.ends();
-        second.ends();
-        server.join();
-
-        let (server, mut client) = waiting(2);
-        let shared = server.shared();
-        shared.shutdown.replicas_lag.store(false, Ordering::Release);
-        shared.mailboxes[0].order(Order::Resume);
-        client.ends();
-        server.join();
+    if !replicas.is_empty() {
+        log::notice!(
+            shared.logger,
+            "{} of {} replicas are in sync when shutting down.",
+            replicas.len() - lagging,
+            replicas.len()
+        );
     }
 }

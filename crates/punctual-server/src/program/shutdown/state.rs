@@ -14,9 +14,6 @@ pub(crate) struct Shutdown {
     pending: Mutex<Option<Pending>>,
     /// End of the wait in unix ms; 0 if no shutdown waits.
     deadline_ms: AtomicU64,
-    /// A replica has not acknowledged all changes. Whoever serves the replicas keeps this up to date while a shutdown
-    /// waits, and then wakes loop 0.
-    pub(crate) replicas_lag: AtomicBool,
     /// A signal has requested the shutdown that runs.
     by_signal: AtomicBool,
 }
@@ -71,12 +68,5 @@ impl Shutdown {
             }
             None => Some(waiter),
         }
-    }
-
-    /// Returns the number of clients that wait.
-    #[cfg(test)]
-    pub(super) fn clients(&self) -> usize {
-        let pending = self.pending.lock();
-        pending.as_ref().map_or(0, |pending| pending.waiters.len())
     }
 }
