@@ -25,7 +25,9 @@ mod shared;
 mod version;
 
 pub use reclaim::Reclaim;
-pub use server::{Builder, LoadError, MoveError, Server, StartError, TooFewFiles};
+pub use server::{
+    AofError, Builder, LoadError, ManifestError, MoveError, Server, StartError, TooFewFiles,
+};
 pub use shared::Shared;
 pub use version::REDIS_VERSION;
 

@@ -23,6 +23,7 @@ use crate::net::listener::{ListenError, Listener};
 use crate::net::mailbox::Mailbox;
 use crate::net::order::Order;
 use crate::observe::crash_report::CrashReporter;
+pub use crate::persist::aof::{AofError, ManifestError};
 use crate::persist::disk::Disk;
 use crate::persist::load;
 pub use crate::persist::load::LoadError;

@@ -16,6 +16,7 @@ use signal_hook::consts::SIGSEGV;
 use crate::dispatch::call::{Call, ServerCommand};
 use crate::log;
 use crate::net::order::Order;
+use crate::persist::aof::load::AofFiles;
 use crate::persist::{load, save};
 
 /// The family's rows.
@@ -68,6 +69,7 @@ fn debug(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         // Only `list-max-listpack-size` limits the nodes of lists: there is no other threshold to change.
         (b"quicklist-packed-threshold", 3) => reply.ok(),
         (b"reload", _) => return reload(call, args, reply),
+        (b"loadaof", 2) => return load_aof(call, reply),
         (b"populate", 3..=5) => return populate(call, args, reply),
         (b"protocol", 3) => return protocol(args, reply),
         (b"error", 3) => {
@@ -152,6 +154,28 @@ fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
     let loaded = load::foreground(call.shared, call.turn, merge);
     loaded.map_err(|_| Error::fixed("ERR Error trying to load the RDB dump, check server logs"))?;
     log::warning!(call.shared.logger, "DB reloaded by DEBUG RELOAD");
+    reply.ok();
+    Ok(())
+}
+
+/// Empties every database and loads the append-only file.
+fn load_aof(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let (shared, logger) = (call.shared, &call.shared.logger);
+    let failed = |error: &dyn std::fmt::Display| {
+        log::warning!(logger, "{error}");
+        Error::fixed("ERR Error trying to load the AOF files, check server logs.")
+    };
+    let files = AofFiles::find(&shared.settings()).map_err(|error| failed(&error))?;
+    if !files.exist() {
+        return Err(failed(&"There is no append-only file"));
+    }
+    call.turn.clear();
+    shared.functions.clear();
+    call.turn.pin(None);
+    let loaded = files.load(shared, call.turn, |_| {});
+    call.turn.unpin();
+    loaded.map_err(|error| failed(&error))?;
+    log::warning!(logger, "Append Only File loaded by DEBUG LOADAOF");
     reply.ok();
     Ok(())
 }
@@ -315,6 +339,8 @@ fn help(reply: &mut Reply<'_>) {
             "    Reply with a test value of the specified type. <type> can be: string,",
             "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
             "    true, false.",
+            "LOADAOF",
+            "    Flush the AOF buffers on disk and reload the AOF in memory.",
             "RELOAD [option ...]",
             "    Save the RDB on disk and reload it back to memory. Valid <option> values:",
             "    * MERGE: conflicting keys will be loaded from RDB.",

@@ -109,6 +109,14 @@ pub struct Settings {
     pub import_skip_unknown: bool,
     /// Refuse writes after a snapshot has failed, if `save` is set.
     pub stop_writes_on_save_error: bool,
+    /// Keep an append-only file.
+    pub append_only: bool,
+    /// Folder of the append-only file in `dir`.
+    pub append_dir: String,
+    /// Prefix of the names of its files.
+    pub append_file: String,
+    /// Cut off the torn end of an append-only file when it is loaded.
+    pub aof_load_truncated: bool,
     /// Write a crash report to the log.
     pub crash_log: bool,
     /// Clients that may call DEBUG.
@@ -294,6 +302,10 @@ impl Settings {
             rdb_checksum: values.yes("rdbchecksum"),
             import_skip_unknown: values.yes("import-skip-unknown"),
             stop_writes_on_save_error: values.yes("stop-writes-on-bgsave-error"),
+            append_only: values.yes("appendonly"),
+            append_dir: String::from_utf8_lossy(values.text("appenddirname")).into_owned(),
+            append_file: String::from_utf8_lossy(values.text("appendfilename")).into_owned(),
+            aof_load_truncated: values.yes("aof-load-truncated"),
             crash_log: values.yes("crash-log-enabled"),
             debug_command: values.permission("enable-debug-command"),
             threads: values.number("threads"),

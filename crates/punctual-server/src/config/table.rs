@@ -180,13 +180,13 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
 
     // The append-only file.
     yes_no("appendonly", "no").not_while_loading().fixed("the append-only file is not implemented yet"),
-    special("appendfilename", AOF_NAME, "appendonly.aof").at_start(),
-    special("appenddirname", AOF_DIR, "appendonlydir").at_start(),
+    special("appendfilename", AOF_NAME, "appendonly.aof").at_start().implemented(),
+    special("appenddirname", AOF_DIR, "appendonlydir").at_start().implemented(),
     choice("appendfsync", &["everysec", "always", "no"], "everysec"),
     yes_no("no-appendfsync-on-rewrite", "no"),
     integer("auto-aof-rewrite-percentage", 0, INT, "100"),
     memory("auto-aof-rewrite-min-size", 0, SIZE, "64mb"),
-    yes_no("aof-load-truncated", "yes"),
+    yes_no("aof-load-truncated", "yes").implemented(),
     yes_no("aof-use-rdb-preamble", "yes"),
     yes_no("aof-timestamp-enabled", "no"),
     yes_no("aof-rewrite-incremental-fsync", "yes"),

@@ -1,4 +1,4 @@
-//! Loading of a snapshot: at startup and for DEBUG RELOAD.
+//! Loading of snapshots: at startup, for DEBUG RELOAD, and as the base of an append-only file.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use punctual_rdb::{Blocks, Event, Failure, Reader, Skipped, Source};
-use punctual_store::Turn;
 use punctual_store::events::{Classes, Silent};
 use punctual_store::value::decode::{Unreadable, read_value};
+use punctual_store::{Now, Turn};
 use punctual_store::{RestoreBatch, Restored};
 
+use super::aof::AofError;
 use super::save;
 use crate::log;
 use crate::reclaim::rounds;
@@ -20,7 +21,7 @@ use crate::script::functions::registry::Libraries;
 use crate::shared::Shared;
 
 /// Read size in bytes.
-const BLOCK_BYTES: usize = 256 << 10;
+pub(super) const BLOCK_BYTES: usize = 256 << 10;
 /// Number of records after which a load at startup releases its locks.
 const RECORDS_PER_PAUSE: u64 = 512;
 /// File size above which the log shows the progress of a load.
@@ -93,8 +94,11 @@ pub enum LoadError {
         /// The first ten of them.
         records: String,
     },
+    /// The append-only file cannot be loaded.
+    #[error(transparent)]
+    AppendOnly(#[from] AofError),
     /// The server is stopping.
-    #[error("Loading the RDB file was aborted because the server stops")]
+    #[error("Loading was aborted because the server stops")]
     Stopped,
 }
 
@@ -161,6 +165,64 @@ impl From<Failure<io::Error>> for ReadFailure {
     }
 }
 
+/// Progress of a load of one or several files, for INFO and the log.
+pub(super) struct Progress<'s> {
+    shared: &'s Shared,
+    total_bytes: u64,
+    /// Bytes of the files that are loaded already.
+    before_bytes: u64,
+    reported_tenths: u64,
+}
+
+impl<'s> Progress<'s> {
+    pub(super) fn begin(shared: &'s Shared, now: Now, total_bytes: u64) -> Self {
+        let loading = &shared.persistence.loading;
+        loading.began_ms.store(now.read_ms(), Ordering::Relaxed);
+        loading.total_bytes.store(total_bytes, Ordering::Relaxed);
+        for count in [
+            &loading.loaded_bytes,
+            &loading.keys_loaded,
+            &loading.keys_expired,
+        ] {
+            count.store(0, Ordering::Relaxed);
+        }
+        Self {
+            shared,
+            total_bytes,
+            before_bytes: 0,
+            reported_tenths: 0,
+        }
+    }
+
+    /// Notes that the file is loaded up to `offset`.
+    ///
+    /// # Errors
+    /// The server is stopping.
+    pub(super) fn reached(&mut self, offset: u64) -> Result<(), LoadError> {
+        let (shared, offset) = (self.shared, self.before_bytes + offset);
+        let loading = &shared.persistence.loading;
+        loading.loaded_bytes.store(offset, Ordering::Relaxed);
+        let total = self.total_bytes;
+        if total > PROGRESS_MIN_BYTES && offset * 10 / total > self.reported_tenths {
+            self.reported_tenths = offset * 10 / total;
+            log::notice!(shared.logger, "Loading: {}%", self.reported_tenths * 10);
+        }
+        if shared.stopping.load(Ordering::Acquire) {
+            return Err(LoadError::Stopped);
+        }
+        Ok(())
+    }
+
+    /// Notes that a file of `len` bytes is loaded.
+    pub(super) fn file_done(&mut self, len: u64) {
+        self.before_bytes += len;
+        let loading = &self.shared.persistence.loading;
+        loading
+            .loaded_bytes
+            .store(self.before_bytes, Ordering::Relaxed);
+    }
+}
+
 fn load<'s>(
     shared: &Shared,
     path: &Path,
@@ -168,35 +230,51 @@ fn load<'s>(
     replace: bool,
     mut pause: impl FnMut(&mut Turn<'s>),
 ) -> Result<(), LoadError> {
-    let settings = shared.settings();
+    let began = Instant::now();
+    let len = std::fs::metadata(path).map_err(|source| LoadError::Open {
+        path: path.to_owned(),
+        source,
+    })?;
+    let mut progress = Progress::begin(shared, turn.now, len.len());
+    let len = read_file(shared, path, turn, replace, &mut progress, &mut pause)?;
+    progress.file_done(len);
+    log::notice!(
+        shared.logger,
+        "DB loaded from disk: {:.3} seconds",
+        began.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+/// Fills a part of `buffer` with the next bytes of the file. Returns their number, 0 at the end.
+pub(super) fn read_block(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+/// Loads the snapshot at the start of a file. Keys that are due at the turn's instant are skipped. Returns the snapshot's length.
+pub(super) fn read_file<'s>(
+    shared: &Shared,
+    path: &Path,
+    turn: &mut Turn<'s>,
+    replace: bool,
+    progress: &mut Progress<'_>,
+    pause: &mut impl FnMut(&mut Turn<'s>),
+) -> Result<u64, LoadError> {
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
     let (len, mut file) = opened.map_err(|source| LoadError::Open {
         path: path.to_owned(),
         source,
     })?;
-    let loading = &shared.persistence.loading;
-    loading
-        .began_ms
-        .store(turn.now.read_ms(), Ordering::Relaxed);
-    loading.total_bytes.store(len, Ordering::Relaxed);
-    for count in [
-        &loading.loaded_bytes,
-        &loading.keys_loaded,
-        &loading.keys_expired,
-    ] {
-        count.store(0, Ordering::Relaxed);
-    }
-    let began = Instant::now();
     let blocks = Blocks::new(BLOCK_BYTES, Some(len), |buffer: &mut [u8]| {
-        loop {
-            match file.read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                done => return done,
-            }
-        }
+        read_block(&mut file, buffer)
     });
-    let mut reader = Reader::new(blocks).verify_checksum(settings.rdb_checksum);
-    let done = read_all(shared, &mut reader, turn, replace, &mut pause);
+    let mut reader = Reader::new(blocks).verify_checksum(shared.settings().rdb_checksum);
+    let done = read_all(shared, &mut reader, turn, replace, progress, pause);
     let offset = reader.offset();
     done.map_err(|failure| match failure {
         ReadFailure::At(offset, reason) => LoadError::Damaged {
@@ -223,18 +301,14 @@ fn load<'s>(
         }
         ReadFailure::Other(other) => other,
     })?;
+    let loading = &shared.persistence.loading;
     log::notice!(
         shared.logger,
         "Done loading RDB, keys loaded: {}, keys expired: {}.",
         loading.keys_loaded.load(Ordering::Relaxed),
         loading.keys_expired.load(Ordering::Relaxed)
     );
-    log::notice!(
-        shared.logger,
-        "DB loaded from disk: {:.3} seconds",
-        began.elapsed().as_secs_f64()
-    );
-    Ok(())
+    Ok(offset)
 }
 
 fn read_all<'s, S: Source<Error = io::Error>>(
@@ -242,6 +316,7 @@ fn read_all<'s, S: Source<Error = io::Error>>(
     reader: &mut Reader<S>,
     turn: &mut Turn<'s>,
     replace: bool,
+    progress: &mut Progress<'_>,
     pause: &mut impl FnMut(&mut Turn<'s>),
 ) -> Result<(), ReadFailure> {
     let (loading, limits) = (&shared.persistence.loading, turn.limits);
@@ -259,25 +334,14 @@ fn read_all<'s, S: Source<Error = io::Error>>(
         skip: shared.settings().import_skip_unknown,
         ..Unsupported::default()
     };
-    let (mut db, mut loaded, mut expired, mut reported_tenths) = (0, 0, 0, 0);
+    let (mut db, mut loaded, mut expired) = (0, 0, 0);
     for number in 1.. {
         if number % RECORDS_PER_PAUSE == 0 {
             pause(turn);
-            let offset = reader.offset();
-            loading.loaded_bytes.store(offset, Ordering::Relaxed);
             loading.keys_loaded.store(loaded, Ordering::Relaxed);
             loading.keys_expired.store(expired, Ordering::Relaxed);
-            if total > PROGRESS_MIN_BYTES && offset * 10 / total > reported_tenths {
-                reported_tenths = offset * 10 / total;
-                log::notice!(
-                    shared.logger,
-                    "Loading: {}% ({loaded} keys so far)",
-                    reported_tenths * 10
-                );
-            }
-            if shared.stopping.load(Ordering::Acquire) {
-                return Err(ReadFailure::Other(LoadError::Stopped));
-            }
+            let reached = progress.reached(reader.offset());
+            reached.map_err(ReadFailure::Other)?;
         }
         match reader.next()? {
             Event::SelectDb(number) => {
@@ -343,9 +407,6 @@ fn read_all<'s, S: Source<Error = io::Error>>(
         let joined = shared.functions.change(|all| all.join(&libraries, replace));
         joined.map_err(|name| ReadFailure::At(reader.offset(), taken(name).to_string()))?;
     }
-    loading
-        .loaded_bytes
-        .store(reader.offset(), Ordering::Relaxed);
     loading.keys_loaded.store(loaded, Ordering::Relaxed);
     loading.keys_expired.store(expired, Ordering::Relaxed);
     Ok(())

@@ -5,6 +5,7 @@
 //! shard whose records it transfers. Only SAVE, DEBUG RELOAD, FLUSHALL and a shutdown write on an event loop. These
 //! threads measure durations themselves and receive the current instant from their caller.
 
+pub(crate) mod aof;
 pub(crate) mod disk;
 pub(crate) mod encode;
 pub(crate) mod load;
@@ -33,6 +34,9 @@ impl Shared {
     /// reply. The turn still holds every shard lock, so no other write runs in between.
     pub(crate) fn after_flushall(&self, turn: &Turn<'_>) {
         let state = &self.persistence;
+        if state.is_loading() {
+            return;
+        }
         // Does not wait for the thread, which may need a shard lock that this turn holds.
         let naming = state.naming.lock();
         state.abort.store(true, Ordering::Release);

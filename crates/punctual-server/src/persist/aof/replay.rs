@@ -1,0 +1,141 @@
+//! Running the commands of an append-only file.
+//!
+//! Keyspace commands go to the turn directly: they count no statistics and are neither slow nor monitored. Transactions, scripts and
+//! the server's own commands go through the dispatcher, as a client that no one else sees.
+
+use std::sync::Arc;
+
+use punctual_resp::{Args, Protocol, Reply};
+use punctual_store::spec::{Flags, Group};
+use punctual_store::{Error, Turn};
+use quanta::Clock;
+
+use crate::client::registry::ClientInfo;
+use crate::client::session::Session;
+use crate::dispatch::Dispatcher;
+use crate::dispatch::table::{Entry, Run};
+use crate::log;
+use crate::observe::stats::LoopStats;
+use crate::script::compiled::Scripts;
+use crate::shared::Shared;
+
+/// Error of a command that cannot be replayed.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// There is no such command.
+    Unknown(String),
+    /// The command has failed with this error.
+    Failed(String),
+}
+
+/// A client whose commands come from a file.
+pub(super) struct Replay<'s> {
+    shared: &'s Arc<Shared>,
+    session: Session,
+    scripts: Scripts,
+    clock: Clock,
+    stats: LoopStats,
+    out: Vec<u8>,
+}
+
+impl<'s> Replay<'s> {
+    pub(super) fn new(shared: &'s Arc<Shared>) -> Self {
+        Self {
+            shared,
+            session: Session::new(Arc::new(ClientInfo::default()), true),
+            scripts: Scripts::new(&shared.scripts.random),
+            clock: Clock::new(),
+            stats: LoopStats::new(shared.commands.table().entries()),
+            out: Vec::new(),
+        }
+    }
+
+    /// Returns whether the last command belongs to a transaction that has not ended.
+    pub(super) fn in_transaction(&self) -> bool {
+        self.session.multi.is_some()
+    }
+
+    /// Runs a command, or queues it.
+    ///
+    /// # Errors
+    /// The command is unknown, is not allowed in a file, or fails. Failures of scripts are logged only: their effects before the
+    /// failure are what the file means.
+    pub(super) fn run(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Result<(), Refusal> {
+        let shared = self.shared;
+        let failed = |error: &Error| {
+            let text = error.bytes();
+            Refusal::Failed(String::from_utf8_lossy(&text).into_owned())
+        };
+        let entry = match shared.commands.find(args) {
+            Ok(entry) => entry,
+            Err((Some(_), error)) => return Err(failed(&error)),
+            // The file has the original name of a command that was renamed since.
+            Err((None, _)) => shared.commands.table().get(args.at(0)).ok_or_else(|| {
+                Refusal::Unknown(String::from_utf8_lossy(args.at(0)).into_owned())
+            })?,
+        };
+        let flags = entry.row.flags;
+        if flags.has(Flags::ADMIN) || entry.row.group == Group::Pubsub {
+            return Err(Refusal::Failed(
+                "ERR the command is not allowed in an append-only file".to_owned(),
+            ));
+        }
+        self.out.clear();
+        if self.session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
+            self.session.queue(entry, args);
+            return Ok(());
+        }
+        turn.may_wait = false;
+        if let Run::Keyspace(command) = entry.run {
+            let mut reply = Reply::new(&mut self.out, Protocol::Resp2);
+            let done = turn.run(command, self.session.db, true, args, &mut reply);
+            return done.map_err(|error| failed(&error));
+        }
+        self.dispatch(turn, entry, args)
+    }
+
+    /// Runs a command that is no keyspace command, or a transaction.
+    fn dispatch(
+        &mut self,
+        turn: &mut Turn<'_>,
+        entry: &'static Entry,
+        args: Args<'_>,
+    ) -> Result<(), Refusal> {
+        let queued = self.session.multi.as_ref();
+        let runs_scripts = entry.row.flags.has(Flags::RUNS_SCRIPTS)
+            || queued.is_some_and(|queued| queued.runs_scripts());
+        let errors = self.stats.errors.get();
+        let mut dispatcher = Dispatcher::new(
+            self.shared,
+            0,
+            turn,
+            &mut self.scripts,
+            &self.clock,
+            usize::MAX,
+            None,
+        );
+        dispatcher.stats = &self.stats;
+        dispatcher.execute(&mut self.session, entry, args, &mut self.out);
+        if self.stats.errors.get() == errors {
+            return Ok(());
+        }
+        let error = first_error(&self.out);
+        if runs_scripts {
+            log::warning!(
+                self.shared.logger,
+                "== CRITICAL == This server is sending an error to its AOF-loading-client: '{error}' after processing the \
+                 command '{}'",
+                entry.name
+            );
+            return Ok(());
+        }
+        Err(Refusal::Failed(error))
+    }
+}
+
+/// Returns the first line of replies that is an error.
+fn first_error(replies: &[u8]) -> String {
+    let mut lines = replies.split(|byte| *byte == b'\n');
+    let line = lines.find_map(|line| line.strip_prefix(b"-"));
+    String::from_utf8_lossy(line.unwrap_or_default().trim_ascii()).into_owned()
+}
