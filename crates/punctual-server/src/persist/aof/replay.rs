@@ -113,6 +113,7 @@ impl<'s> Replay<'s> {
             &self.clock,
             usize::MAX,
             None,
+            None,
         );
         dispatcher.stats = &self.stats;
         dispatcher.execute(&mut self.session, entry, args, &mut self.out);
