@@ -23,6 +23,7 @@ use crate::net::listener::{ListenError, Listener};
 use crate::net::mailbox::Mailbox;
 use crate::net::order::Order;
 use crate::observe::crash_report::CrashReporter;
+use crate::persist::aof;
 pub use crate::persist::aof::{AofError, ManifestError};
 use crate::persist::disk::Disk;
 use crate::persist::load;
@@ -108,7 +109,7 @@ impl Builder {
     }
 
     /// Sets a whole configuration, to which the other options are applied. With it, or with one of the options `dir`,
-    /// `dbfilename` and `save`, the server loads an existing snapshot. Otherwise it neither loads nor saves one
+    /// `dbfilename`, `save` and `appendonly`, the server loads an existing snapshot. Otherwise it neither loads nor saves one
     /// automatically.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
@@ -158,7 +159,8 @@ impl Builder {
     /// An invalid option, an address in use, or a resource that the system refuses; see [`StartError`].
     pub fn spawn(self) -> Result<Server, StartError> {
         // An embedded server neither reads nor writes snapshots unless an option asks for them.
-        let persists = self.config.is_some() || self.names(&["dir", "dbfilename", "save"]);
+        let persists =
+            self.config.is_some() || self.names(&["dir", "dbfilename", "save", "appendonly"]);
         let config = self.configuration()?;
         let logger = match &self.logger {
             Some(logger) => logger.clone(),
@@ -281,7 +283,12 @@ impl Server {
         if let Some(reporter) = &builder.crashes {
             reporter.attach(&shared);
         }
-        let must_load = loads && load::begin_if_snapshot_exists(&shared);
+        let must_load = if loads {
+            load::begin_start(&shared)
+                .inspect_err(|error| log::warning!(shared.logger, "{error}"))?
+        } else {
+            None
+        };
         let port = addr.map_or(0, |a| a.port());
         shared.tcp_port.store(port.into(), Ordering::Relaxed);
         shared.logger.set_role(Role::Master);
@@ -311,7 +318,9 @@ impl Server {
             _pid_file: pid_file,
         };
         let shared = &server.shared;
-        if must_load && let Err(error) = load::at_start(shared) {
+        if let Some(start) = must_load
+            && let Err(error) = load::at_start(shared, start)
+        {
             log::warning!(shared.logger, "{error}");
             server.stop();
             return Err(error.into());
@@ -447,6 +456,7 @@ impl Server {
             let _ = thread.join();
         }
         self.shared.upstream.join();
+        aof::switch::finish(&self.shared);
     }
 }
 

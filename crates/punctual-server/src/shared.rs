@@ -249,6 +249,7 @@ impl Shared {
     pub fn reconfigure(&self, settings: Arc<Settings>) {
         *self.settings.write() = settings;
         self.apply_settings();
+        self.changelog.wake_file();
         self.settings_version.fetch_add(1, Ordering::AcqRel);
         // Periods and limits may have changed.
         self.call_upkeep();

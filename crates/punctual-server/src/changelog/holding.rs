@@ -23,6 +23,9 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
+    /// Synced position from which on only writes wait.
+    pub(super) const WRITES_ONLY: u64 = u64::MAX;
+
     /// Returns what replies wait for before any command has run: nothing.
     pub(crate) fn new(since: Option<u64>) -> Self {
         Self { since, until: 0 }
@@ -47,7 +50,7 @@ impl Hold {
         let Run::Keyspace(command) = entry.run else {
             return;
         };
-        if command.reaches_unnamed(args) {
+        if command.reaches_unnamed(args) && since != Self::WRITES_ONLY {
             self.until = THIS_TURN;
         }
         command.keys.each(args, &mut |at| {

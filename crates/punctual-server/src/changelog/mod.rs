@@ -13,6 +13,7 @@ mod unsynced;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::thread::Thread;
 
 use punctual_store::lock_order::{OrderedMutex, Rank};
@@ -30,6 +31,8 @@ pub(crate) struct ChangeLog {
     synced: AtomicU64,
     /// Replies wait for the device.
     always: AtomicBool,
+    /// The device fails: commands that write are refused, and nobody waits to read.
+    failing: AtomicBool,
     unsynced: OnceLock<Unsynced>,
 }
 
@@ -40,12 +43,49 @@ struct State {
     file: Option<File>,
     /// The replication stream is fed.
     replicas: bool,
+    /// What the file's thread has not taken of the time before it was detached.
+    detached: Option<Pending>,
 }
 
-/// What the file's thread has not taken yet.
+/// The append-only file.
 struct File {
+    /// What its thread has not taken yet.
     pending: Vec<u8>,
+    marks: Vec<(usize, FileMark)>,
     writer: Thread,
+}
+
+/// What the file's thread takes from the log at once.
+#[derive(Default)]
+pub(crate) struct Pending {
+    pub(crate) bytes: Vec<u8>,
+    /// Position behind them.
+    pub(crate) end: u64,
+    /// Marks, each with the number of bytes before it.
+    pub(crate) marks: Vec<(usize, FileMark)>,
+}
+
+/// What the append-only file does at a place in the log.
+pub(crate) enum FileMark {
+    /// Continue in the next incremental file, and send the result.
+    NextFile(Sender<Result<(), String>>),
+    /// End: the file is detached.
+    Close,
+}
+
+impl File {
+    fn mark(&mut self, mark: FileMark) {
+        self.marks.push((self.pending.len(), mark));
+        self.writer.unpark();
+    }
+
+    fn take(&mut self, end: u64, empty: Vec<u8>) -> Pending {
+        Pending {
+            bytes: std::mem::replace(&mut self.pending, empty),
+            end,
+            marks: std::mem::take(&mut self.marks),
+        }
+    }
 }
 
 impl Default for ChangeLog {
@@ -55,6 +95,7 @@ impl Default for ChangeLog {
             file_end: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             always: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
             unsynced: OnceLock::new(),
         }
     }
@@ -64,7 +105,9 @@ impl ChangeLog {
     /// Appends what a turn has changed, to the replicas by `stream`. The turn still holds its shards.
     pub(crate) fn append(&self, effects: &Effects, mut stream: impl FnMut(&[u8])) {
         let mut state = self.state.lock();
-        let State { db, file, replicas } = &mut *state;
+        let State {
+            db, file, replicas, ..
+        } = &mut *state;
         let mut select = Vec::new();
         if let Some((first, last)) = effects.dbs() {
             if *db != Some(first) {
@@ -94,14 +137,18 @@ impl ChangeLog {
         }
     }
 
-    /// Takes what was appended for the file since the last call: exchanges it for `buffer`, which is empty. Returns the
-    /// position of its end. Only the file's thread calls this; it is unparked when there is something after nothing.
-    pub(crate) fn take_file(&self, buffer: &mut Vec<u8>) -> u64 {
+    /// Takes what was appended for the file since the last call; `empty` is a buffer for what follows. Only the file's thread
+    /// calls this; it is unparked when there is something after nothing.
+    pub(crate) fn take_file(&self, empty: Vec<u8>) -> Pending {
         let mut state = self.state.lock();
-        if let Some(file) = &mut state.file {
-            std::mem::swap(&mut file.pending, buffer);
+        if let Some(detached) = state.detached.take() {
+            return detached;
         }
-        self.file_end()
+        let end = self.file_end();
+        state
+            .file
+            .as_mut()
+            .map_or_else(Pending::default, |file| file.take(end, empty))
     }
 
     /// Returns the number of bytes appended for the file.
@@ -131,7 +178,16 @@ impl ChangeLog {
 
     /// Returns what the replies of commands in a turn that begins now will wait for, for [`Hold::new`].
     pub(crate) fn turn_begins(&self) -> Option<u64> {
-        self.always.load(Ordering::SeqCst).then(|| self.synced())
+        let always = self.always.load(Ordering::SeqCst);
+        always.then(|| match self.failing.load(Ordering::SeqCst) {
+            true => Hold::WRITES_ONLY,
+            false => self.synced(),
+        })
+    }
+
+    /// Notes whether the device fails. Reads do not wait for it then; replies of writes do.
+    pub(crate) fn set_failing(&self, failing: bool) {
+        self.failing.store(failing, Ordering::SeqCst);
     }
 
     /// Returns whether output that is held until `position` must still wait.
@@ -174,20 +230,42 @@ impl ChangeLog {
         self.state.lock().db.unwrap_or(0)
     }
 
-    /// Attaches the thread that writes the append-only file, or detaches it. The turn holds every shard, and is outside of
-    /// transactions and scripts.
+    /// Attaches the thread that writes the append-only file, or detaches it with a [`FileMark::Close`]. The turn holds every
+    /// shard, and is outside of transactions and scripts.
     pub(crate) fn set_file(&self, turn: &mut Turn<'_>, writer: Option<Thread>) {
+        let end = self.file_end();
         self.change(turn, |state| {
+            if let Some(mut old) = state.file.take() {
+                old.mark(FileMark::Close);
+                state.detached = Some(old.take(end, Vec::new()));
+            }
             state.file = writer.map(|writer| File {
                 pending: Vec::new(),
+                marks: Vec::new(),
                 writer,
             });
+        });
+    }
+
+    /// Makes the append-only file continue in its next incremental file. As [`ChangeLog::set_file`].
+    pub(crate) fn begin_file(&self, turn: &mut Turn<'_>, done: Sender<Result<(), String>>) {
+        self.change(turn, |state| {
+            if let Some(file) = &mut state.file {
+                file.mark(FileMark::NextFile(done));
+            }
         });
     }
 
     /// As [`ChangeLog::set_file`], for the replicas.
     pub(crate) fn set_replicas(&self, turn: &mut Turn<'_>, on: bool) {
         self.change(turn, |state| state.replicas = on);
+    }
+
+    /// Wakes the file's thread, because what it must do has changed.
+    pub(crate) fn wake_file(&self) {
+        if let Some(file) = &self.state.lock().file {
+            file.writer.unpark();
+        }
     }
 
     fn change(&self, turn: &mut Turn<'_>, change: impl FnOnce(&mut State)) {
@@ -302,11 +380,11 @@ mod tests {
                    SET f 0.5 KEEPTTL\nMULTI\nPUBLISH c in\nLPUSH l x\nEXEC\nSELECT 0\nLPUSH m x\nSELECT 2\n\
                    DEL b\nSETNX b 2";
         assert_eq!(lines(&sink.1), all);
-        let mut file = Vec::new();
-        assert_eq!(log.take_file(&mut file), file.len() as u64);
+        let file = log.take_file(Vec::new());
+        assert_eq!(file.end, file.bytes.len() as u64);
         let without = all
             .replace("PUBLISH c hello\n", "")
             .replace("PUBLISH c in\n", "");
-        assert_eq!(lines(&file), without);
+        assert_eq!(lines(&file.bytes), without);
     }
 }

@@ -8,7 +8,9 @@ use punctual_store::spec::{Flags, Group};
 
 use crate::config::{Config, SetError};
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::log;
 use crate::observe::stats::lateness_histogram;
+use crate::persist::aof::switch;
 
 const FLAGS: Flags = Flags::ADMIN
     .or(Flags::NOSCRIPT)
@@ -98,6 +100,21 @@ fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
     let pairs: Vec<(&[u8], &[u8])> = (0..rest.len() / 2)
         .map(|i| (rest.at(2 * i), rest.at(2 * i + 1)))
         .collect();
+    let changes_sync = pairs
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case(b"appendfsync"));
+    let switches = pairs
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case(b"appendonly"));
+    if switches {
+        if call.session.in_exec {
+            let reason = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - can't be set in a transaction";
+            return Err(Error::fixed(reason));
+        }
+        // Shards come before the configuration.
+        call.turn.lock_all();
+    }
+    let before = call.shared.settings().append_only;
     let mut config = call.shared.config.lock();
     let changes = config
         .set(
@@ -118,8 +135,23 @@ fn set(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result
         config.undo(changes);
         return Err(Error::Text(format!("ERR {refusal}").into()));
     }
+    if settings.append_only
+        && !before
+        && let Err(error) = switch::enable(call.shared, call.turn)
+    {
+        log::warning!(call.shared.logger, "{error}");
+        config.undo(changes);
+        let refused = SetError::refused("appendonly", switch::REFUSAL);
+        return Err(Error::Text(format!("ERR {refused}").into()));
+    }
     drop(config);
+    if before && !settings.append_only {
+        switch::disable(call.shared, call.turn);
+    }
     call.shared.reconfigure(settings);
+    if changes_sync {
+        call.shared.update_holds(call.turn);
+    }
     // Later commands of the same turn use the new classes.
     call.turn.classes = call.shared.classes();
     reply.ok();

@@ -9,14 +9,15 @@ use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, OwnedArgs, Protocol, Reply};
 use punctual_store::command::digest::{DEBUG_DIGEST, DEBUG_DIGEST_VALUE};
 use punctual_store::command::object::DEBUG_OBJECT;
+use punctual_store::events::{Classes, Silent};
 use punctual_store::spec::{Flags, Group};
-use punctual_store::{Error, command};
+use punctual_store::{Error, Turn, command};
 use signal_hook::consts::SIGSEGV;
 
 use crate::dispatch::call::{Call, ServerCommand};
 use crate::log;
 use crate::net::order::Order;
-use crate::persist::aof::load::AofFiles;
+use crate::persist::aof::{self, load::AofFiles};
 use crate::persist::{load, save};
 
 /// The family's rows.
@@ -158,22 +159,29 @@ fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
     Ok(())
 }
 
-/// Empties every database and loads the append-only file.
+/// Waits until the append-only file has what was changed so far, empties every database and loads the file.
 fn load_aof(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let (shared, logger) = (call.shared, &call.shared.logger);
     let failed = |error: &dyn std::fmt::Display| {
         log::warning!(logger, "{error}");
         Error::fixed("ERR Error trying to load the AOF files, check server logs.")
     };
+    if call.session.in_exec {
+        return Err(failed(&"DEBUG LOADAOF is not possible in a transaction"));
+    }
+    call.turn.release();
+    // What is loaded is in the file already, so this turn appends nothing.
+    let mut sink = Silent;
+    let mut turn = Turn::new(&shared.store, call.turn.now, &mut sink, Classes::none());
+    turn.pin(None);
+    aof::switch::wait_until_written(shared);
     let files = AofFiles::find(&shared.settings()).map_err(|error| failed(&error))?;
     if !files.exist() {
         return Err(failed(&"There is no append-only file"));
     }
-    call.turn.clear();
+    turn.clear();
     shared.functions.clear();
-    call.turn.pin(None);
-    let loaded = files.load(shared, call.turn, |_| {});
-    call.turn.unpin();
+    let loaded = files.load(shared, &mut turn, |_| {});
     loaded.map_err(|error| failed(&error))?;
     log::warning!(logger, "Append Only File loaded by DEBUG LOADAOF");
     reply.ok();
@@ -326,6 +334,8 @@ fn help(reply: &mut Reply<'_>) {
             "    Write <message> to the server log.",
             "HTSTATS <dbid>",
             "    Return hash table statistics of the specified Redis database.",
+            "LOADAOF",
+            "    Flush the AOF buffers on disk and reload the AOF in memory.",
             "OBJECT <key>",
             "    Show low level info about `key` and associated value.",
             "PANIC",

@@ -3,6 +3,8 @@
 //! Every figure is measured. Fields of missing features (scripts, replicas) are 0 if tools read them and absent
 //! otherwise; the test of INFO lists the absent fields and the reasons.
 
+mod persistence;
+
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -57,7 +59,7 @@ const SECTIONS: &[Section] = &[
     ("server", true, true, server),
     ("clients", true, true, clients),
     ("memory", true, true, memory),
-    ("persistence", true, true, persistence),
+    ("persistence", true, true, persistence::persistence),
     ("stats", true, true, stats),
     ("replication", true, true, replication),
     ("cpu", true, true, cpu),
@@ -285,7 +287,10 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("mem_clients_slaves", 0);
     page.line("mem_clients_normal", breakdown.clients);
     page.line("mem_cluster_links", 0);
-    page.line("mem_aof_buffer", 0);
+    page.line(
+        "mem_aof_buffer",
+        page.shared.persistence.aof.queued_bytes.load(Relaxed),
+    );
     page.line("mem_allocator", "mimalloc");
     page.line("active_defrag_running", 0);
     let worker = &page.shared.worker;
@@ -299,76 +304,6 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("mem_records", sum(|m| m.records));
     page.line("mem_index", sum(|m| m.index));
     page.line("mem_timers", sum(|m| m.wheel));
-}
-
-fn persistence(page: &mut Page<'_, '_>) {
-    let state = &page.shared.persistence;
-    let loading = &state.loading;
-    let (now_ms, saving) = (page.turn.now.read_ms(), state.is_saving());
-    let seconds_since = |at: &AtomicU64| (now_ms.saturating_sub(at.load(Relaxed)) / 1000) as i64;
-    page.line("loading", u8::from(state.is_loading()));
-    page.line("async_loading", 0);
-    page.line("current_cow_peak", 0);
-    page.line("current_cow_size", 0);
-    page.line("current_cow_size_age", 0);
-    let of_keys = |count: &AtomicU64| if saving { count.load(Relaxed) } else { 0 };
-    let (written, keys) = (of_keys(&state.keys_written), of_keys(&state.keys));
-    let percent = written as f64 * 100.0 / keys.max(1) as f64;
-    page.line("current_fork_perc", format_args!("{percent:.2}"));
-    page.line("current_save_keys_processed", written);
-    page.line("current_save_keys_total", keys);
-    let changes = page.shared.unsaved_changes(page.turn.stats.dirty);
-    page.line("rdb_changes_since_last_save", changes);
-    page.line("rdb_bgsave_in_progress", u8::from(saving));
-    page.line(
-        "rdb_last_save_time",
-        state.last_save_ms.load(Relaxed) / 1000,
-    );
-    let failed = state.failed.load(Relaxed);
-    page.line("rdb_last_bgsave_status", if failed { "err" } else { "ok" });
-    page.line("rdb_last_bgsave_time_sec", state.last_seconds.load(Relaxed));
-    let current = if saving {
-        seconds_since(&state.began_ms)
-    } else {
-        -1
-    };
-    page.line("rdb_current_bgsave_time_sec", current);
-    page.line("rdb_saves", state.saves.load(Relaxed));
-    page.line("rdb_last_cow_size", state.early_bytes.load(Relaxed));
-    page.line(
-        "rdb_last_load_keys_expired",
-        loading.keys_expired.load(Relaxed),
-    );
-    page.line(
-        "rdb_last_load_keys_loaded",
-        loading.keys_loaded.load(Relaxed),
-    );
-    page.line("aof_enabled", 0);
-    page.line("aof_rewrite_in_progress", 0);
-    page.line("aof_rewrite_scheduled", 0);
-    page.line("aof_last_rewrite_time_sec", -1);
-    page.line("aof_current_rewrite_time_sec", -1);
-    page.line("aof_last_bgrewrite_status", "ok");
-    page.line("aof_rewrites", 0);
-    page.line("aof_rewrites_consecutive_failures", 0);
-    page.line("aof_last_write_status", "ok");
-    page.line("aof_last_cow_size", 0);
-    if state.is_loading() {
-        let (loaded, total) = (
-            loading.loaded_bytes.load(Relaxed),
-            loading.total_bytes.load(Relaxed),
-        );
-        let elapsed_s = seconds_since(&loading.began_ms) as f64;
-        let rate = loaded as f64 / elapsed_s.max(1.0);
-        page.line("loading_start_time", loading.began_ms.load(Relaxed) / 1000);
-        page.line("loading_total_bytes", total);
-        page.line("loading_rdb_used_mem", 0);
-        page.line("loading_loaded_bytes", loaded);
-        let percent = loaded as f64 * 100.0 / total.max(1) as f64;
-        page.line("loading_loaded_perc", format_args!("{percent:.2}"));
-        let left = total.saturating_sub(loaded) as f64 / rate.max(1.0);
-        page.line("loading_eta_seconds", left as u64);
-    }
 }
 
 fn stats(page: &mut Page<'_, '_>) {

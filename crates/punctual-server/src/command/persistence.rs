@@ -1,4 +1,4 @@
-//! SAVE, BGSAVE and LASTSAVE.
+//! SAVE, BGSAVE, LASTSAVE and BGREWRITEAOF.
 
 use std::sync::atomic::Ordering;
 
@@ -7,10 +7,16 @@ use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
 use crate::dispatch::call::{Call, ServerCommand, ServerHandler};
+use crate::persist::aof::rewrite::{self, RewriteError};
 use crate::persist::save::{self, SaveError};
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
+    row("bgrewriteaof", 1, ADMIN, bgrewriteaof).doc(
+        "1.0.0",
+        "O(1) for the caller; the rewrite is O(N) on a separate thread, where N is the number of keys.",
+        "Asynchronously rewrites the append-only file to disk.",
+    ),
     row("bgsave", -1, ADMIN, bgsave)
         .doc(
             "1.0.0",
@@ -64,17 +70,23 @@ fn save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
 }
 
 fn bgsave(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    // In Redis, SCHEDULE waits for the end of an AOF rewrite, which does not exist here.
     match args.get(1) {
         None => {}
         Some(word) if args.len() == 2 && word.eq_ignore_ascii_case(b"schedule") => {}
         Some(_) => return Err(Error::Syntax),
     }
     let state = &call.shared.persistence;
-    if state.is_saving() {
+    let rewrites = state.aof.rewrite.active.load(Ordering::Acquire);
+    if state.is_saving() && !rewrites {
         return Err(IN_PROGRESS);
     }
-    if call.session.in_exec {
+    if rewrites && args.len() == 1 {
+        return Err(Error::fixed(
+            "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a \
+             BGSAVE whenever possible.",
+        ));
+    }
+    if call.session.in_exec || rewrites {
         state.scheduled.store(true, Ordering::Release);
         reply.simple("Background saving scheduled");
         return Ok(());
@@ -87,6 +99,34 @@ fn bgsave(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
         Err(SaveError::Busy) => Err(IN_PROGRESS),
         Err(_) => Err(Error::fixed("ERR")),
     }
+}
+
+fn bgrewriteaof(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let state = &call.shared.persistence;
+    let active = &state.aof.rewrite.active;
+    if active.load(Ordering::Acquire) {
+        return Err(Error::fixed(
+            "ERR Background append only file rewriting already in progress",
+        ));
+    }
+    let begun = if call.session.in_exec {
+        Err(RewriteError::Busy)
+    } else {
+        rewrite::begin(call.shared, call.turn)
+    };
+    match begun {
+        Ok(()) => reply.simple("Background append only file rewriting started"),
+        Err(RewriteError::Busy) => {
+            state.aof.rewrite.scheduled.store(true, Ordering::Release);
+            reply.simple("Background append only file rewriting scheduled");
+        }
+        Err(_) => {
+            return Err(Error::fixed(
+                "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.",
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn last_save(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

@@ -36,7 +36,8 @@ use punctual_store::glob;
 pub use self::error::{ConfigError, Place, RewriteError, SetError};
 pub use self::invocation::{Invocation, Override};
 pub use self::settings::{
-    BindAddress, ClockKind, Permission, ReplicaSettings, Settings, ShutdownOptions, Supervised,
+    AppendSync, BindAddress, ClockKind, Permission, ReplicaSettings, Settings, ShutdownOptions,
+    Supervised,
 };
 pub use self::value::{OutputLimit, SavePoint};
 

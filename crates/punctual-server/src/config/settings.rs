@@ -117,6 +117,16 @@ pub struct Settings {
     pub append_dir: String,
     /// Prefix of the names of its files.
     pub append_file: String,
+    /// When the append-only file is synced.
+    pub append_sync: AppendSync,
+    /// Do not sync while a rewrite or a save runs.
+    pub no_sync_on_rewrite: bool,
+    /// Growth in percent after which the append-only file is rewritten; 0 for never.
+    pub rewrite_percentage: u32,
+    /// Size of the append-only file in bytes up to which it is not rewritten.
+    pub rewrite_min_bytes: u64,
+    /// Write the time into the append-only file.
+    pub aof_timestamps: bool,
     /// Cut off the torn end of an append-only file when it is loaded.
     pub aof_load_truncated: bool,
     /// Write a crash report to the log.
@@ -144,6 +154,17 @@ pub struct BindAddress {
     pub host: String,
     /// The address may be unavailable on the machine; written with a leading `-`.
     pub optional: bool,
+}
+
+/// When the append-only file is synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppendSync {
+    /// Before a reply shows a change.
+    Always,
+    /// Each second.
+    EverySecond,
+    /// When the operating system does it.
+    No,
 }
 
 /// Clients that may use a dangerous command.
@@ -308,6 +329,15 @@ impl Settings {
             append_only: values.yes("appendonly"),
             append_dir: String::from_utf8_lossy(values.text("appenddirname")).into_owned(),
             append_file: String::from_utf8_lossy(values.text("appendfilename")).into_owned(),
+            append_sync: match values.word("appendfsync") {
+                "always" => AppendSync::Always,
+                "no" => AppendSync::No,
+                _ => AppendSync::EverySecond,
+            },
+            no_sync_on_rewrite: values.yes("no-appendfsync-on-rewrite"),
+            rewrite_percentage: values.number("auto-aof-rewrite-percentage"),
+            rewrite_min_bytes: values.bytes("auto-aof-rewrite-min-size"),
+            aof_timestamps: values.yes("aof-timestamp-enabled"),
             aof_load_truncated: values.yes("aof-load-truncated"),
             crash_log: values.yes("crash-log-enabled"),
             debug_command: values.permission("enable-debug-command"),

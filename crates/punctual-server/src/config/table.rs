@@ -179,16 +179,16 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("loading-process-events-interval-bytes", 1024, INT, "2097152").hidden(),
 
     // The append-only file.
-    yes_no("appendonly", "no").not_while_loading().fixed("the append-only file is not implemented yet"),
+    yes_no("appendonly", "no").not_while_loading().implemented(),
     special("appendfilename", AOF_NAME, "appendonly.aof").at_start().implemented(),
     special("appenddirname", AOF_DIR, "appendonlydir").at_start().implemented(),
-    choice("appendfsync", &["everysec", "always", "no"], "everysec"),
-    yes_no("no-appendfsync-on-rewrite", "no"),
-    integer("auto-aof-rewrite-percentage", 0, INT, "100"),
-    memory("auto-aof-rewrite-min-size", 0, SIZE, "64mb"),
+    choice("appendfsync", &["everysec", "always", "no"], "everysec").implemented(),
+    yes_no("no-appendfsync-on-rewrite", "no").implemented(),
+    integer("auto-aof-rewrite-percentage", 0, INT, "100").implemented(),
+    memory("auto-aof-rewrite-min-size", 0, SIZE, "64mb").implemented(),
     yes_no("aof-load-truncated", "yes").implemented(),
     yes_no("aof-use-rdb-preamble", "yes"),
-    yes_no("aof-timestamp-enabled", "no"),
+    yes_no("aof-timestamp-enabled", "no").implemented(),
     yes_no("aof-rewrite-incremental-fsync", "yes"),
     yes_no("aof-disable-auto-gc", "no"),
 

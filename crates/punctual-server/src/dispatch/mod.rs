@@ -443,6 +443,11 @@ impl<'a, 's> Dispatcher<'a, 's> {
                  the Redis logs for details about the RDB error.",
             ));
         }
+        if writes && state.aof.is_failing() {
+            let reason = state.aof.error();
+            let text = format!("MISCONF Errors writing to the AOF file: {reason}");
+            return Some(Error::Text(text.into()));
+        }
         if self.shared.replication.is_replica() {
             return self.refusal_of_replica(session, entry);
         }

@@ -25,6 +25,8 @@ pub(crate) enum Order {
     },
     /// Write output that was held until the append-only file is on the device.
     Synced,
+    /// Close connections with held output, because the append-only file cannot be written.
+    SyncFailed,
     /// Resume a client whose wait is over; the mailbox holds its reply.
     Unblocked {
         /// Number of the client.

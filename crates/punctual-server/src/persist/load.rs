@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -12,11 +13,12 @@ use punctual_store::value::decode::{Unreadable, read_value};
 use punctual_store::{Now, Turn};
 use punctual_store::{RestoreBatch, Restored};
 
-use super::aof::AofError;
+use super::aof::load::{AofFiles, Loaded};
+use super::aof::{self, AofError};
 use super::save;
 use crate::log;
 use crate::reclaim::rounds;
-use crate::script::functions::loaded::{Loaded, Loader, taken};
+use crate::script::functions::loaded::{self, Loader, taken};
 use crate::script::functions::registry::Libraries;
 use crate::shared::Shared;
 
@@ -102,19 +104,30 @@ pub enum LoadError {
     Stopped,
 }
 
-/// Returns whether the configured snapshot exists. If it does, commands are rejected until [`at_start`] has loaded it.
-/// Called before the event loops start.
-pub(crate) fn begin_if_snapshot_exists(shared: &Shared) -> bool {
-    let wanted = save::path(&shared.settings()).exists();
+/// What a start loads.
+pub(crate) struct Start {
+    /// The append-only file, which need not exist, if one is kept.
+    append_only: Option<AofFiles>,
+}
+
+/// Looks for what to load: the append-only file if one is kept and exists, otherwise the snapshot. If a file is to be loaded or
+/// created, commands are rejected until [`at_start`] has done it. Called before the event loops start.
+///
+/// # Errors
+/// The manifest of the append-only file cannot be read.
+pub(crate) fn begin_start(shared: &Shared) -> Result<Option<Start>, LoadError> {
+    let settings = shared.settings();
+    let files = settings.append_only.then(|| AofFiles::find(&settings));
+    let append_only = files.transpose()?;
+    let wanted = append_only.is_some() || save::path(&settings).exists();
     let loading = &shared.persistence.loading;
     loading.active.store(wanted, Ordering::Release);
     shared.update_gate();
-    wanted
+    Ok(wanted.then_some(Start { append_only }))
 }
 
-/// Loads the configured snapshot at startup. The event loops reply LOADING meanwhile.
-pub(crate) fn at_start(shared: &Shared) -> Result<(), LoadError> {
-    let path = save::path(&shared.settings());
+/// Loads what [`begin_start`] has found, and begins to append. The event loops reply LOADING meanwhile.
+pub(crate) fn at_start(shared: &Arc<Shared>, start: Start) -> Result<(), LoadError> {
     let mut sink = Silent;
     let mut turn = Turn::new(
         &shared.store,
@@ -122,15 +135,34 @@ pub(crate) fn at_start(shared: &Shared) -> Result<(), LoadError> {
         &mut sink,
         Classes::none(),
     );
-    let loading = &shared.persistence.loading;
-    let done = load(shared, &path, &mut turn, false, Turn::release);
+    let done = load_and_append(shared, start, &mut turn);
     turn.release();
     drop(turn);
+    let loading = &shared.persistence.loading;
     loading.active.store(false, Ordering::Release);
     shared.update_gate();
     rounds::report_freed(shared, 0);
     shared.order_all(|| crate::net::order::Order::Resume);
     done
+}
+
+fn load_and_append(
+    shared: &Arc<Shared>,
+    start: Start,
+    turn: &mut Turn<'_>,
+) -> Result<(), LoadError> {
+    let path = save::path(&shared.settings());
+    let mut loaded = Loaded::default();
+    match &start.append_only {
+        Some(files) if files.exist() => loaded = files.load(shared, turn, Turn::release)?,
+        // Redis ignores the snapshot if `appendonly` is on, and starts without keys.
+        _ if path.exists() => load(shared, &path, turn, false, Turn::release)?,
+        _ => {}
+    }
+    if let Some(files) = start.append_only {
+        aof::switch::start(shared, turn, files, loaded)?;
+    }
+    Ok(())
 }
 
 /// Loads the configured snapshot while the turn keeps its locks. A key that already exists is replaced if `replace` is
@@ -352,7 +384,7 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
     let databases = turn.store.databases();
     let mut batch = RestoreBatch::default();
     // The loops load the libraries again, each when it needs one.
-    let (mut loaded_here, mut libraries) = (Loaded::default(), Libraries::default());
+    let (mut loaded_here, mut libraries) = (loaded::Loaded::default(), Libraries::default());
     let mut loader = Loader {
         loaded: &mut loaded_here,
         registry: &shared.functions,

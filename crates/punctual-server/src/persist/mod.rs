@@ -57,7 +57,8 @@ impl Shared {
             || state.is_loading()
             || self.replication.is_replica()
             || state.refuses_writes(&self.settings())
-            || self.lacks_replicas();
+            || self.lacks_replicas()
+            || state.aof.is_failing();
         self.gate_closed.store(closed, Ordering::SeqCst);
         // A stop closes the gate for good, and may have run before the store above.
         if self.stopping.load(Ordering::SeqCst) {

@@ -3,12 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
 
+use super::aof::state::Phase;
 use super::disk::{Disk, Output};
 use super::encode::{self, Header, Piece, format};
 use crate::config::Settings;
@@ -38,6 +39,9 @@ pub(crate) enum SaveError {
         path: PathBuf,
         source: io::Error,
     },
+    /// The first base of the append-only file is not complete.
+    #[error("Writing initial AOF, can't exit.")]
+    InitialAof,
     /// The thread cannot be started.
     #[error("can't start the thread of the save: {0}")]
     Thread(#[source] io::Error),
@@ -60,7 +64,7 @@ pub(crate) fn remove_temporary_file(shared: &Shared) {
 }
 
 /// A file under a temporary name. Dropping it removes the file unless it was renamed.
-struct NewFile {
+pub(super) struct NewFile {
     disk: Disk,
     file: Box<dyn Output>,
     temporary: PathBuf,
@@ -70,8 +74,9 @@ struct NewFile {
 }
 
 impl NewFile {
-    fn create(disk: &Disk, path: PathBuf, purpose: &str) -> Result<Self, SaveError> {
-        let temporary = path.with_file_name(temporary_name(purpose));
+    /// Creates the file `name` beside its final path.
+    pub(super) fn create(disk: &Disk, path: PathBuf, name: &str) -> Result<Self, SaveError> {
+        let temporary = path.with_file_name(name);
         let file = disk.create(&temporary).map_err(|source| SaveError::File {
             what: "Failed opening the temp file",
             path: temporary.clone(),
@@ -111,7 +116,7 @@ impl NewFile {
     }
 
     /// Gives the synced file its final name and syncs the folder. After a crash, the old file or this one exists.
-    fn rename(mut self) -> Result<(), SaveError> {
+    pub(super) fn rename(mut self) -> Result<(), SaveError> {
         let failed = self.failed("Error moving the temp file to its final name from");
         let renamed = self.disk.rename(&self.temporary, &self.path);
         renamed.map_err(failed)?;
@@ -139,9 +144,14 @@ fn write_and_rename(
     snapshot: &mut Snapshot,
     next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
 ) -> Result<(), SaveError> {
-    let file = NewFile::create(&shared.persistence.disk, path(settings), "")?;
-    let file = write_snapshot(file, shared, settings, header, snapshot, next)?;
+    let file = NewFile::create(
+        &shared.persistence.disk,
+        path(settings),
+        &temporary_name(""),
+    )?;
     let state = &shared.persistence;
+    let abort = &state.abort;
+    let file = write_snapshot(file, shared, settings, header, snapshot, abort, next)?;
     // This snapshot must not replace a later one of FLUSHALL.
     let _naming = state.naming.lock();
     if state.abort.load(Ordering::Acquire) {
@@ -150,13 +160,14 @@ fn write_and_rename(
     file.rename()
 }
 
-/// Writes a snapshot to `file` and syncs it.
-fn write_snapshot(
+/// Writes a snapshot to `file` and syncs it, unless `abort` becomes true.
+pub(super) fn write_snapshot(
     mut file: NewFile,
     shared: &Shared,
     settings: &Settings,
     header: &Header<'_>,
     snapshot: &mut Snapshot,
+    abort: &AtomicBool,
     next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
 ) -> Result<NewFile, SaveError> {
     let state = &shared.persistence;
@@ -177,7 +188,7 @@ fn write_snapshot(
                 reported_tenths * 10
             );
         }
-        if state.abort.load(Ordering::Acquire) {
+        if abort.load(Ordering::Acquire) {
             return Err(SaveError::Aborted);
         }
         Ok(())
@@ -278,10 +289,19 @@ pub(crate) fn foreground(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), Sav
 pub(super) fn write_empty(shared: &Shared, turn: &Turn<'_>) -> Result<(), SaveError> {
     let (settings, state) = (shared.settings(), &shared.persistence);
     // The thread of an aborted snapshot may still write to the other temporary file.
-    let file = NewFile::create(&state.disk, path(&settings), "-empty")?;
+    let file = NewFile::create(&state.disk, path(&settings), &temporary_name("-empty"))?;
     let libraries = shared.functions.libraries();
     let (header, mut none) = (Header::new(turn.now, &libraries), Snapshot::default());
-    let file = write_snapshot(file, shared, &settings, &header, &mut none, |_, _| None)?;
+    let goes_on = AtomicBool::new(false);
+    let file = write_snapshot(
+        file,
+        shared,
+        &settings,
+        &header,
+        &mut none,
+        &goes_on,
+        |_, _| None,
+    )?;
     file.rename()?;
     state.saved(shared.changes() + turn.stats.dirty, turn.now);
     shared.update_gate();
@@ -300,6 +320,9 @@ pub(crate) fn before_exit(
     must_save: Option<bool>,
 ) -> Result<(), SaveError> {
     turn.release();
+    if shared.persistence.aof.phase() == Phase::Starting {
+        return Err(SaveError::InitialAof);
+    }
     shared.persistence.abort();
     shared.replicas.full_sync.abort();
     if !must_save.unwrap_or(!shared.settings().save.is_empty()) || shared.persistence.is_loading() {

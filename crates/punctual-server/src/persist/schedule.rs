@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use punctual_store::Turn;
 
+use super::aof::rewrite;
 use super::save;
 use crate::config::Settings;
 use crate::log;
@@ -40,6 +41,7 @@ pub(crate) fn next_check_ms(shared: &Shared, settings: &Settings) -> Option<u64>
 
 /// Begins a snapshot if a save point is reached.
 pub(crate) fn save_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn<'_>) {
+    rewrite::begin_if_scheduled(shared, turn);
     let state = &shared.persistence;
     if state.scheduled.load(Ordering::Relaxed) && !state.is_saving() && !state.is_loading() {
         let _ = save::begin_background(shared, turn);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use punctual_store::Now;
 
+use super::aof::state::Aof;
 use super::disk::Disk;
 use crate::config::Settings;
 
@@ -42,6 +43,7 @@ pub(crate) struct Persistence {
     /// Bytes of records that the last save copied before concurrent writes.
     pub(crate) early_bytes: AtomicU64,
     pub(crate) loading: Loading,
+    pub(crate) aof: Aof,
     /// Thread of the background save; held while a caller waits for its end.
     pub(super) thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }

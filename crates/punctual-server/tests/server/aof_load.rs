@@ -49,7 +49,7 @@ const COMMANDS: &[&str] = &[
     "SELECT 0",
 ];
 
-fn fill(c: &mut Wire) {
+pub fn fill(c: &mut Wire) {
     for line in COMMANDS {
         let words: Vec<_> = line.split(' ').collect();
         let answer = c.ask(&words);
@@ -63,7 +63,7 @@ fn fill(c: &mut Wire) {
 }
 
 /// Returns the digest, and the deadline of every key of the databases that [`fill`] uses.
-fn state(c: &mut Wire) -> String {
+pub fn state(c: &mut Wire) -> String {
     let mut state = format!("{:?}", c.ask(&["DEBUG", "DIGEST"]));
     for db in ["0", "5", "7"] {
         c.ask(&["SELECT", db]);
@@ -85,7 +85,7 @@ fn state(c: &mut Wire) -> String {
     state + &format!("\n{:?}", c.ask(&["FUNCTION", "LIST", "WITHCODE"]))
 }
 
-fn rewrite(c: &mut Wire) {
+pub fn rewrite(c: &mut Wire) {
     assert!(!c.ask(&["BGREWRITEAOF"]).is_error());
     crate::wire::eventually(|| {
         let info = c.text("INFO persistence");

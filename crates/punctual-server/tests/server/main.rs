@@ -12,6 +12,7 @@ mod wire;
 
 mod admin;
 mod any_arguments;
+mod aof;
 mod aof_load;
 mod auth;
 mod bad_input;

@@ -522,6 +522,7 @@ impl EventLoop {
                     }
                 }
                 Order::FeedReplicas => self.feed_replicas(),
+                Order::SyncFailed => self.close_held(),
                 Order::Reconfigure => self.reconfigure(),
                 Order::Freed(bytes) => self.reported_bytes += bytes,
                 Order::Collect(share) => self.collect_pages(share),
@@ -567,6 +568,20 @@ impl EventLoop {
                 && connection.hold_until == THIS_TURN
             {
                 connection.hold_until = until;
+            }
+        }
+    }
+
+    /// Closes the connections whose output waits for the device: what it would reveal may never get there.
+    fn close_held(&mut self) {
+        for slot in std::mem::take(&mut self.held) {
+            if let Some(connection) = self.connection(slot) {
+                let until = connection.hold_until;
+                if self.shared.changelog.is_held(until) {
+                    self.close(slot);
+                } else {
+                    self.mark_dirty(slot);
+                }
             }
         }
     }

@@ -85,6 +85,9 @@ pub enum AofError {
         /// End of the last whole command or transaction.
         offset: u64,
     },
+    /// The files cannot be opened for writing.
+    #[error("{0}")]
+    Begin(String),
     /// A file has a command that this server does not know.
     #[error(
         "Unknown command '{name}' reading the append only file {} at offset {offset}",
@@ -122,11 +125,21 @@ pub(crate) struct Loaded {
 }
 
 impl AofFiles {
-    /// Finds the configured files. Changes nothing.
+    /// Finds the configured files, or the single file of older versions. Changes nothing.
     ///
     /// # Errors
     /// The manifest cannot be read.
     pub(crate) fn find(settings: &Settings) -> Result<Self, AofError> {
+        let mut found = Self::read_manifest(settings)?;
+        found.find_old(settings);
+        Ok(found)
+    }
+
+    /// As [`AofFiles::find`], without a single file of older versions.
+    ///
+    /// # Errors
+    /// The manifest cannot be read.
+    pub(crate) fn read_manifest(settings: &Settings) -> Result<Self, AofError> {
         let folder = settings.dir.join(&settings.append_dir);
         let path = folder.join(format!("{}.manifest", settings.append_file));
         let manifest = match fs::read(&path) {
@@ -143,14 +156,12 @@ impl AofFiles {
                 });
             }
         };
-        let mut found = Self {
+        Ok(Self {
             folder,
             path,
             manifest,
             old: None,
-        };
-        found.find_old(settings);
-        Ok(found)
+        })
     }
 
     /// Looks for the single file of older versions, as Redis 7 does.

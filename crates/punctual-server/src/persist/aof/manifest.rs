@@ -157,9 +157,10 @@ impl Manifest {
         }
     }
 
-    /// Makes `base` the base. The old base and all incremental files but the last one become history.
-    pub(crate) fn replace_base(&mut self, base: Entry) {
-        let keep = self.incremental.len().saturating_sub(1);
+    /// Makes `base` the base. The old base and the incremental files become history, except (`keeps_last`) the last one.
+    pub(crate) fn replace_base(&mut self, base: Entry, keeps_last: bool) {
+        let count = self.incremental.len();
+        let keep = count.saturating_sub(usize::from(keeps_last));
         let old = self.base.replace(base).into_iter();
         for mut entry in old.chain(self.incremental.drain(..keep)) {
             entry.file_type = FileType::History;
@@ -252,9 +253,9 @@ mod tests {
     fn a_rewrite_replaces_all_but_the_last_file() {
         let mut manifest = Manifest::default();
         assert_eq!(manifest.add_incremental("a b"), "a b.1.incr.aof");
-        manifest.replace_base(manifest.next_base("a b", true));
+        manifest.replace_base(manifest.next_base("a b", true), true);
         assert_eq!(manifest.add_incremental("a b"), "a b.2.incr.aof");
-        manifest.replace_base(manifest.next_base("a b", false));
+        manifest.replace_base(manifest.next_base("a b", false), true);
         assert_eq!(
             manifest.to_string(),
             "file \"a b.2.base.aof\" seq 2 type b\nfile \"a b.1.base.rdb\" seq 1 type h\n\

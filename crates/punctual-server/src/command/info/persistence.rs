@@ -1,0 +1,103 @@
+//! The section `persistence`.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::Page;
+use crate::persist::aof::state::Phase;
+
+pub(super) fn persistence(page: &mut Page<'_, '_>) {
+    let state = &page.shared.persistence;
+    let loading = &state.loading;
+    let (now_ms, saving) = (page.turn.now.read_ms(), state.is_saving());
+    let seconds_since = |at: &AtomicU64| (now_ms.saturating_sub(at.load(Relaxed)) / 1000) as i64;
+    page.line("loading", u8::from(state.is_loading()));
+    page.line("async_loading", 0);
+    page.line("current_cow_peak", 0);
+    page.line("current_cow_size", 0);
+    page.line("current_cow_size_age", 0);
+    let of_keys = |count: &AtomicU64| if saving { count.load(Relaxed) } else { 0 };
+    let (written, keys) = (of_keys(&state.keys_written), of_keys(&state.keys));
+    let percent = written as f64 * 100.0 / keys.max(1) as f64;
+    page.line("current_fork_perc", format_args!("{percent:.2}"));
+    page.line("current_save_keys_processed", written);
+    page.line("current_save_keys_total", keys);
+    let changes = page.shared.unsaved_changes(page.turn.stats.dirty);
+    page.line("rdb_changes_since_last_save", changes);
+    let rewriting = state.aof.rewrite.active.load(Relaxed);
+    page.line("rdb_bgsave_in_progress", u8::from(saving && !rewriting));
+    page.line(
+        "rdb_last_save_time",
+        state.last_save_ms.load(Relaxed) / 1000,
+    );
+    let failed = state.failed.load(Relaxed);
+    page.line("rdb_last_bgsave_status", if failed { "err" } else { "ok" });
+    page.line("rdb_last_bgsave_time_sec", state.last_seconds.load(Relaxed));
+    let current = if saving && !rewriting {
+        seconds_since(&state.began_ms)
+    } else {
+        -1
+    };
+    page.line("rdb_current_bgsave_time_sec", current);
+    page.line("rdb_saves", state.saves.load(Relaxed));
+    page.line("rdb_last_cow_size", state.early_bytes.load(Relaxed));
+    page.line(
+        "rdb_last_load_keys_expired",
+        loading.keys_expired.load(Relaxed),
+    );
+    page.line(
+        "rdb_last_load_keys_loaded",
+        loading.keys_loaded.load(Relaxed),
+    );
+    append_only_file(page);
+    if state.is_loading() {
+        let (loaded, total) = (
+            loading.loaded_bytes.load(Relaxed),
+            loading.total_bytes.load(Relaxed),
+        );
+        let elapsed_s = seconds_since(&loading.began_ms) as f64;
+        let rate = loaded as f64 / elapsed_s.max(1.0);
+        page.line("loading_start_time", loading.began_ms.load(Relaxed) / 1000);
+        page.line("loading_total_bytes", total);
+        page.line("loading_rdb_used_mem", 0);
+        page.line("loading_loaded_bytes", loaded);
+        let percent = loaded as f64 * 100.0 / total.max(1) as f64;
+        page.line("loading_loaded_perc", format_args!("{percent:.2}"));
+        let left = total.saturating_sub(loaded) as f64 / rate.max(1.0);
+        page.line("loading_eta_seconds", left as u64);
+    }
+}
+
+fn append_only_file(page: &mut Page<'_, '_>) {
+    let (shared, now_ms) = (page.shared, page.turn.now.read_ms());
+    let aof = &shared.persistence.aof;
+    let rewrite = &aof.rewrite;
+    let active = rewrite.active.load(Relaxed);
+    page.line("aof_enabled", u8::from(aof.phase() != Phase::Off));
+    page.line("aof_rewrite_in_progress", u8::from(active));
+    let scheduled = rewrite.scheduled.load(Relaxed);
+    page.line("aof_rewrite_scheduled", u8::from(scheduled));
+    let last = rewrite.last_seconds.load(Relaxed);
+    page.line("aof_last_rewrite_time_sec", last);
+    let current = match active {
+        true => (now_ms.saturating_sub(rewrite.began_ms.load(Relaxed)) / 1000) as i64,
+        false => -1,
+    };
+    page.line("aof_current_rewrite_time_sec", current);
+    let status = |failed: bool| if failed { "err" } else { "ok" };
+    let failed = rewrite.failed.load(Relaxed);
+    page.line("aof_last_bgrewrite_status", status(failed));
+    page.line("aof_rewrites", rewrite.count.load(Relaxed));
+    let failures = rewrite.failures.load(Relaxed);
+    page.line("aof_rewrites_consecutive_failures", failures);
+    page.line("aof_last_write_status", status(aof.is_failing()));
+    page.line("aof_last_cow_size", rewrite.early_bytes.load(Relaxed));
+    if aof.phase() != Phase::Off {
+        page.line("aof_current_size", aof.current_bytes.load(Relaxed));
+        page.line("aof_base_size", aof.base_bytes.load(Relaxed));
+        page.line("aof_pending_rewrite", u8::from(scheduled));
+        page.line("aof_buffer_length", aof.queued_bytes.load(Relaxed));
+        page.line("aof_pending_bio_fsync", 0);
+        page.line("aof_delayed_fsync", 0);
+    }
+}

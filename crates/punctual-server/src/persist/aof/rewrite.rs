@@ -1,0 +1,352 @@
+//! Rewrites: a new base, written by a snapshot's walk while changes go on into a new incremental file.
+//!
+//! Both begin in one turn that holds every shard, so the base and the new file fit together, and nothing is buffered. The
+//! manifest names the new file before anything is in it, and the new base when that is complete and synced. If a rewrite
+//! fails, the old base and all incremental files remain.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use punctual_store::events::{Classes, Silent};
+use punctual_store::snapshot::Snapshot;
+use punctual_store::{Now, Turn};
+
+use super::load::AofError;
+use super::state::Phase;
+use crate::config::Settings;
+use crate::log;
+use crate::net::order::Order;
+use crate::persist::encode::{Header, format};
+use crate::persist::save::{self, NewFile, SaveError};
+use crate::reclaim::rounds;
+use crate::script::functions::registry::Libraries;
+use crate::shared::Shared;
+
+/// Interval of the checks for an abort.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Number of failures in a row after which automatic rewrites become rarer.
+const FAILURES_ALLOWED: u64 = 3;
+
+/// Error of a rewrite.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RewriteError {
+    /// Another walk is running, or the turn is inside of a transaction.
+    #[error("another background operation is in progress")]
+    Busy,
+    #[error(transparent)]
+    Base(#[from] SaveError),
+    #[error(transparent)]
+    Files(#[from] AofError),
+    #[error("can't begin the new incremental file: {0}")]
+    NewFile(String),
+}
+
+/// Begins a rewrite at this instant, on a thread of its own.
+///
+/// # Errors
+/// Another walk is running, or the thread cannot be started.
+pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), RewriteError> {
+    let state = &shared.persistence;
+    let rewrite = &state.aof.rewrite;
+    if !state.begin_walk() {
+        return Err(RewriteError::Busy);
+    }
+    turn.lock_all();
+    if !turn.flush_effects() {
+        state.end_walk();
+        return Err(RewriteError::Busy);
+    }
+    rewrite.scheduled.store(false, Ordering::Release);
+    rewrite.abort.store(false, Ordering::Release);
+    rewrite.active.store(true, Ordering::Release);
+    let now = turn.now;
+    for at in [&rewrite.began_ms, &rewrite.last_try_ms] {
+        at.store(now.read_ms(), Ordering::Relaxed);
+    }
+    state.keys_written.store(0, Ordering::Relaxed);
+    let phase = state.aof.phase();
+    let (done, opened) = mpsc::channel();
+    if phase != Phase::Off {
+        shared.changelog.begin_file(turn, done);
+    }
+    let settings = shared.settings();
+    let run = Run {
+        shared: Arc::clone(shared),
+        libraries: shared.functions.libraries(),
+        snapshot: Snapshot::begin(turn, format(&settings)),
+        settings,
+        now,
+        phase,
+        began: Instant::now(),
+    };
+    // The previous thread has ended, otherwise there would be a walk.
+    wait(shared);
+    let thread = std::thread::Builder::new()
+        .name("punctual-rewrite".into())
+        .spawn(move || run.run(&opened));
+    match thread {
+        Ok(thread) => {
+            log::notice!(
+                shared.logger,
+                "Background append only file rewriting started"
+            );
+            *rewrite.thread.lock() = Some(thread);
+            Ok(())
+        }
+        Err(error) => {
+            // The closure has dropped the snapshot, but its walks still exist in the shards.
+            Snapshot::abandon_all(turn);
+            let error = SaveError::Thread(error).into();
+            ended(shared, phase, Instant::now(), 0, &Err(error));
+            Err(RewriteError::NewFile("no thread".to_owned()))
+        }
+    }
+}
+
+/// Begins the scheduled rewrite, if none runs.
+pub(crate) fn begin_if_scheduled(shared: &Arc<Shared>, turn: &mut Turn<'_>) {
+    let state = &shared.persistence;
+    if state.aof.rewrite.scheduled.load(Ordering::Relaxed)
+        && !state.is_saving()
+        && !state.is_loading()
+        && let Err(error) = begin(shared, turn)
+    {
+        log::warning!(shared.logger, "{error}");
+    }
+}
+
+/// Schedules a rewrite if the files have grown enough since the last one.
+pub(super) fn schedule_if_due(shared: &Shared, settings: &Settings) {
+    let aof = &shared.persistence.aof;
+    let rewrite = &aof.rewrite;
+    let current = aof.current_bytes.load(Ordering::Relaxed);
+    if settings.rewrite_percentage == 0
+        || current <= settings.rewrite_min_bytes
+        || aof.phase() != Phase::On
+        || shared.persistence.is_saving()
+        || rewrite.scheduled.load(Ordering::Relaxed)
+        || is_limited(shared)
+    {
+        return;
+    }
+    let base = aof.base_bytes.load(Ordering::Relaxed).max(1);
+    let growth = (u128::from(current) * 100 / u128::from(base)).saturating_sub(100);
+    if growth >= u128::from(settings.rewrite_percentage) {
+        log::notice!(
+            shared.logger,
+            "Starting automatic rewriting of AOF on {growth}% growth"
+        );
+        rewrite.scheduled.store(true, Ordering::Release);
+        shared.mailboxes[0].order(Order::Resume);
+    }
+}
+
+/// Returns whether automatic rewrites must wait because several have failed: one minute, then twice as long each time, at most an
+/// hour, as in Redis.
+fn is_limited(shared: &Shared) -> bool {
+    let rewrite = &shared.persistence.aof.rewrite;
+    let failures = rewrite.failures.load(Ordering::Relaxed);
+    if failures < FAILURES_ALLOWED {
+        return false;
+    }
+    let minutes = (1u64 << (failures - FAILURES_ALLOWED).min(6)).min(60);
+    let last_ms = rewrite.last_try_ms.load(Ordering::Relaxed);
+    shared.clock.now().read_ms() < last_ms + minutes * 60_000
+}
+
+/// Aborts the running rewrite, if any. Blocks until its thread has ended: the caller holds no shard.
+pub(super) fn abort(shared: &Shared) {
+    let rewrite = &shared.persistence.aof.rewrite;
+    rewrite.scheduled.store(false, Ordering::Release);
+    rewrite.abort.store(true, Ordering::Release);
+    wait(shared);
+}
+
+fn wait(shared: &Shared) {
+    if let Some(thread) = shared.persistence.aof.rewrite.thread.lock().take() {
+        // The panic hook has printed the message of a panic.
+        let _ = thread.join();
+    }
+}
+
+/// Writes the first base of a server that has none. No client runs commands yet.
+pub(super) fn write_first_base(
+    shared: &Arc<Shared>,
+    turn: &mut Turn<'_>,
+) -> Result<(), RewriteError> {
+    let settings = shared.settings();
+    let mut run = Run {
+        shared: Arc::clone(shared),
+        libraries: shared.functions.libraries(),
+        snapshot: Snapshot::begin(turn, format(&settings)),
+        settings,
+        now: turn.now,
+        phase: Phase::Off,
+        began: Instant::now(),
+    };
+    turn.release();
+    let (_, opened) = mpsc::channel();
+    run.write_base(&opened).inspect_err(|_| {
+        std::mem::take(&mut run.snapshot).abandon(&shared.store);
+    })
+}
+
+struct Run {
+    shared: Arc<Shared>,
+    settings: Arc<Settings>,
+    libraries: Arc<Libraries>,
+    snapshot: Snapshot,
+    now: Now,
+    phase: Phase,
+    began: Instant,
+}
+
+impl Run {
+    fn run(mut self, opened: &Receiver<Result<(), String>>) {
+        let done = self.write_base(opened);
+        let Self {
+            shared,
+            snapshot,
+            phase,
+            began,
+            ..
+        } = self;
+        let early_bytes = snapshot.early_bytes();
+        if done.is_err() {
+            snapshot.abandon(&shared.store);
+        } else {
+            drop(snapshot);
+        }
+        ended(&shared, phase, began, early_bytes, &done);
+        rounds::report_freed(&shared, 0);
+        // Another walk may be scheduled or due.
+        shared.mailboxes[0].order(Order::Resume);
+    }
+
+    /// Writes the base, and makes the manifest name it.
+    fn write_base(&mut self, opened: &Receiver<Result<(), String>>) -> Result<(), RewriteError> {
+        let shared = &self.shared;
+        let (disk, aof) = (&shared.persistence.disk, &shared.persistence.aof);
+        let (base, path) = {
+            let files = aof.files.lock();
+            files.create_folder(disk)?;
+            files.next_base(&self.settings)
+        };
+        let temporary = format!("temp-rewriteaof-bg-{}.aof", std::process::id());
+        let file = NewFile::create(disk, path.clone(), &temporary)?;
+        let mut header = Header::new(self.now, &self.libraries);
+        header.aof_base = true;
+        let file = save::write_snapshot(
+            file,
+            shared,
+            &self.settings,
+            &header,
+            &mut self.snapshot,
+            &aof.rewrite.abort,
+            |snapshot, out| snapshot.next(&shared.store, out),
+        )?;
+        if self.phase != Phase::Off {
+            self.wait_for_file(opened)?;
+        }
+        let mut files = aof.files.lock();
+        file.rename()?;
+        log::notice!(
+            shared.logger,
+            "Successfully renamed the temporary AOF base file {temporary} into {}",
+            base.name
+        );
+        let starting = aof.starting.lock().take();
+        let committed = files.commit_base(
+            disk,
+            &self.settings,
+            base,
+            starting.as_deref(),
+            self.phase != Phase::Off,
+        );
+        if let Err(error) = committed {
+            *aof.starting.lock() = starting;
+            return Err(error.into());
+        }
+        files.remove_history(disk, &shared.logger);
+        let bytes = files.bytes();
+        aof.current_bytes.store(bytes, Ordering::Relaxed);
+        aof.base_bytes.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Blocks until the writer has begun the new incremental file.
+    fn wait_for_file(&self, opened: &Receiver<Result<(), String>>) -> Result<(), RewriteError> {
+        loop {
+            match opened.recv_timeout(CHECK_INTERVAL) {
+                Ok(result) => return result.map_err(RewriteError::NewFile),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(RewriteError::NewFile("the file is closed".to_owned()));
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let abort = &self.shared.persistence.aof.rewrite.abort;
+                    if abort.load(Ordering::Acquire) {
+                        return Err(SaveError::Aborted.into());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Records the result of a rewrite.
+fn ended(
+    shared: &Shared,
+    phase: Phase,
+    began: Instant,
+    early_bytes: usize,
+    done: &Result<(), RewriteError>,
+) {
+    let state = &shared.persistence;
+    let rewrite = &state.aof.rewrite;
+    let seconds = began.elapsed().as_secs() as i64;
+    rewrite.last_seconds.store(seconds, Ordering::Relaxed);
+    rewrite
+        .early_bytes
+        .store(early_bytes as u64, Ordering::Relaxed);
+    match done {
+        Ok(()) => {
+            rewrite.count.fetch_add(1, Ordering::Relaxed);
+            rewrite.failures.store(0, Ordering::Relaxed);
+            rewrite.failed.store(false, Ordering::Relaxed);
+            if phase == Phase::Starting {
+                state.aof.set_phase(Phase::On);
+                let mut sink = Silent;
+                let now = shared.clock.now();
+                shared.update_holds(&mut Turn::new(
+                    &shared.store,
+                    now,
+                    &mut sink,
+                    Classes::none(),
+                ));
+            }
+            log::notice!(
+                shared.logger,
+                "Background AOF rewrite finished successfully: {:.3} seconds, {early_bytes} bytes of records copied before \
+                 concurrent writes",
+                began.elapsed().as_secs_f64()
+            );
+        }
+        Err(error) => {
+            let aborted = matches!(error, RewriteError::Base(SaveError::Aborted));
+            if !aborted {
+                rewrite.failed.store(true, Ordering::Relaxed);
+                rewrite.failures.fetch_add(1, Ordering::Relaxed);
+            }
+            log::warning!(
+                shared.logger,
+                "Background AOF rewrite terminated by an error: {error}"
+            );
+        }
+    }
+    rewrite.active.store(false, Ordering::Release);
+    state.end_walk();
+    // The writer may have a sync to do that waited for the end.
+    shared.changelog.wake_file();
+}

@@ -1,0 +1,177 @@
+//! Beginning and ending of the append-only file: at the start, by CONFIG SET, and at the end of the server.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use punctual_store::Turn;
+use punctual_store::events::{Classes, Silent};
+
+use super::load::{AofError, AofFiles, Loaded};
+use super::rewrite::{self, RewriteError};
+use super::state::Phase;
+use super::writer::{OpenFile, Writer};
+use crate::config::AppendSync;
+use crate::log;
+use crate::net::order::Order;
+use crate::shared::Shared;
+
+impl Shared {
+    /// Makes replies wait for the device if that is configured, or not any more.
+    pub(crate) fn update_holds(&self, turn: &mut Turn<'_>) {
+        let on = self.persistence.aof.phase() == Phase::On;
+        let always = on && self.settings().append_sync == AppendSync::Always;
+        turn.lock_all();
+        self.changelog.set_always(turn, always);
+        self.changelog.wake_file();
+        self.order_all(|| Order::Synced);
+    }
+}
+
+/// Begins to append, after `files` were loaded, or anything else if there are none. No client runs commands yet.
+///
+/// # Errors
+/// The files cannot be written.
+pub(crate) fn start(
+    shared: &Arc<Shared>,
+    turn: &mut Turn<'_>,
+    mut files: AofFiles,
+    loaded: Loaded,
+) -> Result<(), RewriteError> {
+    let (disk, settings) = (&shared.persistence.disk, shared.settings());
+    let aof = &shared.persistence.aof;
+    files.migrate(disk, &shared.logger)?;
+    files.create_folder(disk)?;
+    let has_base = !files.manifest.is_empty();
+    *aof.files.lock() = files;
+    aof.current_bytes
+        .store(loaded.total_bytes, Ordering::Relaxed);
+    aof.base_bytes.store(loaded.base_bytes, Ordering::Relaxed);
+    if !has_base {
+        rewrite::write_first_base(shared, turn)?;
+        log::notice!(shared.logger, "Creating AOF base file on server start");
+    }
+    let mut files = aof.files.lock();
+    let file = files.open_last(disk, &settings)?;
+    files.remove_history(disk, &shared.logger);
+    drop(files);
+    log::notice!(
+        shared.logger,
+        "Opening AOF incr file {} on server start",
+        file.path.display()
+    );
+    turn.lock_all();
+    attach(shared, turn, file, Phase::On)
+}
+
+/// Makes the log feed a file, which a new thread writes.
+fn attach(
+    shared: &Arc<Shared>,
+    turn: &mut Turn<'_>,
+    file: OpenFile,
+    phase: Phase,
+) -> Result<(), RewriteError> {
+    let aof = &shared.persistence.aof;
+    let writer = Writer::new(Arc::clone(shared), file, shared.changelog.file_end());
+    let thread = std::thread::Builder::new()
+        .name("punctual-aof".into())
+        .spawn(move || writer.run())
+        .map_err(crate::persist::save::SaveError::Thread)?;
+    shared
+        .changelog
+        .set_file(turn, Some(thread.thread().clone()));
+    *aof.writer.lock() = Some(thread);
+    aof.set_phase(phase);
+    shared.update_holds(turn);
+    Ok(())
+}
+
+/// Begins to append, for CONFIG SET: the first base is written in the background. The turn is outside of transactions.
+///
+/// # Errors
+/// The manifest cannot be read, or the files cannot be written.
+pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), RewriteError> {
+    let (disk, settings) = (&shared.persistence.disk, shared.settings());
+    let aof = &shared.persistence.aof;
+    let files = AofFiles::read_manifest(&settings)?;
+    files.create_folder(disk)?;
+    let name = files
+        .manifest
+        .clone()
+        .add_incremental(&settings.append_file);
+    let file = files.create_file(disk, &name)?;
+    *aof.files.lock() = files;
+    *aof.starting.lock() = Some(name);
+    turn.lock_all();
+    attach(shared, turn, file, Phase::Starting)?;
+    match rewrite::begin(shared, turn) {
+        Err(RewriteError::Busy) => {
+            log::notice!(
+                shared.logger,
+                "AOF was enabled but there is already another background operation. An AOF background was scheduled to start \
+                 when possible."
+            );
+            aof.rewrite.scheduled.store(true, Ordering::Release);
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+/// Ends appending. Blocks until everything is written and synced, as far as possible. Releases the turn's locks.
+pub(crate) fn disable(shared: &Shared, turn: &mut Turn<'_>) {
+    let aof = &shared.persistence.aof;
+    turn.lock_all();
+    shared.changelog.set_file(turn, None);
+    aof.set_phase(Phase::Off);
+    shared.update_holds(turn);
+    turn.release();
+    rewrite::abort(shared);
+    if let Some(thread) = aof.writer.lock().take() {
+        // The panic hook has printed the message of a panic.
+        let _ = thread.join();
+    }
+    *aof.starting.lock() = None;
+    shared.changelog.set_failing(false);
+    aof.set_failing(false);
+    shared.update_gate();
+}
+
+/// Ends appending when all loops have ended.
+pub(crate) fn finish(shared: &Shared) {
+    let aof = &shared.persistence.aof;
+    if aof.phase() == Phase::Off {
+        return rewrite::abort(shared);
+    }
+    log::notice!(shared.logger, "Calling fsync() on the AOF file.");
+    let mut sink = Silent;
+    let now = shared.clock.now();
+    let mut turn = Turn::new(&shared.store, now, &mut sink, Classes::none());
+    disable(shared, &mut turn);
+}
+
+/// Blocks until the writer has written everything that is in the log, or fails.
+pub(crate) fn wait_until_written(shared: &Shared) {
+    /// Interval of the checks.
+    const CHECK_INTERVAL: Duration = Duration::from_millis(1);
+    let aof = &shared.persistence.aof;
+    let end = shared.changelog.file_end();
+    while aof.phase() != Phase::Off
+        && !aof.is_failing()
+        && aof.written.load(Ordering::Acquire) < end
+    {
+        std::thread::sleep(CHECK_INTERVAL);
+    }
+}
+
+/// Error of CONFIG SET.
+pub(crate) const REFUSAL: &str = "Unable to turn on AOF. Check server logs.";
+
+impl From<RewriteError> for crate::persist::load::LoadError {
+    fn from(error: RewriteError) -> Self {
+        match error {
+            RewriteError::Files(error) => error.into(),
+            other => AofError::Begin(other.to_string()).into(),
+        }
+    }
+}

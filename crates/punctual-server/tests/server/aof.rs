@@ -1,0 +1,294 @@
+//! The append-only file: what is written, when it is on the device, rewrites, and failures.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+
+use punctual_server::{Builder, Server};
+use rustix::process::Signal;
+
+use crate::aof_load::{fill, rewrite, state};
+use crate::process::Process;
+use crate::wire::redis::Redis;
+use crate::wire::{Wire, eventually};
+
+fn builder(folder: &Path) -> Builder {
+    Server::builder()
+        .port(0)
+        .option("dir", folder.to_str().unwrap())
+        .option("save", "")
+        .option("appendonly", "yes")
+        .option("enable-debug-command", "yes")
+}
+
+/// Checks the files with redis-check-aof.
+#[track_caller]
+fn check_aof(folder: &Path) {
+    let manifest = folder.join("appendonlydir/appendonly.aof.manifest");
+    let output = Command::new("redis-check-aof").arg(manifest).output();
+    let output = output.expect("redis-check-aof is not installed: `make test` installs it");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("All AOF files and manifest are valid"),
+        "{text}"
+    );
+}
+
+/// Returns what a redis-server loads from these files.
+fn loaded_by_redis(folder: &Path) -> String {
+    check_aof(folder);
+    let redis = Redis::start(&[
+        "--appendonly",
+        "yes",
+        "--dir",
+        folder.to_str().unwrap(),
+        "--enable-debug-command",
+        "yes",
+    ]);
+    state(&mut ready(redis.port))
+}
+
+/// Connects to a server, and waits until it has loaded its files.
+fn ready(port: u16) -> Wire {
+    let mut c = Wire::to(port);
+    eventually(|| c.text("PING") == "PONG");
+    c
+}
+
+fn loaded_by_us(folder: &Path) -> String {
+    let server = builder(folder).spawn().unwrap();
+    state(&mut Wire::open(&server))
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder.join("appendonlydir")).unwrap();
+    let mut names: Vec<_> = files
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn our_files_are_loaded_by_redis_and_by_us() {
+    for (sync, threads) in [("always", 1), ("everysec", 2), ("no", 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = builder(folder.path())
+            .threads(threads)
+            .option("appendfsync", sync)
+            .spawn()
+            .unwrap();
+        let mut c = Wire::open(&server);
+        fill(&mut c);
+        let expected = state(&mut c);
+        server.shutdown();
+        assert_eq!(loaded_by_us(folder.path()), expected, "{sync}");
+        assert_eq!(loaded_by_redis(folder.path()), expected, "{sync}");
+    }
+}
+
+#[test]
+fn rewrites_lose_nothing_that_is_written_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = builder(folder.path()).threads(2).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    fill(&mut c);
+    c.ask(&["DEBUG", "POPULATE", "20000"]);
+    for round in 0..3 {
+        assert!(!c.ask(&["BGREWRITEAOF"]).is_error());
+        let mut written = 0;
+        while c
+            .text("INFO persistence")
+            .contains("aof_rewrite_in_progress:1")
+        {
+            for _ in 0..50 {
+                written += 1;
+                c.ask(&["SET", &format!("key:{written}"), "changed"]);
+                c.ask(&["INCR", "count"]);
+                c.ask(&["LPUSH", &format!("round:{round}"), "x"]);
+            }
+        }
+        let info = c.text("INFO persistence");
+        assert!(info.contains("aof_last_bgrewrite_status:ok"), "{info}");
+        assert!(
+            info.contains(&format!("aof_rewrites:{}", round + 1)),
+            "{info}"
+        );
+    }
+    let expected = state(&mut c);
+    server.shutdown();
+    assert_eq!(
+        names(folder.path()),
+        [
+            "appendonly.aof.4.base.rdb",
+            "appendonly.aof.4.incr.aof",
+            "appendonly.aof.manifest"
+        ]
+    );
+    assert_eq!(loaded_by_us(folder.path()), expected);
+    assert_eq!(loaded_by_redis(folder.path()), expected);
+}
+
+#[test]
+fn config_set_turns_it_on_and_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = builder(folder.path())
+        .option("appendonly", "no")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    fill(&mut c);
+    assert!(!folder.path().join("appendonlydir").exists());
+    for round in 0..2 {
+        assert_eq!(c.text("CONFIG SET appendonly yes"), "OK");
+        c.ask(&["INCR", "while starting"]);
+        eventually(|| {
+            c.text("INFO persistence")
+                .contains("aof_rewrite_in_progress:0")
+        });
+        c.ask(&["INCR", "while on"]);
+        let expected = state(&mut c);
+        assert_eq!(c.text("CONFIG SET appendonly no"), "OK");
+        assert_eq!(loaded_by_us(folder.path()), expected, "{round}");
+        assert_eq!(loaded_by_redis(folder.path()), expected, "{round}");
+        c.ask(&["INCR", "while off"]);
+    }
+    c.expect(&["MULTI", "CONFIG SET appendonly yes"], "+OK|+QUEUED|");
+    c.send(&["EXEC"]);
+    assert!(format!("{:?}", c.value()).contains("Error"));
+}
+
+#[test]
+fn a_server_without_files_begins_with_the_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = builder(folder.path())
+        .option("appendonly", "no")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    fill(&mut c);
+    c.ask(&["SAVE"]);
+    let expected = state(&mut c);
+    server.shutdown();
+    assert_eq!(loaded_by_us(folder.path()), expected);
+    fs::remove_file(folder.path().join("dump.rdb")).unwrap();
+    assert_eq!(loaded_by_us(folder.path()), expected);
+    assert_eq!(loaded_by_redis(folder.path()), expected);
+}
+
+#[test]
+fn an_old_single_file_is_moved_into_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = Vec::new();
+    punctual_resp::encode_command(&mut bytes, &["SELECT", "0"]);
+    punctual_resp::encode_command(&mut bytes, &["SET", "old", "file"]);
+    let whole = bytes.len();
+    punctual_resp::encode_command(&mut bytes, &["SET", "torn", "x"]);
+    fs::write(
+        folder.path().join("appendonly.aof"),
+        &bytes[..bytes.len() - 2],
+    )
+    .unwrap();
+    let server = builder(folder.path()).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(&["GET old", "EXISTS torn", "SET new 1"], "$4|file|:0|+OK|");
+    server.shutdown();
+    assert_eq!(
+        names(folder.path()),
+        [
+            "appendonly.aof",
+            "appendonly.aof.1.incr.aof",
+            "appendonly.aof.manifest"
+        ]
+    );
+    let moved = folder.path().join("appendonlydir/appendonly.aof");
+    assert_eq!(fs::metadata(moved).unwrap().len(), whole as u64);
+    let server = builder(folder.path()).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(&["MGET old new"], "*2|$4|file|$1|1|");
+    rewrite(&mut c);
+    assert!(!names(folder.path()).contains(&"appendonly.aof".to_owned()));
+}
+
+#[test]
+fn overdue_keys_expire_after_the_load_and_stay_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = builder(folder.path()).virtual_clock().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(&["SET soon x PX 5", "SET later x PX 100000000"], "+OK|+OK|");
+    server.shutdown();
+    // The virtual clock starts at the system's time again, which is past the first deadline.
+    std::thread::sleep(std::time::Duration::from_millis(6));
+    for _ in 0..2 {
+        let server = builder(folder.path()).spawn().unwrap();
+        let mut c = Wire::open(&server);
+        eventually(|| c.int("DBSIZE") == 1);
+        server.shutdown();
+    }
+    let incremental = fs::read(
+        folder
+            .path()
+            .join("appendonlydir/appendonly.aof.1.incr.aof"),
+    );
+    let text = String::from_utf8_lossy(&incremental.unwrap()).into_owned();
+    assert_eq!(text.matches("DEL").count(), 1, "{text}");
+}
+
+/// Increments a counter until the connection breaks. Returns the last value that was acknowledged.
+fn count_up(mut stream: TcpStream, number: usize) -> i64 {
+    let (mut last, mut read) = (0, BufReader::new(stream.try_clone().unwrap()));
+    let mut line = String::new();
+    while stream
+        .write_all(format!("INCR count:{number}\r\n").as_bytes())
+        .is_ok()
+        && read.read_line(&mut line).is_ok()
+        && line.ends_with('\n')
+    {
+        last = line.trim().trim_start_matches(':').parse().unwrap();
+        line.clear();
+    }
+    last
+}
+
+#[test]
+fn kill_9_loses_no_acknowledged_write_under_always() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    let options = [
+        "--dir",
+        dir,
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+    ];
+    let mut acknowledged = [0; 4];
+    for _ in 0..5 {
+        let process = Process::start(&[&options[..], &["--threads", "2"]].concat());
+        let mut c = ready(process.port);
+        let writers: Vec<_> = (0..acknowledged.len())
+            .map(|number| {
+                let stream = process.connect();
+                std::thread::spawn(move || count_up(stream, number))
+            })
+            .collect();
+        eventually(|| c.int("INCRBY count:0 0") > acknowledged[0] + 20);
+        process.signal(Signal::KILL);
+        drop(process);
+        for (known, writer) in acknowledged.iter_mut().zip(writers) {
+            *known = writer.join().unwrap().max(*known);
+        }
+        let server = builder(folder.path()).spawn().unwrap();
+        let mut c = Wire::open(&server);
+        for (number, known) in acknowledged.iter().enumerate() {
+            let found = c.int(&format!("INCRBY count:{number} 0"));
+            assert!(found >= *known, "{found} of {known}");
+            assert!(found <= known + 1, "one command may be without reply");
+        }
+        drop(c);
+        server.shutdown();
+        check_aof(folder.path());
+    }
+}
