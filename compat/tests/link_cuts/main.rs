@@ -233,19 +233,16 @@ fn redis_follows_redis() {
 }
 
 #[test]
-#[ignore = "replication is not written yet"]
 fn redis_follows_us() {
     run(&Node::ours(), &Node::redis());
 }
 
 #[test]
-#[ignore = "replication is not written yet"]
 fn we_follow_redis() {
     run(&Node::redis(), &Node::ours());
 }
 
 #[test]
-#[ignore = "replication is not written yet"]
 fn we_follow_ourselves() {
     run(&Node::ours(), &Node::ours());
 }
