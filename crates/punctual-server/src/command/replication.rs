@@ -114,7 +114,7 @@ fn replconf(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
                     1 => true,
                     _ => {
                         return Err(Error::fixed(
-                            "ERR value is out of range, must be between 0 and 1",
+                            "ERR value is out of range, value must between 0 and 1",
                         ));
                     }
                 };

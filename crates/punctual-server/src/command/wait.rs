@@ -93,7 +93,7 @@ fn wait(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
 fn wait_aof(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     let local = parse_i64(&args[1]).filter(|n| (0..=1).contains(n));
     let local = local.ok_or(Error::fixed(
-        "ERR value is out of range, must be between 0 and 1",
+        "ERR value is out of range, value must between 0 and 1",
     ))?;
     let replicas = parse_i64(&args[2]).filter(|n| *n >= 0);
     let replicas = replicas.ok_or(Error::fixed("ERR value is out of range, must be positive"))?;

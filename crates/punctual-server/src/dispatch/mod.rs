@@ -425,16 +425,16 @@ impl<'a, 's> Dispatcher<'a, 's> {
             .multi
             .as_ref()
             .filter(|_| entry.row.flags.has(Flags::EXECUTES));
-        // As in Redis, this includes PING, so that health checks notice.
-        let writes = entry.row.flags.has(Flags::WRITE)
-            || entry.row.flags.has(Flags::NEEDS_SAVES)
+        let changes = entry.row.flags.has(Flags::WRITE)
             || executing.is_some_and(|queued| queued.changes_keys())
             || self.calls_writer(entry, args);
-        if writes && self.shared.lacks_replicas() {
+        if changes && self.shared.lacks_replicas() {
             return Some(Error::fixed(
                 "NOREPLICAS Not enough good replicas to write.",
             ));
         }
+        // As in Redis, this includes PING, so that health checks notice.
+        let writes = changes || entry.row.flags.has(Flags::NEEDS_SAVES);
         if writes && state.refuses_writes(&self.shared.settings()) {
             return Some(Error::fixed(
                 "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \

@@ -29,23 +29,28 @@ use crate::shared::Shared;
 /// Bytes that are read from the file at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// The running synchronization.
+/// The running synchronizations: one goes through the keyspace, others may still send what it has given them.
 #[derive(Debug, Default)]
 pub(crate) struct FullSync {
-    /// The thread must end without a result.
+    /// The threads must end without a result.
     abort: AtomicBool,
-    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
 }
 
 impl FullSync {
-    /// Ends the running synchronization, if any, and blocks until its thread has ended. The caller holds no shard.
+    /// Ends the running synchronizations, and blocks until their threads have ended. The caller holds no shard.
     pub(crate) fn abort(&self) {
         self.abort.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.lock().take() {
+        for thread in std::mem::take(&mut *self.threads.lock()) {
             // The panic hook has printed the message of a panic.
             let _ = thread.join();
         }
         self.abort.store(false, Ordering::Release);
+    }
+
+    /// Returns whether the threads must end.
+    pub(super) fn is_aborted(&self) -> bool {
+        self.abort.load(Ordering::Acquire)
     }
 }
 
@@ -152,15 +157,14 @@ fn begin(
         snapshot,
         replicas: replicas.clone(),
     };
-    let mut handle = shared.replicas.full_sync.thread.lock();
-    if let Some(ended) = handle.take() {
-        let _ = ended.join();
-    }
+    let mut threads = shared.replicas.full_sync.threads.lock();
+    // A thread that sends needs this loop, so nothing here waits for it.
+    threads.retain(|thread| !thread.is_finished());
     let thread = std::thread::Builder::new()
         .name("punctual-sync".into())
         .spawn(move || job.run(to_sockets));
     match thread {
-        Ok(thread) => *handle = Some(thread),
+        Ok(thread) => threads.push(thread),
         Err(error) => {
             log::warning!(
                 shared.logger,
@@ -237,9 +241,7 @@ impl Job {
             |snapshot, out| snapshot.next(store, out),
             |piece| match piece {
                 Piece::Bytes(bytes) => write(bytes).map_err(Failure::from),
-                Piece::Keys(_) if shared.replicas.full_sync.abort.load(Ordering::Acquire) => {
-                    Err(Failure::NoneLeft)
-                }
+                Piece::Keys(_) if shared.replicas.full_sync.is_aborted() => Err(Failure::NoneLeft),
                 Piece::Keys(_) => Ok(()),
             },
         );
@@ -265,7 +267,7 @@ impl Job {
         }
         sent?;
         senders.push(mark.into_bytes())?;
-        senders.finish(Phase::Loading, |replica| {
+        senders.finish(false, |replica| {
             if !replica.peer.rdb_only {
                 log::notice!(
                     self.shared.logger,
@@ -309,7 +311,7 @@ impl Job {
             }
             senders.push(block)?;
         }
-        senders.finish(Phase::Online, |_| {})?;
+        senders.finish(true, |_| {})?;
         Ok(())
     }
 }

@@ -80,6 +80,8 @@ pub(crate) struct Replica {
     acked_ms: AtomicU64,
     /// A copy of the connection's socket, for the thread of a full synchronization.
     pub(crate) socket: OnceLock<OwnedFd>,
+    /// It has acknowledged something, so the stream may begin.
+    ready: AtomicBool,
     /// The connection has ended.
     gone: AtomicBool,
 }
@@ -103,6 +105,7 @@ impl Replica {
             acked_file: AtomicU64::new(0),
             acked_ms: now_ms.into(),
             socket: OnceLock::new(),
+            ready: AtomicBool::new(false),
             gone: AtomicBool::new(false),
         }
     }
@@ -152,18 +155,38 @@ impl Replica {
         self.acked_ms.store(now_ms, Ordering::Release);
     }
 
-    /// Records an acknowledgement. Returns true if the stream begins with it.
-    pub(crate) fn acknowledge(&self, offset: u64, file: Option<u64>, now_ms: u64) -> bool {
+    /// Records an acknowledgement, with which the stream may begin.
+    pub(crate) fn acknowledge(&self, offset: u64, file: Option<u64>, now_ms: u64) {
         self.acked.fetch_max(offset, Ordering::AcqRel);
         if let Some(file) = file {
             self.acked_file.fetch_max(file, Ordering::AcqRel);
         }
         self.set_acked_ms(now_ms);
-        let begins = self.phase() == Phase::Loading;
-        if begins {
-            self.set_phase(Phase::Online);
+        self.ready.store(true, Ordering::SeqCst);
+        self.begin_if_ready();
+    }
+
+    /// Begins the stream if the snapshot is sent and acknowledged. Both threads that know one of the two call this after they
+    /// have stored it, so that one of them sees both.
+    fn begin_if_ready(&self) {
+        if self.ready.load(Ordering::SeqCst) {
+            let (from, to) = (Phase::Loading as u8, Phase::Online as u8);
+            let phase = &self.phase;
+            // Fails in every other phase.
+            let _ = phase.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
         }
-        begins
+    }
+
+    /// Ends the transfer of the snapshot. Unless the stream begins at once, the first acknowledgement begins it.
+    pub(crate) fn end_transfer(&self, at_once: bool, now_ms: u64) {
+        self.set_acked_ms(now_ms);
+        let phase = if at_once {
+            Phase::Online
+        } else {
+            Phase::Loading
+        };
+        self.phase.store(phase as u8, Ordering::SeqCst);
+        self.begin_if_ready();
     }
 
     /// Returns whether the connection has ended.

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use super::replicas::{Phase, Replica};
+use super::replicas::Replica;
 use crate::log;
 use crate::net::order::Order;
 use crate::shared::Shared;
@@ -102,8 +102,13 @@ impl<'s> Senders<'s> {
         }
     }
 
-    /// Sends the rest. Each replica goes into `phase` when it has everything, after a call of `done`.
-    pub(super) fn finish(&mut self, phase: Phase, done: impl Fn(&Replica)) -> Result<(), NoneLeft> {
+    /// Sends the rest. Calls `done` for each replica that has everything. The stream follows `at_once`, or when the replica
+    /// acknowledges.
+    pub(super) fn finish(
+        &mut self,
+        at_once: bool,
+        done: impl Fn(&Replica),
+    ) -> Result<(), NoneLeft> {
         let mut any = false;
         loop {
             self.send();
@@ -114,7 +119,7 @@ impl<'s> Senders<'s> {
                 if complete {
                     any = true;
                     done(&sender.replica);
-                    complete_one(shared, &sender.replica, phase);
+                    complete_one(shared, &sender.replica, at_once);
                 }
                 !complete
             });
@@ -136,9 +141,9 @@ impl<'s> Senders<'s> {
     fn send(&mut self) {
         let (shared, timeout) = (self.shared, self.timeout);
         let (blocks, passed) = (&self.blocks, self.passed);
-        let stopping = shared.stopping.load(Ordering::Acquire);
+        let aborted = shared.replicas.full_sync.is_aborted();
         self.senders.retain_mut(|sender| {
-            if sender.replica.is_gone() || stopping {
+            if sender.replica.is_gone() || aborted {
                 return false;
             }
             match sender.send(shared, blocks, passed) {
@@ -227,7 +232,7 @@ impl Sender {
 }
 
 /// Hands a replica that has the whole payload to its loop.
-fn complete_one(shared: &Shared, replica: &Arc<Replica>, phase: Phase) {
+fn complete_one(shared: &Shared, replica: &Arc<Replica>, at_once: bool) {
     if replica.peer.rdb_only {
         log::notice!(
             shared.logger,
@@ -235,8 +240,7 @@ fn complete_one(shared: &Shared, replica: &Arc<Replica>, phase: Phase) {
         );
         return shared.close_replica(replica);
     }
-    replica.set_acked_ms(shared.clock.now().read_ms());
-    replica.set_phase(phase);
+    replica.end_transfer(at_once, shared.clock.now().read_ms());
     shared.count_good_replicas();
     log::notice!(
         shared.logger,

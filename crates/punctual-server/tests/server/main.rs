@@ -40,6 +40,8 @@ mod migrate;
 mod pause;
 mod persistence;
 mod primary;
+mod primary_stream;
+mod primary_waits;
 mod pubsub;
 mod readme;
 mod redis_py;

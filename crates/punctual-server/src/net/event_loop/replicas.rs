@@ -46,6 +46,8 @@ impl EventLoop {
     pub(super) fn feed_replicas(&mut self) {
         // First, so that what is appended from here on orders again.
         self.shared.replicas.heard(self.number);
+        // A replica that has just got its snapshot counts from now on.
+        self.shared.answer_acked(self.number);
         for at in 0..self.replicas.len() {
             self.mark_dirty(self.replicas[at]);
         }
@@ -152,9 +154,6 @@ impl EventLoop {
                 Ok(sent) => {
                     replica.set_next(next + sent as u64);
                     *count += sent as u64;
-                    if sent < all {
-                        return Flushed::Blocked;
-                    }
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Flushed::Blocked,

@@ -90,6 +90,10 @@ impl EventLoop {
     /// Runs the commands that clients have sent during their waits.
     pub(super) fn resume_unblocked(&mut self, turn: &mut Turn<'_>) {
         for slot in std::mem::take(&mut self.unblocked) {
+            // A command that has arrived since may wait in its turn.
+            if self.connection(slot).is_some_and(|c| c.waits()) {
+                continue;
+            }
             turn.now = self.shared.clock.now();
             self.run_kept(slot, turn);
             self.read_again(slot);

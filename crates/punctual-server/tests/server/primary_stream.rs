@@ -1,0 +1,382 @@
+//! The replication stream and its handshake, byte by byte.
+
+use punctual_server::{Builder, Server};
+
+use crate::follower::{Follower, Synced};
+use crate::primary::info;
+use crate::wire::redis::Redis;
+use crate::wire::{Wire, eventually, field};
+
+fn builder() -> Builder {
+    Server::builder()
+        .port(0)
+        .option("save", "")
+        .option("dbfilename", "no-such-file.rdb")
+        .option("repl-diskless-sync-delay", "0")
+}
+
+#[test]
+fn a_follower_sees_the_commands() {
+    let server = builder().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.ask(&["SET", "before", "1"]);
+    let (mut follower, id) = Follower::synced(server.port());
+    assert_eq!(follower.offset, 0);
+    assert_eq!(id.len(), 40);
+    c.ask(&["SET", "a", "1"]);
+    c.ask(&["GET", "a"]);
+    c.ask(&["SELECT", "3"]);
+    c.send(&[
+        "INCR n",
+        "MULTI",
+        "LPUSH l x",
+        "SADD s y",
+        "EXEC",
+        "PUBLISH ch hi",
+    ]);
+    c.receive(":1|+OK|+QUEUED|+QUEUED|*2|:1|:1|:0|");
+    c.ask(&["SELECT", "0"]);
+    let expected = [
+        "SELECT 0",
+        "SET a 1",
+        "SELECT 3",
+        "INCR n",
+        "MULTI",
+        "LPUSH l x",
+        "SADD s y",
+        "EXEC",
+        "PUBLISH ch hi",
+    ];
+    for line in expected {
+        assert_eq!(follower.command(), line);
+    }
+    follower.ack();
+    let end = follower.offset.to_string();
+    eventually(|| {
+        let replica = info(&mut c, "replication", "slave0");
+        field(&replica.replace(',', " "), "offset") == end
+    });
+    assert_eq!(info(&mut c, "replication", "master_repl_offset"), end);
+    // It continues where it was, and sees what it has missed, without another SELECT.
+    drop(follower);
+    c.ask(&["SELECT", "3"]);
+    c.ask(&["SET", "missed", "1"]);
+    let mut again = Follower::able(server.port());
+    again.ask(&id.to_ascii_uppercase(), end.parse::<i64>().unwrap() + 1);
+    assert_eq!(again.answer(), Synced::Continued(id));
+    assert_eq!(again.command(), "SET missed 1");
+}
+
+/// Returns the next command that is no SELECT: each full synchronization makes the log repeat it.
+#[track_caller]
+fn without_select(follower: &mut Follower) -> String {
+    loop {
+        let command = follower.command();
+        if !command.starts_with("SELECT") {
+            return command;
+        }
+    }
+}
+
+#[test]
+fn only_what_the_backlog_has_is_continued() {
+    let server = builder()
+        .option("repl-backlog-size", "50kb")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    let (mut follower, id) = Follower::synced(server.port());
+    c.ask(&["SET", "a", "1"]);
+    assert_eq!(follower.command(), "SELECT 0");
+    let second = follower.offset + 1;
+    assert_eq!(follower.command(), "SET a 1");
+    let port = server.port();
+    let try_at = |id: &str, offset: i64| {
+        let mut other = Follower::able(port);
+        other.ask(id, offset);
+        other.answer()
+    };
+    let synced = |field: &str| info(&mut Wire::to(port), "stats", field);
+    assert_eq!(try_at(&id, second), Synced::Continued(id.clone()));
+    let before = synced("sync_partial_err");
+    for (id, offset) in [
+        (id.as_str(), follower.offset + 2),
+        (id.as_str(), 0),
+        ("0000000000000000000000000000000000000000", 1),
+        ("f00ba0f00ba0f00ba0f00ba0f00ba0f00ba0f00b", 1),
+    ] {
+        assert!(
+            matches!(try_at(id, offset), Synced::Full(..)),
+            "{id} {offset}"
+        );
+    }
+    assert_eq!(before, "0");
+    assert_eq!(synced("sync_partial_err"), "4");
+    // The first bytes leave the backlog, but not before a slow follower has them.
+    let mut slow = Follower::able(port);
+    slow.ask(&id, second);
+    assert_eq!(slow.answer(), Synced::Continued(id.clone()));
+    let value = "v".repeat(30_000);
+    for _ in 0..4 {
+        c.ask(&["SET", "b", &value]);
+        assert!(without_select(&mut follower) == format!("SET b {value}"));
+    }
+    assert_eq!(slow.command(), "SET a 1");
+    for _ in 0..4 {
+        assert!(without_select(&mut slow) == format!("SET b {value}"));
+    }
+    eventually(|| {
+        c.ask(&["SET", "c", &"v".repeat(20_000)]);
+        info(&mut c, "replication", "repl_backlog_first_byte_offset") != "1"
+    });
+    assert!(matches!(try_at(&id, second), Synced::Full(..)));
+    let kept: u64 = info(&mut c, "replication", "repl_backlog_histlen")
+        .parse()
+        .unwrap();
+    assert!(kept >= 50 << 10, "{kept}");
+}
+
+#[test]
+fn several_replicas_share_a_walk() {
+    let server = builder()
+        .option("repl-diskless-sync-delay", "3600")
+        .option("repl-diskless-sync-max-replicas", "2")
+        .option("threads", "2")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    c.ask(&["SET", "k", "v"]);
+    let mut one = Follower::able(server.port());
+    one.ask("?", -1);
+    eventually(|| {
+        let replica = c.text("INFO replication");
+        replica.contains("slave0:ip=127.0.0.1,port=7777,state=wait_bgsave,offset=0,lag=0")
+    });
+    c.ask(&["SET", "l", "v"]);
+    let mut two = Follower::able(server.port());
+    two.ask("?", -1);
+    assert_eq!(one.answer(), two.answer());
+    let (first, second) = (one.payload(), two.payload());
+    assert!(first.1.is_some());
+    assert_eq!(first, second, "the same bytes, and the same mark");
+    // Both get what follows, each after its own acknowledgement.
+    c.ask(&["SET", "m", "v"]);
+    for follower in [&mut two, &mut one] {
+        follower.ack();
+        assert_eq!(follower.command(), "SELECT 0");
+        assert_eq!(follower.command(), "SET m v");
+    }
+    assert_eq!(info(&mut c, "stats", "sync_full"), "2");
+}
+
+#[test]
+fn a_replica_without_eof_gets_a_length() {
+    for diskless in ["yes", "no"] {
+        let server = builder()
+            .option("repl-diskless-sync", diskless)
+            .option("dir", std::env::temp_dir().to_str().unwrap())
+            .spawn()
+            .unwrap();
+        let mut c = Wire::open(&server);
+        c.ask(&["SET", "k", &"x".repeat(100_000)]);
+        let mut follower = Follower::open(server.port());
+        follower.ask("?", -1);
+        let Synced::Full(id, 0) = follower.answer() else {
+            panic!("a full synchronization is asked for");
+        };
+        let (payload, mark) = follower.payload();
+        assert!(payload.starts_with(b"REDIS00"));
+        assert_eq!(mark, None);
+        // The stream begins at once.
+        c.ask(&["SET", "a", "1"]);
+        assert_eq!(follower.command(), "SELECT 0");
+        assert_eq!(follower.command(), "SET a 1");
+        // As redis-cli does, without PSYNC: no line, and no id.
+        let mut old = Follower::open(server.port());
+        old.send(&["SYNC"]);
+        assert!(old.payload().0.starts_with(b"REDIS00"));
+        c.ask(&["SET", "a", "2"]);
+        assert_eq!(old.command(), "SELECT 0");
+        assert_eq!(old.command(), "SET a 2");
+        assert_ne!(id, server.shared().run_id);
+    }
+}
+
+#[test]
+fn replconf_answers_as_redis() {
+    let server = builder().spawn().unwrap();
+    let redis = Redis::start(&[]);
+    let (mut ours, mut theirs) = (Wire::open(&server), Wire::to(redis.port));
+    for line in [
+        "REPLCONF",
+        "REPLCONF listening-port",
+        "REPLCONF listening-port x",
+        "REPLCONF listening-port 7",
+        "REPLCONF listening-port 7 ip-address 1.2.3.4",
+        "REPLCONF capa anything capa eof",
+        "REPLCONF nonsense x",
+        "REPLCONF rdb-only 2",
+        "REPLCONF rdb-only x",
+        "REPLCONF rdb-only 0",
+        "REPLCONF rdb-filter-only keys",
+        "PSYNC",
+        "PSYNC ? x",
+        "PSYNC ? -1 FAILOVER",
+        "SYNC x",
+        "WAIT",
+        "WAIT x 0",
+        "WAIT 1 x",
+        "WAIT 1 -1",
+        "WAIT x x",
+        "WAIT 0 0",
+        "WAIT -1 0",
+        "WAIT 1 1",
+        "ROLE",
+    ] {
+        assert_eq!(
+            ours.ask(&line.split(' ').collect::<Vec<_>>()),
+            theirs.ask(&line.split(' ').collect::<Vec<_>>()),
+            "{line}"
+        );
+    }
+    let long = "x".repeat(300);
+    let args = ["REPLCONF", "ip-address", &long];
+    assert_eq!(ours.ask(&args), theirs.ask(&args));
+    let args = ["REPLCONF", "rdb-filter-only", "functions"];
+    assert_eq!(ours.ask(&args), theirs.ask(&args));
+    for command in ["PSYNC ? -1", "MULTI", "SYNC", "EXEC"] {
+        ours.ask(&["REPLCONF", "rdb-only", "0"]);
+        let args: Vec<&str> = command.split(' ').collect();
+        if command != "PSYNC ? -1" {
+            assert_eq!(ours.ask(&args), theirs.ask(&args), "{command}");
+        }
+    }
+    let mut pipelined = Wire::open(&server);
+    pipelined.send(&["PING", "PSYNC ? -1"]);
+    pipelined.receive("+PONG|-ERR SYNC and PSYNC are invalid with pending output|");
+    for c in [&mut ours, &mut theirs] {
+        // No reply, from a client that is no replica.
+        c.expect(&["REPLCONF ACK 7", "REPLCONF GETACK *", "PING"], "+PONG|");
+    }
+}
+
+#[test]
+fn replicas_are_shown_and_killed_by_type() {
+    let server = builder().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    let (mut follower, _) = Follower::synced(server.port());
+    let role = |c: &mut Wire| c.ask(&["ROLE"]).as_slice().unwrap()[2].clone();
+    eventually(|| role(&mut c).as_slice().unwrap().len() == 1);
+    let replica = role(&mut c).as_slice().unwrap()[0].clone();
+    let words: Vec<_> = replica.as_slice().unwrap().to_vec();
+    assert_eq!(words[0].as_bytes().unwrap(), b"127.0.0.1");
+    assert_eq!(words[1].as_bytes().unwrap(), b"7777");
+    let line = c.text("CLIENT LIST TYPE replica");
+    assert_eq!(field(&line, "flags"), "S");
+    assert_eq!(c.text("CLIENT LIST TYPE slave"), line);
+    assert!(!c.text("CLIENT LIST TYPE normal").contains("flags=S"));
+    assert_eq!(c.int("CLIENT KILL TYPE replica"), 1);
+    follower.ends();
+    eventually(|| info(&mut c, "replication", "connected_slaves") == "0");
+    assert_eq!(role(&mut c).as_slice().unwrap().len(), 0);
+}
+
+#[test]
+fn a_replica_may_not_use_the_keyspace() {
+    let server = builder().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    for command in [&["GET", "k"][..], &["SET", "k", "v"], &["PING"]] {
+        let (mut follower, _) = Follower::synced(server.port());
+        follower.send(command);
+        follower.ends();
+    }
+    assert_eq!(c.int("EXISTS k"), 0);
+}
+
+#[test]
+fn a_replica_that_does_not_read_is_cut_off_and_holds_up_nobody() {
+    let server = builder()
+        .option("client-output-buffer-limit", "replica 4mb 0 0")
+        .option("repl-backlog-size", "16kb")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    let (mut stuck, _) = Follower::synced(server.port());
+    let (mut quick, _) = Follower::synced(server.port());
+    let value = "v".repeat(1 << 20);
+    let mut written = 0;
+    while info(&mut c, "replication", "connected_slaves") == "2" {
+        assert!(written < 100, "nothing limits what a replica has not read");
+        c.ask(&["SET", "k", &value]);
+        while !quick.command().starts_with("SET") {}
+        written += 1;
+    }
+    stuck.ends();
+    assert_eq!(
+        info(&mut c, "stats", "client_output_buffer_limit_disconnections"),
+        "1"
+    );
+    // What was kept for it is given up.
+    eventually(|| {
+        c.ask(&["SET", "k", &value]);
+        while !quick.command().starts_with("SET") {}
+        let kept = info(&mut c, "replication", "repl_backlog_histlen");
+        kept.parse::<u64>().unwrap() < 4 << 20
+    });
+}
+
+#[test]
+fn a_primary_that_is_alone_forgets_its_history() {
+    let server = builder()
+        .virtual_clock()
+        .option("repl-backlog-ttl", "60")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    let (follower, id) = Follower::synced(server.port());
+    let advance = |ms: u64| {
+        server
+            .advance(std::time::Duration::from_millis(ms))
+            .unwrap();
+    };
+    // A replica that says nothing is closed by another limit, which is not meant here.
+    drop(follower);
+    eventually(|| info(&mut c, "replication", "connected_slaves") == "0");
+    advance(59_999);
+    assert_eq!(info(&mut c, "replication", "repl_backlog_active"), "1");
+    assert_eq!(info(&mut c, "replication", "master_replid"), id);
+    assert!(server.shared().store.is_logged());
+    advance(1);
+    eventually(|| info(&mut c, "replication", "repl_backlog_active") == "0");
+    assert_ne!(info(&mut c, "replication", "master_replid"), id);
+    assert!(
+        !server.shared().store.is_logged(),
+        "writes cost nothing more"
+    );
+}
+
+#[test]
+fn silent_replicas_are_disconnected() {
+    let server = builder()
+        .virtual_clock()
+        .option("repl-timeout", "60")
+        .option("repl-ping-replica-period", "10")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    let (mut follower, _) = Follower::synced(server.port());
+    eventually(|| info(&mut c, "replication", "slave0").contains("state=online"));
+    let mut offset = 0;
+    for _ in 0..6 {
+        server.advance(std::time::Duration::from_secs(10)).unwrap();
+        eventually(|| {
+            let now = info(&mut c, "replication", "master_repl_offset");
+            let now: u64 = now.parse().unwrap();
+            now >= offset + 14
+        });
+        offset += 14;
+    }
+    assert_eq!(info(&mut c, "replication", "connected_slaves"), "1");
+    server.advance(std::time::Duration::from_secs(2)).unwrap();
+    follower.ends();
+}

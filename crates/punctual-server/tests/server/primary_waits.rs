@@ -1,0 +1,158 @@
+//! WAIT, WAITAOF and `min-replicas-to-write`.
+
+use punctual_server::{Builder, Server};
+
+use crate::follower::Follower;
+use crate::primary::info;
+use crate::waiters::{block, waiting};
+use crate::wire::{Wire, eventually};
+
+fn builder() -> Builder {
+    Server::builder()
+        .port(0)
+        .option("save", "")
+        .option("dbfilename", "no-such-file.rdb")
+        .option("repl-diskless-sync-delay", "0")
+}
+
+/// Reads the stream up to the question for an acknowledgement that follows `SET k v`.
+#[track_caller]
+fn until_asked(follower: &mut Follower) {
+    while follower.command() != "SET k v" {}
+    assert_eq!(follower.command(), "REPLCONF GETACK *");
+}
+
+#[test]
+fn wait_ends_with_the_acknowledgement() {
+    for threads in [1, 2] {
+        let server = builder().threads(threads).spawn().unwrap();
+        let mut c = Wire::open(&server);
+        let (mut one, _) = Follower::synced(server.port());
+        let (mut two, _) = Follower::synced(server.port());
+        // Nothing is written yet, so everybody has it.
+        eventually(|| c.int("WAIT 2 1000") == 2);
+        c.send(&["SET k v", "WAIT 2 0", "PING"]);
+        c.receive("+OK|");
+        until_asked(&mut one);
+        until_asked(&mut two);
+        assert_eq!(waiting(&server), 1);
+        one.ack();
+        // One is not enough.
+        two.offset -= 100;
+        two.ack();
+        c.expect_silence();
+        two.offset += 100;
+        two.ack();
+        c.receive(":2|+PONG|");
+        assert_eq!(waiting(&server), 0);
+        // Without a write since, nobody is asked.
+        c.expect(&["WAIT 2 0", "GET k"], ":2|$1|v|");
+        c.expect(
+            &["MULTI", "SET k w", "WAIT 2 0", "EXEC"],
+            "+OK|+QUEUED|+QUEUED|*2|+OK|:2|",
+        );
+    }
+}
+
+#[test]
+fn wait_ends_at_its_timeout_or_by_unblock() {
+    let server = builder().virtual_clock().spawn().unwrap();
+    let (mut c, mut other) = (Wire::open(&server), Wire::open(&server));
+    let (mut one, _) = Follower::synced(server.port());
+    eventually(|| other.int("WAIT 1 0") == 1);
+    c.expect(&["SET k v"], "+OK|");
+    block(&server, &mut c, "WAIT 2 500");
+    until_asked(&mut one);
+    one.ack();
+    eventually(|| {
+        let replica = info(&mut other, "replication", "slave0");
+        replica.contains(&format!("offset={}", one.offset))
+    });
+    server
+        .advance(std::time::Duration::from_millis(499))
+        .unwrap();
+    assert_eq!(waiting(&server), 1);
+    server.advance(std::time::Duration::from_millis(1)).unwrap();
+    c.receive(":1|");
+    let id = c.int("CLIENT ID");
+    for (how, reply) in [
+        ("TIMEOUT", ":1|"),
+        ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK|"),
+    ] {
+        block(&server, &mut c, "WAIT 5 0");
+        assert_eq!(other.int(&format!("CLIENT UNBLOCK {id} {how}")), 1);
+        c.receive(reply);
+    }
+    // A client that leaves is forgotten.
+    block(&server, &mut c, "WAIT 5 0");
+    drop(c);
+    eventually(|| waiting(&server) == 0);
+    one.ack();
+    assert_eq!(other.int("WAIT 1 0"), 1);
+}
+
+#[test]
+fn waitaof_counts_the_files_of_replicas() {
+    let server = builder().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    let (mut one, _) = Follower::synced(server.port());
+    c.send(&["SET k v", "WAITAOF 0 1 0"]);
+    c.receive("+OK|");
+    until_asked(&mut one);
+    let offset = one.offset.to_string();
+    one.send(&["REPLCONF", "ACK", &offset, "FACK", "0"]);
+    c.expect_silence();
+    one.send(&["REPLCONF", "ACK", &offset, "FACK", &offset]);
+    c.receive("*2|:0|:1|");
+    c.expect(
+        &["WAITAOF 1 0 0"],
+        "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.|",
+    );
+}
+
+#[test]
+fn writes_need_good_replicas() {
+    const REFUSED: &str = "-NOREPLICAS Not enough good replicas to write.|";
+    let server = builder()
+        .virtual_clock()
+        .option("min-replicas-to-write", "1")
+        .option("min-replicas-max-lag", "10")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(&["SET k v"], REFUSED);
+    c.expect(&["GET k", "DEL k"], &format!("$-1|{REFUSED}"));
+    c.expect(
+        &["CONFIG SET min-replicas-max-lag 0", "SET k v"],
+        "+OK|+OK|",
+    );
+    c.expect(
+        &["CONFIG SET min-replicas-max-lag 10", "SET k v"],
+        &format!("+OK|{REFUSED}"),
+    );
+    c.expect(
+        &["MULTI", "SET k v", "EXEC"],
+        "+OK|-NOREPLICAS Not enough good replicas to write.|-EXECABORT Transaction discarded because of previous errors.|",
+    );
+    let (mut one, _) = Follower::synced(server.port());
+    eventually(|| c.text("SET k v") == "OK");
+    assert_eq!(info(&mut c, "replication", "min_slaves_good_slaves"), "1");
+    server.advance(std::time::Duration::from_secs(10)).unwrap();
+    eventually(|| info(&mut c, "replication", "slave0").contains("lag=10"));
+    c.expect(&["SET k v"], "+OK|");
+    server.advance(std::time::Duration::from_secs(1)).unwrap();
+    eventually(|| c.text("SET k v").starts_with("NOREPLICAS"));
+    one.ack();
+    server.advance(std::time::Duration::from_secs(1)).unwrap();
+    eventually(|| c.text("SET k v") == "OK");
+    let script = ["EVAL", "return redis.call('set','k','w')", "0"];
+    assert!(!c.ask(&script).is_error());
+    drop(one);
+    eventually(|| c.text("SET k v").starts_with("NOREPLICAS"));
+    let reply = c.ask(&script);
+    assert!(reply.is_error(), "{reply:?}");
+    c.expect(
+        &["CONFIG SET min-replicas-to-write 0", "SET k v"],
+        "+OK|+OK|",
+    );
+}
