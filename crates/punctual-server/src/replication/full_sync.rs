@@ -90,6 +90,23 @@ pub(super) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
     }
 }
 
+/// The walk of a synchronization. Dropping it lets others begin, whatever has happened.
+struct Walk {
+    shared: Arc<Shared>,
+    snapshot: Snapshot,
+    complete: bool,
+}
+
+impl Drop for Walk {
+    fn drop(&mut self) {
+        if !self.complete {
+            std::mem::take(&mut self.snapshot).abandon(&self.shared.store);
+        }
+        self.shared.persistence.end_walk();
+        self.shared.call_upkeep();
+    }
+}
+
 /// A synchronization that has begun.
 struct Job {
     shared: Arc<Shared>,
@@ -97,7 +114,6 @@ struct Job {
     now: Now,
     libraries: Libraries,
     place: Place,
-    snapshot: Snapshot,
     replicas: Vec<Arc<Replica>>,
 }
 
@@ -115,9 +131,13 @@ fn begin(
         Some(Filter { functions: false }) => Libraries::default(),
         _ => (*shared.functions.libraries()).clone(),
     };
-    let snapshot = match filter {
-        None => Snapshot::begin(turn, encode::format(&settings)),
-        Some(_) => Snapshot::default(),
+    let walk = Walk {
+        shared: Arc::clone(shared),
+        snapshot: match filter {
+            None => Snapshot::begin(turn, encode::format(&settings)),
+            Some(_) => Snapshot::default(),
+        },
+        complete: false,
     };
     shared.changelog.force_select();
     let place = {
@@ -154,7 +174,6 @@ fn begin(
         now: turn.now,
         libraries,
         place,
-        snapshot,
         replicas: replicas.clone(),
     };
     let mut threads = shared.replicas.full_sync.threads.lock();
@@ -162,7 +181,7 @@ fn begin(
     threads.retain(|thread| !thread.is_finished());
     let thread = std::thread::Builder::new()
         .name("punctual-sync".into())
-        .spawn(move || job.run(to_sockets));
+        .spawn(move || job.run(walk, to_sockets));
     match thread {
         Ok(thread) => threads.push(thread),
         Err(error) => {
@@ -170,18 +189,13 @@ fn begin(
                 shared.logger,
                 "Can't start the thread of a full synchronization: {error}"
             );
-            // The closure has dropped the snapshot, but its walks still exist in the shards.
-            Snapshot::abandon_all(turn);
-            turn.release();
-            shared.persistence.end_walk();
             replicas.iter().for_each(|r| shared.close_replica(r));
         }
     }
 }
 
 impl Job {
-    fn run(mut self, to_sockets: bool) {
-        let mut snapshot = std::mem::take(&mut self.snapshot);
+    fn run(self, walk: Walk, to_sockets: bool) {
         let timeout = Duration::from_secs(self.settings.repl_timeout_s);
         let mut senders = Senders::new(&self.shared, timeout);
         for replica in &self.replicas {
@@ -193,9 +207,9 @@ impl Job {
             senders.add(replica, head);
         }
         let result = if to_sockets {
-            self.stream(&mut senders, &mut snapshot)
+            self.stream(&mut senders, walk)
         } else {
-            self.by_file(&mut senders, &mut snapshot)
+            self.by_file(&mut senders, walk)
         };
         let shared = &self.shared;
         match result {
@@ -221,10 +235,10 @@ impl Job {
         rounds::report_freed(shared, 0);
     }
 
-    /// Encodes the snapshot, and ends the walk in any case.
+    /// Encodes the snapshot, and ends the walk.
     fn encode<E>(
         &self,
-        snapshot: &mut Snapshot,
+        mut walk: Walk,
         mut write: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), Failure>
     where
@@ -237,7 +251,7 @@ impl Job {
         let done = encode::encode(
             &self.settings,
             &header,
-            snapshot,
+            &mut walk.snapshot,
             |snapshot, out| snapshot.next(store, out),
             |piece| match piece {
                 Piece::Bytes(bytes) => write(bytes).map_err(Failure::from),
@@ -245,22 +259,18 @@ impl Job {
                 Piece::Keys(_) => Ok(()),
             },
         );
-        if done.is_err() {
-            std::mem::take(snapshot).abandon(store);
-        }
-        shared.persistence.end_walk();
-        shared.call_upkeep();
+        walk.complete = done.is_ok();
         done
     }
 
     /// Sends the bytes as they are made.
-    fn stream(&self, senders: &mut Senders<'_>, snapshot: &mut Snapshot) -> Result<(), Failure> {
+    fn stream(&self, senders: &mut Senders<'_>, walk: Walk) -> Result<(), Failure> {
         let mark: String = (0..40)
             .map(|_| char::from_digit(rand::random_range(0..16), 16).unwrap_or('0'))
             .collect();
         let begin = format!("$EOF:{mark}\r\n");
         senders.push(begin.into_bytes())?;
-        let sent = self.encode(snapshot, |bytes| senders.push(bytes.to_vec()));
+        let sent = self.encode(walk, |bytes| senders.push(bytes.to_vec()));
         if sent.is_err() {
             // Half a payload is useless.
             senders.close_all();
@@ -279,7 +289,7 @@ impl Job {
     }
 
     /// Writes a file, then sends it.
-    fn by_file(&self, senders: &mut Senders<'_>, snapshot: &mut Snapshot) -> Result<(), Failure> {
+    fn by_file(&self, senders: &mut Senders<'_>, walk: Walk) -> Result<(), Failure> {
         let name = format!("temp-{}-sync.rdb", std::process::id());
         let path = self.settings.dir.join(name);
         let created = File::options()
@@ -292,13 +302,9 @@ impl Job {
         let opened = created.and_then(|file| std::fs::remove_file(&path).map(|()| file));
         let written = match opened {
             Ok(mut file) => self
-                .encode(snapshot, |bytes| file.write_all(bytes))
+                .encode(walk, |bytes| file.write_all(bytes))
                 .map(|()| file),
-            Err(error) => {
-                std::mem::take(snapshot).abandon(&self.shared.store);
-                self.shared.persistence.end_walk();
-                Err(error.into())
-            }
+            Err(error) => Err(error.into()),
         };
         let mut file = written.inspect_err(|_| senders.close_all())?;
         let len = file.metadata()?.len();

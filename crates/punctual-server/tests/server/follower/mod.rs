@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use punctual_resp::{Value, decode, encode_command};
 
@@ -63,7 +63,9 @@ impl Follower {
     /// Returns the next line that is not empty: newlines say that the server lives.
     #[track_caller]
     pub fn line(&mut self) -> String {
+        let end = Instant::now() + PATIENCE;
         loop {
+            assert!(Instant::now() < end, "nothing but newlines");
             let mut line = String::new();
             let count = self.reader.read_line(&mut line).unwrap();
             assert!(count > 0, "closed");
@@ -137,7 +139,9 @@ impl Follower {
     /// Returns the next command of the stream that is no PING.
     #[track_caller]
     pub fn command(&mut self) -> String {
+        let end = Instant::now() + PATIENCE;
         loop {
+            assert!(Instant::now() < end, "nothing but PINGs");
             if let Some((value, len)) = decode(&self.rest).unwrap() {
                 self.rest.drain(..len);
                 self.offset += len as i64;
