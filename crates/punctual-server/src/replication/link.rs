@@ -32,6 +32,13 @@ pub(crate) enum Start {
     Continued(Option<ReplicationId>),
 }
 
+impl Start {
+    /// Returns whether the primary's data takes the place of the server's.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Full(_))
+    }
+}
+
 /// Why an attempt has failed.
 pub(super) enum Failure {
     /// The server follows another primary, or none, or stops.
