@@ -15,7 +15,7 @@ use crate::net::socket::Socket;
 use crate::persist::aof::state::Phase;
 use crate::persist::aof::switch;
 use crate::replication::apply;
-use crate::replication::link::Attachment;
+use crate::replication::attachment::Attachment;
 use crate::replication::upstream::Attempt;
 
 /// Reply to commands that wait when the role changes.
