@@ -13,7 +13,7 @@ use crate::client::transaction::Transaction;
 use crate::dispatch::table::Entry;
 use crate::pubsub::{Kind, PubSub, Subscriber};
 use crate::replication::acks::Goal;
-use crate::replication::apply::Applied;
+use crate::replication::applied::Applied;
 use crate::replication::replicas::{Peer, Replica};
 use crate::script::functions::registry::Found;
 

@@ -8,7 +8,7 @@ use crate::clock::{Move, MoveError};
 use crate::migrate::moving::Migration;
 use crate::net::listener::{Arrival, Listener};
 use crate::reclaim::Share;
-use crate::replication::link::Attachment;
+use crate::replication::attachment::Attachment;
 
 /// An order to an event loop.
 pub(crate) enum Order {

@@ -7,41 +7,16 @@
 use punctual_resp::Args;
 use punctual_store::{Error, Turn};
 
-use super::link::{Attachment, Start};
+use super::applied::Applied;
+use super::attachment::{Attachment, Start};
 use crate::client::session::{ReplyMode, Session};
 use crate::log;
 use crate::shared::Shared;
 
-/// State of the primary's connection.
-pub(crate) struct Applied {
-    pub(crate) generation: u64,
-    /// Bytes of the stream that are not appended to the log yet.
-    bytes: Vec<u8>,
-    /// Number of them up to the end of the last command outside of a transaction.
-    complete: usize,
-}
-
 impl Applied {
-    pub(crate) fn new(generation: u64) -> Self {
-        Self {
-            generation,
-            bytes: Vec::new(),
-            complete: 0,
-        }
-    }
-
     /// Returns the offset up to which the stream is applied.
     pub(crate) fn offset(&self, shared: &Shared) -> u64 {
-        shared.replication.offset() + self.complete as u64
-    }
-
-    /// Passes the bytes of the complete commands on. The turn holds every shard.
-    pub(crate) fn append(&mut self, shared: &Shared) {
-        if self.complete > 0 {
-            shared.append_to_stream(&self.bytes[..self.complete]);
-            self.bytes.drain(..self.complete);
-            self.complete = 0;
-        }
+        shared.replication.offset() + self.complete().len() as u64
     }
 }
 
@@ -66,17 +41,17 @@ impl Session {
         if !self.closing
             && let Some(applied) = &mut self.upstream
         {
-            applied.bytes.extend_from_slice(bytes);
-            if !in_transaction {
-                applied.complete = applied.bytes.len();
-            }
+            applied.note(bytes, in_transaction);
         }
     }
 
     /// Ends a stretch of the stream: the offset advances, and the shards are released.
     pub(crate) fn end_stretch(&mut self, shared: &Shared, turn: &mut Turn<'_>) {
         if let Some(applied) = &mut self.upstream {
-            applied.append(shared);
+            if !applied.complete().is_empty() {
+                shared.append_to_stream(applied.complete());
+                applied.forget_complete();
+            }
             shared.upstream.set_db(self.db);
             turn.end_whole();
             turn.release();

@@ -7,30 +7,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::attachment::{Attachment, Start};
 use super::state::ReplicationId;
-use super::sync::{self, Data};
+use super::sync;
 use super::upstream::{Attempt, Phase};
 use super::wire::Wire;
 use crate::log;
 use crate::net::order::Order;
 use crate::shared::Shared;
-
-/// A link whose stream begins, for loop 0.
-pub(crate) struct Attachment {
-    pub(crate) attempt: Attempt,
-    pub(crate) stream: std::net::TcpStream,
-    /// Input behind the handshake or the snapshot.
-    pub(crate) rest: Vec<u8>,
-    pub(crate) start: Start,
-}
-
-/// Where the stream begins.
-pub(crate) enum Start {
-    /// Behind the primary's snapshot.
-    Full(Box<Data>),
-    /// Where the server's data ends. The history may have a new id.
-    Continued(Option<ReplicationId>),
-}
 
 /// Why an attempt has failed.
 pub(super) enum Failure {

@@ -1,7 +1,9 @@
 //! Replication: one stream of effects, which replicas apply in the order of the primary's log.
 
 pub(crate) mod acks;
+pub(crate) mod applied;
 pub(crate) mod apply;
+pub(crate) mod attachment;
 mod backlog;
 mod full_sync;
 pub(crate) mod info;

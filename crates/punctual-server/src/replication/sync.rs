@@ -7,33 +7,22 @@ use std::io;
 use std::time::Instant;
 
 use punctual_rdb::{Blocks, Reader, Source as _};
+use punctual_store::Turn;
 use punctual_store::events::{Classes, Silent};
-use punctual_store::{Store, Turn};
 
+use super::attachment::Data;
 use super::link::Failure;
 use super::state::ReplicationId;
 use super::upstream::{INTERVAL, Phase, Transfer};
 use super::wire::Wire;
 use crate::log;
 use crate::persist::load::{self, Progress, ReadFailure};
-use crate::script::functions::registry::Libraries;
 use crate::shared::Shared;
 
 /// Read size in bytes.
 const BLOCK_BYTES: usize = 256 << 10;
 /// Length of the mark at the end of a snapshot whose size the primary does not know.
 const MARK_BYTES: usize = 40;
-
-/// The data of a primary.
-pub(crate) struct Data {
-    pub(crate) store: Store,
-    pub(crate) libraries: Libraries,
-    pub(crate) id: ReplicationId,
-    /// Offset of the stream up to which the data reaches.
-    pub(crate) offset: u64,
-    /// Database that the stream has selected there.
-    pub(crate) db: usize,
-}
 
 /// The primary's announcement of a snapshot.
 enum Announced {

@@ -177,3 +177,35 @@ fn a_command_that_cannot_be_applied_ends_the_link() {
     assert_eq!(ours.text("REPLICAOF NO ONE"), "OK");
     assert_eq!(ours.text("GET before"), "1");
 }
+
+#[test]
+fn the_append_only_file_of_a_replica_has_its_data() {
+    let redis = primary(&[]);
+    let mut theirs = Wire::to(redis.port);
+    fill(&mut theirs);
+    let folder = tempfile::tempdir().unwrap();
+    let appending = || {
+        builder()
+            .option("dir", folder.path().to_str().unwrap())
+            .option("appendonly", "yes")
+    };
+    let server = appending().spawn().unwrap();
+    let mut ours = Wire::open(&server);
+    ours.ask(&["SET", "mine", "1"]);
+    ours.ask(&["REPLICAOF", "127.0.0.1", &redis.port.to_string()]);
+    eventually(|| info(&mut ours, "master_link_status") == "up");
+    theirs.ask(&["INCR", "later"]);
+    theirs.ask(&["SELECT", "5"]);
+    theirs.ask(&["INCR", "later"]);
+    same_data(&mut theirs, &mut ours);
+    eventually(|| {
+        ours.text("INFO persistence")
+            .contains("aof_rewrite_in_progress:0")
+    });
+    server.shutdown();
+    let server = appending().spawn().unwrap();
+    let mut ours = Wire::open(&server);
+    assert_eq!(info(&mut ours, "role"), "master");
+    assert_eq!(ours.text("DEBUG DIGEST"), theirs.text("DEBUG DIGEST"));
+    assert_eq!(ours.int("FCALL answer 0"), 42);
+}

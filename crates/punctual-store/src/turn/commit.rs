@@ -119,7 +119,7 @@ impl Turn<'_> {
     pub fn replace_all(&mut self, loaded: Store) {
         self.lock_all();
         self.touch(crate::keyspace::shard::Touched::Any);
-        let (now, databases) = (self.now, self.store.databases());
+        let now = self.now;
         let (mut ready, mut old) = (Vec::new(), Vec::new());
         let loaded = loaded.locked.into_iter().map(|l| l.shard.into_inner());
         for ((_, shard), new) in self.held.iter_mut().zip(loaded) {
@@ -129,12 +129,12 @@ impl Turn<'_> {
                 dbs,
                 ..
             } = &mut **shard;
-            for db in 0..databases {
-                watched.db_replaced(db, &dbs[db], Some(&new.dbs[db]), now);
+            for (db, (old, new)) in dbs.iter().zip(&new.dbs).enumerate() {
+                watched.db_replaced(db, old, Some(new), now);
             }
             old.extend(std::mem::replace(dbs, new.dbs));
-            for db in 0..databases {
-                let keys = waiters.note_all_ready(db, &dbs[db]);
+            for (db, part) in dbs.iter().enumerate() {
+                let keys = waiters.note_all_ready(db, part);
                 ready.extend(keys.iter().map(|key| ReadyKey::new(db, key)));
             }
         }

@@ -1,0 +1,42 @@
+//! What the thread of the link hands to loop 0. Data only: both sides depend on it.
+
+use punctual_store::Store;
+
+use super::state::ReplicationId;
+use super::upstream::Attempt;
+use crate::script::functions::registry::Libraries;
+
+/// A link whose stream begins, for loop 0.
+pub(crate) struct Attachment {
+    pub(crate) attempt: Attempt,
+    pub(crate) stream: std::net::TcpStream,
+    /// Input behind the handshake or the snapshot.
+    pub(crate) rest: Vec<u8>,
+    pub(crate) start: Start,
+}
+
+/// Where the stream begins.
+pub(crate) enum Start {
+    /// Behind the primary's snapshot.
+    Full(Box<Data>),
+    /// Where the server's data ends. The history may have a new id.
+    Continued(Option<ReplicationId>),
+}
+
+impl Start {
+    /// Returns whether the primary's data takes the place of the server's.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Full(_))
+    }
+}
+
+/// The data of a primary.
+pub(crate) struct Data {
+    pub(crate) store: Store,
+    pub(crate) libraries: Libraries,
+    pub(crate) id: ReplicationId,
+    /// Offset of the stream up to which the data reaches.
+    pub(crate) offset: u64,
+    /// Database that the stream has selected there.
+    pub(crate) db: usize,
+}
