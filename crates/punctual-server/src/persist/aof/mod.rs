@@ -16,6 +16,8 @@ pub(crate) mod rewrite;
 pub(crate) mod state;
 mod store;
 pub(crate) mod switch;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use load::AofError;
