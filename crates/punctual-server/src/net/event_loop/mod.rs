@@ -517,6 +517,9 @@ impl EventLoop {
                     }
                 }
                 Order::Synced => {
+                    if self.number == 0 {
+                        self.shared.answer_acked(0);
+                    }
                     for slot in std::mem::take(&mut self.held) {
                         self.mark_dirty(slot);
                     }
@@ -601,6 +604,7 @@ impl EventLoop {
         }
         if std::mem::take(&mut connection.session.has_written) {
             connection.session.last_write = self.shared.replication.offset();
+            connection.session.last_write_in_file = self.shared.changelog.file_end();
         }
         if connection.session.replica.is_some() {
             return self.flush_replica(slot);
