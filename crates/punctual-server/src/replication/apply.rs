@@ -10,6 +10,7 @@ use punctual_store::{Error, Turn};
 use super::link::{Attachment, Start};
 use crate::client::session::{ReplyMode, Session};
 use crate::log;
+use crate::persist::aof::switch;
 use crate::shared::Shared;
 
 /// State of the primary's connection.
@@ -113,6 +114,7 @@ pub(crate) fn begin(shared: &Shared, turn: &mut Turn<'_>, attachment: &mut Attac
                 *all = libraries;
                 Ok::<_, std::convert::Infallible>(())
             });
+            switch::restart(shared, turn);
             shared.replication.adopt(data.id, data.offset);
             shared.restart_stream();
             attachment.attempt.db = data.db;

@@ -9,18 +9,17 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use super::files::OpenFile;
 use super::rewrite;
 use crate::changelog::FileMark;
 use crate::config::{AppendSync, Settings};
 use crate::log;
 use crate::net::order::Order;
-use crate::persist::disk::Output;
 use crate::shared::Shared;
 
 /// Time for which changes are collected before they are written, unless replies wait for them.
@@ -33,14 +32,6 @@ const RETRY: Duration = Duration::from_secs(1);
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 /// Capacity up to which a buffer is used again.
 const KEPT: usize = 1 << 20;
-
-/// The incremental file that is open.
-pub(super) struct OpenFile {
-    pub(super) output: Box<dyn Output>,
-    pub(super) path: PathBuf,
-    /// Length of the file, as far as it was written in full.
-    pub(super) bytes: u64,
-}
 
 enum Step {
     /// Bytes to write, and the position in the log behind them.
