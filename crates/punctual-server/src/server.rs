@@ -16,6 +16,7 @@ use crate::clock::Move;
 pub use crate::clock::MoveError;
 use crate::command;
 use crate::config::{Config, ConfigError, Settings};
+use crate::dispatch::from_file::FromFile;
 use crate::dispatch::names::CommandNames;
 use crate::log::{self, Logger, Role};
 use crate::net::event_loop::{EventLoop, WAKER_TOKEN};
@@ -319,7 +320,7 @@ impl Server {
         };
         let shared = &server.shared;
         if let Some(start) = must_load
-            && let Err(error) = load::at_start(shared, start)
+            && let Err(error) = load::at_start(shared, start, &mut FromFile::new(shared))
         {
             log::warning!(shared.logger, "{error}");
             server.stop();

@@ -112,6 +112,8 @@ pub struct Session {
     pub(crate) replica: Option<Arc<Replica>>,
     /// Offset of the replication stream after the client's last write that is in the stream.
     pub(crate) last_write: u64,
+    /// Position of the append-only file behind the client's last write.
+    pub(crate) last_write_in_file: u64,
     /// The client may have written since.
     pub(crate) has_written: bool,
     /// Count of changes of the turn before the client's commands.
@@ -152,6 +154,7 @@ impl Session {
             peer: Peer::default(),
             replica: None,
             last_write: 0,
+            last_write_in_file: 0,
             has_written: false,
             dirty_before: 0,
             last: None,

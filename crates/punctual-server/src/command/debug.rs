@@ -15,9 +15,10 @@ use punctual_store::{Error, Turn, command};
 use signal_hook::consts::SIGSEGV;
 
 use crate::dispatch::call::{Call, ServerCommand};
+use crate::dispatch::from_file::FromFile;
 use crate::log;
 use crate::net::order::Order;
-use crate::persist::aof::{self, load::AofFiles};
+use crate::persist::aof::{self, files::AofFiles};
 use crate::persist::{load, save};
 
 /// The family's rows.
@@ -181,7 +182,7 @@ fn load_aof(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) -> Result<(), Error>
     }
     turn.clear();
     shared.functions.clear();
-    let loaded = files.load(shared, &mut turn, |_| {});
+    let loaded = files.load(shared, &mut turn, &mut FromFile::new(shared), |_| {});
     loaded.map_err(|error| failed(&error))?;
     log::warning!(logger, "Append Only File loaded by DEBUG LOADAOF");
     reply.ok();

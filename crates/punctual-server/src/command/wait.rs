@@ -8,7 +8,8 @@ use punctual_store::spec::{Flags, Group};
 
 use crate::client::session::Executing;
 use crate::dispatch::call::{Call, ServerCommand};
-use crate::replication::acks::Goal;
+use crate::persist::aof::state::Phase;
+use crate::replication::acks::{Goal, LocalFile};
 
 /// The family's rows. As in Redis, they have the ACL category `connection`, which their group sets.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
@@ -51,23 +52,24 @@ fn deadline(call: &Call<'_, '_>, arg: &[u8]) -> Result<Option<u64>, Error> {
 fn wait_for(
     call: &mut Call<'_, '_>,
     replicas: i64,
-    in_files: bool,
+    file: Option<LocalFile>,
     deadline_ms: Option<u64>,
     reply: &mut Reply<'_>,
 ) {
     // The client's writes may still be in the turn.
     call.turn.release();
-    let offset = match call.has_written() {
-        true => call.shared.replication.offset(),
-        false => call.session.last_write,
+    let (shared, session) = (call.shared, &call.session);
+    let (offset, position) = match call.has_written() {
+        true => (shared.replication.offset(), shared.changelog.file_end()),
+        false => (session.last_write, session.last_write_in_file),
     };
     let goal = Goal {
         offset,
         replicas: usize::try_from(replicas).unwrap_or(0),
-        in_files,
+        file: file.map(|file| LocalFile { position, ..file }),
     };
-    let reached = goal.reached_by(call.shared);
-    if reached >= goal.replicas || !call.turn.may_wait {
+    let reached = goal.reached_by(shared);
+    if goal.is_met(reached) || !call.turn.may_wait {
         return goal.reply(reached, reply);
     }
     call.turn.wait = Some(Wait {
@@ -86,7 +88,7 @@ fn wait(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
     }
     let replicas = parse_i64(&args[1]).ok_or(Error::NotInteger)?;
     let deadline_ms = deadline(call, &args[2])?;
-    wait_for(call, replicas, false, deadline_ms, reply);
+    wait_for(call, replicas, None, deadline_ms, reply);
     Ok(())
 }
 
@@ -103,11 +105,16 @@ fn wait_aof(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
             "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.",
         ));
     }
-    if local > 0 {
+    let wanted = local > 0;
+    if wanted && call.shared.persistence.aof.phase() == Phase::Off {
         return Err(Error::fixed(
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));
     }
-    wait_for(call, replicas, true, deadline_ms, reply);
+    let file = LocalFile {
+        wanted,
+        position: 0,
+    };
+    wait_for(call, replicas, Some(file), deadline_ms, reply);
     Ok(())
 }

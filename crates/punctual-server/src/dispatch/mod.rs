@@ -4,6 +4,7 @@
 
 mod blocking;
 pub(crate) mod call;
+pub(crate) mod from_file;
 pub(crate) mod names;
 mod replay;
 pub(crate) mod table;

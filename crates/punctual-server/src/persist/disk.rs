@@ -10,8 +10,6 @@
 //! start reads, and the folder of a new file before anything that names the file. After a failed `sync` the kernel may
 //! have dropped the bytes: a later `sync` that succeeds proves nothing about them, so they must be written again.
 
-#![allow(dead_code, reason = "the append-only file will use the rest")]
-
 #[cfg(test)]
 pub(crate) mod recorder;
 

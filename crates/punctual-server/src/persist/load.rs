@@ -13,7 +13,8 @@ use punctual_store::value::decode::{Unreadable, read_value};
 use punctual_store::{Now, Turn};
 use punctual_store::{RestoreBatch, Restored};
 
-use super::aof::load::{AofFiles, Loaded};
+use super::aof::files::AofFiles;
+use super::aof::load::{Loaded, Runner};
 use super::aof::{self, AofError};
 use super::save;
 use crate::log;
@@ -126,8 +127,12 @@ pub(crate) fn begin_start(shared: &Shared) -> Result<Option<Start>, LoadError> {
     Ok(wanted.then_some(Start { append_only }))
 }
 
-/// Loads what [`begin_start`] has found, and begins to append. The event loops reply LOADING meanwhile.
-pub(crate) fn at_start(shared: &Arc<Shared>, start: Start) -> Result<(), LoadError> {
+/// Loads what [`begin_start`] has found, and begins to append. `runner` runs the commands of an append-only file. The event loops reply LOADING meanwhile.
+pub(crate) fn at_start(
+    shared: &Arc<Shared>,
+    start: Start,
+    runner: &mut dyn Runner,
+) -> Result<(), LoadError> {
     let mut sink = Silent;
     let mut turn = Turn::new(
         &shared.store,
@@ -135,7 +140,7 @@ pub(crate) fn at_start(shared: &Arc<Shared>, start: Start) -> Result<(), LoadErr
         &mut sink,
         Classes::none(),
     );
-    let done = load_and_append(shared, start, &mut turn);
+    let done = load_and_append(shared, start, &mut turn, runner);
     turn.release();
     drop(turn);
     let loading = &shared.persistence.loading;
@@ -150,11 +155,12 @@ fn load_and_append(
     shared: &Arc<Shared>,
     start: Start,
     turn: &mut Turn<'_>,
+    runner: &mut dyn Runner,
 ) -> Result<(), LoadError> {
     let path = save::path(&shared.settings());
     let mut loaded = Loaded::default();
     match &start.append_only {
-        Some(files) if files.exist() => loaded = files.load(shared, turn, Turn::release)?,
+        Some(files) if files.exist() => loaded = files.load(shared, turn, runner, Turn::release)?,
         // Redis ignores the snapshot if `appendonly` is on, and starts without keys.
         _ if path.exists() => load(shared, &path, turn, false, Turn::release)?,
         _ => {}

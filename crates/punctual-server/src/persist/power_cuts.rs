@@ -329,7 +329,6 @@ fn a_cut_during_saves_loses_no_snapshot() {
 /// With `appendfsync always`, every acknowledged write survives: in incremental files, in rewrites, and while manifests
 /// change.
 #[test]
-#[ignore = "the append-only file is not written yet"]
 fn a_cut_loses_no_acknowledged_write() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options {

@@ -12,6 +12,7 @@ use punctual_resp::{Protocol, Reply};
 use punctual_store::keyspace::waiters::Waiter;
 
 use crate::client::waiting::{Completion, answer};
+use crate::persist::aof::state::Phase;
 use crate::shared::Shared;
 
 /// `REPLCONF GETACK *`, which makes each replica acknowledge at once.
@@ -24,24 +25,57 @@ pub(crate) struct Goal {
     pub(crate) offset: u64,
     /// Number of replicas that must have it.
     pub(crate) replicas: usize,
-    /// The replicas must have it in their append-only files (WAITAOF).
-    pub(crate) in_files: bool,
+    /// The replicas must have it in their append-only files (WAITAOF), and perhaps this server too.
+    pub(crate) file: Option<LocalFile>,
+}
+
+/// What WAITAOF asks of this server's append-only file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LocalFile {
+    /// The file must have it.
+    pub(crate) wanted: bool,
+    /// Position of the file behind the client's last write.
+    pub(crate) position: u64,
+}
+
+/// Who has what a client waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reached {
+    replicas: usize,
+    /// This server's append-only file has it on the device.
+    file: bool,
 }
 
 impl Goal {
-    /// Returns the number of replicas that have reached the goal.
-    pub(crate) fn reached_by(&self, shared: &Shared) -> usize {
+    /// Returns who has reached the goal.
+    pub(crate) fn reached_by(&self, shared: &Shared) -> Reached {
         let (acked, in_files) = shared.replicas.count_acked(self.offset);
-        if self.in_files { in_files } else { acked }
+        let has = |file: LocalFile| {
+            // Before the first base is complete, a start would not find the file.
+            shared.persistence.aof.phase() == Phase::On
+                && shared.changelog.synced() >= file.position
+        };
+        Reached {
+            replicas: match self.file {
+                Some(_) => in_files,
+                None => acked,
+            },
+            file: self.file.is_some_and(has),
+        }
+    }
+
+    /// Returns whether enough have reached it.
+    pub(crate) fn is_met(&self, reached: Reached) -> bool {
+        reached.replicas >= self.replicas && (reached.file || !self.file.is_some_and(|f| f.wanted))
     }
 
     /// Writes the reply of the command.
-    pub(crate) fn reply(&self, replicas: usize, reply: &mut Reply<'_>) {
-        if self.in_files {
+    pub(crate) fn reply(&self, reached: Reached, reply: &mut Reply<'_>) {
+        if self.file.is_some() {
             reply.array(2);
-            reply.int(0);
+            reply.int(reached.file.into());
         }
-        reply.int(replicas as i64);
+        reply.int(reached.replicas as i64);
     }
 }
 
@@ -54,6 +88,11 @@ pub(crate) struct Acks {
 }
 
 impl Acks {
+    /// Returns whether clients wait.
+    pub(crate) fn any(&self) -> bool {
+        !self.waits.lock().is_empty()
+    }
+
     /// Removes a waiter that has been claimed, and returns its goal; `None` for one that waits for a key.
     pub(crate) fn remove(&self, waiter: &Arc<Waiter>) -> Option<Goal> {
         let mut waits = self.waits.lock();
@@ -65,9 +104,9 @@ impl Acks {
 }
 
 /// Returns the reply for this goal.
-fn reply_bytes(goal: &Goal, replicas: usize, protocol: Protocol) -> Vec<u8> {
+fn reply_bytes(goal: &Goal, reached: Reached, protocol: Protocol) -> Vec<u8> {
     let mut bytes = Vec::new();
-    goal.reply(replicas, &mut Reply::new(&mut bytes, protocol));
+    goal.reply(reached, &mut Reply::new(&mut bytes, protocol));
     bytes
 }
 
@@ -95,7 +134,7 @@ impl Shared {
         let mut waits = self.replicas.acks.waits.lock();
         waits.retain(|(waiter, goal)| {
             let reached = goal.reached_by(self);
-            if reached < goal.replicas {
+            if !goal.is_met(reached) {
                 return !waiter.has_ended();
             }
             if waiter.claim() {

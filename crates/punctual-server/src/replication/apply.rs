@@ -11,6 +11,7 @@ use super::applied::Applied;
 use super::attachment::{Attachment, Start};
 use crate::client::session::{ReplyMode, Session};
 use crate::log;
+use crate::persist::aof::switch;
 use crate::shared::Shared;
 
 impl Applied {
@@ -88,6 +89,7 @@ pub(crate) fn begin(shared: &Shared, turn: &mut Turn<'_>, attachment: &mut Attac
                 *all = libraries;
                 Ok::<_, std::convert::Infallible>(())
             });
+            switch::restart(shared, turn);
             shared.replication.adopt(data.id, data.offset);
             shared.restart_stream();
             attachment.attempt.db = data.db;

@@ -292,3 +292,55 @@ fn kill_9_loses_no_acknowledged_write_under_always() {
         check_aof(folder.path());
     }
 }
+
+#[test]
+fn waitaof_waits_for_the_device() {
+    for sync in ["always", "everysec"] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = builder(folder.path())
+            .option("appendfsync", sync)
+            .spawn()
+            .unwrap();
+        let mut c = Wire::open(&server);
+        c.expect(&["SET k v", "WAITAOF 1 0 0"], "+OK|*2|:1|:0|");
+        c.expect(&["WAITAOF 1 1 10"], "*2|:1|:0|");
+        assert_eq!(c.text("CONFIG SET appendonly no"), "OK");
+        let error = "WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+        c.expect_error("WAITAOF 1 0 0", error);
+    }
+}
+
+#[test]
+fn appendfsync_can_change_while_changes_are_not_synced() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = builder(folder.path())
+        .option("appendfsync", "no")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    for sync in ["no", "always", "no", "everysec", "always"] {
+        c.expect(&["SET k v"], "+OK|");
+        assert_eq!(c.text(&format!("CONFIG SET appendfsync {sync}")), "OK");
+        assert!(!c.ask(&["KEYS", "*"]).is_error());
+    }
+}
+
+#[test]
+fn a_large_file_is_rewritten_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = builder(folder.path())
+        .option("auto-aof-rewrite-min-size", "20000")
+        .option("aof-timestamp-enabled", "yes")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    while !c.text("INFO persistence").contains("aof_rewrites:2") {
+        for _ in 0..50 {
+            c.ask(&["SET", "k", &"x".repeat(100)]);
+        }
+    }
+    let expected = state(&mut c);
+    server.shutdown();
+    assert_eq!(loaded_by_us(folder.path()), expected);
+    assert_eq!(loaded_by_redis(folder.path()), expected);
+}

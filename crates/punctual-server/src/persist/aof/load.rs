@@ -3,19 +3,19 @@
 //! Nothing on disk changes before everything is loaded. Only then the torn end of the last file is cut off, and an old file
 //! moves into the folder.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use punctual_rdb::Blocks;
+use punctual_resp::Args;
 use punctual_store::Turn;
 
 use super::commands::{Commands, Failure, Next};
-use super::manifest::{Entry, FileType, Manifest, ManifestError};
-use super::replay::{Refusal, Replay};
-use crate::config::Settings;
+use super::files::{AofError, AofFiles};
+use super::manifest::{Entry, FileType};
 use crate::log;
 use crate::persist::load::{self, LoadError, Progress};
 use crate::shared::Shared;
@@ -25,94 +25,26 @@ const SNAPSHOT_MAGIC: &[u8] = b"REDIS";
 /// Number of commands after which a load releases its locks.
 const COMMANDS_PER_PAUSE: u64 = 512;
 
-/// Error of loading an append-only file. All files are unchanged.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AofError {
-    /// The manifest cannot be read.
-    #[error("{}: {error}", path.display())]
-    Manifest {
-        /// The manifest.
-        path: PathBuf,
-        /// The defect.
-        error: ManifestError,
-    },
-    /// An operation on a file has failed.
-    #[error("{what} {}: {source}", path.display())]
-    File {
-        /// The operation.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A file is damaged.
-    #[error(
-        "Bad file format reading the append only file {} at offset {offset}: {reason}. The file is unchanged: make a backup of \
-         your AOF file, then use ./redis-check-aof --fix <filename>",
-        path.display()
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Offset of the defect.
-        offset: u64,
-        /// The defect.
-        reason: String,
-    },
-    /// The last file ends within a command, and `aof-load-truncated` is off.
-    #[error(
-        "Unexpected end of file reading the append only file {} after offset {offset}. You can: 1) Make a backup of your AOF \
-         file, then use ./redis-check-aof --fix <filename>. 2) Alternatively you can set the 'aof-load-truncated' configuration \
-         option to yes and restart the server.",
-        path.display()
-    )]
-    Truncated {
-        /// The file.
-        path: PathBuf,
-        /// End of the last whole command or transaction.
-        offset: u64,
-    },
-    /// A file before the last one ends within a command.
-    #[error(
-        "Fatal error: the truncated file is not the last file: {} ends within a command that begins at offset {offset}",
-        path.display()
-    )]
-    NotLast {
-        /// The file.
-        path: PathBuf,
-        /// End of the last whole command or transaction.
-        offset: u64,
-    },
-    /// The files cannot be opened for writing.
-    #[error("{0}")]
-    Begin(String),
-    /// A file has a command that this server does not know.
-    #[error(
-        "Unknown command '{name}' reading the append only file {} at offset {offset}",
-        path.display()
-    )]
-    Unknown {
-        /// The file.
-        path: PathBuf,
-        /// Offset of the command.
-        offset: u64,
-        /// Its name.
-        name: String,
-    },
+/// Runs the commands of a file.
+pub(crate) trait Runner {
+    /// Runs a command, or queues it if it belongs to a transaction.
+    ///
+    /// # Errors
+    /// The command is unknown, is not allowed in a file, or fails. A failure of a script is no error: its effects before it are
+    /// what the file means.
+    fn run(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Result<(), Refusal>;
+
+    /// Returns whether the last command belongs to a transaction that has not ended.
+    fn in_transaction(&self) -> bool;
 }
 
-/// The files of an append-only file.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct AofFiles {
-    /// The folder `appenddirname`.
-    pub(crate) folder: PathBuf,
-    /// Path of the manifest.
-    pub(crate) path: PathBuf,
-    pub(crate) manifest: Manifest,
-    /// A file of an older version outside the folder, to be moved to the path of the base.
-    pub(crate) old: Option<PathBuf>,
+/// Error of a command that cannot be run again.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// There is no such command.
+    Unknown(String),
+    /// The command has failed with this error.
+    Failed(String),
 }
 
 /// A file that was loaded.
@@ -125,78 +57,6 @@ pub(crate) struct Loaded {
 }
 
 impl AofFiles {
-    /// Finds the configured files, or the single file of older versions. Changes nothing.
-    ///
-    /// # Errors
-    /// The manifest cannot be read.
-    pub(crate) fn find(settings: &Settings) -> Result<Self, AofError> {
-        let mut found = Self::read_manifest(settings)?;
-        found.find_old(settings);
-        Ok(found)
-    }
-
-    /// As [`AofFiles::find`], without a single file of older versions.
-    ///
-    /// # Errors
-    /// The manifest cannot be read.
-    pub(crate) fn read_manifest(settings: &Settings) -> Result<Self, AofError> {
-        let folder = settings.dir.join(&settings.append_dir);
-        let path = folder.join(format!("{}.manifest", settings.append_file));
-        let manifest = match fs::read(&path) {
-            Ok(bytes) => Manifest::parse(&bytes).map_err(|error| AofError::Manifest {
-                path: path.clone(),
-                error,
-            })?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Manifest::default(),
-            Err(source) => {
-                return Err(AofError::File {
-                    what: "Fatal error: can't open the AOF manifest file",
-                    path,
-                    source,
-                });
-            }
-        };
-        Ok(Self {
-            folder,
-            path,
-            manifest,
-            old: None,
-        })
-    }
-
-    /// Looks for the single file of older versions, as Redis 7 does.
-    fn find_old(&mut self, settings: &Settings) {
-        let name = &settings.append_file;
-        let old = settings.dir.join(name);
-        let Manifest {
-            base, incremental, ..
-        } = &self.manifest;
-        let moving = base.as_ref().is_some_and(|base| {
-            base.name == *name && incremental.is_empty() && !self.folder.join(name).exists()
-        });
-        if old.is_file() && (self.manifest.is_empty() || moving) {
-            self.manifest.base = Some(Entry {
-                name: name.clone(),
-                number: 1,
-                file_type: FileType::Base,
-            });
-            self.old = Some(old);
-        }
-    }
-
-    /// Returns whether there is something to load.
-    pub(crate) fn exist(&self) -> bool {
-        !self.manifest.is_empty()
-    }
-
-    /// Returns where a file of the manifest is now.
-    fn place(&self, entry: &Entry) -> PathBuf {
-        match &self.old {
-            Some(old) if entry.file_type == FileType::Base => old.clone(),
-            _ => self.folder.join(&entry.name),
-        }
-    }
-
     /// Loads the files into the keyspace. `pause` is called now and then, and may release the turn's locks.
     ///
     /// # Errors
@@ -205,6 +65,7 @@ impl AofFiles {
         &self,
         shared: &Arc<Shared>,
         turn: &mut Turn<'s>,
+        runner: &mut dyn Runner,
         mut pause: impl FnMut(&mut Turn<'s>),
     ) -> Result<Loaded, LoadError> {
         let began = Instant::now();
@@ -225,7 +86,6 @@ impl AofFiles {
         let now = turn.now;
         let mut progress = Progress::begin(shared, now, loaded.total_bytes);
         turn.now = now.replaying();
-        let mut replay = Replay::new(shared);
         let done = entries.iter().enumerate().try_for_each(|(i, entry)| {
             let file = OneFile {
                 shared,
@@ -233,7 +93,7 @@ impl AofFiles {
                 last: i + 1 == entries.len(),
             };
             let began = Instant::now();
-            let cut = file.load(turn, &mut replay, &mut progress, &mut pause)?;
+            let cut = file.load(turn, runner, &mut progress, &mut pause)?;
             loaded.total_bytes -= cut;
             let kind = match entry.file_type {
                 FileType::Base => "base",
@@ -275,7 +135,7 @@ impl OneFile<'_> {
     fn load<'s>(
         &self,
         turn: &mut Turn<'s>,
-        replay: &mut Replay<'_>,
+        runner: &mut dyn Runner,
         progress: &mut Progress<'_>,
         pause: &mut impl FnMut(&mut Turn<'s>),
     ) -> Result<u64, LoadError> {
@@ -319,23 +179,23 @@ impl OneFile<'_> {
             })?;
             match next {
                 Next::Command => {}
-                Next::End if !replay.in_transaction() => {
+                Next::End if !runner.in_transaction() => {
                     valid = commands.offset();
                     break;
                 }
                 Next::End | Next::Torn => break,
             }
-            replay
+            runner
                 .run(turn, commands.args())
                 .map_err(|refusal| self.refused(start, refusal, commands.args().at(0)))?;
-            if !replay.in_transaction() {
+            if !runner.in_transaction() {
                 valid = commands.offset();
             }
         }
         drop(commands);
         progress.file_done(len);
         if valid < len {
-            if replay.in_transaction() {
+            if runner.in_transaction() {
                 log::warning!(
                     self.shared.logger,
                     "Revert incomplete MULTI/EXEC transaction from AOF file {}",
@@ -392,17 +252,16 @@ impl OneFile<'_> {
              transaction)",
             len - valid
         );
-        truncate(&path, valid).map_err(self.failed("Error truncating the AOF file"))?;
+        let disk = &self.shared.persistence.disk;
+        let truncated = disk.append(&path).and_then(|mut file| {
+            file.truncate(valid)?;
+            file.sync()
+        });
+        truncated.map_err(self.failed("Error truncating the AOF file"))?;
         log::warning!(
             logger,
             "AOF {shown} loaded anyway because aof-load-truncated is enabled"
         );
         Ok(())
     }
-}
-
-fn truncate(path: &Path, len: u64) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    file.set_len(len)?;
-    file.sync_all()
 }

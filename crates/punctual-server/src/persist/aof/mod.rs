@@ -1,7 +1,7 @@
 //! The append-only file: every change of the keyspace, on disk.
 //!
 //! The files are Redis 7's: a folder with a manifest, a base file (a snapshot, or commands) and incremental files of commands.
-//! `manifest` and `commands` know no file; `load` and `replay` read, `store` and `writer` write, `rewrite` makes a
+//! `manifest` and `commands` know no file; `files` is what there is on disk, `load` reads it, `writer` appends, `rewrite` makes a
 //! new base, `switch` begins and ends it all, and `state` is what they share.
 //!
 //! Ground rules: the loops append to the [log](crate::changelog) in memory and touch no file. One thread, the writer, writes the
@@ -9,14 +9,15 @@
 //! holds a shard meanwhile.
 
 mod commands;
+pub(crate) mod files;
 pub(crate) mod load;
 mod manifest;
-mod replay;
 pub(crate) mod rewrite;
 pub(crate) mod state;
-mod store;
 pub(crate) mod switch;
+#[cfg(test)]
+mod tests;
 mod writer;
 
-pub use load::AofError;
+pub use files::AofError;
 pub use manifest::ManifestError;

@@ -13,7 +13,7 @@ use punctual_store::events::{Classes, Silent};
 use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
 
-use super::load::AofError;
+use super::files::AofError;
 use super::state::Phase;
 use crate::config::Settings;
 use crate::log;
@@ -251,6 +251,10 @@ impl Run {
             self.wait_for_file(opened)?;
         }
         let mut files = aof.files.lock();
+        // Another keyspace may have taken the place of the one in the base.
+        if aof.rewrite.abort.load(Ordering::Acquire) {
+            return Err(SaveError::Aborted.into());
+        }
         file.rename()?;
         log::notice!(
             shared.logger,

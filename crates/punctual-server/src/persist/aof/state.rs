@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use super::load::AofFiles;
+use super::files::AofFiles;
 
 /// Whether there is an append-only file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use punctual_store::Turn;
 use punctual_store::events::{Classes, Silent};
 
-use super::load::{AofError, AofFiles, Loaded};
+use super::files::{AofError, AofFiles, OpenFile};
+use super::load::Loaded;
 use super::rewrite::{self, RewriteError};
 use super::state::Phase;
-use super::writer::{OpenFile, Writer};
+use super::writer::Writer;
 use crate::config::AppendSync;
 use crate::log;
 use crate::net::order::Order;
@@ -116,6 +118,28 @@ pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), Re
         }
         done => done,
     }
+}
+
+/// Begins anew, because another keyspace has replaced the one that the files describe. They stay as they are until the new base is
+/// complete; so a start finds the old keyspace or the new one. The turn has replaced it and holds every shard.
+pub(crate) fn restart(shared: &Shared, turn: &mut Turn<'_>) {
+    let aof = &shared.persistence.aof;
+    if aof.phase() == Phase::Off {
+        return;
+    }
+    // Under this lock, the base of the old keyspace is complete, or never will be.
+    let files = aof.files.lock();
+    aof.rewrite.abort.store(true, Ordering::Release);
+    let mut next = files.manifest.clone();
+    let name = next.add_incremental(&shared.settings().append_file);
+    *aof.starting.lock() = Some(name);
+    drop(files);
+    aof.set_phase(Phase::Starting);
+    shared.update_holds(turn);
+    let (done, _) = mpsc::channel();
+    shared.changelog.begin_file(turn, done);
+    aof.rewrite.scheduled.store(true, Ordering::Release);
+    shared.mailboxes[0].order(Order::Resume);
 }
 
 /// Ends appending. Blocks until everything is written and synced, as far as possible. Releases the turn's locks.

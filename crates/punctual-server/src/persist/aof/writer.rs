@@ -9,18 +9,17 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use super::files::OpenFile;
 use super::rewrite;
 use crate::changelog::FileMark;
 use crate::config::{AppendSync, Settings};
 use crate::log;
 use crate::net::order::Order;
-use crate::persist::disk::Output;
 use crate::shared::Shared;
 
 /// Time for which changes are collected before they are written, unless replies wait for them.
@@ -33,14 +32,6 @@ const RETRY: Duration = Duration::from_secs(1);
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 /// Capacity up to which a buffer is used again.
 const KEPT: usize = 1 << 20;
-
-/// The incremental file that is open.
-pub(super) struct OpenFile {
-    pub(super) output: Box<dyn Output>,
-    pub(super) path: PathBuf,
-    /// Length of the file, as far as it was written in full.
-    pub(super) bytes: u64,
-}
 
 enum Step {
     /// Bytes to write, and the position in the log behind them.
@@ -72,6 +63,8 @@ pub(super) struct Writer {
     queue: VecDeque<Step>,
     /// Position behind the last written byte.
     written: u64,
+    /// Position up to which the file is synced.
+    synced: u64,
     last_sync: Instant,
     /// Set while operations fail.
     retry_at: Option<Instant>,
@@ -83,6 +76,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, file: OpenFile, position: u64) -> Self {
+        let synced = shared.changelog.synced();
         Self {
             shared,
             good_bytes: file.bytes,
@@ -90,6 +84,7 @@ impl Writer {
             kept: Vec::new(),
             queue: VecDeque::new(),
             written: position,
+            synced,
             last_sync: Instant::now(),
             retry_at: None,
             logged_at: None,
@@ -124,7 +119,7 @@ impl Writer {
         if self.retry_at.is_some() {
             return self.retry_at;
         }
-        let unsynced = !self.kept.is_empty() && settings.append_sync != AppendSync::No;
+        let unsynced = self.written > self.synced && settings.append_sync != AppendSync::No;
         unsynced.then(|| (self.last_sync + SYNC_INTERVAL).max(Instant::now() + BATCH))
     }
 
@@ -258,7 +253,8 @@ impl Writer {
             AppendSync::EverySecond => self.last_sync.elapsed() >= SYNC_INTERVAL,
             AppendSync::No => false,
         };
-        if !self.kept.is_empty() && (due && !paused || self.retry_at.is_some()) {
+        let again = self.retry_at.is_some() && policy != AppendSync::No;
+        if self.written > self.synced && (due && !paused || again) {
             self.sync()?;
         } else if paused && policy == AppendSync::Always {
             self.release();
@@ -298,6 +294,7 @@ impl Writer {
         let synced = self.file.output.sync();
         synced.map_err(failure("Fail to fsync the AOF file"))?;
         self.good_bytes = self.file.bytes;
+        self.synced = self.written;
         self.last_sync = Instant::now();
         if let Some((last, _)) = self.kept.pop() {
             self.recycle(last);
@@ -311,7 +308,8 @@ impl Writer {
     fn release(&self) {
         let shared = &self.shared;
         shared.changelog.set_synced(self.written);
-        if shared.settings().append_sync == AppendSync::Always {
+        let waited_for = shared.replicas.acks.any();
+        if waited_for || shared.settings().append_sync == AppendSync::Always {
             shared.order_all(|| Order::Synced);
         }
     }

@@ -1,4 +1,4 @@
-//! Running the commands of an append-only file.
+//! The commands of an append-only file, which its load runs.
 //!
 //! Keyspace commands go to the turn directly: they count no statistics and are neither slow nor monitored. Transactions, scripts and
 //! the server's own commands go through the dispatcher, as a client that no one else sees.
@@ -16,20 +16,12 @@ use crate::dispatch::Dispatcher;
 use crate::dispatch::table::{Entry, Run};
 use crate::log;
 use crate::observe::stats::LoopStats;
+use crate::persist::aof::load::{Refusal, Runner};
 use crate::script::compiled::Scripts;
 use crate::shared::Shared;
 
-/// Error of a command that cannot be replayed.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    /// There is no such command.
-    Unknown(String),
-    /// The command has failed with this error.
-    Failed(String),
-}
-
 /// A client whose commands come from a file.
-pub(super) struct Replay<'s> {
+pub(crate) struct FromFile<'s> {
     shared: &'s Arc<Shared>,
     session: Session,
     scripts: Scripts,
@@ -38,8 +30,8 @@ pub(super) struct Replay<'s> {
     out: Vec<u8>,
 }
 
-impl<'s> Replay<'s> {
-    pub(super) fn new(shared: &'s Arc<Shared>) -> Self {
+impl<'s> FromFile<'s> {
+    pub(crate) fn new(shared: &'s Arc<Shared>) -> Self {
         Self {
             shared,
             session: Session::new(Arc::new(ClientInfo::default()), true),
@@ -48,50 +40,6 @@ impl<'s> Replay<'s> {
             stats: LoopStats::new(shared.commands.table().entries()),
             out: Vec::new(),
         }
-    }
-
-    /// Returns whether the last command belongs to a transaction that has not ended.
-    pub(super) fn in_transaction(&self) -> bool {
-        self.session.multi.is_some()
-    }
-
-    /// Runs a command, or queues it.
-    ///
-    /// # Errors
-    /// The command is unknown, is not allowed in a file, or fails. Failures of scripts are logged only: their effects before the
-    /// failure are what the file means.
-    pub(super) fn run(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Result<(), Refusal> {
-        let shared = self.shared;
-        let failed = |error: &Error| {
-            let text = error.bytes();
-            Refusal::Failed(String::from_utf8_lossy(&text).into_owned())
-        };
-        let entry = match shared.commands.find(args) {
-            Ok(entry) => entry,
-            Err((Some(_), error)) => return Err(failed(&error)),
-            // The file has the original name of a command that was renamed since.
-            Err((None, _)) => shared.commands.table().get(args.at(0)).ok_or_else(|| {
-                Refusal::Unknown(String::from_utf8_lossy(args.at(0)).into_owned())
-            })?,
-        };
-        let flags = entry.row.flags;
-        if flags.has(Flags::ADMIN) || entry.row.group == Group::Pubsub {
-            return Err(Refusal::Failed(
-                "ERR the command is not allowed in an append-only file".to_owned(),
-            ));
-        }
-        self.out.clear();
-        if self.session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
-            self.session.queue(entry, args);
-            return Ok(());
-        }
-        turn.may_wait = false;
-        if let Run::Keyspace(command) = entry.run {
-            let mut reply = Reply::new(&mut self.out, Protocol::Resp2);
-            let done = turn.run(command, self.session.db, true, args, &mut reply);
-            return done.map_err(|error| failed(&error));
-        }
-        self.dispatch(turn, entry, args)
     }
 
     /// Runs a command that is no keyspace command, or a transaction.
@@ -131,6 +79,46 @@ impl<'s> Replay<'s> {
             return Ok(());
         }
         Err(Refusal::Failed(error))
+    }
+}
+
+impl Runner for FromFile<'_> {
+    fn in_transaction(&self) -> bool {
+        self.session.multi.is_some()
+    }
+
+    fn run(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Result<(), Refusal> {
+        let shared = self.shared;
+        let failed = |error: &Error| {
+            let text = error.bytes();
+            Refusal::Failed(String::from_utf8_lossy(&text).into_owned())
+        };
+        let entry = match shared.commands.find(args) {
+            Ok(entry) => entry,
+            Err((Some(_), error)) => return Err(failed(&error)),
+            // The file has the original name of a command that was renamed since.
+            Err((None, _)) => shared.commands.table().get(args.at(0)).ok_or_else(|| {
+                Refusal::Unknown(String::from_utf8_lossy(args.at(0)).into_owned())
+            })?,
+        };
+        let flags = entry.row.flags;
+        if flags.has(Flags::ADMIN) || entry.row.group == Group::Pubsub {
+            return Err(Refusal::Failed(
+                "ERR the command is not allowed in an append-only file".to_owned(),
+            ));
+        }
+        self.out.clear();
+        if self.session.multi.is_some() && !flags.has(Flags::UNQUEUED) {
+            self.session.queue(entry, args);
+            return Ok(());
+        }
+        turn.may_wait = false;
+        if let Run::Keyspace(command) = entry.run {
+            let mut reply = Reply::new(&mut self.out, Protocol::Resp2);
+            let done = turn.run(command, self.session.db, true, args, &mut reply);
+            return done.map_err(|error| failed(&error));
+        }
+        self.dispatch(turn, entry, args)
     }
 }
 

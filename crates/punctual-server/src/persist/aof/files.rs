@@ -1,14 +1,112 @@
-//! Changes of the files on disk. Each leaves a manifest whose files are complete, whenever the power fails.
+//! The files: which there are, and changes of them. Each change leaves a manifest whose files are complete, whenever the power
+//! fails.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::load::{AofError, AofFiles};
-use super::manifest::{Entry, Manifest};
-use super::writer::OpenFile;
+use super::manifest::{Entry, FileType, Manifest, ManifestError};
 use crate::config::Settings;
 use crate::log::{self, Logger};
-use crate::persist::disk::Disk;
+use crate::persist::disk::{Disk, Output};
+
+/// Error of loading an append-only file. All files are unchanged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AofError {
+    /// The manifest cannot be read.
+    #[error("{}: {error}", path.display())]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// The defect.
+        error: ManifestError,
+    },
+    /// An operation on a file has failed.
+    #[error("{what} {}: {source}", path.display())]
+    File {
+        /// The operation.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A file is damaged.
+    #[error(
+        "Bad file format reading the append only file {} at offset {offset}: {reason}. The file is unchanged: make a backup of \
+         your AOF file, then use ./redis-check-aof --fix <filename>",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Offset of the defect.
+        offset: u64,
+        /// The defect.
+        reason: String,
+    },
+    /// The last file ends within a command, and `aof-load-truncated` is off.
+    #[error(
+        "Unexpected end of file reading the append only file {} after offset {offset}. You can: 1) Make a backup of your AOF \
+         file, then use ./redis-check-aof --fix <filename>. 2) Alternatively you can set the 'aof-load-truncated' configuration \
+         option to yes and restart the server.",
+        path.display()
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// End of the last whole command or transaction.
+        offset: u64,
+    },
+    /// A file before the last one ends within a command.
+    #[error(
+        "Fatal error: the truncated file is not the last file: {} ends within a command that begins at offset {offset}",
+        path.display()
+    )]
+    NotLast {
+        /// The file.
+        path: PathBuf,
+        /// End of the last whole command or transaction.
+        offset: u64,
+    },
+    /// The files cannot be opened for writing.
+    #[error("{0}")]
+    Begin(String),
+    /// A file has a command that this server does not know.
+    #[error(
+        "Unknown command '{name}' reading the append only file {} at offset {offset}",
+        path.display()
+    )]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// Offset of the command.
+        offset: u64,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// The files of an append-only file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AofFiles {
+    /// The folder `appenddirname`.
+    pub(crate) folder: PathBuf,
+    /// Path of the manifest.
+    pub(crate) path: PathBuf,
+    pub(crate) manifest: Manifest,
+    /// A file of an older version outside the folder, to be moved to the path of the base.
+    pub(crate) old: Option<PathBuf>,
+}
+
+/// The incremental file that is open.
+pub(super) struct OpenFile {
+    pub(super) output: Box<dyn Output>,
+    pub(super) path: PathBuf,
+    /// Length of the file, as far as it was written in full.
+    pub(super) bytes: u64,
+}
 
 type Done<T> = Result<T, AofError>;
 
@@ -18,6 +116,78 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AofError
 }
 
 impl AofFiles {
+    /// Finds the configured files, or the single file of older versions. Changes nothing.
+    ///
+    /// # Errors
+    /// The manifest cannot be read.
+    pub(crate) fn find(settings: &Settings) -> Result<Self, AofError> {
+        let mut found = Self::read_manifest(settings)?;
+        found.find_old(settings);
+        Ok(found)
+    }
+
+    /// As [`AofFiles::find`], without a single file of older versions.
+    ///
+    /// # Errors
+    /// The manifest cannot be read.
+    pub(crate) fn read_manifest(settings: &Settings) -> Result<Self, AofError> {
+        let folder = settings.dir.join(&settings.append_dir);
+        let path = folder.join(format!("{}.manifest", settings.append_file));
+        let manifest = match fs::read(&path) {
+            Ok(bytes) => Manifest::parse(&bytes).map_err(|error| AofError::Manifest {
+                path: path.clone(),
+                error,
+            })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Manifest::default(),
+            Err(source) => {
+                return Err(AofError::File {
+                    what: "Fatal error: can't open the AOF manifest file",
+                    path,
+                    source,
+                });
+            }
+        };
+        Ok(Self {
+            folder,
+            path,
+            manifest,
+            old: None,
+        })
+    }
+
+    /// Looks for the single file of older versions, as Redis 7 does.
+    fn find_old(&mut self, settings: &Settings) {
+        let name = &settings.append_file;
+        let old = settings.dir.join(name);
+        let Manifest {
+            base, incremental, ..
+        } = &self.manifest;
+        let moving = base.as_ref().is_some_and(|base| {
+            base.name == *name && incremental.is_empty() && !self.folder.join(name).exists()
+        });
+        if old.is_file() && (self.manifest.is_empty() || moving) {
+            self.manifest.base = Some(Entry {
+                name: name.clone(),
+                number: 1,
+                file_type: FileType::Base,
+            });
+            self.old = Some(old);
+        }
+    }
+
+    /// Returns whether there is something to load.
+    pub(crate) fn exist(&self) -> bool {
+        !self.manifest.is_empty()
+    }
+
+    /// Returns where a file of the manifest is now.
+    pub(super) fn place(&self, entry: &Entry) -> PathBuf {
+        match &self.old {
+            Some(old) if entry.file_type == FileType::Base => old.clone(),
+            _ => self.folder.join(&entry.name),
+        }
+    }
+
     /// Creates the folder, unless it exists.
     pub(super) fn create_folder(&self, disk: &Disk) -> Done<()> {
         let what = "Can't open or create append-only dir";
@@ -116,7 +286,7 @@ impl AofFiles {
         };
         let path = self.folder.join(&last.name);
         let what = "Can't open the append-only file";
-        let bytes = std::fs::metadata(&path).map_err(failed(what, &path))?;
+        let bytes = fs::metadata(&path).map_err(failed(what, &path))?;
         let output = disk.append(&path).map_err(failed(what, &path))?;
         Ok(OpenFile {
             output,
@@ -176,9 +346,10 @@ impl AofFiles {
 
     /// Returns the bytes of all files that are loaded.
     pub(super) fn bytes(&self) -> u64 {
-        let sizes = self.manifest.to_load().map(|entry| {
-            std::fs::metadata(self.folder.join(&entry.name)).map_or(0, |data| data.len())
-        });
+        let sizes = self
+            .manifest
+            .to_load()
+            .map(|entry| fs::metadata(self.folder.join(&entry.name)).map_or(0, |data| data.len()));
         sizes.sum()
     }
 }

@@ -1,0 +1,124 @@
+//! Output of connections: written once a turn, unless it waits for the append-only file.
+
+use std::sync::atomic::Ordering;
+
+use punctual::DeadlineQueue;
+
+use super::{EventLoop, LoopTimer, SPARE_OUTPUTS};
+use crate::changelog::THIS_TURN;
+use crate::client::registry::REPLY_BUFFER;
+use crate::config::OutputLimit;
+use crate::net::connection::{Flushed, KEPT_OUTPUT, is_exceeded};
+
+impl EventLoop {
+    /// Fixes the position that this turn's held output waits for: everything of the turn has been appended.
+    pub(super) fn end_holding(&mut self) {
+        for slot in std::mem::take(&mut self.holding) {
+            let until = self.shared.changelog.file_end();
+            if let Some(connection) = self.connection(slot)
+                && connection.hold_until == THIS_TURN
+            {
+                connection.hold_until = until;
+            }
+        }
+    }
+
+    /// Closes the connections whose output waits for the device: what it would reveal may never get there.
+    pub(super) fn close_held(&mut self) {
+        for slot in std::mem::take(&mut self.held) {
+            if let Some(connection) = self.connection(slot) {
+                let until = connection.hold_until;
+                if self.shared.changelog.is_held(until) {
+                    self.close(slot);
+                } else {
+                    self.mark_dirty(slot);
+                }
+            }
+        }
+    }
+
+    /// Writes a connection's output once, and closes the connection if it has ended.
+    pub(super) fn flush(&mut self, slot: usize) {
+        let limits = self.settings.output_limits;
+        let now_ms = self.turn_ms;
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        connection.dirty = false;
+        if self.shared.changelog.is_held(connection.hold_until) {
+            // Synced after the first look, it is found by the second or by the order that follows it.
+            self.held.push(slot);
+            return;
+        }
+        if std::mem::take(&mut connection.session.has_written) {
+            connection.session.last_write = self.shared.replication.offset();
+            connection.session.last_write_in_file = self.shared.changelog.file_end();
+        }
+        if connection.session.replica.is_some() {
+            return self.flush_replica(slot);
+        }
+        if connection.out.is_empty() && !connection.ended && !connection.session.closing {
+            return;
+        }
+        let before = connection.unwritten() as u64;
+        let mut sent = 0;
+        let flushed = connection.flush(&mut sent);
+        let stats = &self.shared.stats[self.number];
+        stats.net_out.add(sent);
+        stats.writes.add(1);
+        let left = connection.unwritten() as u64;
+        let info = &connection.session.info;
+        // Only this loop writes the counter, so a load and a store are enough.
+        let net_out = info.net_out.load(Ordering::Relaxed) + sent;
+        info.net_out.store(net_out, Ordering::Relaxed);
+        if sent > 0 {
+            info.seen_ms.store(now_ms, Ordering::Relaxed);
+        }
+        info.output_bytes.store(left, Ordering::Relaxed);
+        info.output_peak.record(before, now_ms);
+        // The loop reuses a buffer without unread output.
+        let capacity = match flushed {
+            Flushed::Blocked => connection.out.capacity() as u64,
+            Flushed::All | Flushed::Broken => 0,
+        };
+        info.output_capacity.store(capacity, Ordering::Relaxed);
+        if left > 0 {
+            let beyond = left.saturating_sub(REPLY_BUFFER);
+            stats.output_peak.record(beyond, now_ms);
+        }
+        match flushed {
+            Flushed::Broken => self.close(slot),
+            Flushed::All => {
+                connection.over_soft_since = None;
+                let out = std::mem::take(&mut connection.out);
+                if connection.session.closing || connection.ended {
+                    self.close(slot);
+                }
+                if out.capacity() <= KEPT_OUTPUT && self.spare.len() < SPARE_OUTPUTS {
+                    self.spare.push(out);
+                }
+            }
+            Flushed::Blocked => {
+                let limit = limits[connection.output_class()];
+                self.check_output(slot, limit, left);
+            }
+        }
+    }
+
+    /// Closes a connection with `left` unread bytes if they exceed the limit, or arms the timer that will.
+    pub(super) fn check_output(&mut self, slot: usize, limit: OutputLimit, left: u64) {
+        let now_ms = self.turn_ms;
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        if is_exceeded(limit, left, now_ms, &mut connection.over_soft_since) {
+            self.cut_off(slot);
+        } else if let Some(since) = connection.over_soft_since
+            && connection.soft_timer.is_none()
+        {
+            let at = since.saturating_add(limit.soft_seconds.saturating_mul(1000));
+            let timer = LoopTimer::SoftLimit(slot);
+            connection.soft_timer = Some(self.timers.insert(at.saturating_add(1), timer));
+        }
+    }
+}

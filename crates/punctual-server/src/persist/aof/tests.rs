@@ -1,0 +1,312 @@
+//! Disks that fail: what clients see, and what is in the files afterwards.
+
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::persist::disk::{Disk, Files, Output};
+use crate::server::{Builder, Server};
+
+/// Longest wait for what must happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Errors that a disk returns on demand.
+#[derive(Clone, Default)]
+struct Faults(Arc<Switches>);
+
+#[derive(Default)]
+struct Switches {
+    /// Writes of incremental files write half and fail: the disk is full.
+    full: AtomicBool,
+    /// The next sync of an incremental file fails, and what was written since the last one is lost.
+    loses: AtomicBool,
+    /// Creating files fails.
+    read_only: AtomicBool,
+    failures: AtomicU64,
+}
+
+/// A disk with faults, over the system's.
+struct Faulty {
+    disk: Disk,
+    faults: Faults,
+}
+
+struct FaultyFile {
+    file: Box<dyn Output>,
+    path: PathBuf,
+    synced: AtomicU64,
+    faults: Faults,
+}
+
+impl Faults {
+    fn of(&self, fault: impl Fn(&Switches) -> &AtomicBool) -> bool {
+        let fails = fault(&self.0).load(Ordering::SeqCst);
+        self.0.failures.fetch_add(fails.into(), Ordering::SeqCst);
+        fails
+    }
+}
+
+fn no_space() -> io::Error {
+    io::Error::from_raw_os_error(28)
+}
+
+impl FaultyFile {
+    fn is_incremental(&self) -> bool {
+        self.path.to_string_lossy().ends_with(".incr.aof")
+    }
+}
+
+impl io::Write for FaultyFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_incremental() && self.faults.of(|switches| &switches.full) {
+            let half = bytes.len() / 2;
+            if half > 0 {
+                // The next write fails.
+                return self.file.write(&bytes[..half]);
+            }
+            return Err(no_space());
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Output for FaultyFile {
+    fn sync(&self) -> io::Result<()> {
+        let len = fs::metadata(&self.path)?.len();
+        if self.is_incremental() && self.faults.0.loses.swap(false, Ordering::SeqCst) {
+            self.faults.0.failures.fetch_add(1, Ordering::SeqCst);
+            // The kernel drops the pages: what is there later are zeros.
+            let file = fs::OpenOptions::new().write(true).open(&self.path)?;
+            file.set_len(self.synced.load(Ordering::SeqCst))?;
+            file.set_len(len)?;
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        self.file.sync()?;
+        self.synced.store(len, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn truncate(&mut self, bytes: u64) -> io::Result<()> {
+        self.file.truncate(bytes)
+    }
+}
+
+impl Faulty {
+    fn wrap(&self, path: &Path, file: Box<dyn Output>) -> io::Result<Box<dyn Output>> {
+        Ok(Box::new(FaultyFile {
+            file,
+            path: path.to_owned(),
+            synced: fs::metadata(path)?.len().into(),
+            faults: self.faults.clone(),
+        }))
+    }
+}
+
+impl Files for Faulty {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
+        if self.faults.of(|switches| &switches.read_only) {
+            return Err(io::Error::from_raw_os_error(30));
+        }
+        self.wrap(path, self.disk.create(path)?)
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Output>> {
+        self.wrap(path, self.disk.append(path)?)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_folder(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.disk.sync_folder(path)
+    }
+}
+
+struct Client {
+    stream: TcpStream,
+    lines: BufReader<TcpStream>,
+}
+
+impl Client {
+    fn of(server: &Server) -> Self {
+        let stream = TcpStream::connect(server.addr().unwrap()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let lines = BufReader::new(stream.try_clone().unwrap());
+        Self { stream, lines }
+    }
+
+    fn send(&mut self, line: &str) {
+        self.stream
+            .write_all(format!("{line}\r\n").as_bytes())
+            .unwrap();
+    }
+
+    /// Returns the first line of the reply, and the body of a bulk; `None` if the connection is closed.
+    fn reply(&mut self) -> Option<String> {
+        let mut line = String::new();
+        // A reset is an end, too.
+        if self.lines.read_line(&mut line).unwrap_or(0) == 0 {
+            return None;
+        }
+        if let Some(len) = line.strip_prefix('$') {
+            if len.trim() == "-1" {
+                return Some("$-1".to_owned());
+            }
+            let mut body = vec![0; len.trim().parse::<usize>().unwrap() + 2];
+            self.lines.read_exact(&mut body).unwrap();
+            line = String::from_utf8(body).unwrap();
+        }
+        Some(line.trim_end().to_owned())
+    }
+
+    fn ask(&mut self, line: &str) -> String {
+        self.send(line);
+        self.reply().expect("the connection is open")
+    }
+
+    fn info(&mut self, field: &str) -> bool {
+        self.ask("INFO persistence")
+            .lines()
+            .any(|line| line == field)
+    }
+}
+
+fn eventually(mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "the condition still does not hold");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn builder(folder: &Path, sync: &str) -> Builder {
+    Server::builder()
+        .port(0)
+        .option("dir", folder.to_str().unwrap())
+        .option("save", "")
+        .option("appendonly", "yes")
+        .option("appendfsync", sync)
+}
+
+fn start(folder: &Path, sync: &str) -> (Server, Faults) {
+    let faults = Faults::default();
+    let files = Faulty {
+        disk: Disk::default(),
+        faults: faults.clone(),
+    };
+    let server = builder(folder, sync)
+        .disk(Disk::new(Arc::new(files)))
+        .spawn()
+        .unwrap();
+    (server, faults)
+}
+
+const FULL: &str = "-MISCONF Errors writing to the AOF file: No space left on device";
+
+/// Expects that a server that loads the files has this value.
+#[track_caller]
+fn assert_loaded(folder: &Path, key: &str, value: &str) {
+    let server = builder(folder, "no").spawn().unwrap();
+    assert_eq!(Client::of(&server).ask(&format!("GET {key}")), value);
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room() {
+    for sync in ["everysec", "no"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, faults) = start(folder.path(), sync);
+        let mut c = Client::of(&server);
+        assert_eq!(c.ask("SET k 1"), "+OK");
+        faults.0.full.store(true, Ordering::SeqCst);
+        // Accepted before the writer notices.
+        assert_eq!(c.ask("SET k accepted"), "+OK");
+        eventually(|| c.info("aof_last_write_status:err"));
+        assert_eq!(c.ask("SET k 3"), FULL);
+        assert_eq!(c.ask("PING"), FULL);
+        assert_eq!(c.ask("GET k"), "accepted");
+        faults.0.full.store(false, Ordering::SeqCst);
+        eventually(|| c.info("aof_last_write_status:ok"));
+        assert_eq!(c.ask("SET later 1"), "+OK");
+        server.shutdown();
+        assert_loaded(folder.path(), "k", "accepted");
+        assert_loaded(folder.path(), "later", "1");
+    }
+}
+
+#[test]
+fn a_failed_sync_is_never_taken_for_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, faults) = start(folder.path(), "everysec");
+    let mut c = Client::of(&server);
+    faults.0.loses.store(true, Ordering::SeqCst);
+    assert_eq!(c.ask("SET k written"), "+OK");
+    eventually(|| faults.0.failures.load(Ordering::SeqCst) > 0);
+    eventually(|| c.info("aof_last_write_status:ok"));
+    assert_eq!(c.ask("SET later 1"), "+OK");
+    server.shutdown();
+    assert_loaded(folder.path(), "k", "written");
+    assert_loaded(folder.path(), "later", "1");
+}
+
+#[test]
+fn with_always_nobody_gets_a_reply_that_is_not_true() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, faults) = start(folder.path(), "always");
+    let (mut writer, mut reader) = (Client::of(&server), Client::of(&server));
+    assert_eq!(writer.ask("SET k 1"), "+OK");
+    faults.0.full.store(true, Ordering::SeqCst);
+    writer.send("SET k 2");
+    assert_eq!(writer.reply(), None, "disconnected");
+    assert_eq!(reader.ask("SET k 3"), FULL);
+    assert!(["1", "2"].contains(&&*reader.ask("GET k")));
+    assert_eq!(reader.ask("GET none"), "$-1");
+    faults.0.full.store(false, Ordering::SeqCst);
+    eventually(|| reader.info("aof_last_write_status:ok"));
+    faults.0.loses.store(true, Ordering::SeqCst);
+    reader.send("SET k 4");
+    assert_eq!(reader.reply(), None);
+    let mut c = Client::of(&server);
+    eventually(|| c.ask("SET after 1") == "+OK");
+    server.shutdown();
+    assert_loaded(folder.path(), "k", "4");
+    assert_loaded(folder.path(), "after", "1");
+}
+
+#[test]
+fn a_rewrite_that_fails_leaves_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, faults) = start(folder.path(), "everysec");
+    let mut c = Client::of(&server);
+    assert_eq!(c.ask("SET k 1"), "+OK");
+    faults.0.read_only.store(true, Ordering::SeqCst);
+    assert_eq!(
+        c.ask("BGREWRITEAOF"),
+        "+Background append only file rewriting started"
+    );
+    eventually(|| c.info("aof_last_bgrewrite_status:err") && c.info("aof_rewrite_in_progress:0"));
+    assert_eq!(c.ask("SET k 2"), "+OK", "the old files go on");
+    faults.0.read_only.store(false, Ordering::SeqCst);
+    c.ask("BGREWRITEAOF");
+    eventually(|| c.info("aof_last_bgrewrite_status:ok") && c.info("aof_rewrite_in_progress:0"));
+    assert_eq!(c.ask("SET later 1"), "+OK");
+    server.shutdown();
+    assert_loaded(folder.path(), "k", "2");
+    assert_loaded(folder.path(), "later", "1");
+}
