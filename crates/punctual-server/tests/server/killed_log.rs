@@ -293,7 +293,6 @@ fn kills(usual: u64) -> u64 {
     })
 }
 
-#[ignore = "the append-only file is not written yet"]
 /// With `appendfsync always`, everything acknowledged survives, and everything that anyone has read.
 #[test]
 fn a_kill_loses_nothing_that_was_acknowledged() {
@@ -308,7 +307,6 @@ fn a_kill_loses_nothing_that_was_acknowledged() {
     }
 }
 
-#[ignore = "the append-only file is not written yet"]
 /// With `appendfsync everysec`, what was acknowledged more than a second before the kill survives.
 #[test]
 fn a_kill_loses_at_most_the_last_second() {

@@ -3,9 +3,9 @@
 //! Nothing on disk changes before everything is loaded. Only then the torn end of the last file is cut off, and an old file
 //! moves into the folder.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -392,17 +392,16 @@ impl OneFile<'_> {
              transaction)",
             len - valid
         );
-        truncate(&path, valid).map_err(self.failed("Error truncating the AOF file"))?;
+        let disk = &self.shared.persistence.disk;
+        let truncated = disk.append(&path).and_then(|mut file| {
+            file.truncate(valid)?;
+            file.sync()
+        });
+        truncated.map_err(self.failed("Error truncating the AOF file"))?;
         log::warning!(
             logger,
             "AOF {shown} loaded anyway because aof-load-truncated is enabled"
         );
         Ok(())
     }
-}
-
-fn truncate(path: &Path, len: u64) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    file.set_len(len)?;
-    file.sync_all()
 }
