@@ -5,19 +5,20 @@
 //! a server starts with what a device may hold after a cut at a random position of the log. `PUNCTUAL_POWER_CUTS` is the
 //! number of cuts of each test, `PUNCTUAL_SEED` their seed, which a failure names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use punctual_resp::{Decoder, Value, encode_command};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use tempfile::TempDir;
 
 use super::disk::Disk;
-use super::disk::recorder::{Device, Log, Mark, Recorder};
+use super::disk::recorder::{Device, Log, Mark, Recorder, Remains};
 use crate::server::{Builder, Server, StartError};
 
 /// Number of cuts of each test, unless `PUNCTUAL_POWER_CUTS` sets another.
@@ -210,71 +211,171 @@ impl Options {
     }
 }
 
+/// One of so many starts after a cut ends with a cut, too.
+const CUTS_AGAIN: u64 = 4;
+
+/// Cuts of one story.
+struct Cuts<'s> {
+    /// The folder of the recorded server.
+    folder: &'s Path,
+    options: &'s Options,
+    rng: StdRng,
+    /// Number of starts that were refused, by reason.
+    refused: BTreeMap<String, u64>,
+}
+
+impl Cuts<'_> {
+    /// Writes what a device holds into a folder.
+    fn write(&self, remains: &Remains, to: &Path) -> Remains {
+        let place = |path: &Path| to.join(path.strip_prefix(self.folder).unwrap());
+        let folders: BTreeSet<PathBuf> = remains.folders.iter().map(|path| place(path)).collect();
+        let files = remains.files.iter();
+        let files: BTreeMap<PathBuf, Vec<u8>> = files.map(|(p, b)| (place(p), b.clone())).collect();
+        for path in &folders {
+            fs::create_dir_all(path).unwrap();
+        }
+        for (path, bytes) in &files {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        let mark = remains.mark;
+        Remains {
+            files,
+            folders,
+            mark,
+        }
+    }
+
+    /// Starts a server with what a device holds. Returns `None` if it refuses what no journal shows: the error must name
+    /// the file.
+    fn start(
+        &mut self,
+        remains: &Remains,
+        to: &Path,
+        device: Device,
+        cut: &str,
+    ) -> Option<(Server, Recorder)> {
+        let Remains { files, folders, .. } = self.write(remains, to);
+        let recorder = Recorder::holding(&files, &folders);
+        let disk = Disk::new(Arc::new(recorder.clone()));
+        match self.options.builder(to).disk(disk).spawn() {
+            Ok(server) => Some((server, recorder)),
+            Err(StartError::Load(error)) => {
+                let (text, folder) = (error.to_string(), to.to_str().unwrap());
+                assert!(
+                    device == Device::AnyOrder && text.contains(folder),
+                    "{cut}: {text}"
+                );
+                // The reason, without its place.
+                let text = text.replace(folder, "");
+                let reason = text.chars().filter(|c| !c.is_ascii_digit()).collect();
+                *self.refused.entry(reason).or_default() += 1;
+                None
+            }
+            Err(error) => panic!("{cut}: {error}"),
+        }
+    }
+
+    /// Writes to a server that has started after a cut, cuts the power again, and checks that the next start finds the same
+    /// state with these writes.
+    fn again(&mut self, server: Server, recorder: &Recorder, state: State, to: &Path, cut: &str) {
+        let mut client = Client::of(&server);
+        for n in 1..=3 {
+            let acknowledged = Mark {
+                sent: n,
+                durable: n,
+            };
+            recorder.mark(Mark {
+                durable: n - 1,
+                ..acknowledged
+            });
+            client.ok(&format!("SET again {n}"));
+            recorder.mark(acknowledged);
+        }
+        let log = recorder.log();
+        server.shutdown();
+        let position = self.rng.random_range(0..=log.len());
+        let remains = log.after_cut(position, Device::InOrder, &mut self.rng);
+        let mut back = Cuts {
+            folder: to,
+            options: self.options,
+            rng: StdRng::seed_from_u64(0),
+            refused: BTreeMap::new(),
+        };
+        let folder = memory_folder();
+        let cut = format!("{cut}, and then at operation {position} of {}", log.len());
+        let (server, _) = back
+            .start(&remains, folder.path(), Device::InOrder, &cut)
+            .expect("a journal is never refused");
+        let mut found = found(&server);
+        server.shutdown();
+        let again = found.remove("again").map_or(0, |n| n.parse().unwrap());
+        let mark = remains.mark;
+        assert!(
+            (mark.durable..=mark.sent).contains(&again),
+            "{cut}: {mark:?}, but {again}"
+        );
+        assert_eq!(found, state, "{cut}");
+    }
+}
+
+/// Returns a temporary folder, in memory if possible: recovered servers need no device.
+fn memory_folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
+    folder.unwrap()
+}
+
 /// Cuts the power at random positions, and starts a server with what is left.
 fn cut(folder: &Path, log: &Log, writes: u64, options: &Options) {
     let seed = number("PUNCTUAL_SEED").unwrap_or_else(rand::random);
-    let mut rng = StdRng::seed_from_u64(seed);
     let states = states(writes);
-    let (mut refused, mut lost) = (BTreeMap::<String, u64>::new(), 0);
+    let mut lost = 0;
+    let mut all = Cuts {
+        folder,
+        options,
+        rng: StdRng::seed_from_u64(seed),
+        refused: BTreeMap::new(),
+    };
     let cuts = number("PUNCTUAL_POWER_CUTS").unwrap_or(CUTS);
-    for cut in 0..cuts {
-        let device = if cut % 2 == 0 {
+    for number in 0..cuts {
+        let device = if number % 2 == 0 {
             Device::InOrder
         } else {
             Device::AnyOrder
         };
-        let position = rng.random_range(0..=log.len());
-        let remains = log.after_cut(position, device, &mut rng);
-        let place = format!(
-            "PUNCTUAL_SEED={seed}, cut {cut} at operation {position} of {}, {device:?}",
+        let position = all.rng.random_range(0..=log.len());
+        let remains = log.after_cut(position, device, &mut all.rng);
+        let cut = format!(
+            "PUNCTUAL_SEED={seed}, cut {number} at operation {position} of {}, {device:?}",
             log.len()
         );
         let mark = remains.mark;
-        let after = tempfile::tempdir().unwrap();
-        for path in &remains.folders {
-            fs::create_dir_all(after.path().join(path.strip_prefix(folder).unwrap())).unwrap();
-        }
-        for (path, bytes) in &remains.files {
-            let path = after.path().join(path.strip_prefix(folder).unwrap());
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, bytes).unwrap();
-        }
-        let server = match options.builder(after.path()).spawn() {
-            Ok(server) => server,
-            Err(StartError::Load(error)) => {
-                // Bytes that a journal never shows: damage, which is refused with its place.
-                let text = error.to_string();
-                let files = after.keep();
-                assert!(
-                    device == Device::AnyOrder && text.contains(files.to_str().unwrap()),
-                    "{place}: {text}; the files are in {}",
-                    files.display()
-                );
-                fs::remove_dir_all(&files).unwrap();
-                // The reason, without its place.
-                let text = text.replace(files.to_str().unwrap(), "");
-                let reason = text.chars().filter(|c| !c.is_ascii_digit()).collect();
-                *refused.entry(reason).or_default() += 1;
-                continue;
-            }
-            Err(error) => panic!("{place}: {error}"),
+        let after = memory_folder();
+        let Some((server, recorder)) = all.start(&remains, after.path(), device, &cut) else {
+            continue;
         };
         let state = found(&server);
-        server.shutdown();
         let possible = mark.durable as usize..=mark.sent as usize;
         lost += u64::from(state != states[mark.sent as usize]);
         if !states[possible].contains(&state) {
             let which = states.iter().position(|known| *known == state);
-            let files = after.keep();
-            panic!(
-                "{place}: {mark:?}, but the state is that of write {which:?}: {state:?}; the files are in {}",
-                files.display()
-            );
+            panic!("{cut}: {mark:?}, but the state is that of write {which:?}: {state:?}");
+        }
+        if options.always && number % CUTS_AGAIN == 0 {
+            all.again(server, &recorder, state, after.path(), &cut);
+        } else {
+            server.shutdown();
         }
     }
     println!(
-        "{cuts} cuts over {} operations: {lost} starts without the last writes, refused: {refused:#?}",
-        log.len()
+        "{cuts} cuts over {} operations: {lost} starts without the last writes, refused: {:#?}",
+        log.len(),
+        all.refused
     );
     assert!(lost > 0, "no cut has lost a write: nothing was cut");
 }

@@ -82,6 +82,8 @@ pub(crate) struct Log {
     /// Files by name, as the running server sees them.
     names: BTreeMap<PathBuf, FileId>,
     files: usize,
+    /// Number of operations that made the files that were there before.
+    initial: usize,
 }
 
 /// What a device holds after a cut.
@@ -96,12 +98,12 @@ pub(crate) struct Remains {
 impl Log {
     /// Returns the number of operations.
     pub(crate) fn len(&self) -> usize {
-        self.ops.len()
+        self.ops.len() - self.initial
     }
 
     /// Returns what a device may hold if the power goes before operation `position`.
     pub(crate) fn after_cut(&self, position: usize, device: Device, rng: &mut StdRng) -> Remains {
-        let done = &self.ops[..position];
+        let done = &self.ops[..self.initial + position];
         let mut remains = Remains::default();
         let mut names = BTreeMap::new();
         for op in names_that_survive(done, device, rng) {
@@ -291,6 +293,34 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
+    /// Returns a recorder for a folder with these files, which are on the device.
+    pub(crate) fn holding(files: &BTreeMap<PathBuf, Vec<u8>>, folders: &BTreeSet<PathBuf>) -> Self {
+        let recorder = Self::default();
+        let mut log = recorder.log.lock();
+        for path in folders {
+            log.ops.push(Op::CreateFolder { path: path.clone() });
+        }
+        for (path, bytes) in files {
+            let file = log.create(path, false);
+            let bytes = bytes.as_slice().into();
+            log.ops.push(Op::Write { file, bytes });
+            let covers = log.ops.len();
+            log.ops.push(Op::Sync { file, covers });
+        }
+        let covers = log.ops.len();
+        let parents: BTreeSet<PathBuf> = folders
+            .iter()
+            .chain(files.keys())
+            .filter_map(|path| path.parent().map(Path::to_owned))
+            .collect();
+        for path in parents {
+            log.ops.push(Op::SyncFolder { path, covers });
+        }
+        log.initial = log.ops.len();
+        drop(log);
+        recorder
+    }
+
     /// Records what is known about the client's writes.
     pub(crate) fn mark(&self, mark: Mark) {
         self.log.lock().ops.push(Op::Mark(mark));
