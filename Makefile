@@ -1,6 +1,6 @@
 # Each target is one call; what it does stands in the script of the same name, with its options at the top.
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-c test-quic test-sanitizers test-ruby lint bench bench-python instructions soak bench-timers fuzz docs \
+.PHONY: help run check test test-c test-quic test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
   fmt miri wheels install-c loom programs proofs
 
 help: ## this list
@@ -17,6 +17,13 @@ test: ## every test but the next two, with a real redis-server to compare with (
 
 test-quic: ## quinn's timers; CI has them in `make test`
 	@scripts/test -p punctual-quinn
+
+test-ha: ## failovers by Sentinel, with redis-py's client and mixed servers; two minutes
+	@scripts/test-ha
+
+ha-demo: ## a primary, two replicas and three Sentinels here; kills the primary (ARGS="--fault stop", ARGS=--help)
+	@scripts/setup redis sentinel
+	@scripts/ha-demo $(ARGS)
 
 test-sanitizers: ## the C and C++ bindings under ThreadSanitizer and Valgrind
 	@scripts/test-c --sanitizers

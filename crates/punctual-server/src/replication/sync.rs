@@ -87,6 +87,12 @@ pub(super) fn receive(
         ReadFailure::Other(load::LoadError::Databases { db, databases, .. }) => Failure::Refused(
             format!("the primary has database {db}, and this server has {databases}"),
         ),
+        ReadFailure::Other(load::LoadError::Unsupported { count, records, .. }) => {
+            Failure::Refused(format!(
+                "the primary has {count} record(s) of types that this server does not support: {records}. \
+                 `import-skip-unknown yes` loads the rest without them"
+            ))
+        }
         ReadFailure::Other(other) => Failure::Refused(other.to_string()),
     })?;
     turn.release();

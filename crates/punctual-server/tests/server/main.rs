@@ -37,6 +37,7 @@ mod killed_log;
 mod many_clients;
 mod memory;
 mod migrate;
+mod migrating;
 mod pause;
 mod persistence;
 mod primary;

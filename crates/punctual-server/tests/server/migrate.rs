@@ -304,3 +304,42 @@ fn no_write_is_lost_while_a_hot_key_moves() {
         assert!(steps > 0);
     }
 }
+
+#[test]
+fn what_has_moved_is_deleted_at_replicas_and_in_the_append_only_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        let dir = folder.path().to_str().unwrap();
+        let builder = Server::builder().port(0).option("dir", dir);
+        let builder = builder
+            .option("save", "")
+            .option("repl-diskless-sync-delay", "0");
+        let builder = builder
+            .option("appendonly", "yes")
+            .option("appendfsync", "always");
+        builder.spawn().unwrap()
+    };
+    let (ours, target) = (start(), Redis::start(&[]));
+    let mut a = Wire::open(&ours);
+    a.expect(&["MSET a 1 b 2 c 3"], "+OK|");
+    let of = format!("127.0.0.1 {}", ours.port());
+    let replica = Redis::start(&["--replicaof", &of]);
+    let mut r = Wire::to(replica.port);
+    eventually(|| r.int("DBSIZE") == 3);
+    let to = format!("MIGRATE 127.0.0.1 {}", target.port);
+    a.expect(
+        &[
+            &format!("{to} \"\" 0 20000 KEYS a nosuch"),
+            "MULTI",
+            &format!("{to} b 0 20000"),
+            "SET d 4",
+            "EXEC",
+        ],
+        "+OK|+OK|+QUEUED|+QUEUED|*2|+OK|+OK|",
+    );
+    eventually(|| r.text("GET d") == "4");
+    r.expect(&["EXISTS a b", "GET c"], ":0|$1|3|");
+    drop((a, ours));
+    let ours = start();
+    Wire::open(&ours).expect(&["EXISTS a b", "GET c", "GET d"], ":0|$1|3|$1|4|");
+}

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_punctual");
@@ -427,6 +428,59 @@ fn debian_s_unit_starts_and_stops_the_server() {
     eventually(|| c.ask(&["DBSIZE"]).as_int() == Some(1));
     c.send(&["SHUTDOWN"]);
     daemon.ends();
+}
+
+/// Debian's file with `appendonly yes`: the data outlives kills and stops, and redis-server reads it.
+#[test]
+fn debian_s_file_with_an_append_only_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let at = |name: &str| folder.path().join(name);
+    let Some(conf) = debian("/etc/redis/redis.conf", folder.path(), port) else {
+        return;
+    };
+    let changed = conf.replace("\nappendonly no", "\nappendonly yes");
+    assert_ne!(changed, conf);
+    fs::write(at("etc/redis.conf"), changed).unwrap();
+    let socket = manager(UnixDatagram::bind(at("notify")));
+    let start = || {
+        let child = Command::new(PROGRAM)
+            .arg(at("etc/redis.conf"))
+            .args(["--supervised", "systemd", "--daemonize", "no"])
+            .env("NOTIFY_SOCKET", at("notify"))
+            .stdin(Stdio::null())
+            .spawn();
+        let child = Started(child.unwrap());
+        expect_messages(&socket, &[LOADING, ACCEPTS, READY]);
+        child
+    };
+    for (round, signal) in [Signal::TERM, Signal::KILL, Signal::TERM]
+        .iter()
+        .enumerate()
+    {
+        let mut child = start();
+        let mut c = Wire::to(port);
+        c.expect(&["INCR rounds"], &format!(":{}|", round + 1));
+        // With `appendfsync everysec` the file follows the reply.
+        eventually(|| {
+            let log = at("lib/appendonlydir/appendonly.aof.1.incr.aof");
+            let log = fs::read(log).unwrap_or_default();
+            String::from_utf8_lossy(&log).matches("rounds").count() == round + 1
+        });
+        kill_process(Pid::from_child(&child.0), *signal).unwrap();
+        if *signal == Signal::TERM {
+            expect_messages(&socket, &[STOPPING, SAVING]);
+        }
+        child.0.wait().unwrap();
+    }
+    let log = fs::read_to_string(at("log/redis-server.log")).unwrap();
+    assert!(!log.contains("no effect"), "{log}");
+    let lib = at("lib");
+    assert!(lib.join("appendonlydir/appendonly.aof.manifest").exists());
+    let dir = ["--dir", lib.to_str().unwrap(), "--appendonly", "yes"];
+    let redis = Redis::start(&dir);
+    let mut c = Wire::to(redis.port);
+    eventually(|| c.ask(&["GET", "rounds"]).as_bytes() == Some(b"3"));
 }
 
 /// CONFIG SET must not change `dir` while a snapshot is loaded.

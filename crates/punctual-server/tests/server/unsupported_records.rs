@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use punctual_server::log::{Level, Logger};
 use punctual_server::{Builder, LoadError, Server, StartError};
 
-use crate::wire::Wire;
 use crate::wire::redis::Redis;
+use crate::wire::{Wire, eventually};
 
 fn builder(folder: &Path) -> Builder {
     Server::builder()
@@ -142,4 +142,31 @@ fn records_of_modules_are_refused_and_empty_collections_are_skipped() {
     fs::write(&path, with(b"\x02\x05empty\x00")).unwrap();
     let server = builder(folder.path()).spawn().unwrap();
     Wire::open(&server).expect(&["GET kept", "DBSIZE"], "$1|1|:1|");
+}
+
+#[test]
+fn a_full_synchronization_with_streams_is_refused_and_the_old_data_stays() {
+    let redis = Redis::start(&["--repl-diskless-sync-delay", "0"]);
+    let mut theirs = Wire::to(redis.port);
+    theirs.expect(&["SET theirs 1"], "+OK|");
+    theirs.ask(&["XADD", "events", "1-1", "field", "value"]);
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let taken = Arc::clone(&lines);
+    let server = Server::builder()
+        .port(0)
+        .logger(Logger::lines(Level::Warning, move |_, line| {
+            taken.lock().unwrap().push(line.to_owned());
+        }))
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    let follow = format!("REPLICAOF 127.0.0.1 {}", redis.port);
+    c.expect(&["SET ours 1", &follow], "+OK|+OK|");
+    let logged = |text: &str| lines.lock().unwrap().iter().any(|line| line.contains(text));
+    eventually(|| logged("stream \"events\" (type 19, database 0, byte "));
+    assert!(logged("`import-skip-unknown yes`"));
+    c.expect(&["GET ours", "EXISTS theirs"], "$1|1|:0|");
+    c.expect(&["CONFIG SET import-skip-unknown yes"], "+OK|");
+    eventually(|| c.int("EXISTS theirs") == 1);
+    c.expect(&["DBSIZE"], ":1|");
 }
