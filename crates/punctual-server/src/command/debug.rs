@@ -350,8 +350,6 @@ fn help(reply: &mut Reply<'_>) {
             "    Reply with a test value of the specified type. <type> can be: string,",
             "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
             "    true, false.",
-            "LOADAOF",
-            "    Flush the AOF buffers on disk and reload the AOF in memory.",
             "RELOAD [option ...]",
             "    Save the RDB on disk and reload it back to memory. Valid <option> values:",
             "    * MERGE: conflicting keys will be loaded from RDB.",
