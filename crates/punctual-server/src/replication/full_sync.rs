@@ -168,6 +168,12 @@ fn begin(
             "disk"
         }
     );
+    if walk.snapshot.has_field_deadlines() {
+        log::warning!(
+            shared.logger,
+            "Hash fields have deadlines: replicas before Redis 7.4 can't load the snapshot"
+        );
+    }
     let job = Job {
         shared: Arc::clone(shared),
         settings,

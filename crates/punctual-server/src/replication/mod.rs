@@ -10,6 +10,7 @@ pub(crate) mod info;
 pub(crate) mod link;
 mod promotion;
 pub(crate) mod replicas;
+pub(crate) mod restart;
 mod senders;
 pub(crate) mod shown;
 pub(crate) mod state;
