@@ -10,7 +10,7 @@ use punctual_store::Turn;
 use rustix::net::{SendFlags, send};
 
 use super::full_sync;
-use super::replicas::{Phase, Replica};
+use super::replica::{Phase, Replica};
 use crate::config::Settings;
 use crate::log;
 use crate::shared::Shared;
