@@ -14,7 +14,7 @@ use crate::dispatch::table::Entry;
 use crate::pubsub::{Kind, PubSub, Subscriber};
 use crate::replication::acks::Goal;
 use crate::replication::applied::Applied;
-use crate::replication::replicas::{Peer, Replica};
+use crate::replication::replica::{Peer, Replica};
 use crate::script::functions::registry::Found;
 
 /// Reply mode of a client (CLIENT REPLY).

@@ -13,7 +13,7 @@ use crate::dispatch::call::{Call, ServerCommand};
 use crate::log;
 use crate::program::shutdown;
 use crate::replication::info;
-use crate::replication::replicas::{Filter, Phase, Replica};
+use crate::replication::replica::{Filter, Phase, Replica};
 use crate::replication::shown;
 use crate::replication::state::Foreign;
 
@@ -69,7 +69,7 @@ fn role(call: &mut Call<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(
 }
 
 fn replconf(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
-    if args.len() % 2 == 0 {
+    if args.len().is_multiple_of(2) {
         return Err(Error::Syntax);
     }
     for at in (1..args.len()).step_by(2) {
@@ -224,7 +224,7 @@ fn psync(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
 
 /// Returns the error for a client that cannot become a replica now.
 fn check(call: &Call<'_, '_>, reply: &Reply<'_>) -> Result<(), Error> {
-    if reply.len() > 0 {
+    if !reply.is_empty() {
         return Err(Error::fixed(
             "ERR SYNC and PSYNC are invalid with pending output",
         ));
@@ -305,7 +305,7 @@ fn partial(call: &mut Call<'_, '_>, id: &[u8], offset: i64, reply: &mut Reply<'_
         "Partial resynchronization request from {replica} accepted. Sending {rest} bytes of backlog starting from offset {offset}."
     );
     if replica.peer.psync2 {
-        reply.simple(&format!("CONTINUE {}", ids.current));
+        reply.simple(format!("CONTINUE {}", ids.current));
     } else {
         reply.simple("CONTINUE");
     }

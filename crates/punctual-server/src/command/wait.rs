@@ -68,7 +68,7 @@ fn wait_for(
         replicas: usize::try_from(replicas).unwrap_or(0),
         file: file.map(|file| LocalFile { position, ..file }),
     };
-    let reached = goal.reached_by(shared);
+    let reached = shared.reached(&goal);
     if goal.is_met(reached) || !call.turn.may_wait {
         return goal.reply(reached, reply);
     }

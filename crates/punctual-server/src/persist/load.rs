@@ -16,9 +16,12 @@ use punctual_store::{RestoreBatch, Restored};
 use super::aof::files::AofFiles;
 use super::aof::load::{Loaded, Runner};
 use super::aof::{self, AofError};
+use super::encode::Place;
 use super::save;
 use crate::log;
 use crate::reclaim::rounds;
+use crate::replication::restart::ExpiredKey;
+use crate::replication::state::ReplicationId;
 use crate::script::functions::loaded::{self, Loader, taken};
 use crate::script::functions::registry::Libraries;
 use crate::shared::Shared;
@@ -162,7 +165,12 @@ fn load_and_append(
     match &start.append_only {
         Some(files) if files.exist() => loaded = files.load(shared, turn, runner, Turn::release)?,
         // Redis ignores the snapshot if `appendonly` is on, and starts without keys.
-        _ if path.exists() => load(shared, &path, turn, false, Turn::release)?,
+        _ if path.exists() => {
+            let besides = load(shared, &path, turn, false, Turn::release)?;
+            if let Some(place) = besides.place {
+                shared.resume_history(turn, place, besides.expired);
+            }
+        }
         _ => {}
     }
     if let Some(files) = start.append_only {
@@ -184,7 +192,8 @@ pub(crate) fn foreground(
         turn,
         replace,
         |_| {},
-    )
+    )?;
+    Ok(())
 }
 
 /// Failure of a read; `At` holds the offset and the reason.
@@ -267,21 +276,21 @@ fn load<'s>(
     turn: &mut Turn<'s>,
     replace: bool,
     mut pause: impl FnMut(&mut Turn<'s>),
-) -> Result<(), LoadError> {
+) -> Result<Besides, LoadError> {
     let began = Instant::now();
     let len = std::fs::metadata(path).map_err(|source| LoadError::Open {
         path: path.to_owned(),
         source,
     })?;
     let mut progress = Progress::begin(shared, turn.now, len.len());
-    let len = read_file(shared, path, turn, replace, &mut progress, &mut pause)?;
+    let (len, besides) = read_file(shared, path, turn, replace, &mut progress, &mut pause)?;
     progress.file_done(len);
     log::notice!(
         shared.logger,
         "DB loaded from disk: {:.3} seconds",
         began.elapsed().as_secs_f64()
     );
-    Ok(())
+    Ok(besides)
 }
 
 /// Fills a part of `buffer` with the next bytes of the file. Returns their number, 0 at the end.
@@ -294,7 +303,8 @@ pub(super) fn read_block(file: &mut File, buffer: &mut [u8]) -> io::Result<usize
     }
 }
 
-/// Loads the snapshot at the start of a file. Keys that are due at the turn's instant are skipped. Returns the snapshot's length.
+/// Loads the snapshot at the start of a file. Keys that are due at the turn's instant are skipped. Returns the snapshot's length, and what it has
+/// besides keys.
 pub(super) fn read_file<'s>(
     shared: &Shared,
     path: &Path,
@@ -302,7 +312,7 @@ pub(super) fn read_file<'s>(
     replace: bool,
     progress: &mut Progress<'_>,
     pause: &mut impl FnMut(&mut Turn<'s>),
-) -> Result<u64, LoadError> {
+) -> Result<(u64, Besides), LoadError> {
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
     let (len, mut file) = opened.map_err(|source| LoadError::Open {
         path: path.to_owned(),
@@ -317,8 +327,11 @@ pub(super) fn read_file<'s>(
         true
     });
     let offset = reader.offset();
-    let joined = done.and_then(|loaded| join(shared, &loaded.libraries, replace, offset));
-    joined.map_err(|failure| match failure {
+    let joined = done.and_then(|loaded| {
+        join(shared, &loaded.libraries, replace, offset)?;
+        Ok(loaded)
+    });
+    let besides = joined.map_err(|failure| match failure {
         ReadFailure::At(offset, reason) => LoadError::Damaged {
             path: path.to_owned(),
             offset,
@@ -350,7 +363,7 @@ pub(super) fn read_file<'s>(
         loading.keys_loaded.load(Ordering::Relaxed),
         loading.keys_expired.load(Ordering::Relaxed)
     );
-    Ok(offset)
+    Ok((offset, besides))
 }
 
 /// What a snapshot has besides keys.
@@ -359,6 +372,10 @@ pub(crate) struct Besides {
     pub(crate) libraries: Libraries,
     /// Database that the replication stream behind the snapshot has selected.
     pub(crate) stream_db: usize,
+    /// Place of the snapshot in a replication history, if it names one.
+    pub(crate) place: Option<Place>,
+    /// Keys that were due, of a snapshot that names its place.
+    pub(crate) expired: Vec<ExpiredKey>,
 }
 
 /// Adds the libraries of a snapshot to those of the server.
@@ -401,6 +418,7 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
         ..Unsupported::default()
     };
     let (mut db, mut stream_db, mut loaded, mut expired) = (0, 0, 0, 0);
+    let (mut id, mut offset, mut expired_keys) = (None, None, Vec::new());
     for number in 1.. {
         if number % RECORDS_PER_PAUSE == 0 {
             if !pause(turn) {
@@ -426,6 +444,9 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
                 let deadline = record.meta.expire_ms.map(|ms| ms.max(0) as u64);
                 if deadline.is_some_and(|at| turn.now.is_due(at)) {
                     expired += 1;
+                    if id.is_some() {
+                        expired_keys.push((db, record.key.into()));
+                    }
                     continue;
                 }
                 let (key, meta, offset) = (record.key, record.meta, record.offset);
@@ -462,6 +483,10 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
                 let number = std::str::from_utf8(text).ok().and_then(|n| n.parse().ok());
                 stream_db = number.filter(|db| *db < databases).unwrap_or(0);
             }
+            Event::Aux { name, text } if name == b"repl-id" => id = ReplicationId::parse(text),
+            Event::Aux { name, text } if name == b"repl-offset" => {
+                offset = std::str::from_utf8(text).ok().and_then(|n| n.parse().ok());
+            }
             Event::Skipped(passed) => unsupported.add(shared, &passed, db),
             Event::ResizeDb { keys, .. } => {
                 // The number is untrusted: the size of the file limits it.
@@ -480,6 +505,12 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
     Ok(Besides {
         libraries,
         stream_db,
+        place: id.zip(offset).map(|(id, offset)| Place {
+            id,
+            offset,
+            db: stream_db,
+        }),
+        expired: expired_keys,
     })
 }
 

@@ -11,7 +11,7 @@ use punctual_store::{Now, Turn};
 
 use super::aof::state::Phase;
 use super::disk::{Disk, Output};
-use super::encode::{self, Header, Piece, format};
+use super::encode::{self, Header, Piece, Place, format};
 use crate::config::Settings;
 use crate::log;
 use crate::net::order::Order;
@@ -203,6 +203,8 @@ struct Attempt<'s> {
     changes: u64,
     began: Instant,
     now: Now,
+    /// Place of the snapshot in the replication history.
+    place: Option<Place>,
 }
 
 impl<'s> Attempt<'s> {
@@ -223,6 +225,7 @@ impl<'s> Attempt<'s> {
             changes: shared.changes() + turn.stats.dirty,
             began: Instant::now(),
             now,
+            place: shared.place(turn),
         })
     }
 
@@ -271,7 +274,8 @@ pub(crate) fn foreground(shared: &Shared, turn: &mut Turn<'_>) -> Result<(), Sav
     let settings = shared.settings();
     let libraries = shared.functions.libraries();
     let mut snapshot = Snapshot::begin(turn, format(&settings));
-    let header = Header::new(attempt.now, &libraries);
+    let mut header = Header::new(attempt.now, &libraries);
+    header.place = attempt.place;
     let done = write_and_rename(shared, &settings, &header, &mut snapshot, |s, out| {
         s.next_held(turn, out)
     });
@@ -346,6 +350,7 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
         .last_try_ms
         .store(turn.now.read_ms(), Ordering::Release);
     let (changes, began, now) = (attempt.changes, attempt.began, attempt.now);
+    let place = attempt.place;
     let settings = shared.settings();
     let libraries = shared.functions.libraries();
     let mut snapshot = Snapshot::begin(turn, format(&settings));
@@ -357,7 +362,8 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
         .spawn(move || {
             let shared = mine;
             let store = &shared.store;
-            let header = Header::new(now, &libraries);
+            let mut header = Header::new(now, &libraries);
+            header.place = place;
             let done = write_and_rename(&shared, &settings, &header, &mut snapshot, |s, out| {
                 s.next(store, out)
             });
@@ -372,6 +378,7 @@ pub(crate) fn begin_background(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Res
                 changes,
                 began,
                 now,
+                place,
             };
             attempt.end(true, early_bytes, &done);
             rounds::report_freed(&shared, 0);

@@ -10,14 +10,13 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
 
-use super::replicas::{Filter, Phase, Replica};
+use super::replica::{Filter, Phase, Replica};
 use super::senders::{NoneLeft, Senders};
 use crate::config::Settings;
 use crate::log;
@@ -28,31 +27,6 @@ use crate::shared::Shared;
 
 /// Bytes that are read from the file at once.
 const READ_BYTES: usize = 1 << 20;
-
-/// The running synchronizations: one goes through the keyspace, others may still send what it has given them.
-#[derive(Debug, Default)]
-pub(crate) struct FullSync {
-    /// The threads must end without a result.
-    abort: AtomicBool,
-    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
-}
-
-impl FullSync {
-    /// Ends the running synchronizations, and blocks until their threads have ended. The caller holds no shard.
-    pub(crate) fn abort(&self) {
-        self.abort.store(true, Ordering::Release);
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            // The panic hook has printed the message of a panic.
-            let _ = thread.join();
-        }
-        self.abort.store(false, Ordering::Release);
-    }
-
-    /// Returns whether the threads must end.
-    pub(super) fn is_aborted(&self) -> bool {
-        self.abort.load(Ordering::Acquire)
-    }
-}
 
 /// Begins a synchronization of waiting replicas, if it is time, or plans the next look.
 pub(super) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn<'_>) {
@@ -168,6 +142,12 @@ fn begin(
             "disk"
         }
     );
+    if walk.snapshot.has_field_deadlines() {
+        log::warning!(
+            shared.logger,
+            "Hash fields have deadlines: replicas before Redis 7.4 can't load the snapshot"
+        );
+    }
     let job = Job {
         shared: Arc::clone(shared),
         settings,
@@ -176,14 +156,11 @@ fn begin(
         place,
         replicas: replicas.clone(),
     };
-    let mut threads = shared.replicas.full_sync.threads.lock();
-    // A thread that sends needs this loop, so nothing here waits for it.
-    threads.retain(|thread| !thread.is_finished());
     let thread = std::thread::Builder::new()
         .name("punctual-sync".into())
         .spawn(move || job.run(walk, to_sockets));
     match thread {
-        Ok(thread) => threads.push(thread),
+        Ok(thread) => shared.replicas.full_sync.add(thread),
         Err(error) => {
             log::warning!(
                 shared.logger,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use punctual_resp::Reply;
 use punctual_store::Now;
 
-use super::replicas::{Phase, Replica};
+use super::replica::{Phase, Replica};
 use crate::config::Settings;
 use crate::shared::Shared;
 

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use super::replicas::Replica;
+use super::replica::Replica;
 use crate::log;
 use crate::net::order::Order;
 use crate::shared::Shared;

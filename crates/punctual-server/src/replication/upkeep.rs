@@ -10,7 +10,7 @@ use punctual_store::Turn;
 use rustix::net::{SendFlags, send};
 
 use super::full_sync;
-use super::replicas::{Phase, Replica};
+use super::replica::{Phase, Replica};
 use crate::config::Settings;
 use crate::log;
 use crate::shared::Shared;
@@ -37,9 +37,12 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut T
         if now_ms >= replicas.pinged_ms.load(Ordering::Relaxed) + period_ms {
             replicas.pinged_ms.store(now_ms, Ordering::Relaxed);
             // A replica passes on what its primary sends.
-            if !shared.replication.is_replica() {
+            // The last snapshot of a server that stops names the end of the stream: it holds every shard until it stops.
+            turn.lock_all();
+            if !shared.replication.is_replica() && !shared.stopping.load(Ordering::Acquire) {
                 shared.append_to_stream(PING);
             }
+            turn.release();
         }
         for replica in &all {
             look_after(shared, settings, replica, now_ms);

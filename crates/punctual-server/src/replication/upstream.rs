@@ -163,6 +163,17 @@ impl Upstream {
         self.inner.lock().primary.clone()
     }
 
+    /// Returns whether the server's data is a part of the history that its id names.
+    pub(crate) fn continues(&self) -> bool {
+        self.inner.lock().continues
+    }
+
+    /// Notes that the data comes from a snapshot that names its place in the history.
+    pub(crate) fn resume(&self, db: usize) {
+        self.set_db(db);
+        self.inner.lock().continues = true;
+    }
+
     /// Returns the database that the stream has selected at the server's offset.
     pub(crate) fn db(&self) -> usize {
         self.db.load(Ordering::Acquire)

@@ -41,6 +41,7 @@ mod migrating;
 mod pause;
 mod persistence;
 mod primary;
+mod primary_restart;
 mod primary_stream;
 mod primary_waits;
 mod pubsub;

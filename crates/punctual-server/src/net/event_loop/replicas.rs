@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::EventLoop;
 use crate::log;
 use crate::net::connection::Flushed;
-use crate::replication::replicas::Phase;
+use crate::replication::replica::Phase;
 
 /// Number of blocks of the stream in one call of the system.
 const BLOCKS_A_CALL: usize = 32;

@@ -153,7 +153,7 @@ impl OneFile<'_> {
                 self.shared.logger,
                 "Reading RDB base file on AOF loading..."
             );
-            offset = load::read_file(self.shared, &self.path, turn, false, progress, pause)?;
+            (offset, _) = load::read_file(self.shared, &self.path, turn, false, progress, pause)?;
         }
         file.seek(SeekFrom::Start(offset))
             .map_err(self.failed("Can't seek in the append only file"))?;

@@ -1,0 +1,217 @@
+//! One attached replica: what it has said about itself, how far it is, and what it has acknowledged.
+//!
+//! Its connection belongs to an event loop, which sends it the stream from the backlog and stores the next offset to send.
+//! While a full synchronization sends the snapshot, its thread alone writes to the socket; the phase says whose turn it is.
+//! Any thread may read a replica's figures.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::client::registry::ClientInfo;
+
+/// What a client has said about itself by REPLCONF before it asks for the stream.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Peer {
+    /// Port on which the replica listens; 0 if unknown.
+    pub(crate) port: u32,
+    /// Address under which the replica wants to be known.
+    pub(crate) ip: Option<String>,
+    /// The replica finds the end of a snapshot of unknown length.
+    pub(crate) eof: bool,
+    /// The replica understands an id after `+CONTINUE`.
+    pub(crate) psync2: bool,
+    /// The client wants a snapshot and no stream.
+    pub(crate) rdb_only: bool,
+    /// Parts of the snapshot that the client wants; `None` for all.
+    pub(crate) filter: Option<Filter>,
+}
+
+/// Parts of a filtered snapshot (REPLCONF rdb-filter-only).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filter {
+    /// The snapshot has the libraries of functions.
+    pub(crate) functions: bool,
+}
+
+/// How far a replica is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It waits for a snapshot to begin. Only upkeep writes to its socket.
+    Waiting,
+    /// A thread sends it the snapshot.
+    Receiving,
+    /// It has the snapshot. The stream begins at its first acknowledgement.
+    Loading,
+    /// Its loop sends it the stream.
+    Online,
+}
+
+impl Phase {
+    const ALL: [Self; 4] = [Self::Waiting, Self::Receiving, Self::Loading, Self::Online];
+}
+
+/// One attached replica.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    pub(crate) client: Arc<ClientInfo>,
+    pub(crate) peer: Peer,
+    /// The client has sent SYNC: it gets no `+FULLRESYNC` and need not acknowledge.
+    pub(crate) old_protocol: bool,
+    /// Time at which it asked, unix ms.
+    pub(crate) asked_ms: u64,
+    phase: AtomicU8,
+    /// Offset of the next byte to send; `u64::MAX` as long as there is none.
+    next: AtomicU64,
+    acked: AtomicU64,
+    acked_file: AtomicU64,
+    acked_ms: AtomicU64,
+    /// A copy of the connection's socket, for the thread of a full synchronization.
+    pub(crate) socket: OnceLock<OwnedFd>,
+    /// It has acknowledged something, so the stream may begin.
+    ready: AtomicBool,
+    /// The connection has ended.
+    gone: AtomicBool,
+}
+
+impl Replica {
+    pub(crate) fn new(
+        client: Arc<ClientInfo>,
+        peer: Peer,
+        phase: Phase,
+        next: u64,
+        now_ms: u64,
+    ) -> Self {
+        Self {
+            client,
+            peer,
+            old_protocol: false,
+            asked_ms: now_ms,
+            phase: AtomicU8::new(phase as u8),
+            next: next.into(),
+            acked: AtomicU64::new(0),
+            acked_file: AtomicU64::new(0),
+            acked_ms: now_ms.into(),
+            socket: OnceLock::new(),
+            ready: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the phase.
+    pub(crate) fn phase(&self) -> Phase {
+        Phase::ALL[usize::from(self.phase.load(Ordering::Acquire))]
+    }
+
+    /// Sets the phase. What the caller has written before is seen by whoever sees the phase.
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// Returns whether the snapshot is sent; the stream follows or has begun.
+    pub(crate) fn is_online(&self) -> bool {
+        matches!(self.phase(), Phase::Loading | Phase::Online)
+    }
+
+    /// Returns the offset of the next byte to send; `u64::MAX` as long as there is none.
+    pub(crate) fn next(&self) -> u64 {
+        self.next.load(Ordering::Acquire)
+    }
+
+    /// Sets the offset of the next byte to send; earlier bytes need not be kept.
+    pub(crate) fn set_next(&self, offset: u64) {
+        self.next.store(offset, Ordering::Release);
+    }
+
+    /// Returns the last acknowledged offset.
+    pub(crate) fn acked(&self) -> u64 {
+        self.acked.load(Ordering::Acquire)
+    }
+
+    /// Returns the offset up to which the replica's append-only file is synced.
+    pub(crate) fn acked_file(&self) -> u64 {
+        self.acked_file.load(Ordering::Acquire)
+    }
+
+    /// Returns the time of the last acknowledgement, unix ms.
+    pub(crate) fn acked_ms(&self) -> u64 {
+        self.acked_ms.load(Ordering::Acquire)
+    }
+
+    /// Notes a sign of life.
+    pub(crate) fn set_acked_ms(&self, now_ms: u64) {
+        self.acked_ms.store(now_ms, Ordering::Release);
+    }
+
+    /// Records an acknowledgement, with which the stream may begin.
+    pub(crate) fn acknowledge(&self, offset: u64, file: Option<u64>, now_ms: u64) {
+        self.acked.fetch_max(offset, Ordering::AcqRel);
+        if let Some(file) = file {
+            self.acked_file.fetch_max(file, Ordering::AcqRel);
+        }
+        self.set_acked_ms(now_ms);
+        self.ready.store(true, Ordering::SeqCst);
+        self.begin_if_ready();
+    }
+
+    /// Begins the stream if the snapshot is sent and acknowledged. Both threads that know one of the two call this after they
+    /// have stored it, so that one of them sees both.
+    fn begin_if_ready(&self) {
+        if self.ready.load(Ordering::SeqCst) {
+            let (from, to) = (Phase::Loading as u8, Phase::Online as u8);
+            let phase = &self.phase;
+            // Fails in every other phase.
+            let _ = phase.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
+        }
+    }
+
+    /// Ends the transfer of the snapshot. Unless the stream begins at once, the first acknowledgement begins it.
+    pub(crate) fn end_transfer(&self, at_once: bool, now_ms: u64) {
+        self.set_acked_ms(now_ms);
+        let phase = if at_once {
+            Phase::Online
+        } else {
+            Phase::Loading
+        };
+        self.phase.store(phase as u8, Ordering::SeqCst);
+        self.begin_if_ready();
+    }
+
+    /// Notes that the connection has ended, or will: the replica gets nothing more.
+    pub(super) fn set_gone(&self) {
+        self.gone.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the connection has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// Returns the replica's address for INFO and ROLE.
+    pub(crate) fn ip(&self) -> &str {
+        self.peer
+            .ip
+            .as_deref()
+            .or_else(|| {
+                Some(
+                    self.client
+                        .addr
+                        .rsplit_once(':')?
+                        .0
+                        .trim_matches(['[', ']']),
+                )
+            })
+            .unwrap_or("?")
+    }
+}
+
+impl std::fmt::Display for Replica {
+    /// Writes the name of the replica in the log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.ip())?;
+        match self.peer.port {
+            0 => f.write_str(":<unknown-replica-port>"),
+            port => write!(f, ":{port}"),
+        }
+    }
+}
