@@ -29,6 +29,9 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut T
     // Set before anything is looked at, so that no later call is lost.
     replicas.upkeep_ms.store(u64::MAX, Ordering::SeqCst);
     full_sync::begin_if_due(shared, settings, turn);
+    if let Some(end_ms) = shared.advance_failover(turn) {
+        replicas.upkeep_ms.fetch_min(end_ms, Ordering::SeqCst);
+    }
     let all = replicas.all();
     if all.is_empty() {
         forget_if_alone(shared, settings, turn);
@@ -37,7 +40,7 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut T
         if now_ms >= replicas.pinged_ms.load(Ordering::Relaxed) + period_ms {
             replicas.pinged_ms.store(now_ms, Ordering::Relaxed);
             // A replica passes on what its primary sends.
-            if !shared.replication.is_replica() {
+            if !shared.replication.is_replica() && !shared.failover.is_planned() {
                 shared.append_to_stream(PING);
             }
         }
