@@ -31,6 +31,7 @@ use crate::program::shutdown::state::Shutdown;
 use crate::program::supervision::Systemd;
 use crate::pubsub::PubSub;
 use crate::reclaim::{Reclaim, Worker};
+use crate::replication::failover::Failover;
 use crate::replication::replicas::Replicas;
 use crate::replication::state::State as ReplicationState;
 use crate::replication::upstream::{Address, Upstream};
@@ -114,6 +115,8 @@ pub struct Shared {
     pub(crate) replicas: Replicas,
     /// The shutdown that waits for replicas.
     pub(crate) shutdown: Shutdown,
+    /// The planned failover.
+    pub(crate) failover: Failover,
     /// The primary that the server follows.
     pub(crate) upstream: Upstream,
     /// True if some commands must be rejected because the server loads, cannot save, stops or is a replica.
@@ -181,6 +184,7 @@ impl Shared {
             persistence: Persistence::new(started_ms),
             replication: ReplicationState::default(),
             shutdown: Shutdown::default(),
+            failover: Failover::default(),
             upstream: Upstream::default(),
             gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -280,13 +284,10 @@ impl Shared {
             .store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
         self.store.set_limits(settings.limits);
-        let replica = &settings.replica;
-        self.upstream
-            .read_only
-            .store(replica.read_only, Ordering::Relaxed);
+        self.update_read_only();
         self.upstream
             .serves_stale
-            .store(replica.serves_stale, Ordering::Relaxed);
+            .store(settings.replica.serves_stale, Ordering::Relaxed);
         if let Some(backlog) = &mut self.replicas.stream().backlog {
             backlog.set_size(settings.repl_backlog_size);
         }

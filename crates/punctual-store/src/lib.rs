@@ -43,4 +43,6 @@ pub use error::Error;
 pub use keyspace::shard::{Shard, Store, StoreOptions, hash_slot};
 pub use time::Now;
 pub use turn::effects::{Effects, write_select};
-pub use turn::{Command, Cx, Discarded, Handler, RestoreBatch, Restored, Stats, Taken, Turn};
+pub use turn::{
+    Command, Cx, Discarded, Handler, READ_ONLY, RestoreBatch, Restored, Stats, Taken, Turn,
+};

@@ -1,4 +1,4 @@
-//! Pauses of clients: CLIENT PAUSE, and a shutdown that waits for replicas.
+//! Pauses of clients: CLIENT PAUSE, and a shutdown or a failover that waits for replicas.
 //!
 //! Each purpose has its own end and its own mode, as in Redis; a command waits while any of them holds it back. Any
 //! thread may begin or end a pause. The loops look at one atomic while nothing is paused.
@@ -15,6 +15,8 @@ pub(crate) enum Purpose {
     Command,
     /// A shutdown waits for replicas.
     Shutdown,
+    /// A failover waits for a replica.
+    Failover,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +29,7 @@ struct Pause {
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
     /// By [`Purpose`].
-    running: Mutex<[Option<Pause>; 2]>,
+    running: Mutex<[Option<Pause>; 3]>,
     /// Next end of a pause, unix ms; 0 if there is none.
     next_end_ms: AtomicU64,
     /// Number of pauses that have ended: the loops resume their clients when it has grown.

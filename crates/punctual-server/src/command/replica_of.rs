@@ -1,4 +1,6 @@
-//! REPLICAOF and SLAVEOF.
+//! REPLICAOF, SLAVEOF and FAILOVER.
+
+use std::sync::Arc;
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
@@ -8,6 +10,7 @@ use punctual_store::spec::{Flags, Group};
 use crate::dispatch::call::{Call, ServerCommand};
 use crate::log;
 use crate::replication::apply;
+use crate::replication::failover::{Plan, find};
 use crate::replication::upstream::Address;
 
 const FLAGS: Flags = Flags::ADMIN
@@ -17,6 +20,18 @@ const FLAGS: Flags = Flags::ADMIN
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
+    ServerCommand::new(
+        "failover",
+        -1,
+        Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE),
+        Group::Server,
+        failover,
+    )
+    .doc(
+        "6.2.0",
+        "O(1)",
+        "Starts a coordinated failover from a server to one of its replicas.",
+    ),
     ServerCommand::new("replicaof", 3, FLAGS, Group::Server, replica_of).doc(
         "5.0.0",
         "O(1)",
@@ -28,6 +43,81 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         "Sets a Redis server as a replica of another, or promotes it to being a master.",
     ),
 ];
+
+fn failover(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let shared = Arc::clone(call.shared);
+    if args.len() == 2 && args.at(1).eq_ignore_ascii_case(b"abort") {
+        if !shared.failover.is_planned() {
+            return Err(Error::fixed("ERR No failover in progress."));
+        }
+        shared.abort_failover(call.turn, "Failover manually aborted");
+        reply.ok();
+        return Ok(());
+    }
+    let (mut timeout_ms, mut target, mut force) = (0, None, false);
+    let mut at = 1;
+    while at < args.len() {
+        let number = |at| parse_i64(args.at(at)).ok_or(Error::NotInteger);
+        match args.at(at).to_ascii_lowercase().as_slice() {
+            b"timeout" if at + 1 < args.len() && timeout_ms == 0 => {
+                timeout_ms = number(at + 1)?;
+                if timeout_ms <= 0 {
+                    return Err(Error::fixed("ERR FAILOVER timeout must be greater than 0"));
+                }
+                at += 2;
+            }
+            b"to" if at + 2 < args.len() && target.is_none() => {
+                let host = String::from_utf8_lossy(args.at(at + 1)).into_owned();
+                target = Some((host, number(at + 2)?));
+                at += 3;
+            }
+            b"force" if !force => {
+                force = true;
+                at += 1;
+            }
+            _ => return Err(Error::Syntax),
+        }
+    }
+    if shared.failover.is_planned() {
+        return Err(Error::fixed("ERR FAILOVER already in progress."));
+    }
+    if shared.replication.is_replica() {
+        return Err(Error::fixed(
+            "ERR FAILOVER is not valid when server is a replica.",
+        ));
+    }
+    if shared.replicas.all().is_empty() {
+        return Err(Error::fixed("ERR FAILOVER requires connected replicas."));
+    }
+    if force && (timeout_ms == 0 || target.is_none()) {
+        return Err(Error::fixed(
+            "ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
+        ));
+    }
+    let unknown = Error::fixed("ERR FAILOVER target HOST and PORT is not a replica.");
+    let target = match target {
+        None => None,
+        Some((host, port)) => {
+            let port = u16::try_from(port).map_err(|_| unknown.clone())?;
+            let address = Address { host, port };
+            let replica = find(&shared, &address).ok_or(unknown)?;
+            if !replica.is_online() {
+                return Err(Error::fixed("ERR FAILOVER target replica is not online."));
+            }
+            Some(address)
+        }
+    };
+    let end_ms = u64::try_from(timeout_ms).ok().filter(|ms| *ms > 0);
+    let plan = Plan {
+        target,
+        force,
+        end_ms: end_ms.map(|ms| call.now().read_ms().saturating_add(ms)),
+        in_progress: false,
+    };
+    shared.plan_failover(call.turn, plan);
+    reply.ok();
+    Ok(())
+}
 
 /// Handles `REPLCONF GETACK *` of the primary: the acknowledgement is sent although its stream gets no replies.
 pub(crate) fn get_ack(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
@@ -42,6 +132,11 @@ fn replica_of(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     let (host, port) = (args.at(1), args.at(2));
     let shared = call.shared;
     let who = format!("id={} addr={}", call.session.id, call.session.info.addr);
+    if shared.failover.is_planned() {
+        return Err(Error::fixed(
+            "ERR REPLICAOF not allowed while failing over.",
+        ));
+    }
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
         if shared.replication.is_replica() {
             shared.promote(call.turn);

@@ -166,6 +166,9 @@ fn acknowledge(call: &mut Call<'_, '_>, args: Args<'_>, at: usize, offset: i64) 
     let now_ms = call.turn.now.read_ms();
     replica.acknowledge(unsigned(offset), file.map(unsigned), now_ms);
     call.shared.answer_acked(call.loop_number);
+    if call.shared.failover.is_planned() {
+        call.shared.call_upkeep();
+    }
     shutdown::check(call.shared);
 }
 
@@ -190,11 +193,8 @@ fn psync(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     if args
         .get(3)
         .is_some_and(|word| word.eq_ignore_ascii_case(b"failover"))
-        && !call.shared.replication.is_replica()
     {
-        return Err(Error::fixed(
-            "ERR PSYNC FAILOVER can't be sent to a master.",
-        ));
+        take_over(call, args.at(1))?;
     }
     check(call, reply)?;
     let shared = Arc::clone(call.shared);
@@ -219,6 +219,36 @@ fn psync(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         counts.partial_err.fetch_add(1, Ordering::Relaxed);
     }
     full(call, false);
+    Ok(())
+}
+
+/// Makes this replica a primary at the request of its primary, which follows it from now on (FAILOVER).
+fn take_over(call: &mut Call<'_, '_>, id: &[u8]) -> Result<(), Error> {
+    let shared = Arc::clone(call.shared);
+    log::notice!(
+        shared.logger,
+        "Failover request received for replid {}.",
+        id.escape_ascii()
+    );
+    if !shared.replication.is_replica() {
+        return Err(Error::fixed(
+            "ERR PSYNC FAILOVER can't be sent to a master.",
+        ));
+    }
+    if !shared.replication.ids().current.is(id) {
+        return Err(Error::fixed(
+            "ERR PSYNC FAILOVER replid must match my replid.",
+        ));
+    }
+    shared.promote(call.turn);
+    shared.remember_primary(None);
+    call.turn.release();
+    log::notice!(
+        shared.logger,
+        "MASTER MODE enabled (failover request from 'id={} addr={}')",
+        call.session.id,
+        call.session.info.addr
+    );
     Ok(())
 }
 

@@ -113,6 +113,7 @@ impl Runner for FromFile<'_> {
             return Ok(());
         }
         turn.may_wait = false;
+        turn.replays = true;
         if let Run::Keyspace(command) = entry.run {
             let mut reply = Reply::new(&mut self.out, Protocol::Resp2);
             let done = turn.run(command, self.session.db, true, args, &mut reply);

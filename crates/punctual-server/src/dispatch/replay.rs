@@ -4,17 +4,14 @@ use std::sync::atomic::Ordering;
 
 use punctual_lua::ScriptFlags;
 use punctual_resp::{Args, Reply};
-use punctual_store::Error;
 use punctual_store::spec::Flags;
+use punctual_store::{Error, READ_ONLY};
 
 use super::table::Entry;
 use super::{Dispatcher, Flow};
 use crate::client::session::Session;
 use crate::log;
 use crate::replication::apply;
-
-/// Error of writes on a replica.
-const READ_ONLY: Error = Error::fixed("READONLY You can't write against a read only replica.");
 
 impl Dispatcher<'_, '_> {
     /// Runs a command of the primary's stream.
@@ -58,7 +55,9 @@ impl Dispatcher<'_, '_> {
             self.turn.now = self.turn.now.replaying();
             // Nobody would answer a command that waits.
             let could_wait = std::mem::replace(&mut self.turn.may_wait, false);
+            self.turn.replays = true;
             let flow = self.execute(session, entry, args, out);
+            self.turn.replays = false;
             self.turn.may_wait = could_wait;
             flow
         } else {

@@ -61,6 +61,8 @@ pub(crate) enum Order {
     AttachPrimary(Box<Attachment>),
     /// Tell the primary what is applied, and close its connection if it is silent for too long.
     AcknowledgePrimary,
+    /// The replica that this server follows has answered to the failover.
+    FailoverAnswered(bool),
     /// The server has become a replica, a replica of another primary, or a primary.
     RoleChanged,
     /// Settle a migration whose transfer has ended.

@@ -47,7 +47,7 @@ pub(crate) fn fields(
         );
     }
     let ids = shared.replication.ids();
-    line("master_failover_state", "no-failover".to_owned());
+    line("master_failover_state", shared.failover.state().to_owned());
     line("master_replid", ids.current.to_string());
     line("master_replid2", ids.second.to_string());
     line(

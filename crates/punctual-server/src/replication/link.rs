@@ -197,13 +197,22 @@ fn ask(
         );
         ("?".to_owned(), "-1".to_owned())
     };
-    wire.send_command(&[b"PSYNC", id.as_bytes(), from.as_bytes()])?;
+    let failover = shared.failover.is_in_progress();
+    let mut command = vec![b"PSYNC".as_slice(), id.as_bytes(), from.as_bytes()];
+    if failover {
+        command.push(b"FAILOVER");
+    }
+    wire.send_command(&command)?;
     let reply = loop {
         let line = wire.line()?;
         if !line.is_empty() {
             break line;
         }
     };
+    if failover {
+        let accepted = reply.starts_with('+');
+        shared.mailboxes[0].order(Order::FailoverAnswered(accepted));
+    }
     let mut words = reply.split_ascii_whitespace();
     match words.next() {
         Some("+FULLRESYNC") => {

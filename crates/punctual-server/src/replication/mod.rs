@@ -5,6 +5,7 @@ pub(crate) mod applied;
 pub(crate) mod apply;
 pub(crate) mod attachment;
 mod backlog;
+pub(crate) mod failover;
 mod feed;
 mod full_sync;
 pub(crate) mod info;

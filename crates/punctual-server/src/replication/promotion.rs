@@ -1,6 +1,7 @@
 //! Changes of the role: REPLICAOF, and the directive `replicaof` at start.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use punctual_store::Turn;
 
@@ -13,7 +14,6 @@ use crate::shared::Shared;
 impl Shared {
     /// Makes the server a replica of `primary`. It asks to continue from its own history.
     pub(crate) fn follow(self: &Arc<Self>, turn: &mut Turn<'_>, primary: Address) {
-        // First the gate: a write that passes it from now on is refused.
         turn.lock_all();
         let was_primary = !self.replication.is_replica();
         if was_primary {
@@ -26,10 +26,13 @@ impl Shared {
                 self.replication.begin_history();
             }
             self.upstream.set_db(self.changelog.db());
-            self.changelog.set_replicas(turn, false);
         }
         self.replication.follow();
         self.upstream.follow(primary, was_primary);
+        self.update_read_only();
+        if was_primary {
+            self.changelog.set_replicas(turn, false);
+        }
         self.logger.set_role(Role::Replica);
         self.update_gate();
         self.start_link();
@@ -40,8 +43,16 @@ impl Shared {
     pub(crate) fn follow_from_start(&self, primary: Address) {
         self.replication.follow();
         self.upstream.follow(primary, false);
+        self.update_read_only();
         self.logger.set_role(Role::Replica);
         self.update_gate();
+    }
+
+    /// Makes the keyspace refuse or accept the writes of clients.
+    pub(crate) fn update_read_only(&self) {
+        let on = self.replication.is_replica() && self.settings().replica.read_only;
+        self.store.set_read_only(on);
+        self.upstream.read_only.store(on, Ordering::Relaxed);
     }
 
     /// Starts the thread of the link, unless it runs.
@@ -63,6 +74,7 @@ impl Shared {
         turn.lock_all();
         self.upstream.unfollow();
         self.replication.promote();
+        self.update_read_only();
         self.logger.set_role(Role::Master);
         let ids = self.replication.ids();
         log::notice!(

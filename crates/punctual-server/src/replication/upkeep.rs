@@ -29,6 +29,9 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut T
     // Set before anything is looked at, so that no later call is lost.
     replicas.upkeep_ms.store(u64::MAX, Ordering::SeqCst);
     full_sync::begin_if_due(shared, settings, turn);
+    if let Some(end_ms) = shared.advance_failover(turn) {
+        replicas.upkeep_ms.fetch_min(end_ms, Ordering::SeqCst);
+    }
     let all = replicas.all();
     if all.is_empty() {
         forget_if_alone(shared, settings, turn);
@@ -39,7 +42,8 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut T
             // A replica passes on what its primary sends.
             // The last snapshot of a server that stops names the end of the stream: it holds every shard until it stops.
             turn.lock_all();
-            if !shared.replication.is_replica() && !shared.stopping.load(Ordering::Acquire) {
+            let paused = shared.failover.is_planned() || shared.stopping.load(Ordering::Acquire);
+            if !shared.replication.is_replica() && !paused {
                 shared.append_to_stream(PING);
             }
             turn.release();

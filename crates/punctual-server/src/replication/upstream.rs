@@ -96,7 +96,7 @@ pub(crate) struct Upstream {
     heard_ms: AtomicU64,
     /// Database that the stream has selected at the server's offset.
     db: AtomicUsize,
-    /// `replica-read-only`.
+    /// The server is a replica, with `replica-read-only`.
     pub(crate) read_only: AtomicBool,
     /// `replica-serve-stale-data`.
     pub(crate) serves_stale: AtomicBool,
@@ -114,7 +114,7 @@ impl Default for Upstream {
             epoch: Instant::now(),
             heard_ms: AtomicU64::new(0),
             db: AtomicUsize::new(0),
-            read_only: AtomicBool::new(true),
+            read_only: AtomicBool::new(false),
             serves_stale: AtomicBool::new(true),
             thread: Mutex::new(None),
             stopping: AtomicBool::new(false),

@@ -27,6 +27,7 @@ mod commands;
 mod config;
 mod crash;
 mod debug;
+mod failover;
 mod functions;
 mod functions_kept;
 mod hashes;

@@ -113,6 +113,8 @@ pub struct Store {
     pub(crate) wanted: AtomicUsize,
     /// Whether somebody reads the log of changes.
     pub(crate) logged: AtomicBool,
+    /// Whether only a log of changes may write: the server is a replica.
+    pub(crate) read_only: AtomicBool,
     /// Whether the sink is told each changed key.
     notes_changes: AtomicBool,
     /// Databases that were flushed before a snapshot had walked through them.
@@ -175,6 +177,7 @@ impl Store {
             waiting_keys: AtomicU64::new(0),
             wanted: AtomicUsize::new(usize::MAX),
             logged: AtomicBool::new(false),
+            read_only: AtomicBool::new(false),
             notes_changes: AtomicBool::new(false),
             flushed_walks: Mutex::default(),
             hasher,
@@ -247,6 +250,12 @@ impl Store {
     pub(crate) fn count_waiting_keys(&self, more: i64) {
         self.waiting_keys
             .fetch_add(more.cast_unsigned(), Ordering::Relaxed);
+    }
+
+    /// Refuses commands that write, except in turns that [replay](crate::Turn::replays), from the next time that turns lock a
+    /// shard. A turn that holds every shard thus divides the writes before from those after it.
+    pub fn set_read_only(&self, on: bool) {
+        self.read_only.store(on, Ordering::SeqCst);
     }
 
     /// Returns whether turns tell the sink each changed key while the log is read.

@@ -147,9 +147,13 @@ impl Turn<'_> {
         !self.effects.is_empty()
     }
 
-    /// Reads anew whether the log is read, for the turn that has called [`Store::set_logged`] itself.
+    /// Reads anew whether the log is read and the store is read-only, for the turn that has changed that itself.
     pub fn renew_logged(&mut self) {
         self.logged = self.store.is_logged();
+        self.read_only = self
+            .store
+            .read_only
+            .load(std::sync::atomic::Ordering::SeqCst);
     }
 
     #[inline]

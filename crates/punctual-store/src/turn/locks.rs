@@ -78,6 +78,7 @@ impl<'s> Turn<'s> {
     /// Adds a locked shard to the held ones.
     fn hold(&mut self, number: usize, shard: OrderedGuard<'s, Shard>) {
         self.logged = self.store.is_logged();
+        self.read_only = self.store.read_only.load(Ordering::SeqCst);
         self.observed |= shard.watched.any() || shard.waiters.any() || self.store.notes_changes();
         let at = self.held.partition_point(|(held, _)| *held < number);
         self.held.insert(at, (number, shard));

@@ -87,6 +87,9 @@ impl Discarded {
     }
 }
 
+/// Error of a command that writes to a read-only store.
+pub const READ_ONLY: Error = Error::fixed("READONLY You can't write against a read only replica.");
+
 type Held<'s> = SmallVec<[(usize, OrderedGuard<'s, Shard>); 1]>;
 
 /// Some commands at one instant.
@@ -134,6 +137,10 @@ pub struct Turn<'s> {
     effects: Effects,
     /// Somebody reads the log of changes. Read whenever a shard is locked.
     logged: bool,
+    /// The store is read-only. Read whenever a shard is locked.
+    read_only: bool,
+    /// The commands are those of a log of changes, which a read-only store accepts too.
+    pub replays: bool,
     /// The running command has committed a change.
     changed: bool,
     /// The running command has set its effects.
@@ -165,6 +172,8 @@ impl<'s> Turn<'s> {
             observed: false,
             effects: Effects::default(),
             logged: false,
+            read_only: false,
+            replays: false,
             changed: false,
             explicit: false,
         }
@@ -213,6 +222,9 @@ impl<'s> Turn<'s> {
             self.touch(Touched::Any);
         } else if command.flags.has(Flags::WRITE) {
             self.touch(Touched::One(db));
+        }
+        if self.read_only && command.flags.has(Flags::WRITE) && !self.replays {
+            return Err(READ_ONLY);
         }
         let (start, logged) = (reply.len(), self.logged);
         if logged {

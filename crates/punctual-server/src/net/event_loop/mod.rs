@@ -538,6 +538,7 @@ impl EventLoop {
                 Order::Settle(done) => self.settle(done),
                 Order::AttachPrimary(attachment) => self.attach_primary(*attachment),
                 Order::AcknowledgePrimary => self.acknowledge_primary(),
+                Order::FailoverAnswered(accepted) => self.failover_answered(accepted),
                 Order::RoleChanged => self.change_role(),
                 Order::Migrated(migration) => {
                     self.migrations.push(*migration);

@@ -114,6 +114,17 @@ impl EventLoop {
         }
     }
 
+    /// Ends a failover.
+    pub(super) fn failover_answered(&mut self, accepted: bool) {
+        let shared = Arc::clone(&self.shared);
+        let mut sink = LoopSink::new(&shared, self.number, false);
+        let now = shared.clock.now();
+        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
+        shared.failover_answered(&mut turn, accepted);
+        self.count(&mut turn);
+        self.discard(turn);
+    }
+
     /// Notes that the primary's connection has ended.
     pub(super) fn primary_lost(&mut self, session: &Session) {
         self.primary = None;
