@@ -155,6 +155,9 @@ fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
     }
     let loaded = load::foreground(call.shared, call.turn, merge);
     loaded.map_err(|_| Error::fixed("ERR Error trying to load the RDB dump, check server logs"))?;
+    if !save || merge {
+        aof::switch::restart(call.shared, call.turn);
+    }
     log::warning!(call.shared.logger, "DB reloaded by DEBUG RELOAD");
     reply.ok();
     Ok(())
@@ -350,8 +353,6 @@ fn help(reply: &mut Reply<'_>) {
             "    Reply with a test value of the specified type. <type> can be: string,",
             "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
             "    true, false.",
-            "LOADAOF",
-            "    Flush the AOF buffers on disk and reload the AOF in memory.",
             "RELOAD [option ...]",
             "    Save the RDB on disk and reload it back to memory. Valid <option> values:",
             "    * MERGE: conflicting keys will be loaded from RDB.",

@@ -466,7 +466,7 @@ fn help_texts_match_redis_for_supported_subcommands() {
         ),
     ];
     /// Subcommands of DEBUG, which are not in the command table.
-    const DEBUG: &str = "ASSERT DIGEST DIGEST-VALUE ERROR HELP HTSTATS LOG OBJECT PANIC POPULATE PROTOCOL \
+    const DEBUG: &str = "ASSERT DIGEST DIGEST-VALUE ERROR HELP HTSTATS LOADAOF LOG OBJECT PANIC POPULATE PROTOCOL \
         QUICKLIST-PACKED-THRESHOLD RELOAD SEGFAULT SET-ACTIVE-EXPIRE SET-SKIP-CHECKSUM-VALIDATION SLEEP";
     let redis = Redis::start(&["--enable-debug-command", "yes"]);
     let server = debuggable().spawn().unwrap();
