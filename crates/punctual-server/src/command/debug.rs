@@ -155,6 +155,9 @@ fn reload(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Res
     }
     let loaded = load::foreground(call.shared, call.turn, merge);
     loaded.map_err(|_| Error::fixed("ERR Error trying to load the RDB dump, check server logs"))?;
+    if !save || merge {
+        aof::switch::restart(call.shared, call.turn);
+    }
     log::warning!(call.shared.logger, "DB reloaded by DEBUG RELOAD");
     reply.ok();
     Ok(())

@@ -23,13 +23,6 @@ pub(crate) enum Start {
     Continued(Option<ReplicationId>),
 }
 
-impl Start {
-    /// Returns whether the primary's data takes the place of the server's.
-    pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Self::Full(_))
-    }
-}
-
 /// The data of a primary.
 pub(crate) struct Data {
     pub(crate) store: Store,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use punctual_store::Turn;
 
-use super::replicas::Replica;
+use super::replica::Replica;
 use super::upstream::Address;
 use crate::client::pause::Purpose;
 use crate::log;

@@ -344,3 +344,30 @@ fn a_large_file_is_rewritten_by_itself() {
     assert_eq!(loaded_by_us(folder.path()), expected);
     assert_eq!(loaded_by_redis(folder.path()), expected);
 }
+
+#[test]
+fn a_replica_s_files_hold_what_its_primary_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let delay = ["--repl-diskless-sync-delay", "0"];
+    let redis = Redis::start(&[&["--enable-debug-command", "yes"], &delay[..]].concat());
+    let mut theirs = Wire::to(redis.port);
+    fill(&mut theirs);
+    let server = builder(folder.path()).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.expect(&["SET own 1"], "+OK|");
+    assert_eq!(c.text(&format!("REPLICAOF 127.0.0.1 {}", redis.port)), "OK");
+    eventually(|| c.text("INFO replication").contains("master_link_status:up"));
+    theirs.expect(&["SET later 1"], "+OK|");
+    eventually(|| c.int("EXISTS later") == 1);
+    eventually(|| {
+        let info = c.text("INFO persistence");
+        ["aof_rewrites:1", "in_progress:0", "scheduled:0"]
+            .iter()
+            .all(|part| info.contains(part))
+    });
+    let expected = state(&mut theirs);
+    assert_eq!(state(&mut c), expected);
+    server.shutdown();
+    assert_eq!(loaded_by_us(folder.path()), expected);
+    assert_eq!(loaded_by_redis(folder.path()), expected);
+}

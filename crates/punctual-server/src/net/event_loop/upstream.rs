@@ -12,8 +12,6 @@ use crate::log;
 use crate::net::listener::Arrival;
 use crate::net::sink::LoopSink;
 use crate::net::socket::Socket;
-use crate::persist::aof::state::Phase;
-use crate::persist::aof::switch;
 use crate::replication::apply;
 use crate::replication::attachment::Attachment;
 use crate::replication::upstream::Attempt;
@@ -31,19 +29,7 @@ impl EventLoop {
         let now = shared.clock.now();
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
-        // The append-only file begins anew with the new data; until its base is complete, the manifest names the old files.
-        let appends = attachment.start.is_full() && shared.persistence.aof.phase() != Phase::Off;
-        if appends {
-            switch::disable(&shared, &mut turn);
-        }
-        let begun = apply::begin(&shared, &mut turn, &mut attachment);
-        if appends && let Err(error) = switch::enable(&shared, &mut turn) {
-            log::warning!(
-                shared.logger,
-                "Failed enabling the AOF after successful master synchronization! {error}. Turn it off and on by CONFIG SET"
-            );
-        }
-        if begun {
+        if apply::begin(&shared, &mut turn, &mut attachment) {
             let generation = attachment.attempt.generation;
             if let Some(slot) = self.serve_primary(attachment.stream, &attachment.attempt) {
                 shared.upstream.attached(generation);

@@ -106,18 +106,14 @@ pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), Re
     *aof.starting.lock() = Some(name);
     turn.lock_all();
     attach(shared, turn, file, Phase::Starting)?;
-    match rewrite::begin(shared, turn) {
-        Err(RewriteError::Busy) => {
-            log::notice!(
-                shared.logger,
-                "AOF was enabled but there is already another background operation. An AOF background was scheduled to start \
-                 when possible."
-            );
-            aof.rewrite.scheduled.store(true, Ordering::Release);
-            Ok(())
-        }
-        done => done,
+    if let Err(error) = rewrite::begin(shared, turn) {
+        log::notice!(
+            shared.logger,
+            "AOF was enabled but {error}. An AOF background was scheduled to start when possible."
+        );
+        aof.rewrite.scheduled.store(true, Ordering::Release);
     }
+    Ok(())
 }
 
 /// Begins anew, because another keyspace has replaced the one that the files describe. They stay as they are until the new base is
