@@ -92,6 +92,10 @@ pub(crate) struct ReplicationOptions {
     /// Time over which their deadlines are spread [default: 45; quick: 4]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     spread: Option<Duration>,
+    /// Time between the start of loading and the first deadline [default: measured, so that
+    /// loading ends before it]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub(crate) lead: Option<Duration>,
     /// Time to wait for missing events after the last deadline [default: 40; quick: 6]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     wait: Option<Duration>,

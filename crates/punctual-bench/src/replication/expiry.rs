@@ -130,7 +130,11 @@ fn once(
     wait_until_attached(replica, &mut control)?;
     let event = event_of(primary, replica)?;
     let (keys, spread_ms) = (options.expiring(), millis_of(options.spread()).max(1));
-    let lead = keyload::lead(&mut client, keys)?;
+    let lead = match options.lead {
+        Some(lead) => lead,
+        // The replica takes its share of the machine.
+        None => keyload::lead(&mut client, keys)? * 2,
+    };
     let expected = Expected {
         event,
         names: keys,
