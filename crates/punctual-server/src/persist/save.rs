@@ -9,7 +9,6 @@ use std::time::Instant;
 use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
 
-use super::aof::state::Phase;
 use super::disk::{Disk, Output};
 use super::encode::{self, Header, Piece, Place, format};
 use crate::config::Settings;
@@ -39,9 +38,6 @@ pub(crate) enum SaveError {
         path: PathBuf,
         source: io::Error,
     },
-    /// The first base of the append-only file is not complete.
-    #[error("Writing initial AOF, can't exit.")]
-    InitialAof,
     /// The thread cannot be started.
     #[error("can't start the thread of the save: {0}")]
     Thread(#[source] io::Error),
@@ -324,9 +320,6 @@ pub(crate) fn before_exit(
     must_save: Option<bool>,
 ) -> Result<(), SaveError> {
     turn.release();
-    if shared.persistence.aof.phase() == Phase::Starting {
-        return Err(SaveError::InitialAof);
-    }
     shared.persistence.abort();
     shared.replicas.full_sync.abort();
     if !must_save.unwrap_or(!shared.settings().save.is_empty()) || shared.persistence.is_loading() {

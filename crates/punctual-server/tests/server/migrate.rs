@@ -343,3 +343,31 @@ fn what_has_moved_is_deleted_at_replicas_and_in_the_append_only_file() {
     let ours = start();
     Wire::open(&ours).expect(&["EXISTS a b", "GET c", "GET d"], ":0|$1|3|$1|4|");
 }
+
+/// A script that does not end keeps the keys locked; the migration is settled when it is killed.
+#[test]
+fn a_migration_waits_for_a_busy_script() {
+    let ours = Server::builder()
+        .port(0)
+        .threads(2)
+        .option("busy-reply-threshold", "1");
+    let (ours, redis) = (ours.spawn().unwrap(), Redis::start(&[]));
+    // Connections go to the loops in turn.
+    let (mut a, mut script) = (Wire::open(&ours), Wire::open(&ours));
+    let mut c = Wire::open(&ours);
+    redis.signal(Signal::STOP);
+    a.expect(&["SET k v"], "+OK|");
+    a.send(&[&format!("MIGRATE 127.0.0.1 {} k 0 60000", redis.port)]);
+    wait_for_migration(&mut c);
+    script.send(&["EVAL \"redis.call('GET', KEYS[1]) while true do end\" 1 k"]);
+    eventually(|| c.text("PING").starts_with("BUSY"));
+    redis.signal(Signal::CONT);
+    let mut there = Wire::to(redis.port);
+    eventually(|| there.int("EXISTS k") == 1);
+    assert!(c.text("GET k").starts_with("BUSY"));
+    a.expect_silence();
+    c.expect(&["SCRIPT KILL"], "+OK|");
+    assert!(script.value().is_error());
+    a.receive("+OK|");
+    c.expect(&["EXISTS k"], ":0|");
+}

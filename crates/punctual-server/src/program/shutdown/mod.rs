@@ -17,6 +17,7 @@ use crate::client::waiting;
 use crate::config::ShutdownOptions;
 use crate::log;
 use crate::net::order::Order;
+use crate::persist::aof::state::Phase;
 use crate::persist::save;
 use crate::replication::info::state_name;
 use crate::shared::Shared;
@@ -147,7 +148,15 @@ fn cancel(shared: &Shared, loop_number: usize, pending: &Pending) {
 fn finish(shared: &Shared, turn: &mut Turn<'_>, options: ShutdownOptions) -> bool {
     let logger = &shared.logger;
     log_replicas(shared, turn.now);
-    if save::before_exit(shared, turn, options.save).is_err() {
+    // Without the first base, the append-only file lacks most of the data.
+    let mut failed = shared.persistence.aof.phase() == Phase::Starting;
+    if failed && options.force {
+        log::warning!(logger, "Writing initial AOF. Exit anyway.");
+        failed = false;
+    } else if failed {
+        log::warning!(logger, "Writing initial AOF, can't exit.");
+    }
+    if !failed && save::before_exit(shared, turn, options.save).is_err() {
         if options.force {
             log::warning!(logger, "Error trying to save the DB. Exit anyway.");
         } else {
@@ -155,15 +164,18 @@ fn finish(shared: &Shared, turn: &mut Turn<'_>, options: ShutdownOptions) -> boo
             if let Some(systemd) = &shared.systemd {
                 systemd.save_failed();
             }
-            log::warning!(
-                logger,
-                "Errors trying to shut down the server. Check the logs for more information."
-            );
-            return false;
+            failed = true;
         }
     }
-    shared.stop();
-    true
+    if failed {
+        log::warning!(
+            logger,
+            "Errors trying to shut down the server. Check the logs for more information."
+        );
+    } else {
+        shared.stop();
+    }
+    !failed
 }
 
 /// Logs how many replicas are in sync, and each that is not.
