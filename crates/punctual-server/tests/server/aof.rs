@@ -365,8 +365,10 @@ fn a_replica_s_files_hold_what_its_primary_sent() {
             .iter()
             .all(|part| info.contains(part))
     });
+    // Redis may still hold the due key, which its digest has and a replica's reads hide.
+    assert_eq!(theirs.int("EXISTS past"), 0);
     let expected = state(&mut theirs);
-    assert_eq!(state(&mut c), expected);
+    eventually(|| state(&mut c) == expected);
     server.shutdown();
     assert_eq!(loaded_by_us(folder.path()), expected);
     assert_eq!(loaded_by_redis(folder.path()), expected);
