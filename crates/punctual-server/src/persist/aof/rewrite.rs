@@ -13,7 +13,7 @@ use punctual_store::events::{Classes, Silent};
 use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
 
-use super::files::AofError;
+use super::files::{AofError, AofFiles};
 use super::state::Phase;
 use crate::config::Settings;
 use crate::log;
@@ -58,6 +58,19 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), Rew
         state.end_walk();
         return Err(RewriteError::Busy);
     }
+    let settings = shared.settings();
+    let phase = state.aof.phase();
+    if phase == Phase::Off {
+        // The files may have changed since they were in use.
+        match AofFiles::read_manifest(&settings) {
+            Ok(files) => *state.aof.files.lock() = files,
+            Err(error) => {
+                state.end_walk();
+                log::warning!(shared.logger, "{error}");
+                return Err(error.into());
+            }
+        }
+    }
     rewrite.scheduled.store(false, Ordering::Release);
     rewrite.abort.store(false, Ordering::Release);
     rewrite.active.store(true, Ordering::Release);
@@ -66,12 +79,10 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn<'_>) -> Result<(), Rew
         at.store(now.read_ms(), Ordering::Relaxed);
     }
     state.keys_written.store(0, Ordering::Relaxed);
-    let phase = state.aof.phase();
     let (done, opened) = mpsc::channel();
     if phase != Phase::Off {
         shared.changelog.begin_file(turn, done);
     }
-    let settings = shared.settings();
     let run = Run {
         shared: Arc::clone(shared),
         libraries: shared.functions.libraries(),

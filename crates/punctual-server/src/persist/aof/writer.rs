@@ -30,8 +30,10 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(1);
 /// Time between two log lines about failures.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
-/// Capacity up to which a buffer is used again.
-const KEPT: usize = 1 << 20;
+/// Capacity in bytes up to which a buffer is used again: fresh memory costs more than a copy.
+const BUFFER_KEPT: usize = 4 << 20;
+/// As [`BUFFER_KEPT`], for the changes since the last sync.
+const UNSYNCED_KEPT: usize = 32 << 20;
 
 enum Step {
     /// Bytes to write, and the position in the log behind them.
@@ -58,8 +60,8 @@ pub(super) struct Writer {
     file: OpenFile,
     /// Length of the file that is known to be good.
     good_bytes: u64,
-    /// What was written behind that, each part with the position behind it.
-    kept: Vec<(Vec<u8>, u64)>,
+    /// What was written behind that, unless nothing is promised (`appendfsync no`).
+    kept: Vec<u8>,
     queue: VecDeque<Step>,
     /// Position behind the last written byte.
     written: u64,
@@ -156,6 +158,10 @@ impl Writer {
     /// Does what is queued, as far as possible.
     fn work(&mut self, settings: &Settings) -> Outcome {
         let closes = matches!(self.queue.back(), Some(Step::Close));
+        if closes {
+            // There is no other attempt.
+            self.logged_at = None;
+        }
         if self.retry_at.is_some_and(|at| Instant::now() < at) && !closes {
             return Outcome::Open;
         }
@@ -193,11 +199,17 @@ impl Writer {
             "Could not remove short write from the append-only file",
         ))?;
         let aof = &self.shared.persistence.aof;
-        aof.current_bytes
-            .fetch_sub(self.file.bytes - self.good_bytes, Ordering::Relaxed);
+        let cut = self.file.bytes - self.good_bytes;
+        // A rewrite may have measured the files meanwhile.
+        let _ = aof
+            .current_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bytes| {
+                Some(bytes.saturating_sub(cut))
+            });
         self.file.bytes = self.good_bytes;
-        for (bytes, end) in self.kept.drain(..).rev() {
-            self.queue.push_front(Step::Write(bytes, end));
+        if !self.kept.is_empty() {
+            let kept = std::mem::take(&mut self.kept);
+            self.queue.push_front(Step::Write(kept, self.written));
         }
         Ok(())
     }
@@ -223,10 +235,10 @@ impl Writer {
                     if policy == AppendSync::No {
                         self.good_bytes = self.file.bytes;
                         self.kept.clear();
-                        self.recycle(bytes);
                     } else {
-                        self.kept.push((bytes, end));
+                        self.kept.extend_from_slice(&bytes);
                     }
+                    self.recycle(bytes);
                 }
                 Step::NextFile(done) => match self.sync() {
                     Ok(()) => self.next_file(settings, &done),
@@ -296,10 +308,8 @@ impl Writer {
         self.good_bytes = self.file.bytes;
         self.synced = self.written;
         self.last_sync = Instant::now();
-        if let Some((last, _)) = self.kept.pop() {
-            self.recycle(last);
-        }
         self.kept.clear();
+        self.kept.shrink_to(UNSYNCED_KEPT);
         self.release();
         Ok(())
     }
@@ -344,7 +354,7 @@ impl Writer {
     }
 
     fn recycle(&mut self, mut bytes: Vec<u8>) {
-        if bytes.capacity() <= KEPT {
+        if bytes.capacity() <= BUFFER_KEPT {
             bytes.clear();
             self.spare = bytes;
         }
