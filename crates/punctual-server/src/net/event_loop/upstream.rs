@@ -92,10 +92,10 @@ impl EventLoop {
             return;
         }
         if let Some(connection) = self.connection(slot)
-            && let Some(applied) = &connection.session.upstream
+            && let Some(applied) = &mut connection.session.upstream
         {
             let offset = applied.offset(&shared);
-            apply::acknowledge(&mut connection.out, offset);
+            apply::acknowledge(&shared, applied, offset, &mut connection.out);
             self.mark_dirty(slot);
         }
     }
