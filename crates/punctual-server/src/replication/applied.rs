@@ -37,6 +37,10 @@ pub(crate) struct Applied {
     /// Number of them up to the end of the last command outside of a transaction.
     complete: usize,
     pub(crate) in_file: InFile,
+    /// The link ends because a command cannot be applied.
+    pub(crate) refused: bool,
+    /// Number of unknown commands that were skipped.
+    pub(crate) skipped: u64,
 }
 
 impl Applied {
@@ -46,6 +50,8 @@ impl Applied {
             bytes: Vec::new(),
             complete: 0,
             in_file: InFile::default(),
+            refused: false,
+            skipped: 0,
         }
     }
 

@@ -246,14 +246,15 @@ impl Upstream {
         }
     }
 
-    /// Notes that the link of this generation is lost. Returns whether it was the current one.
-    pub(crate) fn lost(&self, generation: u64) -> bool {
+    /// Notes that the link of this generation is lost, or was ended because a command is `refused`. Returns whether it was the
+    /// current one.
+    pub(crate) fn lost(&self, generation: u64, refused: bool) -> bool {
         let mut inner = self.inner.lock();
         let current = self.is_current(generation);
         if current {
             inner.down_since = Some(Instant::now());
             // The first attempt follows at once, or the primary's backlog might move on.
-            inner.tried = None;
+            inner.tried = refused.then(Instant::now);
             self.set_phase(&mut inner, Phase::Connect);
         }
         current

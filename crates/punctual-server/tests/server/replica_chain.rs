@@ -173,9 +173,19 @@ fn a_command_that_cannot_be_applied_ends_the_link() {
     theirs.ask(&["SET", "behind", "1"]);
     eventually(|| info(&mut ours, "master_link_status") == "down");
     assert_eq!(info(&mut ours, "slave_repl_offset"), offset);
+    // It asks again once a second, and not all the time.
+    assert!(stat(&mut theirs, "sync_partial_ok") < 5);
     assert_eq!(ours.ask(&["GET", "behind"]), Value::NullBulk);
     assert_eq!(ours.text("REPLICAOF NO ONE"), "OK");
     assert_eq!(ours.text("GET before"), "1");
+    // On request the rest is taken without it.
+    let lenient = follow(redis.port, builder().option("import-skip-unknown", "yes"));
+    let mut ours = Wire::open(&lenient);
+    theirs.ask(&["XADD", "stream", "*", "f", "v"]);
+    theirs.ask(&["SET", "behind", "2"]);
+    caught_up(&mut theirs, &mut ours);
+    assert_eq!(ours.text("GET behind"), "2");
+    assert_eq!(ours.int("DBSIZE"), 2);
 }
 
 #[test]
