@@ -326,7 +326,8 @@ fn stats(page: &mut Page<'_, '_>) {
     page.line("instantaneous_ops_per_sec", ops);
     page.line("total_net_input_bytes", page.sum(|s| &s.net_in));
     page.line("total_net_output_bytes", page.sum(|s| &s.net_out));
-    page.line("total_net_repl_input_bytes", 0);
+    let repl_input = page.shared.upstream.input_bytes.load(Relaxed);
+    page.line("total_net_repl_input_bytes", repl_input);
     page.line("total_net_repl_output_bytes", counts.bytes.load(Relaxed));
     page.line(
         "instantaneous_input_kbps",

@@ -121,9 +121,9 @@ fn failover(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> R
 
 /// Handles `REPLCONF GETACK *` of the primary: the acknowledgement is sent although its stream gets no replies.
 pub(crate) fn get_ack(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
-    if let Some(applied) = &call.session.upstream {
+    if let Some(applied) = &mut call.session.upstream {
         let offset = applied.offset(call.shared);
-        apply::acknowledge(reply.out(), offset);
+        apply::acknowledge(call.shared, applied, offset, reply.out());
         call.session.ignore_reply_mode = true;
     }
 }

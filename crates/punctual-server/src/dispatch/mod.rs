@@ -104,7 +104,11 @@ impl<'a, 's> Dispatcher<'a, 's> {
         let flow = match find(self.shared, session, args) {
             Ok(entry) if session.replays => self.replay(session, entry, args, out),
             Ok(entry) => self.run_entry(session, entry, args, out),
-            Err((_, error)) if session.replays => {
+            Err((None, error)) if session.replays => {
+                self.skip_or_refuse(session, &error, args);
+                Flow::Done
+            }
+            Err((Some(_), error)) if session.replays => {
                 self.refuse_stream(session, &error, args);
                 Flow::Done
             }

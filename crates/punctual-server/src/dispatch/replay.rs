@@ -135,6 +135,27 @@ impl Dispatcher<'_, '_> {
         }
     }
 
+    /// Skips an unknown command of the stream if `import-skip-unknown` allows it; otherwise ends the link.
+    #[cold]
+    pub(super) fn skip_or_refuse(&mut self, session: &mut Session, error: &Error, args: Args<'_>) {
+        /// Number of skipped commands that the log lists.
+        const LOGGED_MAX: u64 = 10;
+        if !self.shared.settings().import_skip_unknown {
+            return self.refuse_stream(session, error, args);
+        }
+        self.count_error(error);
+        if let Some(applied) = &mut session.upstream {
+            applied.skipped += 1;
+            if applied.skipped <= LOGGED_MAX {
+                log::warning!(
+                    self.shared.logger,
+                    "Skipped a command of the MASTER that is not supported: '{}'",
+                    args.at(0).escape_ascii()
+                );
+            }
+        }
+    }
+
     /// Ends the link: a command of the stream cannot be applied, so the data would differ from the primary's from here on.
     #[cold]
     pub(super) fn refuse_stream(&mut self, session: &mut Session, error: &Error, args: Args<'_>) {
@@ -145,5 +166,8 @@ impl Dispatcher<'_, '_> {
             "The command is not applied, and the link to the MASTER is closed: it asks for the same command again until this server follows another one"
         );
         session.closing = true;
+        if let Some(applied) = &mut session.upstream {
+            applied.refused = true;
+        }
     }
 }

@@ -1,5 +1,33 @@
 //! What a session has applied of its primary's stream.
 
+/// How much of the stream is in the append-only file, and synced.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InFile {
+    /// Offset of the stream up to which everything is synced.
+    synced: u64,
+    /// Position in the file, and the offset that is reached when the file is synced up to there.
+    next: Option<(u64, u64)>,
+}
+
+impl InFile {
+    /// Returns the offset up to which everything is synced, when the file has `end` bytes for `offset`, and `synced` of them
+    /// are on the device.
+    pub(crate) fn look(&mut self, end: u64, offset: u64, synced: u64) -> u64 {
+        if let Some((position, reached)) = self.next
+            && synced >= position
+        {
+            self.synced = reached;
+            self.next = None;
+        }
+        if synced >= end {
+            self.synced = offset;
+        } else if self.next.is_none() {
+            self.next = Some((end, offset));
+        }
+        self.synced
+    }
+}
+
 /// State of the primary's connection.
 pub(crate) struct Applied {
     /// Generation of the link; see [`Upstream`](super::upstream::Upstream).
@@ -8,6 +36,11 @@ pub(crate) struct Applied {
     bytes: Vec<u8>,
     /// Number of them up to the end of the last command outside of a transaction.
     complete: usize,
+    pub(crate) in_file: InFile,
+    /// The link ends because a command cannot be applied.
+    pub(crate) refused: bool,
+    /// Number of unknown commands that were skipped.
+    pub(crate) skipped: u64,
 }
 
 impl Applied {
@@ -16,6 +49,9 @@ impl Applied {
             generation,
             bytes: Vec::new(),
             complete: 0,
+            in_file: InFile::default(),
+            refused: false,
+            skipped: 0,
         }
     }
 
@@ -37,5 +73,22 @@ impl Applied {
     pub(crate) fn forget_complete(&mut self) {
         self.bytes.drain(..self.complete);
         self.complete = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_never_ahead_of_its_device() {
+        let mut file = InFile::default();
+        assert_eq!(file.look(100, 1_000, 40), 0);
+        assert_eq!(file.look(300, 3_000, 99), 0);
+        assert_eq!(file.look(300, 3_000, 100), 1_000);
+        assert_eq!(file.look(300, 3_000, 299), 1_000);
+        assert_eq!(file.look(500, 5_000, 300), 3_000);
+        assert_eq!(file.look(500, 5_000, 500), 5_000);
+        assert_eq!(file.look(500, 5_100, 500), 5_100, "what is not in a file");
     }
 }

@@ -11,6 +11,7 @@ use super::applied::Applied;
 use super::attachment::{Attachment, Start};
 use crate::client::session::{ReplyMode, Session};
 use crate::log;
+use crate::persist::aof::state::Phase;
 use crate::persist::aof::switch;
 use crate::shared::Shared;
 
@@ -60,17 +61,23 @@ impl Session {
     }
 }
 
-/// Writes the acknowledgement of everything up to `offset`.
-pub(crate) fn acknowledge(out: &mut Vec<u8>, offset: u64) {
+/// Writes the acknowledgement of everything up to `offset`, and of what the append-only file has.
+pub(crate) fn acknowledge(shared: &Shared, applied: &mut Applied, offset: u64, out: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
-    punctual_resp::encode_command(
-        out,
-        &[
-            b"REPLCONF".as_slice(),
-            b"ACK",
-            digits.format(offset).as_bytes(),
-        ],
-    );
+    let mut words = vec![
+        b"REPLCONF".as_slice(),
+        b"ACK",
+        digits.format(offset).as_bytes(),
+    ];
+    let mut in_file = itoa::Buffer::new();
+    if shared.persistence.aof.phase() == Phase::On {
+        let log = &shared.changelog;
+        // The changes up to this offset are appended, those of a running stretch are not.
+        let (end, offset) = (log.file_end(), shared.replication.offset());
+        let synced = applied.in_file.look(end, offset, log.synced());
+        words.extend([b"FACK".as_slice(), in_file.format(synced).as_bytes()]);
+    }
+    punctual_resp::encode_command(out, &words);
 }
 
 /// Brings the keyspace and the history to the point at which the stream begins. Returns false if the link is not wanted

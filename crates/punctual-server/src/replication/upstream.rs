@@ -96,6 +96,8 @@ pub(crate) struct Upstream {
     heard_ms: AtomicU64,
     /// Database that the stream has selected at the server's offset.
     db: AtomicUsize,
+    /// Bytes read from primaries.
+    pub(crate) input_bytes: AtomicU64,
     /// The server is a replica, with `replica-read-only`.
     pub(crate) read_only: AtomicBool,
     /// `replica-serve-stale-data`.
@@ -113,6 +115,7 @@ impl Default for Upstream {
             changed: Condvar::new(),
             epoch: Instant::now(),
             heard_ms: AtomicU64::new(0),
+            input_bytes: AtomicU64::new(0),
             db: AtomicUsize::new(0),
             read_only: AtomicBool::new(false),
             serves_stale: AtomicBool::new(true),
@@ -234,7 +237,7 @@ impl Upstream {
 
     /// Notes that the stream of this generation is applied from here on, and that the server may ask to continue it.
     pub(crate) fn attached(&self, generation: u64) {
-        self.note_input();
+        self.note_input(0);
         let mut inner = self.inner.lock();
         if self.is_current(generation) {
             inner.continues = true;
@@ -243,14 +246,15 @@ impl Upstream {
         }
     }
 
-    /// Notes that the link of this generation is lost. Returns whether it was the current one.
-    pub(crate) fn lost(&self, generation: u64) -> bool {
+    /// Notes that the link of this generation is lost, or was ended because a command is `refused`. Returns whether it was the
+    /// current one.
+    pub(crate) fn lost(&self, generation: u64, refused: bool) -> bool {
         let mut inner = self.inner.lock();
         let current = self.is_current(generation);
         if current {
             inner.down_since = Some(Instant::now());
             // The first attempt follows at once, or the primary's backlog might move on.
-            inner.tried = None;
+            inner.tried = refused.then(Instant::now);
             self.set_phase(&mut inner, Phase::Connect);
         }
         current
@@ -308,7 +312,8 @@ impl Upstream {
     }
 
     /// Notes input from the primary.
-    pub(crate) fn note_input(&self) {
+    pub(crate) fn note_input(&self, bytes: usize) {
+        self.input_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let ms = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.heard_ms.store(ms, Ordering::Relaxed);
     }

@@ -50,7 +50,7 @@ impl<'u> Wire<'u> {
                     stream.set_read_timeout(Some(CHECK))?;
                     stream.set_write_timeout(Some(CHECK))?;
                     stream.set_nodelay(true)?;
-                    upstream.note_input();
+                    upstream.note_input(0);
                     return Ok(Self {
                         stream,
                         upstream,
@@ -119,7 +119,7 @@ impl<'u> Wire<'u> {
         loop {
             match self.stream.read(place) {
                 Ok(count) => {
-                    self.upstream.note_input();
+                    self.upstream.note_input(count);
                     return Ok(count);
                 }
                 Err(error) => self.wait_or(error, began)?,

@@ -173,9 +173,19 @@ fn a_command_that_cannot_be_applied_ends_the_link() {
     theirs.ask(&["SET", "behind", "1"]);
     eventually(|| info(&mut ours, "master_link_status") == "down");
     assert_eq!(info(&mut ours, "slave_repl_offset"), offset);
+    // It asks again once a second, and not all the time.
+    assert!(stat(&mut theirs, "sync_partial_ok") < 5);
     assert_eq!(ours.ask(&["GET", "behind"]), Value::NullBulk);
     assert_eq!(ours.text("REPLICAOF NO ONE"), "OK");
     assert_eq!(ours.text("GET before"), "1");
+    // On request the rest is taken without it.
+    let lenient = follow(redis.port, builder().option("import-skip-unknown", "yes"));
+    let mut ours = Wire::open(&lenient);
+    theirs.ask(&["XADD", "stream", "*", "f", "v"]);
+    theirs.ask(&["SET", "behind", "2"]);
+    caught_up(&mut theirs, &mut ours);
+    assert_eq!(ours.text("GET behind"), "2");
+    assert_eq!(ours.int("DBSIZE"), 2);
 }
 
 #[test]
@@ -208,4 +218,29 @@ fn the_append_only_file_of_a_replica_has_its_data() {
     assert_eq!(info(&mut ours, "role"), "master");
     assert_eq!(ours.text("DEBUG DIGEST"), theirs.text("DEBUG DIGEST"));
     assert_eq!(ours.int("FCALL answer 0"), 42);
+}
+
+#[test]
+fn a_replica_says_what_its_file_has() {
+    let first = builder().option("repl-diskless-sync-delay", "0");
+    let first = first.spawn().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let appending = builder()
+        .option("dir", folder.path().to_str().unwrap())
+        .option("appendonly", "yes")
+        .option("appendfsync", "always");
+    let second = follow(first.port(), appending);
+    let (mut one, mut two) = (Wire::open(&first), Wire::open(&second));
+    for n in 0..5 {
+        one.ask(&["SET", "k", &n.to_string()]);
+        let reply = one.ask(&["WAITAOF", "0", "1", "20000"]);
+        assert_eq!(reply, Value::Array(vec![Value::Int(0), Value::Int(1)]));
+    }
+    same_data(&mut one, &mut two);
+    // Without the file it does not.
+    two.ask(&["CONFIG", "SET", "appendonly", "no"]);
+    one.ask(&["SET", "k", "last"]);
+    assert_eq!(one.ask(&["WAIT", "1", "20000"]), Value::Int(1));
+    let reply = one.ask(&["WAITAOF", "0", "1", "10"]);
+    assert_eq!(reply, Value::Array(vec![Value::Int(0), Value::Int(0)]));
 }

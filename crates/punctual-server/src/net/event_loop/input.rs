@@ -81,7 +81,7 @@ impl EventLoop {
             return;
         };
         if connection.session.replays {
-            self.shared.upstream.note_input();
+            self.shared.upstream.note_input(bytes.len());
         }
         let info = &connection.session.info;
         info.seen_ms.store(turn.now.read_ms(), Ordering::Relaxed);

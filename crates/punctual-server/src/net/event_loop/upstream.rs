@@ -40,7 +40,7 @@ impl EventLoop {
                 self.read_again(slot);
                 self.acknowledge_primary();
             } else {
-                shared.upstream.lost(generation);
+                shared.upstream.lost(generation, true);
             }
         }
         self.count(&mut turn);
@@ -92,10 +92,10 @@ impl EventLoop {
             return;
         }
         if let Some(connection) = self.connection(slot)
-            && let Some(applied) = &connection.session.upstream
+            && let Some(applied) = &mut connection.session.upstream
         {
             let offset = applied.offset(&shared);
-            apply::acknowledge(&mut connection.out, offset);
+            apply::acknowledge(&shared, applied, offset, &mut connection.out);
             self.mark_dirty(slot);
         }
     }
@@ -115,7 +115,10 @@ impl EventLoop {
     pub(super) fn primary_lost(&mut self, session: &Session) {
         self.primary = None;
         if let Some(applied) = &session.upstream
-            && self.shared.upstream.lost(applied.generation)
+            && self
+                .shared
+                .upstream
+                .lost(applied.generation, applied.refused)
         {
             log::warning!(self.shared.logger, "Connection with master lost.");
             log::notice!(self.shared.logger, "Caching the disconnected master state.");
