@@ -158,6 +158,7 @@ fn change<L, T>(
         Ok(_) => {
             call.turn.stats.dirty += 1;
             call.turn.effect(call.session.db, args.iter());
+            call.session.has_written = true;
         }
         Err(_) => loaded.tidy(),
     }

@@ -185,12 +185,14 @@ fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call<'_, '_>, reply: &mut Re
 
 fn publish(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     call.turn.effect_for_replicas(args.iter());
+    call.session.has_written = true;
     reply.int(call.shared.publish(&args[1], &args[2]) as i64);
     Ok(())
 }
 
 fn spublish(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
     call.turn.effect_for_replicas(args.iter());
+    call.session.has_written = true;
     let shared = call.shared;
     let count = shared
         .pubsub

@@ -19,9 +19,11 @@ use crate::replication::state::Foreign;
 
 /// The family's rows.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    ServerCommand::new("psync", -3, SYNC, Group::Server, psync)
-        .doc("2.8.0", "", "An internal command used in replication.")
-        .internal(),
+    ServerCommand::new("psync", -3, SYNC, Group::Server, psync).doc(
+        "2.8.0",
+        "O(1) to continue, O(N) with a snapshot, where N is the number of keys.",
+        "An internal command used in replication.",
+    ),
     ServerCommand::new(
         "replconf",
         -1,
@@ -51,9 +53,11 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     )
     .categories(&["admin", "dangerous"])
     .doc("2.8.12", "O(1)", "Returns the replication role."),
-    ServerCommand::new("sync", 1, SYNC, Group::Server, sync)
-        .doc("1.0.0", "", "An internal command used in replication.")
-        .internal(),
+    ServerCommand::new("sync", 1, SYNC, Group::Server, sync).doc(
+        "1.0.0",
+        "O(1) to continue, O(N) with a snapshot, where N is the number of keys.",
+        "An internal command used in replication.",
+    ),
 ];
 
 const SYNC: Flags = Flags::ADMIN

@@ -18,12 +18,22 @@ use crate::shared::Shared;
 /// Time between two calls, as of Redis's `replicationCron`.
 const PERIOD_MS: u64 = 1_000;
 
+/// Delay while a script runs.
+const SCRIPT_RETRY_MS: u64 = 10;
+
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 /// Looks after the replicas, if it is time. The turn holds no lock.
 pub(crate) fn run_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut Turn<'_>) {
     let (replicas, now_ms) = (&shared.replicas, turn.now.read_ms());
     if now_ms < replicas.upkeep_ms.load(Ordering::Relaxed) {
+        return;
+    }
+    if shared.running.is_active() {
+        // A script may hold shards for long, and this turn needs all of them.
+        replicas
+            .upkeep_ms
+            .store(now_ms + SCRIPT_RETRY_MS, Ordering::SeqCst);
         return;
     }
     // Set before anything is looked at, so that no later call is lost.

@@ -176,7 +176,7 @@ fn write_randomly(c: &mut Wire, random: &mut StdRng, count: usize) {
         }
         if line.starts_with("EVAL") {
             // The script is one argument of several words.
-            let script = args[1..args.len() - 1].join(" ").replace("v", "v");
+            let script = args[1..args.len() - 1].join(" ");
             args = vec!["EVAL".to_owned(), script, "0".to_owned()];
         }
         c.ask(&args);

@@ -326,6 +326,41 @@ fn a_replica_that_does_not_read_is_cut_off_and_holds_up_nobody() {
 }
 
 #[test]
+fn a_stuck_full_synchronization_holds_up_nobody() {
+    let server = builder()
+        .option("repl-diskless-sync-delay", "3600")
+        .option("repl-diskless-sync-max-replicas", "2")
+        .option("repl-timeout", "1")
+        .option("rdbcompression", "no")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    let value = "v".repeat(1 << 20);
+    for n in 0..24 {
+        c.ask(&["SET", &n.to_string(), &value]);
+    }
+    // More than the sockets hold, and less than the quick one may be ahead.
+    let mut stuck = Follower::able(server.port());
+    stuck.ask("?", -1);
+    let mut quick = Follower::able(server.port());
+    quick.ask("?", -1);
+    assert!(matches!(quick.answer(), Synced::Full(..)));
+    let (payload, _) = quick.payload();
+    assert!(payload.len() > 24 << 20);
+    quick.ack();
+    c.ask(&["SET", "after", "1"]);
+    assert_eq!(quick.command(), "SELECT 0");
+    assert_eq!(quick.command(), "SET after 1");
+    // The other one is given up, and what was kept for it.
+    eventually(|| {
+        quick.ack();
+        info(&mut c, "replication", "connected_slaves") == "1"
+    });
+    assert!(info(&mut c, "replication", "slave0").contains("state=online"));
+    eventually(|| info(&mut c, "persistence", "rdb_bgsave_in_progress") == "0");
+}
+
+#[test]
 fn a_primary_that_is_alone_forgets_its_history() {
     let server = builder()
         .virtual_clock()

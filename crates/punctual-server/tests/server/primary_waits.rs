@@ -47,6 +47,14 @@ fn wait_ends_with_the_acknowledgement() {
         assert_eq!(waiting(&server), 0);
         // Without a write since, nobody is asked.
         c.expect(&["WAIT 2 0", "GET k"], ":2|$1|v|");
+        c.send(&["PUBLISH ch m", "WAIT 2 0"]);
+        c.receive(":0|");
+        for follower in [&mut one, &mut two] {
+            assert_eq!(follower.command(), "PUBLISH ch m");
+            assert_eq!(follower.command(), "REPLCONF GETACK *");
+            follower.ack();
+        }
+        c.receive(":2|");
         c.expect(
             &["MULTI", "SET k w", "WAIT 2 0", "EXEC"],
             "+OK|+QUEUED|+QUEUED|*2|+OK|:2|",

@@ -146,8 +146,9 @@ impl Follower {
                 self.rest.drain(..len);
                 self.offset += len as i64;
                 let words: Vec<_> = value.as_slice().unwrap().iter().map(word).collect();
-                if words != ["PING"] {
-                    return words.join(" ");
+                let command = words.join(" ");
+                if !command.eq_ignore_ascii_case("ping") {
+                    return command;
                 }
                 continue;
             }
