@@ -19,10 +19,11 @@ use tempfile::TempDir;
 
 use super::disk::Disk;
 use super::disk::recorder::{Device, Log, Mark, Recorder, Remains};
+use crate::config::Config;
 use crate::server::{Builder, Server, StartError};
 
 /// Number of cuts of each test, unless `PUNCTUAL_POWER_CUTS` sets another.
-const CUTS: u64 = 150;
+const CUTS: u64 = 120;
 /// Number of keys of plain writes.
 const KEYS: u64 = 25;
 /// Every so many writes there is a FLUSHALL.
@@ -196,18 +197,25 @@ impl Story {
     }
 }
 
-/// The options of the recorded server and of those that start after a cut.
+/// The configuration of the recorded server and of those that start after a cut.
 struct Options {
-    options: &'static [(&'static str, &'static str)],
+    /// Made once: it takes longer than the rest of a start.
+    config: Config,
     always: bool,
 }
 
 impl Options {
+    fn new(options: &[(&str, &str)], always: bool) -> Self {
+        let mut config = Config::new().unwrap();
+        for (name, value) in options {
+            config.option(name, value).unwrap();
+        }
+        Self { config, always }
+    }
+
     fn builder(&self, folder: &Path) -> Builder {
-        let builder = Server::builder().port(0);
-        let builder = builder.option("dir", folder.to_str().unwrap());
-        let add = |builder: Builder, (name, value): &(&str, &str)| builder.option(name, value);
-        self.options.iter().fold(builder, add)
+        let builder = Server::builder().config(self.config.clone()).port(0);
+        builder.option("dir", folder.to_str().unwrap())
     }
 }
 
@@ -384,10 +392,7 @@ fn cut(folder: &Path, log: &Log, writes: u64, options: &Options) {
 fn a_cut_during_saves_loses_no_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     // A save point makes FLUSHALL save; it is never due.
-    let options = Options {
-        options: &[("save", "10000 100000")],
-        always: false,
-    };
+    let options = Options::new(&[("save", "10000 100000")], false);
     let mut story = Story::begin(folder.path(), &options);
     let mut saves = 0;
     while story.mark.sent < 400 {
@@ -432,15 +437,13 @@ fn a_cut_during_saves_loses_no_snapshot() {
 #[test]
 fn a_cut_loses_no_acknowledged_write() {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options {
-        options: &[
-            ("appendonly", "yes"),
-            ("appendfsync", "always"),
-            ("auto-aof-rewrite-percentage", "0"),
-            ("save", ""),
-        ],
-        always: true,
-    };
+    let options = [
+        ("appendonly", "yes"),
+        ("appendfsync", "always"),
+        ("auto-aof-rewrite-percentage", "0"),
+        ("save", ""),
+    ];
+    let options = Options::new(&options, true);
     let mut story = Story::begin(folder.path(), &options);
     let rewritten = |client: &mut Client| {
         while client.info("aof_rewrite_in_progress") == "1" {
