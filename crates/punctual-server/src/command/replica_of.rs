@@ -41,7 +41,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         "1.0.0",
         "O(1)",
         "Sets a Redis server as a replica of another, or promotes it to being a master.",
-    ),
+    )
+    .deprecated("5.0.0", "`REPLICAOF`"),
 ];
 
 fn failover(call: &mut Call<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

@@ -111,9 +111,9 @@ fn check_memory_after_shrink(name: &str, fill: impl Fn(&mut [Wire]), shrink: &st
     server.stop();
 }
 
-fn elements(command: &'static str) -> impl Fn(&mut [Wire]) {
+fn elements(command: &'static str, batches: usize) -> impl Fn(&mut [Wire]) {
     move |wires| {
-        send(wires, 200, |n| {
+        send(wires, batches, |n| {
             let names: String = (0..BATCH)
                 .map(|i| format!(" element:{}", n * BATCH + i))
                 .collect();
@@ -129,10 +129,10 @@ fn every_command_that_frees_returns_memory() {
         let value = value.clone();
         move |wires: &mut [Wire]| send(wires, 50_000, |n| format!("SET key:{n} {value}{options}"))
     };
-    check_memory_after_shrink("unlink", elements("SADD s"), "UNLINK s");
-    check_memory_after_shrink("del", elements("SADD s"), "DEL s");
-    check_memory_after_shrink("spop", elements("SADD s"), "SPOP s 199990");
-    check_memory_after_shrink("ltrim", elements("RPUSH l"), "LTRIM l 0 9");
+    check_memory_after_shrink("unlink", elements("SADD s", 200), "UNLINK s");
+    check_memory_after_shrink("del", elements("SADD s", 200), "DEL s");
+    check_memory_after_shrink("spop", elements("SADD s", 200), "SPOP s 199990");
+    check_memory_after_shrink("ltrim", elements("RPUSH l", 500), "LTRIM l 0 9");
     check_memory_after_shrink("flushdb", strings(""), "FLUSHDB SYNC");
     check_memory_after_shrink("flushall", strings(""), "FLUSHALL ASYNC");
     // The keys expire when the clock moves; the next second returns their memory.
@@ -143,7 +143,7 @@ fn every_command_that_frees_returns_memory() {
 fn objects_dropped_by_the_worker_are_counted() {
     let server = Server::builder().port(0).spawn().unwrap();
     let mut wires = [Wire::open(&server)];
-    elements("SADD s")(&mut wires);
+    elements("SADD s", 200)(&mut wires);
     send(&mut wires, 20_000, |n| format!("SET key:{n} v"));
     let [wire] = &mut wires;
     assert_eq!(info(wire, "lazyfreed_objects"), 0);
