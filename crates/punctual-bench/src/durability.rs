@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::launch::{self, Candidate, Server};
 use crate::options::{DurabilityOptions, DurabilityTest};
 use crate::report::{Report, describe};
-use crate::table::thousands;
+use punctual_figures::table::thousands;
 
 /// The settings of an append-only file with this `appendfsync`.
 fn settings(fsync: &'static str) -> [(&'static str, &'static str); 3] {

@@ -15,7 +15,7 @@ use crate::launch::{self, Candidate, Server};
 use crate::options::{Program, ReplicationOptions, ReplicationTest};
 use crate::report::{Report, describe};
 use crate::stall::{field, info};
-use crate::table::thousands;
+use punctual_figures::table::thousands;
 
 /// The settings of every server.
 const SETTINGS: [(&str, &str); 1] = [("repl-diskless-sync-delay", "0")];

@@ -12,8 +12,8 @@ use crate::load::{Generator, Load, Outcome};
 use crate::options::DurabilityOptions;
 use crate::report::{self, Report};
 use crate::sheet::{Bound, Sheet, ratios, spreads};
-use crate::table::{millis, thousands};
 use crate::workload::Template;
+use punctual_figures::table::{millis, thousands};
 
 /// Number of clients that write, and of clients that read.
 const CLIENTS: u32 = 50;

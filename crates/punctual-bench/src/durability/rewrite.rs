@@ -8,8 +8,8 @@ use crate::options::DurabilityOptions;
 use crate::report::Report;
 use crate::sheet::Sheet;
 use crate::stall::{self, Background, Stall, WRITES, ms};
-use crate::table::thousands;
 use crate::{bars, keyload};
+use punctual_figures::table::thousands;
 
 /// The operation that is measured.
 const REWRITE: Background = Background {

@@ -22,7 +22,7 @@ use crate::launch::{Candidate, Server};
 use crate::options::ReplicationOptions;
 use crate::report::{self, Report};
 use crate::sheet::Sheet;
-use crate::table::{millis, thousands};
+use punctual_figures::table::{millis, thousands};
 
 /// The settings of both servers of a pair.
 const SETTINGS: [(&str, &str); 2] = [super::SETTINGS[0], ("notify-keyspace-events", "Egx")];

@@ -11,7 +11,7 @@ use crate::options::ReplicationOptions;
 use crate::report::Report;
 use crate::sheet::{Bound, Sheet, hundredths, ratios, spreads};
 use crate::stall::{self, Stall, ms};
-use crate::table::{millis, thousands};
+use punctual_figures::table::{millis, thousands};
 
 /// Measures and prints a table with a column per pair.
 pub(super) fn run(

@@ -61,7 +61,6 @@ impl<'s> FromFile<'s> {
             &self.clock,
             usize::MAX,
             None,
-            None,
         );
         dispatcher.stats = &self.stats;
         dispatcher.execute(&mut self.session, entry, args, &mut self.out);

@@ -77,7 +77,6 @@ impl<'a, 's> Dispatcher<'a, 's> {
         scripts: &'a mut Scripts,
         clock: &'a Clock,
         out_max: usize,
-        synced: Option<u64>,
         background: Option<&'a mut (dyn Background + 'a)>,
     ) -> Self {
         Self {
@@ -91,7 +90,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             command_start: clock.raw(),
             clock,
             out_max,
-            hold: Hold::new(synced),
+            hold: Hold::new(None),
             background,
         }
     }

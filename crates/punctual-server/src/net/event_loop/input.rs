@@ -7,6 +7,7 @@ use punctual_resp::{Limits, Reply};
 use punctual_store::Turn;
 
 use super::EventLoop;
+use crate::changelog::Hold;
 use crate::dispatch::{self, Flow};
 use crate::log;
 
@@ -169,9 +170,9 @@ impl EventLoop {
             &mut scripts,
             &stopwatch,
             out_max,
-            synced,
             (!nested).then_some(&mut *self),
         );
+        dispatcher.hold = Hold::new(synced);
         let mailbox = &shared.mailboxes[number];
         let session = &mut connection.session;
         let stats = &shared.stats[number];
