@@ -22,11 +22,13 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         "O(1)",
         "Configures a server as replica of another, or promotes it to a master.",
     ),
-    ServerCommand::new("slaveof", 3, FLAGS, Group::Server, replica_of).doc(
-        "1.0.0",
-        "O(1)",
-        "Sets a Redis server as a replica of another, or promotes it to being a master.",
-    ),
+    ServerCommand::new("slaveof", 3, FLAGS, Group::Server, replica_of)
+        .doc(
+            "1.0.0",
+            "O(1)",
+            "Sets a Redis server as a replica of another, or promotes it to being a master.",
+        )
+        .deprecated("5.0.0", "`REPLICAOF`"),
 ];
 
 /// Handles `REPLCONF GETACK *` of the primary: the acknowledgement is sent although its stream gets no replies.
