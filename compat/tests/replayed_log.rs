@@ -1,19 +1,41 @@
 //! The log of changes replays to the same data: after random commands of all families, a real redis-server that has followed as
-//! a replica has the same DEBUG DIGEST and the same deadlines.
+//! a replica, and both servers started with the append-only file, have the same DEBUG DIGEST and the same deadlines.
 //!
 //! `PUNCTUAL_SEED=17` replays one stream, `PUNCTUAL_COMMANDS=500000` sets the number of commands.
+
+use std::net::SocketAddr;
+use std::path::Path;
 
 use punctual_compat::command::Command;
 use punctual_compat::link::{Link, Side};
 use punctual_compat::{Addresses, Duel, Family, Options, Oracle, Protocol, replayed};
 use punctual_server::Server;
+use tempfile::TempDir;
 
 fn from_environment(name: &str) -> Option<u64> {
     Some(std::env::var(name).ok()?.parse().expect("a number"))
 }
 
+/// Returns a folder with a copy of the append-only file.
+fn copied(folder: &Path) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    let to = copy.path().join("appendonlydir");
+    std::fs::create_dir(&to).unwrap();
+    for file in std::fs::read_dir(folder.join("appendonlydir")).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+    copy
+}
+
+fn check(what: &str, ours: SocketAddr, other: SocketAddr) {
+    if let Some(found) = replayed::differences(ours, other).unwrap() {
+        panic!("A is the server, B is {what}: {found}");
+    }
+}
+
 #[test]
-fn a_replica_has_the_same_data() {
+fn whoever_replays_the_log_has_the_same_data() {
     let seed = from_environment("PUNCTUAL_SEED");
     let seed = seed.unwrap_or_else(|| match std::env::var_os("CI") {
         Some(_) => 1,
@@ -22,15 +44,21 @@ fn a_replica_has_the_same_data() {
     let commands = from_environment("PUNCTUAL_COMMANDS").unwrap_or(40_000);
     for threads in [1, 4] {
         println!("PUNCTUAL_SEED={seed}, {threads} threads");
-        let ours = Server::builder()
-            .port(0)
-            .threads(threads)
-            .option("enable-debug-command", "yes")
-            .spawn()
-            .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let punctual = |folder: &Path| {
+            let server = Server::builder()
+                .port(0)
+                .threads(threads)
+                .option("enable-debug-command", "yes")
+                .option("appendonly", "yes")
+                .option("dir", folder.to_str().unwrap());
+            server.spawn().unwrap()
+        };
+        let ours = punctual(folder.path());
         let address = ours.addr().unwrap();
         let port = address.port().to_string();
-        let oracle = Oracle::start().unwrap_or_else(|error| panic!("{error}"));
+        let oracle = Oracle::start_with(&["--appendonly", "yes"]);
+        let oracle = oracle.unwrap_or_else(|error| panic!("{error}"));
         let replica = Oracle::start_with(&["--replicaof", "127.0.0.1", &port])
             .unwrap_or_else(|error| panic!("{error}"));
         let mut link = Link::connect(Side::A, address).unwrap();
@@ -47,13 +75,23 @@ fn a_replica_has_the_same_data() {
         };
         Duel::run(addresses, &options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(link.ask(&wait).unwrap(), punctual_resp::Value::Int(1));
-        if let Some(found) = replayed::differences(address, replica.address()).unwrap() {
-            panic!("A is the primary, B the replica: {found}");
-        }
+        check("its replica, redis-server", address, replica.address());
         let info = link.ask(&Command::of(&["INFO", "stats"])).unwrap();
         let info = String::from_utf8_lossy(info.as_bytes().unwrap_or_default()).into_owned();
         // It has followed all the time: nothing of the log was bridged by another snapshot.
         assert!(info.contains("sync_full:1\r\n"), "{info}");
+        let synced = link
+            .ask(&Command::of(&["WAITAOF", "1", "0", "30000"]))
+            .unwrap();
+        assert_eq!(synced.as_slice().unwrap()[0], punctual_resp::Value::Int(1));
+        let copies = [copied(folder.path()), copied(folder.path())];
+        let again = punctual(copies[0].path());
+        check("a fresh one with its file", address, again.addr().unwrap());
+        again.shutdown();
+        let path = copies[1].path().to_str().unwrap();
+        let redis = Oracle::start_with(&["--appendonly", "yes", "--dir", path])
+            .unwrap_or_else(|error| panic!("{error}"));
+        check("redis-server with its file", address, redis.address());
         ours.shutdown();
     }
 }
