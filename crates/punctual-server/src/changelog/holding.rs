@@ -55,7 +55,7 @@ impl Hold {
         }
         command.keys.each(args, &mut |at| {
             let changed = args.get(at).map_or(0, |key| log.position_of(db, key));
-            if changed >= since {
+            if changed > since {
                 self.until = THIS_TURN;
             }
         });

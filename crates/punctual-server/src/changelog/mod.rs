@@ -200,7 +200,7 @@ impl ChangeLog {
     pub(crate) fn note_change(&self, db: usize, key: &[u8]) -> Option<usize> {
         let unsynced = self.unsynced.get()?;
         let group = unsynced.group(db, key);
-        unsynced.note(group, self.file_end());
+        unsynced.note(group, self.file_end() + 1);
         Some(group)
     }
 

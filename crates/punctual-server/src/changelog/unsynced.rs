@@ -1,9 +1,9 @@
 //! Which keys have changes that are not on the device yet, for `appendfsync always`.
 //!
-//! A fixed table has a log position for each group of keys. A change stores the log's end at that moment, which is a lower bound
-//! of its own position, and its own position once the turn has appended it; positions only grow. So with `since`, the synced
-//! position at the start of a turn, a key whose position is below it has no unsynced change, neither of another
-//! turn nor of this one. Keys that share a group wait for each other's changes, which is harmless.
+//! A fixed table has a log position for each group of keys. A change stores what is behind the log's end at that moment, which
+//! is a lower bound of its own position, and its own position once the turn has appended it; positions only grow. So with
+//! `since`, the synced position at the start of a turn, a key whose position is not above it has no unsynced change, neither of
+//! another turn nor of this one. Keys that share a group wait for each other's changes, which is harmless.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

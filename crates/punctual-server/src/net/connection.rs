@@ -3,6 +3,7 @@
 //! Commands are parsed in the loop's read buffer. Only an incomplete command is copied into the connection's own buffer,
 //! so an idle connection holds no buffer. Replies are collected in `out` and written once per turn of the loop.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -24,8 +25,9 @@ pub(crate) struct Connection {
     pub(crate) input: Vec<u8>,
     /// Replies, of which the first `written` bytes are sent.
     pub(crate) out: Vec<u8>,
-    /// Position of the log of changes that must be on the device before `out` is written.
-    pub(crate) hold_until: u64,
+    /// Parts of `out` that wait for the log of changes to be on the device: where each begins, and the position that it waits
+    /// for. Both ascend.
+    pub(crate) holds: VecDeque<(usize, u64)>,
     written: usize,
     /// The connection is in the loop's list of connections to flush.
     pub(crate) dirty: bool,
@@ -70,6 +72,8 @@ pub(crate) fn is_exceeded(
 pub(crate) enum Flushed {
     /// Everything is written.
     All,
+    /// What is left waits for the device.
+    Held,
     /// The socket's buffer is full.
     Blocked,
     /// The connection is broken.
@@ -84,7 +88,7 @@ impl Connection {
             session,
             input: Vec::new(),
             out: Vec::new(),
-            hold_until: 0,
+            holds: VecDeque::new(),
             written: 0,
             dirty: false,
             readable: false,
@@ -119,10 +123,18 @@ impl Connection {
         self.out.len() - self.written
     }
 
-    /// Writes as much output as the socket accepts, and adds the number of bytes to `count`.
-    pub(crate) fn flush(&mut self, count: &mut u64) -> Flushed {
-        while self.written < self.out.len() {
-            match self.socket.write(&self.out[self.written..]) {
+    /// Holds the output from `from` on until the log is on the device up to `until`.
+    pub(crate) fn hold(&mut self, from: usize, until: u64) {
+        // What this turn holds already waits for the same position.
+        if self.holds.back().is_none_or(|last| last.1 != until) {
+            self.holds.push_back((from, until));
+        }
+    }
+
+    /// Writes as much of the first `len` bytes of the output as the socket accepts, and adds the number of bytes to `count`.
+    pub(crate) fn flush(&mut self, len: usize, count: &mut u64) -> Flushed {
+        while self.written < len {
+            match self.socket.write(&self.out[self.written..len]) {
                 Ok(0) => return Flushed::Broken,
                 Ok(n) => {
                     self.written += n;
@@ -136,6 +148,10 @@ impl Connection {
                 Err(_) => return Flushed::Broken,
             }
         }
+        if len < self.out.len() {
+            self.drop_written();
+            return Flushed::Held;
+        }
         self.out.clear();
         self.written = 0;
         Flushed::All
@@ -145,6 +161,9 @@ impl Connection {
     fn drop_written(&mut self) {
         if self.written > KEPT_OUTPUT && self.written * 2 > self.out.len() {
             self.out.drain(..self.written);
+            for (from, _) in &mut self.holds {
+                *from = from.saturating_sub(self.written);
+            }
             self.out.shrink_to(self.out.len() * 2);
             self.written = 0;
         }

@@ -168,7 +168,6 @@ fn calls_reply_as_in_redis() {
             &["FCALL", "f", "x", "a"],
             &["FCALL", "f"],
             &["FCALL", "g", "x"],
-            &["FCALL", "f\0", "0"],
             &["FCALL_RO", "f", "0"],
             &["FCALL_RO", "get", "x"],
             &["FCALL", "set", "1", "k", "v"],

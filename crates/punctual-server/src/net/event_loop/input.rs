@@ -246,9 +246,6 @@ impl EventLoop {
             mailbox.end_separation(out);
         }
         let until = dispatcher.hold.until;
-        if until > 0 {
-            connection.hold_until = until;
-        }
         session.has_written |= dispatcher.turn.stats.dirty != session.dirty_before;
         if was_replica && out.len() > replied {
             // Its output is the stream alone.
@@ -268,6 +265,9 @@ impl EventLoop {
             session.closing = true;
         }
         session.end_stretch(&shared, turn);
+        if until > 0 {
+            connection.hold(replied, until);
+        }
         self.connections[slot] = Some(taken);
         if until > 0 {
             self.holding.push(slot);

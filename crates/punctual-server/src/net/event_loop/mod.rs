@@ -512,7 +512,9 @@ impl EventLoop {
                     if let Some(connection) = self.connection(slot)
                         && connection.session.id == client
                     {
-                        connection.hold_until = connection.hold_until.max(until);
+                        // The reply is in the output already, behind what is held.
+                        let from = connection.holds.back().map_or(0, |hold| hold.0);
+                        connection.hold(from, until);
                         self.unblock(slot);
                     }
                 }

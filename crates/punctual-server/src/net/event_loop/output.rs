@@ -15,10 +15,10 @@ impl EventLoop {
     pub(super) fn end_holding(&mut self) {
         for slot in std::mem::take(&mut self.holding) {
             let until = self.shared.changelog.file_end();
-            if let Some(connection) = self.connection(slot)
-                && connection.hold_until == THIS_TURN
+            if let Some(last) = self.connection(slot).and_then(|c| c.holds.back_mut())
+                && last.1 == THIS_TURN
             {
-                connection.hold_until = until;
+                last.1 = until;
             }
         }
     }
@@ -26,13 +26,10 @@ impl EventLoop {
     /// Closes the connections whose output waits for the device: what it would reveal may never get there.
     pub(super) fn close_held(&mut self) {
         for slot in std::mem::take(&mut self.held) {
-            if let Some(connection) = self.connection(slot) {
-                let until = connection.hold_until;
-                if self.shared.changelog.is_held(until) {
-                    self.close(slot);
-                } else {
-                    self.mark_dirty(slot);
-                }
+            let last = self.connection(slot).and_then(|c| c.holds.back().copied());
+            match last {
+                Some((_, until)) if self.shared.changelog.is_held(until) => self.close(slot),
+                _ => self.mark_dirty(slot),
             }
         }
     }
@@ -45,11 +42,18 @@ impl EventLoop {
             return;
         };
         connection.dirty = false;
-        if self.shared.changelog.is_held(connection.hold_until) {
-            // Synced after the first look, it is found by the second or by the order that follows it.
+        // What is synced after this look is found when the order that follows it arrives.
+        let log = &self.shared.changelog;
+        while connection
+            .holds
+            .pop_front_if(|hold| !log.is_held(hold.1))
+            .is_some()
+        {}
+        let free = connection.holds.front().map(|hold| hold.0);
+        if free.is_some() {
             self.held.push(slot);
-            return;
         }
+        let free = free.unwrap_or(connection.out.len());
         if std::mem::take(&mut connection.session.has_written) {
             connection.session.last_write = self.shared.replication.offset();
             connection.session.last_write_in_file = self.shared.changelog.file_end();
@@ -62,7 +66,7 @@ impl EventLoop {
         }
         let before = connection.unwritten() as u64;
         let mut sent = 0;
-        let flushed = connection.flush(&mut sent);
+        let flushed = connection.flush(free, &mut sent);
         let stats = &self.shared.stats[self.number];
         stats.net_out.add(sent);
         stats.writes.add(1);
@@ -78,7 +82,7 @@ impl EventLoop {
         info.output_peak.record(before, now_ms);
         // The loop reuses a buffer without unread output.
         let capacity = match flushed {
-            Flushed::Blocked => connection.out.capacity() as u64,
+            Flushed::Blocked | Flushed::Held => connection.out.capacity() as u64,
             Flushed::All | Flushed::Broken => 0,
         };
         info.output_capacity.store(capacity, Ordering::Relaxed);
@@ -98,7 +102,7 @@ impl EventLoop {
                     self.spare.push(out);
                 }
             }
-            Flushed::Blocked => {
+            Flushed::Blocked | Flushed::Held => {
                 let limit = limits[connection.output_class()];
                 self.check_output(slot, limit, left);
             }

@@ -70,7 +70,7 @@ impl EventLoop {
         let mut sent = 0;
         let mut flushed = Flushed::Blocked;
         if replica.phase() == Phase::Online {
-            flushed = connection.flush(&mut sent);
+            flushed = connection.flush(connection.out.len(), &mut sent);
             if flushed == Flushed::All {
                 flushed = self.send_stream(slot, &mut sent);
             }
@@ -105,7 +105,7 @@ impl EventLoop {
             // More follows in the next turn, or there is none.
             Flushed::All if left == 0 => connection.over_soft_since = None,
             Flushed::All => self.mark_dirty(slot),
-            Flushed::Blocked => {
+            Flushed::Blocked | Flushed::Held => {
                 // As in Redis, a replica that may continue is not cut off for what the backlog keeps for it.
                 if limit.hard_bytes > 0 {
                     limit.hard_bytes = limit.hard_bytes.max(backlog);

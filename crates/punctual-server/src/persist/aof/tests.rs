@@ -24,6 +24,9 @@ struct Switches {
     full: AtomicBool,
     /// The next sync of an incremental file fails, and what was written since the last one is lost.
     loses: AtomicBool,
+    /// Syncs of incremental files wait for a permit.
+    stalled: AtomicBool,
+    permits: AtomicU64,
     /// Creating files fails.
     read_only: AtomicBool,
     failures: AtomicU64,
@@ -81,6 +84,19 @@ impl io::Write for FaultyFile {
 impl Output for FaultyFile {
     fn sync(&self) -> io::Result<()> {
         let len = fs::metadata(&self.path)?.len();
+        let Switches {
+            stalled, permits, ..
+        } = &*self.faults.0;
+        let end = Instant::now() + PATIENCE;
+        while self.is_incremental()
+            && Instant::now() < end
+            && stalled.load(Ordering::SeqCst)
+            && permits
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1))
+                .is_err()
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         if self.is_incremental() && self.faults.0.loses.swap(false, Ordering::SeqCst) {
             self.faults.0.failures.fetch_add(1, Ordering::SeqCst);
             // The kernel drops the pages: what is there later are zeros.
@@ -182,9 +198,16 @@ impl Client {
     }
 
     fn info(&mut self, field: &str) -> bool {
-        self.ask("INFO persistence")
-            .lines()
-            .any(|line| line == field)
+        let info = self.ask("INFO everything");
+        info.lines().any(|line| line.starts_with(field))
+    }
+
+    /// Returns whether a reply has arrived.
+    fn has_reply(&mut self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let read = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        read.is_ok()
     }
 }
 
@@ -309,4 +332,37 @@ fn a_rewrite_that_fails_leaves_the_files() {
     server.shutdown();
     assert_loaded(folder.path(), "k", "2");
     assert_loaded(folder.path(), "later", "1");
+}
+
+#[test]
+fn with_always_replies_wait_only_for_what_they_reveal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, faults) = start(folder.path(), "always");
+    let mut clients: Vec<_> = (0..4).map(|_| Client::of(&server)).collect();
+    let [writer, same, whole, other] = &mut clients[..] else {
+        unreachable!();
+    };
+    assert_eq!(other.ask("SET other 1"), "+OK");
+    faults.0.stalled.store(true, Ordering::SeqCst);
+    writer.send("SET k 1");
+    eventually(|| other.info("cmdstat_set:calls=2,"));
+    same.send("GET k");
+    whole.send("DBSIZE");
+    eventually(|| other.info("cmdstat_get:calls=1,") && other.info("cmdstat_dbsize:calls=1,"));
+    assert_eq!(other.ask("GET other"), "1");
+    for (name, waits) in [("writer", &mut *writer), ("same", same), ("whole", whole)] {
+        assert!(!waits.has_reply(), "{name}: {:?}", waits.reply());
+    }
+    // A later write waits for a later sync, and does not hold back the first reply.
+    writer.send("SET k 2");
+    eventually(|| other.info("cmdstat_set:calls=3,"));
+    faults.0.permits.store(1, Ordering::SeqCst);
+    assert_eq!(writer.reply().unwrap(), "+OK");
+    assert_eq!(same.reply().unwrap(), "1");
+    assert_eq!(whole.reply().unwrap(), ":2");
+    assert_eq!(other.ask("GET other"), "1");
+    assert!(!writer.has_reply());
+    faults.0.stalled.store(false, Ordering::SeqCst);
+    assert_eq!(writer.reply().unwrap(), "+OK");
+    server.shutdown();
 }
