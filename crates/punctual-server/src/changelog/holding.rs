@@ -1,6 +1,6 @@
 //! Replies that wait for the device: `appendfsync always`.
 //!
-//! A reply waits only if it could reveal what is not synced: that of a write, of a read of a key with an unsynced change, and of
+//! A reply waits only if it could reveal an unsynced change: that of a write, of a read of a key with an unsynced change, and of
 //! a command that looks at all keys. A connection's output is held from the first such reply on; other connections go on.
 //! Published messages and keyspace events are not held.
 
@@ -10,10 +10,10 @@ use punctual_store::spec::Flags;
 use super::ChangeLog;
 use crate::dispatch::table::{Entry, Run};
 
-/// Marks output that waits for what its turn appends.
+/// Position of output that waits for the changes of its own turn, which are not appended yet.
 pub(crate) const THIS_TURN: u64 = u64::MAX;
 
-/// What the replies of a connection wait for.
+/// Position that the replies of a connection wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hold {
     /// Position that was synced when the turn began; `None` if replies wait for nothing.
@@ -26,7 +26,7 @@ impl Hold {
     /// Synced position from which on only writes wait.
     pub(super) const WRITES_ONLY: u64 = u64::MAX;
 
-    /// Returns what replies wait for before any command has run: nothing.
+    /// Creates a hold that no reply waits for yet.
     pub(crate) fn new(since: Option<u64>) -> Self {
         Self { since, until: 0 }
     }

@@ -43,19 +43,19 @@ struct State {
     file: Option<File>,
     /// The replication stream is fed.
     replicas: bool,
-    /// What the file's thread has not taken of the time before it was detached.
+    /// Bytes appended before the file was detached that its thread has not taken yet.
     detached: Option<Pending>,
 }
 
 /// The append-only file.
 struct File {
-    /// What its thread has not taken yet.
+    /// Bytes that its thread has not taken yet.
     pending: Vec<u8>,
     marks: Vec<(usize, FileMark)>,
     writer: Thread,
 }
 
-/// What the file's thread takes from the log at once.
+/// Bytes and marks that the file's thread takes from the log in one call.
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) bytes: Vec<u8>,
@@ -65,7 +65,7 @@ pub(crate) struct Pending {
     pub(crate) marks: Vec<(usize, FileMark)>,
 }
 
-/// What the append-only file does at a place in the log.
+/// Instruction to the append-only file's thread at a position of the log.
 pub(crate) enum FileMark {
     /// Continue in the next incremental file, and send the result.
     NextFile(Sender<Result<(), String>>),
@@ -137,8 +137,8 @@ impl ChangeLog {
         }
     }
 
-    /// Takes what was appended for the file since the last call; `empty` is a buffer for what follows. Only the file's thread
-    /// calls this; it is unparked when there is something after nothing.
+    /// Takes the bytes appended for the file since the last call; `empty` is a buffer for what follows. Only the file's thread
+    /// calls this; it is unparked when bytes arrive in an empty buffer.
     pub(crate) fn take_file(&self, empty: Vec<u8>) -> Pending {
         let mut state = self.state.lock();
         if let Some(detached) = state.detached.take() {
@@ -166,8 +166,8 @@ impl ChangeLog {
         self.synced.store(position, Ordering::SeqCst);
     }
 
-    /// Makes replies wait for the device, or not any more. The turn holds every shard; the caller then sends
-    /// `Order::Synced` to the loops, for replies that wait now.
+    /// Sets whether replies wait for the device. The turn holds every shard; the caller then sends `Order::Synced` to the loops,
+    /// which releases waiting replies.
     pub(crate) fn set_always(&self, turn: &mut Turn<'_>, always: bool) {
         if always {
             self.unsynced.get_or_init(Unsynced::default);
@@ -176,7 +176,7 @@ impl ChangeLog {
         self.always.store(always, Ordering::SeqCst);
     }
 
-    /// Returns what the replies of commands in a turn that begins now will wait for, for [`Hold::new`].
+    /// Returns the synced position at the start of a turn for [`Hold::new`], or `None` if replies do not wait.
     pub(crate) fn turn_begins(&self) -> Option<u64> {
         let always = self.always.load(Ordering::SeqCst);
         always.then(|| match self.failing.load(Ordering::SeqCst) {
@@ -261,7 +261,7 @@ impl ChangeLog {
         self.change(turn, |state| state.replicas = on);
     }
 
-    /// Wakes the file's thread, because what it must do has changed.
+    /// Wakes the file's thread after a change of its settings.
     pub(crate) fn wake_file(&self) {
         if let Some(file) = &self.state.lock().file {
             file.writer.unpark();

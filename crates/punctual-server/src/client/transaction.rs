@@ -131,6 +131,20 @@ pub(crate) fn aborted_by(error: &Error) -> Error {
 }
 
 impl Session {
+    /// Returns the open transaction if the command runs it, as EXEC does.
+    pub(crate) fn executed_by(&self, entry: &Entry) -> Option<&Transaction> {
+        let executes = entry.row.flags.has(Flags::EXECUTES);
+        self.multi.as_deref().filter(|_| executes)
+    }
+
+    /// Returns whether the command runs scripts, itself or in the transaction that it runs. O(commands).
+    pub(crate) fn runs_scripts(&self, entry: &Entry) -> bool {
+        entry.row.flags.has(Flags::RUNS_SCRIPTS)
+            || self
+                .executed_by(entry)
+                .is_some_and(Transaction::runs_scripts)
+    }
+
     /// Begins a transaction, or ends it with `None`.
     pub(crate) fn set_multi(&mut self, transaction: Option<Box<Transaction>>) {
         self.multi = transaction;

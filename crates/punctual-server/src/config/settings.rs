@@ -37,7 +37,7 @@ pub struct Settings {
     pub min_replicas_to_write: usize,
     /// Time since its last acknowledgement, in seconds, up to which a replica is good; 0 disables the check.
     pub min_replicas_max_lag_s: u64,
-    /// Send snapshots to replicas without a file.
+    /// Stream snapshots to replicas directly, without a temporary file.
     pub repl_diskless_sync: bool,
     /// Seconds that a full synchronization waits for more replicas.
     pub repl_diskless_sync_delay_s: u64,
@@ -386,11 +386,11 @@ pub struct ReplicaSettings {
     pub auth: Option<Vec<u8>>,
     /// User for the primary.
     pub user: Option<Vec<u8>>,
-    /// Seconds without input after which the link is lost.
+    /// Seconds without data from the primary after which the link counts as lost.
     pub timeout_s: u32,
     /// Refuse writes of clients.
     pub read_only: bool,
-    /// Serve clients without a link to the primary.
+    /// Serve clients while the link to the primary is down.
     pub serves_stale: bool,
     /// Rank for Sentinel; 0 excludes the server from promotion.
     pub priority: u32,

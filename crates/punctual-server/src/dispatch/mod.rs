@@ -65,7 +65,7 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) background: Option<&'a mut (dyn Background + 'a)>,
     /// Output size in bytes above which the client is disconnected.
     out_max: usize,
-    /// What the replies wait for.
+    /// Position that the replies wait for.
     pub(crate) hold: Hold,
 }
 
@@ -318,7 +318,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
                         result = self.run_script(session, entry, request, args, reply.out());
                     }
                     Some(Executing::Wait(begin)) => {
-                        // What ends the wait may need the keyspace at once.
+                        // The wait may end at once, in a thread that needs the shards.
                         self.turn.release();
                         self.begin_waiting_without_keys(session, entry, args, begin);
                         return Flow::Blocked;
@@ -425,10 +425,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
                 "LOADING Redis is loading the dataset in memory",
             ));
         }
-        let executing = session
-            .multi
-            .as_ref()
-            .filter(|_| entry.row.flags.has(Flags::EXECUTES));
+        let executing = session.executed_by(entry);
         let changes = entry.row.flags.has(Flags::WRITE)
             || executing.is_some_and(|queued| queued.changes_keys())
             || self.calls_writer(entry, args);
@@ -464,10 +461,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
     #[cold]
     fn apply_pause(&mut self, session: &Session, entry: &Entry, args: Args<'_>) -> bool {
         let pause = self.shared.pauses.in_force(self.turn.now);
-        let executing = session
-            .multi
-            .as_ref()
-            .filter(|_| entry.row.flags.has(Flags::EXECUTES));
+        let executing = session.executed_by(entry);
         let writes = entry.writes()
             || executing.is_some_and(|queued| queued.writes())
             || self.calls_writer(entry, args);
@@ -533,10 +527,7 @@ fn drop_unwanted_reply(session: &mut Session, before: ReplyMode, out: &mut Vec<u
 
 /// Returns whether the command accesses keys. Monitors, which Redis treats as replicas, may not do so.
 fn touches_data(session: &Session, entry: &Entry) -> bool {
-    let queued = session
-        .multi
-        .as_ref()
-        .filter(|_| entry.row.flags.has(Flags::EXECUTES));
+    let queued = session.executed_by(entry);
     entry.writes()
         || entry.row.flags.has(Flags::READONLY)
         || queued.is_some_and(|transaction| transaction.touches_data())

@@ -37,12 +37,7 @@ impl Dispatcher<'_, '_> {
             Reply::new(out, session.protocol).simple("QUEUED");
             return Flow::Done;
         }
-        let queued = session
-            .multi
-            .as_ref()
-            .filter(|_| flags.has(Flags::EXECUTES));
-        let runs_scripts =
-            flags.has(Flags::RUNS_SCRIPTS) || queued.is_some_and(|queued| queued.runs_scripts());
+        let runs_scripts = session.runs_scripts(entry);
         let several = self.shared.mailboxes.len() > 1;
         if several {
             self.wait_for_scripts(session, runs_scripts);
@@ -95,10 +90,7 @@ impl Dispatcher<'_, '_> {
         let upstream = &self.shared.upstream;
         let flags = entry.row.flags;
         if upstream.read_only.load(Ordering::Relaxed) {
-            let executing = session
-                .multi
-                .as_ref()
-                .filter(|_| flags.has(Flags::EXECUTES));
+            let executing = session.executed_by(entry);
             if flags.has(Flags::WRITE) || executing.is_some_and(|queued| queued.changes_keys()) {
                 return Some(READ_ONLY);
             }

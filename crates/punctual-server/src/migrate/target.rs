@@ -97,7 +97,7 @@ impl Conversation {
         for address in addresses.map_err(|_| Failure::Connecting)? {
             match TcpStream::connect_timeout(&address, target.timeout) {
                 Ok(stream) => return Self::over(stream, target).map_err(|_| Failure::Connecting),
-                // As in Redis, which notices a refused connection when it writes.
+                // Redis connects without blocking, so a refused connection shows up as an error of the first write.
                 Err(e) if e.kind() != ErrorKind::TimedOut => failure = Failure::Writing,
                 Err(_) => failure = Failure::Connecting,
             }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// Interval of the attempts to connect, and of the acknowledgements on a link.
+/// Time between two attempts to connect, and between two acknowledgements to the primary.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Address of a primary.

@@ -140,11 +140,7 @@ impl Dispatcher<'_, '_> {
         out: &mut Vec<u8>,
     ) -> Flow {
         let flags = entry.row.flags;
-        let queued = session
-            .multi
-            .as_ref()
-            .filter(|_| flags.has(Flags::EXECUTES));
-        let runs = flags.has(Flags::RUNS_SCRIPTS) || queued.is_some_and(|q| q.runs_scripts());
+        let runs = session.runs_scripts(entry);
         let locks = !(flags.has(Flags::KEYLESS) || flags.has(Flags::ALLOW_BUSY))
             || flags.has(Flags::EXECUTES)
             || flags.has(Flags::WATCHES);

@@ -71,6 +71,13 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
+/// Expects that a server of ours and redis-server load this state from the files.
+#[track_caller]
+fn assert_both_load(folder: &Path, expected: &str) {
+    assert_eq!(loaded_by_us(folder), expected);
+    assert_eq!(loaded_by_redis(folder), expected);
+}
+
 #[test]
 fn our_files_are_loaded_by_redis_and_by_us() {
     for (sync, threads) in [("always", 1), ("everysec", 2), ("no", 1)] {
@@ -127,8 +134,7 @@ fn rewrites_lose_nothing_that_is_written_meanwhile() {
             "appendonly.aof.manifest"
         ]
     );
-    assert_eq!(loaded_by_us(folder.path()), expected);
-    assert_eq!(loaded_by_redis(folder.path()), expected);
+    assert_both_load(folder.path(), &expected);
 }
 
 #[test]
@@ -174,8 +180,7 @@ fn a_server_without_files_begins_with_the_snapshot() {
     server.shutdown();
     assert_eq!(loaded_by_us(folder.path()), expected);
     fs::remove_file(folder.path().join("dump.rdb")).unwrap();
-    assert_eq!(loaded_by_us(folder.path()), expected);
-    assert_eq!(loaded_by_redis(folder.path()), expected);
+    assert_both_load(folder.path(), &expected);
 }
 
 #[test]
@@ -341,8 +346,7 @@ fn a_large_file_is_rewritten_by_itself() {
     }
     let expected = state(&mut c);
     server.shutdown();
-    assert_eq!(loaded_by_us(folder.path()), expected);
-    assert_eq!(loaded_by_redis(folder.path()), expected);
+    assert_both_load(folder.path(), &expected);
 }
 
 #[test]
@@ -370,8 +374,7 @@ fn a_replica_s_files_hold_what_its_primary_sent() {
     let expected = state(&mut theirs);
     eventually(|| state(&mut c) == expected);
     server.shutdown();
-    assert_eq!(loaded_by_us(folder.path()), expected);
-    assert_eq!(loaded_by_redis(folder.path()), expected);
+    assert_both_load(folder.path(), &expected);
 }
 
 #[test]
@@ -389,6 +392,5 @@ fn bgrewriteaof_writes_a_base_even_if_nothing_is_appended() {
         assert_eq!(names(folder.path()), [base, "appendonly.aof.manifest"]);
     }
     let expected = state(&mut c);
-    assert_eq!(loaded_by_us(folder.path()), expected);
-    assert_eq!(loaded_by_redis(folder.path()), expected);
+    assert_both_load(folder.path(), &expected);
 }

@@ -237,7 +237,7 @@ fn a_replica_says_what_its_file_has() {
         assert_eq!(reply, Value::Array(vec![Value::Int(0), Value::Int(1)]));
     }
     same_data(&mut one, &mut two);
-    // Without the file it does not.
+    // A replica without an append-only file is not counted.
     two.ask(&["CONFIG", "SET", "appendonly", "no"]);
     one.ask(&["SET", "k", "last"]);
     assert_eq!(one.ask(&["WAIT", "1", "20000"]), Value::Int(1));

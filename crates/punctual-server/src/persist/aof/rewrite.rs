@@ -182,7 +182,7 @@ fn wait(shared: &Shared) {
     }
 }
 
-/// Writes the first base of a server that has none. No client runs commands yet.
+/// Writes the first base file at the start of a server without an append-only file, before clients run commands.
 pub(super) fn write_first_base(
     shared: &Arc<Shared>,
     turn: &mut Turn<'_>,

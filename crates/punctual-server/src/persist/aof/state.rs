@@ -38,7 +38,7 @@ pub(crate) struct Aof {
     pub(crate) base_bytes: AtomicU64,
     /// Position in the log up to which everything is written.
     pub(super) written: AtomicU64,
-    /// Bytes that are taken from the log and not in the file.
+    /// Bytes that the writer has taken from the log and not yet written to the file.
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) rewrite: Rewrite,
 }

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use crate::persist::disk::{Disk, Files, Output};
 use crate::server::{Builder, Server};
 
-/// Longest wait for what must happen.
+/// Maximum time that a test waits for a condition.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Errors that a disk returns on demand.
+/// Switches that make a disk fail.
 #[derive(Clone, Default)]
 struct Faults(Arc<Switches>);
 
