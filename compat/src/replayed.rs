@@ -15,7 +15,37 @@ const DATABASES: usize = 16;
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The names, digests and deadlines of a server's keys, by database.
+/// Returns the members and scores of a sorted set, and the digest of any other value.
+///
+/// redis-server keeps the scores of small sorted sets as text. After a full sync a replica may show 0 for the -0 of its
+/// primary, and 0.10000000000000001 for 0.1.
+fn value(link: &mut Link, key: &[u8]) -> Result<String, LinkError> {
+    let kind = link.ask(&Command::new("TYPE").arg(key))?;
+    let question = match kind.as_bytes() {
+        Some(b"zset") => Command::of(&["ZRANGE"])
+            .arg(key)
+            .arg("0")
+            .arg("-1")
+            .arg("WITHSCORES"),
+        _ => Command::of(&["DEBUG", "DIGEST-VALUE"]).arg(key),
+    };
+    let reply = link.ask(&question)?;
+    let words = reply.as_slice().unwrap_or_default().iter();
+    let words = words
+        .filter_map(Value::as_bytes)
+        .enumerate()
+        .map(|(at, word)| {
+            let score = || std::str::from_utf8(word).ok()?.parse::<f64>().ok();
+            match score() {
+                // Adding zero turns -0 into 0.
+                Some(score) if at % 2 == 1 => (score + 0.0).to_string(),
+                _ => Quoted(word).to_string(),
+            }
+        });
+    Ok(words.collect::<Vec<_>>().join(" "))
+}
+
+/// The names, values and deadlines of a server's keys, by database.
 fn contents(link: &mut Link) -> Result<Vec<String>, LinkError> {
     let mut lines = Vec::new();
     for db in 0..DATABASES {
@@ -24,18 +54,40 @@ fn contents(link: &mut Link) -> Result<Vec<String>, LinkError> {
         let keys = link.ask(&Command::of(&["KEYS", "*"]))?;
         let keys = keys.as_slice().unwrap_or_default();
         for key in keys.iter().filter_map(Value::as_bytes) {
-            let digest = link.ask(&Command::of(&["DEBUG", "DIGEST-VALUE"]).arg(key))?;
+            let value = value(link, key)?;
             let deadline = link.ask(&Command::new("PEXPIRETIME").arg(key))?;
-            let digest = digest.as_slice().unwrap_or_default();
-            lines.push(format!("{db} {} {digest:?} {deadline:?}", Quoted(key)));
+            lines.push(format!("{db} {} {value} {deadline:?}", Quoted(key)));
         }
     }
     lines.sort_unstable();
     Ok(lines)
 }
 
-/// Compares the DEBUG DIGEST of two servers, and the digest and the deadline of every key. Returns the first differences,
-/// which have lasted for two seconds.
+/// Returns the first lines that only one side has, with the dumps of their keys.
+fn only(
+    link: &mut Link,
+    these: &[String],
+    those: &[String],
+    side: Side,
+) -> Result<String, LinkError> {
+    let mut text = String::new();
+    let differ = |line: &&String| those.binary_search(line).is_err();
+    for line in these.iter().filter(differ).take(5) {
+        let mut words = line.split(' ');
+        let (db, key) = (
+            words.next().unwrap_or_default(),
+            words.next().unwrap_or_default(),
+        );
+        link.ask(&Command::of(&["SELECT", db]))?;
+        let dump = link.ask(&Command::of(&["DUMP", key]))?;
+        let dump = dump.as_bytes().unwrap_or_default().escape_ascii();
+        text += &format!("{side}: {line} {dump}\n");
+    }
+    Ok(text)
+}
+
+/// Compares all keys of two servers: names, deadlines, and values by DEBUG DIGEST-VALUE. Returns the first differences, which
+/// have lasted for two seconds.
 ///
 /// # Errors
 /// A [`LinkError`] if a server does not reply.
@@ -44,25 +96,11 @@ pub fn differences(a: SocketAddr, b: SocketAddr) -> Result<Option<String>, LinkE
     let mut found = None;
     for _ in 0..ATTEMPTS {
         let (ours, theirs) = (contents(&mut a)?, contents(&mut b)?);
-        let digest = Command::of(&["DEBUG", "DIGEST"]);
-        let digests = (a.ask(&digest)?, b.ask(&digest)?);
-        if ours == theirs && digests.0 == digests.1 {
+        if ours == theirs {
             return Ok(None);
         }
-        let only = |these: &[String], those: &[String], side| {
-            let lines = these
-                .iter()
-                .filter(|line| those.binary_search(line).is_err());
-            let lines: Vec<String> = lines.take(5).map(|l| format!("{side}: {l}\n")).collect();
-            lines.concat()
-        };
-        found = Some(format!(
-            "{:?} and {:?}\n{}{}",
-            digests.0,
-            digests.1,
-            only(&ours, &theirs, Side::A),
-            only(&theirs, &ours, Side::B)
-        ));
+        found =
+            Some(only(&mut a, &ours, &theirs, Side::A)? + &only(&mut b, &theirs, &ours, Side::B)?);
         thread::sleep(PAUSE);
     }
     Ok(found)

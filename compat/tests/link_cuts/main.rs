@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use punctual_compat::generate::{Act, Generator};
 use punctual_compat::link::{Link, Side};
-use punctual_compat::{Command, Family, Oracle, Protocol};
+use punctual_compat::{Command, Family, Oracle, Protocol, replayed};
 use punctual_resp::{Value, encode_command};
 use punctual_server::Server;
 use rand::{RngExt, SeedableRng};
@@ -127,11 +127,23 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Returns whether the replicas of a redis-server may not get what a command changes: scripts can ask for that, and a BITFIELD
+/// that adds zeros to a string but sets no number is not replicated.
+fn stays_from_replicas(command: &Command) -> bool {
+    let words = |arg: &Vec<u8>| arg.to_ascii_lowercase();
+    let says = |arg: Vec<u8>| {
+        arg.windows(8)
+            .any(|part| part == b"set_repl" || part == b"bitfield")
+    };
+    command.args().iter().map(words).any(says)
+}
+
 /// The primary's client, which sends random commands.
 struct Writer {
     generator: Generator,
     link: Link,
     rng: ChaCha8Rng,
+    of_redis: bool,
 }
 
 impl Writer {
@@ -143,13 +155,16 @@ impl Writer {
             generator: Generator::new(seed, Protocol::Resp2, families),
             link,
             rng: ChaCha8Rng::seed_from_u64(seed),
+            of_redis: matches!(primary, Node::Redis(_)),
         }
     }
 
     /// Sends one pipeline, in one of the first databases.
     fn write(&mut self) {
         let steps = loop {
-            if let Act::Pipeline(steps) = self.generator.next_act() {
+            if let Act::Pipeline(steps) = self.generator.next_act()
+                && !(self.of_redis && steps.iter().any(|step| stays_from_replicas(&step.command)))
+            {
                 break steps;
             }
         };
@@ -172,7 +187,10 @@ impl Writer {
 
 /// Cuts the link of a pair again and again, and compares both in the end.
 fn run(primary: &Node, replica: &Node) {
-    let seed = number("PUNCTUAL_SEED").unwrap_or_else(rand::random);
+    let seed = number("PUNCTUAL_SEED").unwrap_or_else(|| match env::var_os("CI") {
+        Some(_) => 1,
+        None => rand::random(),
+    });
     println!("PUNCTUAL_SEED={seed}");
     let mut writer = Writer::new(primary, seed);
     let mut rng = ChaCha8Rng::seed_from_u64(!seed);
@@ -209,9 +227,15 @@ fn run(primary: &Node, replica: &Node) {
     }
     eventually("the link is up", || lower.is_up());
     // Expired keys go until then; the primary may ping.
-    eventually(&format!("equal digests, PUNCTUAL_SEED={seed}"), || {
-        upper.text(&["DEBUG", "DIGEST"]) == lower.text(&["DEBUG", "DIGEST"])
-    });
+    let end = Instant::now() + PATIENCE;
+    while upper.text(&["DEBUG", "DIGEST"]) != lower.text(&["DEBUG", "DIGEST"]) {
+        let found = replayed::differences(primary.address(), replica.address());
+        let Some(found) = found.unwrap() else { break };
+        assert!(
+            Instant::now() < end,
+            "PUNCTUAL_SEED={seed}, A is the primary, B its replica\n{found}"
+        );
+    }
     let count = |field| upper.info("stats", field).parse::<u64>().unwrap();
     let [full, partial] = ["sync_full", "sync_partial_ok"].map(count);
     println!("{cuts} cuts, {full} full syncs, {partial} partial ones");

@@ -89,6 +89,16 @@ fn our_files_are_loaded_by_redis_and_by_us() {
             .unwrap();
         let mut c = Wire::open(&server);
         fill(&mut c);
+        // The string grows, though the number does not fit. No event tells it.
+        c.ask(&["SET", "padded", "x"]);
+        c.send(&[
+            "BITFIELD padded OVERFLOW FAIL SET u4 100 99",
+            "STRLEN padded",
+        ]);
+        assert_eq!(
+            [c.value(), c.value()].map(|value| value.as_int()),
+            [None, Some(13)]
+        );
         let expected = state(&mut c);
         server.shutdown();
         assert_eq!(loaded_by_us(folder.path()), expected, "{sync}");

@@ -246,6 +246,9 @@ pub(super) fn bitfield(
     }
     if changes > 0 {
         commit_bits(cx, key, changes);
+    } else if longer {
+        // Zeros were added for numbers that did not fit. Redis tells nobody, and its replicas differ from then on.
+        cx.commit_silently(key, 0);
     }
     Ok(())
 }
