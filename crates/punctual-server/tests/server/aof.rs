@@ -107,6 +107,39 @@ fn our_files_are_loaded_by_redis_and_by_us() {
 }
 
 #[test]
+fn deadlines_of_fields_survive() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = builder(folder.path()).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    for line in [
+        "HSETEX h EX 1000 FIELDS 4 a 1 b 2 c 3 d 4",
+        "HSETEX h KEEPTTL FIELDS 2 a 5 e 6",
+        "HGETEX h PERSIST FIELDS 1 b",
+        "HGETEX h PX 2000000 FIELDS 1 c",
+        "HGETDEL h FIELDS 1 d",
+        "HGETEX h PXAT 1 FIELDS 1 e",
+    ] {
+        c.send(&[line]);
+        assert!(!c.value().is_error(), "{line}");
+    }
+    let fields = |c: &mut Wire| {
+        let deadlines = c.ask(
+            &"HPEXPIRETIME h FIELDS 5 a b c d e"
+                .split(' ')
+                .collect::<Vec<_>>(),
+        );
+        format!(
+            "{:?} {deadlines:?}",
+            c.ask(&["HMGET", "h", "a", "b", "c", "d", "e"])
+        )
+    };
+    let expected = fields(&mut c);
+    server.shutdown();
+    let server = builder(folder.path()).spawn().unwrap();
+    assert_eq!(fields(&mut Wire::open(&server)), expected);
+}
+
+#[test]
 fn rewrites_lose_nothing_that_is_written_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let server = builder(folder.path()).threads(2).spawn().unwrap();

@@ -1,10 +1,11 @@
 //! Hashes: the family's rows. `read` has the readers, `random` HRANDFIELD, `write` the changes, `expire` the deadlines
-//! of fields.
+//! of fields, `extended` commands that read or write values and deadlines.
 //!
 //! A command that names due fields expires them first (`Cx::expire_due_fields`), as commands do with due keys. A command
 //! that returns all fields skips due ones.
 
 mod expire;
+mod extended;
 mod random;
 mod read;
 #[cfg(test)]
@@ -67,6 +68,22 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RO access"])
         .tips(UNORDERED)
         .doc("2.0.0", WHOLE, "Returns all fields and values of a hash."),
+    row("hgetdel", -5, WRITE_FAST, extended::hgetdel)
+        .access(&["RW access delete"])
+        .doc(
+            "8.0.0",
+            PER_FIELD,
+            "Returns the values of fields of a hash and deletes the fields. Deletes the hash if no \
+             fields remain.",
+        ),
+    row("hgetex", -5, WRITE_FAST, extended::hgetex)
+        .access(&["RW access update"])
+        .doc(
+            "8.0.0",
+            PER_FIELD,
+            "Returns the values of fields of a hash, and optionally sets or removes their expiration \
+             times.",
+        ),
     row("hincrby", 4, GROW_FAST, write::hincrby)
         .access(&["RW access update"])
         .doc(
@@ -169,6 +186,13 @@ pub static COMMANDS: &[Command] = &[
             "Creates fields of a hash or changes their values.",
         )
         .history(&[("4.0.0", "Accepts multiple `field` and `value` arguments.")]),
+    row("hsetex", -6, GROW_FAST, extended::hsetex)
+        .access(&["RW update"])
+        .doc(
+            "8.0.0",
+            "O(N) where N is the number of fields being set.",
+            "Sets the values of fields of a hash, and optionally their expiration time.",
+        ),
     row("hsetnx", 4, GROW_FAST, write::hsetnx)
         .access(&["RW insert"])
         .doc(

@@ -61,7 +61,7 @@ impl Condition {
 }
 
 /// Parses `FIELDS numfields field ...`, which must be the rest of the arguments, and returns the fields.
-fn fields<'a>(args: Args<'a>, wrong_number: &'static str) -> Result<Args<'a>, Error> {
+pub(super) fn fields<'a>(args: Args<'a>, wrong_number: &'static str) -> Result<Args<'a>, Error> {
     if !args.get(0).is_some_and(|word| is(word, "FIELDS")) {
         return Err(Error::fixed(
             "ERR Mandatory argument FIELDS is missing or not at the right position",
@@ -114,7 +114,7 @@ pub(super) fn hpexpireat(
 }
 
 /// Converts `amount` units to a deadline in unix ms.
-fn deadline(
+pub(super) fn deadline(
     cx: &Cx<'_, '_>,
     amount: i64,
     (unit_ms, absolute): (i64, bool),
@@ -185,18 +185,52 @@ fn set_deadlines(
     cx.turn.stats.expired_fields += deleted;
     let event = if deleted > 0 { "hdel" } else { "hexpire" };
     cx.commit_elements(place, id, key, Classes::HASH, event, set + deleted);
-    if cx.is_logged() {
-        let (mut at, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let at = at.format(deadline).as_bytes();
-        let count = count.format(changed.len()).as_bytes();
-        let mut words: Vec<&[u8]> = match past {
-            true => vec![b"HDEL", key],
-            false => vec![b"HPEXPIREAT", key, at, b"FIELDS", count],
-        };
-        words.extend(changed);
-        cx.effect(&words);
+    match past {
+        true => delete_effect(cx, key, changed.into_iter()),
+        false => deadline_effect(cx, key, deadline, changed.into_iter()),
     }
     Ok(())
+}
+
+/// Sets the effect that fields were deleted.
+pub(super) fn delete_effect<'a>(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    names: impl Iterator<Item = &'a [u8]>,
+) {
+    if cx.is_logged() {
+        let mut words: Vec<&[u8]> = vec![b"HDEL", key];
+        names.for_each(|name| words.push(name));
+        cx.effect(&words);
+    }
+}
+
+/// Sets the effect that fields got a deadline.
+pub(super) fn deadline_effect<'a>(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    deadline: u64,
+    names: impl Iterator<Item = &'a [u8]>,
+) {
+    let mut buffer = itoa::Buffer::new();
+    let deadline = buffer.format(deadline).as_bytes();
+    fields_effect(cx, &[b"HPEXPIREAT", key, deadline], names);
+}
+
+/// Sets an effect that ends with `FIELDS count field ...`.
+pub(super) fn fields_effect<'a>(
+    cx: &mut Cx<'_, '_>,
+    head: &[&[u8]],
+    names: impl Iterator<Item = &'a [u8]>,
+) {
+    if !cx.is_logged() {
+        return;
+    }
+    let names: SmallVec<[&[u8]; 8]> = names.collect();
+    let mut count = itoa::Buffer::new();
+    let mut words = [head, &[b"FIELDS", count.format(names.len()).as_bytes()]].concat();
+    names.iter().for_each(|name| words.push(name));
+    cx.effect(&words);
 }
 
 pub(super) fn httl(

@@ -1,4 +1,5 @@
 mod deadlines;
+mod extended;
 mod model;
 
 use std::collections::BTreeSet;

@@ -164,9 +164,7 @@ pub(super) fn hincrbyfloat(
     cx.effect(&[b"HSET", key, name, &text]);
     if let Some(at) = deadline {
         // HSET has removed the field's deadline.
-        let mut buffer = itoa::Buffer::new();
-        let at = buffer.format(at).as_bytes();
-        cx.effect(&[b"HPEXPIREAT", key, at, b"FIELDS", b"1", name]);
+        super::expire::deadline_effect(cx, key, at, std::iter::once(name));
     }
     reply.bulk(&text);
     Ok(())

@@ -1,0 +1,314 @@
+//! HGETDEL, HGETEX and HSETEX: values of fields together with their deadlines or their end, as in Redis 8.0.
+//!
+//! Their effects are commands of Redis 7.4 and before, so that those replay them.
+
+use punctual_resp::{Args, Reply};
+use smallvec::SmallVec;
+
+use super::expire::{deadline, deadline_effect, delete_effect, fields, fields_effect};
+use super::{Pairs, find_to_read, find_to_write, reply_element};
+use crate::command::arguments::{TimeUnit, int, is};
+use crate::error::Error;
+use crate::events::Classes;
+use crate::keyspace::records::Id;
+use crate::time::NEVER;
+use crate::turn::Cx;
+use crate::turn::cx::Place;
+use crate::value::Kind;
+use crate::value::hash::Hash;
+
+/// Change of the fields' deadlines.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ttl {
+    /// None was asked for: HSETEX removes deadlines, HGETEX keeps them.
+    Unsaid,
+    /// KEEPTTL.
+    Keep,
+    /// PERSIST.
+    Remove,
+    Until(u64),
+    /// The deadline has passed: the fields go at once.
+    Past,
+}
+
+/// Condition of HSETEX on the named fields before the command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Always,
+    NoneExists,
+    AllExist,
+}
+
+struct Options {
+    ttl: Ttl,
+    condition: Condition,
+    /// Index of the argument behind FIELDS.
+    count: usize,
+}
+
+impl Options {
+    /// Parses the options between the key and FIELDS.
+    fn parse(cx: &Cx<'_, '_>, args: Args<'_>, command: &'static str) -> Result<Self, Error> {
+        let sets = command == "hsetex";
+        let mut options = Self {
+            ttl: Ttl::Unsaid,
+            condition: Condition::Always,
+            count: 0,
+        };
+        let mut at = 2;
+        while let Some(word) = args.get(at) {
+            at += 1;
+            let without_ttl = || match options.ttl {
+                Ttl::Unsaid => Ok(()),
+                _ if sets => Err(Error::fixed(
+                    "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
+                )),
+                _ => Err(Error::fixed(
+                    "ERR Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified",
+                )),
+            };
+            if is(word, "FIELDS") {
+                options.count = at;
+                return Ok(options);
+            } else if let Some(unit) = TimeUnit::of_option(word) {
+                without_ttl()?;
+                let amount = args
+                    .get(at)
+                    .ok_or(Error::fixed("ERR missing expire time"))?;
+                let unit_ms = if unit.seconds { 1000 } else { 1 };
+                let amount = int(amount)?;
+                let deadline = deadline(cx, amount, (unit_ms, unit.absolute), command)?;
+                // A relative time counts from the instant rounded up, so 0 ms from now may not be due yet.
+                let past = cx.now().is_due(deadline) || (amount == 0 && !unit.absolute);
+                options.ttl = if past {
+                    Ttl::Past
+                } else {
+                    Ttl::Until(deadline)
+                };
+                at += 1;
+            } else if is(word, "KEEPTTL") && sets {
+                without_ttl()?;
+                options.ttl = Ttl::Keep;
+            } else if is(word, "PERSIST") && !sets {
+                without_ttl()?;
+                options.ttl = Ttl::Remove;
+            } else if (is(word, "FNX") || is(word, "FXX")) && sets {
+                if options.condition != Condition::Always {
+                    return Err(Error::fixed(
+                        "ERR Only one of FXX or FNX arguments can be specified",
+                    ));
+                }
+                options.condition = match is(word, "FNX") {
+                    true => Condition::NoneExists,
+                    false => Condition::AllExist,
+                };
+            } else {
+                return Err(Error::repeating("ERR unknown argument: ", word, ""));
+            }
+        }
+        Err(Error::Arity(command.into()))
+    }
+
+    /// Returns the arguments behind the number of fields, of which each field has `each`.
+    fn fields<'a>(
+        &self,
+        args: Args<'a>,
+        each: usize,
+        command: &'static str,
+    ) -> Result<Args<'a>, Error> {
+        let arity = || Error::Arity(command.into());
+        let count = int(args.get(self.count).ok_or_else(arity)?).ok();
+        let count = count.filter(|count| (1..=i64::from(i32::MAX)).contains(count));
+        let count = count.ok_or(Error::fixed("ERR invalid number of fields"))?;
+        let rest = args.skip(self.count + 1);
+        if rest.len() as i64 != count * each as i64 {
+            return Err(arity());
+        }
+        Ok(rest)
+    }
+}
+
+pub(super) fn hgetdel(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    cx.seek_as::<Hash>(key)?;
+    let names = fields(
+        args.skip(2),
+        "ERR Number of fields must be a positive integer",
+    )?;
+    let (place, found) = find_to_write(cx, key, names.iter())?;
+    reply.array(names.len());
+    let Some(id) = found else {
+        names.iter().for_each(|_| reply.null());
+        return Ok(());
+    };
+    let mut deleted = 0;
+    for name in names {
+        let hash = cx.db_at(place).hash_at(id);
+        match hash.get(name) {
+            Some((value, _)) => reply_element(reply, value),
+            None => reply.null(),
+        }
+        deleted += u64::from(cx.db_at(place).remove_field(id, name));
+    }
+    if deleted > 0 {
+        cx.commit_elements(place, id, key, Classes::HASH, "hdel", deleted);
+        delete_effect(cx, key, names.iter());
+    }
+    Ok(())
+}
+
+pub(super) fn hgetex(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    let options = Options::parse(cx, args, "hgetex")?;
+    let names = options.fields(args, 1, "hgetex")?;
+    let (place, found) = find_to_read(cx, key, names.iter())?.unzip();
+    reply.array(names.len());
+    let (Some(place), Some(id)) = (place, found) else {
+        names.iter().for_each(|_| reply.null());
+        return Ok(());
+    };
+    let mut changed: SmallVec<[&[u8]; 8]> = SmallVec::new();
+    for name in names {
+        let db = cx.db_at(place);
+        let Some((value, deadline)) = db.hash_at(id).get(name) else {
+            reply.null();
+            continue;
+        };
+        reply_element(reply, value);
+        match options.ttl {
+            Ttl::Unsaid | Ttl::Keep => continue,
+            Ttl::Remove if deadline == NEVER => continue,
+            Ttl::Remove => db.set_field_deadline(id, name, None),
+            Ttl::Until(at) => db.set_field_deadline(id, name, Some(at)),
+            // Removed below: a later word may name the field again.
+            Ttl::Past => {}
+        }
+        changed.push(name);
+    }
+    if !changed.is_empty() {
+        let names = changed.iter().copied();
+        end(
+            cx,
+            (place, id),
+            key,
+            options.ttl,
+            names,
+            changed.len() as u64,
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn hsetex(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let key = &args[1];
+    let options = Options::parse(cx, args, "hsetex")?;
+    let pairs = Pairs(options.fields(args, 2, "hsetex")?);
+    let names = || pairs.clone().map(|(name, _)| name);
+    let (place, found) = find_to_write(cx, key, names())?;
+    let hash = match found {
+        Some(id) => Some(cx.view::<Hash>(place, id)?),
+        None => None,
+    };
+    let exists = |name: &[u8]| hash.is_some_and(|hash| hash.get(name).is_some());
+    let holds = match options.condition {
+        Condition::Always => true,
+        Condition::NoneExists => !names().any(exists),
+        Condition::AllExist => names().all(exists),
+    };
+    if !holds {
+        reply.int(0);
+        return Ok(());
+    }
+    let limits = cx.limits();
+    let id = match found {
+        None => cx.add_at(
+            place,
+            key,
+            Hash::of_pairs(pairs.clone(), &limits).into_value(),
+        ),
+        Some(id) if options.ttl == Ttl::Keep => {
+            for (name, value) in pairs.clone() {
+                cx.db_at(place).change_field(id, name, value, &limits);
+            }
+            id
+        }
+        Some(id) => {
+            cx.db_at(place).set_fields(id, pairs.clone(), &limits);
+            id
+        }
+    };
+    cx.commit(key, Classes::HASH, "hset", pairs.len() as u64);
+    if cx.is_logged() {
+        let mut words: Vec<&[u8]> = vec![b"HSET", key];
+        words.extend(pairs.clone().flat_map(|(name, value)| [name, value]));
+        cx.effect(&words);
+    }
+    match options.ttl {
+        Ttl::Until(deadline) => {
+            for name in names() {
+                cx.db_at(place).set_field_deadline(id, name, Some(deadline));
+            }
+            end(cx, (place, id), key, options.ttl, names(), 0);
+        }
+        Ttl::Past => end(cx, (place, id), key, options.ttl, names(), 0),
+        // HSET has removed the deadlines where it is replayed.
+        Ttl::Keep if cx.is_logged() => {
+            for name in names() {
+                let field = cx.db_at(place).hash_at(id).get(name);
+                if let Some((_, deadline)) = field
+                    && deadline != NEVER
+                {
+                    deadline_effect(cx, key, deadline, std::iter::once(name));
+                }
+            }
+        }
+        _ => {}
+    }
+    reply.int(1);
+    Ok(())
+}
+
+/// Ends a change of deadlines: removes the fields if theirs has passed, commits, and sets the effect. `count` is the number of
+/// changes that are not counted yet.
+fn end<'a>(
+    cx: &mut Cx<'_, '_>,
+    (place, id): (Place, Id),
+    key: &[u8],
+    ttl: Ttl,
+    names: impl Iterator<Item = &'a [u8]> + Clone,
+    count: u64,
+) {
+    match ttl {
+        Ttl::Past => {
+            let db = cx.db_at(place);
+            let removed = names
+                .clone()
+                .filter(|name| db.remove_field(id, name))
+                .count();
+            cx.turn.stats.expired_fields += removed as u64;
+            cx.commit_elements(place, id, key, Classes::HASH, "hdel", count);
+            delete_effect(cx, key, names);
+        }
+        Ttl::Until(deadline) => {
+            cx.commit(key, Classes::HASH, "hexpire", count);
+            deadline_effect(cx, key, deadline, names);
+        }
+        Ttl::Remove => {
+            cx.commit(key, Classes::HASH, "hpersist", count);
+            fields_effect(cx, &[b"HPERSIST", key], names);
+        }
+        Ttl::Unsaid | Ttl::Keep => {}
+    }
+}
