@@ -129,7 +129,12 @@ fn print_table(report: &mut Report, servers: &[Server], cases: &[Case]) {
             match (bars::cpu_ratio(case.workload.name, case.pipeline), ratio) {
                 (Some(bound), Some(ratio)) => {
                     row.push(format!("<= {bound}"));
-                    row.push(report.verdict(server.ours, ratio.median <= bound).into());
+                    let met = ratio.median <= bound;
+                    row.push(
+                        report
+                            .case_verdict(&case.measured(), server.ours, met)
+                            .into(),
+                    );
                 }
                 (Some(bound), None) => row.extend([format!("<= {bound}"), String::new()]),
                 (None, _) => row.extend([String::new(), String::new()]),

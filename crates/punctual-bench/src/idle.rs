@@ -77,7 +77,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
         match idle.cpu {
             Some((without, with)) => {
                 let share = with.saturating_sub(without).as_secs_f64() / window.as_secs_f64();
-                let verdict = report.verdict(server.ours, share <= bars::IDLE_CPU_SHARE);
+                let verdict = report.timed_verdict(server.ours, share <= bars::IDLE_CPU_SHARE);
                 row.push(format!("{:.2}", without.as_secs_f64() * 1e3));
                 row.push(format!("{:.2}", with.as_secs_f64() * 1e3));
                 row.push(format!(

@@ -7,6 +7,8 @@
 //!   few cores), and rounds are interleaved, so that other load on the machine affects all of them.
 //! - **Cost is the server's own CPU**, read from `/proc`. Requests per second mostly show the load
 //!   generator, which shares the machine with the server.
+//! - **A busy machine gets no verdict.** A thread sleeps beside the run. If its sleeps of a millisecond end late, rows of
+//!   durations and CPU times say `BUSY` in place of `PASS` or `MISS`.
 //! - **No stored results.** Every printed result was measured in that run; the bars are constants of the module `bars`,
 //!   and no result is derived from them.
 //! - **A running server is left unchanged**: changed settings are restored, and nothing is flushed without an option. A
@@ -68,7 +70,7 @@ use crate::report::Report;
 ///
 /// # Exit code
 ///
-/// 0 after a complete run; 1 after an error, or if `--strict` is set and a bar was missed; 2 for invalid arguments;
+/// 0 after a complete run; 1 after an error, or if `--strict` is set and a bar was missed or not judged; 2 for invalid arguments;
 /// 128 + the signal's number after SIGINT, SIGTERM or SIGHUP, or SIGPIPE's if the output is closed (started servers
 /// are stopped and settings restored first).
 ///

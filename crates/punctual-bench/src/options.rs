@@ -156,7 +156,7 @@ pub(crate) struct Output {
     /// Write every measurement into this CSV file, one per line
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Exit with status 1 if punctual misses a bar
+    /// Exit with status 1 if punctual misses a bar, or if the machine was too busy to judge one
     #[arg(long)]
     pub(crate) strict: bool,
 }

@@ -123,7 +123,7 @@ fn lateness(options: &TimeOptions, report: &mut Report) -> Result<()> {
         } else {
             String::new()
         });
-        row.push(report.verdict(waits.ours, met).to_owned());
+        row.push(report.timed_verdict(waits.ours, met).to_owned());
         row.push(waits.lateness.len().to_string());
         row.push(waits.early.to_string());
         row.push(
@@ -253,7 +253,7 @@ fn poller(options: &TimeOptions, report: &mut Report) -> Result<()> {
             ratio.written(|ratio| format!("{ratio:.2}"))
         }),
         format!("bar {}", bars::POLLER_RATIO),
-        report.verdict(true, met).to_owned(),
+        report.timed_verdict(true, met).to_owned(),
     ]);
     say!("{table}");
     Ok(())

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use punctual_figures::machine::Machine;
 pub(crate) use punctual_figures::progress;
+use punctual_figures::sleeper::{LIMIT, Sleeper, Sleeps};
 
 use crate::csv::{Csv, Measurement};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::launch::Server;
 use crate::options::Output;
+use crate::table::millis;
 
 /// The output of one run.
 #[derive(Debug)]
@@ -22,6 +24,11 @@ pub(crate) struct Report {
     strict: bool,
     /// Punctual has missed a bar.
     missed: bool,
+    sleeper: Sleeper,
+    /// Sleeps beside the measurements of each case.
+    slept: Vec<(String, Sleeps)>,
+    /// Number of verdicts that the machine was too busy for.
+    unjudged: usize,
     written: Vec<PathBuf>,
 }
 
@@ -45,6 +52,12 @@ impl Report {
             quick: output.quick,
             strict: output.strict,
             missed: false,
+            sleeper: Sleeper::start().map_err(|source| Error::System {
+                doing: "starting the thread that sleeps beside the run",
+                source,
+            })?,
+            slept: Vec::new(),
+            unjudged: 0,
             written: Vec::new(),
         })
     }
@@ -79,14 +92,55 @@ impl Report {
         say!();
     }
 
-    /// Returns `PASS` or `MISS`. Records a miss of Punctual for `--strict`.
+    /// Returns `PASS` or `MISS` for a count or a size, which a busy machine does not change. Records a miss of Punctual
+    /// for `--strict`.
     pub(crate) fn verdict(&mut self, ours: bool, met: bool) -> &'static str {
         self.missed |= ours && !met;
         if met { "PASS" } else { "MISS" }
     }
 
-    /// Writes a measurement to the CSV file, if there is one.
+    /// Returns the verdict on a duration or a CPU time: `BUSY` if the machine was too busy during the run so far.
+    pub(crate) fn timed_verdict(&mut self, ours: bool, met: bool) -> &'static str {
+        self.collect("");
+        let late = self.all_slept().late();
+        self.unless(late, ours, met)
+    }
+
+    /// Returns the same for the recorded measurements of one case.
+    pub(crate) fn case_verdict(&mut self, case: &str, ours: bool, met: bool) -> &'static str {
+        let late = self
+            .slept
+            .iter()
+            .any(|(name, sleeps)| name == case && sleeps.late());
+        self.unless(late, ours, met)
+    }
+
+    fn unless(&mut self, late: bool, ours: bool, met: bool) -> &'static str {
+        if late {
+            self.unjudged += 1;
+            return "BUSY";
+        }
+        self.verdict(ours, met)
+    }
+
+    /// Adds the sleeps since the last measurement to those of a case.
+    fn collect(&mut self, case: &str) {
+        let sleeps = self.sleeper.take();
+        match self.slept.iter_mut().find(|(name, _)| name == case) {
+            Some((_, before)) => before.add(&sleeps),
+            None => self.slept.push((case.to_owned(), sleeps)),
+        }
+    }
+
+    fn all_slept(&self) -> Sleeps {
+        let mut all = Sleeps::default();
+        self.slept.iter().for_each(|(_, sleeps)| all.add(sleeps));
+        all
+    }
+
+    /// Records a measurement that has just ended. Writes it to the CSV file, if there is one.
     pub(crate) fn record(&mut self, one: Measurement<'_>) -> Result<()> {
+        self.collect(one.case);
         self.csv.as_mut().map_or(Ok(()), |csv| csv.write(one))
     }
 
@@ -102,8 +156,21 @@ impl Report {
         self.machine.provenance()
     }
 
-    /// Flushes the files and prints their paths.
+    /// Flushes the files and prints their paths, and how busy the machine was.
     pub(crate) fn close(&mut self) -> Result<()> {
+        self.collect("");
+        if let Some(late) = self.all_slept().p99() {
+            say!(
+                "sleeps of 1 ms beside the run were late by {} ms at p99",
+                millis(late.as_secs_f64() * 1e3)
+            );
+        }
+        if self.unjudged > 0 {
+            say!(
+                "BUSY: no verdict, because these sleeps were late by more than {} ms at p99: the machine had other work",
+                millis(LIMIT.as_secs_f64() * 1e3)
+            );
+        }
         if let Some(csv) = &mut self.csv {
             csv.finish()?;
         }
@@ -113,9 +180,9 @@ impl Report {
         Ok(())
     }
 
-    /// Returns true if `--strict` is set and a bar was missed.
+    /// Returns true if `--strict` is set and a bar was missed or could not be judged.
     pub(crate) fn strict_failure(&self) -> bool {
-        self.strict && self.missed
+        self.strict && (self.missed || self.unjudged > 0)
     }
 }
 

@@ -17,6 +17,11 @@ pub(crate) struct Case {
 }
 
 impl Case {
+    /// Returns the name in the CSV file, without a server's variant.
+    pub(crate) fn measured(&self) -> String {
+        format!("{} pipeline={}", self.workload.name, self.pipeline)
+    }
+
     /// Returns the name in plots.
     fn name(&self) -> String {
         format!("{} P={}", self.workload.name, self.pipeline)
@@ -86,7 +91,7 @@ pub(crate) fn run(
                     options.requests(pipeline),
                     u64::from(round),
                 )?;
-                let name = format!("{name} pipeline={pipeline}{}", suffix(at));
+                let name = format!("{}{}", case.measured(), suffix(at));
                 cost.record(report, &bench.server.product, &name, round)?;
                 case.costs[at].push(cost);
             }

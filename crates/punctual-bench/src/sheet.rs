@@ -128,7 +128,7 @@ impl Sheet {
         row.push(bound.to_string());
         for (ratio, &ours) in ratios.iter().zip(&self.ours) {
             row.push(match ratio {
-                Some(ratio) => report.verdict(ours, bound.holds(ratio.median)).into(),
+                Some(ratio) => report.timed_verdict(ours, bound.holds(ratio.median)).into(),
                 None => String::new(),
             });
         }
@@ -141,10 +141,10 @@ impl Sheet {
             let met = figure.is_some_and(|figure| figure.max == 0.0);
             (spread::text_with(*figure, thousands), met)
         });
-        self.judged(report, name, "0", judged);
+        self.counted(report, name, "0", judged);
     }
 
-    /// Appends a row with a bar: for each server a text, and whether it met the bar.
+    /// Appends durations or CPU times with a bar: for each server a text, and whether it met the bar.
     pub(crate) fn judged(
         &mut self,
         report: &mut Report,
@@ -152,10 +152,33 @@ impl Sheet {
         bar: &str,
         values: impl IntoIterator<Item = (String, bool)>,
     ) {
+        self.with_verdicts(name, bar, values, |ours, met| {
+            report.timed_verdict(ours, met)
+        });
+    }
+
+    /// Appends counts or sizes with a bar, which a busy machine does not change.
+    pub(crate) fn counted(
+        &mut self,
+        report: &mut Report,
+        name: &str,
+        bar: &str,
+        values: impl IntoIterator<Item = (String, bool)>,
+    ) {
+        self.with_verdicts(name, bar, values, |ours, met| report.verdict(ours, met));
+    }
+
+    fn with_verdicts(
+        &mut self,
+        name: &str,
+        bar: &str,
+        values: impl IntoIterator<Item = (String, bool)>,
+        mut verdict: impl FnMut(bool, bool) -> &'static str,
+    ) {
         let (mut row, mut verdicts) = (vec![name.to_owned()], Vec::new());
         for ((value, met), &ours) in values.into_iter().zip(&self.ours) {
             row.push(value);
-            verdicts.push(report.verdict(ours, met).to_owned());
+            verdicts.push(verdict(ours, met).to_owned());
         }
         row.push(bar.to_owned());
         row.append(&mut verdicts);

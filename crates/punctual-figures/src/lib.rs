@@ -6,6 +6,7 @@
 pub mod csv;
 pub mod machine;
 pub mod plot;
+pub mod sleeper;
 pub mod spread;
 pub mod table;
 

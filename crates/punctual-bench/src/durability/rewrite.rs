@@ -73,7 +73,7 @@ pub(super) fn run(
         )
     });
     let bar = format!("<= {}", bars::REWRITE_MEMORY * 100.0);
-    sheet.judged(report, "extra memory, % of resident", &bar, extra);
+    sheet.counted(report, "extra memory, % of resident", &bar, extra);
     stall::print_rest(&mut sheet, "the rewrite", &all);
     say!("{sheet}");
     Ok(())

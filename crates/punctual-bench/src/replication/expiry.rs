@@ -111,9 +111,9 @@ fn print(
     sheet.row("max, ms", runs.iter().map(|run| millis(run.at(100.0))));
     let count = |value: u64| (thousands(value as f64), value == 0);
     let missing = runs.iter().map(|run| count(run.missing));
-    sheet.judged(report, "events missing", "0", missing);
+    sheet.counted(report, "events missing", "0", missing);
     let early = runs.iter().map(|run| count(run.received.early));
-    sheet.judged(report, "events early", "0", early);
+    sheet.counted(report, "events early", "0", early);
     say!("{sheet}");
 }
 
