@@ -30,6 +30,12 @@ const NEW: &[&str] = &[
     "hpexpiretime",
     "hpttl",
     "httl",
+    // Redis 8.0 and 8.4.
+    "delex",
+    "digest",
+    "hgetdel",
+    "hgetex",
+    "hsetex",
 ];
 
 /// Facts that differ between Redis 7.2 and the 7.0 we compare with: command, fact, our value, reason.

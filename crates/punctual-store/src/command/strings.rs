@@ -1,7 +1,8 @@
-//! Strings: the family's rows. `read` has the readers and GETEX, `set` SET and its variants, `change` INCR, APPEND and
-//! SETRANGE, `lcs` the longest common subsequence.
+//! Strings: the family's rows. `read` has the readers and GETEX, `set` SET and its variants, `compare` conditions on values,
+//! `change` INCR, APPEND and SETRANGE, `lcs` the longest common subsequence.
 
 mod change;
+mod compare;
 mod lcs;
 mod read;
 mod set;
@@ -38,6 +39,21 @@ pub static COMMANDS: &[Command] = &[
             "O(1)",
             "Decrements the integer value of a key by a number. Uses 0 as initial value if the \
              key doesn't exist.",
+        ),
+    row("delex", -2, WRITE_FAST, compare::delex)
+        .access(&["RW delete variable_flags"])
+        .doc(
+            "8.4.0",
+            "O(1) for IFEQ and IFNE, O(N) for IFDEQ and IFDNE, where N is the length of the value.",
+            "Deletes a key, optionally only if its value or the digest of its value is, or is not, \
+             the given one.",
+        ),
+    row("digest", 2, READ_FAST, compare::digest)
+        .access(&["RO access"])
+        .doc(
+            "8.4.0",
+            "O(N) where N is the length of the value.",
+            "Returns the XXH3 hash of the string value of a key, in hexadecimal.",
         ),
     row("get", 2, READ_FAST, read::get)
         .access(&["RO access"])

@@ -77,8 +77,6 @@ fn overflow_with_fail_is_null() {
     );
 }
 
-type Combine = fn(u8, u8) -> u8;
-
 /// Returns the bits of a string.
 fn bits(bytes: &[u8]) -> Vec<bool> {
     let of_byte = |byte: &u8| (0..8).map(|i| byte >> (7 - i) & 1 == 1).collect::<Vec<_>>();
@@ -137,12 +135,25 @@ proptest! {
         }
         let keys: Vec<String> = (0..strings.len()).map(|i| i.to_string()).collect();
         let len = strings.iter().map(Vec::len).max().unwrap();
-        let operations: [(&str, Combine); 3] =
-            [("AND", |a, b| a & b), ("OR", |a, b| a | b), ("XOR", |a, b| a ^ b)];
-        for (name, combine) in operations {
+        let any = |bytes: &[u8]| bytes.iter().fold(0, |a, b| a | b);
+        let of_one = |bytes: &[u8]| {
+            let bits = (0..8).map(|bit| 1 << bit);
+            bits.filter(|bit| bytes.iter().filter(|byte| *byte & bit != 0).count() == 1).sum::<u8>()
+        };
+        let operations: [(&str, &dyn Fn(&[u8]) -> u8); 7] = [
+            ("AND", &|bytes| bytes.iter().fold(255, |a, b| a & b)),
+            ("OR", &any),
+            ("XOR", &|bytes| bytes.iter().fold(0, |a, b| a ^ b)),
+            ("ONE", &of_one),
+            ("DIFF", &|bytes| bytes[0] & !any(&bytes[1..])),
+            ("DIFF1", &|bytes| any(&bytes[1..]) & !bytes[0]),
+            ("ANDOR", &|bytes| bytes[0] & any(&bytes[1..])),
+        ];
+        let possible = if strings.len() > 1 { 7 } else { 4 };
+        for (name, operation) in &operations[..possible] {
             let of = |at: usize| {
                 let bytes = strings.iter().map(|s| s.get(at).copied().unwrap_or(0));
-                bytes.reduce(combine).unwrap()
+                operation(&bytes.collect::<Vec<_>>())
             };
             let wanted: Vec<u8> = (0..len).map(of).collect();
             let reply = fixture.run(&format!("BITOP {name} to {}", keys.join(" ")));

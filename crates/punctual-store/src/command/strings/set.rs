@@ -2,6 +2,7 @@
 
 use punctual_resp::{Args, Reply};
 
+use super::compare::Comparison;
 use super::reply_str;
 use crate::command::arguments::{DeadlineOption, TimeUnit, is};
 use crate::error::Error;
@@ -68,17 +69,23 @@ struct Options {
     get: bool,
     keep_ttl: bool,
     deadline: Option<DeadlineOption>,
+    /// The condition on the current value, and the position of its operand.
+    comparison: Option<(Comparison, usize)>,
 }
 
 impl Options {
+    fn has_condition(&self) -> bool {
+        self.only_new || self.only_existing || self.comparison.is_some()
+    }
+
     fn parse(args: Args<'_>) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut at = 0;
         while let Some(arg) = args.get(at) {
             at += 1;
-            if is(arg, "NX") && !options.only_existing {
+            if is(arg, "NX") && (options.only_new || !options.has_condition()) {
                 options.only_new = true;
-            } else if is(arg, "XX") && !options.only_new {
+            } else if is(arg, "XX") && (options.only_existing || !options.has_condition()) {
                 options.only_existing = true;
             } else if is(arg, "GET") {
                 options.get = true;
@@ -91,6 +98,13 @@ impl Options {
                 && at < args.len()
             {
                 options.deadline = Some(DeadlineOption { unit, amount: at });
+                at += 1;
+            } else if let Some(comparison) = Comparison::of_option(arg)
+                && !options.has_condition()
+                && at < args.len()
+            {
+                comparison.check(&args[at])?;
+                options.comparison = Some((comparison, at));
                 at += 1;
             } else {
                 return Err(Error::Syntax);
@@ -119,13 +133,27 @@ pub(super) fn set(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) ->
     } else {
         cx.seek_to_write(key)
     };
-    if (options.only_new && found.is_some()) || (options.only_existing && found.is_none()) {
+    let refused = match (options.comparison, found) {
+        (Some((comparison, at)), Some(id)) => {
+            !comparison.holds(cx.str_at(place, id)?, &args[3 + at])
+        }
+        (Some((comparison, _)), None) => !comparison.holds_without_key(),
+        (None, _) => {
+            (options.only_new && found.is_some()) || (options.only_existing && found.is_none())
+        }
+    };
+    if refused {
         if !options.get {
             reply.null();
         }
         return Ok(());
     }
     put(cx, key, (place, found), text, ttl);
+    if options.comparison.is_some() && options.deadline.is_none() {
+        // Redis 7 does not know the condition, which held.
+        let words: [&[u8]; 4] = [b"SET", key, text, b"KEEPTTL"];
+        cx.effect(&words[..3 + usize::from(options.keep_ttl)]);
+    }
     if !options.get {
         reply.ok();
     }

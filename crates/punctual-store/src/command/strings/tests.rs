@@ -230,6 +230,66 @@ fn values_hold_any_bytes() {
 }
 
 #[test]
+fn values_and_digests_are_compared() {
+    const HELLO: &str = "b6acb9d84a38ff74";
+    let mut fixture = Fixture::new();
+    for (line, reply) in [
+        ("DIGEST k", "$-1"),
+        ("SET k 1 IFEQ 1", "$-1"),
+        ("SET k 1 ifne 1", "+OK"),
+        ("SET k 2 IFEQ 1 PX 1000", "+OK"),
+        ("SET k 3 IFEQ 1", "$-1"),
+        ("SET k 3 IFNE 2 GET", "$1 2"),
+        ("SET k 3 IFEQ 2 KEEPTTL GET", "$1 2"),
+        ("PTTL k", ":1000"),
+        ("SET k 4 NX IFEQ 3", "-ERR syntax error"),
+        ("SET k 4 IFEQ 3 XX", "-ERR syntax error"),
+        ("SET k 4 IFEQ 3 IFNE 3", "-ERR syntax error"),
+        ("SET k 4 IFEQ", "-ERR syntax error"),
+        (
+            "SET k 4 IFDEQ 12",
+            "-ERR must be exactly 16 hexadecimal characters",
+        ),
+        ("DELEX k IFEQ 4", ":0"),
+        ("DELEX k IFNE 3", ":0"),
+        ("DELEX k IFEQ 3", ":1"),
+        ("DELEX k IFNE 3", ":0"),
+        ("DELEX k", ":0"),
+        (
+            "DELEX k IFEQ",
+            "-ERR wrong number of arguments for 'delex' command",
+        ),
+        (
+            "DELEX k EQ 1",
+            "-ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE",
+        ),
+        ("RPUSH l a", ":1"),
+        (
+            "DELEX l IFNE a",
+            "-ERR Key should be of string type if conditions are specified",
+        ),
+        (
+            "SET l a IFNE a",
+            "-WRONGTYPE Operation against a key holding the wrong kind of value",
+        ),
+        (
+            "DIGEST l",
+            "-WRONGTYPE Operation against a key holding the wrong kind of value",
+        ),
+        ("DELEX l", ":1"),
+    ] {
+        assert_eq!(fixture.run(line), reply, "{line}");
+    }
+    fixture.run_words(&["SET", "k", "Hello world"]);
+    assert_eq!(fixture.run("DIGEST k"), format!("$16 {HELLO}"));
+    assert_eq!(fixture.run(&format!("SET k 1 IFDNE {HELLO}")), "$-1");
+    let upper = HELLO.to_uppercase();
+    assert_eq!(fixture.run(&format!("SET k 1 IFDEQ {upper}")), "+OK");
+    assert_eq!(fixture.run(&format!("DELEX k IFDEQ {HELLO}")), ":0");
+    assert_eq!(fixture.run(&format!("DELEX k IFDNE {HELLO}")), ":1");
+}
+
+#[test]
 fn options_are_case_insensitive() {
     let mut fixture = Fixture::new();
     assert_eq!(fixture.run("set k v eX 10 nX gEt"), "$-1");
@@ -259,6 +319,8 @@ fn rows_match_command_info_of_redis() {
             "append 3 1 1 1: write denyoom fast: write string fast",
             "decr 2 1 1 1: write denyoom fast: write string fast",
             "decrby 3 1 1 1: write denyoom fast: write string fast",
+            "delex -2 1 1 1: write fast: write string fast",
+            "digest 2 1 1 1: readonly fast: read string fast",
             "get 2 1 1 1: readonly fast: read string fast",
             "getdel 2 1 1 1: write fast: write string fast",
             "getex -2 1 1 1: write fast: write string fast",
