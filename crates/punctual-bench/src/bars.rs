@@ -10,6 +10,9 @@ pub(crate) const LATENESS: [(&str, f64, Duration); 3] = [
     ("p99.9", 99.9, Duration::from_millis(5)),
 ];
 
+/// p99 of the lateness of 1,000 keys among up to 1M others whose deadlines are far away.
+pub(crate) const PROBE_LATENESS: Duration = Duration::from_micros(500);
+
 /// Time until the last of 1M keys that are due in one millisecond is expired.
 pub(crate) const STORM_GONE: Duration = Duration::from_millis(1500);
 /// p99 of GETs during that storm.

@@ -39,6 +39,7 @@ mod load;
 mod memory;
 mod options;
 mod plot;
+mod probe;
 mod process;
 mod programs;
 mod reader;
@@ -113,6 +114,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
     let mut report = Report::open(cli.command.output(), args)?;
     match &cli.command {
         Bench::Expiry(options) if options.storm => storm::run(options, &mut report)?,
+        Bench::Expiry(options) if options.probe => probe::run(options, &mut report)?,
         Bench::Expiry(options) => lateness::run(options, &mut report)?,
         Bench::Blocking(options) => blocking::run(options, &mut report)?,
         Bench::Time(options) => programs::run(options, &mut report)?,

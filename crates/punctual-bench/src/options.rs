@@ -169,13 +169,18 @@ pub(crate) struct ExpiryOptions {
     /// Expire fields of hashes instead of keys, ten per hash, with different deadlines
     #[arg(long, conflicts_with = "storm")]
     pub(crate) fields: bool,
-    /// Number of keys or fields [default: 1000000; quick: 50000, with --storm 200000]
+    /// Expire 1,000 keys among 0, 10k, 100k and 1M keys whose deadlines are a day away
+    #[arg(long, conflicts_with_all = ["storm", "fields"])]
+    pub(crate) probe: bool,
+    /// Number of keys or fields; with --probe, the most others [default: 1000000; quick: 50000, with
+    /// --storm 200000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: Option<u64>,
-    /// Time over which the deadlines are spread [default: 45; quick: 4]
+    /// Time over which the deadlines are spread [default: 45, with --probe 5; quick: 4]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, conflicts_with = "storm")]
     spread: Option<Duration>,
-    /// Time to wait for missing events after the last deadline [default: 40; quick: 6]
+    /// Time to wait for missing events after the last deadline [default: 40, with --probe 10;
+    /// quick: 6]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     wait: Option<Duration>,
     /// Time between the start of loading and the first deadline [default: measured, so that
@@ -208,13 +213,21 @@ impl ExpiryOptions {
     }
 
     pub(crate) fn spread(&self) -> Duration {
-        self.spread
-            .unwrap_or(Duration::from_secs(if self.output.quick { 4 } else { 45 }))
+        let seconds = match (self.output.quick, self.probe) {
+            (true, _) => 4,
+            (false, true) => 5,
+            (false, false) => 45,
+        };
+        self.spread.unwrap_or(Duration::from_secs(seconds))
     }
 
     pub(crate) fn wait(&self) -> Duration {
-        self.wait
-            .unwrap_or(Duration::from_secs(if self.output.quick { 6 } else { 40 }))
+        let seconds = match (self.output.quick, self.probe) {
+            (true, _) => 6,
+            (false, true) => 10,
+            (false, false) => 40,
+        };
+        self.wait.unwrap_or(Duration::from_secs(seconds))
     }
 
     pub(crate) fn rounds(&self) -> u32 {

@@ -138,6 +138,23 @@ fn storm_finds_all_keys_gone_and_none_readable() {
 }
 
 #[test]
+fn probes_expire_among_others_and_none_is_left() {
+    let Some(redis) = Redis::start() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let csv = directory.path().join("a.csv");
+    let code = redis.bench(&format!(
+        "expiry --probe --keys 1 --spread 0.5 --wait 20 --csv {}",
+        csv.display()
+    ));
+    assert_eq!(code, ExitCode::SUCCESS);
+    assert_eq!(value(&csv, "missing"), 0.0);
+    assert!(value(&csv, "p50") > 0.0);
+    let code = redis.bench("expiry --probe --keys 10000 --spread 0.1 --wait 0.1");
+    assert_eq!(code, ExitCode::SUCCESS);
+    assert!(redis.ask("DBSIZE").starts_with(":0\r\n"));
+}
+
+#[test]
 fn blocking_waits_for_every_timeout() {
     let Some(redis) = Redis::start() else { return };
     let directory = tempfile::tempdir().unwrap();

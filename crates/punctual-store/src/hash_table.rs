@@ -272,11 +272,17 @@ impl HashTable {
     /// discard the sum.
     #[inline]
     pub(crate) fn warm(&self, hash: Hash) -> u8 {
-        let part = &self.parts[self.part_of(hash.place)];
+        self.warm_place(hash.place)
+    }
+
+    /// As [`HashTable::warm`], for a removal.
+    #[inline]
+    pub(crate) fn warm_place(&self, place: u32) -> u8 {
+        let part = &self.parts[self.part_of(place)];
         if part.len == 0 {
             0
         } else {
-            part.chunk(part.home(hash.place)).tags[0]
+            part.chunk(part.home(place)).tags[0]
         }
     }
 

@@ -12,6 +12,7 @@ use std::collections::BinaryHeap;
 use smallvec::SmallVec;
 
 use crate::events::Classes;
+use crate::hash_table::WARM_MAX;
 use crate::keyspace::db::Expiry;
 use crate::keyspace::records::Id;
 use crate::keyspace::records::Record;
@@ -88,17 +89,35 @@ impl Turn<'_> {
             return true;
         }
         let mut published = Published::default();
+        let mut batch: SmallVec<[Id; WARM_MAX]> = SmallVec::new();
         // Until the wheel returns `Idle`: it then frees memory that it no longer needs.
         loop {
-            match self.shard_db(number, db).next_due(until, budget) {
-                Expiry::Due(id) => {
-                    let record = self.shard_db(number, db).remove_due(id);
-                    self.expired(db, &record);
-                    self.discarded.value(record.value);
+            let part = self.shard_db(number, db);
+            let last = loop {
+                match part.next_due(until, budget) {
+                    Expiry::Due(id) => batch.push(id),
+                    other => break Some(other),
                 }
-                Expiry::DueField(timer) => self.expire_due_field(number, db, timer, &mut published),
-                Expiry::Busy => return false,
-                Expiry::Idle => return true,
+                if batch.len() == WARM_MAX {
+                    break None;
+                }
+            };
+            // Keys that nobody has used are in no cache; their misses overlap here.
+            if batch.len() > 1 {
+                part.warm_due(&batch);
+            }
+            for id in batch.drain(..) {
+                let record = self.shard_db(number, db).remove_due(id);
+                self.expired(db, &record);
+                self.discarded.value(record.value);
+            }
+            match last {
+                None | Some(Expiry::Due(_)) => {}
+                Some(Expiry::DueField(timer)) => {
+                    self.expire_due_field(number, db, timer, &mut published);
+                }
+                Some(Expiry::Busy) => return false,
+                Some(Expiry::Idle) => return true,
             }
         }
     }
