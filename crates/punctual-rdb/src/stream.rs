@@ -35,6 +35,7 @@
 mod block;
 mod check;
 mod entries;
+mod id;
 mod read;
 #[cfg(test)]
 mod tests;
