@@ -27,7 +27,12 @@ fn contents(link: &mut Link) -> Result<Vec<String>, LinkError> {
             let digest = link.ask(&Command::of(&["DEBUG", "DIGEST-VALUE"]).arg(key))?;
             let deadline = link.ask(&Command::new("PEXPIRETIME").arg(key))?;
             let digest = digest.as_slice().unwrap_or_default();
-            lines.push(format!("{db} {} {digest:?} {deadline:?}", Quoted(key)));
+            // The digest of a stream has its entries alone. The key may be no stream.
+            let groups = link.ask(&Command::of(&["XINFO", "GROUPS"]).arg(key))?;
+            lines.push(format!(
+                "{db} {} {digest:?} {deadline:?} {groups:?}",
+                Quoted(key)
+            ));
         }
     }
     lines.sort_unstable();

@@ -230,9 +230,9 @@ impl Stream {
 
     /// Returns whether XDEL has deleted an entry behind `id`, so that counters behind `id` are not exact.
     fn has_gaps_from(&self, id: Id) -> bool {
-        self.totals.length > 0
-            && !self.totals.max_deleted_id.is_zero()
-            && id <= self.totals.max_deleted_id
+        let max_deleted = self.totals.max_deleted_id;
+        // As in 7.0: entries that were deleted before the first one do not count.
+        self.totals.length > 0 && self.totals.first_id <= max_deleted && id <= max_deleted
     }
 
     /// Returns the number of entries that a group has not read yet, as far as that is known. O(1).

@@ -79,8 +79,11 @@ fn number(arg: &[u8], error: &'static str) -> Result<i64, Error> {
 }
 
 /// Finds the stream of a group.
-fn find(cx: &mut Cx<'_, '_>, args: Args<'_>) -> Result<(Place, RecordId), Error> {
-    let (place, found) = cx.seek_to_read(&args[1]);
+fn find(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    (place, found): (Place, Option<RecordId>),
+) -> Result<(Place, RecordId), Error> {
     if let Some(record) = found
         && cx.view::<Stream>(place, record)?.group(&args[2]).is_some()
     {
@@ -94,7 +97,8 @@ struct Claimer<'a> {
     args: Args<'a>,
     place: Place,
     record: RecordId,
-    number: u32,
+    /// Its number, from the first entry that it claims on: until then the consumer need not exist.
+    number: Option<u32>,
     min_idle_ms: i64,
     now_ms: u64,
     time_ms: u64,
@@ -108,26 +112,17 @@ struct Claimer<'a> {
 
 impl<'a> Claimer<'a> {
     fn new(
-        cx: &mut Cx<'_, '_>,
+        cx: &Cx<'_, '_>,
         args: Args<'a>,
         (place, record): (Place, RecordId),
         min_idle_ms: i64,
-    ) -> Result<Self, Error> {
+    ) -> Self {
         let now_ms = cx.now().read_ms();
-        let stream = cx.edit::<Stream>(place, record)?;
-        let group = stream.group_mut(&args[2]);
-        let group = group.ok_or_else(|| no_such_key_or_group(args))?;
-        let known = group.number_of(&args[3]);
-        let number = known.unwrap_or_else(|| group.add_consumer(&args[3], now_ms));
-        group.consumer_mut(number).seen_ms = now_ms;
-        if known.is_none() {
-            log_consumer(cx, &args[1], &args[2], &args[3]);
-        }
-        Ok(Self {
+        Self {
             args,
             place,
             record,
-            number,
+            number: None,
             min_idle_ms,
             now_ms,
             time_ms: now_ms,
@@ -136,17 +131,34 @@ impl<'a> Claimer<'a> {
             force: false,
             claimed: SmallVec::new(),
             gone: Vec::new(),
-        })
+        }
+    }
+
+    /// Returns the consumer's number; creates the consumer if it does not exist.
+    fn number(&mut self, cx: &mut Cx<'_, '_>) -> Result<u32, Error> {
+        if let Some(number) = self.number {
+            return Ok(number);
+        }
+        let [_, key, group_name, name] = [0, 1, 2, 3].map(|at| self.args.at(at));
+        let stream = cx.edit::<Stream>(self.place, self.record)?;
+        let group = stream.group_mut(group_name);
+        let group = group.ok_or_else(|| no_such_key_or_group(self.args))?;
+        let known = group.number_of(name);
+        let number = known.unwrap_or_else(|| group.add_consumer(name, self.now_ms));
+        group.consumer_mut(number).seen_ms = self.now_ms;
+        if known.is_none() {
+            log_consumer(cx, key, group_name, name);
+        }
+        self.number = Some(number);
+        Ok(number)
     }
 
     /// Claims an entry and replies with it. Returns false if it is not claimed.
-    fn claim(&mut self, cx: &mut Cx<'_, '_>, id: Id, reply: &mut Reply<'_>) -> bool {
-        let Ok(stream) = cx.edit::<Stream>(self.place, self.record) else {
-            return false;
-        };
+    fn claim(&mut self, cx: &mut Cx<'_, '_>, id: Id, reply: &mut Reply<'_>) -> Result<bool, Error> {
+        let stream = cx.edit::<Stream>(self.place, self.record)?;
         let exists = stream.contains(id);
         let Some(group) = stream.group_mut(&self.args[2]) else {
-            return false;
+            return Ok(false);
         };
         let before = group.pending().get(id).copied();
         if !exists {
@@ -154,17 +166,22 @@ impl<'a> Claimer<'a> {
                 group.acknowledge(id);
                 self.gone.push(id);
             }
-            return false;
+            return Ok(false);
         }
         if before.is_none() && !self.force {
-            return false;
+            return Ok(false);
         }
         if before.is_some_and(|entry| {
             self.min_idle_ms > 0
                 && self.now_ms as i64 - (entry.delivered_ms as i64) < self.min_idle_ms
         }) {
-            return false;
+            return Ok(false);
         }
+        let consumer = self.number(cx)?;
+        let stream = cx.edit::<Stream>(self.place, self.record)?;
+        let Some(group) = stream.group_mut(&self.args[2]) else {
+            return Ok(false);
+        };
         let count = before.map_or(1, |entry| entry.deliveries);
         let deliveries = match self.deliveries {
             Some(count) => count,
@@ -175,15 +192,15 @@ impl<'a> Claimer<'a> {
             id,
             delivered_ms: self.time_ms,
             deliveries,
-            consumer: self.number,
+            consumer,
         });
-        group.consumer_mut(self.number).active_ms = Some(self.now_ms);
+        group.consumer_mut(consumer).active_ms = Some(self.now_ms);
         self.claimed.push((id, self.time_ms, deliveries));
         match stream.get(id) {
             Some(entry) if !self.just_id => reply_entry(reply, &entry),
             _ => reply_id(reply, id),
         }
-        true
+        Ok(true)
     }
 
     /// Commits what was claimed. `moved`: LASTID has changed the group.
@@ -222,7 +239,8 @@ pub(super) fn xclaim(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
-    let found = find(cx, args)?;
+    let found = cx.seek_to_read(&args[1]);
+    let found = find(cx, args, found)?;
     let min_idle = number(&args[4], "ERR Invalid min-idle-time argument for XCLAIM")?;
     let ids: SmallVec<[Id; 8]> = args
         .skip(5)
@@ -237,7 +255,7 @@ pub(super) fn xclaim(
         moved = options.last_id > group.last_id;
         group.last_id = group.last_id.max(options.last_id);
     }
-    let mut claimer = Claimer::new(cx, args, found, min_idle)?;
+    let mut claimer = Claimer::new(cx, args, found, min_idle);
     // A log of changes may be ahead of the clock here.
     let time_ms = options.time_ms.and_then(|time| u64::try_from(time).ok());
     claimer.time_ms = time_ms
@@ -246,10 +264,18 @@ pub(super) fn xclaim(
     claimer.deliveries = options.deliveries;
     claimer.just_id = options.just_id;
     claimer.force = options.force;
+    let mut failed = Ok(());
     Deferred::array(reply, ids.len(), |reply| {
-        let claimed = ids.iter().filter(|id| claimer.claim(cx, **id, reply));
-        claimed.count()
+        let mut claimed = 0;
+        for id in &ids {
+            match claimer.claim(cx, *id, reply) {
+                Ok(done) => claimed += usize::from(done),
+                Err(error) => failed = Err(error),
+            }
+        }
+        claimed
     });
+    failed?;
     claimer.commit(cx, moved)
 }
 
@@ -261,6 +287,7 @@ pub(super) fn xautoclaim(
     /// Entries looked at for each one that may be claimed.
     const ATTEMPTS: u64 = 10;
     const COUNT_MAX: i64 = i64::MAX / 16;
+    let found = cx.seek_to_read(&args[1]);
     let min_idle = number(
         &args[4],
         "ERR Invalid min-idle-time argument for XAUTOCLAIM",
@@ -283,8 +310,8 @@ pub(super) fn xautoclaim(
             _ => return Err(Error::Syntax),
         }
     }
-    let found = find(cx, args)?;
-    let mut claimer = Claimer::new(cx, args, found, min_idle)?;
+    let found = find(cx, args, found)?;
+    let mut claimer = Claimer::new(cx, args, found, min_idle);
     claimer.just_id = just_id;
     // The pending entries that are looked at, and the next one.
     let looks = usize::try_from(count.saturating_mul(ATTEMPTS)).unwrap_or(usize::MAX);
@@ -302,7 +329,7 @@ pub(super) fn xautoclaim(
             break;
         }
         let mut body = Reply::new(&mut bodies, reply.protocol());
-        claimed += u64::from(claimer.claim(cx, *id, &mut body));
+        claimed += u64::from(claimer.claim(cx, *id, &mut body)?);
     }
     reply.array(3);
     reply_id(reply, next);

@@ -337,6 +337,13 @@ impl Reader<'_, '_, '_> {
             return Ok(false);
         };
         let (key, now_ms) = (source.key, self.now_ms);
+        let stream = self.cx.view::<Stream>(place, record)?;
+        let Some(group) = stream.group(self.group) else {
+            return Ok(false);
+        };
+        if source.from == From::Unread && !stream.has_after(group.last_id) {
+            return Ok(false);
+        }
         let stream = self.cx.edit::<Stream>(place, record)?;
         let Some(group) = stream.group_mut(self.group) else {
             return Ok(false);
@@ -344,16 +351,8 @@ impl Reader<'_, '_, '_> {
         let known = group.number_of(self.consumer);
         let number = known.unwrap_or_else(|| group.add_consumer(self.consumer, now_ms));
         group.consumer_mut(number).seen_ms = now_ms;
-        let last = group.last_id;
-        let found = match source.from {
-            From::After(_) => true,
-            From::Unread => stream.has_after(last),
-        };
         if known.is_none() {
             log_consumer(self.cx, key, self.group, self.consumer);
-        }
-        if !found {
-            return Ok(false);
         }
         begin_stream(reply, key);
         match source.from {
