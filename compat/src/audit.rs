@@ -38,6 +38,11 @@ fn value_of(kind: &Value, key: &[u8]) -> Option<Command> {
             .arg("0")
             .arg("-1")
             .arg("WITHSCORES"),
+        b"stream" => Command::of(&["XINFO", "STREAM"])
+            .arg(key)
+            .arg("FULL")
+            .arg("COUNT")
+            .arg("0"),
         _ => return None,
     })
 }

@@ -98,6 +98,8 @@ pub enum Rule {
     NestedInAnyOrder,
     /// Equal, and two values that are not numbers are equal too.
     Scripted,
+    /// Equal except for idle times and times of deliveries, and for the nodes of redis's tree.
+    Deliveries,
 }
 
 impl Rule {
@@ -117,6 +119,7 @@ impl Rule {
             "ZSCORE" | "ZMSCORE" | "ZINCRBY" | "ZADD" | "ZRANGE" | "ZREVRANGE"
             | "ZRANGEBYSCORE" | "ZREVRANGEBYSCORE" | "ZPOPMIN" | "ZPOPMAX" | "BZPOPMIN"
             | "BZPOPMAX" | "ZMPOP" | "BZMPOP" | "ZUNION" | "ZINTER" | "ZDIFF" => Rule::Scores,
+            "XINFO" | "XPENDING" => Rule::Deliveries,
             "GEOSEARCH"
             | "GEORADIUS"
             | "GEORADIUS_RO"
@@ -207,6 +210,7 @@ impl Rule {
             Rule::PairsInAnyOrder => same_kind(a, b) && pairs(a)? == pairs(b)?,
             Rule::NestedInAnyOrder => nested(a) == nested(b),
             Rule::Scripted => text(a) == text(b),
+            Rule::Deliveries => collections::same_deliveries(a, b),
             Rule::ScanPage => is_scan_page(a) && is_scan_page(b),
             Rule::Kind => same_kind(a, b),
             Rule::Greeting => same_kind(a, b) && server::greeting(a)? == server::greeting(b)?,

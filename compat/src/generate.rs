@@ -25,6 +25,7 @@ mod scripts;
 mod server;
 mod sets;
 mod sort;
+mod streams;
 mod strings;
 mod transactions;
 mod wire;
@@ -228,6 +229,8 @@ impl Generator {
             )
         } else if due(15, 7) && has(Family::Blocking) {
             (Some(Family::Blocking), Act::Scene(scenes::queue(draw)))
+        } else if due(15, 13) && has(Family::Streams) {
+            (Some(Family::Streams), Act::Scene(streams::scene(draw)))
         } else if due(15, 11) && has(Family::Scripts) {
             (Some(Family::Scripts), Act::Scene(scripts::scene(draw)))
         } else if due(30, 8) && has(Family::Transactions) {
@@ -307,6 +310,7 @@ fn group(draw: &mut Draw, family: Family, steps: &mut Vec<Step>) {
         Family::Fields => (fields::commands, &[]),
         Family::Sets => (sets::commands, sets::ANY_ARGUMENTS),
         Family::Zsets => (zsets::commands, zsets::ANY_ARGUMENTS),
+        Family::Streams => (streams::commands, streams::ANY_ARGUMENTS),
         Family::Bitmaps => (bitmaps::commands, bitmaps::ANY_ARGUMENTS),
         Family::Hyperloglog => (hyperloglog::commands, hyperloglog::ANY_ARGUMENTS),
         Family::Geo => (geo::commands, geo::ANY_ARGUMENTS),
@@ -383,6 +387,7 @@ mod tests {
             "HRANDFIELD",
             "SINTERCARD",
             "ZRANGESTORE",
+            "XREADGROUP",
             "BITFIELD_RO",
             "PFMERGE",
             "GEOSEARCHSTORE",

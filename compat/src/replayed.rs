@@ -15,33 +15,43 @@ const DATABASES: usize = 16;
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Returns the members and scores of a sorted set, and the digest of any other value.
+/// Returns the members and scores of a sorted set, the digest and the groups of a stream, and the digest of any other value.
 ///
 /// redis-server keeps the scores of small sorted sets as text. After a full sync a replica may show 0 for the -0 of its
-/// primary, and 0.10000000000000001 for 0.1.
+/// primary, and 0.10000000000000001 for 0.1. The digest of a stream has its entries alone.
 fn value(link: &mut Link, key: &[u8]) -> Result<String, LinkError> {
     let kind = link.ask(&Command::new("TYPE").arg(key))?;
-    let question = match kind.as_bytes() {
-        Some(b"zset") => Command::of(&["ZRANGE"])
-            .arg(key)
-            .arg("0")
-            .arg("-1")
-            .arg("WITHSCORES"),
-        _ => Command::of(&["DEBUG", "DIGEST-VALUE"]).arg(key),
-    };
-    let reply = link.ask(&question)?;
+    match kind.as_bytes() {
+        Some(b"zset") => scores(link, key),
+        Some(b"stream") => {
+            let groups = link.ask(&Command::of(&["XINFO", "GROUPS"]).arg(key))?;
+            Ok(format!("{} {groups:?}", digest(link, key)?))
+        }
+        _ => digest(link, key),
+    }
+}
+
+fn digest(link: &mut Link, key: &[u8]) -> Result<String, LinkError> {
+    let reply = link.ask(&Command::of(&["DEBUG", "DIGEST-VALUE"]).arg(key))?;
+    let digest = reply
+        .as_slice()
+        .and_then(|digests| digests.first()?.as_bytes());
+    Ok(Quoted(digest.unwrap_or_default()).to_string())
+}
+
+fn scores(link: &mut Link, key: &[u8]) -> Result<String, LinkError> {
+    let range = Command::of(&["ZRANGE"]).arg(key).arg("0").arg("-1");
+    let reply = link.ask(&range.arg("WITHSCORES"))?;
     let words = reply.as_slice().unwrap_or_default().iter();
-    let words = words
-        .filter_map(Value::as_bytes)
-        .enumerate()
-        .map(|(at, word)| {
-            let score = || std::str::from_utf8(word).ok()?.parse::<f64>().ok();
-            match score() {
-                // Adding zero turns -0 into 0.
-                Some(score) if at % 2 == 1 => (score + 0.0).to_string(),
-                _ => Quoted(word).to_string(),
-            }
-        });
+    let words = words.filter_map(Value::as_bytes).enumerate();
+    let words = words.map(|(at, word)| {
+        let score = || std::str::from_utf8(word).ok()?.parse::<f64>().ok();
+        match score() {
+            // Adding zero turns -0 into 0.
+            Some(score) if at % 2 == 1 => (score + 0.0).to_string(),
+            _ => Quoted(word).to_string(),
+        }
+    });
     Ok(words.collect::<Vec<_>>().join(" "))
 }
 

@@ -173,6 +173,47 @@ pub(super) fn same_encoding(a: &[u8], b: &[u8]) -> bool {
     a == b || (a == b"listpack" && others.contains(&b))
 }
 
+/// Compares replies about consumer groups: times of deliveries and idle times may differ by some seconds. They count from
+/// commands of the stream, and are otherwise of 1970.
+pub(super) fn same_deliveries(a: &Value, b: &Value) -> bool {
+    const BY_MS: u64 = 20_000;
+    /// From here on, a number is a unix time in ms.
+    const TIME_MIN: i64 = 1_000_000_000_000;
+    let near = |a: &Value, b: &Value| matches!((a, b), (Value::Int(a), Value::Int(b)) if a.abs_diff(*b) <= BY_MS);
+    let named = |name: &Value, a: &Value, b: &Value| match name.as_bytes() {
+        Some(b"idle" | b"seen-time") => near(a, b),
+        Some(b"radix-tree-nodes") => true,
+        _ => same_deliveries(a, b),
+    };
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => match (&a[..], &b[..]) {
+            // A pending entry: ID, consumer, idle time, number of deliveries.
+            (
+                [
+                    Value::Bulk(id),
+                    Value::Bulk(name),
+                    idle @ Value::Int(_),
+                    count,
+                ],
+                [Value::Bulk(id2), Value::Bulk(name2), idle2, count2],
+            ) => id == id2 && name == name2 && near(idle, idle2) && count == count2,
+            _ => (0..a.len()).all(|i| match i {
+                0 => same_deliveries(&a[0], &b[0]),
+                _ => named(&a[i - 1], &a[i], &b[i]),
+            }),
+        },
+        (Value::Map(a), Value::Map(b)) => {
+            let pairs = a.iter().zip(b);
+            a.len() == b.len()
+                && pairs
+                    .into_iter()
+                    .all(|((name, a), (name2, b))| name == name2 && named(name, a, b))
+        }
+        (Value::Int(time), _) if *time >= TIME_MIN => near(a, b),
+        _ => a == b,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

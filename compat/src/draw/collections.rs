@@ -2,7 +2,8 @@
 
 use super::Draw;
 use super::pool::{
-    BAD_SCORES, BITS, ELEMENTS, GEOS, HASHES, HLLS, LEXES, LISTS, SCORES, SETS, WEIGHTS, ZSETS,
+    BAD_SCORES, BITS, ELEMENTS, GEOS, HASHES, HLLS, LEXES, LISTS, SCORES, SETS, STREAMS, WEIGHTS,
+    ZSETS,
 };
 
 /// A type of value, or a use of a type, with its own keys.
@@ -16,6 +17,8 @@ pub enum Kind {
     Set,
     /// Sorted sets.
     Zset,
+    /// Streams.
+    Stream,
     /// Strings as arrays of bits.
     Bits,
     /// HyperLogLogs.
@@ -26,11 +29,12 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 7] = [
+    pub const ALL: [Kind; 8] = [
         Kind::List,
         Kind::Hash,
         Kind::Set,
         Kind::Zset,
+        Kind::Stream,
         Kind::Bits,
         Kind::Geo,
         Kind::Hll,
@@ -43,6 +47,7 @@ impl Kind {
             Kind::Hash => HASHES,
             Kind::Set => SETS,
             Kind::Zset => ZSETS,
+            Kind::Stream => STREAMS,
             Kind::Bits => BITS,
             Kind::Hll => HLLS,
             Kind::Geo => GEOS,

@@ -44,6 +44,7 @@ pub(super) const LISTS: &[&[u8]] = &[b"l0", b"l1", b"l2", b"l3"];
 pub(super) const HASHES: &[&[u8]] = &[b"h0", b"h1", b"h2", b"h3"];
 pub(super) const SETS: &[&[u8]] = &[b"s0", b"s1", b"s2", b"s3", b"s4"];
 pub(super) const ZSETS: &[&[u8]] = &[b"z0", b"z1", b"z2", b"z3", b"z4"];
+pub(super) const STREAMS: &[&[u8]] = &[b"x0", b"x1", b"x2", b"x3"];
 pub(super) const LEXES: &[&[u8]] = &[b"lex0", b"lex1", b"lex2"];
 pub(super) const BITS: &[&[u8]] = &[b"b0", b"b1", b"b2", b"b3"];
 pub(super) const HLLS: &[&[u8]] = &[b"pf0", b"pf1", b"pf2", b"pf3"];

@@ -18,6 +18,8 @@ pub enum Family {
     Sets,
     /// Sorted sets.
     Zsets,
+    /// Streams and consumer groups, with blocked readers.
+    Streams,
     /// Strings as arrays of bits.
     Bitmaps,
     /// HyperLogLogs.
@@ -51,13 +53,14 @@ pub enum Family {
 }
 
 /// Name and weight: the number of commands of the family among about two hundred in a pipeline.
-const TABLE: [(Family, &str, u32); 21] = [
+const TABLE: [(Family, &str, u32); 22] = [
     (Family::Strings, "strings", 36),
     (Family::Lists, "lists", 18),
     (Family::Hashes, "hashes", 18),
     (Family::Fields, "fields", 9),
     (Family::Sets, "sets", 18),
     (Family::Zsets, "zsets", 28),
+    (Family::Streams, "streams", 28),
     (Family::Bitmaps, "bitmaps", 9),
     (Family::Hyperloglog, "hyperloglog", 4),
     (Family::Geo, "geo", 8),
@@ -144,6 +147,6 @@ mod tests {
             assert_eq!(family.to_string().parse(), Ok(family));
         }
         let error = "nosuch".parse::<Family>().unwrap_err().to_string();
-        assert!(error.contains("zsets, bitmaps"), "{error}");
+        assert!(error.contains("zsets, streams, bitmaps"), "{error}");
     }
 }

@@ -23,6 +23,10 @@ pub struct Limits {
     pub zset_value: usize,
     /// `hll-sparse-max-bytes`.
     pub hll_sparse_bytes: usize,
+    /// `stream-node-max-bytes`; 0: no limit.
+    pub stream_bytes: usize,
+    /// `stream-node-max-entries`; 0: no limit.
+    pub stream_entries: usize,
     /// Usage that each key records.
     pub uses: Uses,
 }
@@ -39,6 +43,8 @@ impl Default for Limits {
             zset_entries: 128,
             zset_value: 64,
             hll_sparse_bytes: 3000,
+            stream_bytes: 4096,
+            stream_entries: 100,
             uses: Uses::Last,
         }
     }

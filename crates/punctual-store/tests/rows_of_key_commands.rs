@@ -170,7 +170,7 @@ fn check<H>(row: &Row<H>, (name, arity, flags, keys, categories): Facts) {
     let positions = match row.keys {
         Keys::None => NO_KEYS,
         Keys::Range { first, last, step } => (first, last, step),
-        Keys::Counted { .. } | Keys::Options(_) | Keys::KeyOrOption(_) => {
+        Keys::Counted { .. } | Keys::Options(_) | Keys::KeyOrOption(_) | Keys::Streams { .. } => {
             panic!("{name}: keys are at fixed positions")
         }
     };

@@ -105,7 +105,7 @@ fn describe(entry: &Entry, reply: &mut Reply<'_>) {
     let mut flags: Vec<&str> = row.flags.names().collect();
     let movable = matches!(
         row.keys,
-        Keys::Counted { .. } | Keys::Options(_) | Keys::KeyOrOption(_)
+        Keys::Counted { .. } | Keys::Options(_) | Keys::KeyOrOption(_) | Keys::Streams { .. }
     );
     if movable && !flags.contains(&"movablekeys") {
         flags.push("movablekeys");
@@ -117,7 +117,7 @@ fn describe(entry: &Entry, reply: &mut Reply<'_>) {
         }
         | Keys::Options(_) => (1, 1, 1),
         Keys::KeyOrOption(keys) => (keys.first as i64, keys.first as i64, 1),
-        Keys::None | Keys::Counted { .. } => (0, 0, 0),
+        Keys::None | Keys::Streams { .. } | Keys::Counted { .. } => (0, 0, 0),
     };
     reply.array(10);
     reply.bulk(entry.name.as_bytes());
@@ -159,7 +159,7 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
             reply.set(2);
             key_range(access.first().unwrap_or(&""), keys.first, 0, 1, reply);
             keyword_spec_header(access.last().unwrap_or(&""), keys.option, -2, reply);
-            range_numbers(-1, 1, reply);
+            range_numbers(-1, 1, 0, reply);
         }
         Keys::Range { first, last, step } => {
             reply.set(access.len());
@@ -178,6 +178,11 @@ fn key_specs(entry: &Entry, reply: &mut Reply<'_>) {
             }
         }
         Keys::Options(options) => option_specs(access, options, reply),
+        Keys::Streams { from } => {
+            reply.set(1);
+            keyword_spec_header(access.first().unwrap_or(&""), "STREAMS", from as i64, reply);
+            range_numbers(-1, 1, 2, reply);
+        }
         Keys::Counted { count, destination } => {
             reply.set(1 + usize::from(destination));
             if destination {
@@ -205,7 +210,7 @@ fn option_specs(access: &[&str], options: &OptionKeys, reply: &mut Reply<'_>) {
         }
         let keyword = options.keyed[i].to_ascii_uppercase();
         keyword_spec_header(words, &keyword, options.from as i64, reply);
-        range_numbers(0, 1, reply);
+        range_numbers(0, 1, 0, reply);
     }
 }
 
@@ -245,11 +250,15 @@ fn unknown_key_spec(words: &str, reply: &mut Reply<'_>) {
 /// Writes a specification of keys from `begin` to `last`, in steps of `step`.
 fn key_range(words: &str, begin: usize, last: i64, step: usize, reply: &mut Reply<'_>) {
     key_spec_header(words, begin, "range", reply);
-    range_numbers(last, step, reply);
+    range_numbers(last, step, 0, reply);
 }
 
-fn range_numbers(last: i64, step: usize, reply: &mut Reply<'_>) {
-    for (name, number) in [("lastkey", last), ("keystep", step as i64), ("limit", 0)] {
+fn range_numbers(last: i64, step: usize, limit: i64, reply: &mut Reply<'_>) {
+    for (name, number) in [
+        ("lastkey", last),
+        ("keystep", step as i64),
+        ("limit", limit),
+    ] {
         reply.bulk(name.as_bytes());
         reply.int(number);
     }

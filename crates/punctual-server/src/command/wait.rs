@@ -72,11 +72,7 @@ fn wait_for(
     if goal.is_met(reached) || !call.turn.may_wait {
         return goal.reply(reached, reply);
     }
-    call.turn.wait = Some(Wait {
-        wants: Wants::List,
-        keys: 0..0,
-        deadline_ms,
-    });
+    call.turn.wait = Some(Wait::new(Wants::List, 0..0, deadline_ms));
     call.session.executing = Some(Executing::Acks(goal));
 }
 

@@ -308,6 +308,8 @@ impl Settings {
                 zset_entries: values.number("zset-max-listpack-entries"),
                 zset_value: values.bytes("zset-max-listpack-value"),
                 hll_sparse_bytes: values.bytes("hll-sparse-max-bytes"),
+                stream_bytes: values.bytes("stream-node-max-bytes"),
+                stream_entries: values.number("stream-node-max-entries"),
                 uses: if values.word("maxmemory-policy").ends_with("lfu") {
                     Uses::Count {
                         log_factor: values.number("lfu-log-factor"),

@@ -44,6 +44,7 @@ impl Dispatcher<'_, '_> {
                 .pin_and_grow(args.skip(3).take(request.keys).iter());
         }
         let could_wait = std::mem::replace(&mut self.turn.may_wait, false);
+        self.turn.in_script = true;
         self.turn.begin_frame();
         let mut session = self.scripts.take_session(self.loop_number);
         session.db = client.db;
@@ -110,6 +111,7 @@ impl Dispatcher<'_, '_> {
         self.scripts.session = Some(session);
         self.turn.end_frame();
         self.turn.may_wait = could_wait;
+        self.turn.in_script = false;
         if !client.in_exec {
             self.turn.unpin();
         }

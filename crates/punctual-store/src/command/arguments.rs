@@ -92,3 +92,24 @@ impl DeadlineOption {
         u64::try_from(deadline).map_err(|_| Error::ExpireTime(command))
     }
 }
+
+/// Iterator over alternating names and values.
+#[derive(Clone)]
+pub(crate) struct Pairs<'a>(pub(crate) Args<'a>);
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let pair = (self.0.get(0)?, self.0.get(1)?);
+        self.0 = self.0.skip(2);
+        Some(pair)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.0.len() / 2, Some(self.0.len() / 2))
+    }
+}
+
+impl ExactSizeIterator for Pairs<'_> {}

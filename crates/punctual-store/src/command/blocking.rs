@@ -135,11 +135,7 @@ fn deadline(cx: &Cx<'_, '_>, seconds: &[u8]) -> Result<Option<u64>, Error> {
 /// Requests a wait. Returns false if the client may not wait.
 fn wait(cx: &mut Cx<'_, '_>, wants: Wants, keys: Range<usize>, deadline_ms: Option<u64>) -> bool {
     if cx.turn.may_wait {
-        cx.turn.wait = Some(Wait {
-            wants,
-            keys,
-            deadline_ms,
-        });
+        cx.turn.wait = Some(Wait::new(wants, keys, deadline_ms));
     }
     cx.turn.may_wait
 }

@@ -58,6 +58,7 @@ impl Digest {
             Value::Set(_) => 2,
             Value::Zset(_) => 3,
             Value::Hash(_) => 4,
+            Value::Stream(_) => 6,
         };
         self.chain(&kind.to_be_bytes());
         match &record.value {
@@ -88,6 +89,15 @@ impl Digest {
                         entry.add(b"!!hexpire!!");
                     }
                     self.add(&entry.0);
+                }
+            }
+            Value::Stream(stream) => {
+                for entry in stream.iter() {
+                    self.chain(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+                    for (name, value) in entry.pairs() {
+                        name.with_text(|text| self.chain(text));
+                        value.with_text(|text| self.chain(text));
+                    }
                 }
             }
         }

@@ -13,7 +13,6 @@ mod tests;
 mod write;
 
 use punctual_rdb::listpack::Element;
-use punctual_resp::{Args, Reply};
 
 use crate::error::Error;
 use crate::keyspace::records::Id;
@@ -232,15 +231,6 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
     Command::new(name, arity, flags, Group::Hash, handler).keys(1, 1, 1)
 }
 
-/// Writes a name or a value.
-#[inline]
-fn reply_element(reply: &mut Reply<'_>, text: Element<'_>) {
-    match text {
-        Element::Int(int) => reply.bulk_int(int),
-        Element::Bytes(bytes) => reply.bulk(bytes),
-    }
-}
-
 /// Finds a hash to read the named fields, and expires those that are due. Counts hits and misses and sends events as
 /// [`Cx::read`] does.
 #[inline]
@@ -283,24 +273,3 @@ fn add_hash_of(cx: &mut Cx<'_, '_>, place: Place, key: &[u8], name: &[u8], value
     let hash = Hash::of_pairs(std::iter::once((name, value)), &cx.limits());
     cx.add_at(place, key, hash.into_value());
 }
-
-/// Iterator over alternating names and values.
-#[derive(Clone)]
-struct Pairs<'a>(Args<'a>);
-
-impl<'a> Iterator for Pairs<'a> {
-    type Item = (&'a [u8], &'a [u8]);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        let pair = (self.0.get(0)?, self.0.get(1)?);
-        self.0 = self.0.skip(2);
-        Some(pair)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.0.len() / 2, Some(self.0.len() / 2))
-    }
-}
-
-impl ExactSizeIterator for Pairs<'_> {}

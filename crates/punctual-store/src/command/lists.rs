@@ -11,9 +11,6 @@ mod transfer;
 pub(crate) use ends::{find, pop_one};
 pub(crate) use transfer::{Mpop, end_named, mpop, transfer};
 
-use punctual_rdb::listpack::Element;
-use punctual_resp::Reply;
-
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
 use crate::value::list::PieceSize;
@@ -176,15 +173,6 @@ const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> 
 #[inline]
 fn piece_size(cx: &Cx<'_, '_>) -> PieceSize {
     PieceSize::of(cx.limits().list_piece)
-}
-
-/// Writes an element.
-#[inline]
-fn reply_element(reply: &mut Reply<'_>, element: Element<'_>) {
-    match element {
-        Element::Bytes(text) => reply.bulk(text),
-        Element::Int(int) => reply.bulk_int(int),
-    }
 }
 
 /// Converts an index, negative from the end, to one from the start; `None` if it is out of range.

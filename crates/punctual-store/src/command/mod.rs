@@ -20,6 +20,7 @@ pub mod object;
 pub mod scan;
 pub mod sets;
 pub mod sort;
+pub mod streams;
 pub mod strings;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -28,6 +29,7 @@ pub mod zsets;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use punctual_rdb::listpack::Element;
 use punctual_resp::Reply;
 
 use crate::turn::Command;
@@ -40,6 +42,15 @@ pub fn help(reply: &mut Reply<'_>, container: &str, lines: &[&str]) {
     ));
     for line in lines.iter().chain(&["HELP", "    Prints this help."]) {
         reply.simple(line);
+    }
+}
+
+/// Writes an element, a name or a value of a collection.
+#[inline]
+fn reply_element(reply: &mut Reply<'_>, element: Element<'_>) {
+    match element {
+        Element::Bytes(text) => reply.bulk(text),
+        Element::Int(int) => reply.bulk_int(int),
     }
 }
 
@@ -59,6 +70,7 @@ pub static FAMILIES: &[&[Command]] = &[
     scan::COMMANDS,
     sets::COMMANDS,
     sort::COMMANDS,
+    streams::COMMANDS,
     strings::COMMANDS,
     zsets::COMMANDS,
 ];

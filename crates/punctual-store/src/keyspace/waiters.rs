@@ -9,41 +9,99 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_resp::{OwnedArgs, Protocol};
 
+use crate::error::Error;
 use crate::keyspace::db::Db;
 use crate::time::Now;
 use crate::value::Value;
+use crate::value::stream::{Id, Stream};
 
-/// The type of value that a command waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a command waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// A list.
     List,
     /// A sorted set.
     Zset,
+    /// An entry of a stream behind the ID that belongs to its key.
+    Entries(Box<[Id]>),
+    /// An entry of a stream that the consumer group of this name has not read.
+    Group(Box<[u8]>),
     /// Nothing in the keyspace: the server ends the wait.
     Nothing,
 }
 
+/// What a changed key means for a waiter: run the command again, or end the wait with an error.
+pub(crate) type Outcome = Result<(), Error>;
+
+const STREAM_GONE: Error = Error::fixed("UNBLOCKED the stream key no longer exists");
+const GROUP_GONE: Error =
+    Error::fixed("NOGROUP the consumer group this client was blocked on no longer exists");
+
 impl Wants {
-    /// Returns which commands a value can serve, if any.
-    pub(crate) const fn met_by(value: &Value) -> Option<Self> {
-        match value {
-            Value::List(_) => Some(Self::List),
-            Value::Zset(_) => Some(Self::Zset),
-            _ => None,
-        }
+    /// Returns what `value` means for the command, or `None` if it must wait on. `ids` are those of the command's IDs that
+    /// belong to the key.
+    fn outcome(
+        &self,
+        value: Option<&Value>,
+        ids: impl Fn(&[Id], &Stream) -> bool,
+    ) -> Option<Outcome> {
+        let served = match (self, value) {
+            (Self::List, Some(Value::List(_))) | (Self::Zset, Some(Value::Zset(_))) => true,
+            (Self::Entries(after), Some(Value::Stream(stream))) => ids(after, stream),
+            (Self::Group(name), Some(Value::Stream(stream))) => match stream.group(name) {
+                Some(group) => stream.has_after(group.last_id),
+                None => return Some(Err(GROUP_GONE)),
+            },
+            (Self::Group(_), _) => return Some(Err(STREAM_GONE)),
+            _ => false,
+        };
+        served.then_some(Ok(()))
+    }
+
+    const fn is_group(&self) -> bool {
+        matches!(self, Self::Group(_))
     }
 }
 
 /// What a blocking command waits for after it has found nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The type of value.
+    /// What it waits for.
     pub wants: Wants,
     /// The arguments that are its keys.
     pub keys: Range<usize>,
     /// End of the wait in unix ms; `None`: no end.
     pub deadline_ms: Option<u64>,
+    /// Arguments that must be others when the command runs again: their positions and new texts.
+    pub resolved: Vec<(usize, Vec<u8>)>,
+}
+
+impl Wait {
+    /// Creates a wait of a command whose arguments stay as they are.
+    pub const fn new(wants: Wants, keys: Range<usize>, deadline_ms: Option<u64>) -> Self {
+        Self {
+            wants,
+            keys,
+            deadline_ms,
+            resolved: Vec::new(),
+        }
+    }
+
+    /// Returns the arguments with which the command runs again.
+    pub(crate) fn resolve(&mut self, args: OwnedArgs) -> OwnedArgs {
+        if self.resolved.is_empty() {
+            return args;
+        }
+        let mut resolved = std::mem::take(&mut self.resolved).into_iter().peekable();
+        let args = args.as_args();
+        let words = args.iter().enumerate().map(|(at, word)| {
+            match resolved.next_if(|(other, _)| *other == at) {
+                Some((_, text)) => text,
+                None => word.to_vec(),
+            }
+        });
+        words.collect()
+    }
 }
 
 /// The client and command that wait, as the server knows them. The store only hands it back.
@@ -103,11 +161,7 @@ impl Waiter {
 
     /// Creates a waiter of a server's command, which is in no queue. It has no timeout, and CLIENT UNBLOCK leaves it.
     pub fn without_keys(args: OwnedArgs, client: &WaitingClient) -> Self {
-        let wait = Wait {
-            wants: Wants::Nothing,
-            keys: 0..0,
-            deadline_ms: None,
-        };
+        let wait = Wait::new(Wants::Nothing, 0..0, None);
         let waiter = Self::new(0, args, wait, client);
         waiter.set_unqueued();
         waiter
@@ -174,6 +228,14 @@ impl Waiter {
         self.args.as_args().skip(start).take(end - start).iter()
     }
 
+    /// Returns what `value`, that of `key`, means for the command, or `None` if it must wait on.
+    fn outcome(&self, key: &[u8], value: Option<&Value>) -> Option<Outcome> {
+        self.wait.wants.outcome(value, |ids, stream| {
+            let mut of_key = self.keys().zip(ids).filter(|(other, _)| *other == key);
+            of_key.any(|(_, id)| stream.has_after(*id))
+        })
+    }
+
     fn is_late(&self, now: Now) -> bool {
         self.wait.deadline_ms.is_some_and(|at| now.is_due(at))
     }
@@ -183,6 +245,8 @@ impl Waiter {
 #[derive(Default)]
 struct Queue {
     waiters: BTreeMap<u64, Arc<Waiter>>,
+    /// Number of those that wait for a consumer group, whose end ends the wait.
+    groups: usize,
     /// The key is on some turn's list of ready keys.
     ready: bool,
 }
@@ -218,7 +282,10 @@ impl Waiters {
             self.keys += 1;
         }
         let queue = queues.get_mut(key).expect("inserted above");
-        queue.waiters.insert(waiter.ticket, waiter);
+        let of_group = waiter.wait.wants.is_group();
+        if queue.waiters.insert(waiter.ticket, waiter).is_none() {
+            queue.groups += usize::from(of_group);
+        }
         new
     }
 
@@ -227,7 +294,8 @@ impl Waiters {
         let Some(queue) = self.queue(db, key) else {
             return false;
         };
-        queue.waiters.remove(&ticket);
+        let removed = queue.waiters.remove(&ticket);
+        queue.groups -= usize::from(removed.is_some_and(|w| w.wait.wants.is_group()));
         let empty = queue.waiters.is_empty();
         if empty {
             self.dbs[db].remove(key);
@@ -239,15 +307,17 @@ impl Waiters {
         empty
     }
 
-    /// Notes a key as ready if clients wait for it and its value can serve them. Returns true if it was not noted before.
+    /// Notes a key as ready if clients wait for it and its value may serve them, or end their wait. Returns true if it was
+    /// not noted before.
     pub(crate) fn note_ready(&mut self, db: usize, key: &[u8], part: &Db) -> bool {
         let Some(queue) = self.queue(db, key) else {
             return false;
         };
-        let served = part
-            .find(key)
-            .and_then(|id| Wants::met_by(&part.get(id).value));
-        served.is_some() && !std::mem::replace(&mut queue.ready, true)
+        let ready = match part.find(key).map(|id| &part.get(id).value) {
+            Some(Value::List(_) | Value::Zset(_) | Value::Stream(_)) => true,
+            _ => queue.groups > 0,
+        };
+        ready && !std::mem::replace(&mut queue.ready, true)
     }
 
     /// Notes all keys of a database that have become ready; `part` is its new content.
@@ -260,18 +330,30 @@ impl Waiters {
         keys
     }
 
-    /// Returns the next waiter of a key behind `ticket` that `wants` can serve at `now`.
+    /// Returns the next waiter of a key behind `ticket` for which `value`, that of the key, means something at `now`.
     pub(crate) fn next(
         &self,
         db: usize,
         key: &[u8],
         ticket: u64,
-        wants: Wants,
+        value: Option<&Value>,
         now: Now,
-    ) -> Option<&Arc<Waiter>> {
+    ) -> Option<(Arc<Waiter>, Outcome)> {
         let queue = self.dbs.get(db)?.get(key)?;
-        let mut after = queue.waiters.range(ticket + 1..).map(|(_, waiter)| waiter);
-        after.find(|w| w.wait.wants == wants && !w.has_ended() && !w.is_late(now))
+        // Many workers wait for the same group: the second need not look.
+        let mut unserved: Option<&Wants> = None;
+        for (_, waiter) in queue.waiters.range(ticket + 1..) {
+            let wants = &waiter.wait.wants;
+            if waiter.has_ended() || waiter.is_late(now) || unserved == Some(wants) {
+                continue;
+            }
+            match waiter.outcome(key, value) {
+                Some(outcome) => return Some((Arc::clone(waiter), outcome)),
+                None if wants.is_group() => unserved = Some(wants),
+                None => {}
+            }
+        }
+        None
     }
 
     /// Notes that a key is on no turn's list of ready keys.

@@ -71,8 +71,27 @@ impl Turn<'_> {
         let shard = self.shard_mut(number);
         let exists = shard.dbs[db].find(key).is_some();
         shard.watched.key_changed(db, key, exists);
-        if exists && shard.waiters.note_ready(db, key, &shard.dbs[db]) {
+        self.note_ready(db, key);
+    }
+
+    /// Notes a key as ready if clients wait for it.
+    pub(crate) fn note_ready(&mut self, db: usize, key: &[u8]) {
+        let number = self.store.shard_of(key);
+        let shard = self.shard_mut(number);
+        if shard.waiters.any() && shard.waiters.note_ready(db, key, &shard.dbs[db]) {
             self.ready.push_back(ReadyKey::new(db, key));
+        }
+    }
+
+    /// As [`Turn::commit`], for a change of a stream's groups: as in Redis, it touches neither WATCH nor blocked clients.
+    pub(crate) fn commit_group(&mut self, db: usize, key: &[u8], event: Option<&str>, count: u64) {
+        self.changed = true;
+        self.stats.dirty += count;
+        if self.observed && self.logged && self.store.notes_changes() {
+            self.sink.changed(db, key);
+        }
+        if let Some(event) = event {
+            self.announce(db, Classes::STREAM, event, key);
         }
     }
 
@@ -80,6 +99,7 @@ impl Turn<'_> {
     /// the turn ([`Turn::discarded`]). Returns the number of keys.
     pub(crate) fn flush(&mut self, db: usize) -> usize {
         let removed = self.empty(db);
+        self.note_all_ready(db);
         self.changed = true;
         self.stats.dirty += removed as u64;
         removed
@@ -91,17 +111,23 @@ impl Turn<'_> {
             self.db_replaced(first, Some(second));
             self.db_replaced(second, Some(first));
         }
-        let mut ready = Vec::new();
         for (_, shard) in self.held_shards() {
             shard.dbs.swap(first, second);
-            for db in [first, second] {
-                let keys = shard.waiters.note_all_ready(db, &shard.dbs[db]);
-                ready.extend(keys.iter().map(|key| ReadyKey::new(db, key)));
-            }
         }
-        self.ready.extend(ready);
+        self.note_all_ready(first);
+        self.note_all_ready(second);
         self.changed = true;
         self.stats.dirty += 1;
+    }
+
+    /// Notes the keys of database `db`, whose content is new, as ready if clients wait for them.
+    fn note_all_ready(&mut self, db: usize) {
+        let mut ready = Vec::new();
+        for (_, shard) in self.held_shards() {
+            let keys = shard.waiters.note_all_ready(db, &shard.dbs[db]);
+            ready.extend(keys.iter().map(|key| ReadyKey::new(db, key)));
+        }
+        self.ready.extend(ready);
     }
 
     /// Empties every database, for a snapshot that is loaded in their place: raises WATCH flags, and counts no change.

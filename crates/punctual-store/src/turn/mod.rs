@@ -115,6 +115,8 @@ pub struct Turn<'s> {
     pub wait: Option<Wait>,
     /// Whether commands may wait. In a transaction they reply that there was nothing.
     pub may_wait: bool,
+    /// A script runs, whose commands must not even ask to wait.
+    pub in_script: bool,
     /// False while another thread, or an earlier turn of this one, holds shards for long: the caller must lock nothing.
     pub may_lock: bool,
     /// Keys that clients wait for, in the order in which they became ready.
@@ -161,6 +163,7 @@ impl<'s> Turn<'s> {
             discarded: Discarded::default(),
             wait: None,
             may_wait: true,
+            in_script: false,
             may_lock: true,
             ready: VecDeque::new(),
             held: SmallVec::new(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use punctual_resp::{OwnedArgs, Reply};
 
 use crate::error::Error;
-use crate::keyspace::waiters::{Wait, Waiter, WaiterId, WaitingClient, Wants};
+use crate::keyspace::waiters::{Outcome, Wait, Waiter, WaiterId, WaitingClient};
 use crate::turn::{Command, Turn};
 
 /// A key that has become ready, in the order in which keys did.
@@ -38,10 +38,11 @@ impl Turn<'_> {
     /// If the turn was released since the command ran.
     pub fn begin_waiting(
         &mut self,
-        wait: Wait,
+        mut wait: Wait,
         args: OwnedArgs,
         client: &WaitingClient,
     ) -> Arc<Waiter> {
+        let args = wait.resolve(args);
         let ticket = self.store.next_ticket();
         let waiter = Arc::new(Waiter::new(ticket, args, wait, client));
         for key in waiter.keys() {
@@ -97,7 +98,7 @@ impl Turn<'_> {
             let found = self.next_waiter(db, &key, after);
             let ready = self.ready.front_mut()?;
             ready.key = key;
-            let Some(waiter) = found else {
+            let Some((waiter, outcome)) = found else {
                 self.ready.pop_front();
                 continue;
             };
@@ -113,14 +114,14 @@ impl Turn<'_> {
             if !waiter.claim() {
                 continue;
             }
-            let result = self.run_again(command, &waiter, out);
+            let result = self.run_again(command, &waiter, outcome, out);
             self.leave_queues(&waiter);
             return Some((waiter, result));
         }
     }
 
-    /// Returns the next waiter of a key, if the key still has a value that can serve it. Locks the key.
-    fn next_waiter(&mut self, db: usize, key: &[u8], after: u64) -> Option<Arc<Waiter>> {
+    /// Returns the next waiter of a key that the key's value serves, or whose wait it ends. Locks the key.
+    fn next_waiter(&mut self, db: usize, key: &[u8], after: u64) -> Option<(Arc<Waiter>, Outcome)> {
         let number = self.store.shard_of(key);
         self.lock_one(number);
         let now = self.now;
@@ -129,22 +130,29 @@ impl Turn<'_> {
             // A push from now on notes the key again.
             shard.waiters.clear_ready(db, key);
         }
-        let record = shard.dbs[db].get(shard.dbs[db].find(key)?);
-        let wants = Wants::met_by(&record.value).filter(|_| !now.is_due(record.deadline))?;
-        shard.waiters.next(db, key, after, wants, now).cloned()
+        let part = &shard.dbs[db];
+        let record = part.find(key).map(|id| part.get(id));
+        if record.is_some_and(|record| now.is_due(record.deadline)) {
+            // Its expiry notes the key again.
+            return None;
+        }
+        let value = record.map(|record| &record.value);
+        shard.waiters.next(db, key, after, value, now)
     }
 
     fn run_again(
         &mut self,
         command: &Command,
         waiter: &Waiter,
+        outcome: Outcome,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let start = out.len();
         let client = waiter.client();
         let mut reply = Reply::new(out, client.protocol);
         let args = waiter.args().as_args();
-        let result = self.run(command, client.db, client.touch, args, &mut reply);
+        let result =
+            outcome.and_then(|()| self.run(command, client.db, client.touch, args, &mut reply));
         match &result {
             Err(error) => reply.error(error.bytes()),
             // The key was looked at under the same locks, so the command has found something; this is a safeguard.

@@ -9,6 +9,7 @@ use crate::value::hash::Hash;
 use crate::value::list::{List, PieceSize};
 use crate::value::packed::Packed;
 use crate::value::set::{Ints, Set};
+use crate::value::stream::Stream;
 use crate::value::string::Str;
 use crate::value::text::Text;
 use crate::value::zset::Zset;
@@ -22,6 +23,9 @@ pub enum Unreadable<E> {
     /// A duplicate element, or a score that is not a number.
     #[error("duplicate element, or a score that is not a number")]
     Elements,
+    /// A pending entry of a stream was delivered more often than can be counted here.
+    #[error("more than 4294967295 deliveries of a stream's entry")]
+    Deliveries,
 }
 
 /// Preallocation limit in elements: a length read from the input is not trustworthy.
@@ -114,6 +118,7 @@ pub fn read_value<S: Source>(
             let zset = Zset::from_pairs(pairs, *limits);
             Value::Zset(zset.ok_or(Unreadable::Elements)?)
         }
+        Contents::Stream(parts) => Value::Stream(Box::new(Stream::read(parts)?)),
     };
     Ok((!value.is_empty_collection()).then_some(value))
 }

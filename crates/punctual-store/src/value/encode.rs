@@ -9,6 +9,7 @@ use crate::value::Value;
 use crate::value::hash::{Entry, Hash};
 use crate::value::list::{List, Piece};
 use crate::value::set::{Set, View};
+use crate::value::stream;
 use crate::value::string::Str;
 use crate::value::zset::Zset;
 
@@ -27,6 +28,7 @@ pub(crate) fn kind(value: &Value) -> Kind {
         Value::Hash(_) => Kind::Hash,
         Value::Zset(zset) if zset.packed().is_some() => Kind::ZsetListpack,
         Value::Zset(_) => Kind::Zset,
+        Value::Stream(_) => stream::snapshot::KIND,
     }
 }
 
@@ -52,6 +54,7 @@ pub(crate) fn write_value(to: &mut Encoder, out: &mut Vec<u8>, value: &Value) {
         Value::Set(set) => write_set(to, out, set),
         Value::Hash(hash) => write_hash(to, out, hash),
         Value::Zset(zset) => write_zset(to, out, zset),
+        Value::Stream(stream) => stream.write(to, out),
     }
 }
 

@@ -8,6 +8,7 @@ pub mod keyed;
 pub mod list;
 pub mod packed;
 pub mod set;
+pub mod stream;
 pub mod string;
 pub mod text;
 pub mod zset;
@@ -19,6 +20,7 @@ use crate::hash_table::WARM_MAX;
 use hash::Hash;
 use list::List;
 use set::Set;
+use stream::Stream;
 use string::Str;
 use zset::Zset;
 
@@ -35,6 +37,8 @@ pub enum Value {
     Set(Set),
     /// A sorted set; never empty in a database.
     Zset(Zset),
+    /// A stream, which may be empty.
+    Stream(Box<Stream>),
 }
 
 const _: () = assert!(size_of::<Value>() == 24);
@@ -81,6 +85,7 @@ kinds! {
     Hash: Hash, content => content;
     Set: Set, content => content;
     Zset: Zset, content => content;
+    Stream: Stream, content => Box::new(content);
 }
 
 impl Value {
@@ -143,7 +148,7 @@ impl Value {
                     table.keyed().warm(&hashes);
                 }
             }
-            Self::Str(_) | Self::List(_) => {}
+            Self::Str(_) | Self::List(_) | Self::Stream(_) => {}
         }
     }
 
@@ -155,6 +160,7 @@ impl Value {
             Self::Hash(_) => "hash",
             Self::Set(_) => "set",
             Self::Zset(_) => "zset",
+            Self::Stream(_) => "stream",
         }
     }
 
@@ -166,6 +172,7 @@ impl Value {
             Self::Hash(hash) => hash.encoding(),
             Self::Set(set) => set.encoding(),
             Self::Zset(zset) => zset.encoding(),
+            Self::Stream(_) => "stream",
         }
     }
 
@@ -177,13 +184,14 @@ impl Value {
             Self::Hash(hash) => hash.len(),
             Self::Set(set) => set.len(),
             Self::Zset(zset) => zset.len(),
+            Self::Stream(stream) => stream.len() as usize,
         }
     }
 
-    /// Returns true for a collection without elements, whose key must be removed.
+    /// Returns true for a collection without elements, whose key must be removed. A stream stays.
     pub fn is_empty_collection(&self) -> bool {
         match self {
-            Self::Str(_) => false,
+            Self::Str(_) | Self::Stream(_) => false,
             Self::List(list) => list.is_empty(),
             Self::Hash(hash) => hash.is_empty(),
             Self::Set(set) => set.is_empty(),
@@ -199,6 +207,7 @@ impl Value {
             Self::Hash(hash) => hash.heap_bytes(),
             Self::Set(set) => set.heap_bytes(),
             Self::Zset(zset) => zset.heap_bytes(),
+            Self::Stream(stream) => size_of::<Stream>() + stream.heap_bytes(),
         }
     }
 }

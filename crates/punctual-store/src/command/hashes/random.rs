@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use punctual_resp::{Args, Protocol, Reply};
 
-use super::reply_element;
 use crate::command::arguments::{int, is};
+use crate::command::reply_element;
 use crate::error::Error;
 use crate::time::Now;
 use crate::turn::Cx;

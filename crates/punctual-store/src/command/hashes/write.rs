@@ -3,8 +3,8 @@
 use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Reply};
 
-use super::{Pairs, add_hash_of, find_to_write};
-use crate::command::arguments::int;
+use super::{add_hash_of, find_to_write};
+use crate::command::arguments::{Pairs, int};
 use crate::error::Error;
 use crate::events::Classes;
 use crate::time::NEVER;

@@ -2,8 +2,9 @@
 
 use punctual_resp::{Args, Reply};
 
-use super::{piece_size, reply_element};
+use super::piece_size;
 use crate::command::arguments::int;
+use crate::command::reply_element;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::keyspace::records::Id;

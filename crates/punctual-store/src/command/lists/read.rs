@@ -3,8 +3,9 @@
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
-use super::{absolute, bounds, reply_element};
+use super::{absolute, bounds};
 use crate::command::arguments::{int, is};
+use crate::command::reply_element;
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::list::{End, List};

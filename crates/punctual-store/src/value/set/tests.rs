@@ -17,6 +17,8 @@ const LIMITS: Limits = Limits {
     zset_entries: 0,
     zset_value: 0,
     hll_sparse_bytes: 0,
+    stream_bytes: 0,
+    stream_entries: 0,
 };
 
 fn text(element: Element<'_>) -> Vec<u8> {

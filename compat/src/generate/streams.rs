@@ -1,0 +1,450 @@
+//! Stream commands.
+//!
+//! IDs are given, never taken from a clock, and idle times are either tiny or enormous (an entry delivered at a TIME of
+//! 1970), so that both servers make the same choices.
+
+mod scene;
+
+pub(super) use scene::scene;
+
+use super::named;
+use crate::command::{Command, Step};
+use crate::draw::{Draw, Kind};
+
+/// Commands that may get any arguments. (XADD would take IDs from the clock.)
+pub(super) const ANY_ARGUMENTS: &[&str] = &[
+    "XLEN",
+    "XRANGE",
+    "XREVRANGE",
+    "XREAD",
+    "XDEL",
+    "XTRIM",
+    "XSETID",
+    "XREADGROUP",
+    "XACK",
+    "XPENDING",
+    "XCLAIM",
+    "XAUTOCLAIM",
+];
+
+const MAKERS: &[(u32, super::Maker)] = &[
+    (20, add),
+    (5, grow),
+    (8, range),
+    (6, read),
+    (5, delete_entries),
+    (5, trim),
+    (2, set_id),
+    (8, groups),
+    (16, read_group),
+    (8, acknowledge),
+    (6, pending),
+    (8, claim),
+    (6, autoclaim),
+    (5, info),
+    (2, length),
+    (1, delete),
+];
+
+/// A min-idle-time that every entry has, or only those that were given an old TIME.
+const IDLES: &[&str] = &["0", "0", "0", "1000000000", "-1"];
+
+/// Appends one command on streams, or a short group of related ones.
+pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
+    draw.weighted(MAKERS)(draw, steps);
+}
+
+fn key(draw: &mut Draw) -> Vec<u8> {
+    draw.key_of(Kind::Stream)
+}
+
+/// An ID near those of the entries, rarely an unusual one.
+fn id(draw: &mut Draw) -> Vec<u8> {
+    let (ms, seq) = (draw.between(0..=62), draw.between(0..=3));
+    match draw.between(0..=99) {
+        0..=69 => format!("{ms}-{seq}"),
+        70..=89 => ms.to_string(),
+        90..=93 => "0-0".to_owned(),
+        94..=95 => "18446744073709551615-18446744073709551615".to_owned(),
+        _ => draw
+            .pick(&[
+                "",
+                "-",
+                "+",
+                "$",
+                ">",
+                "*",
+                "5-*",
+                "a",
+                "1-a",
+                "-1",
+                "1--2",
+                "01-02",
+                "+1",
+                " 1",
+                "(5",
+                "1-1-1",
+                "18446744073709551616",
+                "18446744073709551615",
+            ])
+            .to_owned(),
+    }
+    .into_bytes()
+}
+
+fn ids(draw: &mut Draw, most: usize) -> Vec<Vec<u8>> {
+    let count = draw.count(1..=most);
+    if draw.chance(95) {
+        return (0..count)
+            .map(|_| format!("{}-{}", draw.between(1..=60), draw.between(0..=2)).into_bytes())
+            .collect();
+    }
+    (0..count).map(|_| id(draw)).collect()
+}
+
+/// The end of a range.
+fn end(draw: &mut Draw, end: &str) -> Vec<u8> {
+    match draw.between(0..=9) {
+        0..=4 => end.as_bytes().to_vec(),
+        5..=6 => [b"(", &id(draw)[..]].concat(),
+        _ => id(draw),
+    }
+}
+
+fn push_fields(draw: &mut Draw, command: &mut Command) {
+    if draw.chance(70) {
+        for name in ["name", "other"] {
+            command.push(name);
+            command.push(draw.element());
+        }
+    } else {
+        for field in draw.elements(3) {
+            command.push(field);
+            command.push(draw.value());
+        }
+    }
+}
+
+fn push_count(draw: &mut Draw, command: &mut Command) {
+    if draw.chance(50) {
+        command.push(draw.case("COUNT"));
+        command.push(draw.how_many());
+    }
+}
+
+fn push_trim(draw: &mut Draw, command: &mut Command) {
+    let strategy = draw.weighted(&[(3, "MAXLEN"), (2, "MINID")]);
+    command.push(draw.case(strategy));
+    let approximate = match draw.between(0..=2) {
+        0 => {
+            command.push("~");
+            true
+        }
+        1 => {
+            command.push("=");
+            false
+        }
+        _ => false,
+    };
+    if strategy == "MAXLEN" {
+        command.push(draw.how_many());
+    } else {
+        command.push(id(draw));
+    }
+    if draw.chance(if approximate { 40 } else { 4 }) {
+        command.push(draw.case("LIMIT"));
+        command.push(draw.how_many());
+    }
+}
+
+fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "XADD").arg(key(draw));
+    if draw.chance(8) {
+        command.push(draw.case("NOMKSTREAM"));
+    }
+    if draw.chance(20) {
+        push_trim(draw, &mut command);
+    }
+    let new = match draw.between(0..=9) {
+        0..=5 => draw
+            .pick(&["60-*", "60-*", "61-*", "58-*"])
+            .as_bytes()
+            .to_vec(),
+        6..=8 => format!("{}-*", draw.between(0..=62)).into_bytes(),
+        _ => match id(draw) {
+            // The clock's.
+            any if any == b"*" => b"1".to_vec(),
+            any => any,
+        },
+    };
+    command.push(new);
+    push_fields(draw, &mut command);
+    if draw.chance(3) {
+        command.push("odd");
+    }
+    steps.push(command.into());
+}
+
+/// A new stream of many entries.
+fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let key = draw.pick(Kind::Stream.keys()).to_vec();
+    steps.push(named(draw, "DEL").arg(&key).into());
+    let count = if draw.chance(20) {
+        250
+    } else {
+        draw.between(1..=30)
+    };
+    for n in 0..count {
+        let mut command = Command::of(&["XADD"])
+            .arg(&key)
+            .arg(format!("{}-{}", 1 + n / 5, n % 5));
+        push_fields(draw, &mut command);
+        steps.push(command.into());
+    }
+    if draw.chance(70) {
+        let create = Command::of(&["XGROUP", "CREATE"]).arg(&key);
+        steps.push(create.arg("g").arg("0").arg("ENTRIESREAD").arg("0").into());
+    }
+}
+
+fn range(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let back = draw.chance(40);
+    let (first, last) = (end(draw, "-"), end(draw, "+"));
+    let mut command = if back {
+        named(draw, "XREVRANGE").arg(key(draw)).arg(last).arg(first)
+    } else {
+        named(draw, "XRANGE").arg(key(draw)).arg(first).arg(last)
+    };
+    push_count(draw, &mut command);
+    steps.push(command.into());
+}
+
+/// Appends STREAMS, keys and IDs.
+fn push_streams(draw: &mut Draw, command: &mut Command, usual: &str) {
+    let keys = draw.keys_of(Kind::Stream, 3);
+    command.push(draw.case("STREAMS"));
+    let count = keys.len();
+    command.extend(keys);
+    let missing = usize::from(draw.chance(2));
+    for _ in missing..count {
+        let from = match draw.chance(60) {
+            true => usual.as_bytes().to_vec(),
+            false => id(draw),
+        };
+        command.push(from);
+    }
+}
+
+fn read(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "XREAD");
+    push_count(draw, &mut command);
+    if draw.chance(10) {
+        command.push(draw.case("BLOCK"));
+        command.push(draw.pick(&["1", "2", "-1", "x", "1.5"]));
+    }
+    push_streams(draw, &mut command, "5");
+    steps.push(command.into());
+}
+
+fn delete_entries(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "XDEL").arg(key(draw));
+    command.extend(ids(draw, 6));
+    steps.push(command.into());
+}
+
+fn trim(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "XTRIM").arg(key(draw));
+    push_trim(draw, &mut command);
+    if draw.chance(5) {
+        push_trim(draw, &mut command);
+    }
+    steps.push(command.into());
+}
+
+fn set_id(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "XSETID").arg(key(draw));
+    // Never below an entry that may have been deleted, which 7.0 accepts and 7.2 refuses.
+    let last = draw.pick(&["61-9", "61-9", "62-9", "x", "-"]);
+    command.push(last);
+    if draw.chance(30) {
+        command.push(draw.case("ENTRIESADDED"));
+        command.push(draw.pick(&["1", "100", "1000", "-1", "x"]));
+    }
+    if draw.chance(30) {
+        command.push(draw.case("MAXDELETEDID"));
+        command.push(draw.pick(&["10-0", "60-1", "70-0", "x"]));
+    }
+    steps.push(command.into());
+}
+
+fn group(draw: &mut Draw) -> &'static str {
+    draw.weighted(&[(12, "g"), (4, "h"), (1, "none")])
+}
+
+fn consumer(draw: &mut Draw) -> &'static str {
+    draw.weighted(&[(5, "alice"), (4, "bob"), (1, "")])
+}
+
+fn groups(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let what = draw.weighted(&[
+        (8, "CREATE"),
+        (4, "SETID"),
+        (2, "DESTROY"),
+        (3, "CREATECONSUMER"),
+        (3, "DELCONSUMER"),
+    ]);
+    let mut command = named(draw, "XGROUP")
+        .arg(draw.case(what))
+        .arg(key(draw))
+        .arg(group(draw));
+    match what {
+        "CREATE" | "SETID" => {
+            let from = match draw.between(0..=9) {
+                0..=4 => b"0".to_vec(),
+                5..=6 => b"$".to_vec(),
+                _ => id(draw),
+            };
+            command.push(from);
+            if what == "CREATE" && draw.chance(40) || draw.chance(2) {
+                command.push(draw.case("MKSTREAM"));
+            }
+            if draw.chance(30) {
+                command.push(draw.case("ENTRIESREAD"));
+                command.push(draw.pick(&["0", "1", "7", "-1", "-2", "x"]));
+            }
+        }
+        "DESTROY" => {}
+        _ => command.push(consumer(draw)),
+    }
+    steps.push(command.into());
+}
+
+fn read_group(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "XREADGROUP");
+    if draw.chance(98) {
+        command.push(draw.case("GROUP"));
+        command.push(group(draw));
+        command.push(consumer(draw));
+    }
+    if draw.chance(60) {
+        command.push(draw.case("COUNT"));
+        command.push(draw.how_many());
+    }
+    if draw.chance(10) {
+        command.push(draw.case("BLOCK"));
+        command.push(draw.pick(&["1", "2", "-1"]));
+    }
+    if draw.chance(15) {
+        command.push(draw.case("NOACK"));
+    }
+    if draw.chance(80) {
+        command.push(draw.case("STREAMS"));
+        command.push(key(draw));
+        let from = if draw.chance(75) {
+            b">".to_vec()
+        } else {
+            id(draw)
+        };
+        command.push(from);
+    } else {
+        push_streams(draw, &mut command, ">");
+    }
+    steps.push(command.into());
+}
+
+fn acknowledge(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "XACK").arg(key(draw)).arg(group(draw));
+    command.extend(ids(draw, 8));
+    steps.push(command.into());
+}
+
+fn pending(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "XPENDING").arg(key(draw)).arg(group(draw));
+    if draw.chance(75) {
+        if draw.chance(25) {
+            command.push(draw.case("IDLE"));
+            command.push(draw.pick(&["0", "1000000000", "x"]));
+        }
+        command.push(end(draw, "-"));
+        command.push(end(draw, "+"));
+        command.push(draw.how_many());
+        if draw.chance(40) {
+            command.push(consumer(draw));
+        }
+        if draw.chance(2) {
+            command.push("more");
+        }
+    }
+    steps.push(command.into());
+}
+
+fn claim(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "XCLAIM")
+        .arg(key(draw))
+        .arg(group(draw))
+        .arg(consumer(draw))
+        .arg(draw.pick(IDLES));
+    command.extend(ids(draw, 6));
+    for _ in 0..draw.between(0..=3) {
+        let option = draw.weighted(&[
+            (3, "TIME"),
+            (1, "IDLE"),
+            (3, "RETRYCOUNT"),
+            (4, "FORCE"),
+            (3, "JUSTID"),
+            (1, "LASTID"),
+            (1, "OTHER"),
+        ]);
+        command.push(draw.case(option));
+        match option {
+            "TIME" => command.push(draw.pick(&["1000", "0", "-1", "x"])),
+            "IDLE" => command.push(draw.pick(&["0", "1700000000000", "x"])),
+            "RETRYCOUNT" => command.push(draw.pick(&["0", "3", "70000", "-1", "x"])),
+            "LASTID" => command.push(id(draw)),
+            _ => {}
+        }
+    }
+    steps.push(command.into());
+}
+
+fn autoclaim(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let mut command = named(draw, "XAUTOCLAIM")
+        .arg(key(draw))
+        .arg(group(draw))
+        .arg(consumer(draw))
+        .arg(draw.pick(IDLES))
+        .arg(end(draw, "-"));
+    if draw.chance(50) {
+        command.push(draw.case("COUNT"));
+        command.push(draw.pick(&["1", "2", "3", "50", "0", "-1", "x"]));
+    }
+    if draw.chance(30) {
+        command.push(draw.case("JUSTID"));
+    }
+    steps.push(command.into());
+}
+
+fn info(draw: &mut Draw, steps: &mut Vec<Step>) {
+    let what = draw.weighted(&[(4, "STREAM"), (3, "GROUPS"), (3, "CONSUMERS"), (1, "NONE")]);
+    let mut command = named(draw, "XINFO").arg(draw.case(what)).arg(key(draw));
+    match what {
+        "CONSUMERS" => command.push(group(draw)),
+        "STREAM" if draw.chance(60) => {
+            command.push(draw.case("FULL"));
+            if draw.chance(60) {
+                command.push(draw.case("COUNT"));
+                command.push(draw.pick(&["0", "1", "5", "-1", "x"]));
+            }
+        }
+        _ => {}
+    }
+    steps.push(command.into());
+}
+
+fn length(draw: &mut Draw, steps: &mut Vec<Step>) {
+    steps.push(named(draw, "XLEN").arg(key(draw)).into());
+}
+
+fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
+    steps.push(named(draw, "DEL").arg(key(draw)).into());
+}

@@ -1,0 +1,180 @@
+//! Streams: the family's rows. `add` has the writers of entries, `range` and `read` the readers, `group` XGROUP, `pending` and
+//! `claim` what groups have delivered, `info` XINFO.
+//!
+//! Commands on groups change neither WATCH nor what blocked clients wait for, as in Redis (`Turn::commit_group`). Their
+//! effects name IDs, times and counts, so that a replay does not depend on when it happens.
+
+mod add;
+mod arguments;
+mod claim;
+mod group;
+mod info;
+mod pending;
+mod range;
+mod read;
+mod reply;
+#[cfg(test)]
+mod tests;
+
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Handler};
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    row("xack", -4, WRITE_FAST, pending::xack)
+        .access(&["RW update"])
+        .doc(
+            "5.0.0",
+            "O(1) for each message ID processed.",
+            "Acknowledges entries of a consumer group, which removes them from its pending entries.",
+        ),
+    row("xadd", -5, GROW_FAST, add::xadd)
+        .access(&["RW update"])
+        .tips(RANDOM)
+        .doc(
+            "5.0.0",
+            "O(1) to add an entry, O(N) to trim, where N is the number of removed entries.",
+            "Appends an entry to a stream. Creates the key if it doesn't exist.",
+        )
+        .history(&[
+            (
+                "6.2.0",
+                "Added the `NOMKSTREAM` option, `MINID` trimming strategy and the `LIMIT` option.",
+            ),
+            ("7.0.0", "Added support for the `<ms>-*` explicit ID form."),
+        ]),
+    row("xautoclaim", -6, WRITE_FAST, claim::xautoclaim)
+        .access(&["RW delete"])
+        .tips(RANDOM)
+        .doc(
+            "6.2.0",
+            "O(1) if COUNT is small.",
+            "Gives pending entries of a consumer group that have been idle to another consumer.",
+        )
+        .history(&[(
+            "7.0.0",
+            "Added an element to the reply array, containing deleted entries the command cleared \
+             from the PEL",
+        )]),
+    row("xclaim", -6, WRITE_FAST, claim::xclaim)
+        .access(&["RW update"])
+        .tips(RANDOM)
+        .doc(
+            "5.0.0",
+            "O(log N) with N being the number of pending entries of the group.",
+            "Gives pending entries of a consumer group to another consumer.",
+        ),
+    row("xdel", -3, WRITE_FAST, add::xdel)
+        .access(&["RW delete"])
+        .doc(
+            "5.0.0",
+            "O(1) for each entry, regardless of the stream size.",
+            "Deletes entries of a stream and returns their number.",
+        ),
+    Command::container("xgroup", Group::Stream, group::SUBCOMMANDS).doc(
+        "5.0.0",
+        "Depends on subcommand.",
+        "A container for consumer groups commands.",
+    ),
+    Command::container("xinfo", Group::Stream, info::SUBCOMMANDS).doc(
+        "5.0.0",
+        "Depends on subcommand.",
+        "A container for stream introspection commands.",
+    ),
+    row("xlen", 2, READ_FAST, range::xlen).access(&["RO"]).doc(
+        "5.0.0",
+        "O(1)",
+        "Returns the number of entries of a stream.",
+    ),
+    row("xpending", -3, Flags::READONLY, pending::xpending)
+        .access(&["RO access"])
+        .tips(RANDOM)
+        .doc(
+            "5.0.0",
+            "O(N) where N is the number of entries returned, or visited if IDLE is given. The \
+             summary is O(N) where N is the number of consumers.",
+            "Returns the pending entries of a consumer group, or a summary of them.",
+        )
+        .history(&[(
+            "6.2.0",
+            "Added the `IDLE` option and exclusive range intervals.",
+        )]),
+    row("xrange", -4, Flags::READONLY, range::xrange)
+        .access(&["RO access"])
+        .doc(
+            "5.0.0",
+            PER_RETURNED,
+            "Returns the entries of a stream in a range of IDs.",
+        )
+        .history(EXCLUSIVE),
+    Command::new(
+        "xread",
+        -4,
+        Flags::READONLY.or(READS),
+        Group::Stream,
+        read::xread,
+    )
+    .stream_keys(1)
+    .access(&["RO access"])
+    .doc(
+        "5.0.0",
+        PER_RETURNED,
+        "Returns entries of several streams behind given IDs. Blocks until there are any.",
+    ),
+    Command::new(
+        "xreadgroup",
+        -7,
+        Flags::WRITE.or(READS),
+        Group::Stream,
+        read::xreadgroup,
+    )
+    .stream_keys(4)
+    .access(&["RO access"])
+    .doc(
+        "5.0.0",
+        PER_RETURNED,
+        "Delivers new entries of several streams to a consumer of a group, or returns its pending \
+         entries. Blocks until there are any.",
+    ),
+    row("xrevrange", -4, Flags::READONLY, range::xrevrange)
+        .access(&["RO access"])
+        .doc(
+            "5.0.0",
+            PER_RETURNED,
+            "Returns the entries of a stream in a range of IDs, in reverse order.",
+        )
+        .history(EXCLUSIVE),
+    row("xsetid", -3, GROW_FAST, add::xsetid)
+        .access(&["RW update"])
+        .doc("5.0.0", "O(1)", "An internal command for replicating stream values.")
+        .history(&[(
+            "7.0.0",
+            "Added the `entries_added` and `max_deleted_entry_id` arguments.",
+        )]),
+    row("xtrim", -4, Flags::WRITE, add::xtrim)
+        .access(&["RW delete"])
+        .tips(RANDOM)
+        .doc(
+            "5.0.0",
+            "O(N) where N is the number of removed entries; they leave in blocks, so the constant \
+             is small.",
+            "Removes the oldest entries of a stream.",
+        )
+        .history(&[(
+            "6.2.0",
+            "Added the `MINID` trimming strategy and the `LIMIT` option.",
+        )]),
+];
+
+const READ_FAST: Flags = Flags::READONLY.or(Flags::FAST);
+const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
+const GROW_FAST: Flags = WRITE_FAST.or(Flags::DENYOOM);
+const READS: Flags = Flags::BLOCKING.or(Flags::MOVABLE_KEYS);
+const RANDOM: &[&str] = &["nondeterministic_output"];
+const PER_RETURNED: &str = "O(N) where N is the number of entries returned.";
+const EXCLUSIVE: &[(&str, &str)] = &[("6.2.0", "Added exclusive ranges.")];
+
+/// Creates the row of a command on one key, its first argument.
+const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags, Group::Stream, handler).keys(1, 1, 1)
+}

@@ -1,0 +1,191 @@
+//! Parsing of IDs, ranges and trims.
+
+use punctual_resp::Args;
+use smallvec::SmallVec;
+
+use crate::command::arguments::{int, is};
+use crate::error::{Error, c_string};
+use crate::turn::Cx;
+use crate::value::stream::{Bound, Id, Trim};
+
+const INVALID_ID: Error =
+    Error::fixed("ERR Invalid stream ID specified as stream command argument");
+
+/// Parses an ID; a missing sequence number is 0.
+pub(super) fn id(arg: &[u8]) -> Result<Id, Error> {
+    Id::parse(arg, 0).ok_or(INVALID_ID)
+}
+
+/// Parses a list of IDs.
+pub(super) fn ids(args: Args<'_>) -> Result<SmallVec<[Id; 8]>, Error> {
+    args.iter().map(id).collect()
+}
+
+/// Parses the ID of a group: `$` is `last`.
+pub(super) fn id_or_last(arg: &[u8], last: Id) -> Result<Id, Error> {
+    match arg {
+        b"$" => Ok(last),
+        arg => id(arg),
+    }
+}
+
+/// Parses an ID that may also be `-` or `+`; a missing sequence number is `missing`.
+pub(super) fn id_or_end(arg: &[u8], missing: u64) -> Result<Id, Error> {
+    match c_string(arg) {
+        b"-" => Ok(Id::MIN),
+        b"+" => Ok(Id::MAX),
+        _ => Id::parse(arg, missing).ok_or(INVALID_ID),
+    }
+}
+
+/// Parses the start of an interval: an ID, `-`, or `(` and an ID that is excluded.
+pub(super) fn start(arg: &[u8]) -> Result<Id, Error> {
+    match arg {
+        [b'(', excluded @ ..] if !excluded.is_empty() => Id::parse(excluded, 0)
+            .ok_or(INVALID_ID)?
+            .next()
+            .ok_or(Error::fixed("ERR invalid start ID for the interval")),
+        arg => id_or_end(arg, 0),
+    }
+}
+
+/// Parses the end of an interval, as [`start`].
+pub(super) fn end(arg: &[u8]) -> Result<Id, Error> {
+    match arg {
+        [b'(', excluded @ ..] if !excluded.is_empty() => Id::parse(excluded, u64::MAX)
+            .ok_or(INVALID_ID)?
+            .prev()
+            .ok_or(Error::fixed("ERR invalid end ID for the interval")),
+        arg => id_or_end(arg, u64::MAX),
+    }
+}
+
+/// The ID that XADD asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NewId {
+    /// `*`.
+    Now,
+    /// `ms-*`.
+    In(u64),
+    /// The ID itself.
+    Exactly(Id),
+}
+
+impl NewId {
+    fn parse(arg: &[u8]) -> Result<Self, Error> {
+        match Id::parse_ms(arg) {
+            Some(ms) => Ok(Self::In(ms)),
+            None => id(arg).map(Self::Exactly),
+        }
+    }
+}
+
+/// Options of XADD and XTRIM.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options {
+    pub(super) trim: Option<Trim>,
+    /// XADD: do not create the stream.
+    pub(super) only_existing: bool,
+    pub(super) new_id: NewId,
+    /// Position behind the options, and behind the ID of XADD.
+    pub(super) end: usize,
+}
+
+impl Options {
+    /// Parses the arguments from the third on: options, and XADD's ID.
+    pub(super) fn parse(cx: &Cx<'_, '_>, args: Args<'_>, adds: bool) -> Result<Self, Error> {
+        let mut options = Self {
+            trim: None,
+            only_existing: false,
+            new_id: NewId::Now,
+            end: args.len(),
+        };
+        let mut limit = None;
+        let mut at = 2;
+        while at < args.len() {
+            let (arg, more) = (args.at(at), args.len() - 1 - at);
+            if adds && arg == b"*" {
+                options.end = at + 1;
+                break;
+            } else if more > 0 && (is(arg, "MAXLEN") || is(arg, "MINID")) {
+                if options.trim.is_some() {
+                    return Err(Error::fixed(
+                        "ERR syntax error, MAXLEN and MINID options at the same time are not compatible",
+                    ));
+                }
+                let sign = args.at(at + 1);
+                let signed = more > 1 && matches!(sign, b"~" | b"=");
+                at += 1 + usize::from(signed);
+                options.trim = Some(Trim {
+                    bound: bound(is(arg, "MAXLEN"), args.at(at))?,
+                    approximate: signed && sign == b"~",
+                    limit: 0,
+                });
+            } else if more > 0 && is(arg, "LIMIT") {
+                at += 1;
+                let given = int(&args[at])?;
+                let given = u64::try_from(given)
+                    .map_err(|_| Error::fixed("ERR The LIMIT argument must be >= 0."))?;
+                limit = Some(given);
+            } else if adds && is(arg, "NOMKSTREAM") {
+                options.only_existing = true;
+            } else if adds {
+                options.new_id = NewId::parse(arg)?;
+                options.end = at + 1;
+                break;
+            } else {
+                return Err(Error::Syntax);
+            }
+            at += 1;
+        }
+        options.limit(cx, limit, adds)?;
+        Ok(options)
+    }
+
+    /// Checks and sets the limit of the trim.
+    fn limit(&mut self, cx: &Cx<'_, '_>, limit: Option<u64>, adds: bool) -> Result<(), Error> {
+        const DEFAULT_MAX: u64 = 1_000_000;
+        let Some(trim) = &mut self.trim else {
+            if limit.is_some_and(|limit| limit > 0) {
+                return Err(Error::fixed(
+                    "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
+                ));
+            }
+            return match adds {
+                true => Ok(()),
+                false => Err(Error::fixed(
+                    "ERR syntax error, XTRIM must be called with a trimming strategy",
+                )),
+            };
+        };
+        // A log of changes has Redis's own commands, in which the bound is what the trim has reached.
+        if cx.turn.replays {
+            return Ok(());
+        }
+        match limit {
+            Some(_) if !trim.approximate => {
+                return Err(Error::fixed(
+                    "ERR syntax error, LIMIT cannot be used without the special ~ option",
+                ));
+            }
+            Some(limit) => trim.limit = limit,
+            None if trim.approximate => {
+                trim.limit = match cx.limits().stream_entries as u64 {
+                    0 => 10_000,
+                    entries => entries.saturating_mul(100).min(DEFAULT_MAX),
+                };
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+fn bound(by_length: bool, arg: &[u8]) -> Result<Bound, Error> {
+    if !by_length {
+        return id(arg).map(Bound::MinId);
+    }
+    u64::try_from(int(arg)?)
+        .map(Bound::Len)
+        .map_err(|_| Error::fixed("ERR The MAXLEN argument must be >= 0."))
+}

@@ -1,0 +1,229 @@
+//! XINFO.
+
+use punctual_resp::{Args, Reply};
+
+use super::group::{no_such_group, wrong_form};
+use super::reply::{reply_entries, reply_entry, reply_id};
+use crate::command::arguments::{int, is};
+use crate::command::help;
+use crate::error::Error;
+use crate::spec::{Flags, Group as Family};
+use crate::turn::{Command, Cx, Handler};
+use crate::value::stream::{Group, Id, Stream};
+
+pub(super) static SUBCOMMANDS: &[Command] = &[
+    row("consumers", 4, consumers)
+        .tips(&["nondeterministic_output"])
+        .doc(
+            "5.0.0",
+            "O(N) where N is the number of consumers.",
+            "Returns the consumers of a consumer group.",
+        ),
+    row("groups", 3, groups)
+        .doc(
+            "5.0.0",
+            "O(N) where N is the number of groups.",
+            "Returns the consumer groups of a stream.",
+        )
+        .history(&[("7.0.0", "Added the `entries-read` and `lag` fields")]),
+    Command::new(
+        "help",
+        2,
+        Flags::LOADING.or(Flags::STALE),
+        Family::Stream,
+        show_help,
+    )
+    .doc(
+        "5.0.0",
+        "O(1)",
+        "Returns helpful text about the different subcommands.",
+    ),
+    row("stream", -3, stream)
+        .doc("5.0.0", "O(1)", "Returns information about a stream.")
+        .history(&[
+            ("6.0.0", "Added the `FULL` modifier."),
+            (
+                "7.0.0",
+                "Added the `max-deleted-entry-id`, `entries-added`, `recorded-first-entry-id`, \
+                 `entries-read` and `lag` fields",
+            ),
+        ]),
+];
+
+const fn row(name: &'static str, arity: i32, handler: Handler) -> Command {
+    Command::new(name, arity, Flags::READONLY, Family::Stream, handler)
+        .keys(2, 2, 1)
+        .access(&["RO access"])
+}
+
+fn find<'c>(cx: &'c mut Cx<'_, '_>, key: &[u8]) -> Result<&'c Stream, Error> {
+    cx.read_as::<Stream>(key)?.ok_or(Error::NoSuchKey)
+}
+
+fn named(reply: &mut Reply<'_>, name: &str) {
+    reply.bulk(name.as_bytes());
+}
+
+fn named_int(reply: &mut Reply<'_>, name: &str, number: i64) {
+    named(reply, name);
+    reply.int(number);
+}
+
+fn named_id(reply: &mut Reply<'_>, name: &str, id: Id) {
+    named(reply, name);
+    reply_id(reply, id);
+}
+
+fn named_count(reply: &mut Reply<'_>, name: &str, number: Option<i64>) {
+    named(reply, name);
+    match number {
+        Some(number) => reply.int(number),
+        None => reply.null(),
+    }
+}
+
+fn consumers(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let now_ms = cx.now().read_ms();
+    let group = find(cx, &args[2])?.group(&args[3]);
+    let group = group.ok_or_else(|| no_such_group(args))?;
+    reply.array(group.consumer_count());
+    for consumer in group.consumers() {
+        reply.map(3);
+        named(reply, "name");
+        reply.bulk(consumer.name());
+        named_int(reply, "pending", consumer.pending().len() as i64);
+        named_int(
+            reply,
+            "idle",
+            now_ms.saturating_sub(consumer.seen_ms) as i64,
+        );
+    }
+    Ok(())
+}
+
+fn groups(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let stream = find(cx, &args[2])?;
+    reply.array(stream.groups().len());
+    for (name, group) in stream.groups() {
+        reply.map(6);
+        named(reply, "name");
+        reply.bulk(name);
+        named_int(reply, "consumers", group.consumer_count() as i64);
+        named_int(reply, "pending", group.pending().len() as i64);
+        named_id(reply, "last-delivered-id", group.last_id);
+        named_count(reply, "entries-read", group.entries_read.map(|n| n as i64));
+        named_count(reply, "lag", stream.lag(group));
+    }
+    Ok(())
+}
+
+fn stream(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let stream = find(cx, &args[2])?;
+    let options = args.skip(3);
+    let full = match options.len() {
+        0 => None,
+        1 | 3 if is(&options[0], "FULL") => Some(match options.get(1) {
+            None => 10,
+            Some(word) if is(word, "COUNT") => match int(&options[2])? {
+                ..0 => 10,
+                0 => usize::MAX,
+                count => count as usize,
+            },
+            Some(_) => return Err(wrong_form("XINFO", args)),
+        }),
+        _ => return Err(wrong_form("XINFO", args)),
+    };
+    reply.map(if full.is_some() { 9 } else { 10 });
+    named_int(reply, "length", stream.len() as i64);
+    named_int(reply, "radix-tree-keys", stream.blocks() as i64);
+    // There is no tree here; a program can only compare the number with that of keys.
+    named_int(reply, "radix-tree-nodes", stream.blocks() as i64 + 1);
+    named_id(reply, "last-generated-id", stream.last_id());
+    named_id(reply, "max-deleted-entry-id", stream.max_deleted());
+    named_int(reply, "entries-added", stream.added() as i64);
+    named_id(reply, "recorded-first-entry-id", stream.first_id());
+    let Some(count) = full else {
+        named_int(reply, "groups", stream.groups().len() as i64);
+        for (name, entry) in [
+            ("first-entry", stream.iter().next()),
+            ("last-entry", stream.range_back(Id::MIN, Id::MAX).next()),
+        ] {
+            named(reply, name);
+            match entry {
+                Some(entry) => reply_entry(reply, &entry),
+                None => reply.null(),
+            }
+        }
+        return Ok(());
+    };
+    named(reply, "entries");
+    let expected = count.min(stream.len() as usize);
+    reply_entries(reply, expected, stream.iter().take(count));
+    named(reply, "groups");
+    reply.array(stream.groups().len());
+    for (name, group) in stream.groups() {
+        reply_full_group(reply, stream, name, group, count);
+    }
+    Ok(())
+}
+
+fn reply_full_group(
+    reply: &mut Reply<'_>,
+    stream: &Stream,
+    name: &[u8],
+    group: &Group,
+    count: usize,
+) {
+    let pending = group.pending();
+    reply.map(7);
+    named(reply, "name");
+    reply.bulk(name);
+    named_id(reply, "last-delivered-id", group.last_id);
+    named_count(reply, "entries-read", group.entries_read.map(|n| n as i64));
+    named_count(reply, "lag", stream.lag(group));
+    named_int(reply, "pel-count", pending.len() as i64);
+    named(reply, "pending");
+    reply.array(count.min(pending.len()));
+    for entry in pending.iter().take(count) {
+        reply.array(4);
+        reply_id(reply, entry.id);
+        reply.bulk(group.consumer(entry.consumer).name());
+        reply.int(entry.delivered_ms as i64);
+        reply.int(entry.deliveries.into());
+    }
+    named(reply, "consumers");
+    reply.array(group.consumer_count());
+    for consumer in group.consumers() {
+        let ids = consumer.pending();
+        reply.map(4);
+        named(reply, "name");
+        reply.bulk(consumer.name());
+        named_int(reply, "seen-time", consumer.seen_ms as i64);
+        named_int(reply, "pel-count", ids.len() as i64);
+        named(reply, "pending");
+        reply.array(count.min(ids.len()));
+        for id in ids.iter().take(count) {
+            let entry = pending.get(*id);
+            reply.array(3);
+            reply_id(reply, *id);
+            reply.int(entry.map_or(0, |entry| entry.delivered_ms as i64));
+            reply.int(entry.map_or(0, |entry| entry.deliveries.into()));
+        }
+    }
+}
+
+fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    help(
+        reply,
+        "XINFO",
+        &[
+            "CONSUMERS <key> <groupname>",
+            "    Show consumers of <groupname>.",
+            "GROUPS <key>",
+            "    Show the stream consumer groups.",
+            "STREAM <key> [FULL [COUNT <count>]",
+            "    Show information about the stream.",
+        ],
+    );
+    Ok(())
+}

@@ -1,0 +1,526 @@
+//! XREAD and XREADGROUP.
+//!
+//! Both look at all keys before they change anything. A client that waits runs the command again; `$` is the last ID when it
+//! begins to wait.
+
+use std::ops::Range;
+
+use punctual_resp::{Args, Protocol, Reply};
+use smallvec::SmallVec;
+
+use super::arguments::id;
+use super::group::log_consumer;
+use super::reply::{Deferred, no_group, reply_entries, reply_entry, reply_id};
+use crate::command::arguments::{int, is};
+use crate::error::{Error, c_string};
+use crate::events::Classes;
+use crate::keyspace::records::Id as RecordId;
+use crate::keyspace::waiters::{Wait, Wants};
+use crate::turn::Cx;
+use crate::turn::cx::Place;
+use crate::value::stream::{Id, Pending, Stream};
+
+/// The options of a read.
+struct Asked<'a> {
+    /// Maximum number of entries of each stream.
+    count: usize,
+    /// Waits if there are no entries, until this time if there is one.
+    block: Option<Option<u64>>,
+    no_ack: bool,
+    /// Names of group and consumer.
+    group: Option<(&'a [u8], &'a [u8])>,
+    keys: Range<usize>,
+}
+
+/// What is read of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// Entries behind this ID; of a group: the consumer's pending ones.
+    After(Id),
+    /// What the group has not read.
+    Unread,
+}
+
+/// A stream to read.
+struct Source<'a> {
+    key: &'a [u8],
+    found: Option<(Place, RecordId)>,
+    from: From,
+}
+
+type Sources<'a> = SmallVec<[Source<'a>; 4]>;
+
+pub(super) fn xread(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let asked = Asked::parse(cx, args, false)?;
+    let sources = sources(cx, args, &asked)?;
+    recount(cx, &sources);
+    let mut ready: SmallVec<[&Source<'_>; 4]> = SmallVec::new();
+    for source in &sources {
+        if let (Some((place, record)), From::After(after)) = (source.found, source.from)
+            && cx.view::<Stream>(place, record)?.has_after(after)
+        {
+            ready.push(source);
+        }
+    }
+    if ready.is_empty() {
+        return wait(cx, args, &asked, &sources, reply);
+    }
+    announce_streams(reply, ready.len());
+    for source in ready {
+        let (Some((place, record)), From::After(after)) = (source.found, source.from) else {
+            continue;
+        };
+        let stream = cx.view::<Stream>(place, record)?;
+        begin_stream(reply, source.key);
+        let entries = after.next().map(|start| stream.range(start, Id::MAX));
+        let expected = asked.count.min(stream.len() as usize);
+        reply_entries(
+            reply,
+            expected,
+            entries.into_iter().flatten().take(asked.count),
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn xreadgroup(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let asked = Asked::parse(cx, args, true)?;
+    let Some((group, consumer)) = asked.group else {
+        return Err(Error::fixed("ERR Missing GROUP option for XREADGROUP"));
+    };
+    let sources = sources(cx, args, &asked)?;
+    recount(cx, &sources);
+    let now_ms = cx.now().read_ms();
+    let start = reply.len();
+    let header = |reply: &mut Reply<'_>, n| announce_streams(reply, n);
+    let mut failed = Ok(());
+    let served = Deferred::headed(reply, sources.len(), header, |reply| {
+        let mut served = 0;
+        for source in &sources {
+            let mut reader = Reader {
+                cx,
+                group,
+                consumer,
+                now_ms,
+                count: asked.count,
+            };
+            match reader.read(source, asked.no_ack, reply) {
+                Ok(found) => served += usize::from(found),
+                Err(error) => failed = Err(error),
+            }
+        }
+        served
+    });
+    failed?;
+    if served == 0 {
+        reply.truncate(start);
+        return wait(cx, args, &asked, &sources, reply);
+    }
+    Ok(())
+}
+
+impl<'a> Asked<'a> {
+    fn parse(cx: &Cx<'_, '_>, args: Args<'a>, of_group: bool) -> Result<Self, Error> {
+        let mut asked = Self {
+            count: usize::MAX,
+            block: None,
+            no_ack: false,
+            group: None,
+            keys: 0..0,
+        };
+        let mut at = 1;
+        while at < args.len() {
+            let (arg, more) = (args.at(at), args.len() - 1 - at);
+            if is(arg, "BLOCK") && more > 0 {
+                if cx.turn.in_script {
+                    return Err(Error::repeating(
+                        "ERR ",
+                        args.at(0),
+                        " command is not allowed with BLOCK option from scripts",
+                    ));
+                }
+                at += 1;
+                asked.block = Some(deadline(cx, &args[at])?);
+            } else if is(arg, "COUNT") && more > 0 {
+                at += 1;
+                asked.count = match int(&args[at])? {
+                    ..=0 => usize::MAX,
+                    count => count as usize,
+                };
+            } else if is(arg, "STREAMS") && more > 0 {
+                if more % 2 == 1 {
+                    return Err(Error::fixed(
+                        "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
+                    ));
+                }
+                asked.keys = at + 1..at + 1 + more / 2;
+                break;
+            } else if is(arg, "GROUP") && more > 1 {
+                if !of_group {
+                    return Err(Error::fixed(
+                        "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
+                    ));
+                }
+                asked.group = Some((args.at(at + 1), args.at(at + 2)));
+                at += 2;
+            } else if is(arg, "NOACK") {
+                if !of_group {
+                    return Err(Error::fixed(
+                        "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
+                    ));
+                }
+                asked.no_ack = true;
+            } else {
+                return Err(Error::Syntax);
+            }
+            at += 1;
+        }
+        if asked.keys.is_empty() {
+            return Err(Error::Syntax);
+        }
+        Ok(asked)
+    }
+}
+
+/// Parses a timeout in milliseconds into a deadline in unix ms; `None` for 0, which means no timeout.
+fn deadline(cx: &Cx<'_, '_>, ms: &[u8]) -> Result<Option<u64>, Error> {
+    let ms = punctual_resp::decimal::parse_i64(ms).ok_or(Error::fixed(
+        "ERR timeout is not an integer or out of range",
+    ))?;
+    let ms = u64::try_from(ms).map_err(|_| Error::fixed("ERR timeout is negative"))?;
+    if ms == 0 {
+        return Ok(None);
+    }
+    let at = cx.now().base_ms().checked_add(ms);
+    at.filter(|at| i64::try_from(*at).is_ok())
+        .ok_or(Error::fixed("ERR timeout is out of range"))
+        .map(Some)
+}
+
+/// Looks at all keys, their groups and IDs.
+fn sources<'a>(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'a>,
+    asked: &Asked<'_>,
+) -> Result<Sources<'a>, Error> {
+    let mut sources = Sources::new();
+    for at in asked.keys.clone() {
+        let (key, from) = (args.at(at), args.at(at + asked.keys.len()));
+        let (place, record) = cx.seek_to_read(key);
+        let stream = match record {
+            Some(record) => Some(cx.view::<Stream>(place, record)?),
+            None => None,
+        };
+        if let Some((group, _)) = asked.group
+            && stream.and_then(|stream| stream.group(group)).is_none()
+        {
+            return Err(no_group(&[
+                b"No such key '",
+                key,
+                b"' or consumer group '",
+                group,
+                b"' in XREADGROUP with GROUP option",
+            ]));
+        }
+        let from = match (c_string(from), asked.group) {
+            (b"$", None) => From::After(stream.map_or(Id::MIN, Stream::last_id)),
+            (b"$", Some(_)) => {
+                return Err(Error::fixed(
+                    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
+                ));
+            }
+            (b">", Some(_)) => From::Unread,
+            (b">", None) => {
+                return Err(Error::fixed(
+                    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+                ));
+            }
+            _ => match id(from)? {
+                // Redis takes the greatest ID for `>`.
+                Id::MAX if asked.group.is_some() => From::Unread,
+                after => From::After(after),
+            },
+        };
+        let found = record.map(|record| (place, record));
+        sources.push(Source { key, found, from });
+    }
+    Ok(sources)
+}
+
+/// Counts the second look-up of each key that Redis makes.
+fn recount(cx: &mut Cx<'_, '_>, sources: &[Source<'_>]) {
+    for source in sources {
+        match source.found {
+            Some(_) => cx.turn.stats.hits += 1,
+            None => {
+                cx.turn.stats.misses += 1;
+                cx.announce(Classes::MISSED, "keymiss", source.key);
+            }
+        }
+    }
+}
+
+/// Waits, if the client wants to and may, or replies that there is nothing.
+fn wait(
+    cx: &mut Cx<'_, '_>,
+    args: Args<'_>,
+    asked: &Asked<'_>,
+    sources: &Sources<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Error> {
+    let Some(deadline_ms) = asked.block.filter(|_| cx.turn.may_wait) else {
+        reply.null_array();
+        return Ok(());
+    };
+    let behind = |source: &Source<'_>| match source.from {
+        From::After(id) => id,
+        From::Unread => Id::MAX,
+    };
+    let wants = match asked.group {
+        Some((group, _)) => Wants::Group(group.into()),
+        None => Wants::Entries(sources.iter().map(behind).collect()),
+    };
+    let ids = asked.keys.end..;
+    let resolved = ids
+        .zip(sources)
+        .filter(|(at, _)| c_string(args.at(*at)) == b"$");
+    cx.turn.wait = Some(Wait {
+        resolved: resolved
+            .map(|(at, source)| (at, behind(source).text()))
+            .collect(),
+        ..Wait::new(wants, asked.keys.clone(), deadline_ms)
+    });
+    Ok(())
+}
+
+/// Announces pairs of keys and entries.
+fn announce_streams(reply: &mut Reply<'_>, count: usize) {
+    match reply.protocol() {
+        Protocol::Resp2 => reply.array(count),
+        Protocol::Resp3 => reply.map(count),
+    }
+}
+
+fn begin_stream(reply: &mut Reply<'_>, key: &[u8]) {
+    if reply.protocol() == Protocol::Resp2 {
+        reply.array(2);
+    }
+    reply.bulk(key);
+}
+
+/// A consumer that reads a stream.
+struct Reader<'r, 't, 's> {
+    cx: &'r mut Cx<'t, 's>,
+    group: &'r [u8],
+    consumer: &'r [u8],
+    now_ms: u64,
+    count: usize,
+}
+
+impl Reader<'_, '_, '_> {
+    /// Reads a stream. Returns false if there is nothing to reply.
+    fn read(
+        &mut self,
+        source: &Source<'_>,
+        no_ack: bool,
+        reply: &mut Reply<'_>,
+    ) -> Result<bool, Error> {
+        let Some((place, record)) = source.found else {
+            return Ok(false);
+        };
+        let (key, now_ms) = (source.key, self.now_ms);
+        let stream = self.cx.view::<Stream>(place, record)?;
+        let Some(group) = stream.group(self.group) else {
+            return Ok(false);
+        };
+        if source.from == From::Unread && !stream.has_after(group.last_id) {
+            return Ok(false);
+        }
+        let stream = self.cx.edit::<Stream>(place, record)?;
+        let Some(group) = stream.group_mut(self.group) else {
+            return Ok(false);
+        };
+        let known = group.number_of(self.consumer);
+        let number = known.unwrap_or_else(|| group.add_consumer(self.consumer, now_ms));
+        group.consumer_mut(number).seen_ms = now_ms;
+        if known.is_none() {
+            log_consumer(self.cx, key, self.group, self.consumer);
+        }
+        begin_stream(reply, key);
+        match source.from {
+            From::After(after) => self.history(key, (place, record), number, after, reply)?,
+            From::Unread => self.deliver(key, (place, record), number, no_ack, reply)?,
+        }
+        Ok(true)
+    }
+
+    /// Replies with entries that the group has not read, and assigns them to the consumer.
+    fn deliver(
+        &mut self,
+        key: &[u8],
+        (place, record): (Place, RecordId),
+        number: u32,
+        no_ack: bool,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Error> {
+        let now_ms = self.now_ms;
+        let stream = self.cx.edit::<Stream>(place, record)?;
+        let Some(group) = stream.group(self.group) else {
+            return Ok(());
+        };
+        let before = group.entries_read;
+        let mut read = before;
+        let mut ids: SmallVec<[Id; 16]> = SmallVec::new();
+        let start = group.last_id.next().unwrap_or(Id::MAX);
+        let entries = stream.range(start, Id::MAX).take(self.count);
+        let expected = self.count.min(stream.len() as usize);
+        reply_entries(
+            reply,
+            expected,
+            entries.inspect(|entry| {
+                ids.push(entry.id);
+                read = stream.entries_read_after(read, entry.id);
+            }),
+        );
+        let Some(group) = stream.group_mut(self.group) else {
+            return Ok(());
+        };
+        group.last_id = ids.last().copied().unwrap_or(group.last_id);
+        group.entries_read = read;
+        let last = group.last_id;
+        if !no_ack {
+            for id in &ids {
+                group.assign(Pending {
+                    id: *id,
+                    delivered_ms: now_ms,
+                    deliveries: 1,
+                    consumer: number,
+                });
+            }
+            group.consumer_mut(number).active_ms = Some(now_ms);
+        }
+        self.cx.turn.commit_group(self.cx.db, key, None, 1);
+        if self.cx.is_logged() {
+            if !no_ack {
+                let entries = ids.iter().map(|id| (*id, now_ms, 1));
+                log_claims(self.cx, key, self.group, self.consumer, last, entries);
+            }
+            if no_ack || before.is_some() || read.is_some() {
+                log_group(self.cx, key, self.group, last, read);
+            }
+        }
+        Ok(())
+    }
+
+    /// Replies with pending entries of the consumer, and counts their delivery.
+    fn history(
+        &mut self,
+        key: &[u8],
+        (place, record): (Place, RecordId),
+        number: u32,
+        after: Id,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Error> {
+        let stream = self.cx.edit::<Stream>(place, record)?;
+        let Some(group) = stream.group(self.group) else {
+            return Ok(());
+        };
+        let last = group.last_id;
+        let pending = group.consumer(number).pending();
+        let start = after.next();
+        let ids: SmallVec<[Id; 16]> = start
+            .into_iter()
+            .flat_map(|start| pending.from(start))
+            .take(self.count)
+            .copied()
+            .collect();
+        reply.array(ids.len());
+        let mut delivered: SmallVec<[(Id, u64, u32); 16]> = SmallVec::new();
+        for id in ids {
+            let Some(entry) = stream.get(id) else {
+                reply.array(2);
+                reply_id(reply, id);
+                reply.null_array();
+                continue;
+            };
+            reply_entry(reply, &entry);
+            delivered.push((id, 0, 0));
+        }
+        let Some(group) = stream.group_mut(self.group) else {
+            return Ok(());
+        };
+        for entry in &mut delivered {
+            if let Some(pending) = group.redeliver(entry.0, self.now_ms) {
+                (entry.1, entry.2) = (pending.delivered_ms, pending.deliveries);
+            }
+        }
+        if !delivered.is_empty() {
+            self.cx.turn.commit_group(self.cx.db, key, None, 1);
+            let entries = delivered.into_iter();
+            log_claims(self.cx, key, self.group, self.consumer, last, entries);
+        }
+        Ok(())
+    }
+}
+
+/// Adds XCLAIM as an effect: these entries, with the times of their delivery and their numbers of deliveries, are pending at
+/// the consumer.
+pub(super) fn log_claims(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    group: &[u8],
+    consumer: &[u8],
+    last: Id,
+    entries: impl Iterator<Item = (Id, u64, u32)>,
+) {
+    if !cx.is_logged() {
+        return;
+    }
+    let last = last.text();
+    let mut entries = entries.peekable();
+    while let Some((id, time, count)) = entries.next() {
+        let mut ids = vec![id.text()];
+        while let Some((id, ..)) = entries.next_if(|next| (next.1, next.2) == (time, count)) {
+            ids.push(id.text());
+        }
+        let (mut times, mut counts) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let mut words: Vec<&[u8]> = vec![b"XCLAIM", key, group, consumer, b"0"];
+        words.extend(ids.iter().map(Vec::as_slice));
+        words.extend([&b"TIME"[..], times.format(time).as_bytes()]);
+        words.extend([&b"RETRYCOUNT"[..], counts.format(count).as_bytes()]);
+        words.extend([&b"FORCE"[..], b"JUSTID", b"LASTID", &last]);
+        cx.effect(&words);
+    }
+}
+
+/// Adds XGROUP SETID as an effect.
+pub(super) fn log_group(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    group: &[u8],
+    last: Id,
+    read: Option<u64>,
+) {
+    if !cx.is_logged() {
+        return;
+    }
+    let mut buffer = itoa::Buffer::new();
+    let read = read.map_or("-1", |read| buffer.format(read)).as_bytes();
+    cx.effect(&[
+        b"XGROUP",
+        b"SETID",
+        key,
+        group,
+        &last.text(),
+        b"ENTRIESREAD",
+        read,
+    ]);
+}

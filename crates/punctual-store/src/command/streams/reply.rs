@@ -1,0 +1,86 @@
+//! Replies of the family: IDs, entries, arrays whose length follows from their members.
+
+use punctual_rdb::stream::Entry;
+use punctual_resp::Reply;
+
+use crate::command::reply_element;
+use crate::error::{Error, c_string};
+use crate::value::stream::Id;
+
+/// Writes an ID.
+#[inline]
+pub(super) fn reply_id(reply: &mut Reply<'_>, id: Id) {
+    let (mut ms, mut seq) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let (ms, seq) = (ms.format(id.ms).as_bytes(), seq.format(id.seq).as_bytes());
+    let mut text = [0; 41];
+    let len = ms.len() + 1 + seq.len();
+    text[..ms.len()].copy_from_slice(ms);
+    text[ms.len()] = b'-';
+    text[ms.len() + 1..len].copy_from_slice(seq);
+    reply.bulk(&text[..len]);
+}
+
+/// Writes an entry: its ID, and names and values.
+#[inline]
+pub(super) fn reply_entry(reply: &mut Reply<'_>, entry: &Entry<'_>) {
+    reply.array(2);
+    reply_id(reply, entry.id);
+    reply.array(entry.pairs().len() * 2);
+    for (name, value) in entry.pairs() {
+        reply_element(reply, name);
+        reply_element(reply, value);
+    }
+}
+
+/// Writes entries as an array, at most `expected` of them. Returns their number.
+pub(super) fn reply_entries<'s>(
+    reply: &mut Reply<'_>,
+    expected: usize,
+    entries: impl Iterator<Item = Entry<'s>>,
+) -> usize {
+    Deferred::array(reply, expected, |reply| {
+        entries.map(|entry| reply_entry(reply, &entry)).count()
+    })
+}
+
+/// Headers that are written after what they announce.
+pub(super) struct Deferred;
+
+impl Deferred {
+    /// Writes an array of the members that `write` writes, whose number it returns. `expected` only saves work.
+    pub(super) fn array(
+        reply: &mut Reply<'_>,
+        expected: usize,
+        write: impl FnOnce(&mut Reply<'_>) -> usize,
+    ) -> usize {
+        Self::headed(reply, expected, |reply, n| reply.array(n), write)
+    }
+
+    /// As [`Deferred::array`], with another header.
+    pub(super) fn headed(
+        reply: &mut Reply<'_>,
+        expected: usize,
+        header: impl Fn(&mut Reply<'_>, usize),
+        write: impl FnOnce(&mut Reply<'_>) -> usize,
+    ) -> usize {
+        let start = reply.len();
+        header(reply, expected);
+        let end = reply.len();
+        let count = write(reply);
+        if count != expected {
+            let mut bytes = Vec::new();
+            header(&mut Reply::new(&mut bytes, reply.protocol()), count);
+            reply.out().splice(start..end, bytes);
+        }
+        count
+    }
+}
+
+/// The error of a command whose group does not exist. `about` has the names, quoted, and what Redis says between them.
+pub(super) fn no_group(about: &[&[u8]]) -> Error {
+    let mut text = b"NOGROUP ".to_vec();
+    about
+        .iter()
+        .for_each(|part| text.extend_from_slice(c_string(part)));
+    Error::Bytes(text.into())
+}

@@ -1,0 +1,92 @@
+use crate::command::testing::Fixture;
+
+#[test]
+fn ids_are_generated_from_the_clock_and_never_fall_back() {
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.run("XADD s * f v"), "$9 1000000-0");
+    assert_eq!(fixture.run("XADD s * f v"), "$9 1000000-1");
+    assert_eq!(fixture.run("XADD s 2000000-7 f v"), "$9 2000000-7");
+    assert_eq!(fixture.run("XADD s * f v"), "$9 2000000-8");
+    assert_eq!(fixture.run("XADD s 2000000-* f v"), "$9 2000000-9");
+    assert_eq!(
+        fixture.run("XADD s 1999999-* f v"),
+        "-ERR The ID specified in XADD is equal or smaller than the target stream top item"
+    );
+    assert_eq!(fixture.run("XLEN s"), ":5");
+    assert_eq!(
+        fixture.events(),
+        "new s, xadd s, xadd s, xadd s, xadd s, xadd s"
+    );
+}
+
+#[test]
+fn a_group_delivers_each_entry_once() {
+    let mut fixture = Fixture::new();
+    for n in 1..=3 {
+        fixture.run(&format!("XADD s {n}-0 f {n}"));
+    }
+    assert_eq!(fixture.run("XGROUP CREATE s g 0"), "+OK");
+    assert_eq!(
+        fixture.run("XREADGROUP GROUP g a COUNT 2 STREAMS s >"),
+        "*1 *2 $1 s *2 *2 $3 1-0 *2 $1 f $1 1 *2 $3 2-0 *2 $1 f $1 2"
+    );
+    assert_eq!(
+        fixture.run("XREADGROUP GROUP g b STREAMS s >"),
+        "*1 *2 $1 s *1 *2 $3 3-0 *2 $1 f $1 3"
+    );
+    assert_eq!(fixture.run("XREADGROUP GROUP g b STREAMS s >"), "*-1");
+    assert_eq!(
+        fixture.run("XPENDING s g"),
+        "*4 :3 $3 1-0 $3 3-0 *2 *2 $1 a $1 2 *2 $1 b $1 1"
+    );
+    assert_eq!(fixture.run("XACK s g 1-0 1-0 9-9"), ":1");
+    fixture.advance(500);
+    assert_eq!(
+        fixture.run("XAUTOCLAIM s g b 500 - COUNT 1"),
+        "*3 $3 3-0 *1 *2 $3 2-0 *2 $1 f $1 2 *0"
+    );
+    assert_eq!(
+        fixture.run("XPENDING s g - + 9"),
+        "*2 *4 $3 2-0 $1 b :0 :2 *4 $3 3-0 $1 b :500 :1"
+    );
+    assert_eq!(
+        fixture.run("XINFO GROUPS s"),
+        "*1 *12 $4 name $1 g $9 consumers :2 $7 pending :2 $17 last-delivered-id $3 3-0 $12 entries-read :3 $3 lag :0"
+    );
+}
+
+#[test]
+fn streams_with_groups_survive_snapshots_and_dumps() {
+    let mut fixture = Fixture::sharded(2);
+    for n in 1..=300 {
+        fixture.run(&format!("XADD s {n}-1 name {n} other value{n}"));
+    }
+    for line in [
+        "XDEL s 7-1 250-1",
+        "XGROUP CREATE s g 0 ENTRIESREAD 0",
+        "XGROUP CREATE s empty 5-5",
+        "XGROUP CREATECONSUMER s g idle",
+        "XREADGROUP GROUP g a COUNT 200 STREAMS s >",
+        "XREADGROUP GROUP g b COUNT 20 STREAMS s >",
+        "XTRIM s MAXLEN 150",
+        "XGROUP CREATE none g $ MKSTREAM",
+    ] {
+        let reply = fixture.run(line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+    }
+    let ask = |fixture: &mut Fixture| -> Vec<String> {
+        [
+            "XINFO STREAM s FULL COUNT 0",
+            "XINFO STREAM none FULL",
+            "XRANGE s - +",
+        ]
+        .map(|line| fixture.run(line))
+        .into()
+    };
+    let before = ask(&mut fixture);
+    fixture.reload();
+    assert_eq!(ask(&mut fixture), before);
+    fixture.run("COPY s copy");
+    fixture.run("RENAME copy s");
+    assert_eq!(ask(&mut fixture), before);
+}

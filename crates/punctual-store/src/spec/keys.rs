@@ -1,0 +1,189 @@
+//! Where the keys of a command stand among its arguments.
+
+use std::ops::Range;
+
+use punctual_resp::Args;
+use punctual_resp::decimal::parse_i64;
+
+/// Positions of a command's keys among its arguments.
+#[derive(Clone, Copy, Debug)]
+pub enum Keys {
+    /// No keys.
+    None,
+    /// Positions `first` to `last` (negative: from the end) in steps of `step`, as in COMMAND INFO.
+    Range {
+        /// Position of the first key; the command's name is at 0.
+        first: usize,
+        /// Position of the last key, -1 for the last argument.
+        last: i32,
+        /// Distance between two keys.
+        step: usize,
+    },
+    /// Keys follow their number, which is the argument at `count`.
+    Counted {
+        /// Position of the number of keys.
+        count: usize,
+        /// The first argument is a key too: the destination.
+        destination: bool,
+    },
+    /// The first argument is a key; further keys are arguments of options.
+    Options(&'static OptionKeys),
+    /// Keys are the first half of the arguments after the word STREAMS.
+    Streams {
+        /// Position from which on the word may stand, for COMMAND INFO.
+        from: usize,
+    },
+    /// One key or, if that argument is empty, the arguments after an option.
+    KeyOrOption(&'static KeyOrOption),
+}
+
+impl Keys {
+    /// Calls `visit` with the position of each key in `args`.
+    pub fn each(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
+        match *self {
+            Self::None => {}
+            Self::Range { first, last, step } => {
+                let end = if last >= 0 {
+                    last as usize
+                } else {
+                    args.len().saturating_sub(last.unsigned_abs() as usize)
+                };
+                let mut at = first;
+                while at <= end && at < args.len() {
+                    visit(at);
+                    at += step.max(1);
+                }
+            }
+            Self::Counted { count, destination } => {
+                let keys = counted(args, count);
+                if destination && !keys.is_empty() {
+                    visit(1);
+                }
+                keys.for_each(visit);
+            }
+            Self::Options(options) => {
+                if args.len() > 1 {
+                    visit(1);
+                }
+                options.each_key(args, visit);
+            }
+            Self::Streams { .. } => streams(args).for_each(visit),
+            Self::KeyOrOption(keys) => keys.each(args, visit),
+        }
+    }
+
+    /// Returns true if a command with these arguments may reach keys that the arguments do not name.
+    pub fn reaches_unnamed(&self, args: Args<'_>) -> bool {
+        matches!(self, Self::Options(options) if options.reaches_unnamed(args))
+    }
+}
+
+/// Keys that are arguments of options.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionKeys {
+    /// Position of the first option.
+    pub from: usize,
+    /// Options with a key as argument. If an option is repeated, its last key counts.
+    pub keyed: &'static [&'static str],
+    /// Options with a pattern as argument: key names result from replacing its asterisk with an element.
+    pub patterned: &'static [&'static str],
+    /// Other options with arguments, and the number of arguments.
+    pub skipped: &'static [(&'static str, usize)],
+}
+
+impl OptionKeys {
+    /// Visits the positions of keys that are arguments of options.
+    fn each_key(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
+        for word in self.keyed {
+            let mut last = None;
+            self.each(args, &[word], &mut |at| last = Some(at));
+            last.into_iter().for_each(&mut *visit);
+        }
+    }
+
+    /// Returns true if an option's pattern builds key names.
+    fn reaches_unnamed(&self, args: Args<'_>) -> bool {
+        let mut found = false;
+        self.each(args, self.patterned, &mut |at| {
+            found |= args[at].contains(&b'*');
+        });
+        found
+    }
+
+    /// Visits the position of the argument of each option in `words`.
+    fn each(&self, args: Args<'_>, words: &[&str], visit: &mut dyn FnMut(usize)) {
+        let mut at = self.from;
+        while let Some(arg) = args.get(at) {
+            let is = |word: &&&str| arg.eq_ignore_ascii_case(word.as_bytes());
+            if words.iter().any(|word| is(&word)) && at + 1 < args.len() {
+                visit(at + 1);
+            }
+            let one = self
+                .keyed
+                .iter()
+                .chain(self.patterned)
+                .any(|word| is(&word));
+            let several = self.skipped.iter().find(|(word, _)| is(&word));
+            at += 1 + several.map_or(usize::from(one), |(_, count)| *count);
+        }
+    }
+}
+
+/// A key, or an option whose arguments are keys (MIGRATE).
+#[derive(Clone, Copy, Debug)]
+pub struct KeyOrOption {
+    /// Position of the key.
+    pub first: usize,
+    /// Position of the first option.
+    pub from: usize,
+    /// Option whose arguments are keys, to the end.
+    pub option: &'static str,
+    /// Other options with arguments, and the number of arguments.
+    pub skipped: &'static [(&'static str, usize)],
+}
+
+impl KeyOrOption {
+    fn each(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
+        if args.get(self.first).is_some_and(|key| !key.is_empty()) {
+            return visit(self.first);
+        }
+        let mut at = self.from;
+        while let Some(arg) = args.get(at) {
+            let is = |word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
+            if is(self.option) {
+                return (at + 1..args.len()).for_each(visit);
+            }
+            let skipped = self.skipped.iter().find(|(word, _)| is(word));
+            at += 1 + skipped.map_or(0, |(_, count)| *count);
+        }
+    }
+}
+
+/// Returns the positions of the keys after the option STREAMS of XREAD and XREADGROUP; empty if the arguments are wrong.
+fn streams(args: Args<'_>) -> Range<usize> {
+    let mut at = 1;
+    while let Some(arg) = args.get(at) {
+        let is = |word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
+        at += match () {
+            () if is("BLOCK") || is("COUNT") => 2,
+            () if is("GROUP") => 3,
+            () if is("NOACK") => 1,
+            () if is("STREAMS") => {
+                let rest = args.len() - at - 1;
+                let keys = if rest.is_multiple_of(2) { rest / 2 } else { 0 };
+                return at + 1..at + 1 + keys;
+            }
+            () => break,
+        };
+    }
+    0..0
+}
+
+/// Returns the positions of the keys after the argument at `count`; empty if that number exceeds the arguments.
+fn counted(args: Args<'_>, count: usize) -> Range<usize> {
+    let number = args.get(count).and_then(parse_i64);
+    let available = args.len().saturating_sub(count + 1);
+    let keys = number.and_then(|keys| usize::try_from(keys).ok());
+    let keys = keys.filter(|keys| *keys <= available).unwrap_or_default();
+    count + 1..count + 1 + keys
+}

@@ -1,0 +1,202 @@
+//! Consumer groups: entries that were delivered and not acknowledged, in the order of their IDs and for each consumer.
+//!
+//! A pending entry names its consumer by a small number, which stays the same until the consumer is deleted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Id;
+use super::sorted::{Identified, Sorted};
+
+/// Number of a consumer in its group.
+pub type ConsumerNumber = u32;
+
+/// A delivered entry that was not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// ID of the entry, which may have been deleted from the stream.
+    pub id: Id,
+    /// Time of the last delivery, in unix ms.
+    pub delivered_ms: u64,
+    /// Number of deliveries.
+    pub deliveries: u32,
+    /// Its consumer.
+    pub consumer: ConsumerNumber,
+}
+
+const _: () = assert!(size_of::<Pending>() == 32);
+
+impl Identified for Pending {
+    fn id(&self) -> Id {
+        self.id
+    }
+}
+
+/// A consumer of a group.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    name: Arc<[u8]>,
+    /// Time of its last command, in unix ms.
+    pub seen_ms: u64,
+    /// Time at which it last got entries, in unix ms.
+    pub active_ms: Option<u64>,
+    pending: Sorted<Id>,
+}
+
+impl Consumer {
+    /// Returns the name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Returns the IDs of its pending entries.
+    pub fn pending(&self) -> &Sorted<Id> {
+        &self.pending
+    }
+}
+
+/// A consumer group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// ID of the last entry that was delivered.
+    pub last_id: Id,
+    /// Number of entries of the stream that were delivered, if it is known.
+    pub entries_read: Option<u64>,
+    pending: Sorted<Pending>,
+    /// By number; `None` for deleted ones, whose numbers are used again.
+    consumers: Vec<Option<Consumer>>,
+    numbers: BTreeMap<Arc<[u8]>, ConsumerNumber>,
+}
+
+impl Group {
+    /// Creates a group without consumers.
+    pub fn new(last_id: Id, entries_read: Option<u64>) -> Self {
+        Self {
+            last_id,
+            entries_read,
+            pending: Sorted::default(),
+            consumers: Vec::new(),
+            numbers: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the pending entries.
+    pub fn pending(&self) -> &Sorted<Pending> {
+        &self.pending
+    }
+
+    /// Returns the number of the consumer `name`. O(log n).
+    pub fn number_of(&self, name: &[u8]) -> Option<ConsumerNumber> {
+        self.numbers.get(name).copied()
+    }
+
+    /// Returns a consumer.
+    ///
+    /// # Panics
+    /// If there is none with this number.
+    pub fn consumer(&self, number: ConsumerNumber) -> &Consumer {
+        self.consumers[number as usize]
+            .as_ref()
+            .expect("a consumer")
+    }
+
+    /// Returns a consumer for changes.
+    ///
+    /// # Panics
+    /// If there is none with this number.
+    pub fn consumer_mut(&mut self, number: ConsumerNumber) -> &mut Consumer {
+        self.consumers[number as usize]
+            .as_mut()
+            .expect("a consumer")
+    }
+
+    /// Returns the number of consumers.
+    pub fn consumer_count(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Iterates over the consumers in the order of their names.
+    pub fn consumers(&self) -> impl Iterator<Item = &Consumer> {
+        self.numbers.values().map(|number| self.consumer(*number))
+    }
+
+    /// Adds a consumer; the name must be new. O(log n).
+    pub fn add_consumer(&mut self, name: &[u8], seen_ms: u64) -> ConsumerNumber {
+        let name: Arc<[u8]> = name.into();
+        let consumer = Some(Consumer {
+            name: Arc::clone(&name),
+            seen_ms,
+            active_ms: None,
+            pending: Sorted::default(),
+        });
+        let free = match self.numbers.len() < self.consumers.len() {
+            true => self.consumers.iter().position(Option::is_none),
+            false => None,
+        };
+        let number = match free {
+            Some(number) => {
+                self.consumers[number] = consumer;
+                number
+            }
+            None => {
+                self.consumers.push(consumer);
+                self.consumers.len() - 1
+            }
+        } as ConsumerNumber;
+        self.numbers.insert(name, number);
+        number
+    }
+
+    /// Removes a consumer and its pending entries. Returns their number. O(pending · log n).
+    pub fn remove_consumer(&mut self, number: ConsumerNumber) -> usize {
+        let Some(consumer) = self.consumers[number as usize].take() else {
+            return 0;
+        };
+        self.numbers.remove(&consumer.name);
+        for id in consumer.pending.iter() {
+            self.pending.remove(*id);
+        }
+        consumer.pending.len()
+    }
+
+    /// Adds a pending entry, or gives it to another consumer. O(1) if it is the last one, else O(log n).
+    pub fn assign(&mut self, entry: Pending) {
+        match self.pending.insert(entry) {
+            Some(before) if before.consumer == entry.consumer => return,
+            Some(before) => {
+                self.consumer_mut(before.consumer).pending.remove(entry.id);
+            }
+            None => {}
+        }
+        self.consumer_mut(entry.consumer).pending.insert(entry.id);
+    }
+
+    /// Notes another delivery of a pending entry to its consumer. O(log n).
+    pub fn redeliver(&mut self, id: Id, now_ms: u64) -> Option<Pending> {
+        let entry = self.pending.get_mut(id)?;
+        entry.delivered_ms = now_ms;
+        entry.deliveries = entry.deliveries.saturating_add(1);
+        Some(*entry)
+    }
+
+    /// Removes a pending entry. O(1) for the first one, else O(log n).
+    pub fn acknowledge(&mut self, id: Id) -> Option<Pending> {
+        let entry = self.pending.remove(id)?;
+        self.consumer_mut(entry.consumer).pending.remove(id);
+        Some(entry)
+    }
+
+    /// Returns the bytes on the heap. O(pending / 128 + consumers).
+    pub fn heap_bytes(&self) -> usize {
+        let consumers: usize = self
+            .consumers()
+            // The name and its reference counts.
+            .map(|consumer| consumer.name.len() + 16 + consumer.pending.heap_bytes())
+            .sum();
+        let numbers = self.numbers.len() * size_of::<(Arc<[u8]>, ConsumerNumber)>();
+        self.pending.heap_bytes()
+            + consumers
+            + numbers
+            + self.consumers.capacity() * size_of::<Option<Consumer>>()
+    }
+}
