@@ -1,13 +1,16 @@
 //! Passes any bytes to the reader of snapshots, to RESTORE and to the compact encodings.
 //!
 //! None may panic. A snapshot has the same contents whole and in blocks, whether its values are read or skipped; a
-//! checked listpack walks the same way in both directions and, written again, has the same elements.
+//! checked listpack or block of a stream walks the same way in both directions and, written again, has the same elements.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use punctual_rdb::{
     Blocks, Contents, Element, Event, Failure, Intset, Listpack, Node, Reader, Source, dump,
-    listpack, lzf, ziplist::Ziplist, zipmap::Zipmap,
+    listpack, lzf,
+    stream::{Block, Parts, StreamId, StreamPart},
+    ziplist::Ziplist,
+    zipmap::Zipmap,
 };
 
 /// A sum over the contents, to compare two ways of reading.
@@ -81,6 +84,44 @@ impl Tally {
             | Contents::HashListpack(listpack)
             | Contents::HashExpiryListpack(listpack)
             | Contents::ZsetListpack(listpack) => self.listpack(listpack),
+            Contents::Stream(parts) => self.stream(parts)?,
+        }
+        Ok(())
+    }
+
+    fn id(&mut self, id: StreamId) {
+        self.text(&id.to_be_bytes());
+    }
+
+    fn stream<S: Source>(&mut self, mut parts: Parts<'_, S>) -> Result<(), Failure<S::Error>> {
+        while let Some(part) = parts.next()? {
+            match part {
+                StreamPart::Block(block) => {
+                    check_block(&block);
+                    for entry in block.entries() {
+                        self.id(entry.id);
+                        for (field, value) in entry.pairs() {
+                            self.element(field);
+                            self.element(value);
+                        }
+                    }
+                }
+                StreamPart::Totals(totals) => {
+                    self.number(totals.length);
+                    self.id(totals.first_id);
+                    self.number(totals.added_up_to(totals.last_id).unwrap_or(0));
+                }
+                StreamPart::Group { name, last_id, .. } => {
+                    self.element(name);
+                    self.id(last_id);
+                }
+                StreamPart::Pending { id, deliveries, .. } => {
+                    self.id(id);
+                    self.number(deliveries);
+                }
+                StreamPart::Consumer { name, .. } => self.element(name),
+                StreamPart::Owned { id, .. } => self.id(id),
+            }
         }
         Ok(())
     }
@@ -99,6 +140,31 @@ fn check_listpack(listpack: Listpack<'_>) {
     let again = listpack::wrap(&entries, elements.len());
     let again = Listpack::new(&again).expect("written by ourselves");
     assert!(again.iter().eq(elements.iter().map(|e| e.canonical())));
+}
+
+fn check_block(block: &Block<&[u8]>) {
+    let entries = || {
+        block
+            .entries()
+            .map(|entry| (entry.id, entry.at, entry.pairs().count()))
+    };
+    let forwards: Vec<_> = entries().collect();
+    assert_eq!(forwards.len(), block.live() + block.deleted());
+    assert!(entries().rev().eq(forwards.iter().rev().copied()));
+    assert_eq!(forwards.last().map(|entry| entry.0), Some(block.last_id()));
+
+    // Deleting and appending leave a block that can be read.
+    let mut block = block.to_owned();
+    for (_, at, _) in forwards {
+        block.delete(at);
+    }
+    if block.last_id() < StreamId::MAX {
+        block.append(StreamId::MAX, [(&b"field"[..], &b"1"[..])].into_iter());
+    }
+    let mut bytes = Vec::new();
+    block.write_listpack(&mut bytes);
+    let again = Block::read(block.id(), &bytes).expect("written by ourselves");
+    assert!(again.to_owned() == block);
 }
 
 fn tally<S: Source>(mut reader: Reader<S>) -> Result<Tally, Failure<S::Error>> {
@@ -159,6 +225,9 @@ fuzz_target!(|data: &[u8]| {
 
     if let Ok(listpack) = Listpack::new(data) {
         check_listpack(listpack);
+    }
+    if let Ok(block) = Block::read(StreamId { ms: 1, seq: 1 }, data) {
+        check_block(&block);
     }
     if let Ok(ziplist) = Ziplist::new(data) {
         let mut out = Vec::new();

@@ -11,16 +11,18 @@ use crate::intset::Intset;
 use crate::kind::{FIELD_EXPIRY_MAX, Kind, container};
 use crate::listpack::{Element, Listpack};
 use crate::source::Source;
+use crate::stream::{Parts, Progress};
 use crate::ziplist::Ziplist;
 use crate::zipmap::Zipmap;
 
 /// The unread rest of a value.
-#[derive(Clone, Copy)]
 pub(crate) enum Rest {
     /// The whole value.
     Whole(Kind),
     /// This many items.
     Items(Item, u64),
+    /// The rest of a stream.
+    Stream(Box<Progress>),
 }
 
 /// The form of the items of a value.
@@ -44,10 +46,10 @@ pub(crate) enum Item {
 impl Rest {
     pub(crate) const NOTHING: Rest = Rest::Items(Item::Single, 0);
 
-    fn count(self) -> u64 {
+    fn count(&self) -> u64 {
         match self {
-            Rest::Whole(_) => 1,
-            Rest::Items(_, count) => count,
+            Rest::Items(_, count) => *count,
+            _ => 1,
         }
     }
 
@@ -75,8 +77,13 @@ impl Rest {
                     }
                     input.skip_string()?;
                 }
+                Layout::Stream => *self = Rest::Stream(Box::new(Progress::open(input, kind)?)),
                 Layout::Opaque => return Err(opaque(input, kind)),
             }
+        }
+        if let Rest::Stream(progress) = self {
+            while progress.next(input)?.is_some() {}
+            *self = Rest::NOTHING;
         }
         while let Some(item) = self.take() {
             input.start_item();
@@ -112,6 +119,7 @@ impl Rest {
 enum Layout {
     Items(Item),
     Blob,
+    Stream,
     Opaque,
 }
 
@@ -125,9 +133,8 @@ impl Layout {
             Kind::Zset => Item::Scored,
             Kind::ZsetText => Item::ScoredText,
             Kind::HashExpiry | Kind::HashExpiryPreGa => Item::Expiring { base: None },
-            Kind::Stream | Kind::Stream2 | Kind::Stream3 | Kind::Module | Kind::ModulePreGa => {
-                return Layout::Opaque;
-            }
+            Kind::Stream | Kind::Stream2 | Kind::Stream3 => return Layout::Stream,
+            Kind::Module | Kind::ModulePreGa => return Layout::Opaque,
             _ => return Layout::Blob,
         })
     }
@@ -190,6 +197,8 @@ pub enum Contents<'r, S> {
     Zset(Scored<'r, S>),
     /// Members and scores, alternating, ascending.
     ZsetListpack(Listpack<'r>),
+    /// The parts of a stream. A stream may be empty.
+    Stream(Parts<'r, S>),
 }
 
 impl<'r, S: Source> Value<'r, S> {
@@ -214,6 +223,10 @@ impl<'r, S: Source> Value<'r, S> {
                 return Ok(Contents::List(Nodes { input, rest }));
             }
             Layout::Blob => return blob(input, kind),
+            Layout::Stream => {
+                *rest = Rest::Stream(Box::new(Progress::open(input, kind)?));
+                return Ok(Contents::Stream(Parts { input, rest }));
+            }
             Layout::Opaque => return Err(opaque(input, kind)),
         };
         *rest = open(input, kind, item)?;

@@ -49,6 +49,15 @@ pub enum Flaw {
     /// The numbers of an intset are not ascending.
     #[error("members out of order")]
     Order,
+    /// The first elements of a stream's block are not a master entry.
+    #[error("bad master entry")]
+    Master,
+    /// An entry of a stream has the wrong form.
+    #[error("bad stream entry")]
+    StreamEntry,
+    /// The IDs of a stream's entries do not ascend.
+    #[error("stream entries out of order")]
+    StreamOrder,
     /// Compressed data does not expand to the stated length.
     #[error("compressed data is damaged")]
     Compression,

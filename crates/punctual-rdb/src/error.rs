@@ -59,6 +59,9 @@ pub enum Reason {
     /// A list's node is neither plain nor packed.
     #[error("bad list node")]
     Node,
+    /// The parts of a stream do not fit together.
+    #[error("bad stream: {0}")]
+    Stream(StreamFlaw),
     /// The checksum at the end differs from that of the data.
     #[error("wrong checksum: {stored:#018x} is stored, {computed:#018x} computed")]
     Checksum {
@@ -67,6 +70,27 @@ pub enum Reason {
         /// The checksum computed from the data.
         computed: u64,
     },
+}
+
+/// A flaw of a stream, outside of its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StreamFlaw {
+    /// The key of a block is not an ID.
+    #[error("the key of a block is not an ID")]
+    BlockId,
+    /// IDs that must ascend do not.
+    #[error("IDs do not ascend")]
+    Order,
+    /// The length, the last ID or a counter contradicts the entries or another counter.
+    #[error("counters or IDs contradict the entries")]
+    Totals,
+    /// Two groups, or two consumers of a group, have the same name.
+    #[error("duplicate name")]
+    Name,
+    /// A pending entry of a group does not have exactly one consumer, or that of a consumer is not pending in the group.
+    #[error("pending entries of group and consumers differ")]
+    Owner,
 }
 
 /// The error of reading: bad bytes, or a failed source.

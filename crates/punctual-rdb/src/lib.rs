@@ -5,12 +5,13 @@
 //! - [`Encoder`] writes the bytes of records, anywhere and in any order; [`Writer`] writes the rest of the file
 //!   around them.
 //! - [`dump`] does the same for single values, as DUMP and RESTORE exchange them, and [`functions`] for libraries.
+//! - [`stream`] has the blocks of streams, which a keyspace can use as they are.
 //! - The compact encodings: [`listpack`], which also encodes single entries on bare bytes;
 //!   [`intset`]; [`ziplist`] and [`zipmap`] of older servers; and [`lzf`], the compression.
 //!
-//! All types of values that redis-server 2.8 to 7.4 writes can be read, except streams and modules' values, which
-//! are skipped and reported. Written are the types that 7.0 reads, and one of 7.4 that it does not read:
-//! [`Kind::HashExpiry`], for hashes with fields that expire. A snapshot with such hashes has
+//! All types of values that redis-server 2.8 to 7.4 writes can be read, except modules' values, which
+//! are skipped and reported. Written are the types that 7.0 reads, and two that it does not read:
+//! [`Kind::HashExpiry`], for hashes with fields that expire, and on request [`Kind::Stream3`]. A snapshot with such hashes has
 //! [`VERSION_FIELD_EXPIRY`], and older servers refuse it.
 //!
 //! All bytes from outside are checked: damaged input ends in an error with the offset and
@@ -36,6 +37,7 @@ mod opaque;
 mod reader;
 mod record;
 mod source;
+pub mod stream;
 mod writer;
 pub mod ziplist;
 pub mod zipmap;
@@ -45,7 +47,7 @@ pub use contents::{
 };
 pub use corrupt::{Corrupt, Flaw};
 pub use crc64::crc64;
-pub use error::{Error, Failure, Reason};
+pub use error::{Error, Failure, Reason, StreamFlaw};
 pub use intset::Intset;
 pub use kind::{Kind, VERSION, VERSION_FIELD_EXPIRY, VERSION_MAX};
 pub use listpack::{Element, Listpack};

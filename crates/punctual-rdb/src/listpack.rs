@@ -37,8 +37,9 @@ mod tests;
 mod whole;
 
 pub use edit::{append, encode, encode_int, insert, replace, write};
+pub(crate) use entry::start_before;
 pub use entry::{Element, encoded_len, entry_len_at, find, next, prev};
-pub(crate) use whole::wrap_elements;
 pub use whole::{
     Entries, HEADER_LEN, Listpack, validate, validate_entries, wrap, wrap_into, wrapped_len,
 };
+pub(crate) use whole::{wrap_elements, wrap_written};

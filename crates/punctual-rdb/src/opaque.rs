@@ -1,10 +1,9 @@
-//! Records that are skipped: streams and modules' values. Their form is known, but they are not used.
+//! Records that are skipped: modules' values. Their form is known, but they are not used.
 
 use std::fmt;
 
 use crate::error::Reason;
 use crate::input::{Fallible, Input};
-use crate::kind::Kind;
 use crate::source::Source;
 
 /// The type of a skipped record.
@@ -99,41 +98,4 @@ fn skip_module_parts<S: Source>(input: &mut Input<S>) -> Fallible<(), S> {
             _ => return Err(input.error(start, Reason::Length)),
         }
     }
-}
-
-const ENTRY_ID_LEN: u64 = 16;
-const TIME_LEN: u64 = 8;
-
-pub(crate) fn skip_stream<S: Source>(input: &mut Input<S>, kind: Kind) -> Fallible<Opaque, S> {
-    // Versions 2 and 3 have more parts.
-    let (second, third) = (kind != Kind::Stream, kind == Kind::Stream3);
-    for _ in 0..input.count(2)? {
-        input.start_item();
-        input.skip_string()?; // the first entry's id
-        input.skip_string()?; // entries
-    }
-    // Entries, last id; then first id, last deleted id, entries ever.
-    for _ in 0..if second { 8 } else { 3 } {
-        input.number()?;
-    }
-    for _ in 0..input.count(5)? {
-        input.skip_string()?; // group
-        // Last id; then entries ever read.
-        for _ in 0..if second { 3 } else { 2 } {
-            input.number()?;
-        }
-        for _ in 0..input.count(ENTRY_ID_LEN + TIME_LEN + 1)? {
-            input.start_item();
-            input.skip(ENTRY_ID_LEN + TIME_LEN)?;
-            input.number()?; // deliveries
-        }
-        for _ in 0..input.count(1 + TIME_LEN + 1)? {
-            input.start_item();
-            input.skip_string()?; // consumer
-            input.skip(if third { 2 * TIME_LEN } else { TIME_LEN })?;
-            let pending = input.count(ENTRY_ID_LEN)?;
-            input.skip(pending.saturating_mul(ENTRY_ID_LEN))?;
-        }
-    }
-    Ok(Opaque::Stream)
 }

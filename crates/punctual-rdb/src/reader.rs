@@ -290,9 +290,6 @@ impl<S: Source> Reader<S> {
     fn key(&mut self, kind: Kind, meta: Meta, start: u64) -> Fallible<Step, S> {
         read_text(&mut self.input, &mut self.name)?;
         let what = match kind {
-            Kind::Stream | Kind::Stream2 | Kind::Stream3 => {
-                opaque::skip_stream(&mut self.input, kind)?
-            }
             Kind::Module => opaque::skip_module(&mut self.input)?,
             Kind::ModulePreGa => {
                 let here = self.input.offset();

@@ -11,14 +11,20 @@
 //! | hash with times | `HashExpiry` | [`millis`](Encoder::millis) of the first time, `len`; each [`field_expiry`](Encoder::field_expiry), field and value |
 //! | sorted set | `Zset` | `len`; each member as `string` and its [`score`](Encoder::score), from the highest as Redis does |
 //! | sorted set | `ZsetListpack` | `listpack` |
+//! | stream | `Stream2`, `Stream3` | `len`; each [`stream_block`](Encoder::stream_block); [`stream_totals`](Encoder::stream_totals); `len`; each group |
 //!
-//! redis-server 7.0 reads all of these but `HashExpiry`.
+//! A group of a stream is: [`stream_group`](Encoder::stream_group); `len`; each [`stream_pending`](Encoder::stream_pending) in
+//! ascending order; `len`; each consumer. A consumer is: [`stream_consumer`](Encoder::stream_consumer); `len`; each
+//! [`stream_owned`](Encoder::stream_owned) in ascending order. Each pending entry has exactly one consumer.
+//!
+//! redis-server 7.0 reads all of these but `HashExpiry` and `Stream3`.
 
 use punctual_resp::decimal;
 
 use crate::kind::{Kind, container, opcode, string};
 use crate::listpack::{self, Element};
 use crate::lzf::Packer;
+use crate::stream::{Block, StreamId, Totals};
 
 /// The metadata of a key in a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,16 +149,22 @@ impl Encoder {
     ///
     /// Like [`listpack::wrap`].
     pub fn listpack(&mut self, out: &mut Vec<u8>, entries: &[u8], count: usize) {
-        let len = listpack::wrapped_len(entries.len());
+        self.written(out, listpack::wrapped_len(entries.len()), |out| {
+            listpack::wrap_into(out, entries, count);
+        });
+    }
+
+    /// Writes the string of `len` bytes that `write` appends, compressed if that saves bytes. It must not be a number.
+    fn written(&mut self, out: &mut Vec<u8>, len: usize, write: impl FnOnce(&mut Vec<u8>)) {
         if self.packer.is_some() && len > PLAIN_MAX {
             let mut whole = std::mem::take(&mut self.whole);
             whole.clear();
-            listpack::wrap_into(&mut whole, entries, count);
+            write(&mut whole);
             self.string(out, &whole);
             self.whole = whole;
         } else {
             write_len(out, len as u64);
-            listpack::wrap_into(out, entries, count);
+            write(out);
         }
     }
 
@@ -191,6 +203,86 @@ impl Encoder {
         write_len(out, expire_ms.map_or(0, |time| time.abs_diff(first) + 1));
     }
 }
+
+/// The parts of a stream, in this order. `Stream3` needs [`Kind::version`] of the snapshot, which redis-server 7.0 refuses; the other kind
+/// has all but the times at which consumers were active.
+impl Encoder {
+    /// Writes a block of entries.
+    ///
+    /// # Panics
+    ///
+    /// If the block is longer than [`BLOCK_LEN_MAX`](crate::stream::BLOCK_LEN_MAX) by far.
+    pub fn stream_block<B: AsRef<[u8]>>(&mut self, out: &mut Vec<u8>, block: &Block<B>) {
+        let id = block.id().to_be_bytes();
+        write_len(out, id.len() as u64);
+        out.extend_from_slice(&id);
+        self.written(out, block.listpack_len(), |out| block.write_listpack(out));
+    }
+
+    /// Writes the totals.
+    pub fn stream_totals(&self, out: &mut Vec<u8>, totals: &Totals) {
+        write_len(out, totals.length);
+        for id in [totals.last_id, totals.first_id, totals.max_deleted_id] {
+            write_len(out, id.ms);
+            write_len(out, id.seq);
+        }
+        write_len(out, totals.entries_added);
+    }
+
+    /// Writes a group, before its pending entries.
+    pub fn stream_group(
+        &mut self,
+        out: &mut Vec<u8>,
+        name: &[u8],
+        last_id: StreamId,
+        entries_read: Option<u64>,
+    ) {
+        self.string(out, name);
+        write_len(out, last_id.ms);
+        write_len(out, last_id.seq);
+        write_len(out, entries_read.unwrap_or(ENTRIES_READ_UNKNOWN));
+    }
+
+    /// Writes a pending entry of a group: when it was last delivered, and how often.
+    #[inline]
+    pub fn stream_pending(
+        &self,
+        out: &mut Vec<u8>,
+        id: StreamId,
+        delivered_ms: i64,
+        deliveries: u64,
+    ) {
+        self.stream_owned(out, id);
+        self.millis(out, delivered_ms);
+        write_len(out, deliveries);
+    }
+
+    /// Writes a consumer, before the IDs of its pending entries. `active_ms`, the time of its last read that got an entry or -1, is
+    /// left out unless `kind` is `Stream3`.
+    pub fn stream_consumer(
+        &mut self,
+        out: &mut Vec<u8>,
+        kind: Kind,
+        name: &[u8],
+        seen_ms: i64,
+        active_ms: i64,
+    ) {
+        self.string(out, name);
+        self.millis(out, seen_ms);
+        if kind == Kind::Stream3 {
+            self.millis(out, active_ms);
+        }
+    }
+
+    /// Writes the ID of a pending entry of a consumer.
+    #[inline]
+    pub fn stream_owned(&self, out: &mut Vec<u8>, id: StreamId) {
+        out.extend_from_slice(&id.to_be_bytes());
+    }
+}
+
+/// The number of entries that a group has read, if it is unknown.
+pub(crate) const ENTRIES_READ_UNKNOWN: u64 = u64::MAX;
 
 pub(crate) fn write_len(out: &mut Vec<u8>, len: u64) {
     if len < 1 << 6 {

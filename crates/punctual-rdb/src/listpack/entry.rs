@@ -239,6 +239,13 @@ pub fn prev(entries: &[u8], end: usize) -> Option<(Element<'_>, usize)> {
     (found == body).then_some((element, start))
 }
 
+/// Returns the start of the entry that ends at `end`, without looking at the entry itself. **O(1)**.
+#[inline]
+pub(crate) fn start_before(entries: &[u8], end: usize) -> Option<usize> {
+    let (body, backlen) = backlen_before(entries, end)?;
+    backlen.checked_sub(body)
+}
+
 /// Returns the length of the entry at `at`, including the backlen, or `None` like [`next`]. **O(1)**.
 #[inline]
 pub fn entry_len_at(entries: &[u8], at: usize) -> Option<usize> {

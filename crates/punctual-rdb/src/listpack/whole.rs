@@ -194,14 +194,27 @@ pub fn wrap(entries: &[u8], count: usize) -> Vec<u8> {
 ///
 /// Like [`wrap`].
 pub fn wrap_into(out: &mut Vec<u8>, entries: &[u8], count: usize) {
-    let len = wrapped_len(entries.len());
+    wrap_written(out, wrapped_len(entries.len()), count, |out| {
+        out.extend_from_slice(entries);
+    });
+}
+
+/// Like [`wrap_into`], with entries that `write` appends; `len` is the length of the listpack.
+pub(crate) fn wrap_written(
+    out: &mut Vec<u8>,
+    len: usize,
+    count: usize,
+    write: impl FnOnce(&mut Vec<u8>),
+) {
+    let start = out.len();
     let len_field = u32::try_from(len).expect("a listpack is shorter than 4 GiB");
     let count_field = u16::try_from(count).unwrap_or(COUNT_UNKNOWN);
     out.reserve(len);
     out.extend_from_slice(&len_field.to_le_bytes());
     out.extend_from_slice(&count_field.to_le_bytes());
-    out.extend_from_slice(entries);
+    write(out);
     out.push(END);
+    debug_assert_eq!(out.len() - start, len);
 }
 
 /// Appends the listpack of `count` elements, or returns an error if it would exceed 4 GiB, the format's limit.

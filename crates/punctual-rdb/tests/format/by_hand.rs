@@ -275,15 +275,6 @@ fn skipped_records() {
         1, 5, 2, 0x40, 200, 3, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 5, 2, b'h', b'i', 0,
     ][..]]
     .concat();
-    let mut stream = vec![15, 1, b's', 1, 16];
-    stream.extend([0; 16]);
-    stream.extend([3, 0, 0, 0, 2, 0, 0]); // a listpack (not checked), length, last id
-    stream.extend([1, 1, b'g', 0, 0, 1]); // a group with one pending entry
-    stream.extend([0; 24]);
-    stream.extend([1, 1, 1, b'c']); // delivered once; a consumer
-    stream.extend([0; 8]);
-    stream.push(1);
-    stream.extend([0; 16]);
     let mut third = vec![21, 1, b't', 0, 0, 0, 0, 0, 0, 0, 0, 0];
     third.extend([1, 1, b'g', 0, 0, 7, 0, 1, 1, b'c']);
     third.extend([0; 16]);
@@ -292,7 +283,6 @@ fn skipped_records() {
         b"REDIS0011".to_vec(),
         [&[0xF7][..], &id, &[2, 2], &parts].concat(),
         [&[7, 1, b'm'][..], &id, &parts].concat(),
-        stream,
         third,
         b"\xF4\x05\x01\x00\x00\x01k\x01v\xFF".to_vec(),
         vec![0; 8],
@@ -310,7 +300,8 @@ fn skipped_records() {
     assert!(skipped[1].0.starts_with("value of module type "));
     assert_eq!(skipped[1].0.len(), "value of module type ".len() + 9);
     assert_eq!((skipped[1].1, skipped[1].2), ("m", 7));
-    assert_eq!(skipped[2..], [("stream", "s", 15), ("stream", "t", 21)]);
+    assert_eq!(skipped.len(), 2);
+    assert_eq!(found.keys[&(0, b"t".to_vec())].kind, Kind::Stream3);
     assert!(found.keys.contains_key(&(0, b"k".to_vec())));
 
     let refused = |bytes: &[u8]| Error::from(snapshot(Reader::new(bytes)).unwrap_err());

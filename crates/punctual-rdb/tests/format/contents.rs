@@ -8,6 +8,8 @@ use punctual_rdb::{
     dump,
 };
 
+use crate::streams::{self, PlainStream};
+
 pub type Text = Vec<u8>;
 
 /// A key's value without its encoding.
@@ -19,6 +21,7 @@ pub enum Plain {
     /// Values and times.
     Hash(BTreeMap<Text, (Text, Option<i64>)>),
     Zset(BTreeMap<Text, f64>),
+    Stream(PlainStream),
 }
 
 impl Plain {
@@ -29,6 +32,8 @@ impl Plain {
             Plain::Set(set) => set.len(),
             Plain::Hash(hash) => hash.len(),
             Plain::Zset(zset) => zset.len(),
+            // An empty stream is a value.
+            Plain::Stream(stream) => stream.entries.len() + 1,
         }
     }
 }
@@ -119,6 +124,7 @@ pub fn plain<S: Source>(contents: Contents<'_, S>) -> Result<Plain, Failure<S::E
                 .map(|pair| (pair[0].clone(), score(&pair[1])))
                 .collect(),
         ),
+        Contents::Stream(parts) => Plain::Stream(streams::plain(parts)?),
     };
     if new {
         Ok(plain)
@@ -209,6 +215,7 @@ pub fn first_items<S: Source>(mut reader: Reader<S>) -> Result<usize, Failure<S:
                     Contents::Hash(mut pairs) => pairs.next()?.is_some(),
                     Contents::HashExpiry(mut pairs) => pairs.next()?.is_some(),
                     Contents::Zset(mut scored) => scored.next()?.is_some(),
+                    Contents::Stream(mut parts) => parts.next()?.is_some(),
                     _ => true,
                 });
             }

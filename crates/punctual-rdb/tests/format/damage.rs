@@ -6,6 +6,7 @@ use punctual_rdb::{Blocks, Encoder, Kind, Meta, Reader, Reason, VERSION, Writer,
 use crate::by_hand::old_values;
 use crate::contents::{Plain, names, restored, sealed, snapshot};
 use crate::server::Server;
+use crate::streams;
 
 fn values() -> Vec<(Kind, Vec<u8>)> {
     let mut encoder = Encoder::new(true);
@@ -45,6 +46,7 @@ fn values() -> Vec<(Kind, Vec<u8>)> {
         encoder.string(&mut out, field);
     }
     values.push((Kind::HashExpiry, out));
+    values.extend(streams::records());
     values
 }
 
@@ -170,7 +172,7 @@ fn damaged_payloads_beside_redis() {
     };
     let values: Vec<_> = values()
         .into_iter()
-        .filter(|(kind, value)| *kind != Kind::HashExpiry && !value.is_empty())
+        .filter(|(kind, value)| kind.byte() < Kind::SetListpack.byte() && !value.is_empty())
         .collect();
     let (mut both, mut neither, mut stricter) = (0, 0, 0);
     for round in 0..4000 {
@@ -196,9 +198,13 @@ fn damaged_payloads_beside_redis() {
                 );
             }
             (Some(ours), false) => panic!("{kind:?} {at}: redis-server refuses {ours:?}"),
-            // Redis accepts a score that is no number, and reads on into the version and the checksum.
-            (None, true) => match restored(&payload) {
-                Err(error) if matches!(error.reason, Reason::Score | Reason::Truncated) => {
+            // Redis accepts a score that is no number, and reads on into the version and the checksum; it reads a string's
+            // encoding as a length; it checks much less of a stream.
+            (None, true) => match restored(&payload).map_err(|error| error.reason) {
+                Err(Reason::Score | Reason::Truncated | Reason::Length | Reason::Stream(_)) => {
+                    stricter += 1;
+                }
+                Err(Reason::Compact(_)) if is_stream(*kind) => {
                     stricter += 1;
                 }
                 other => panic!("{kind:?} {at}: redis-server accepts it, {other:?}"),
@@ -210,6 +216,18 @@ fn damaged_payloads_beside_redis() {
     assert!(both > 100 && neither > 100 && stricter < 400);
 }
 
+fn is_stream(kind: Kind) -> bool {
+    matches!(kind, Kind::Stream | Kind::Stream2)
+}
+
 fn same(ours: &Plain, theirs: Option<&Plain>) -> bool {
-    Some(ours) == theirs
+    match (ours, theirs) {
+        // Redis believes the record's first ID.
+        (Plain::Stream(ours), Some(Plain::Stream(theirs))) => {
+            let mut theirs = theirs.clone();
+            theirs.totals.first_id = ours.totals.first_id;
+            *ours == theirs
+        }
+        _ => Some(ours) == theirs,
+    }
 }

@@ -7,3 +7,4 @@ mod functions;
 mod ours_to_redis;
 mod redis_to_ours;
 mod server;
+mod streams;

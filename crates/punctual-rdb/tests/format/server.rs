@@ -10,6 +10,7 @@ use punctual_resp::{Decoder, Value, encode_command};
 use tempfile::TempDir;
 
 use crate::contents::{Plain, Text};
+use crate::streams;
 
 const START: Duration = Duration::from_secs(20);
 
@@ -146,6 +147,10 @@ impl Server {
                     })
                     .collect(),
             ),
+            b"stream" => {
+                let command: [&[u8]; 6] = [b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0"];
+                Plain::Stream(streams::of_server(&ask(&command)))
+            }
             _ => return None,
         })
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use punctual_rdb::{Blocks, Event, Failure, Reader, Skipped, Source};
+use punctual_rdb::{Blocks, Event, Failure, Opaque, Reader, Skipped, Source};
 use punctual_store::events::{Classes, Silent};
 use punctual_store::value::decode::{Unreadable, read_value};
 use punctual_store::{Now, Turn};
@@ -450,11 +450,24 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
                     continue;
                 }
                 let (key, meta, offset) = (record.key, record.meta, record.offset);
+                let type_byte = record.value.kind().byte();
                 let value = match read_value(record.value.read()?, &limits) {
                     Ok(Some(value)) => value,
                     // As in Redis, a collection without elements is skipped.
                     Ok(None) => continue,
                     Err(Unreadable::Failure(failure)) => return Err(failure.into()),
+                    Err(Unreadable::Unsupported) => {
+                        let what = Opaque::Stream;
+                        let name = key;
+                        let passed = Skipped {
+                            what,
+                            name,
+                            type_byte,
+                            offset,
+                        };
+                        unsupported.add(shared, &passed, db);
+                        continue;
+                    }
                     Err(error) => {
                         let key = key.escape_ascii();
                         return Err(ReadFailure::At(offset, format!("{error} (key \"{key}\")")));

@@ -22,6 +22,9 @@ pub enum Unreadable<E> {
     /// A duplicate element, or a score that is not a number.
     #[error("duplicate element, or a score that is not a number")]
     Elements,
+    /// A type of value that the keyspace does not have.
+    #[error("unsupported type")]
+    Unsupported,
 }
 
 /// Preallocation limit in elements: a length read from the input is not trustworthy.
@@ -114,6 +117,7 @@ pub fn read_value<S: Source>(
             let zset = Zset::from_pairs(pairs, *limits);
             Value::Zset(zset.ok_or(Unreadable::Elements)?)
         }
+        Contents::Stream(_) => return Err(Unreadable::Unsupported),
     };
     Ok((!value.is_empty_collection()).then_some(value))
 }

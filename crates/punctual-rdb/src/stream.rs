@@ -1,0 +1,132 @@
+//! Streams: the blocks in which Redis keeps entries, and the parts of a stream's record.
+//!
+//! A [`Block`] is a listpack that many entries share: first a *master entry* (numbers of live and of deleted entries, and the
+//! fields of the block's first entry), then each entry as flags, the differences of its ID to the block's ID,
+//! and its fields and values. An entry with the master's fields stores its values alone. Its last element counts its elements,
+//! for walking backwards:
+//!
+//! | element | master entry | entry |
+//! |---|---|---|
+//! | 1 | live entries | flags: 1 deleted, 2 the master's fields |
+//! | 2 | deleted entries | milliseconds since the block's ID |
+//! | 3 | number of fields | sequence number minus that of the block's ID |
+//! | then | the fields | values alone; or the number of fields, each with its value |
+//! | last | 0 | number of elements before this one |
+//!
+//! In memory a block has its two counts as integers beside the bytes, so appending and deleting never move entries.
+//! [`Parts`] reads a record, and [`Encoder`](crate::Encoder) writes one.
+//!
+//! The format is that of `t_stream.c` of redis-server 5.0 and later (Sanfilippo, 2018).
+//!
+//! ```
+//! use punctual_rdb::{Element, stream::{Block, StreamId}};
+//!
+//! let mut block = Block::new(StreamId { ms: 5, seq: 1 }, 128, [(&b"temp"[..], &b"21"[..])].into_iter());
+//! block.append(StreamId { ms: 9, seq: 0 }, [(&b"temp"[..], &b"22"[..])].into_iter());
+//!
+//! let last = block.entries().next_back().unwrap();
+//! assert_eq!(last.id, StreamId { ms: 9, seq: 0 });
+//! assert_eq!(last.pairs().next(), Some((Element::Bytes(b"temp"), Element::Int(22))));
+//! let at = last.at;
+//! assert!(block.delete(at));
+//! assert_eq!((block.live(), block.deleted()), (1, 1));
+//! ```
+
+mod block;
+mod check;
+mod entries;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use block::{BLOCK_LEN_MAX, Block};
+pub use entries::{Entries, Entry, Pairs};
+pub(crate) use read::Progress;
+pub use read::{Parts, StreamPart};
+
+/// The ID of an entry, ordered by time, then sequence number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId {
+    /// Unix milliseconds.
+    pub ms: u64,
+    /// The number within the millisecond.
+    pub seq: u64,
+}
+
+impl StreamId {
+    /// The first ID, 0-0, which no entry has.
+    pub const MIN: Self = StreamId { ms: 0, seq: 0 };
+    /// The last ID.
+    pub const MAX: Self = StreamId {
+        ms: u64::MAX,
+        seq: u64::MAX,
+    };
+
+    /// Returns the 16 bytes that are the key of a block: big-endian, so they sort like the IDs.
+    #[inline]
+    pub fn to_be_bytes(self) -> [u8; 16] {
+        (u128::from(self.ms) << 64 | u128::from(self.seq)).to_be_bytes()
+    }
+
+    /// Returns the ID of 16 bytes.
+    #[inline]
+    pub fn from_be_bytes(bytes: [u8; 16]) -> Self {
+        let both = u128::from_be_bytes(bytes);
+        StreamId {
+            ms: (both >> 64) as u64,
+            seq: both as u64,
+        }
+    }
+
+    /// Returns the ID at these distances from `self`, both modulo 2^64 as in Redis.
+    #[inline]
+    fn offset(self, ms: i64, seq: i64) -> Self {
+        StreamId {
+            ms: self.ms.wrapping_add(ms as u64),
+            seq: self.seq.wrapping_add(seq as u64),
+        }
+    }
+
+    /// Returns the distances for [`offset`](Self::offset).
+    #[inline]
+    fn distance(self, master: Self) -> (i64, i64) {
+        (
+            self.ms.wrapping_sub(master.ms) as i64,
+            self.seq.wrapping_sub(master.seq) as i64,
+        )
+    }
+}
+
+/// The counters and IDs of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Number of entries that are not deleted.
+    pub length: u64,
+    /// The ID of the last entry that was added.
+    pub last_id: StreamId,
+    /// The ID of the first entry; 0-0 if there is none.
+    pub first_id: StreamId,
+    /// The highest ID that XDEL has deleted; 0-0 if none.
+    pub max_deleted_id: StreamId,
+    /// Number of entries ever added.
+    pub entries_added: u64,
+}
+
+impl Totals {
+    /// Returns the number of entries ever added up to `id`, if it follows from the totals alone: not if `id` is between
+    /// the first and the last entry, or after the last one, or if entries from the first one on were deleted.
+    pub fn added_up_to(&self, id: StreamId) -> Option<u64> {
+        if self.entries_added == 0 {
+            return Some(0);
+        }
+        if id == self.last_id || (self.length == 0 && id < self.last_id) {
+            return Some(self.entries_added);
+        }
+        let gaps = self.max_deleted_id != StreamId::MIN && self.max_deleted_id >= self.first_id;
+        if id > self.last_id || gaps || id > self.first_id {
+            return None;
+        }
+        let before = self.entries_added.saturating_sub(self.length);
+        Some(before + u64::from(id == self.first_id))
+    }
+}
