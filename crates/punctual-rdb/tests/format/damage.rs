@@ -46,7 +46,7 @@ fn values() -> Vec<(Kind, Vec<u8>)> {
         encoder.string(&mut out, field);
     }
     values.push((Kind::HashExpiry, out));
-    values.extend(streams::records());
+    values.extend(streams::RECORDS.iter().cloned());
     values
 }
 

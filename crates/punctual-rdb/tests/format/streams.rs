@@ -1,6 +1,7 @@
 //! Streams: our blocks and records, and those of redis-server.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -544,16 +545,16 @@ fn records_of_the_first_kind() {
     }
 }
 
-/// Returns records of every kind, for tests of damage.
-pub fn records() -> Vec<(Kind, Vec<u8>)> {
-    let chosen = samples(40).into_iter();
-    let chosen =
-        chosen.filter(|s| s.entries.len() > 5 && s.groups.values().any(|g| g.pending.len() > 2));
-    let chosen: Vec<_> = chosen.take(4).collect();
+/// Records of both written kinds, for tests of damage.
+pub static RECORDS: LazyLock<Vec<(Kind, Vec<u8>)>> = LazyLock::new(|| {
+    let fit = |stream: &PlainStream| {
+        stream.entries.len() > 5 && stream.groups.values().any(|g| g.pending.len() > 2)
+    };
+    let chosen: Vec<_> = samples(40).into_iter().filter(fit).take(4).collect();
     assert_eq!(chosen.len(), 4);
     let kinds = [Kind::Stream2, Kind::Stream3].into_iter().cycle();
     kinds
         .zip(&chosen)
         .map(|(kind, stream)| (kind, encode(kind, stream, 5, false)))
         .collect()
-}
+});
