@@ -10,6 +10,7 @@ pub mod packed;
 pub mod set;
 pub mod string;
 pub mod text;
+pub(crate) mod walk;
 pub mod zset;
 
 use punctual_resp::Args;
