@@ -33,6 +33,7 @@ mod events;
 mod expiring;
 mod idle;
 mod keyload;
+mod large;
 mod lateness;
 mod launch;
 mod load;

@@ -25,6 +25,7 @@ Examples:
   punctual bench server --idle 10000
   punctual bench time                  how late a program's sleeps and tickers are, and a poller's CPU
   punctual bench snapshot              BGSAVE of 5M keys under writes, and loading it
+  punctual bench snapshot --large      Stalls by single values of 10M elements
   punctual bench durability            what the append-only file costs, and its rewrite of 5M keys
   punctual bench replication           full syncs of 5M keys, a replica's CPU and its expired events
 
@@ -441,6 +442,9 @@ pub(crate) struct SnapshotOptions {
     /// Number of starts of each server with the file [default: 3; quick: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
+    /// Measure commands on single values of this many elements instead [if no number: 10000000; quick: 1000000]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
+    large: Option<u64>,
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]
@@ -448,6 +452,19 @@ pub(crate) struct SnapshotOptions {
 }
 
 impl SnapshotOptions {
+    /// Returns the number of elements of the large values, if they are to be measured.
+    pub(crate) fn large(&self) -> Option<u64> {
+        let default = if self.output.quick {
+            1_000_000
+        } else {
+            10_000_000
+        };
+        Some(match self.large? {
+            0 => default,
+            elements => elements.max(1_000),
+        })
+    }
+
     pub(crate) fn keys(&self) -> u64 {
         let default = if self.output.quick {
             500_000

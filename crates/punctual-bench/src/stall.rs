@@ -42,7 +42,7 @@ pub(crate) struct Stall {
     pub(crate) writes: u64,
 }
 
-fn key(index: u64) -> [u8; 16] {
+pub(crate) fn key(index: u64) -> [u8; 16] {
     let mut name = *b"key:000000000000";
     let text = index.to_string();
     name[16 - text.len()..].copy_from_slice(text.as_bytes());

@@ -36,6 +36,7 @@ pub mod snapshot;
 pub mod spec;
 mod time;
 mod turn;
+mod unwritten;
 pub mod uses;
 pub mod value;
 

@@ -198,7 +198,7 @@ fn rename_key(cx: &mut Cx<'_, '_>, from: &[u8], to: &[u8], only_new: bool) -> Re
         cx.db_of(from).rename(id, to);
         cx.announce(Classes::NEW, "new", to);
     } else {
-        let record = cx.db_of(from).remove(id);
+        let record = cx.db_of(from).take_away(id);
         add_record(cx, cx.db, to, record);
     }
     cx.commit(from, Classes::GENERIC, "rename_from", 1);
@@ -231,7 +231,7 @@ fn move_key(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resul
         reply.int(0);
         return Ok(());
     }
-    let record = cx.db_of(key).remove(id);
+    let record = cx.db_of(key).take_away(id);
     add_record(cx, target, key, record);
     cx.commit(key, Classes::GENERIC, "move_from", 1);
     cx.commit_in(target, key, Classes::GENERIC, "move_to", 0);

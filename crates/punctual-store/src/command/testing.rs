@@ -69,8 +69,12 @@ pub(crate) fn snapshot_file(
 ) -> Vec<u8> {
     let (mut file, mut records) = (Vec::new(), Vec::new());
     let mut writer = Writer::new(&mut file, VERSION_FIELD_EXPIRY, true);
+    let mut selected = None;
     while let Some(db) = next(snapshot, &mut records) {
-        writer.select_db(&mut file, db as u64);
+        // Not in the middle of a large record.
+        if selected.replace(db) != Some(db) {
+            writer.select_db(&mut file, db as u64);
+        }
         writer.feed(&records);
         file.append(&mut records);
     }

@@ -194,7 +194,7 @@ impl Db {
     #[inline]
     fn before_change(&mut self, id: Id) {
         if let Some(walk) = &mut self.walk
-            && let Some(record) = self.records.get(id)
+            && let Some(record) = self.records.get_mut(id)
         {
             walk.before_change(id, record);
         }
@@ -223,16 +223,19 @@ impl Db {
                 ..Default::default()
             };
         };
-        let step = walk.step(&self.records, out);
+        let step = walk.step(&mut self.records, out);
         if step.ended {
             self.walk = None;
         }
         step
     }
 
-    /// Ends the snapshot's walk.
-    pub(crate) fn end_walk(&mut self) {
-        self.walk = None;
+    /// Ends the snapshot's walk. The caller drops what it returns without a lock: it may have large values.
+    #[must_use = "it is dropped without a lock"]
+    pub(crate) fn end_walk(&mut self) -> Option<Walk> {
+        let mut walk = self.walk.take()?;
+        walk.abandon(&mut self.records);
+        Some(*walk)
     }
 
     /// Notes a use of `id`, which is no change of its value.
@@ -248,13 +251,16 @@ impl Db {
             .touch(uses);
     }
 
-    /// Replaces the value of `id`, whatever its type, and returns the old one.
+    /// Replaces the value of `id`, whatever its type, and returns the old one to drop; a snapshot may have taken it.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
     pub fn replace(&mut self, id: Id, value: Value) -> Value {
-        let old = std::mem::replace(&mut self.get_mut(id).value, value);
+        let mut old = std::mem::replace(&mut self.get_mut(id).value, value);
         self.disarm_fields(&old);
+        if let Some(walk) = &mut self.walk {
+            walk.keep(id, &mut old);
+        }
         self.arm_fields(id);
         old
     }
@@ -282,11 +288,34 @@ impl Db {
         id
     }
 
-    /// Removes a key and returns its record, deadline included. O(1) amortised; hashes nothing.
+    /// Removes a key and returns its record to drop, deadline included; a snapshot may have taken the value. O(1)
+    /// amortised; hashes nothing.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
     pub fn remove(&mut self, id: Id) -> Record {
+        let mut record = self.unlink_armed(id);
+        if let Some(walk) = &mut self.walk {
+            walk.keep(id, &mut record.value);
+        }
+        record
+    }
+
+    /// Removes a key and returns its record, which goes to another database or shard. O(1) amortised, but O(bytes) if a snapshot
+    /// has begun with the value: it then writes the rest.
+    ///
+    /// # Panics
+    /// If the key was removed since `id` was found.
+    pub(crate) fn take_away(&mut self, id: Id) -> Record {
+        let mut record = self.unlink_armed(id);
+        if let Some(walk) = &mut self.walk {
+            walk.finish(id, &mut record.value);
+        }
+        record
+    }
+
+    /// Removes a record and its deadline, which stays in the record.
+    fn unlink_armed(&mut self, id: Id) -> Record {
         let deadline = self.get(id).deadline;
         self.set_deadline(id, None);
         let mut record = self.unlink(id);
@@ -396,7 +425,11 @@ impl Db {
     /// If `id` is not the record that was due.
     pub fn remove_due(&mut self, id: Id) -> Record {
         self.with_deadline -= 1;
-        self.unlink(id)
+        let mut record = self.unlink(id);
+        if let Some(walk) = &mut self.walk {
+            walk.keep(id, &mut record.value);
+        }
+        record
     }
 
     /// Returns all records in no particular order, due ones included.

@@ -1,11 +1,15 @@
 //! A snapshot's walk through one database.
 
-use punctual_rdb::{Encoder, Meta};
+use std::collections::HashMap;
+
+use punctual_rdb::{Encoder, Kind, Meta};
 
 use crate::keyspace::records::Id;
 use crate::keyspace::records::Record;
 use crate::pages::Pages;
 use crate::time::NEVER;
+use crate::unwritten::Unwritten;
+use crate::value::Value;
 use crate::value::encode::{kind, millis, write_value};
 
 /// Bytes of records that one step writes while the shard is locked: some tens of microseconds. In tests only a few records,
@@ -22,102 +26,220 @@ pub struct Format {
 }
 
 /// Result of one step of a walk.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct WalkStep {
     pub(crate) keys: usize,
     /// Bytes of records that were written early.
     pub(crate) early_bytes: usize,
     pub(crate) ended: bool,
+    /// A value that is not needed any more. The caller drops it without a lock.
+    pub(crate) spent: Option<Value>,
+}
+
+/// A record with a large value that is walked through in steps.
+struct Opened {
+    /// The start of the record.
+    start: Vec<u8>,
+    kind: Kind,
+    place: Place,
+}
+
+/// The place of an opened record's value.
+enum Place {
+    /// In the database.
+    Record,
+    /// Here, since the record was removed or got another value.
+    Kept(Value),
+    /// Nowhere: this is the rest of the record.
+    Written(Vec<u8>),
 }
 
 /// Progress of a snapshot in one database.
+///
+/// A small record is written in one step, or early. A large one is *opened* when the walk reaches it, or before it changes. From
+/// then on the value keeps what the walk needs (`value/walk.rs`), and the record is written in steps when its turn comes, even
+/// if it is removed from the database meanwhile.
 pub(crate) struct Walk {
     /// Number of the database when the snapshot began.
     pub(crate) number: usize,
     encoder: Encoder,
-    /// Records below this index have been written.
-    next: Id,
-    /// Records from this index on were added after the snapshot began.
-    end: Id,
-    /// Bit i: record i was written early, or was added after the snapshot began.
-    done: Vec<u64>,
+    unwritten: Unwritten,
     /// Records that were written early.
     early: Vec<u8>,
     early_keys: usize,
+    /// Opened records whose turn has not come.
+    opened: HashMap<Id, Opened>,
+    /// Opened records whose values left them before their turn.
+    displaced: Vec<Opened>,
+    /// The record that is being written.
+    current: Option<(Id, Opened)>,
 }
 
 impl Walk {
     pub(crate) fn new(number: usize, format: Format, records: &Pages<Record>) -> Self {
-        let end = records.end();
         Self {
             number,
             encoder: Encoder::new(format.compress),
-            next: 0,
-            end,
-            done: vec![0; (end as usize).div_ceil(64)],
+            unwritten: Unwritten::new(records.end()),
             early: Vec::new(),
             early_keys: 0,
+            opened: HashMap::new(),
+            displaced: Vec::new(),
+            current: None,
         }
     }
 
-    /// Returns whether the record is still to be written.
-    fn needs(&self, id: Id) -> bool {
-        (self.next..self.end).contains(&id) && self.done[id as usize / 64] >> (id % 64) & 1 == 0
-    }
-
-    fn set_done(&mut self, id: Id) {
-        if id < self.end {
-            self.done[id as usize / 64] |= 1 << (id % 64);
-        }
-    }
-
-    /// Writes a record early, because it is about to change or to be removed.
+    /// Writes a record early, or opens it, because it is about to change or to be removed.
     #[cold]
-    pub(crate) fn before_change(&mut self, id: Id, record: &Record) {
-        if self.needs(id) {
+    pub(crate) fn before_change(&mut self, id: Id, record: &mut Record) {
+        if !self.unwritten.contains(id) || self.opened.contains_key(&id) {
+            return;
+        }
+        if record.value.is_large() {
+            let opened = open(&mut self.encoder, record);
+            self.opened.insert(id, opened);
+        } else {
             write_record(&mut self.encoder, &mut self.early, record);
             self.early_keys += 1;
-            self.set_done(id);
+            self.unwritten.remove(id);
+        }
+    }
+
+    /// Takes over the value of a removed record, or a replaced value, if it is still needed. Leaves an empty string.
+    pub(crate) fn keep(&mut self, id: Id, value: &mut Value) {
+        self.displace(id, |_, _| {
+            Place::Kept(std::mem::replace(value, Value::string(b"")))
+        });
+    }
+
+    /// Writes the rest of an opened record at once, because its value moves to another database or shard. O(bytes).
+    pub(crate) fn finish(&mut self, id: Id, value: &mut Value) {
+        self.displace(id, |encoder, kind| {
+            let mut rest = Vec::new();
+            while !value.walk(kind, encoder, &mut rest, usize::MAX) {}
+            Place::Written(rest)
+        });
+    }
+
+    /// Changes the place of an opened record's value, which leaves the record.
+    fn displace(&mut self, id: Id, place: impl FnOnce(&mut Encoder, Kind) -> Place) {
+        match &mut self.current {
+            Some((current, opened)) if *current == id && matches!(opened.place, Place::Record) => {
+                opened.place = place(&mut self.encoder, opened.kind);
+            }
+            _ => {
+                if let Some(mut opened) = self.opened.remove(&id) {
+                    opened.place = place(&mut self.encoder, opened.kind);
+                    self.unwritten.remove(id);
+                    self.displaced.push(opened);
+                }
+            }
         }
     }
 
     /// Notes that a record was added, which the snapshot does not contain.
     pub(crate) fn added(&mut self, id: Id) {
-        self.set_done(id);
+        self.unwritten.remove(id);
     }
 
     /// Appends the records that were written early, and those of one slice.
-    pub(crate) fn step(&mut self, records: &Pages<Record>, out: &mut Vec<u8>) -> WalkStep {
-        let early_bytes = self.early.len();
-        out.append(&mut self.early);
-        self.early = Vec::new();
-        let mut keys = std::mem::take(&mut self.early_keys);
+    pub(crate) fn step(&mut self, records: &mut Pages<Record>, out: &mut Vec<u8>) -> WalkStep {
+        let mut step = WalkStep::default();
         let full = out.len() + SLICE_BYTES;
-        let last = self.end.min(self.next.saturating_add(SLICE_INDICES));
-        while self.next < last && out.len() < full {
-            if self.needs(self.next)
-                && let Some(record) = records.get(self.next)
-            {
-                write_record(&mut self.encoder, out, record);
-                keys += 1;
+        for _ in 0..SLICE_INDICES {
+            if let Some((id, opened)) = &mut self.current {
+                let value = match &mut opened.place {
+                    Place::Record => records.get_mut(*id).map(|record| &mut record.value),
+                    Place::Kept(value) => Some(value),
+                    Place::Written(rest) => {
+                        out.append(rest);
+                        None
+                    }
+                };
+                if !value.is_none_or(|v| v.walk(opened.kind, &mut self.encoder, out, full)) {
+                    return step;
+                }
+                step.keys += 1;
+                if let Some((_, opened)) = self.current.take()
+                    && let Place::Kept(value) = opened.place
+                {
+                    step.spent = Some(value);
+                    return step;
+                }
             }
-            self.next += 1;
+            // Between two records.
+            if !self.early.is_empty() {
+                step.early_bytes += self.early.len();
+                out.append(&mut self.early);
+                self.early = Vec::new();
+                step.keys += std::mem::take(&mut self.early_keys);
+            }
+            if out.len() >= full {
+                return step;
+            }
+            if let Some(opened) = self.displaced.pop() {
+                // The index may have another record now.
+                self.begin(Id::MAX, opened, out);
+                continue;
+            }
+            let Some((id, unwritten)) = self.unwritten.take() else {
+                step.ended = true;
+                return step;
+            };
+            if let Some(opened) = self.opened.remove(&id) {
+                self.begin(id, opened, out);
+            } else if unwritten && let Some(record) = records.get_mut(id) {
+                if record.value.is_large() {
+                    let opened = open(&mut self.encoder, record);
+                    self.begin(id, opened, out);
+                } else {
+                    write_record(&mut self.encoder, out, record);
+                    step.keys += 1;
+                }
+            }
         }
-        WalkStep {
-            keys,
-            early_bytes,
-            ended: self.next == self.end,
+        step
+    }
+
+    fn begin(&mut self, id: Id, opened: Opened, out: &mut Vec<u8>) {
+        out.extend_from_slice(&opened.start);
+        self.current = Some((id, opened));
+    }
+
+    /// Ends the walks of opened values, because the snapshot is not wanted any more.
+    pub(crate) fn abandon(&mut self, records: &mut Pages<Record>) {
+        let current = self.current.take().map(|(id, _)| id);
+        for id in self.opened.drain().map(|(id, _)| id).chain(current) {
+            if let Some(record) = records.get_mut(id) {
+                record.value.end_walk();
+            }
         }
+    }
+}
+
+fn open(encoder: &mut Encoder, record: &mut Record) -> Opened {
+    let mut start = Vec::new();
+    write_start(encoder, &mut start, record);
+    let kind = record.value.begin_walk(encoder, &mut start);
+    Opened {
+        start,
+        kind,
+        place: Place::Record,
     }
 }
 
 /// Appends a record. O(bytes).
 fn write_record(encoder: &mut Encoder, out: &mut Vec<u8>, record: &Record) {
+    write_start(encoder, out, record);
+    write_value(encoder, out, &record.value);
+}
+
+/// Appends a record's key and deadline.
+fn write_start(encoder: &mut Encoder, out: &mut Vec<u8>, record: &Record) {
     let deadline = (record.deadline != NEVER).then_some(record.deadline);
     let meta = Meta {
         expire_ms: deadline.map(millis),
         ..Meta::default()
     };
     encoder.record(out, kind(&record.value), record.key.as_bytes(), meta);
-    write_value(encoder, out, &record.value);
 }

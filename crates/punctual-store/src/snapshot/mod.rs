@@ -14,9 +14,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use crate::keyspace::db::Db;
 use crate::keyspace::shard::{Shard, Store};
 pub use crate::keyspace::walk::Format;
-use crate::keyspace::walk::WalkStep;
+use crate::keyspace::walk::{Walk, WalkStep};
 use crate::turn::Turn;
 
 /// A running snapshot. The caller must take it to its end, or [abandon](Snapshot::abandon) it.
@@ -136,7 +137,7 @@ impl Snapshot {
             let &(number, shard) = self.left.last()?;
             let before = out.len();
             let step = step(number, shard, out).or_else(|| store.walk_flushed(number, out));
-            if let Some(step) = step {
+            if let Some(step) = &step {
                 self.written += step.keys;
                 self.early_bytes += step.early_bytes;
             }
@@ -152,25 +153,25 @@ impl Snapshot {
     /// Ends the walks of a snapshot that is not wanted any more. Locks one shard after the other.
     pub fn abandon(self, store: &Store) {
         for locked in &store.locked {
-            end_walks(&mut locked.shard.lock());
+            let walks = end_walks(&mut locked.shard.lock());
+            drop(walks);
         }
-        store.flushed_walks.lock().clear();
+        let flushed = std::mem::take(&mut *store.flushed_walks.lock());
+        drop(flushed);
     }
 
     /// As [`Snapshot::abandon`], for any snapshot that runs, in a turn that then holds every shard.
     pub fn abandon_all(turn: &mut Turn<'_>) {
         turn.lock_all();
         for (_, shard) in turn.held_shards() {
-            end_walks(shard);
+            drop(end_walks(shard));
         }
         turn.store.flushed_walks.lock().clear();
     }
 }
 
-fn end_walks(shard: &mut Shard) {
-    for db in &mut shard.dbs {
-        db.end_walk();
-    }
+fn end_walks(shard: &mut Shard) -> Vec<Walk> {
+    shard.dbs.iter_mut().filter_map(Db::end_walk).collect()
 }
 
 /// Takes a step of the walk of database `number`, even if SWAPDB has moved that.

@@ -61,10 +61,14 @@ pub(crate) fn write_value(to: &mut Encoder, out: &mut Vec<u8>, value: &Value) {
 fn write_list(to: &mut Encoder, out: &mut Vec<u8>, list: &List) {
     to.len(out, list.pieces().count() as u64);
     for piece in list.pieces() {
-        match piece {
-            Piece::Entries(entries, count) => to.node_packed(out, entries, count),
-            Piece::Plain(text) => to.node_plain(out, text),
-        }
+        write_piece(to, out, piece);
+    }
+}
+
+pub(super) fn write_piece(to: &mut Encoder, out: &mut Vec<u8>, piece: Piece<'_>) {
+    match piece {
+        Piece::Entries(entries, count) => to.node_packed(out, entries, count),
+        Piece::Plain(text) => to.node_plain(out, text),
     }
 }
 

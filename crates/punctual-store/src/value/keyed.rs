@@ -11,9 +11,12 @@ use ahash::RandomState;
 
 use crate::hash_table::{Hash, HashTable};
 use crate::pages::Pages;
+use crate::unwritten::Unwritten;
 
 /// Largest number of elements without a table.
 const FEW: usize = 16;
+/// Largest number of places, free ones included, that one step of a walk looks at.
+const STEP_PLACES: usize = 4_096;
 
 /// The hasher of all collections, with random keys per process.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -25,7 +28,7 @@ pub fn hash_of(name: &[u8]) -> Hash {
 }
 
 /// An element of a [`Keyed`].
-pub trait Element {
+pub trait Element: Clone {
     /// Returns the name.
     fn name(&self) -> &[u8];
     /// Returns the `place` of the name's [`hash_of`].
@@ -33,10 +36,29 @@ pub trait Element {
 }
 
 /// Elements by name.
-#[derive(Clone)]
 pub struct Keyed<E> {
     elements: Pages<E>,
     index: Option<Box<HashTable>>,
+    /// The walk of a snapshot that has not reached the end of this collection.
+    walk: Option<Box<Walk<E>>>,
+}
+
+/// A snapshot's walk through the elements.
+struct Walk<E> {
+    unwritten: Unwritten,
+    /// Elements as they were before they changed or were removed.
+    early: Vec<E>,
+}
+
+impl<E: Clone> Clone for Keyed<E> {
+    /// Copies the elements. A snapshot does not walk through the copy.
+    fn clone(&self) -> Self {
+        Self {
+            elements: self.elements.clone(),
+            index: self.index.clone(),
+            walk: None,
+        }
+    }
 }
 
 impl<E> Default for Keyed<E> {
@@ -44,6 +66,7 @@ impl<E> Default for Keyed<E> {
         Self {
             elements: Pages::default(),
             index: None,
+            walk: None,
         }
     }
 }
@@ -109,6 +132,9 @@ impl<E: Element> Keyed<E> {
     /// If `id` is not in the collection.
     #[inline]
     pub fn get_mut(&mut self, id: u32) -> &mut E {
+        if self.walk.is_some() {
+            self.before_change(id);
+        }
         self.elements
             .get_mut(id)
             .expect("the id is in this collection")
@@ -119,6 +145,9 @@ impl<E: Element> Keyed<E> {
     pub fn insert(&mut self, hash: Hash, element: E) -> u32 {
         debug_assert_eq!(element.hash(), hash.place);
         let id = self.elements.insert(element);
+        if let Some(walk) = &mut self.walk {
+            walk.unwritten.remove(id);
+        }
         let elements = &self.elements;
         match &mut self.index {
             Some(index) => index.insert(hash, id, |i| place(elements, i)),
@@ -139,6 +168,9 @@ impl<E: Element> Keyed<E> {
     /// # Panics
     /// If `id` is not in the collection.
     pub fn remove(&mut self, id: u32) -> E {
+        if self.walk.is_some() {
+            self.before_change(id);
+        }
         let elements = &self.elements;
         if let Some(index) = &mut self.index {
             index.remove(place(elements, id), id, |i| place(elements, i));
@@ -149,6 +181,61 @@ impl<E: Element> Keyed<E> {
         self.elements
             .remove(id)
             .expect("the id is in this collection")
+    }
+
+    /// Begins a snapshot's walk: from now on it will find the elements as they are at this moment. O(elements / 64).
+    pub(crate) fn begin_walk(&mut self) {
+        self.walk = Some(Box::new(Walk {
+            unwritten: Unwritten::new(self.elements.end()),
+            early: Vec::new(),
+        }));
+    }
+
+    /// Returns whether a snapshot has not reached the end.
+    pub(crate) fn is_walked(&self) -> bool {
+        self.walk.is_some()
+    }
+
+    /// Ends a snapshot's walk.
+    pub(crate) fn end_walk(&mut self) {
+        self.walk = None;
+    }
+
+    /// Visits elements of the walk, until `visit` returns false, or as many places as one step may look at. Returns true at the end.
+    pub(crate) fn walk(&mut self, mut visit: impl FnMut(&E) -> bool) -> bool {
+        let Some(walk) = &mut self.walk else {
+            return true;
+        };
+        while let Some(element) = walk.early.pop() {
+            if !visit(&element) {
+                return false;
+            }
+        }
+        for _ in 0..STEP_PLACES {
+            let Some((id, unwritten)) = walk.unwritten.take() else {
+                self.walk = None;
+                return true;
+            };
+            if unwritten
+                && let Some(element) = self.elements.get(id)
+                && !visit(element)
+            {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// Keeps an element for the snapshot before it changes or is removed.
+    #[cold]
+    fn before_change(&mut self, id: u32) {
+        if let Some(walk) = &mut self.walk
+            && walk.unwritten.contains(id)
+            && let Some(element) = self.elements.get(id)
+        {
+            walk.early.push(element.clone());
+            walk.unwritten.remove(id);
+        }
     }
 
     /// Iterates over all elements in no particular order.
@@ -191,6 +278,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
+    #[derive(Clone)]
     struct Member(u32, Text);
 
     impl Element for Member {

@@ -7,12 +7,13 @@
 //!
 //! Ground rules: only the one piece of an empty list is empty. `rest` is present if and only if the list is Redis's
 //! `quicklist`; a list without it has no plain piece. This file has the operations at the ends, `edit` those in the
-//! middle, `walk` iteration and `search` the search for a text.
+//! middle, `walk` iteration, `search` the search for a text, and `snapshot` a snapshot's walk.
 
 mod chunk;
 mod edit;
 mod piece;
 mod search;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -24,6 +25,7 @@ use punctual_rdb::listpack::Element;
 use chunk::Chunk;
 pub use piece::PieceSize;
 pub use search::Position;
+use snapshot::SnapshotWalk;
 pub use walk::Walk;
 
 /// Smallest capacity down to which the ring shrinks.
@@ -60,11 +62,24 @@ pub struct List {
 const _: () = assert!(size_of::<List>() == 40);
 
 /// The pieces after the first one.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Rest {
     chunks: VecDeque<Chunk>,
     /// Number of elements in all of them.
     count: usize,
+    /// The walk of a snapshot that has not reached the end of the list.
+    walk: Option<Box<SnapshotWalk>>,
+}
+
+impl Clone for Rest {
+    /// Copies the pieces. A snapshot does not walk through the copy.
+    fn clone(&self) -> Self {
+        Self {
+            chunks: self.chunks.clone(),
+            count: self.count,
+            walk: None,
+        }
+    }
 }
 
 impl Rest {
@@ -179,6 +194,7 @@ impl List {
             }
             self.become_quicklist();
         }
+        self.before_change_at(end);
         let (chunk, mut count) = match (end, &mut self.rest) {
             (End::Tail, Some(rest)) => match rest.chunks.back_mut() {
                 Some(last) => (last, Some(&mut rest.count)),
@@ -219,6 +235,7 @@ impl List {
                 self.remove_end_chunk(end);
                 continue;
             }
+            self.before_change_at(end);
             match (end, &mut self.rest) {
                 (End::Tail, Some(rest)) if !rest.chunks.is_empty() => {
                     if let Some(last) = rest.chunks.back_mut() {
@@ -244,10 +261,7 @@ impl List {
 
     /// Iterates over the pieces for a snapshot.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
-        self.chunks().map(|chunk| match chunk.text() {
-            Some(text) => Piece::Plain(text),
-            None => Piece::Entries(chunk.entries(), chunk.count()),
-        })
+        self.chunks().map(Chunk::piece)
     }
 
     /// Appends a piece of `count` bare entries, which the caller has validated. O(bytes).
@@ -287,6 +301,7 @@ impl List {
         if let Some(rest) = &self.rest {
             let (len, count) = (self.first.len(), self.first.count());
             if !rest.chunks.is_empty()
+                || rest.walk.is_some()
                 || self.first.text().is_some()
                 || !piece.half_holds(len, count)
             {
@@ -300,6 +315,15 @@ impl List {
     /// Converts the list to a `quicklist`.
     fn become_quicklist(&mut self) {
         self.rest.get_or_insert_default();
+    }
+
+    /// Returns the number of pieces. O(1).
+    pub(crate) fn piece_count(&self) -> usize {
+        if self.is_empty() {
+            0
+        } else {
+            self.chunk_count()
+        }
     }
 
     fn chunk_count(&self) -> usize {
@@ -371,6 +395,9 @@ impl List {
         let rest = self.rest.get_or_insert_default();
         match end {
             End::Head => {
+                if let Some(walk) = &mut rest.walk {
+                    walk.inserted(0);
+                }
                 let second = std::mem::replace(&mut self.first, chunk);
                 rest.reserve(&second);
                 rest.chunks.push_front(second);
@@ -384,11 +411,15 @@ impl List {
 
     /// Removes the piece at an end. The list becomes empty if it was the only one.
     fn remove_end_chunk(&mut self, end: End) {
+        self.before_change_at(end);
         let taken = self.rest.as_mut().and_then(|rest| {
             let chunk = match end {
                 End::Head => rest.chunks.pop_front()?,
                 End::Tail => rest.chunks.pop_back()?,
             };
+            if let (End::Head, Some(walk)) = (end, &mut rest.walk) {
+                walk.removed(0);
+            }
             rest.count -= chunk.count();
             let (len, capacity) = (rest.chunks.len(), rest.chunks.capacity());
             if capacity > RING_MIN && len < capacity / 8 {

@@ -11,6 +11,7 @@ pub mod set;
 pub mod stream;
 pub mod string;
 pub mod text;
+pub(crate) mod walk;
 pub mod zset;
 
 use punctual_resp::Args;

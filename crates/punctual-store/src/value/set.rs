@@ -20,7 +20,7 @@ pub use table::{Member, Table};
 
 use crate::hash_table::Hash;
 use crate::limits::Limits;
-use crate::value::keyed::{Element as _, hash_of};
+use crate::value::keyed::{Element as _, Keyed, hash_of};
 use crate::value::packed::Packed;
 
 /// Size limit of Redis's listpacks in bytes.
@@ -181,6 +181,14 @@ impl Set {
                 Boxed::Ints(ints) => ViewMut::Ints(ints),
                 Boxed::Table(table) => ViewMut::Table(table),
             },
+        }
+    }
+
+    /// Returns the members of a table for a snapshot's walk.
+    pub(crate) fn keyed_mut(&mut self) -> Option<&mut Keyed<Member>> {
+        match self.view_mut() {
+            ViewMut::Table(table) => Some(table.members_mut()),
+            _ => None,
         }
     }
 

@@ -169,6 +169,14 @@ impl Zset {
         }
     }
 
+    /// Returns the entries of a table for a snapshot's walk.
+    pub(crate) fn keyed_mut(&mut self) -> Option<&mut Keyed<Entry>> {
+        match &mut self.0 {
+            Form::Packed(_) => None,
+            Form::Table(table) => Some(table.entries_mut()),
+        }
+    }
+
     /// Returns the score of a name. O(1), O(n) in the compact form.
     #[inline]
     pub fn score(&self, name: &[u8]) -> Option<f64> {

@@ -6,8 +6,9 @@ use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use super::expire::{deadline, deadline_effect, delete_effect, fields, fields_effect};
-use super::{Pairs, find_to_read, find_to_write, reply_element};
-use crate::command::arguments::{TimeUnit, int, is};
+use super::{find_to_read, find_to_write};
+use crate::command::arguments::{Pairs, TimeUnit, int, is};
+use crate::command::reply_element;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::keyspace::records::Id;

@@ -140,6 +140,11 @@ impl Table {
         &self.fields
     }
 
+    /// Returns the fields for a snapshot's walk.
+    pub(crate) fn keyed_mut(&mut self) -> &mut Keyed<Field> {
+        &mut self.fields
+    }
+
     /// Returns a random field, due or not.
     pub(crate) fn at_random(&self, random: impl Fn(u32) -> u32) -> Option<u32> {
         self.fields.at_random(random)

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use punctual_rdb::listpack::{self, Element};
 
-use super::End;
 use super::piece::PieceSize;
+use super::{End, Piece};
 
 /// Buffer sizes are multiples of this.
 const STEP: usize = 16;
@@ -85,6 +85,14 @@ impl Chunk {
     #[inline]
     pub(super) fn text(&self) -> Option<&[u8]> {
         self.plain.then_some(&self.bytes)
+    }
+
+    /// Returns the piece for a snapshot.
+    pub(super) fn piece(&self) -> Piece<'_> {
+        match self.text() {
+            Some(text) => Piece::Plain(text),
+            None => Piece::Entries(self.entries(), self.count()),
+        }
     }
 
     /// Returns the entries; a plain chunk has none.
@@ -358,6 +366,14 @@ impl Chunk {
         self.end = (start + to) as u32;
         self.count -= found.len() as u32;
         found.len()
+    }
+
+    /// Returns whether an element has this text. O(entries).
+    pub(super) fn contains(&self, text: &[u8]) -> bool {
+        match self.text() {
+            Some(own) => own == text,
+            None => listpack::find(self.entries(), 0, text, 0).is_some(),
+        }
     }
 
     /// Collects the ranges of at most `most` entries with this text, from an end on, in ascending order.

@@ -62,6 +62,9 @@ impl List {
                 End::Head => step,
                 End::Tail => chunks - 1 - step,
             };
+            if self.is_walked() && !self.chunk(number).contains(text) {
+                continue;
+            }
             let here = self.change(number, |chunk| {
                 chunk.remove_all(text, from, most - removed, &mut found)
             });
@@ -140,6 +143,7 @@ impl List {
 
     /// Changes a piece and updates the element count.
     fn change<R>(&mut self, number: usize, change: impl FnOnce(&mut Chunk) -> R) -> R {
+        self.before_change(number);
         match (number, &mut self.rest) {
             (1.., Some(rest)) => {
                 let chunk = &mut rest.chunks[number - 1];
@@ -158,14 +162,21 @@ impl List {
             return self.add_chunk(End::Head, chunk);
         }
         let rest = self.rest.get_or_insert_default();
+        if let Some(walk) = &mut rest.walk {
+            walk.inserted(number);
+        }
         rest.reserve(&chunk);
         rest.chunks.insert(number - 1, chunk);
     }
 
     /// Removes a piece. O(pieces).
     fn remove_chunk(&mut self, number: usize) {
+        self.before_change(number);
         match (number, &mut self.rest) {
             (1.., Some(rest)) => {
+                if let Some(walk) = &mut rest.walk {
+                    walk.removed(number);
+                }
                 let chunk = rest.chunks.remove(number - 1);
                 rest.count -= chunk.map_or(0, |chunk| chunk.count());
             }
@@ -198,6 +209,9 @@ impl List {
 
     /// Removes empty pieces and joins small neighbours in the whole list. O(pieces).
     fn rebuild(&mut self, piece: PieceSize) {
+        for number in 0..self.chunk_count() {
+            self.before_change(number);
+        }
         let first = std::mem::take(&mut self.first);
         let Some(rest) = &mut self.rest else {
             self.first = first;

@@ -125,7 +125,8 @@ impl Set {
                 }
                 *entries = Packed::from_entries(&kept, stay);
             }
-            ViewMut::Table(table) if stay * 5 > count => {
+            // A snapshot's walk is in the table, which must stay.
+            ViewMut::Table(table) if stay * 5 > count || table.members().is_walked() => {
                 for _ in 0..count {
                     let id = table.members().at_random(&random);
                     let member = table.remove(id.expect("some members stay"));

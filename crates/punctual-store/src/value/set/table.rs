@@ -38,6 +38,11 @@ impl Table {
         &self.members
     }
 
+    /// Returns the members for a snapshot's walk.
+    pub(super) fn members_mut(&mut self) -> &mut Keyed<Member> {
+        &mut self.members
+    }
+
     /// Adds an absent member. O(length) amortised.
     #[inline]
     pub(super) fn add(&mut self, hash: Hash, member: &[u8]) {

@@ -150,6 +150,11 @@ impl Table {
         &self.entries
     }
 
+    /// Returns the entries for a snapshot's walk.
+    pub(super) fn entries_mut(&mut self) -> &mut Keyed<Entry> {
+        &mut self.entries
+    }
+
     fn find(&self, name: &[u8]) -> (Hash, Option<u32>) {
         let hash = hash_of(name);
         (hash, self.entries.find(hash, name))
@@ -235,7 +240,7 @@ impl Table {
     }
 
     pub(super) fn remove_ranks(&mut self, ranks: Range<usize>) {
-        if ranks == (0..self.len()) {
+        if ranks == (0..self.len()) && !self.entries.is_walked() {
             *self = Self::default();
             return;
         }
