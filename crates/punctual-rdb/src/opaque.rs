@@ -10,8 +10,6 @@ use crate::source::Source;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Opaque {
-    /// A key with a stream.
-    Stream,
     /// A key with a module's value.
     Module(ModuleName),
     /// A module's data outside of keys.
@@ -21,7 +19,6 @@ pub enum Opaque {
 impl fmt::Display for Opaque {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Opaque::Stream => f.write_str("stream"),
             Opaque::Module(name) => write!(f, "value of module type {name}"),
             Opaque::ModuleAux(name) => write!(f, "data of module type {name}"),
         }
