@@ -10,9 +10,10 @@ import (
 )
 
 var programs = map[string]func(context.Context){
-	"asynq":      asynqTasks,
-	"go_redis":   goRedis,
-	"redis_rate": redisRate,
+	"asynq":            asynqTasks,
+	"go_redis":         goRedis,
+	"go_redis_streams": goRedisStreams,
+	"redis_rate":       redisRate,
 }
 
 var address = os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")
