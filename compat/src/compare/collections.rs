@@ -178,7 +178,7 @@ pub(super) fn same_encoding(a: &[u8], b: &[u8]) -> bool {
 pub(super) fn same_deliveries(a: &Value, b: &Value) -> bool {
     const BY_MS: u64 = 20_000;
     /// From here on, a number is a unix time in ms.
-    const TIME_MIN: i64 = 1_000_000_000_000;
+    const TIME_MIN: i64 = 10_000_000_000;
     let near = |a: &Value, b: &Value| matches!((a, b), (Value::Int(a), Value::Int(b)) if a.abs_diff(*b) <= BY_MS);
     let named = |name: &Value, a: &Value, b: &Value| match name.as_bytes() {
         Some(b"idle" | b"seen-time") => near(a, b),
