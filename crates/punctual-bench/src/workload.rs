@@ -105,6 +105,12 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload { name: "zpopmin", command: &["ZPOPMIN", "myzset"],
                before: Filled { with: &["ZADD", "myzset", "{n}", "element:{n}"], each: Each::Request, without: &["myzset"] } },
     Workload { name: "xadd",   command: &["XADD", "mystream", "*", "myfield", "{data}"], before: Without(&["mystream"]) },
+    Workload { name: "xadd_3", command: &["XADD", "mystream", "*", "name", "{n}", "size", "{n}", "kind", "{n}"],
+               before: Without(&["mystream"]) },
+    Workload { name: "xrange_100", command: &["XRANGE", "mystream", "{n}", "+", "COUNT", "100"],
+               before: Filled { with: &["XADD", "mystream", "{n}-1", "myfield", "{data}"], each: Each::Key, without: &["mystream"] } },
+    Workload { name: "xread_100", command: &["XREAD", "COUNT", "100", "STREAMS", "mystream", "{n}"],
+               before: Filled { with: &["XADD", "mystream", "{n}-1", "myfield", "{data}"], each: Each::Key, without: &["mystream"] } },
     // The scripts are in `scripts.rs`.
     Workload { name: "eval_get", command: &["EVALSHA", "{sha}", "1", "key:{n}"],
                before: Filled { with: &["SET", "key:{n}", "{data}"], each: Each::Key, without: &[] } },

@@ -24,6 +24,8 @@ pub(crate) enum Type {
     Zset,
     /// One list.
     List,
+    /// One stream of entries with two small fields.
+    Stream,
 }
 
 /// Bound on a server's memory.
@@ -99,6 +101,14 @@ pub(crate) const LOADS: &[Load] = &[
         count: &["LLEN", "mylist"],
         bar: Bar::Ratio(bars::COLLECTION_BYTES_RATIO),
         write: Writer::item,
+    },
+    Load {
+        of: Type::Stream,
+        name: "entries of a stream",
+        command: "XADD",
+        count: &["XLEN", "mystream"],
+        bar: Bar::Ratio(bars::COLLECTION_BYTES_RATIO),
+        write: Writer::entry,
     },
 ];
 
@@ -178,6 +188,21 @@ impl Writer {
 
     fn item(&mut self, index: u64, out: &mut Vec<u8>) {
         encode_command(out, &[b"RPUSH", &b"mylist"[..], &element(index)]);
+    }
+
+    /// Writes an entry with a name and a number.
+    fn entry(&mut self, index: u64, out: &mut Vec<u8>) {
+        let number = index.to_string();
+        let words: [&[u8]; 7] = [
+            b"XADD",
+            b"mystream",
+            b"*",
+            b"name",
+            &element(index),
+            b"number",
+            number.as_bytes(),
+        ];
+        encode_command(out, &words);
     }
 }
 

@@ -2,8 +2,11 @@
 //! loss.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use punctual_server::log::{Level, Logger};
 use punctual_server::{Builder, LoadError, Server, StartError};
@@ -19,19 +22,34 @@ fn builder(folder: &Path) -> Builder {
         .option("enable-debug-command", "yes")
 }
 
-/// Returns a file that redis-server has written, with strings around streams in two databases.
-fn file_with_streams(folder: &Path, streams: usize) -> Vec<u8> {
+/// The type `ReJSON-RL` in version 3, as a length of 64 bits.
+const TYPE: [u8; 9] = [0x81, 0x45, 0xe2, 0x52, 0x38, 0xdf, 0x91, 0x2c, 0x03];
+
+/// Returns the record of a key with a module's value.
+fn module_record(key: &str) -> Vec<u8> {
+    let name = [&[7, key.len() as u8], key.as_bytes()].concat();
+    [&name[..], &TYPE, b"\x05\x02{}\x00"].concat()
+}
+
+/// Returns a file that redis-server has written, with strings in two databases, to which records of modules were added by
+/// hand, because Debian has no module that stores keys.
+fn file_with_modules(folder: &Path, values: usize) -> Vec<u8> {
+    const SELECT_2: &[u8] = b"\xFE\x02";
     let dir = folder.to_str().unwrap();
     let redis = Redis::start(&["--dir", dir, "--rdbchecksum", "no"]);
     let mut c = Wire::to(redis.port);
-    c.expect(&["SET before 1"], "+OK|");
-    for number in 0..streams {
-        c.ask(&["XADD", &format!("stream:{number}"), "1-1", "field", "value"]);
-    }
-    c.expect(&["SELECT 2", "SET after 1"], "+OK|+OK|");
-    c.ask(&["XADD", "events", "1-1", "field", "value"]);
-    c.expect(&["XGROUP CREATE events group 0", "SAVE"], "+OK|+OK|");
-    fs::read(folder.join("dump.rdb")).unwrap()
+    c.expect(
+        &["SET before 1", "SELECT 2", "SET after 1", "SAVE"],
+        "+OK|+OK|+OK|+OK|",
+    );
+    let plain = fs::read(folder.join("dump.rdb")).unwrap();
+    let (records, end) = plain.split_at(plain.len() - 9);
+    let second = records.windows(2).position(|two| two == SELECT_2).unwrap();
+    let (first, second) = records.split_at(second);
+    let modules: Vec<u8> = (0..values)
+        .flat_map(|number| module_record(&format!("doc:{number}")))
+        .collect();
+    [first, &modules, second, &module_record("events"), end].concat()
 }
 
 /// Returns the error of a start from `file`, which must stay as it is.
@@ -49,14 +67,14 @@ fn refused(folder: &Path, file: &[u8]) -> String {
 }
 
 #[test]
-fn streams_are_refused_unless_configured() {
+fn values_of_modules_are_refused_unless_configured() {
     let folder = tempfile::tempdir().unwrap();
-    let file = file_with_streams(folder.path(), 1);
+    let file = file_with_modules(folder.path(), 1);
     let error = refused(folder.path(), &file);
     for part in [
         "dump.rdb has 2 record(s)",
-        "stream \"stream:0\" (type 19, database 0, byte ",
-        "stream \"events\" (type 19, database 2, byte ",
+        "value of module type ReJSON-RL \"doc:0\" (type 7, database 0, byte ",
+        "value of module type ReJSON-RL \"events\" (type 7, database 2, byte ",
         "`import-skip-unknown yes`",
     ] {
         assert!(error.contains(part), "{part}: {error}");
@@ -83,7 +101,7 @@ fn streams_are_refused_unless_configured() {
         "$1|1|:1|+OK|$1|1|:1|*2|$19|import-skip-unknown|$3|yes|",
     );
     let logged = lines.lock().unwrap().join("\n");
-    assert!(logged.contains("stream \"events\" (type 19"), "{logged}");
+    assert!(logged.contains("ReJSON-RL \"events\" (type 7"), "{logged}");
     // The directive may change at runtime, and DEBUG RELOAD heeds it.
     c.expect(
         &[
@@ -99,10 +117,10 @@ fn streams_are_refused_unless_configured() {
 #[test]
 fn the_error_lists_ten_records_and_counts_all() {
     let folder = tempfile::tempdir().unwrap();
-    let file = file_with_streams(folder.path(), 14);
+    let file = file_with_modules(folder.path(), 14);
     let error = refused(folder.path(), &file);
     assert!(error.contains("has 15 record(s)"), "{error}");
-    assert_eq!(error.matches("stream \"").count(), 10, "{error}");
+    assert_eq!(error.matches("ReJSON-RL \"").count(), 10, "{error}");
     // Damage after such a record is reported as damage.
     fs::write(folder.path().join("dump.rdb"), &file[..file.len() - 12]).unwrap();
     let error = builder(folder.path()).spawn().err().unwrap();
@@ -112,11 +130,8 @@ fn the_error_lists_ten_records_and_counts_all() {
     );
 }
 
-/// Records of modules are added to redis-server's file by hand, because Debian has no module that stores keys.
 #[test]
 fn records_of_modules_are_refused_and_empty_collections_are_skipped() {
-    /// The type `ReJSON-RL` in version 3, as a length of 64 bits.
-    const TYPE: [u8; 9] = [0x81, 0x45, 0xe2, 0x52, 0x38, 0xdf, 0x91, 0x2c, 0x03];
     let folder = tempfile::tempdir().unwrap();
     let redis = Redis::start(&[
         "--dir",
@@ -131,7 +146,7 @@ fn records_of_modules_are_refused_and_empty_collections_are_skipped() {
     let (records, end) = plain.split_at(plain.len() - 9);
     assert_eq!(end, b"\xFF\0\0\0\0\0\0\0\0");
     let with = |record: &[u8]| [records, record, end].concat();
-    let key = [&b"\x07\x03doc"[..], &TYPE, b"\x05\x02{}\x00"].concat();
+    let key = module_record("doc");
     let aux = [&b"\xF7"[..], &TYPE, b"\x02\x02\x00"].concat();
     let error = refused(folder.path(), &with(&key));
     let record = "value of module type ReJSON-RL \"doc\" (type 7, database 0, byte ";
@@ -144,12 +159,44 @@ fn records_of_modules_are_refused_and_empty_collections_are_skipped() {
     Wire::open(&server).expect(&["GET kept", "DBSIZE"], "$1|1|:1|");
 }
 
+/// Sends the snapshot to each replica that connects, and keeps the connections.
+fn primary_with(snapshot: Vec<u8>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut words = BufReader::new(connection.try_clone().unwrap()).lines();
+            // The words of commands; lengths are skipped.
+            while let Some(Ok(word)) = words.next() {
+                let reply = match &word[..] {
+                    "PING" => b"+PONG\r\n".to_vec(),
+                    "REPLCONF" => b"+OK\r\n".to_vec(),
+                    "PSYNC" => {
+                        let head = format!(
+                            "+FULLRESYNC {} 1\r\n${}\r\n",
+                            "a".repeat(40),
+                            snapshot.len()
+                        );
+                        [head.as_bytes(), &snapshot].concat()
+                    }
+                    _ => continue,
+                };
+                if connection.write_all(&reply).is_err() || word == "PSYNC" {
+                    break;
+                }
+            }
+            kept.push(connection);
+        }
+    });
+    port
+}
+
 #[test]
-fn a_full_synchronization_with_streams_is_refused_and_the_old_data_stays() {
-    let redis = Redis::start(&["--repl-diskless-sync-delay", "0"]);
-    let mut theirs = Wire::to(redis.port);
-    theirs.expect(&["SET theirs 1"], "+OK|");
-    theirs.ask(&["XADD", "events", "1-1", "field", "value"]);
+fn a_full_synchronization_with_values_of_modules_is_refused_and_the_old_data_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = primary_with(file_with_modules(folder.path(), 1));
     let lines = Arc::new(Mutex::new(Vec::new()));
     let taken = Arc::clone(&lines);
     let server = Server::builder()
@@ -160,13 +207,13 @@ fn a_full_synchronization_with_streams_is_refused_and_the_old_data_stays() {
         .spawn()
         .unwrap();
     let mut c = Wire::open(&server);
-    let follow = format!("REPLICAOF 127.0.0.1 {}", redis.port);
+    let follow = format!("REPLICAOF 127.0.0.1 {port}");
     c.expect(&["SET ours 1", &follow], "+OK|+OK|");
     let logged = |text: &str| lines.lock().unwrap().iter().any(|line| line.contains(text));
-    eventually(|| logged("stream \"events\" (type 19, database 0, byte "));
+    eventually(|| logged("ReJSON-RL \"doc:0\" (type 7, database 0, byte "));
     assert!(logged("`import-skip-unknown yes`"));
-    c.expect(&["GET ours", "EXISTS theirs"], "$1|1|:0|");
+    c.expect(&["GET ours", "EXISTS before"], "$1|1|:0|");
     c.expect(&["CONFIG SET import-skip-unknown yes"], "+OK|");
-    eventually(|| c.int("EXISTS theirs") == 1);
+    eventually(|| c.int("EXISTS before") == 1);
     c.expect(&["DBSIZE"], ":1|");
 }

@@ -17,6 +17,7 @@ pub mod hyperloglog;
 pub mod keys;
 pub mod lists;
 pub mod object;
+mod replies;
 pub mod scan;
 pub mod sets;
 pub mod sort;
@@ -29,30 +30,9 @@ pub mod zsets;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use punctual_rdb::listpack::Element;
-use punctual_resp::Reply;
+pub use replies::help;
 
 use crate::turn::Command;
-
-/// Replies to `<container> HELP` as Redis does: a heading, `lines` and the entry of HELP.
-pub fn help(reply: &mut Reply<'_>, container: &str, lines: &[&str]) {
-    reply.array(lines.len() + 3);
-    reply.simple(format!(
-        "{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
-    ));
-    for line in lines.iter().chain(&["HELP", "    Prints this help."]) {
-        reply.simple(line);
-    }
-}
-
-/// Writes an element, a name or a value of a collection.
-#[inline]
-fn reply_element(reply: &mut Reply<'_>, element: Element<'_>) {
-    match element {
-        Element::Bytes(text) => reply.bulk(text),
-        Element::Int(int) => reply.bulk_int(int),
-    }
-}
 
 /// Rows of all keyspace commands, by family.
 pub static FAMILIES: &[&[Command]] = &[

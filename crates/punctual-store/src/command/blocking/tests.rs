@@ -295,6 +295,64 @@ fn ten_thousand_waiters_of_one_key_join_and_leave() {
 }
 
 #[test]
+fn readers_of_streams_wait_for_what_is_behind_their_id() {
+    for shards in [1, 4] {
+        let mut blocked = BlockedClients::new(shards);
+        blocked.run("XADD s 5-0 f old");
+        blocked.block("XREAD BLOCK 0 STREAMS s $");
+        blocked.block("XREAD BLOCK 0 STREAMS s 7-0");
+        blocked.block("XREAD COUNT 1 BLOCK 0 STREAMS none s 0 5");
+        let entry = |id: u32| format!("*1 *2 $1 s *1 *2 $3 {id}-0 *2 $1 f $1 v");
+        assert_eq!(
+            blocked.run_all(&["XADD s 6-0 f v", "XDEL s 5-0"]),
+            format!("$3 6-0, :1, 0: {}, 2: {}", entry(6), entry(6)),
+            "`$` was 5-0, and 7-0 has not come"
+        );
+        assert_eq!(blocked.run("XADD s 7-0 f v"), "$3 7-0");
+        assert_eq!(
+            blocked.run("XADD s 8-0 f v"),
+            format!("$3 8-0, 1: {}", entry(8))
+        );
+        assert_eq!(blocked.fixture.store.waiting_keys(), 0);
+    }
+}
+
+#[test]
+fn consumers_of_a_group_are_served_once_and_in_order() {
+    for shards in [1, 4] {
+        let mut blocked = BlockedClients::new(shards);
+        blocked.run("XGROUP CREATE s g $ MKSTREAM");
+        blocked.run("XGROUP CREATE s h $");
+        for line in [
+            "XREADGROUP GROUP g a COUNT 1 BLOCK 0 STREAMS s >",
+            "XREADGROUP GROUP g b BLOCK 0 STREAMS s >",
+            "XREADGROUP GROUP h c BLOCK 0 STREAMS s >",
+            "XREADGROUP GROUP g d BLOCK 0 STREAMS s >",
+        ] {
+            blocked.block(line);
+        }
+        let entry = "*2 $3 1-0 *2 $1 f $1 v";
+        assert_eq!(
+            blocked.run("XADD s 1-0 f v"),
+            format!("$3 1-0, 0: *1 *2 $1 s *1 {entry}, 2: *1 *2 $1 s *1 {entry}")
+        );
+        assert_eq!(blocked.run("XPENDING s g - + 9"), "*1 *4 $3 1-0 $1 a :0 :1");
+        assert_eq!(blocked.run("XACK s g 1-0"), ":1");
+        blocked.block("XREADGROUP GROUP h e BLOCK 0 STREAMS s >");
+        assert_eq!(
+            blocked.run("XGROUP DESTROY s h"),
+            ":1, 4: -NOGROUP the consumer group this client was blocked on no longer exists"
+        );
+        assert_eq!(
+            blocked.run("DEL s"),
+            ":1, 1: -UNBLOCKED the stream key no longer exists, \
+             3: -UNBLOCKED the stream key no longer exists"
+        );
+        assert_eq!(blocked.fixture.store.waiting_keys(), 0);
+    }
+}
+
+#[test]
 fn commands_that_may_not_wait_reply_as_after_a_timeout() {
     let mut fixture = Fixture::new();
     fixture.run("SET s v");
@@ -309,6 +367,7 @@ fn commands_that_may_not_wait_reply_as_after_a_timeout() {
             ("BZPOPMIN k 0", "*-1"),
             ("BZPOPMAX k l 0", "*-1"),
             ("BZMPOP 0 1 k MIN", "*-1"),
+            ("XREAD BLOCK 0 STREAMS k $", "*-1"),
         ] {
             assert_eq!(run(turn, 0, 0, line).unwrap(), reply, "{line}");
         }

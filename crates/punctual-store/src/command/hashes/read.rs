@@ -4,7 +4,7 @@ use punctual_resp::{Args, Reply};
 
 use super::{find_to_read, value_of};
 use crate::command::element_scan::scan_fields;
-use crate::command::reply_element;
+use crate::command::replies::reply_element;
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::hash::{Entry, Hash};

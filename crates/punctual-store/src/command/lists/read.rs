@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::{absolute, bounds};
 use crate::command::arguments::{int, is};
-use crate::command::reply_element;
+use crate::command::replies::reply_element;
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::list::{End, List};

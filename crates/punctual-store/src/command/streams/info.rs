@@ -5,7 +5,7 @@ use punctual_resp::{Args, Reply};
 use super::group::{no_such_group, wrong_form};
 use super::reply::{reply_entries, reply_entry, reply_id};
 use crate::command::arguments::{int, is};
-use crate::command::help;
+use crate::command::replies::help;
 use crate::error::Error;
 use crate::spec::{Flags, Group as Family};
 use crate::turn::{Command, Cx, Handler};

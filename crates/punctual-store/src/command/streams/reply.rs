@@ -3,7 +3,7 @@
 use punctual_rdb::stream::Entry;
 use punctual_resp::Reply;
 
-use crate::command::reply_element;
+use crate::command::replies::reply_element;
 use crate::error::{Error, c_string};
 use crate::value::stream::Id;
 

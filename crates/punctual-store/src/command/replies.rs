@@ -1,0 +1,24 @@
+//! Replies that several families write.
+
+use punctual_rdb::listpack::Element;
+use punctual_resp::Reply;
+
+/// Replies to `<container> HELP` as Redis does: a heading, `lines` and the entry of HELP.
+pub fn help(reply: &mut Reply<'_>, container: &str, lines: &[&str]) {
+    reply.array(lines.len() + 3);
+    reply.simple(format!(
+        "{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    ));
+    for line in lines.iter().chain(&["HELP", "    Prints this help."]) {
+        reply.simple(line);
+    }
+}
+
+/// Writes an element, a name or a value of a collection.
+#[inline]
+pub(crate) fn reply_element(reply: &mut Reply<'_>, element: Element<'_>) {
+    match element {
+        Element::Bytes(text) => reply.bulk(text),
+        Element::Int(int) => reply.bulk_int(int),
+    }
+}
