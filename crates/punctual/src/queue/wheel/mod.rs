@@ -20,7 +20,6 @@ mod front;
 mod invariants;
 mod leftovers;
 mod level;
-mod place;
 mod raw;
 mod records;
 mod serve;
@@ -29,19 +28,18 @@ mod sweep;
 mod tests;
 mod timers;
 
-pub use place::Place;
 pub use raw::RawWheel;
 pub(super) use records::Timer;
 pub use timers::{Due, Step, Timers};
 
 use super::adaptive::Migration;
 use super::armings::{Arming, Armings};
-use super::slab::Tenant;
+use super::slab::{Slab, Tenant};
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
 use alloc::vec::Vec;
 use core::mem::size_of;
 use core::num::NonZeroU32;
-use records::Records;
+use records::Filed;
 
 /// Number of spare entries above which `purge` drops some.
 const FEW_SPARE: usize = 256;
@@ -49,7 +47,7 @@ const FEW_SPARE: usize = 256;
 /// A hierarchical timing wheel that stores its timers. Arming, cancelling and re-arming take O(1);
 /// popping in exact order and finding the next deadline take O(1) amortised.
 ///
-/// A timer takes 30 bytes plus its value, padded to 8 bytes. Dead entries take 12 bytes each; there are
+/// A timer takes 36 bytes plus its value, padded to 8 bytes. Dead entries take 12 bytes each; there are
 /// fewer of them than live timers plus about 512. The record and the entry of a cancelled timer are reused
 /// by the next timer, or freed when the wheel becomes empty. An empty wheel takes about 750 bytes and
 /// allocates nothing; the first timer allocates 5 KiB.
@@ -74,7 +72,7 @@ const FEW_SPARE: usize = 256;
 /// ```
 #[derive(Debug)]
 pub struct Wheel<T> {
-    records: Records<T>,
+    records: Slab<Timer<T>>,
     raw: RawWheel,
     armings: Armings,
 }
@@ -95,7 +93,7 @@ impl<T> Wheel<T> {
     /// ```
     pub const fn new() -> Self {
         Wheel {
-            records: Records::new(),
+            records: Slab::new(),
             raw: RawWheel::new(),
             armings: Armings::new(),
         }
@@ -104,20 +102,21 @@ impl<T> Wheel<T> {
     /// Builds a wheel from the timers of another queue. Their handles stay valid. O(n).
     pub(super) fn from_migration(timers: Migration<T>) -> Self {
         let Migration {
-            slab,
+            slab: mut records,
             armings,
             now,
             entries,
         } = timers;
+        records.forget_kept();
         let mut wheel = Wheel {
-            records: Records::unfiled(slab),
+            records,
             raw: RawWheel::starting_at(now),
             armings,
         };
         for arming in entries {
             wheel.file(arming.deadline(), arming.index());
         }
-        wheel.raw.has_memory_to_free = wheel.records.slab.has_memory_to_free();
+        wheel.raw.has_memory_to_free = wheel.records.has_memory_to_free();
         wheel
     }
 
@@ -126,15 +125,15 @@ impl<T> Wheel<T> {
         let now = self.raw.now();
         let mut entries = Vec::with_capacity(self.len());
         while let Some(due) = self.raw.pop_due(u64::MAX, &mut self.records) {
-            if let Some(timer) = self.records.slab.at(due.index) {
+            if let Some(timer) = self.records.at(due.index) {
                 entries.push(Arming::new(timer.deadline, timer.order, due.index));
             }
         }
-        // A reused tag can make an old entry valid again (see `records`): drop duplicates.
+        // An entry may have become valid again (see `records`): drop duplicates.
         entries.sort_unstable();
         entries.dedup();
         Migration {
-            slab: self.records.slab,
+            slab: self.records,
             armings: self.armings,
             now,
             entries,
@@ -144,21 +143,48 @@ impl<T> Wheel<T> {
     /// Number of records, free ones included. O(1).
     #[inline]
     pub(super) fn records(&self) -> usize {
-        self.records.slab.records()
+        self.records.records()
     }
 
     /// Files an entry for the timer `index`.
-    #[inline(never)]
     fn file(&mut self, deadline: u64, index: u32) {
-        let tag = self.records.refile(index);
-        let place = self.raw.insert(deadline, index, tag);
-        self.records.set_place(index, place);
+        let filed = Filed::at(deadline);
+        if let Some(kept) = self.records.kept_mut(index) {
+            *kept = filed;
+        }
+        self.raw.insert(filed.tick(), index, filed.generation());
+    }
+
+    /// Has the timer `index` fire at `deadline`, given the tick under which an entry of its record is filed.
+    #[inline]
+    fn place(&mut self, deadline: u64, index: u32, filed: Filed) {
+        // The common case: an entry is found there in time, and filed again.
+        if deadline <= filed.tick() || deadline == u64::MAX {
+            self.place_early(deadline, index, filed);
+        }
+    }
+
+    #[inline(never)]
+    fn place_early(&mut self, deadline: u64, index: u32, filed: Filed) {
+        let mut tick = deadline;
+        if filed == Filed::at(deadline) {
+            // The entry may serve `u64::MAX`, and be filed there by now.
+            if deadline != u64::MAX - 1 {
+                self.raw.mix(filed.tick());
+                return;
+            }
+            tick -= 1;
+        }
+        self.file(tick, index);
+        if filed != Filed::NOT {
+            self.raw.forget(&mut self.records);
+        }
     }
 
     /// Frees memory if the removed timer was the last one.
     #[inline]
     fn release(&mut self) {
-        if self.records.slab.len() == 0 {
+        if self.records.len() == 0 {
             self.release_all();
         }
     }
@@ -166,9 +192,8 @@ impl<T> Wheel<T> {
     /// Frees all memory, now or in pieces, after the last timer was removed.
     #[inline(never)]
     fn release_all(&mut self) {
-        if self.records.slab.begin_release() {
+        if self.records.begin_release() {
             self.raw.clear_lazily();
-            self.records.clear_filings();
         } else {
             self.free_piece_if_any();
         }
@@ -213,8 +238,10 @@ impl<T> Wheel<T> {
 
     #[inline]
     fn expire(&mut self, due: Due) -> Option<Expired<T>> {
-        let timer = self.records.slab.take(due.index)?;
-        self.records.set_place(due.index, Place::NOWHERE);
+        let timer = self.records.take(due.index)?;
+        if let Some(kept) = self.records.kept_mut(due.index) {
+            *kept = Filed::NOT;
+        }
         self.release();
         Some(Expired {
             key: timer.key(due.index),
@@ -234,7 +261,7 @@ impl<T> Wheel<T> {
     /// Renumbers the arming order of all timers. O(n log n), once in two billion armings.
     #[cold]
     fn renumber(&mut self) {
-        self.records.slab.renumber(&mut self.armings);
+        self.records.renumber(&mut self.armings);
         self.raw.reorder();
     }
 }
@@ -243,77 +270,59 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     #[inline]
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         let order = self.next_order();
-        let key = self.records.slab.insert(|generation| Timer {
+        let (key, filed) = self.records.insert(|generation| Timer {
             deadline,
             generation,
             order,
             value,
         });
-        let index = key.index();
-        // The entry of the record's previous timer may be reusable.
-        let (place, tag) = self.records.filed(index);
-        if !self.raw.reuse(place, deadline, index, tag) {
-            self.file(deadline, index);
-            if place != Place::NOWHERE {
-                self.raw.forget(&mut self.records);
-            }
-        }
+        self.place(deadline, key.index(), filed);
         key
     }
 
     #[inline]
     fn remove(&mut self, key: TimerKey) -> Option<T> {
-        let timer = self.records.slab.remove(key)?;
+        let timer = self.records.remove(key)?;
         self.release();
         Some(timer.value)
     }
 
     #[inline]
     fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
-        if self.records.slab.get(key).is_none() {
-            return false;
-        }
         let order = self.next_order();
-        let Some(timer) = self.records.slab.get_mut(key) else {
+        let Some((timer, filed)) = self.records.get_kept_mut(key) else {
             return false;
         };
         timer.order = order;
-        let later = deadline > timer.deadline;
         timer.deadline = deadline;
-        if !later {
-            let (place, tag) = self.records.filed(key.index());
-            if !self.raw.reuse(place, deadline, key.index(), tag) {
-                self.file(deadline, key.index());
-                self.raw.forget(&mut self.records);
-            }
-        }
+        self.place(deadline, key.index(), filed);
         true
     }
 
     #[inline]
     fn get(&self, key: TimerKey) -> Option<&T> {
-        self.records.slab.get(key).map(|timer| &timer.value)
+        self.records.get(key).map(|timer| &timer.value)
     }
 
     #[inline]
     fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
-        self.records.slab.get_mut(key).map(|timer| &mut timer.value)
+        self.records.get_mut(key).map(|timer| &mut timer.value)
     }
 
     #[inline]
     fn deadline(&self, key: TimerKey) -> Option<u64> {
-        self.records.slab.get(key).map(|timer| timer.deadline)
+        self.records.get(key).map(|timer| timer.deadline)
     }
 
     #[inline]
     fn len(&self) -> usize {
-        self.records.slab.len()
+        self.records.len()
     }
 
     fn clear(&mut self) {
-        self.records.slab.clear();
+        self.records.clear();
+        self.records.forget_kept();
         self.raw.clear();
-        self.records.clear_filings();
     }
 
     fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
@@ -321,7 +330,6 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         T: 'a,
     {
         self.records
-            .slab
             .iter()
             .map(|(index, timer)| (timer.key(index), timer.deadline, &timer.value))
     }
@@ -330,8 +338,13 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
         // The common case: the next entry of the run, whose timer is unchanged. One access to the record.
         if let Some(next) = self.raw.peek_run(now)
-            && let Some(timer) = self.records.take_due(&next)
+            && let Some(timer) = self.records.take_if(next.index, |timer| {
+                (timer.deadline, timer.order.get()) == (next.deadline, next.order)
+            })
         {
+            if let Some(kept) = self.records.kept_mut(next.index) {
+                *kept = Filed::NOT;
+            }
             self.raw.popped(&next);
             self.release();
             return Some(Expired {
