@@ -63,6 +63,7 @@ enum State<R> {
 }
 
 #[derive(Debug)]
+#[repr(C)]
 struct Record<R: Tenant> {
     state: State<R>,
     kept: R::Kept,
@@ -107,9 +108,7 @@ impl<R: Tenant> Slab<R> {
     /// If there would be more than 2^32 - 1 records.
     #[inline]
     pub(super) fn insert(&mut self, make: impl FnOnce(u32) -> R) -> (TimerKey, R::Kept) {
-        if self.free == NONE {
-            self.refill();
-        }
+        self.reserve();
         let index = self.free;
         let record = &mut self.records[index as usize];
         let State::Free { generation, next } = record.state else {
@@ -119,6 +118,20 @@ impl<R: Tenant> Slab<R> {
         self.live += 1;
         record.state = State::Live(make(generation));
         (TimerKey::new(index, generation), record.kept)
+    }
+
+    /// Returns whether the next timer finds a free record. O(1).
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.free != NONE
+    }
+
+    /// Makes room for a timer. O(1) amortised.
+    #[inline]
+    pub(super) fn reserve(&mut self) {
+        if self.free == NONE {
+            self.refill();
+        }
     }
 
     /// Moves some records of the tail, or new ones, to the empty free list.

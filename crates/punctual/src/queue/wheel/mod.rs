@@ -27,6 +27,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod undecided;
 
 pub use raw::RawWheel;
 pub(super) use records::Timer;
@@ -40,9 +41,13 @@ use alloc::vec::Vec;
 use core::mem::size_of;
 use core::num::NonZeroU32;
 use records::Filed;
+use undecided::Undecided;
 
 /// Number of spare entries above which `purge` drops some.
 const FEW_SPARE: usize = 256;
+
+/// Number of records from which on new timers are undecided for a while. Fewer are in the processor's caches.
+const LARGE: usize = if cfg!(test) { 64 } else { 1 << 14 };
 
 /// A hierarchical timing wheel that stores its timers. Arming, cancelling and re-arming take O(1);
 /// popping in exact order and finding the next deadline take O(1) amortised.
@@ -75,6 +80,8 @@ pub struct Wheel<T> {
     records: Slab<Timer<T>>,
     raw: RawWheel,
     armings: Armings,
+    /// Timers of a large wheel that may still need an entry. `RawWheel::first` allows for them.
+    undecided: Undecided,
 }
 
 impl<T> Default for Wheel<T> {
@@ -96,6 +103,7 @@ impl<T> Wheel<T> {
             records: Slab::new(),
             raw: RawWheel::new(),
             armings: Armings::new(),
+            undecided: Undecided::new(),
         }
     }
 
@@ -112,6 +120,7 @@ impl<T> Wheel<T> {
             records,
             raw: RawWheel::starting_at(now),
             armings,
+            undecided: Undecided::new(),
         };
         for arming in entries {
             wheel.file(arming.deadline(), arming.index());
@@ -122,6 +131,7 @@ impl<T> Wheel<T> {
 
     /// Converts the wheel into timers for another queue. Their handles stay valid. O(n log n).
     pub(super) fn into_migration(mut self) -> Migration<T> {
+        self.decide();
         let now = self.raw.now();
         let mut entries = Vec::with_capacity(self.len());
         while let Some(due) = self.raw.pop_due(u64::MAX, &mut self.records) {
@@ -155,30 +165,64 @@ impl<T> Wheel<T> {
         self.raw.insert(filed.tick(), index, filed.generation());
     }
 
-    /// Has the timer `index` fire at `deadline`, given the tick under which an entry of its record is filed.
+    /// Has the timer of `key` fire at `deadline`, given the tick under which an entry of its record is filed. Returns
+    /// the key.
     #[inline]
-    fn place(&mut self, deadline: u64, index: u32, filed: Filed) {
+    fn place(&mut self, deadline: u64, key: TimerKey, filed: Filed) -> TimerKey {
         // The common case: an entry is found there in time, and filed again.
-        if deadline <= filed.tick() || deadline == u64::MAX {
-            self.place_early(deadline, index, filed);
+        if deadline > filed.tick() && deadline != u64::MAX {
+            return key;
         }
+        self.place_early(deadline, key, filed)
     }
 
     #[inline(never)]
-    fn place_early(&mut self, deadline: u64, index: u32, filed: Filed) {
+    fn place_early(&mut self, deadline: u64, key: TimerKey, filed: Filed) -> TimerKey {
         let mut tick = deadline;
         if filed == Filed::at(deadline) {
             // The entry may serve `u64::MAX`, and be filed there by now.
             if deadline != u64::MAX - 1 {
                 self.raw.mix(filed.tick());
-                return;
+                return key;
             }
             tick -= 1;
         }
-        self.file(tick, index);
+        self.file(tick, key.index());
         if filed != Filed::NOT {
             self.raw.forget(&mut self.records);
         }
+        key
+    }
+
+    /// Files entries for the undecided timers that need one. O(1).
+    #[inline]
+    fn decide(&mut self) {
+        if !self.undecided.is_empty() {
+            self.decide_all(TimerKey::new(0, 0));
+        }
+    }
+
+    /// Returns the key, as the other outlined parts of `insert` do: `insert` ends with a jump and saves no registers.
+    #[inline(never)]
+    fn decide_all(&mut self, key: TimerKey) -> TimerKey {
+        for index in self.undecided.take() {
+            if let Some((timer, filed)) = self.records.kept_at(index) {
+                let (deadline, key) = (timer.deadline, timer.key(index));
+                self.place(deadline, key, filed);
+            }
+        }
+        key
+    }
+
+    /// Inserts into a wheel that needs room or has run out of armings.
+    #[cold]
+    #[inline(never)]
+    fn insert_slowly(&mut self, deadline: u64, value: T) -> TimerKey {
+        if self.armings.must_renumber() {
+            self.renumber();
+        }
+        self.records.reserve();
+        self.insert(deadline, value)
     }
 
     /// Frees memory if the removed timer was the last one.
@@ -194,6 +238,7 @@ impl<T> Wheel<T> {
     fn release_all(&mut self) {
         if self.records.begin_release() {
             self.raw.clear_lazily();
+            self.undecided = Undecided::new();
         } else {
             self.free_piece_if_any();
         }
@@ -226,6 +271,7 @@ impl<T> Wheel<T> {
     #[cold]
     pub(super) fn purge(&mut self) -> bool {
         self.raw.entries() > 2 * self.len() + FEW_SPARE && {
+            self.decide();
             self.raw.purge_on(&mut self.records);
             true
         }
@@ -234,6 +280,34 @@ impl<T> Wheel<T> {
     /// Number of filed entries, dead and spare ones included. O(1).
     pub(super) fn entries(&self) -> usize {
         self.raw.entries()
+    }
+
+    /// Pops the earliest timer if it is due.
+    #[inline(never)]
+    fn pop_next(&mut self, now: u64) -> Option<Expired<T>> {
+        self.decide();
+        // The common case: the next entry of the run, whose timer is unchanged. One access to the record.
+        if let Some(next) = self.raw.peek_run(now)
+            && let Some(timer) = self.records.take_if(next.index, |timer| {
+                (timer.deadline, timer.order.get()) == (next.deadline, next.order)
+            })
+        {
+            if let Some(kept) = self.records.kept_mut(next.index) {
+                *kept = Filed::NOT;
+            }
+            self.raw.popped(&next);
+            self.release();
+            return Some(Expired {
+                key: timer.key(next.index),
+                deadline: next.deadline,
+                value: timer.value,
+            });
+        }
+        let Some(due) = self.raw.pop_due(now, &mut self.records) else {
+            self.free_piece_if_any();
+            return None;
+        };
+        self.expire(due)
     }
 
     #[inline]
@@ -269,14 +343,23 @@ impl<T> Wheel<T> {
 impl<T> DeadlineQueue<T> for Wheel<T> {
     #[inline]
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
-        let order = self.next_order();
+        if self.armings.must_renumber() || !self.records.has_room() {
+            return self.insert_slowly(deadline, value);
+        }
+        let order = self.armings.next();
         let (key, filed) = self.records.insert(|generation| Timer {
             deadline,
             generation,
             order,
             value,
         });
-        self.place(deadline, key.index(), filed);
+        if self.records.records() < LARGE {
+            return self.place(deadline, key, filed);
+        }
+        self.raw.bound(deadline);
+        if self.undecided.push(key.index()) {
+            return self.decide_all(key);
+        }
         key
     }
 
@@ -295,7 +378,13 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         };
         timer.order = order;
         timer.deadline = deadline;
-        self.place(deadline, key.index(), filed);
+        if deadline <= filed.tick() || deadline == u64::MAX {
+            // In the order of arming: undecided timers were armed earlier.
+            self.decide();
+            if let Some(filed) = self.records.kept(key.index()) {
+                self.place(deadline, key, filed);
+            }
+        }
         true
     }
 
@@ -323,6 +412,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         self.records.clear();
         self.records.forget_kept();
         self.raw.clear();
+        self.undecided = Undecided::new();
     }
 
     fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
@@ -336,45 +426,26 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
 
     #[inline]
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
-        // The common case: the next entry of the run, whose timer is unchanged. One access to the record.
-        if let Some(next) = self.raw.peek_run(now)
-            && let Some(timer) = self.records.take_if(next.index, |timer| {
-                (timer.deadline, timer.order.get()) == (next.deadline, next.order)
-            })
-        {
-            if let Some(kept) = self.records.kept_mut(next.index) {
-                *kept = Filed::NOT;
-            }
-            self.raw.popped(&next);
-            self.release();
-            return Some(Expired {
-                key: timer.key(next.index),
-                deadline: next.deadline,
-                value: timer.value,
-            });
-        }
-        let Some(due) = self.raw.pop_due(now, &mut self.records) else {
+        if self.raw.is_idle(now) {
             self.free_piece_if_any();
             return None;
-        };
-        self.expire(due)
+        }
+        self.pop_next(now)
     }
 
     #[inline]
     fn next_wakeup(&self) -> Option<u64> {
-        if self.is_empty() {
-            None
-        } else {
-            self.raw.next_wakeup()
-        }
+        (!self.is_empty()).then(|| self.raw.first.deadline)
     }
 
     #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
+        self.decide();
         self.raw.next_deadline(&mut self.records)
     }
 
     fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
+        self.decide();
         loop {
             match self.raw.step(now, &mut self.records, budget) {
                 Step::Due(due) => {
@@ -392,6 +463,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     }
 
     fn shrink_to_fit(&mut self) {
+        self.decide();
         self.raw.purge(&mut self.records);
         self.raw.shrink_to_fit();
         self.records.shrink_to_fit();

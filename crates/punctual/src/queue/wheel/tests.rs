@@ -13,10 +13,38 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::HashMap;
 
+/// The timers of a wheel without those that are undecided, whose entries are spare.
+struct Decided<'a>(&'a Wheel<u64>, &'a [u32]);
+
+impl Timers for Decided<'_> {
+    const ORDERED: bool = true;
+
+    fn deadline(&self, index: u32, generation: u32) -> Option<u64> {
+        let deadline = self.0.records.deadline(index, generation);
+        deadline.filter(|_| !self.1.contains(&index))
+    }
+
+    fn stands(&self, index: u32, generation: u32) -> bool {
+        self.0.records.stands(index, generation)
+    }
+
+    fn order(&self, index: u32) -> u32 {
+        self.0.records.order(index)
+    }
+}
+
 impl Subject for Wheel<u64> {
     fn check(&self) {
-        check_invariants(&self.raw, &self.records);
         let mut standing: HashMap<u32, usize> = HashMap::new();
+        let undecided: Vec<u32> = { self.undecided }
+            .take()
+            .filter(|&index| self.records.at(index).is_some())
+            .collect();
+        check_invariants(&self.raw, &Decided(self, &undecided));
+        for &index in &undecided {
+            standing.insert(index, 1);
+            assert!(self.raw.first.deadline <= self.records.at(index).unwrap().deadline);
+        }
         for (_, index, generation) in filed(&self.raw) {
             if self.records.deadline(index, generation).is_some() {
                 *standing.entry(index).or_default() += 1;
@@ -27,9 +55,10 @@ impl Subject for Wheel<u64> {
             self.len(),
             "every living timer has an entry that stands"
         );
-        let spare = (self.raw.entries() - self.raw.dead).checked_sub(self.len());
+        let entries = self.raw.entries() - self.raw.dead + undecided.len();
+        let spare = entries.checked_sub(self.len());
         assert!(
-            spare.is_some_and(|spare| spare <= self.records.records() - self.len()),
+            spare.is_some_and(|spare| spare <= self.records.records() - self.len() + undecided.len()),
             "spare entries have a record"
         );
         assert!(
