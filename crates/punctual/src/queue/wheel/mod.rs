@@ -4,8 +4,8 @@
 //! both):
 //!
 //! - **Cancelling touches the timer only.** Unlinking from a list costs two more cache misses than
-//!   the record itself. Here the entry stays, and the record's next timer reuses it if that timer is due
-//!   later or in the same slot. A program that arms and cancels timeouts rarely files an entry.
+//!   the record itself. Here the entry stays, and the record's next timer reuses it unless that timer is
+//!   due earlier. A program that arms and cancels timeouts rarely files an entry.
 //! - **Re-arming later touches the timer only.** Its entry is filed again when its slot is opened. A
 //!   timeout that is postponed a thousand times moves once for each old deadline that passes.
 //! - **Slots are contiguous.** A cascade streams through small entries instead of chasing nodes.
