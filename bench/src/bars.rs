@@ -19,39 +19,40 @@ type Sizes = (usize, usize);
 
 const EVERY: Sizes = (1, usize::MAX);
 
-const BARS: [(Figure, Sizes, Bound); 20] = [
-    (Figure::ArmCancel, (10, 100_000), Bound::Ratio(1.0)),
-    (Figure::ArmCancel, (1_000_000, 1_000_000), Bound::Ratio(0.7)),
+const HUNDRED_THOUSAND: usize = 100_000;
+const MILLION: usize = 1_000_000;
+
+const BARS: [(Figure, Sizes, Bound); 18] = [
+    (Figure::ArmCancel, (1, HUNDRED_THOUSAND), Bound::Ratio(0.8)),
     (
         Figure::ArmCancel,
-        (10_000_000, 10_000_000),
-        Bound::Ratio(0.6),
+        (HUNDRED_THOUSAND + 1, MILLION),
+        Bound::Ratio(0.7),
     ),
-    (Figure::CancelAll, (1, 100_000), Bound::Ratio(1.0)),
-    (Figure::CancelAll, (1_000_000, 1_000_000), Bound::Ratio(0.9)),
     (
-        Figure::CancelAll,
-        (10_000_000, 10_000_000),
-        Bound::Ratio(0.8),
+        Figure::ArmCancel,
+        (MILLION + 1, usize::MAX),
+        Bound::Ratio(0.65),
     ),
-    (Figure::RearmLater, (1, 1_000), Bound::Ratio(1.0)),
-    (Figure::RearmLater, (100_000, 100_000), Bound::Ratio(0.8)),
+    (Figure::CancelAll, EVERY, Bound::Ratio(0.6)),
+    (Figure::RearmLater, (1, 1_000), Bound::Ratio(0.8)),
+    (Figure::RearmLater, (1_001, usize::MAX), Bound::Ratio(0.4)),
+    (Figure::Arm, EVERY, Bound::Ratio(1.0)),
+    (Figure::Fire, (1_000, 1_000), Bound::Ratio(1.0)),
+    (Figure::Fire, (1_001, HUNDRED_THOUSAND), Bound::Ratio(0.4)),
     (
-        Figure::RearmLater,
-        (1_000_000, 10_000_000),
-        Bound::Ratio(0.45),
+        Figure::Fire,
+        (HUNDRED_THOUSAND + 1, usize::MAX),
+        Bound::Ratio(0.5),
     ),
-    (Figure::Arm, EVERY, Bound::Ratio(1.3)),
-    (Figure::Fire, (100_000, 100_000), Bound::Ratio(0.9)),
-    (Figure::Fire, (1_000_000, 1_000_000), Bound::Ratio(0.75)),
-    (Figure::Fire, (10_000_000, 10_000_000), Bound::Ratio(0.6)),
     (Figure::Wakeup, EVERY, Bound::Most(3.0)),
     (Figure::NextUniform, EVERY, Bound::Most(3.0)),
     (Figure::NextFarSlot, EVERY, Bound::Most(3.0)),
-    (Figure::NextChurn, EVERY, Bound::Ratio(1.2)),
+    (Figure::NextChurn, (1, 1_000), Bound::Ratio(1.0)),
+    (Figure::NextChurn, (1_001, usize::MAX), Bound::Ratio(1.2)),
     (Figure::Quic, EVERY, Bound::Ratio(1.0)),
     (Figure::Quic, (1, 1), Bound::Most(20.0)),
-    (Figure::Memory, (1_000_000, 1_000_000), Bound::Most(40.0)),
+    (Figure::Memory, (MILLION, MILLION), Bound::Most(48.0)),
 ];
 
 /// Limit of memory under churn, as a ratio to the memory of the live timers.

@@ -182,7 +182,7 @@ impl<T> DeadlineQueue<T> for Few<T> {
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
         let order = self.next_order();
         let position = position_bits(self.entries.len());
-        let key = self.slab.insert(|generation| Timer {
+        let (key, _) = self.slab.insert(|generation| Timer {
             deadline,
             generation,
             order: position,

@@ -374,7 +374,7 @@ pub trait DeadlineQueue<T> {
     /// use punctual::{DeadlineQueue, Wheel};
     /// let mut wheel = Wheel::new();
     /// (0..100_000).for_each(|tick| { wheel.insert(tick, tick); });
-    /// assert!(wheel.memory() < 100_000 * 48);
+    /// assert!(wheel.memory() < 100_000 * 64);
     /// ```
     fn memory(&self) -> usize;
 }

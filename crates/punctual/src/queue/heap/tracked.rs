@@ -31,6 +31,9 @@ impl<T> Tracked<T> {
 }
 
 impl<T> Tenant for Tracked<T> {
+    type Kept = ();
+    const KEPT: () = ();
+
     #[inline]
     fn generation(&self) -> u32 {
         self.generation
@@ -235,7 +238,7 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
     fn append(&mut self, value: T, make: impl FnOnce(NonZeroU32, u32) -> E) -> TimerKey {
         let order = self.next_order();
         let place = numbered(self.entries.len());
-        let key = self.slab.insert(|generation| Tracked {
+        let (key, _) = self.slab.insert(|generation| Tracked {
             place,
             generation,
             value,

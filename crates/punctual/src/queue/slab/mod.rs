@@ -1,9 +1,9 @@
 //! The timers of a queue, in one growing array of records that never move. A record is found by index;
 //! its generation distinguishes its successive timers.
 //!
-//! The queue decides what a record holds besides its generation.
+//! The queue decides what a record holds besides its generation, and what it keeps when its timer leaves.
 //!
-//! A record is no larger than its body if that has a field that is never 0: the wheel's takes 24
+//! A record is no larger than its body and what it keeps if the body has a field that is never 0: the wheel's takes 32
 //! bytes for an 8-byte value. A record that has used all generations is never used again, so that
 //! no handle is ever valid for another timer: one record is lost in four billion timers.
 //!
@@ -32,11 +32,20 @@ const NONE: u32 = u32::MAX;
 /// generations.
 pub(super) const KEPT: usize = 1024;
 
+/// Maximum number of records that are added to the free list at once.
+const REFILL: usize = 64;
+
 /// Bytes of records that one step scans and frees.
 const FREE_STEP: usize = 32 << 10;
 
 /// The body of a live record.
 pub(super) trait Tenant {
+    /// What a record keeps when its timer leaves.
+    type Kept: Copy + core::fmt::Debug;
+
+    /// What a new record keeps.
+    const KEPT: Self::Kept;
+
     /// Returns the generation it was made with.
     fn generation(&self) -> u32;
 
@@ -48,14 +57,21 @@ pub(super) trait Tenant {
 }
 
 #[derive(Debug)]
-enum Record<R> {
+enum State<R> {
     Live(R),
     Free { generation: u32, next: u32 },
 }
 
+#[derive(Debug)]
+#[repr(C)]
+struct Record<R: Tenant> {
+    state: State<R>,
+    kept: R::Kept,
+}
+
 /// The records.
 #[derive(Debug)]
-pub(super) struct Slab<R> {
+pub(super) struct Slab<R: Tenant> {
     records: Vec<Record<R>>,
     free: u32,
     live: usize,
@@ -84,72 +100,117 @@ impl<R: Tenant> Slab<R> {
         }
     }
 
-    /// Inserts the body that `make` returns for the record's generation. Returns its handle. O(1) amortised.
+    /// Inserts the body that `make` returns for the record's generation. Returns its handle and what the record
+    /// kept. O(1) amortised.
     ///
     /// # Panics
     ///
     /// If there would be more than 2^32 - 1 records.
     #[inline]
-    pub(super) fn insert(&mut self, make: impl FnOnce(u32) -> R) -> TimerKey {
+    pub(super) fn insert(&mut self, make: impl FnOnce(u32) -> R) -> (TimerKey, R::Kept) {
+        self.reserve();
         let index = self.free;
-        let generation = match self.records.get(index as usize) {
-            Some(&Record::Free { generation, next }) => {
-                self.free = next;
-                generation
-            }
-            _ => return self.grow(make),
+        let record = &mut self.records[index as usize];
+        let State::Free { generation, next } = record.state else {
+            unreachable!("the free list has live records");
         };
-        self.records[index as usize] = Record::Live(make(generation));
+        self.free = next;
         self.live += 1;
-        TimerKey::new(index, generation)
+        record.state = State::Live(make(generation));
+        (TimerKey::new(index, generation), record.kept)
     }
 
+    /// Returns whether the next timer finds a free record. O(1).
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.free != NONE
+    }
+
+    /// Makes room for a timer. O(1) amortised.
+    #[inline]
+    pub(super) fn reserve(&mut self) {
+        if self.free == NONE {
+            self.refill();
+        }
+    }
+
+    /// Moves some records of the tail, or new ones, to the empty free list.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, make: impl FnOnce(u32) -> R) -> TimerKey {
-        if self.tail != NONE
-            && let Some(key) = self.take_from_tail()
-        {
-            self.records[key.index as usize] = Record::Live(make(key.generation));
-            self.live += 1;
-            return key;
+    fn refill(&mut self) {
+        while self.tail != NONE && self.free == NONE {
+            let from = self.tail as usize;
+            let to = self.records.len().min(from + REFILL);
+            for index in (from..to).rev() {
+                self.list(index);
+            }
+            self.tail = if to < self.records.len() {
+                to as u32
+            } else {
+                NONE
+            };
         }
-        let index = self.records.len();
+        if self.free != NONE {
+            return;
+        }
+        let from = self.records.len();
         assert!(
-            index < NONE as usize,
+            from < NONE as usize,
             "a queue holds at most 2^32 - 1 timers"
         );
-        self.records.push(Record::Live(make(self.floor)));
-        self.live += 1;
-        TimerKey::new(index as u32, self.floor)
+        if from == self.records.capacity() {
+            self.records.reserve(1);
+        }
+        let to = self
+            .records
+            .capacity()
+            .min(from + REFILL)
+            .min(NONE as usize);
+        let generation = self.floor;
+        self.records.resize_with(to, || Record {
+            state: State::Free {
+                generation,
+                next: NONE,
+            },
+            kept: R::KEPT,
+        });
+        for index in (from..to).rev() {
+            self.list(index);
+        }
     }
 
-    /// Takes the first record of the tail that has a generation left.
-    #[cold]
-    fn take_from_tail(&mut self) -> Option<TimerKey> {
-        while let Some(Record::Free { generation, .. }) = self.records.get(self.tail as usize) {
-            self.tail += 1;
-            if *generation != RETIRED {
-                return Some(TimerKey::new(self.tail - 1, *generation));
-            }
+    /// Adds a free record to the free list, as a new one, unless it has used all generations.
+    #[inline]
+    fn list(&mut self, index: usize) {
+        let record = &mut self.records[index];
+        if let State::Free { generation, next } = &mut record.state
+            && *generation != RETIRED
+        {
+            record.kept = R::KEPT;
+            *next = replace(&mut self.free, index as u32);
         }
-        self.tail = NONE;
-        None
     }
 
     /// Returns the body of a handle's timer, or `None` if the handle is stale. O(1).
     #[inline]
     pub(super) fn get(&self, key: TimerKey) -> Option<&R> {
-        match self.records.get(key.index as usize) {
-            Some(Record::Live(tenant)) if tenant.generation() == key.generation => Some(tenant),
-            _ => None,
-        }
+        self.at(key.index)
+            .filter(|tenant| tenant.generation() == key.generation)
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, key: TimerKey) -> Option<&mut R> {
+        self.get_kept_mut(key).map(|(tenant, _)| tenant)
+    }
+
+    /// Returns the body of a handle's timer and what its record keeps. O(1).
+    #[inline]
+    pub(super) fn get_kept_mut(&mut self, key: TimerKey) -> Option<(&mut R, R::Kept)> {
         match self.records.get_mut(key.index as usize) {
-            Some(Record::Live(tenant)) if tenant.generation() == key.generation => Some(tenant),
+            Some(Record {
+                state: State::Live(tenant),
+                kept,
+            }) if tenant.generation() == key.generation => Some((tenant, *kept)),
             _ => None,
         }
     }
@@ -165,17 +226,46 @@ impl<R: Tenant> Slab<R> {
     /// Returns the body at `index`, whatever its generation.
     #[inline]
     pub(super) fn at(&self, index: u32) -> Option<&R> {
+        self.kept_at(index).map(|(tenant, _)| tenant)
+    }
+
+    /// Returns the body at `index` and what its record keeps.
+    #[inline]
+    pub(super) fn kept_at(&self, index: u32) -> Option<(&R, R::Kept)> {
         match self.records.get(index as usize) {
-            Some(Record::Live(tenant)) => Some(tenant),
+            Some(Record {
+                state: State::Live(tenant),
+                kept,
+            }) => Some((tenant, *kept)),
             _ => None,
         }
     }
 
     #[inline]
     pub(super) fn at_mut(&mut self, index: u32) -> Option<&mut R> {
-        match self.records.get_mut(index as usize) {
-            Some(Record::Live(tenant)) => Some(tenant),
-            _ => None,
+        match self.records.get_mut(index as usize)?.state {
+            State::Live(ref mut tenant) => Some(tenant),
+            State::Free { .. } => None,
+        }
+    }
+
+    /// Returns what the record at `index` keeps, live or free.
+    #[inline]
+    pub(super) fn kept(&self, index: u32) -> Option<R::Kept> {
+        self.records.get(index as usize).map(|record| record.kept)
+    }
+
+    #[inline]
+    pub(super) fn kept_mut(&mut self, index: u32) -> Option<&mut R::Kept> {
+        self.records
+            .get_mut(index as usize)
+            .map(|record| &mut record.kept)
+    }
+
+    /// Has all records keep what new ones do. O(records).
+    pub(super) fn forget_kept(&mut self) {
+        for record in &mut self.records {
+            record.kept = R::KEPT;
         }
     }
 
@@ -194,31 +284,26 @@ impl<R: Tenant> Slab<R> {
     /// Removes the timer at `index` if `condition` holds for it. O(1).
     #[inline]
     pub(super) fn take_if(&mut self, index: u32, condition: impl Fn(&R) -> bool) -> Option<R> {
-        let record = self.records.get_mut(index as usize)?;
-        let generation = match record {
-            Record::Live(tenant) if condition(tenant) => tenant.generation() + 1,
+        let state = &mut self.records.get_mut(index as usize)?.state;
+        let generation = match state {
+            State::Live(tenant) if condition(tenant) => tenant.generation() + 1,
             _ => return None,
         };
         let next = match generation {
             RETIRED => NONE, // not in the free list
             _ => replace(&mut self.free, index),
         };
-        let free = Record::Free { generation, next };
+        let free = State::Free { generation, next };
         self.live -= 1;
-        match replace(record, free) {
-            Record::Live(tenant) => Some(tenant),
-            Record::Free { .. } => None,
+        match replace(state, free) {
+            State::Live(tenant) => Some(tenant),
+            State::Free { .. } => None,
         }
     }
 
     /// Returns the number of records, free ones included.
     pub(super) fn records(&self) -> usize {
         self.records.len()
-    }
-
-    /// Returns the number of records for which memory is allocated.
-    pub(super) fn capacity(&self) -> usize {
-        self.records.capacity()
     }
 
     #[inline]
@@ -230,9 +315,9 @@ impl<R: Tenant> Slab<R> {
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &R)> {
         (0..)
             .zip(&self.records)
-            .filter_map(|(index, record)| match record {
-                Record::Live(tenant) => Some((index, tenant)),
-                Record::Free { .. } => None,
+            .filter_map(|(index, record)| match &record.state {
+                State::Live(tenant) => Some((index, tenant)),
+                State::Free { .. } => None,
             })
     }
 
@@ -315,14 +400,14 @@ impl<R: Tenant> Slab<R> {
         self.has_memory_to_free()
     }
 
-    /// Frees the free records at the end. O(records).
+    /// Frees the free records at the end. What free records kept is lost. O(records).
     #[cold]
     pub(super) fn shrink_to_fit(&mut self) {
         let mut len = self.records.len();
         if self.live == 0 {
             len = len.min(KEPT);
         } else {
-            while len > KEPT && matches!(self.records[len - 1], Record::Free { .. }) {
+            while len > KEPT && matches!(self.records[len - 1].state, State::Free { .. }) {
                 len -= 1;
             }
         }
@@ -336,12 +421,8 @@ impl<R: Tenant> Slab<R> {
         }
         self.records.shrink_to_fit();
         (self.tail, self.free) = (NONE, NONE);
-        for (index, record) in self.records.iter_mut().enumerate().rev() {
-            if let Record::Free { generation, next } = record
-                && *generation != RETIRED
-            {
-                *next = replace(&mut self.free, index as u32);
-            }
+        for index in (0..self.records.len()).rev() {
+            self.list(index);
         }
     }
 
@@ -353,10 +434,10 @@ impl<R: Tenant> Slab<R> {
 /// Returns the generation for new records after these free records are freed: no lower than `floor` and the
 /// next generation of each. Returns `None` if more than half of the generations would be used; then the
 /// records stay allocated.
-fn floor_after_freeing<R>(records: &[Record<R>], floor: u32) -> Option<u32> {
-    let next = records.iter().map(|record| match record {
-        Record::Live(_) => 0,
-        Record::Free { generation, .. } => *generation,
+fn floor_after_freeing<R: Tenant>(records: &[Record<R>], floor: u32) -> Option<u32> {
+    let next = records.iter().map(|record| match record.state {
+        State::Live(_) => 0,
+        State::Free { generation, .. } => generation,
     });
     Some(next.fold(floor, u32::max)).filter(|&floor| floor <= LAST_GENERATION / 2)
 }

@@ -11,13 +11,16 @@ struct TestTimer {
 }
 
 impl Tenant for TestTimer {
+    type Kept = ();
+    const KEPT: () = ();
+
     fn generation(&self) -> u32 {
         self.generation
     }
 }
 
 fn insert(slab: &mut Slab<TestTimer>, value: u32) -> TimerKey {
-    let key = slab.insert(|generation| TestTimer { generation, value });
+    let (key, _) = slab.insert(|generation| TestTimer { generation, value });
     let timer = slab.at(key.index).expect("a live timer");
     assert_eq!(timer.key(key.index), key);
     key
@@ -118,11 +121,11 @@ fn records_of_the_tail_are_reused() {
     let again: Vec<_> = (0..MANY / 2).map(|n| insert(&mut slab, n)).collect();
     assert!(slab.records() > again.len() && slab.has_memory_to_free());
     free_piece(&mut slab);
-    assert_eq!(slab.records(), again.len());
+    assert!(slab.records() - again.len() < REFILL);
     for value in again.len() as u32..MANY {
         insert(&mut slab, value);
     }
-    assert_eq!(slab.records(), MANY as usize);
+    assert!(slab.records() - (MANY as usize) < REFILL);
     assert!(first.iter().all(|&key| slab.get(key).is_none()));
     assert!(again.iter().all(|&key| slab.get(key).is_some()));
 }

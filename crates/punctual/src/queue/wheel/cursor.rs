@@ -30,13 +30,12 @@ impl RawWheel {
         let home = level_of((self.cursor ^ to) | 1);
         let slot = digit(self.cursor, home);
         let mut joined = Slot::EMPTY;
-        let (mut mixed, mut amended) = (false, false);
+        let mut mixed = false;
         // From below: entries that a pending slot has moved down were armed before the rest of it.
         for level in &mut self.levels[..home] {
             while level.occupied != 0 {
                 let slot = level.occupied.trailing_zeros() as usize;
                 mixed |= level.is_mixed(slot);
-                amended |= level.is_amended(slot);
                 joined.append(&mut self.pool, level.slot(slot));
                 *level.slot_mut(slot) = Slot::EMPTY;
                 level.vacate(slot);
@@ -49,10 +48,8 @@ impl RawWheel {
             *level.slot_mut(slot) = joined;
             level.occupied |= 1 << slot;
             level.mixed |= u64::from(mixed) << slot;
-            level.amended |= u64::from(amended) << slot;
             self.occupied |= 1 << home;
         }
-        self.back.record(self.cursor, home);
         self.cursor = to;
         self.clear_until = 0;
         self.floor = 1;

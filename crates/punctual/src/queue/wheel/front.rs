@@ -78,8 +78,6 @@ pub(super) struct Front {
     staged: Vec<Staged>,
     /// A lower bound of the staged deadlines.
     staged_min: u64,
-    /// An upper bound of the ticks under which entries are filed here.
-    end: u64,
 }
 
 impl Front {
@@ -90,14 +88,12 @@ impl Front {
             heap: Vec::new(),
             staged: Vec::new(),
             staged_min: u64::MAX,
-            end: 0,
         }
     }
 
     #[inline]
     pub(super) fn stage(&mut self, entry: Staged) {
         self.staged_min = self.staged_min.min(entry.deadline);
-        self.end = self.end.max(entry.deadline);
         self.staged.push(entry);
     }
 
@@ -156,7 +152,6 @@ impl Front {
     /// Adds an entry of a slot that moves here as a whole; call `sort` after the last one.
     #[inline]
     pub(super) fn gather(&mut self, entry: Early) {
-        self.end = self.end.max(entry.deadline);
         self.run.push(entry);
     }
 
@@ -180,12 +175,6 @@ impl Front {
     #[inline]
     pub(super) fn is_run_only(&self) -> bool {
         self.heap.is_empty() && self.staged.is_empty()
-    }
-
-    /// Returns an upper bound of the ticks under which entries are filed here. O(1).
-    #[inline]
-    pub(super) fn end(&self) -> u64 {
-        self.end
     }
 
     /// Returns whether a slot can move here as a run.
@@ -255,7 +244,6 @@ impl Front {
 
     /// Adds an entry to the heap. O(log n).
     pub(super) fn push(&mut self, entry: Early) {
-        self.end = self.end.max(entry.deadline);
         self.heap.push(entry);
         self.rise(self.heap.len() - 1);
     }

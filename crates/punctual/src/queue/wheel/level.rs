@@ -53,9 +53,6 @@ pub(super) struct Level {
     pub(super) occupied: u64,
     /// Bit `s`: slot `s` may have entries out of arming order. Set only for occupied slots.
     pub(super) mixed: u64,
-    /// Bit `s`: slot `s` may have entries whose timers are due in it at another tick than the one they are
-    /// filed under, even an earlier one. Set only for occupied slots above level 0.
-    pub(super) amended: u64,
     slots: Option<Box<[Slot; SLOTS]>>,
 }
 
@@ -63,7 +60,6 @@ impl Level {
     pub(super) const EMPTY: Level = Level {
         occupied: 0,
         mixed: 0,
-        amended: 0,
         slots: None,
     };
 
@@ -86,12 +82,7 @@ impl Level {
     /// Returns whether a slot's entries may be out of arming order.
     #[inline]
     pub(super) fn is_mixed(&self, slot: usize) -> bool {
-        (self.mixed | self.amended) >> slot & 1 == 1
-    }
-
-    #[inline]
-    pub(super) fn is_amended(&self, slot: usize) -> bool {
-        self.amended >> slot & 1 == 1
+        self.mixed >> slot & 1 == 1
     }
 
     /// Clears the bits of an emptied slot.
@@ -99,7 +90,6 @@ impl Level {
     pub(super) fn vacate(&mut self, slot: usize) {
         self.occupied &= !(1 << slot);
         self.mixed &= !(1 << slot);
-        self.amended &= !(1 << slot);
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -4,8 +4,8 @@
 //! both):
 //!
 //! - **Cancelling touches the timer only.** Unlinking from a list costs two more cache misses than
-//!   the record itself. Here the entry stays, and the record's next timer reuses it if that timer is due
-//!   later or in the same slot. A program that arms and cancels timeouts rarely files an entry.
+//!   the record itself. Here the entry stays, and the record's next timer reuses it unless that timer is
+//!   due earlier. A program that arms and cancels timeouts rarely files an entry.
 //! - **Re-arming later touches the timer only.** Its entry is filed again when its slot is opened. A
 //!   timeout that is postponed a thousand times moves once for each old deadline that passes.
 //! - **Slots are contiguous.** A cascade streams through small entries instead of chasing nodes.
@@ -20,7 +20,6 @@ mod front;
 mod invariants;
 mod leftovers;
 mod level;
-mod place;
 mod raw;
 mod records;
 mod serve;
@@ -28,28 +27,32 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod undecided;
 
-pub use place::Place;
 pub use raw::RawWheel;
 pub(super) use records::Timer;
 pub use timers::{Due, Step, Timers};
 
 use super::adaptive::Migration;
 use super::armings::{Arming, Armings};
-use super::slab::Tenant;
+use super::slab::{Slab, Tenant};
 use super::{DeadlineQueue, Expired, Polled, TimerKey};
 use alloc::vec::Vec;
 use core::mem::size_of;
 use core::num::NonZeroU32;
-use records::Records;
+use records::Filed;
+use undecided::Undecided;
 
 /// Number of spare entries above which `purge` drops some.
 const FEW_SPARE: usize = 256;
 
+/// Number of records from which on new timers are undecided for a while. Fewer are in the processor's caches.
+const LARGE: usize = if cfg!(test) { 64 } else { 1 << 14 };
+
 /// A hierarchical timing wheel that stores its timers. Arming, cancelling and re-arming take O(1);
 /// popping in exact order and finding the next deadline take O(1) amortised.
 ///
-/// A timer takes 30 bytes plus its value, padded to 8 bytes. Dead entries take 12 bytes each; there are
+/// A timer takes 36 bytes plus its value, padded to 8 bytes. Dead entries take 12 bytes each; there are
 /// fewer of them than live timers plus about 512. The record and the entry of a cancelled timer are reused
 /// by the next timer, or freed when the wheel becomes empty. An empty wheel takes about 750 bytes and
 /// allocates nothing; the first timer allocates 5 KiB.
@@ -74,9 +77,11 @@ const FEW_SPARE: usize = 256;
 /// ```
 #[derive(Debug)]
 pub struct Wheel<T> {
-    records: Records<T>,
+    records: Slab<Timer<T>>,
     raw: RawWheel,
     armings: Armings,
+    /// Timers of a large wheel that may still need an entry. `RawWheel::first` allows for them.
+    undecided: Undecided,
 }
 
 impl<T> Default for Wheel<T> {
@@ -95,46 +100,50 @@ impl<T> Wheel<T> {
     /// ```
     pub const fn new() -> Self {
         Wheel {
-            records: Records::new(),
+            records: Slab::new(),
             raw: RawWheel::new(),
             armings: Armings::new(),
+            undecided: Undecided::new(),
         }
     }
 
     /// Builds a wheel from the timers of another queue. Their handles stay valid. O(n).
     pub(super) fn from_migration(timers: Migration<T>) -> Self {
         let Migration {
-            slab,
+            slab: mut records,
             armings,
             now,
             entries,
         } = timers;
+        records.forget_kept();
         let mut wheel = Wheel {
-            records: Records::unfiled(slab),
+            records,
             raw: RawWheel::starting_at(now),
             armings,
+            undecided: Undecided::new(),
         };
         for arming in entries {
             wheel.file(arming.deadline(), arming.index());
         }
-        wheel.raw.has_memory_to_free = wheel.records.slab.has_memory_to_free();
+        wheel.raw.has_memory_to_free = wheel.records.has_memory_to_free();
         wheel
     }
 
     /// Converts the wheel into timers for another queue. Their handles stay valid. O(n log n).
     pub(super) fn into_migration(mut self) -> Migration<T> {
+        self.decide();
         let now = self.raw.now();
         let mut entries = Vec::with_capacity(self.len());
         while let Some(due) = self.raw.pop_due(u64::MAX, &mut self.records) {
-            if let Some(timer) = self.records.slab.at(due.index) {
+            if let Some(timer) = self.records.at(due.index) {
                 entries.push(Arming::new(timer.deadline, timer.order, due.index));
             }
         }
-        // A reused tag can make an old entry valid again (see `records`): drop duplicates.
+        // An entry may have become valid again (see `records`): drop duplicates.
         entries.sort_unstable();
         entries.dedup();
         Migration {
-            slab: self.records.slab,
+            slab: self.records,
             armings: self.armings,
             now,
             entries,
@@ -144,21 +153,82 @@ impl<T> Wheel<T> {
     /// Number of records, free ones included. O(1).
     #[inline]
     pub(super) fn records(&self) -> usize {
-        self.records.slab.records()
+        self.records.records()
     }
 
     /// Files an entry for the timer `index`.
-    #[inline(never)]
     fn file(&mut self, deadline: u64, index: u32) {
-        let tag = self.records.refile(index);
-        let place = self.raw.insert(deadline, index, tag);
-        self.records.set_place(index, place);
+        let filed = Filed::at(deadline);
+        if let Some(kept) = self.records.kept_mut(index) {
+            *kept = filed;
+        }
+        self.raw.insert(filed.tick(), index, filed.generation());
+    }
+
+    /// Has the timer of `key` fire at `deadline`, given the tick under which an entry of its record is filed. Returns
+    /// the key.
+    #[inline]
+    fn place(&mut self, deadline: u64, key: TimerKey, filed: Filed) -> TimerKey {
+        // The common case: an entry is found there in time, and filed again.
+        if deadline > filed.tick() && deadline != u64::MAX {
+            return key;
+        }
+        self.place_early(deadline, key, filed)
+    }
+
+    #[inline(never)]
+    fn place_early(&mut self, deadline: u64, key: TimerKey, filed: Filed) -> TimerKey {
+        let mut tick = deadline;
+        if filed == Filed::at(deadline) {
+            // The entry may serve `u64::MAX`, and be filed there by now.
+            if deadline != u64::MAX - 1 {
+                self.raw.mix(filed.tick());
+                return key;
+            }
+            tick -= 1;
+        }
+        self.file(tick, key.index());
+        if filed != Filed::NOT {
+            self.raw.forget(&mut self.records);
+        }
+        key
+    }
+
+    /// Files entries for the undecided timers that need one. O(1).
+    #[inline]
+    fn decide(&mut self) {
+        if !self.undecided.is_empty() {
+            self.decide_all(TimerKey::new(0, 0));
+        }
+    }
+
+    /// Returns the key, as the other outlined parts of `insert` do: `insert` ends with a jump and saves no registers.
+    #[inline(never)]
+    fn decide_all(&mut self, key: TimerKey) -> TimerKey {
+        for index in self.undecided.take() {
+            if let Some((timer, filed)) = self.records.kept_at(index) {
+                let (deadline, key) = (timer.deadline, timer.key(index));
+                self.place(deadline, key, filed);
+            }
+        }
+        key
+    }
+
+    /// Inserts into a wheel that needs room or has run out of armings.
+    #[cold]
+    #[inline(never)]
+    fn insert_slowly(&mut self, deadline: u64, value: T) -> TimerKey {
+        if self.armings.must_renumber() {
+            self.renumber();
+        }
+        self.records.reserve();
+        self.insert(deadline, value)
     }
 
     /// Frees memory if the removed timer was the last one.
     #[inline]
     fn release(&mut self) {
-        if self.records.slab.len() == 0 {
+        if self.records.len() == 0 {
             self.release_all();
         }
     }
@@ -166,9 +236,9 @@ impl<T> Wheel<T> {
     /// Frees all memory, now or in pieces, after the last timer was removed.
     #[inline(never)]
     fn release_all(&mut self) {
-        if self.records.slab.begin_release() {
+        if self.records.begin_release() {
             self.raw.clear_lazily();
-            self.records.clear_filings();
+            self.undecided = Undecided::new();
         } else {
             self.free_piece_if_any();
         }
@@ -201,6 +271,7 @@ impl<T> Wheel<T> {
     #[cold]
     pub(super) fn purge(&mut self) -> bool {
         self.raw.entries() > 2 * self.len() + FEW_SPARE && {
+            self.decide();
             self.raw.purge_on(&mut self.records);
             true
         }
@@ -211,10 +282,40 @@ impl<T> Wheel<T> {
         self.raw.entries()
     }
 
+    /// Pops the earliest timer if it is due.
+    #[inline(never)]
+    fn pop_next(&mut self, now: u64) -> Option<Expired<T>> {
+        self.decide();
+        // The common case: the next entry of the run, whose timer is unchanged. One access to the record.
+        if let Some(next) = self.raw.peek_run(now)
+            && let Some(timer) = self.records.take_if(next.index, |timer| {
+                (timer.deadline, timer.order.get()) == (next.deadline, next.order)
+            })
+        {
+            if let Some(kept) = self.records.kept_mut(next.index) {
+                *kept = Filed::NOT;
+            }
+            self.raw.popped(&next);
+            self.release();
+            return Some(Expired {
+                key: timer.key(next.index),
+                deadline: next.deadline,
+                value: timer.value,
+            });
+        }
+        let Some(due) = self.raw.pop_due(now, &mut self.records) else {
+            self.free_piece_if_any();
+            return None;
+        };
+        self.expire(due)
+    }
+
     #[inline]
     fn expire(&mut self, due: Due) -> Option<Expired<T>> {
-        let timer = self.records.slab.take(due.index)?;
-        self.records.set_place(due.index, Place::NOWHERE);
+        let timer = self.records.take(due.index)?;
+        if let Some(kept) = self.records.kept_mut(due.index) {
+            *kept = Filed::NOT;
+        }
         self.release();
         Some(Expired {
             key: timer.key(due.index),
@@ -234,7 +335,7 @@ impl<T> Wheel<T> {
     /// Renumbers the arming order of all timers. O(n log n), once in two billion armings.
     #[cold]
     fn renumber(&mut self) {
-        self.records.slab.renumber(&mut self.armings);
+        self.records.renumber(&mut self.armings);
         self.raw.reorder();
     }
 }
@@ -242,49 +343,46 @@ impl<T> Wheel<T> {
 impl<T> DeadlineQueue<T> for Wheel<T> {
     #[inline]
     fn insert(&mut self, deadline: u64, value: T) -> TimerKey {
-        let order = self.next_order();
-        let key = self.records.slab.insert(|generation| Timer {
+        if self.armings.must_renumber() || !self.records.has_room() {
+            return self.insert_slowly(deadline, value);
+        }
+        let order = self.armings.next();
+        let (key, filed) = self.records.insert(|generation| Timer {
             deadline,
             generation,
             order,
             value,
         });
-        let index = key.index();
-        // The entry of the record's previous timer may be reusable.
-        let (place, tag) = self.records.filed(index);
-        if !self.raw.reuse(place, deadline, index, tag) {
-            self.file(deadline, index);
-            if place != Place::NOWHERE {
-                self.raw.forget(&mut self.records);
-            }
+        if self.records.records() < LARGE {
+            return self.place(deadline, key, filed);
+        }
+        self.raw.bound(deadline);
+        if self.undecided.push(key.index()) {
+            return self.decide_all(key);
         }
         key
     }
 
     #[inline]
     fn remove(&mut self, key: TimerKey) -> Option<T> {
-        let timer = self.records.slab.remove(key)?;
+        let timer = self.records.remove(key)?;
         self.release();
         Some(timer.value)
     }
 
     #[inline]
     fn reset(&mut self, key: TimerKey, deadline: u64) -> bool {
-        if self.records.slab.get(key).is_none() {
-            return false;
-        }
         let order = self.next_order();
-        let Some(timer) = self.records.slab.get_mut(key) else {
+        let Some((timer, filed)) = self.records.get_kept_mut(key) else {
             return false;
         };
         timer.order = order;
-        let later = deadline > timer.deadline;
         timer.deadline = deadline;
-        if !later {
-            let (place, tag) = self.records.filed(key.index());
-            if !self.raw.reuse(place, deadline, key.index(), tag) {
-                self.file(deadline, key.index());
-                self.raw.forget(&mut self.records);
+        if deadline <= filed.tick() || deadline == u64::MAX {
+            // In the order of arming: undecided timers were armed earlier.
+            self.decide();
+            if let Some(filed) = self.records.kept(key.index()) {
+                self.place(deadline, key, filed);
             }
         }
         true
@@ -292,28 +390,29 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
 
     #[inline]
     fn get(&self, key: TimerKey) -> Option<&T> {
-        self.records.slab.get(key).map(|timer| &timer.value)
+        self.records.get(key).map(|timer| &timer.value)
     }
 
     #[inline]
     fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
-        self.records.slab.get_mut(key).map(|timer| &mut timer.value)
+        self.records.get_mut(key).map(|timer| &mut timer.value)
     }
 
     #[inline]
     fn deadline(&self, key: TimerKey) -> Option<u64> {
-        self.records.slab.get(key).map(|timer| timer.deadline)
+        self.records.get(key).map(|timer| timer.deadline)
     }
 
     #[inline]
     fn len(&self) -> usize {
-        self.records.slab.len()
+        self.records.len()
     }
 
     fn clear(&mut self) {
-        self.records.slab.clear();
+        self.records.clear();
+        self.records.forget_kept();
         self.raw.clear();
-        self.records.clear_filings();
+        self.undecided = Undecided::new();
     }
 
     fn iter<'a>(&'a self) -> impl Iterator<Item = (TimerKey, u64, &'a T)>
@@ -321,47 +420,32 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
         T: 'a,
     {
         self.records
-            .slab
             .iter()
             .map(|(index, timer)| (timer.key(index), timer.deadline, &timer.value))
     }
 
     #[inline]
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>> {
-        // The common case: the next entry of the run, whose timer is unchanged. One access to the record.
-        if let Some(next) = self.raw.peek_run(now)
-            && let Some(timer) = self.records.take_due(&next)
-        {
-            self.raw.popped(&next);
-            self.release();
-            return Some(Expired {
-                key: timer.key(next.index),
-                deadline: next.deadline,
-                value: timer.value,
-            });
-        }
-        let Some(due) = self.raw.pop_due(now, &mut self.records) else {
+        if self.raw.is_idle(now) {
             self.free_piece_if_any();
             return None;
-        };
-        self.expire(due)
+        }
+        self.pop_next(now)
     }
 
     #[inline]
     fn next_wakeup(&self) -> Option<u64> {
-        if self.is_empty() {
-            None
-        } else {
-            self.raw.next_wakeup()
-        }
+        (!self.is_empty()).then(|| self.raw.first.deadline)
     }
 
     #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
+        self.decide();
         self.raw.next_deadline(&mut self.records)
     }
 
     fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T> {
+        self.decide();
         loop {
             match self.raw.step(now, &mut self.records, budget) {
                 Step::Due(due) => {
@@ -379,6 +463,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
     }
 
     fn shrink_to_fit(&mut self) {
+        self.decide();
         self.raw.purge(&mut self.records);
         self.raw.shrink_to_fit();
         self.records.shrink_to_fit();

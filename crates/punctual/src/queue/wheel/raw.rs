@@ -15,9 +15,8 @@
 //!   emptied into the levels below. While it is pending, new entries for the levels below it are
 //!   appended to it, so equal deadlines keep their order.
 //! - Entries with equal deadlines are in one slot, in arming order, unless the slot is marked `mixed`:
-//!   then a stale entry was filed behind younger ones. A mixed tick is ordered in `front`.
-//! - In a slot marked `amended`, the deadlines in the entries are not valid: a timer is due
-//!   within the slot or later, and is queried before its entry moves (see `place`).
+//!   then a stale entry was filed behind younger ones, a timer was armed again for the tick of its entry, or a dead
+//!   entry may have become valid again. A mixed tick is ordered in `front`.
 //! - Entries in `front` stay there wherever the cursor is. An entry armed later for the same tick comes
 //!   after them.
 //! - `first` is a lower bound of all live deadlines. If its timer confirms it, it is the earliest.
@@ -29,7 +28,6 @@ use super::chunk::{Entry, NONE, Pool, Slot};
 use super::front::{Front, Staged};
 use super::leftovers::Leftovers;
 use super::level::{LEVELS, Level, digit, level_of};
-use super::place::{Place, SetBack};
 use super::sweep::{EVERY as SWEEP_EVERY, Sweep};
 use super::timers::{Due, Step, Timers};
 use alloc::vec::Vec;
@@ -104,8 +102,6 @@ pub struct RawWheel {
     pub(super) dead: usize,
     /// Number of entries armed before a cursor that is ahead of the clock, since it was last set back.
     pub(super) behind: usize,
-    /// State of the last time the cursor was set back.
-    pub(super) back: SetBack,
     /// The last `now`.
     pub(super) now: u64,
     pub(super) sweep: Option<Sweep>,
@@ -140,7 +136,6 @@ impl RawWheel {
             cursor: 0,
             occupied: 0,
             floor: 1,
-            back: SetBack::NEVER,
             levels: [const { Level::EMPTY }; LEVELS],
             pool: Pool::new(),
             front: Front::new(),
@@ -173,7 +168,7 @@ impl RawWheel {
         self.now
     }
 
-    /// Files an entry for the timer `index` with the given deadline. Returns the entry's place. O(1).
+    /// Files an entry for the timer `index` with the given deadline. O(1).
     ///
     /// # Panics
     ///
@@ -186,7 +181,7 @@ impl RawWheel {
     /// assert_eq!(wheel.next_wakeup(), Some(1_000));
     /// ```
     #[inline(always)]
-    pub fn insert(&mut self, deadline: u64, index: u32, generation: u32) -> Place {
+    pub fn insert(&mut self, deadline: u64, index: u32, generation: u32) {
         if deadline < self.first.deadline {
             self.first = Due {
                 deadline,
@@ -202,10 +197,24 @@ impl RawWheel {
                 index,
                 generation,
             });
-            return Place::FRONT;
+            return;
         }
         let (level, slot) = self.file(deadline, index, generation);
-        Place::in_slot(level, slot)
+        // A dead entry of the same index and tick may count as this one, and it precedes younger entries.
+        self.levels[level].mixed |= u64::from(self.dead > 0) << slot;
+    }
+
+    /// Notes that a timer was armed again for the tick under which its entry is filed: the entries of that tick may
+    /// be out of order. O(1).
+    pub(super) fn mix(&mut self, filed: u64) {
+        if filed < self.cursor {
+            return; // in front, which compares the order of arming again
+        }
+        // The entry is in the tick's slot, or in the pending slot above it, or also in front.
+        for at in [level_of((filed ^ self.cursor) | 1), self.pending()] {
+            let level = &mut self.levels[at];
+            level.mixed |= level.occupied & 1 << digit(filed, at);
+        }
     }
 
     /// Notes that one filed entry is dead: [`Timers::deadline`] now returns `None` for it.
@@ -282,7 +291,7 @@ impl RawWheel {
             }
             *budget -= 1;
             self.front.advance();
-            if let Some(due) = self.resolve(next.deadline, next.index, next.generation, timers) {
+            if let Some(due) = self.resolve_early(next, timers) {
                 return Step::Due(due);
             }
         }
@@ -333,6 +342,21 @@ impl RawWheel {
     pub fn next_wakeup(&self) -> Option<u64> {
         // A step that finds nothing due raises this bound to the first slot or the first entry in front.
         (self.entries > 0).then_some(self.first.deadline)
+    }
+
+    /// Allows for a timer that will be inserted before the next step. O(1).
+    #[inline]
+    pub(super) fn bound(&mut self, deadline: u64) {
+        if deadline < self.first.deadline {
+            self.first = no_timer_before(deadline);
+        }
+    }
+
+    /// Sets the clock. Returns whether nothing can be due. O(1).
+    #[inline]
+    pub(super) fn is_idle(&mut self, now: u64) -> bool {
+        self.now = now;
+        self.first.deadline > now
     }
 
     /// Returns the earliest deadline of all live timers, or `None` if there are none.
@@ -525,20 +549,18 @@ impl RawWheel {
         generation: u32,
         timers: &mut impl Timers,
     ) {
-        let place = if deadline < self.cursor {
+        let generation = timers.refiled(index, generation, deadline);
+        if deadline < self.cursor {
             self.clear_until = 0;
             self.front.stage(Staged {
                 deadline,
                 index,
                 generation,
             });
-            Place::FRONT
         } else {
             let (level, slot) = self.file(deadline, index, generation);
             self.levels[level].mixed |= 1 << slot;
-            Place::in_slot(level, slot)
-        };
-        timers.moved(index, generation, place);
+        }
     }
 
     /// Counts a dead entry that was removed, and reports it to the owner.

@@ -11,7 +11,6 @@
 use super::chunk::{CHUNK, Entry, Slot};
 use super::front::{Early, Staged};
 use super::level::{BITS, FAR, deadline_in, digit, level_of, slot_start};
-use super::place::Place;
 use super::raw::{RawWheel, no_timer_before};
 use super::timers::{Due, Step, Timers};
 use core::mem::{replace, take};
@@ -42,23 +41,18 @@ impl RawWheel {
             }
             let place = self.first_slot();
             let start = place.map_or(u64::MAX, |place| place.start);
-            if let Some(&Early {
-                deadline,
-                index,
-                generation,
-                ..
-            }) = self.front.peek()
-                && self.is_front_first(deadline, place.as_ref(), timers)
+            if let Some(&early) = self.front.peek()
+                && self.is_front_first(early.deadline, place.as_ref(), timers)
             {
-                if deadline > self.now {
-                    return self.idle_until(deadline);
+                if early.deadline > self.now {
+                    return self.idle_until(early.deadline);
                 }
                 *budget -= 1;
                 self.front.pop();
                 if self.front.is_run_only() {
                     self.clear_until = start;
                 }
-                if let Some(due) = self.resolve(deadline, index, generation, timers) {
+                if let Some(due) = self.resolve_early(early, timers) {
                     return Step::Due(due);
                 }
                 continue;
@@ -128,19 +122,15 @@ impl RawWheel {
 
     /// Returns the next entry of the run if it is due and nothing else can precede it.
     #[inline]
-    pub(super) fn peek_run(&mut self, now: u64) -> Option<Due> {
+    pub(super) fn peek_run(&mut self, now: u64) -> Option<Early> {
         self.now = now;
         let next = self.front.next()?;
-        (next.deadline < self.clear_until && next.deadline <= now).then_some(Due {
-            deadline: next.deadline,
-            index: next.index,
-            generation: next.generation,
-        })
+        (next.deadline < self.clear_until && next.deadline <= now).then_some(*next)
     }
 
     /// Removes the entry that `peek_run` returned, after its timer was taken.
     #[inline]
-    pub(super) fn popped(&mut self, entry: &Due) {
+    pub(super) fn popped(&mut self, entry: &Early) {
         self.front.advance();
         self.fired(entry.deadline);
     }
@@ -154,6 +144,27 @@ impl RawWheel {
         } else {
             deadline
         });
+    }
+
+    /// Resolves an entry that was removed from the front.
+    #[inline]
+    pub(super) fn resolve_early(&mut self, early: Early, timers: &mut impl Timers) -> Option<Due> {
+        let Early {
+            deadline,
+            order,
+            index,
+            generation,
+        } = early;
+        if timers.look(index, generation) == Some((deadline, order)) {
+            self.fired(deadline);
+            return Some(Due {
+                deadline,
+                index,
+                generation,
+            });
+        }
+        self.move_to_front(deadline, index, generation, timers);
+        None
     }
 
     /// Resolves an entry that was removed at its tick `deadline`: it is due, dead, or stale and filed again.
@@ -213,7 +224,7 @@ impl RawWheel {
     ) {
         let order = timers.order(index);
         self.clear_until = 0;
-        timers.moved(index, generation, Place::FRONT);
+        let generation = timers.refiled(index, generation, deadline);
         self.front.push(Early {
             deadline,
             order,
@@ -319,7 +330,7 @@ impl RawWheel {
                     self.refile(deadline, index, generation, timers);
                 }
                 Some((deadline, order)) => {
-                    timers.moved(index, generation, Place::FRONT);
+                    let generation = timers.refiled(index, generation, deadline);
                     let early = Early {
                         deadline,
                         order,
@@ -351,7 +362,6 @@ impl RawWheel {
         let &First { level, slot, .. } = place;
         let start = slot_start(self.cursor, level, slot);
         let mixed = self.is_mixed(place);
-        let amended = self.levels[level].is_amended(slot);
         self.cursor = start;
         self.floor = 1 << (BITS * level as u32);
         let list = self.levels[level].slot_mut(slot);
@@ -361,7 +371,7 @@ impl RawWheel {
             self.vacate(level, slot);
         }
         let entries = chunk.live();
-        if level > 1 && level < FAR && !amended {
+        if level > 1 && level < FAR {
             for entry in entries {
                 self.put_below(
                     deadline_in(start, level, entry.low),
@@ -393,10 +403,11 @@ impl RawWheel {
                 Some(deadline) => {
                     // On the far levels some current entries count as stale too, which is harmless.
                     let stale = deadline != deadline_in(start, level, low);
-                    let place = self.put_below(deadline, index, generation, mixed || stale);
-                    if stale {
-                        timers.moved(index, generation, place);
-                    }
+                    let generation = match stale {
+                        true => timers.refiled(index, generation, deadline),
+                        false => generation,
+                    };
+                    self.put_below(deadline, index, generation, mixed || stale);
                 }
             }
         }
@@ -406,14 +417,13 @@ impl RawWheel {
     /// Files an entry of the pending slot again: on the levels below or, if its timer was re-armed,
     /// on any level.
     #[inline]
-    fn put_below(&mut self, deadline: u64, index: u32, generation: u32, mixed: bool) -> Place {
+    fn put_below(&mut self, deadline: u64, index: u32, generation: u32, mixed: bool) {
         let level = level_of((deadline ^ self.cursor) | 1);
         let slot = digit(deadline, level);
         self.put(level, slot, deadline as u32, index, generation);
         if mixed {
             self.levels[level].mixed |= 1 << slot;
         }
-        Place::in_slot(level, slot)
     }
 
     /// Returns the earliest live deadline, and caches its timer in `first`.

@@ -13,10 +13,38 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::HashMap;
 
+/// The timers of a wheel without those that are undecided, whose entries are spare.
+struct Decided<'a>(&'a Wheel<u64>, &'a [u32]);
+
+impl Timers for Decided<'_> {
+    const ORDERED: bool = true;
+
+    fn deadline(&self, index: u32, generation: u32) -> Option<u64> {
+        let deadline = self.0.records.deadline(index, generation);
+        deadline.filter(|_| !self.1.contains(&index))
+    }
+
+    fn stands(&self, index: u32, generation: u32) -> bool {
+        self.0.records.stands(index, generation)
+    }
+
+    fn order(&self, index: u32) -> u32 {
+        self.0.records.order(index)
+    }
+}
+
 impl Subject for Wheel<u64> {
     fn check(&self) {
-        check_invariants(&self.raw, &self.records);
         let mut standing: HashMap<u32, usize> = HashMap::new();
+        let undecided: Vec<u32> = { self.undecided }
+            .take()
+            .filter(|&index| self.records.at(index).is_some())
+            .collect();
+        check_invariants(&self.raw, &Decided(self, &undecided));
+        for &index in &undecided {
+            standing.insert(index, 1);
+            assert!(self.raw.first.deadline <= self.records.at(index).unwrap().deadline);
+        }
         for (_, index, generation) in filed(&self.raw) {
             if self.records.deadline(index, generation).is_some() {
                 *standing.entry(index).or_default() += 1;
@@ -27,9 +55,10 @@ impl Subject for Wheel<u64> {
             self.len(),
             "every living timer has an entry that stands"
         );
-        let spare = (self.raw.entries() - self.raw.dead).checked_sub(self.len());
+        let entries = self.raw.entries() - self.raw.dead + undecided.len();
+        let spare = entries.checked_sub(self.len());
         assert!(
-            spare.is_some_and(|spare| spare <= self.records.slab.records() - self.len()),
+            spare.is_some_and(|spare| spare <= self.records.records() - self.len() + undecided.len()),
             "spare entries have a record"
         );
         assert!(
@@ -438,7 +467,7 @@ fn memory_is_freed_when_timers_leave() {
         wheel.insert(n * 7 % 60_000, n);
     }
     let full = wheel.memory();
-    assert!(full < 48 * MANY as usize || cfg!(miri), "{full} bytes");
+    assert!(full < 60 * MANY as usize || cfg!(miri), "{full} bytes");
     let mut popped = 0;
     while wheel.pop_due(59_000).is_some() {
         popped += 1;
@@ -520,23 +549,22 @@ fn many_timers_are_freed_in_pieces() {
         }
         assert!(full > 4 * MOST, "{full} bytes are not many");
         assert!(most <= MOST, "{most} of {full} bytes were freed at once");
-        assert!(before < empty + 32_000, "{before} bytes are left");
+        assert!(before < empty + 34_000, "{before} bytes are left");
         assert!(looks <= full / (32 << 10) + 1, "{looks} looks");
     }
 }
 
 /// Unix time in nanoseconds, in a wheel that was never polled: all entries are on the top level.
 #[test]
-fn a_wheel_that_was_never_polled_reuses_entries() {
+fn a_wheel_that_was_never_polled_sweeps_entries() {
     let mut wheel = Wheel::new();
     let start = 1_763_000_000_000_000_000;
     let other = wheel.insert(start + 5_000_000_000, 0);
-    for n in 0..sized(1_000, 50) as u64 {
+    for n in 0..sized(10_000, 50) as u64 {
         let key = wheel.insert(start + n * 1_000 + n % 7 * 1_000_000, n);
         assert!(wheel.remove(key).is_some());
-        assert_eq!(wheel.raw.entries(), 2);
         assert!(wheel.reset(other, start + 4_000_000_000 - n));
-        assert_eq!(wheel.raw.entries(), 2);
+        assert!(wheel.raw.entries() < 1_000);
     }
     wheel.check();
     assert_eq!(wheel.next_deadline(), wheel.deadline(other));

@@ -3,8 +3,6 @@
 #[cfg(doc)]
 use super::RawWheel;
 
-use super::Place;
-
 /// The owner of a [`RawWheel`]'s timers, which the wheel queries and notifies.
 ///
 /// An implementation should take a few instructions. The wheel calls it once or twice in a timer's life.
@@ -29,8 +27,9 @@ pub trait Timers {
     /// Returns the number of armed timers if the owner keeps *spare* entries, `None` if it does not.
     ///
     /// An owner that keeps spare entries does not forget the entry of a cancelled timer and does not change
-    /// its generation, so that the next timer with that index can [reuse](RawWheel::reuse) it. The wheel
-    /// drops a spare entry when its slot comes. There are never more spare entries than records.
+    /// its generation: it serves the next timer with that index if that one is due after the tick under which the
+    /// entry is filed. The wheel drops a spare entry when its slot comes. There are never more spare entries than
+    /// records.
     fn armed(&self) -> Option<usize> {
         None
     }
@@ -52,10 +51,11 @@ pub trait Timers {
         Some((deadline, self.order(index)))
     }
 
-    /// Reports that the timer's current entry moved to `place`. Needed only for
-    /// [`reuse`](RawWheel::reuse).
-    fn moved(&mut self, index: u32, generation: u32, place: Place) {
-        let _ = (index, generation, place);
+    /// Reports that the timer's entry is filed under `deadline` now, perhaps because the timer was re-armed later.
+    /// Returns the entry's generation from now on.
+    fn refiled(&mut self, index: u32, generation: u32, deadline: u64) -> u32 {
+        let _ = (index, deadline);
+        generation
     }
 
     /// Reports that the wheel dropped an entry that belongs to no timer. Returns whether it was spare.
