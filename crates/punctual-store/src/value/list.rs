@@ -22,10 +22,10 @@ use std::collections::VecDeque;
 
 use punctual_rdb::listpack::Element;
 
+use crate::unwritten::UnwrittenPieces;
 use chunk::Chunk;
 pub use piece::PieceSize;
 pub use search::Position;
-use snapshot::SnapshotWalk;
 pub use walk::Walk;
 
 /// Smallest capacity down to which the ring shrinks.
@@ -68,7 +68,7 @@ struct Rest {
     /// Number of elements in all of them.
     count: usize,
     /// The walk of a snapshot that has not reached the end of the list.
-    walk: Option<Box<SnapshotWalk>>,
+    walk: Option<Box<UnwrittenPieces<Chunk>>>,
 }
 
 impl Clone for Rest {
