@@ -75,7 +75,7 @@ pub(crate) enum Next<P> {
     Kept(P),
 }
 
-impl<P: Clone> UnwrittenPieces<P> {
+impl<P> UnwrittenPieces<P> {
     /// Starts with pieces 0 to `count`.
     pub(crate) fn new(count: usize) -> Self {
         let all = (count > 0).then_some(Part::Same(0..count));
@@ -103,8 +103,15 @@ impl<P: Clone> UnwrittenPieces<P> {
         self.parts.is_empty()
     }
 
-    /// Keeps the piece `number` before it changes or is removed. O(parts).
-    pub(crate) fn keep(&mut self, number: usize, piece: &P) {
+    /// Keeps a copy of the piece `number` before it changes. O(parts).
+    pub(crate) fn keep(&mut self, number: usize, piece: &P)
+    where
+        P: Clone,
+    {
+        self.keep_with(number, || piece.clone());
+    }
+
+    fn keep_with(&mut self, number: usize, piece: impl FnOnce() -> P) {
         let holds = |part: &Part<P>| matches!(part, Part::Same(range) if range.contains(&number));
         // Most changes are at the ends.
         let at = match self.parts.back() {
@@ -118,7 +125,7 @@ impl<P: Clone> UnwrittenPieces<P> {
             return;
         };
         let (before, behind) = (range.start..number, number + 1..range.end);
-        self.parts[at] = Part::Kept(piece.clone());
+        self.parts[at] = Part::Kept(piece());
         if !behind.is_empty() {
             self.parts.insert(at + 1, Part::Same(behind));
         }
@@ -145,8 +152,9 @@ impl<P: Clone> UnwrittenPieces<P> {
         }
     }
 
-    /// Notes that the piece `number`, which is kept or written, was removed. O(parts).
-    pub(crate) fn removed(&mut self, number: usize) {
+    /// Takes over the piece that was removed from `number`. O(parts).
+    pub(crate) fn removed(&mut self, number: usize, piece: P) {
+        self.keep_with(number, || piece);
         for part in &mut self.parts {
             if let Part::Same(range) = part
                 && range.start > number

@@ -183,11 +183,10 @@ impl Stream {
         else {
             return false;
         };
-        let last = block.live() == 1;
-        self.before_change(number);
-        if last {
+        if block.live() == 1 {
             self.remove_block(number);
         } else {
+            self.before_change(number);
             self.blocks[number].delete(at);
         }
         self.totals.length -= 1;

@@ -89,7 +89,7 @@ impl Stream {
         true
     }
 
-    /// Keeps a block for the snapshot before it changes or is removed.
+    /// Keeps a block for the snapshot before it changes.
     #[inline]
     pub(super) fn before_change(&mut self, number: usize) {
         if let Some(walk) = &mut self.walk
@@ -99,12 +99,13 @@ impl Stream {
         }
     }
 
-    /// Removes a block that is [kept](Self::before_change) if a snapshot needs it.
+    /// Removes a block. A snapshot takes it over if it needs it.
     pub(super) fn remove_block(&mut self, number: usize) {
-        if let Some(walk) = &mut self.walk {
-            walk.blocks.removed(number);
+        if let Some(block) = self.blocks.remove(number)
+            && let Some(walk) = &mut self.walk
+        {
+            walk.blocks.removed(number, block);
         }
-        self.blocks.remove(number);
     }
 
     /// Reads a stream. O(bytes).

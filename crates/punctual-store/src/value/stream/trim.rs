@@ -37,7 +37,6 @@ impl Stream {
                 break;
             }
             if goes {
-                self.before_change(0);
                 self.remove_block(0);
                 self.totals.length -= live;
                 removed += live;
