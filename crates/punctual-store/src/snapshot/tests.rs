@@ -62,6 +62,7 @@ fn state_with(fixture: &mut Fixture, encodings: bool) -> Vec<String> {
                     members.join(" ")
                 }
                 "zset" => fixture.run(&format!("ZRANGE {key} 0 -1 WITHSCORES")),
+                "stream" => fixture.run(&format!("XINFO STREAM {key} FULL COUNT 0")),
                 _ => fixture.run(&format!("GET {key}")),
             };
             let at = fixture.run(&format!("PEXPIRETIME {key}"));
@@ -181,7 +182,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 
 /// Commands on few keys with large values: collections of three elements or pieces are large in tests.
 fn large_happening() -> impl Strategy<Value = Happening> {
-    let line = (0..8u32, 0..30usize, any::<u8>(), 0..8u32).prop_map(|(key, kind, n, other)| {
+    let line = (0..8u32, 0..43usize, any::<u8>(), 0..8u32).prop_map(|(key, kind, n, other)| {
         let m = n % 16;
         Happening::Line(match kind {
             0..3 => format!("RPUSH l{key} {n} {m} a b c"),
@@ -240,6 +241,7 @@ fn small_limits() -> Limits {
         set_ints: 2,
         set_entries: 2,
         zset_entries: 2,
+        stream_entries: 3,
         ..Limits::default()
     }
 }

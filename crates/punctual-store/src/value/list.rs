@@ -22,10 +22,10 @@ use std::collections::VecDeque;
 
 use punctual_rdb::listpack::Element;
 
+use crate::unwritten::UnwrittenPieces;
 use chunk::Chunk;
 pub use piece::PieceSize;
 pub use search::Position;
-use snapshot::SnapshotWalk;
 pub use walk::Walk;
 
 /// Smallest capacity down to which the ring shrinks.
@@ -68,7 +68,7 @@ struct Rest {
     /// Number of elements in all of them.
     count: usize,
     /// The walk of a snapshot that has not reached the end of the list.
-    walk: Option<Box<SnapshotWalk>>,
+    walk: Option<Box<UnwrittenPieces<Chunk>>>,
 }
 
 impl Clone for Rest {
@@ -90,6 +90,13 @@ impl Rest {
         let len = self.chunks.len();
         if len == self.chunks.capacity() {
             self.chunks.reserve_exact(len / 4 + 1);
+        }
+    }
+
+    /// Drops a removed piece, or gives it to the snapshot that needs it.
+    fn removed(&mut self, number: usize, chunk: Chunk) {
+        if let Some(walk) = &mut self.walk {
+            walk.removed(number, chunk);
         }
     }
 }
@@ -411,26 +418,29 @@ impl List {
 
     /// Removes the piece at an end. The list becomes empty if it was the only one.
     fn remove_end_chunk(&mut self, end: End) {
-        self.before_change_at(end);
-        let taken = self.rest.as_mut().and_then(|rest| {
-            let chunk = match end {
-                End::Head => rest.chunks.pop_front()?,
-                End::Tail => rest.chunks.pop_back()?,
+        if let Some(rest) = &mut self.rest {
+            let number = rest.chunks.len();
+            let taken = match end {
+                End::Head => rest.chunks.pop_front(),
+                End::Tail => rest.chunks.pop_back(),
             };
-            if let (End::Head, Some(walk)) = (end, &mut rest.walk) {
-                walk.removed(0);
+            if let Some(taken) = taken {
+                rest.count -= taken.count();
+                let (len, capacity) = (rest.chunks.len(), rest.chunks.capacity());
+                if capacity > RING_MIN && len < capacity / 8 {
+                    rest.chunks.shrink_to(2 * len);
+                }
+                match end {
+                    End::Head => {
+                        let first = std::mem::replace(&mut self.first, taken);
+                        rest.removed(0, first);
+                    }
+                    End::Tail => rest.removed(number, taken),
+                }
+                return;
             }
-            rest.count -= chunk.count();
-            let (len, capacity) = (rest.chunks.len(), rest.chunks.capacity());
-            if capacity > RING_MIN && len < capacity / 8 {
-                rest.chunks.shrink_to(2 * len);
-            }
-            Some(chunk)
-        });
-        match (end, taken) {
-            (End::Head, Some(second)) => self.first = second,
-            (End::Tail, Some(_)) => {}
-            (_, None) => self.first.clear(),
         }
+        self.before_change(0);
+        self.first.clear();
     }
 }

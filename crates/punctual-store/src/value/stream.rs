@@ -15,6 +15,7 @@ mod tests;
 mod trim;
 mod walk;
 
+use snapshot::SnapshotWalk;
 use std::collections::{BTreeMap, VecDeque};
 
 pub use group::{Consumer, ConsumerNumber, Group, Pending};
@@ -27,11 +28,25 @@ pub use walk::{Walk, WalkBack};
 use crate::limits::Limits;
 
 /// A stream.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Stream {
     blocks: VecDeque<Block>,
     totals: Totals,
     groups: BTreeMap<Box<[u8]>, Group>,
+    /// The walk of a snapshot that has not reached the end.
+    walk: Option<Box<SnapshotWalk>>,
+}
+
+impl Clone for Stream {
+    /// Copies the stream. A snapshot does not walk through the copy.
+    fn clone(&self) -> Self {
+        Self {
+            blocks: self.blocks.clone(),
+            totals: self.totals,
+            groups: self.groups.clone(),
+            walk: None,
+        }
+    }
 }
 
 impl Stream {
@@ -108,6 +123,7 @@ impl Stream {
             0 => BLOCK_LEN_MAX,
             bytes => bytes.min(BLOCK_LEN_MAX),
         };
+        self.before_change(self.blocks.len().wrapping_sub(1));
         match self.blocks.back_mut() {
             Some(block)
                 if block.listpack_len() + new_bytes < bytes_max
@@ -159,7 +175,7 @@ impl Stream {
         let Some(number) = self.block_of(id) else {
             return false;
         };
-        let block = &mut self.blocks[number];
+        let block = &self.blocks[number];
         let Some(at) = block
             .find(id)
             .filter(|entry| !entry.deleted)
@@ -168,9 +184,10 @@ impl Stream {
             return false;
         };
         if block.live() == 1 {
-            self.blocks.remove(number);
+            self.remove_block(number);
         } else {
-            block.delete(at);
+            self.before_change(number);
+            self.blocks[number].delete(at);
         }
         self.totals.length -= 1;
         self.totals.max_deleted_id = self.totals.max_deleted_id.max(id);

@@ -2,8 +2,8 @@
 //!
 //! A walk begins when a snapshot reaches the value, or before the first change of the value that the snapshot has not reached. From
 //! then on the collection itself keeps what the snapshot needs: an element, or a piece of a list, is copied before it changes or is
-//! removed (`Keyed`, `list/snapshot.rs`). So the walk finds the value as it was when it began. Ground rules: every
-//! change of an element goes through [`Keyed`](super::keyed::Keyed) or [`List`](super::list::List), and a walked value keeps its form.
+//! removed (`Keyed`, `list/snapshot.rs`, `stream/snapshot.rs`). So the walk finds the value as it was when it began. Ground rules: every
+//! change of an element goes through [`Keyed`](super::keyed::Keyed), [`List`](super::list::List) or [`Stream`](super::stream::Stream), and a walked value keeps its form.
 
 use punctual_rdb::{Element, Encoder, Kind};
 
@@ -12,8 +12,10 @@ use super::keyed::Element as _;
 use super::{Value, hash};
 use crate::time::NEVER;
 
-/// Smallest number of elements, or of pieces of a list, that is walked in steps.
+/// Smallest number of elements of a table that is walked in steps.
 const LARGE: usize = if cfg!(test) { 3 } else { 2_048 };
+/// Smallest number of pieces of a list, or blocks of a stream, some kilobytes each.
+const LARGE_PIECES: usize = if cfg!(test) { 3 } else { 32 };
 
 /// Base of the deadlines of a large hash: the earliest deadline is not known without a look at all fields.
 const DEADLINE_BASE: i64 = 0;
@@ -22,8 +24,9 @@ impl Value {
     /// Returns whether a snapshot must walk through the value in steps.
     pub(crate) fn is_large(&self) -> bool {
         match self {
-            Self::Str(_) | Self::Stream(_) => false,
-            Self::List(list) => list.piece_count() >= LARGE,
+            Self::Str(_) => false,
+            Self::List(list) => list.piece_count() >= LARGE_PIECES,
+            Self::Stream(stream) => stream.blocks() >= LARGE_PIECES,
             Self::Hash(hash) => hash.table().is_some_and(|table| table.len() >= LARGE),
             Self::Set(set) => match set.view() {
                 super::set::View::Table(table) => table.members().len() >= LARGE,
@@ -41,7 +44,8 @@ impl Value {
     pub(crate) fn begin_walk(&mut self, to: &mut Encoder, out: &mut Vec<u8>) -> Kind {
         let kind = kind(self);
         match self {
-            Self::Str(_) | Self::Stream(_) => debug_assert!(false, "it is never large"),
+            Self::Str(_) => debug_assert!(false, "a string is never large"),
+            Self::Stream(stream) => stream.begin_walk(to, out),
             Self::List(list) => {
                 to.len(out, list.piece_count() as u64);
                 list.begin_walk();
@@ -80,7 +84,8 @@ impl Value {
         full: usize,
     ) -> bool {
         match self {
-            Self::Str(_) | Self::Stream(_) => true,
+            Self::Str(_) => true,
+            Self::Stream(stream) => stream.walk_on(to, out, full),
             Self::List(list) => list.walk_pieces(|piece| {
                 write_piece(to, out, piece);
                 out.len() < full
@@ -116,7 +121,8 @@ impl Value {
     /// Ends a walk before its end.
     pub(crate) fn end_walk(&mut self) {
         match self {
-            Self::Str(_) | Self::Stream(_) => {}
+            Self::Str(_) => {}
+            Self::Stream(stream) => stream.end_walk(),
             Self::List(list) => list.end_walk(),
             Self::Hash(hash) => {
                 if let Some(table) = hash.table_mut() {

@@ -171,14 +171,12 @@ impl List {
 
     /// Removes a piece. O(pieces).
     fn remove_chunk(&mut self, number: usize) {
-        self.before_change(number);
         match (number, &mut self.rest) {
             (1.., Some(rest)) => {
-                if let Some(walk) = &mut rest.walk {
-                    walk.removed(number);
+                if let Some(chunk) = rest.chunks.remove(number - 1) {
+                    rest.count -= chunk.count();
+                    rest.removed(number, chunk);
                 }
-                let chunk = rest.chunks.remove(number - 1);
-                rest.count -= chunk.map_or(0, |chunk| chunk.count());
             }
             _ => self.remove_end_chunk(End::Head),
         }

@@ -1,95 +1,18 @@
 //! A snapshot's walk through a list, piece by piece, while the list changes.
 //!
-//! The walk knows which pieces are still as they were when it began, by their numbers, and keeps copies of the others. Every change of a piece
-//! calls [`List::before_change`] first, and pieces that are inserted or removed shift the numbers of those behind them. Early copies
+//! [`UnwrittenPieces`] has the numbers of the pieces that are still as they were, and copies of the others. Every change of a piece calls [`List::before_change`] first, and pieces that are inserted or removed shift the numbers of those behind them. Early copies
 //! cost the memory of the pieces that changed.
 
-use std::collections::VecDeque;
-use std::ops::Range;
-
-use super::chunk::Chunk;
 use super::{End, List, Piece};
-
-/// The pieces that are still to be written, in order.
-#[derive(Debug)]
-pub(super) struct SnapshotWalk {
-    parts: VecDeque<Part>,
-}
-
-#[derive(Debug)]
-enum Part {
-    /// Numbers of pieces that have not changed. Never empty.
-    Same(Range<usize>),
-    /// A piece as it was.
-    Kept(Chunk),
-}
-
-impl SnapshotWalk {
-    /// Keeps the piece `number` before it changes or is removed. O(parts).
-    fn keep(&mut self, number: usize, chunk: &Chunk) {
-        let holds = |part: &Part| matches!(part, Part::Same(range) if range.contains(&number));
-        // Most changes are at the ends.
-        let at = match self.parts.back() {
-            Some(last) if holds(last) => self.parts.len() - 1,
-            _ => match self.parts.iter().position(holds) {
-                Some(at) => at,
-                None => return,
-            },
-        };
-        let Part::Same(range) = &mut self.parts[at] else {
-            return;
-        };
-        let (before, behind) = (range.start..number, number + 1..range.end);
-        self.parts[at] = Part::Kept(chunk.clone());
-        if !behind.is_empty() {
-            self.parts.insert(at + 1, Part::Same(behind));
-        }
-        if !before.is_empty() {
-            self.parts.insert(at, Part::Same(before));
-        }
-    }
-
-    /// Notes that a piece was inserted at `number`. O(parts).
-    pub(super) fn inserted(&mut self, number: usize) {
-        let mut split = None;
-        for (at, part) in self.parts.iter_mut().enumerate() {
-            if let Part::Same(range) = part {
-                if range.start >= number {
-                    *range = range.start + 1..range.end + 1;
-                } else if range.end > number {
-                    split = Some((at + 1, number + 1..range.end + 1));
-                    range.end = number;
-                }
-            }
-        }
-        if let Some((at, behind)) = split {
-            self.parts.insert(at, Part::Same(behind));
-        }
-    }
-
-    /// Notes that the piece `number`, which is kept or written, was removed. O(parts).
-    pub(super) fn removed(&mut self, number: usize) {
-        for part in &mut self.parts {
-            if let Part::Same(range) = part
-                && range.start > number
-            {
-                *range = range.start - 1..range.end - 1;
-            }
-        }
-    }
-}
+use crate::unwritten::{Next, UnwrittenPieces};
 
 impl List {
     /// Begins a snapshot's walk: from now on it will find the pieces as they are at this moment. O(1).
     pub(crate) fn begin_walk(&mut self) {
-        let pieces = self.piece_count();
-        let mut parts = VecDeque::new();
-        if pieces > 0 {
-            parts.push_back(Part::Same(0..pieces));
-        }
+        let walk = UnwrittenPieces::new(self.piece_count());
         self.become_quicklist();
         if let Some(rest) = &mut self.rest {
-            rest.walk = Some(Box::new(SnapshotWalk { parts }));
+            rest.walk = Some(Box::new(walk));
         }
     }
 
@@ -111,22 +34,16 @@ impl List {
         let Some(mut walk) = walk else {
             return true;
         };
-        while let Some(part) = walk.parts.pop_front() {
-            let more = match part {
-                Part::Kept(chunk) => visit(chunk.piece()),
-                Part::Same(range) => {
-                    let behind = range.start + 1..range.end;
-                    if !behind.is_empty() {
-                        walk.parts.push_front(Part::Same(behind));
-                    }
-                    visit(self.chunk(range.start).piece())
-                }
+        while let Some(next) = walk.take() {
+            let more = match next {
+                Next::Kept(chunk) => visit(chunk.piece()),
+                Next::Same(number) => visit(self.chunk(number).piece()),
             };
             if !more {
                 break;
             }
         }
-        let ended = walk.parts.is_empty();
+        let ended = walk.is_empty();
         if !ended && let Some(rest) = &mut self.rest {
             rest.walk = Some(walk);
         }

@@ -1,14 +1,23 @@
 //! Streams in snapshots.
 
-use punctual_rdb::stream::{Parts, StreamPart};
+use punctual_rdb::stream::{Block, Parts, StreamPart};
 use punctual_rdb::{Element, Encoder, Kind, Source};
 
 use super::{Group, Id, Pending, Stream};
+use crate::unwritten::{Next, UnwrittenPieces};
 use crate::value::decode::Unreadable;
 use crate::value::encode::millis;
 
 /// The kind of record that is written; redis-server 7.0 reads it.
 pub(crate) const KIND: Kind = Kind::Stream2;
+
+/// A snapshot's walk through a stream.
+#[derive(Debug)]
+pub(super) struct SnapshotWalk {
+    blocks: UnwrittenPieces<Block>,
+    /// Encoded totals and groups.
+    rest: Vec<u8>,
+}
 
 impl Stream {
     /// Appends the stream without its type. O(bytes).
@@ -17,6 +26,11 @@ impl Stream {
         for block in &self.blocks {
             to.stream_block(out, block);
         }
+        self.write_rest(to, out);
+    }
+
+    /// Appends what follows the blocks. O(pending entries).
+    fn write_rest(&self, to: &mut Encoder, out: &mut Vec<u8>) {
         to.stream_totals(out, &self.totals);
         to.len(out, self.groups.len() as u64);
         for (name, group) in &self.groups {
@@ -36,6 +50,61 @@ impl Stream {
                     to.stream_owned(out, *id);
                 }
             }
+        }
+    }
+
+    /// Begins a snapshot's walk: from now on it will find the stream as it is at this moment. O(pending entries): they are
+    /// encoded at once.
+    pub(crate) fn begin_walk(&mut self, to: &mut Encoder, out: &mut Vec<u8>) {
+        to.len(out, self.blocks.len() as u64);
+        let mut rest = Vec::new();
+        self.write_rest(to, &mut rest);
+        self.walk = Some(Box::new(SnapshotWalk {
+            blocks: UnwrittenPieces::new(self.blocks.len()),
+            rest,
+        }));
+    }
+
+    /// Ends a snapshot's walk.
+    pub(crate) fn end_walk(&mut self) {
+        self.walk = None;
+    }
+
+    /// Appends blocks of the walk until `out` has `full` bytes, and at last what follows them. Returns true at the end.
+    pub(crate) fn walk_on(&mut self, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
+        let Some(walk) = &mut self.walk else {
+            return true;
+        };
+        while let Some(next) = walk.blocks.take() {
+            match next {
+                Next::Kept(block) => to.stream_block(out, &block),
+                Next::Same(number) => to.stream_block(out, &self.blocks[number]),
+            }
+            if out.len() >= full {
+                return false;
+            }
+        }
+        out.append(&mut walk.rest);
+        self.walk = None;
+        true
+    }
+
+    /// Keeps a block for the snapshot before it changes.
+    #[inline]
+    pub(super) fn before_change(&mut self, number: usize) {
+        if let Some(walk) = &mut self.walk
+            && let Some(block) = self.blocks.get(number)
+        {
+            walk.blocks.keep(number, block);
+        }
+    }
+
+    /// Removes a block. A snapshot takes it over if it needs it.
+    pub(super) fn remove_block(&mut self, number: usize) {
+        if let Some(block) = self.blocks.remove(number)
+            && let Some(walk) = &mut self.walk
+        {
+            walk.blocks.removed(number, block);
         }
     }
 

@@ -37,7 +37,7 @@ impl Stream {
                 break;
             }
             if goes {
-                self.blocks.pop_front();
+                self.remove_block(0);
                 self.totals.length -= live;
                 removed += live;
                 continue;
@@ -55,6 +55,7 @@ impl Stream {
 
     /// Deletes entries of the first block, which keeps at least one.
     fn trim_first_block(&mut self, bound: Bound) -> u64 {
+        self.before_change(0);
         let Some(block) = self.blocks.front_mut() else {
             return 0;
         };
@@ -73,7 +74,7 @@ impl Stream {
             block.delete(*at);
         }
         if block.live() == 0 {
-            self.blocks.pop_front();
+            self.remove_block(0);
         }
         self.totals.length -= places.len() as u64;
         places.len() as u64
