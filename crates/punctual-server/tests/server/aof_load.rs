@@ -33,6 +33,15 @@ const COMMANDS: &[&str] = &[
     "PFADD hll a b c",
     "SETBIT bits 100 1",
     "GEOADD geo 13.361389 38.115556 Palermo",
+    "XADD stream 1-1 f v g w",
+    "XADD stream 2-1 f v2 g w",
+    "XADD stream 3-1 other x",
+    "XDEL stream 2-1",
+    "XGROUP CREATE stream group 0 ENTRIESREAD 0",
+    "XREADGROUP GROUP group alice COUNT 1 STREAMS stream >",
+    "XGROUP CREATECONSUMER stream group idle",
+    "XADD emptied 5-5 a b",
+    "XTRIM emptied MAXLEN 0",
     "SELECT 5",
     "SET other db",
     "MULTI",
@@ -78,7 +87,10 @@ pub fn state(c: &mut Wire) -> String {
         for key in keys {
             let at = c.ask(&[b"PEXPIRETIME", &key[..]]);
             let digest = c.ask(&[&b"DEBUG"[..], b"DIGEST-VALUE", &key]);
-            state += &format!("\n{db} {} {at:?} {digest:?}", key.escape_ascii());
+            let groups = c.ask(&[&b"XINFO"[..], b"GROUPS", &key]);
+            let pending = c.ask(&[&b"XPENDING"[..], &key, b"group"]);
+            let key = key.escape_ascii();
+            state += &format!("\n{db} {key} {at:?} {digest:?} {groups:?} {pending:?}");
         }
     }
     c.ask(&["SELECT", "0"]);

@@ -3,6 +3,8 @@
 //! The walk writes a snapshot, as ever, and this makes commands of that file: so the keyspace waits for one kind of walk only, and
 //! what is early in memory goes as fast as a snapshot is written. The commands are those of Redis, with up to [`ITEMS`] elements each.
 
+mod stream;
+
 use std::fs::File;
 use std::path::Path;
 
@@ -134,6 +136,7 @@ fn key<S: Source>(record: Record<'_, S>, out: &mut Vec<u8>) -> Result<(), Failur
                 many.pair(score, member);
             }
         }
+        Contents::Stream(parts) => stream::write(parts, key, out)?,
     }
     if let Some(at) = record.meta.expire_ms {
         let mut buffer = itoa::Buffer::new();
