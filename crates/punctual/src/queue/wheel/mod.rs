@@ -435,7 +435,7 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
 
     #[inline]
     fn next_wakeup(&self) -> Option<u64> {
-        (!self.is_empty()).then(|| self.raw.first.deadline)
+        (!self.is_empty()).then_some(self.raw.first.deadline)
     }
 
     #[inline]

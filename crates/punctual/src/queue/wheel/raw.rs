@@ -344,21 +344,6 @@ impl RawWheel {
         (self.entries > 0).then_some(self.first.deadline)
     }
 
-    /// Allows for a timer that will be inserted before the next step. O(1).
-    #[inline]
-    pub(super) fn bound(&mut self, deadline: u64) {
-        if deadline < self.first.deadline {
-            self.first = no_timer_before(deadline);
-        }
-    }
-
-    /// Sets the clock. Returns whether nothing can be due. O(1).
-    #[inline]
-    pub(super) fn is_idle(&mut self, now: u64) -> bool {
-        self.now = now;
-        self.first.deadline > now
-    }
-
     /// Returns the earliest deadline of all live timers, or `None` if there are none.
     ///
     /// O(1) if nothing was popped, cancelled or re-armed since the last call. Otherwise it may

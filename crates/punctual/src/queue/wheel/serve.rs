@@ -28,6 +28,21 @@ pub(super) struct First {
 }
 
 impl RawWheel {
+    /// Allows for a timer that will be inserted before the next step. O(1).
+    #[inline]
+    pub(super) fn bound(&mut self, deadline: u64) {
+        if deadline < self.first.deadline {
+            self.first = no_timer_before(deadline);
+        }
+    }
+
+    /// Sets the clock. Returns whether nothing can be due. O(1).
+    #[inline]
+    pub(super) fn is_idle(&mut self, now: u64) -> bool {
+        self.now = now;
+        self.first.deadline > now
+    }
+
     /// The part of a step that runs when something may be due.
     pub(super) fn serve<T: Timers>(&mut self, timers: &mut T, budget: &mut usize) -> Step {
         loop {
