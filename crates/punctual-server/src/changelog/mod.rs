@@ -9,6 +9,7 @@
 //! The lock comes after those of shards and the configuration. An append copies memory and does nothing else.
 
 mod holding;
+mod room;
 mod unsynced;
 
 use std::sync::OnceLock;
@@ -20,6 +21,8 @@ use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::{Effects, Turn, write_select};
 
 pub(crate) use holding::{Hold, THIS_TURN};
+pub(crate) use room::MOST_UNSYNCED;
+use room::Room;
 use unsynced::Unsynced;
 
 /// The log of changes.
@@ -34,6 +37,7 @@ pub(crate) struct ChangeLog {
     /// The device fails: commands that write are refused, and nobody waits to read.
     failing: AtomicBool,
     unsynced: OnceLock<Unsynced>,
+    room: Room,
 }
 
 #[derive(Default)]
@@ -52,7 +56,10 @@ struct File {
     /// Bytes that its thread has not taken yet.
     pending: Vec<u8>,
     marks: Vec<(usize, FileMark)>,
+    /// The thread that waits for marks, and for bytes if no other does.
     writer: Thread,
+    /// Threads that have found nothing, and wait for bytes.
+    idle: Vec<Thread>,
 }
 
 /// Bytes and marks that the file's thread takes from the log in one call.
@@ -79,6 +86,12 @@ impl File {
         self.writer.unpark();
     }
 
+    /// Wakes a thread for bytes.
+    fn wake(&mut self) {
+        // The last one that went to sleep is the one that is the quickest to wake.
+        self.idle.pop().unwrap_or(self.writer.clone()).unpark();
+    }
+
     fn take(&mut self, end: u64, empty: Vec<u8>) -> Pending {
         Pending {
             bytes: std::mem::replace(&mut self.pending, empty),
@@ -97,6 +110,7 @@ impl Default for ChangeLog {
             always: AtomicBool::new(false),
             failing: AtomicBool::new(false),
             unsynced: OnceLock::new(),
+            room: Room::default(),
         }
     }
 }
@@ -132,23 +146,28 @@ impl ChangeLog {
             let end = self.file_end.load(Ordering::Relaxed) + appended;
             self.file_end.store(end, Ordering::Release);
             if before == 0 && appended > 0 {
-                file.writer.unpark();
+                file.wake();
             }
         }
     }
 
-    /// Takes the bytes appended for the file since the last call; `empty` is a buffer for what follows. Only the file's thread
-    /// calls this; it is unparked when bytes arrive in an empty buffer.
+    /// Takes the bytes appended for the file since the last call; `empty` is a buffer for what follows. Only the file's threads
+    /// call this. If there is nothing, the calling thread is unparked when bytes arrive.
     pub(crate) fn take_file(&self, empty: Vec<u8>) -> Pending {
         let mut state = self.state.lock();
         if let Some(detached) = state.detached.take() {
             return detached;
         }
         let end = self.file_end();
-        state
-            .file
-            .as_mut()
-            .map_or_else(Pending::default, |file| file.take(end, empty))
+        let Some(file) = state.file.as_mut() else {
+            return Pending::default();
+        };
+        let caller = std::thread::current();
+        file.idle.retain(|thread| thread.id() != caller.id());
+        if file.pending.is_empty() && file.marks.is_empty() {
+            file.idle.push(caller);
+        }
+        file.take(end, empty)
     }
 
     /// Returns the number of bytes appended for the file.
@@ -164,6 +183,22 @@ impl ChangeLog {
     /// Notes that the file is on the device up to `position`. The caller then sends `Order::Synced` to the loops.
     pub(crate) fn set_synced(&self, position: u64) {
         self.synced.store(position, Ordering::SeqCst);
+    }
+
+    /// Notes that no bytes before `position` are kept for the file.
+    pub(crate) fn note_room(&self, position: u64) {
+        self.room.note(position);
+    }
+
+    /// Returns whether so much is kept for the file that the loops wait for its device.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.room.is_full(self.file_end()) && !self.failing.load(Ordering::SeqCst)
+    }
+
+    /// Blocks for a while, or until something was written. The caller holds no locks.
+    pub(crate) fn wait_for_room(&self) {
+        self.room.wait();
     }
 
     /// Sets whether replies wait for the device. The turn holds every shard; the caller then sends `Order::Synced` to the loops,
@@ -234,6 +269,7 @@ impl ChangeLog {
     /// shard, and is outside of transactions and scripts.
     pub(crate) fn set_file(&self, turn: &mut Turn<'_>, writer: Option<Thread>) {
         let end = self.file_end();
+        self.room.reset(writer.is_some().then_some(end));
         self.change(turn, |state| {
             if let Some(mut old) = state.file.take() {
                 old.mark(FileMark::Close);
@@ -243,6 +279,7 @@ impl ChangeLog {
                 pending: Vec::new(),
                 marks: Vec::new(),
                 writer,
+                idle: Vec::new(),
             });
         });
     }

@@ -127,6 +127,8 @@ pub struct Settings {
     pub rewrite_min_bytes: u64,
     /// Write the time into the append-only file.
     pub aof_timestamps: bool,
+    /// Base files are snapshots.
+    pub aof_preamble: bool,
     /// Cut off the torn end of an append-only file when it is loaded.
     pub aof_load_truncated: bool,
     /// Write a crash report to the log.
@@ -340,6 +342,7 @@ impl Settings {
             rewrite_percentage: values.number("auto-aof-rewrite-percentage"),
             rewrite_min_bytes: values.bytes("auto-aof-rewrite-min-size"),
             aof_timestamps: values.yes("aof-timestamp-enabled"),
+            aof_preamble: values.yes("aof-use-rdb-preamble"),
             aof_load_truncated: values.yes("aof-load-truncated"),
             crash_log: values.yes("crash-log-enabled"),
             debug_command: values.permission("enable-debug-command"),

@@ -294,7 +294,7 @@ fn load<'s>(
 }
 
 /// Fills a part of `buffer` with the next bytes of the file. Returns their number, 0 at the end.
-pub(super) fn read_block(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+pub(in crate::persist) fn read_block(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -107,8 +107,54 @@ fn our_files_are_loaded_by_redis_and_by_us() {
 }
 
 #[test]
-fn deadlines_of_fields_survive() {
+fn a_base_of_commands_is_loaded_by_redis_and_by_us() {
     let folder = tempfile::tempdir().unwrap();
+    let server = builder(folder.path())
+        .option("aof-use-rdb-preamble", "no")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    fill(&mut c);
+    // More elements than one command has, and more than compact encodings have.
+    for number in 0..700 {
+        let (name, text) = (number.to_string(), format!("element {number}"));
+        for words in [
+            ["RPUSH", "long list", &text, &name],
+            ["SADD", "large set", &text, &name],
+            ["HSET", "large hash", &text, &name],
+            ["ZADD", "large zset", &format!("{number}.1"), &text],
+            ["SADD", "integers", &name, &name],
+        ] {
+            c.ask(&words);
+        }
+    }
+    c.ask(&[
+        "ZADD", "zset", "-inf", "least", "1e300", "much", "0.1", "some",
+    ]);
+    c.ask(&["PEXPIREAT", "large set", "99999999999999"]);
+    rewrite(&mut c);
+    let files = names(folder.path());
+    assert!(
+        files.contains(&"appendonly.aof.2.base.aof".to_owned()),
+        "{files:?}"
+    );
+    c.ask(&["SET", "later", "1"]);
+    let expected = state(&mut c);
+    server.shutdown();
+    assert_both_load(folder.path(), &expected);
+}
+
+#[test]
+fn deadlines_of_fields_survive() {
+    for preamble in ["yes", "no"] {
+        fields_survive_with(preamble);
+    }
+}
+
+/// Loads hashes with deadlines from commands, and from a base.
+fn fields_survive_with(preamble: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = |folder| builder(folder).option("aof-use-rdb-preamble", preamble);
     let server = builder(folder.path()).spawn().unwrap();
     let mut c = Wire::open(&server);
     for line in [
@@ -134,6 +180,11 @@ fn deadlines_of_fields_survive() {
         )
     };
     let expected = fields(&mut c);
+    server.shutdown();
+    let server = builder(folder.path()).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    assert_eq!(fields(&mut c), expected);
+    rewrite(&mut c);
     server.shutdown();
     let server = builder(folder.path()).spawn().unwrap();
     assert_eq!(fields(&mut Wire::open(&server)), expected);

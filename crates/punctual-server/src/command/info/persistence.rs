@@ -101,6 +101,6 @@ fn append_only_file(page: &mut Page<'_, '_>) {
         page.line("aof_pending_rewrite", u8::from(scheduled));
         page.line("aof_buffer_length", aof.queued_bytes.load(Relaxed));
         page.line("aof_pending_bio_fsync", 0);
-        page.line("aof_delayed_fsync", 0);
+        page.line("aof_delayed_fsync", aof.delays.load(Relaxed));
     }
 }

@@ -297,7 +297,9 @@ impl AofFiles {
 
     /// Returns the next base and its path.
     pub(super) fn next_base(&self, settings: &Settings) -> (Entry, PathBuf) {
-        let base = self.manifest.next_base(&settings.append_file, true);
+        let base = self
+            .manifest
+            .next_base(&settings.append_file, settings.aof_preamble);
         let path = self.folder.join(&base.name);
         (base, path)
     }

@@ -4,6 +4,7 @@
 //! manifest names the new file before anything is in it, and the new base when that is complete and synced. If a rewrite
 //! fails, the old base and all incremental files remain.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -14,6 +15,7 @@ use punctual_store::snapshot::Snapshot;
 use punctual_store::{Now, Turn};
 
 use super::files::{AofError, AofFiles};
+use super::plain_base;
 use super::state::Phase;
 use crate::config::Settings;
 use crate::log;
@@ -258,6 +260,11 @@ impl Run {
             &aof.rewrite.abort,
             |snapshot, out| snapshot.next(&shared.store, out),
         )?;
+        let file = if self.settings.aof_preamble {
+            file
+        } else {
+            self.write_commands(&file, path)?
+        };
         if self.phase != Phase::Off {
             self.wait_for_file(opened)?;
         }
@@ -289,6 +296,21 @@ impl Run {
         aof.current_bytes.store(bytes, Ordering::Relaxed);
         aof.base_bytes.store(bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Writes the commands that make the keyspace of a snapshot.
+    fn write_commands(&self, snapshot: &NewFile, path: PathBuf) -> Result<NewFile, SaveError> {
+        let shared = &self.shared;
+        let name = format!("temp-rewriteaof-{}.aof", std::process::id());
+        let mut file = NewFile::create(&shared.persistence.disk, path, &name)?;
+        plain_base::write(snapshot.temporary(), |bytes| {
+            if shared.persistence.aof.rewrite.abort.load(Ordering::Acquire) {
+                return Err(SaveError::Aborted);
+            }
+            file.write(bytes)
+        })?;
+        file.sync()?;
+        Ok(file)
     }
 
     /// Blocks until the writer has begun the new incremental file.

@@ -40,6 +40,8 @@ pub(crate) struct Aof {
     pub(super) written: AtomicU64,
     /// Bytes that the writer has taken from the log and not yet written to the file.
     pub(crate) queued_bytes: AtomicU64,
+    /// Times that a loop has waited for the disk.
+    pub(crate) delays: AtomicU64,
     pub(crate) rewrite: Rewrite,
 }
 

@@ -12,6 +12,7 @@ use super::files::{AofError, AofFiles, OpenFile};
 use super::load::Loaded;
 use super::rewrite::{self, RewriteError};
 use super::state::Phase;
+use super::syncers;
 use super::writer::Writer;
 use crate::config::AppendSync;
 use crate::log;
@@ -77,7 +78,10 @@ fn attach(
     let writer = Writer::new(Arc::clone(shared), file, shared.changelog.file_end());
     let thread = std::thread::Builder::new()
         .name("punctual-aof".into())
-        .spawn(move || writer.run())
+        .spawn({
+            let shared = Arc::clone(shared);
+            move || syncers::run(&shared, writer)
+        })
         .map_err(crate::persist::save::SaveError::Thread)?;
     shared
         .changelog

@@ -24,9 +24,10 @@ struct Switches {
     full: AtomicBool,
     /// The next sync of an incremental file fails, and what was written since the last one is lost.
     loses: AtomicBool,
-    /// Syncs of incremental files wait for a permit.
+    /// Syncs of incremental files wait, but for the first `permits` of them.
     stalled: AtomicBool,
     permits: AtomicU64,
+    arrived: AtomicU64,
     /// Creating files fails.
     read_only: AtomicBool,
     failures: AtomicU64,
@@ -84,18 +85,16 @@ impl io::Write for FaultyFile {
 impl Output for FaultyFile {
     fn sync(&self) -> io::Result<()> {
         let len = fs::metadata(&self.path)?.len();
-        let Switches {
-            stalled, permits, ..
-        } = &*self.faults.0;
-        let end = Instant::now() + PATIENCE;
-        while self.is_incremental()
-            && Instant::now() < end
-            && stalled.load(Ordering::SeqCst)
-            && permits
-                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1))
-                .is_err()
-        {
-            std::thread::sleep(Duration::from_millis(1));
+        if self.is_incremental() && self.faults.0.stalled.load(Ordering::SeqCst) {
+            let switches = &*self.faults.0;
+            let number = switches.arrived.fetch_add(1, Ordering::SeqCst);
+            let end = Instant::now() + PATIENCE;
+            while Instant::now() < end
+                && switches.stalled.load(Ordering::SeqCst)
+                && number >= switches.permits.load(Ordering::SeqCst)
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         if self.is_incremental() && self.faults.0.loses.swap(false, Ordering::SeqCst) {
             self.faults.0.failures.fetch_add(1, Ordering::SeqCst);
@@ -223,6 +222,7 @@ fn builder(folder: &Path, sync: &str) -> Builder {
     Server::builder()
         .port(0)
         .option("dir", folder.to_str().unwrap())
+        .option("logfile", folder.join("log").to_str().unwrap())
         .option("save", "")
         .option("appendonly", "yes")
         .option("appendfsync", sync)
@@ -365,4 +365,32 @@ fn with_always_replies_wait_only_for_what_they_reveal() {
     faults.0.stalled.store(false, Ordering::SeqCst);
     assert_eq!(writer.reply().unwrap(), "+OK");
     server.shutdown();
+}
+
+#[test]
+fn clients_wait_for_a_disk_that_is_far_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let (server, faults) = start(folder.path(), "everysec");
+    let mut c = Client::of(&server);
+    faults.0.stalled.store(true, Ordering::SeqCst);
+    let mut sender = Client::of(&server);
+    let sender = std::thread::spawn(move || {
+        let value = "x".repeat(1 << 15);
+        // Much more than what is kept in tests.
+        for number in 0..400 {
+            assert_eq!(sender.ask(&format!("SET k {number}{value}")), "+OK");
+        }
+    });
+    let waits = || fs::read_to_string(&log).is_ok_and(|text| text.contains("taking too long"));
+    eventually(waits);
+    assert!(!sender.is_finished());
+    faults.0.stalled.store(false, Ordering::SeqCst);
+    sender.join().unwrap();
+    assert!(!c.info("aof_delayed_fsync:0"));
+    assert_eq!(c.ask("SET later 1"), "+OK");
+    server.shutdown();
+    let value = format!("399{}", "x".repeat(1 << 15));
+    assert_loaded(folder.path(), "k", &value);
+    assert_loaded(folder.path(), "later", "1");
 }

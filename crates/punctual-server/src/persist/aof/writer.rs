@@ -1,29 +1,32 @@
-//! The thread that writes the append-only file.
+//! Writing the append-only file.
 //!
-//! It takes what the loops have appended to the log, writes it, and syncs by `appendfsync`. No loop waits for it, but with `always`
-//! replies do. The thread holds no shard lock and takes none.
+//! The thread `punctual-aof` takes what the loops have appended to the log, writes it, and syncs by `appendfsync`. No loop waits
+//! for it, but with `always` replies do. Then other threads help it ([`super::syncers`]): what arrives during a sync is
+//! written and synced by the next thread at once. The [`Writer`] is behind one lock, which no thread holds while it syncs for
+//! waiting replies; so bytes are written in order, and any number of syncs overlap. A thread that holds this lock holds no
+//! shard lock and takes none.
 //!
 //! After a write or a sync that failed, the file is cut back to the length that is known to be good, and everything behind it
-//! is written again: the thread keeps the bytes until they are synced. A failed sync is never taken for done, even if the
-//! next one succeeds. Commands that write are refused meanwhile.
+//! is written again: the bytes are kept until they are synced. A failed sync is never taken for done, even if another one
+//! succeeds: results of syncs that began before a failure are ignored. Commands that write are refused meanwhile.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use super::files::OpenFile;
-use super::rewrite;
-use crate::changelog::FileMark;
+use crate::changelog::{FileMark, MOST_UNSYNCED};
 use crate::config::{AppendSync, Settings};
 use crate::log;
 use crate::net::order::Order;
 use crate::shared::Shared;
 
 /// Time for which changes are collected before they are written, unless replies wait for them.
-const BATCH: Duration = Duration::from_millis(2);
+pub(super) const BATCH: Duration = Duration::from_millis(2);
 /// Time between two syncs with `everysec`.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two attempts after a failure.
@@ -32,8 +35,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 /// Capacity in bytes up to which a buffer is used again: fresh memory costs more than a copy.
 const BUFFER_KEPT: usize = 4 << 20;
-/// As [`BUFFER_KEPT`], for the changes since the last sync.
-const UNSYNCED_KEPT: usize = 32 << 20;
+/// The same for all buffers together.
+const BUFFERS_KEPT: usize = 32 << 20;
 
 enum Step {
     /// Bytes to write, and the position in the log behind them.
@@ -48,30 +51,65 @@ struct Failure {
     error: io::Error,
 }
 
-#[derive(PartialEq, Eq)]
-enum Outcome {
+/// What is to be done after a step of the writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Nothing.
     Open,
+    /// Sync what is written, with the lock released.
+    Sync,
+    /// End: the file is detached from the log.
     Closed,
 }
 
-/// The thread's state.
+/// Bytes that were written.
+struct Written {
+    bytes: Vec<u8>,
+    /// Position in the log behind them.
+    end: u64,
+    /// Length of the file behind them.
+    file_bytes: u64,
+}
+
+/// What a sync that begins now covers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Covered {
+    position: u64,
+    file_bytes: u64,
+    /// See [`Writer::epoch`].
+    epoch: u64,
+}
+
+/// State of the threads that write the file.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    file: OpenFile,
+    pub(super) file: OpenFile,
+    /// Changes with the file and with each failure: what began before that says nothing about the file as it is now.
+    pub(super) epoch: u64,
+    /// The file is detached, and its threads end.
+    pub(super) closed: bool,
+    /// The thread that waits for deadlines; the others help.
+    pub(super) first: Option<Thread>,
     /// Length of the file that is known to be good.
     good_bytes: u64,
     /// What was written behind that, unless nothing is promised (`appendfsync no`).
-    kept: Vec<u8>,
+    kept: VecDeque<Written>,
     queue: VecDeque<Step>,
     /// Position behind the last written byte.
     written: u64,
     /// Position up to which the file is synced.
     synced: u64,
+    /// Position up to which the file is synced when all syncs that run have succeeded.
+    begun: u64,
+    /// Position up to which replies need not wait.
+    released: u64,
     last_sync: Instant,
     /// Set while operations fail.
-    retry_at: Option<Instant>,
+    pub(super) retry_at: Option<Instant>,
     logged_at: Option<Instant>,
-    spare: Vec<u8>,
+    /// Empty buffers, and their capacity.
+    spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
     /// Second of the last line with the time.
     last_timestamp: u64,
 }
@@ -83,41 +121,26 @@ impl Writer {
             shared,
             good_bytes: file.bytes,
             file,
-            kept: Vec::new(),
+            epoch: 0,
+            closed: false,
+            first: None,
+            kept: VecDeque::new(),
             queue: VecDeque::new(),
             written: position,
             synced,
+            begun: synced,
+            released: synced,
             last_sync: Instant::now(),
             retry_at: None,
             logged_at: None,
             spare: Vec::new(),
+            spare_bytes: 0,
             last_timestamp: 0,
         }
     }
 
-    /// Writes until the file is detached from the log.
-    pub(super) fn run(mut self) {
-        let shared = Arc::clone(&self.shared);
-        loop {
-            match self.next_due(&shared.settings()) {
-                None => std::thread::park(),
-                Some(at) => std::thread::park_timeout(at.saturating_duration_since(Instant::now())),
-            }
-            if shared.settings().append_sync != AppendSync::Always {
-                // Changes of a few milliseconds are one write.
-                std::thread::sleep(BATCH);
-            }
-            self.take();
-            let settings = shared.settings();
-            if self.work(&settings) == Outcome::Closed {
-                return;
-            }
-            rewrite::schedule_if_due(&shared, &settings);
-        }
-    }
-
     /// Returns until when to wait for more changes.
-    fn next_due(&self, settings: &Settings) -> Option<Instant> {
+    pub(super) fn next_due(&self, settings: &Settings) -> Option<Instant> {
         if self.retry_at.is_some() {
             return self.retry_at;
         }
@@ -125,16 +148,20 @@ impl Writer {
         unsynced.then(|| (self.last_sync + SYNC_INTERVAL).max(Instant::now() + BATCH))
     }
 
-    /// Takes what the log has.
-    fn take(&mut self) {
-        let spare = std::mem::take(&mut self.spare);
+    /// Takes what the log has. Returns false if that is nothing; the log then wakes this thread for what follows.
+    pub(super) fn take(&mut self) -> bool {
+        let spare = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= spare.capacity();
         let pending = self.shared.changelog.take_file(spare);
         let (bytes, end) = (pending.bytes, pending.end);
         if pending.marks.is_empty() {
-            if !bytes.is_empty() {
+            let found = !bytes.is_empty();
+            if found {
                 self.queue.push_back(Step::Write(bytes, end));
+            } else {
+                self.recycle(bytes);
             }
-            return;
+            return found;
         }
         let mut start = 0;
         let mut write = |queue: &mut VecDeque<Step>, to: usize| {
@@ -153,10 +180,11 @@ impl Writer {
             });
         }
         write(&mut self.queue, bytes.len());
+        true
     }
 
     /// Does what is queued, as far as possible.
-    fn work(&mut self, settings: &Settings) -> Outcome {
+    pub(super) fn work(&mut self, settings: &Settings) -> Outcome {
         let closes = matches!(self.queue.back(), Some(Step::Close));
         if closes {
             // There is no other attempt.
@@ -176,10 +204,13 @@ impl Writer {
             Ok(outcome) => {
                 aof.written.store(self.written, Ordering::Release);
                 self.recovered();
+                self.closed = outcome == Outcome::Closed;
+                self.note_room();
                 outcome
             }
             Err(failure) => {
                 self.failed(&failure);
+                self.closed = closes;
                 if closes {
                     Outcome::Closed
                 } else {
@@ -187,6 +218,53 @@ impl Writer {
                 }
             }
         }
+    }
+
+    /// Returns what a sync that begins now covers.
+    pub(super) fn covered(&self) -> Covered {
+        Covered {
+            position: self.written,
+            file_bytes: self.file.bytes,
+            epoch: self.epoch,
+        }
+    }
+
+    /// Notes the result of a sync that ran with the lock released.
+    pub(super) fn ended(&mut self, covered: Covered, synced: io::Result<()>) {
+        if covered.epoch != self.epoch {
+            // It was about another file, or another sync has failed since it began.
+            return;
+        }
+        match synced.map_err(failure(FAILED_SYNC)) {
+            Ok(()) => self.synced_to(covered),
+            Err(failure) => self.failed(&failure),
+        }
+    }
+
+    fn synced_to(&mut self, covered: Covered) {
+        self.good_bytes = self.good_bytes.max(covered.file_bytes);
+        self.synced = self.synced.max(covered.position);
+        self.last_sync = Instant::now();
+        self.drop_kept();
+        self.release(covered.position);
+    }
+
+    /// Forgets what is known to be good.
+    fn drop_kept(&mut self) {
+        while let Some(first) = self
+            .kept
+            .pop_front_if(|first| first.file_bytes <= self.good_bytes)
+        {
+            self.recycle(first.bytes);
+        }
+        self.note_room();
+    }
+
+    /// Tells the log up to where no bytes are kept any more.
+    fn note_room(&self) {
+        let kept = self.kept.front();
+        let from = kept.map_or(self.written, |first| first.end - first.bytes.len() as u64);
+        self.shared.changelog.note_room(from);
     }
 
     /// After a failure, cuts the file back to what is good, and queues the rest again.
@@ -207,9 +285,8 @@ impl Writer {
                 Some(bytes.saturating_sub(cut))
             });
         self.file.bytes = self.good_bytes;
-        if !self.kept.is_empty() {
-            let kept = std::mem::take(&mut self.kept);
-            self.queue.push_front(Step::Write(kept, self.written));
+        while let Some(last) = self.kept.pop_back() {
+            self.queue.push_front(Step::Write(last.bytes, last.end));
         }
         Ok(())
     }
@@ -232,13 +309,15 @@ impl Writer {
                         return Err(failure);
                     }
                     self.written = end;
+                    self.kept.push_back(Written {
+                        bytes,
+                        end,
+                        file_bytes: self.file.bytes,
+                    });
                     if policy == AppendSync::No {
                         self.good_bytes = self.file.bytes;
-                        self.kept.clear();
-                    } else {
-                        self.kept.extend_from_slice(&bytes);
+                        self.drop_kept();
                     }
-                    self.recycle(bytes);
                 }
                 Step::NextFile(done) => match self.sync() {
                     Ok(()) => self.next_file(settings, &done),
@@ -262,14 +341,27 @@ impl Writer {
             && (state.is_saving() || state.aof.rewrite.active.load(Ordering::Acquire));
         let due = match policy {
             AppendSync::Always => true,
-            AppendSync::EverySecond => self.last_sync.elapsed() >= SYNC_INTERVAL,
+            AppendSync::EverySecond => {
+                let kept = self.file.bytes - self.good_bytes;
+                kept >= MOST_UNSYNCED || self.last_sync.elapsed() >= SYNC_INTERVAL
+            }
             AppendSync::No => false,
         };
         let again = self.retry_at.is_some() && policy != AppendSync::No;
         if self.written > self.synced && (due && !paused || again) {
-            self.sync()?;
-        } else if paused && policy == AppendSync::Always {
-            self.release();
+            if policy != AppendSync::Always || again {
+                self.sync()?;
+            } else if self.written > self.begun {
+                self.begun = self.written;
+                return Ok(Outcome::Sync);
+            }
+        } else if paused {
+            // As with `appendfsync no`, nothing is promised, so nothing is kept.
+            self.good_bytes = self.file.bytes;
+            self.drop_kept();
+            if policy == AppendSync::Always {
+                self.release(self.written);
+            }
         }
         Ok(Outcome::Open)
     }
@@ -304,20 +396,19 @@ impl Writer {
 
     fn sync(&mut self) -> Result<(), Failure> {
         let synced = self.file.output.sync();
-        synced.map_err(failure("Fail to fsync the AOF file"))?;
-        self.good_bytes = self.file.bytes;
-        self.synced = self.written;
-        self.last_sync = Instant::now();
-        self.kept.clear();
-        self.kept.shrink_to(UNSYNCED_KEPT);
-        self.release();
+        synced.map_err(failure(FAILED_SYNC))?;
+        self.synced_to(self.covered());
         Ok(())
     }
 
-    /// Lets the loops send the replies that waited for what is written.
-    fn release(&self) {
+    /// Lets the loops send the replies that waited for this position.
+    fn release(&mut self, position: u64) {
+        if position <= self.released {
+            return;
+        }
+        self.released = position;
         let shared = &self.shared;
-        shared.changelog.set_synced(self.written);
+        shared.changelog.set_synced(position);
         let waited_for = shared.replicas.acks.any();
         if waited_for || shared.settings().append_sync == AppendSync::Always {
             shared.order_all(|| Order::Synced);
@@ -345,6 +436,8 @@ impl Writer {
                 );
                 self.good_bytes = file.bytes;
                 self.file = file;
+                self.epoch += 1;
+                self.kept.clear();
                 Ok(())
             }
             Err(error) => Err(error.to_string()),
@@ -354,9 +447,11 @@ impl Writer {
     }
 
     fn recycle(&mut self, mut bytes: Vec<u8>) {
-        if bytes.capacity() <= BUFFER_KEPT {
+        let capacity = bytes.capacity();
+        if capacity <= BUFFER_KEPT && self.spare_bytes + capacity <= BUFFERS_KEPT {
             bytes.clear();
-            self.spare = bytes;
+            self.spare.push(bytes);
+            self.spare_bytes += capacity;
         }
     }
 
@@ -374,6 +469,11 @@ impl Writer {
             );
         }
         self.retry_at = Some(now + RETRY);
+        self.epoch += 1;
+        self.begun = self.synced;
+        if let Some(first) = &self.first {
+            first.unpark();
+        }
         *aof.error.lock() = reason(&failure.error);
         if !aof.is_failing() {
             aof.set_failing(true);
@@ -398,6 +498,8 @@ impl Writer {
         }
     }
 }
+
+const FAILED_SYNC: &str = "Fail to fsync the AOF file";
 
 fn failure(what: &'static str) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure { what, error }

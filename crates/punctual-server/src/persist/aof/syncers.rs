@@ -1,0 +1,175 @@
+//! The threads that write and sync the append-only file.
+//!
+//! The first one, `punctual-aof`, does all of it unless replies wait (`appendfsync always`). Then [`HELPERS`] others join in: each
+//! takes what the log has, writes it under the lock of the [`Writer`], and syncs with the lock released. A device, or a journal,
+//! completes syncs that overlap together, so that more replies are sent for the same time, and nobody waits for a sync
+//! that began just before.
+//!
+//! Each thread syncs through a file descriptor of its own, which is opened anew after a failure: the kernel reports an error once
+//! to each, so no sync that covers lost bytes succeeds because another thread has already seen the error.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{Builder, Scope, Thread};
+use std::time::Instant;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::rewrite;
+use super::slice;
+use super::writer::{BATCH, Outcome, Writer};
+use crate::config::AppendSync;
+use crate::persist::disk::Output;
+use crate::shared::Shared;
+
+/// Number of threads that help the first one.
+const HELPERS: usize = 2;
+
+/// Writes until the file is detached from the log.
+pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
+    slice::shorten();
+    writer.first = Some(std::thread::current());
+    let writer = Mutex::new(writer);
+    std::thread::scope(|scope| {
+        let mut helpers = Vec::new();
+        let mut thread = Syncer::new(shared, &writer);
+        let mut helping = false;
+        loop {
+            let always = shared.settings().append_sync == AppendSync::Always;
+            if always && helpers.is_empty() {
+                helpers = start_helpers(scope, shared, &writer);
+            }
+            let (closed, due, failing) = {
+                let writer = writer.lock();
+                let due = writer.next_due(&shared.settings());
+                (writer.closed, due, writer.retry_at.is_some())
+            };
+            if closed {
+                break;
+            }
+            if std::mem::replace(&mut helping, always && !failing) != helping {
+                helpers.iter().for_each(Thread::unpark);
+            }
+            if !thread.found {
+                match due {
+                    None => std::thread::park(),
+                    Some(at) => {
+                        std::thread::park_timeout(at.saturating_duration_since(Instant::now()));
+                    }
+                }
+            }
+            if shared.settings().append_sync != AppendSync::Always {
+                // Changes of a few milliseconds are one write.
+                std::thread::sleep(BATCH);
+            }
+            thread.turn();
+        }
+        helpers.iter().for_each(Thread::unpark);
+    });
+}
+
+/// Starts the threads that help. Fewer do, too.
+fn start_helpers<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    shared: &'scope Arc<Shared>,
+    writer: &'scope Mutex<Writer>,
+) -> Vec<Thread> {
+    let start = |number| {
+        let name = format!("punctual-aof-{number}");
+        let thread = Builder::new()
+            .name(name)
+            .spawn_scoped(scope, move || help(shared, writer));
+        Some(thread.ok()?.thread().clone())
+    };
+    (1..=HELPERS).map_while(start).collect()
+}
+
+/// Writes and syncs while replies wait and nothing fails.
+fn help(shared: &Arc<Shared>, writer: &Mutex<Writer>) {
+    slice::shorten();
+    let mut thread = Syncer::new(shared, writer);
+    loop {
+        let always = shared.settings().append_sync == AppendSync::Always;
+        let first = {
+            let writer = writer.lock();
+            if writer.closed {
+                return;
+            }
+            let helps = always && writer.retry_at.is_none();
+            writer.first.clone().filter(|_| !helps)
+        };
+        match first {
+            None => {
+                thread.turn();
+                if !thread.found {
+                    std::thread::park();
+                }
+            }
+            Some(first) => {
+                // The log may have woken this thread for bytes that it must not take.
+                first.unpark();
+                std::thread::park();
+            }
+        }
+    }
+}
+
+/// One of the threads.
+struct Syncer<'s> {
+    shared: &'s Arc<Shared>,
+    writer: &'s Mutex<Writer>,
+    /// The writer's file, opened by this thread, and the epoch in which it was.
+    file: Option<(u64, Box<dyn Output>)>,
+    /// The last turn has found something in the log.
+    found: bool,
+}
+
+impl<'s> Syncer<'s> {
+    fn new(shared: &'s Arc<Shared>, writer: &'s Mutex<Writer>) -> Self {
+        Self {
+            shared,
+            writer,
+            file: None,
+            found: false,
+        }
+    }
+
+    /// Takes what the log has, and does what is to be done.
+    fn turn(&mut self) {
+        let settings = self.shared.settings();
+        let mut writer = self.writer.lock();
+        if writer.closed {
+            return;
+        }
+        self.found = writer.take();
+        match writer.work(&settings) {
+            Outcome::Open => {}
+            Outcome::Sync => {
+                let covered = writer.covered();
+                let synced = match self.open(&writer) {
+                    Ok(file) => MutexGuard::unlocked(&mut writer, || file.sync()),
+                    // For lack of descriptors.
+                    Err(_) => writer.file.output.sync(),
+                };
+                writer.ended(covered, synced);
+            }
+            Outcome::Closed => {
+                if let Some(first) = &writer.first {
+                    first.unpark();
+                }
+                return;
+            }
+        }
+        rewrite::schedule_if_due(self.shared, &settings);
+    }
+
+    fn open(&mut self, writer: &Writer) -> io::Result<&dyn Output> {
+        let is_open = self.file.as_ref().is_some_and(|f| f.0 == writer.epoch);
+        if !is_open {
+            let disk = &self.shared.persistence.disk;
+            self.file = Some((writer.epoch, disk.append(&writer.file.path)?));
+        }
+        let (_, file) = self.file.as_ref().expect("just opened");
+        Ok(&**file)
+    }
+}
