@@ -115,6 +115,7 @@ fn a_base_of_commands_is_loaded_by_redis_and_by_us() {
         .unwrap();
     let mut c = Wire::open(&server);
     fill(&mut c);
+    c.ask(&["DEL", "stream", "emptied"]);
     // More elements than one command has, and more than compact encodings have.
     for number in 0..700 {
         let (name, text) = (number.to_string(), format!("element {number}"));
@@ -139,6 +140,25 @@ fn a_base_of_commands_is_loaded_by_redis_and_by_us() {
         "{files:?}"
     );
     c.ask(&["SET", "later", "1"]);
+    let path = folder
+        .path()
+        .join("appendonlydir/appendonly.aof.2.base.aof");
+    assert!(fs::read(path).unwrap().starts_with(b"*"));
+    let expected = state(&mut c);
+    server.shutdown();
+    assert_both_load(folder.path(), &expected);
+    // A base with a stream is a snapshot under this name.
+    let server = builder(folder.path())
+        .option("aof-use-rdb-preamble", "no")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    c.ask(&["XADD", "stream", "1-1", "field", "value"]);
+    rewrite(&mut c);
+    let path = folder
+        .path()
+        .join("appendonlydir/appendonly.aof.3.base.aof");
+    assert!(fs::read(path).unwrap().starts_with(b"REDIS"));
     let expected = state(&mut c);
     server.shutdown();
     assert_both_load(folder.path(), &expected);

@@ -2,8 +2,8 @@
 //!
 //! The walk writes a snapshot, as ever, and this makes commands of that file: so the keyspace waits for one kind of walk only, and
 //! what is early in memory goes as fast as a snapshot is written. The commands are those of Redis, with up to [`ITEMS`] elements each.
-
-mod stream;
+//!
+//! No commands make a stream as it was: XCLAIM drops pending entries that are deleted. Whoever has one keeps the snapshot.
 
 use std::fs::File;
 use std::path::Path;
@@ -20,11 +20,20 @@ const ITEMS: usize = 64;
 /// Size of the blocks in which the snapshot is read and the commands are written.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Reads the snapshot at `path`, and hands the commands to `sink` in blocks.
+/// What follows in a snapshot.
+#[derive(PartialEq, Eq)]
+enum Next {
+    More,
+    End,
+    /// A value that no commands make.
+    Stream,
+}
+
+/// Reads the snapshot at `path`, and hands the commands to `sink` in blocks. Returns false if it holds a stream.
 pub(super) fn write(
     path: &Path,
     mut sink: impl FnMut(&[u8]) -> Result<(), SaveError>,
-) -> Result<(), SaveError> {
+) -> Result<bool, SaveError> {
     let unread = |source| SaveError::File {
         what: "Failed reading",
         path: path.to_owned(),
@@ -37,36 +46,39 @@ pub(super) fn write(
     let mut reader = Reader::new(source);
     let mut out = Vec::with_capacity(BLOCK_BYTES + BLOCK_BYTES / 4);
     loop {
-        let more = step(&mut reader, &mut out).map_err(|failure| {
+        let next = step(&mut reader, &mut out).map_err(|failure| {
             unread(match failure {
                 Failure::Source(error) => error,
                 Failure::Format(error) => std::io::Error::other(error.to_string()),
             })
         })?;
-        if !more || out.len() >= BLOCK_BYTES {
+        if next == Next::Stream {
+            return Ok(false);
+        }
+        if next == Next::End || out.len() >= BLOCK_BYTES {
             sink(&out)?;
             out.clear();
         }
-        if !more {
-            return Ok(());
+        if next == Next::End {
+            return Ok(true);
         }
     }
 }
 
-/// Appends the commands for the next part of the snapshot. Returns false at its end.
-fn step<S: Source>(reader: &mut Reader<S>, out: &mut Vec<u8>) -> Result<bool, Failure<S::Error>> {
+/// Appends the commands for the next part of the snapshot.
+fn step<S: Source>(reader: &mut Reader<S>, out: &mut Vec<u8>) -> Result<Next, Failure<S::Error>> {
     match reader.next()? {
         Event::SelectDb(db) => write_select(out, db as usize),
         Event::Library { code, .. } => encode_command(out, &[b"FUNCTION", &b"LOAD"[..], code]),
-        Event::Key(record) => key(record, out)?,
-        Event::End { .. } => return Ok(false),
+        Event::Key(record) => return key(record, out),
+        Event::End { .. } => return Ok(Next::End),
         // Our own snapshots have no records to skip.
         _ => {}
     }
-    Ok(true)
+    Ok(Next::More)
 }
 
-fn key<S: Source>(record: Record<'_, S>, out: &mut Vec<u8>) -> Result<(), Failure<S::Error>> {
+fn key<S: Source>(record: Record<'_, S>, out: &mut Vec<u8>) -> Result<Next, Failure<S::Error>> {
     let key = record.key;
     match record.value.read()? {
         Contents::String(text) => Many::new(out, "SET", key).single(text),
@@ -130,19 +142,19 @@ fn key<S: Source>(record: Record<'_, S>, out: &mut Vec<u8>) -> Result<(), Failur
                 many.word(member);
             }
         }
+        Contents::Stream(_) => return Ok(Next::Stream),
         Contents::ZsetListpack(pairs) => {
             let (mut many, mut entries) = (Many::new(out, "ZADD", key), pairs.iter());
             while let (Some(member), Some(score)) = (entries.next(), entries.next()) {
                 many.pair(score, member);
             }
         }
-        Contents::Stream(parts) => stream::write(parts, key, out)?,
     }
     if let Some(at) = record.meta.expire_ms {
         let mut buffer = itoa::Buffer::new();
         encode_command(out, &[b"PEXPIREAT", key, buffer.format(at).as_bytes()]);
     }
-    Ok(())
+    Ok(Next::More)
 }
 
 /// Appends a field and its deadline.

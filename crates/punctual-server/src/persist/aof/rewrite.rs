@@ -263,7 +263,8 @@ impl Run {
         let file = if self.settings.aof_preamble {
             file
         } else {
-            self.write_commands(&file, path)?
+            // Loading tells both kinds apart by their first bytes, as Redis does.
+            self.write_commands(&file, path)?.unwrap_or(file)
         };
         if self.phase != Phase::Off {
             self.wait_for_file(opened)?;
@@ -298,19 +299,30 @@ impl Run {
         Ok(())
     }
 
-    /// Writes the commands that make the keyspace of a snapshot.
-    fn write_commands(&self, snapshot: &NewFile, path: PathBuf) -> Result<NewFile, SaveError> {
+    /// Writes the commands that make the keyspace of a snapshot, if there are such.
+    fn write_commands(
+        &self,
+        snapshot: &NewFile,
+        path: PathBuf,
+    ) -> Result<Option<NewFile>, SaveError> {
         let shared = &self.shared;
         let name = format!("temp-rewriteaof-{}.aof", std::process::id());
         let mut file = NewFile::create(&shared.persistence.disk, path, &name)?;
-        plain_base::write(snapshot.temporary(), |bytes| {
+        let whole = plain_base::write(snapshot.temporary(), |bytes| {
             if shared.persistence.aof.rewrite.abort.load(Ordering::Acquire) {
                 return Err(SaveError::Aborted);
             }
             file.write(bytes)
         })?;
+        if !whole {
+            log::notice!(
+                shared.logger,
+                "The AOF base file is a snapshot despite aof-use-rdb-preamble no, because there is a stream"
+            );
+            return Ok(None);
+        }
         file.sync()?;
-        Ok(file)
+        Ok(Some(file))
     }
 
     /// Blocks until the writer has begun the new incremental file.

@@ -263,7 +263,9 @@ impl Writer {
     /// Tells the log up to where no bytes are kept any more.
     fn note_room(&self) {
         let kept = self.kept.front();
-        let from = kept.map_or(self.written, |first| first.end - first.bytes.len() as u64);
+        // A line with the time is not part of the log.
+        let begin = |first: &Written| first.end.saturating_sub(first.bytes.len() as u64);
+        let from = kept.map_or(self.written, begin);
         self.shared.changelog.note_room(from);
     }
 
