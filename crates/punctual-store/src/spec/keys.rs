@@ -170,8 +170,7 @@ fn streams(args: Args<'_>) -> Range<usize> {
             () if is("NOACK") => 1,
             () if is("STREAMS") => {
                 let rest = args.len() - at - 1;
-                let keys = if rest.is_multiple_of(2) { rest / 2 } else { 0 };
-                return at + 1..at + 1 + keys;
+                return at + 1..at + 1 + rest / 2;
             }
             () => break,
         };

@@ -25,7 +25,12 @@ struct BlockedClients {
 /// Runs a line as client number `client`. Returns its reply, or the waiter if the command blocks.
 fn run(turn: &mut Turn<'_>, db: usize, client: u64, line: &str) -> Result<String, Arc<Waiter>> {
     let args: OwnedArgs = line.split(' ').collect();
-    let command = command::find(&args.as_args()[0].to_ascii_lowercase()).unwrap();
+    let mut command = command::find(&args.as_args()[0].to_ascii_lowercase()).unwrap();
+    if command.handler.is_none() {
+        let name = args.as_args()[1].to_ascii_lowercase();
+        let mut subcommands = command.subcommands.iter();
+        command = subcommands.find(|sub| sub.name.as_bytes() == name).unwrap();
+    }
     let mut out = Vec::new();
     let mut reply = Reply::new(&mut out, Protocol::Resp2);
     if let Err(error) = turn.run(command, db, true, args.as_args(), &mut reply) {
