@@ -87,10 +87,10 @@ impl Listeners {
     }
 
     /// Delivers a message to all subscribers.
-    fn send<O>(&self, mailboxes: &[Mailbox<O>], bytes: &mut Vec<u8>, parts: &[&[u8]]) {
+    fn send<O>(&self, mailboxes: &[Mailbox<O>], encoder: &mut Encoder, parts: &[&[u8]]) {
         match self {
-            Self::One(only) => send(mailboxes, bytes, std::iter::once(*only), parts),
-            Self::Many(all) => send(mailboxes, bytes, all.iter().copied(), parts),
+            Self::One(only) => send(mailboxes, encoder, std::iter::once(*only), parts),
+            Self::Many(all) => send(mailboxes, encoder, all.iter().copied(), parts),
         }
     }
 }
@@ -102,12 +102,59 @@ struct Registry {
     channels: Topics,
     patterns: Topics,
     shard_channels: Topics,
-    /// Encoding buffer, reused by later messages.
-    bytes: Vec<u8>,
+    encoder: Encoder,
 }
 
-/// Maximum capacity of the encoding buffer between messages.
-const KEPT_BYTES: usize = 64 << 10;
+/// Encodes messages. Keeps what stands before the last part, because the events of a keyspace repeat their channel.
+#[derive(Default)]
+struct Encoder {
+    bytes: Vec<u8>,
+    /// Length of the encoded parts but the last.
+    head: usize,
+    resp3: bool,
+    /// Number of all parts; 0 before the first message.
+    count: usize,
+    /// The parts but the last.
+    parts: [Vec<u8>; 3],
+}
+
+impl Encoder {
+    /// Encodes a message of at most four parts.
+    fn encode(&mut self, resp3: bool, parts: &[&[u8]]) {
+        let Some((last, head)) = parts.split_last() else {
+            return;
+        };
+        let same = self.count == parts.len()
+            && self.resp3 == resp3
+            && head.iter().zip(&self.parts).all(|(new, old)| new == old);
+        self.bytes.truncate(if same { self.head } else { 0 });
+        let protocol = if resp3 {
+            Protocol::Resp3
+        } else {
+            Protocol::Resp2
+        };
+        if !same {
+            (self.count, self.resp3) = (parts.len(), resp3);
+            let mut reply = Reply::new(&mut self.bytes, protocol);
+            reply.push(parts.len());
+            for (part, kept) in head.iter().zip(&mut self.parts) {
+                reply.bulk(part);
+                kept.clear();
+                kept.extend_from_slice(part);
+            }
+            self.head = self.bytes.len();
+        }
+        Reply::new(&mut self.bytes, protocol).bulk(last);
+    }
+
+    /// Frees what a large message needed.
+    fn shrink(&mut self) {
+        const KEPT: usize = 64 << 10;
+        if self.bytes.capacity() > KEPT {
+            *self = Self::default();
+        }
+    }
+}
 
 impl Registry {
     fn of(&mut self, kind: Kind) -> &mut Topics {
@@ -211,7 +258,7 @@ impl PubSub {
             count += listeners.len();
             listeners.send(
                 mailboxes,
-                &mut registry.bytes,
+                &mut registry.encoder,
                 &[b"message", channel, message],
             );
         }
@@ -219,10 +266,10 @@ impl PubSub {
             if glob::matches(pattern, channel) {
                 count += listeners.len();
                 let parts = [b"pmessage", &**pattern, channel, message];
-                listeners.send(mailboxes, &mut registry.bytes, &parts);
+                listeners.send(mailboxes, &mut registry.encoder, &parts);
             }
         }
-        registry.bytes.shrink_to(KEPT_BYTES);
+        registry.encoder.shrink();
         count
     }
 
@@ -240,11 +287,11 @@ impl PubSub {
         };
         listeners.send(
             mailboxes,
-            &mut registry.bytes,
+            &mut registry.encoder,
             &[b"smessage", channel, message],
         );
         let count = listeners.len();
-        registry.bytes.shrink_to(KEPT_BYTES);
+        registry.encoder.shrink();
         count
     }
 
@@ -274,10 +321,10 @@ impl PubSub {
     }
 }
 
-/// Delivers a message to `listeners`, which are sorted. Encodes it into `bytes` once per protocol.
+/// Delivers a message to `listeners`, which are sorted. Encodes it once per protocol.
 fn send<O>(
     mailboxes: &[Mailbox<O>],
-    bytes: &mut Vec<u8>,
+    encoder: &mut Encoder,
     listeners: impl Iterator<Item = Subscriber>,
     parts: &[&[u8]],
 ) {
@@ -286,22 +333,12 @@ fn send<O>(
     while let Some(&first) = listeners.peek() {
         if encoded != Some(first.resp3) {
             encoded = Some(first.resp3);
-            let protocol = if first.resp3 {
-                Protocol::Resp3
-            } else {
-                Protocol::Resp2
-            };
-            bytes.clear();
-            let mut reply = Reply::new(bytes, protocol);
-            reply.push(parts.len());
-            for part in parts {
-                reply.bulk(part);
-            }
+            encoder.encode(first.resp3, parts);
         }
         let here = std::iter::from_fn(|| {
             listeners.next_if(|s| (s.resp3, s.loop_number) == (first.resp3, first.loop_number))
         });
-        mailboxes[first.loop_number].deliver(bytes, here.map(|s| (s.client, s.slot)));
+        mailboxes[first.loop_number].deliver(&encoder.bytes, here.map(|s| (s.client, s.slot)));
     }
 }
 
@@ -315,6 +352,29 @@ mod tests {
             loop_number: (client % 3) as usize,
             client,
             slot: client as usize,
+        }
+    }
+
+    #[test]
+    fn a_repeated_channel_is_encoded_as_before() {
+        let (mut kept, text) = (Encoder::default(), vec![b'x'; 100_000]);
+        let messages: [&[&[u8]]; 7] = [
+            &[b"message", b"c", b"one"],
+            &[b"message", b"c", b""],
+            &[b"message", b"d", b"two"],
+            &[b"pmessage", b"d*", b"d", b"two"],
+            &[b"pmessage", b"*", b"d", &text],
+            &[b"pmessage", b"*", b"d", b"three"],
+            &[b"message", b"d", b"three"],
+        ];
+        for parts in messages.iter().chain(messages.iter().rev()) {
+            for resp3 in [false, false, true] {
+                let mut new = Encoder::default();
+                new.encode(resp3, parts);
+                kept.encode(resp3, parts);
+                assert!(kept.bytes == new.bytes, "{resp3}, {} parts", parts.len());
+                kept.shrink();
+            }
         }
     }
 

@@ -93,12 +93,19 @@ impl<O> Mailbox<O> {
         let mail = &mut *guard;
         let start = mail.bytes.len();
         let end = start + bytes.len();
-        let before = mail.deliveries.len();
+        let mut stored = false;
         for (client, slot) in clients {
             if client == mail.separated_client {
                 mail.separated.extend_from_slice(bytes);
                 self.has_separated.store(true, Ordering::Release);
+            } else if let Some(last) = mail.deliveries.last_mut()
+                && (last.client, last.slot, last.end) == (client, slot, start)
+            {
+                // A listener's events follow one another: one delivery, one copy.
+                last.end = end;
+                stored = true;
             } else {
+                stored = true;
                 mail.deliveries.push(Delivery {
                     client,
                     slot,
@@ -107,7 +114,7 @@ impl<O> Mailbox<O> {
                 });
             }
         }
-        if mail.deliveries.len() > before {
+        if stored {
             mail.bytes.extend_from_slice(bytes);
             drop(guard);
             self.notify();

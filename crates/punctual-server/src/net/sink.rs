@@ -15,6 +15,8 @@ pub(crate) struct LoopSink<'s> {
     changed: Vec<usize>,
     /// Buffer for channel names such as `__keyspace@0__:key`.
     channel: Vec<u8>,
+    /// Channel of the last `__keyevent@`: its database, its name, and where the event begins in it. Events repeat.
+    event_channel: (usize, Vec<u8>, usize),
 }
 
 impl<'s> LoopSink<'s> {
@@ -25,6 +27,7 @@ impl<'s> LoopSink<'s> {
             expired_values,
             changed: Vec::new(),
             channel: Vec::new(),
+            event_channel: (0, Vec::new(), 0),
         }
     }
 
@@ -40,14 +43,29 @@ impl<'s> LoopSink<'s> {
     }
 
     fn channel(&mut self, prefix: &str, db: usize, rest: &[u8]) -> &[u8] {
-        self.channel.clear();
-        self.channel.extend_from_slice(prefix.as_bytes());
-        self.channel
-            .extend_from_slice(itoa::Buffer::new().format(db).as_bytes());
-        self.channel.extend_from_slice(b"__:");
+        write_channel(&mut self.channel, prefix, db);
         self.channel.extend_from_slice(rest);
         &self.channel
     }
+
+    fn event_channel(&mut self, db: usize, event: &[u8]) -> &[u8] {
+        let (last_db, channel, begin) = &mut self.event_channel;
+        if *last_db != db || channel.is_empty() || channel[*begin..] != *event {
+            write_channel(channel, "__keyevent@", db);
+            (*last_db, *begin) = (db, channel.len());
+            channel.extend_from_slice(event);
+        }
+        channel
+    }
+}
+
+/// Writes the part of a channel's name before the key or the event.
+fn write_channel(channel: &mut Vec<u8>, prefix: &str, db: usize) {
+    channel.clear();
+    channel.reserve(64);
+    channel.extend_from_slice(prefix.as_bytes());
+    channel.extend_from_slice(itoa::Buffer::new().format(db).as_bytes());
+    channel.extend_from_slice(b"__:");
 }
 
 impl Sink for LoopSink<'_> {
@@ -57,7 +75,7 @@ impl Sink for LoopSink<'_> {
             shared.publish(self.channel("__keyspace@", db, key), event.as_bytes());
         }
         if classes.contains(Classes::KEYEVENT) {
-            shared.publish(self.channel("__keyevent@", db, event.as_bytes()), key);
+            shared.publish(self.event_channel(db, event.as_bytes()), key);
         }
     }
 

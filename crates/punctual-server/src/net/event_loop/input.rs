@@ -160,7 +160,7 @@ impl EventLoop {
         turn.frozen = shared.replication.is_replica() && !connection.session.replays;
         let number = self.number;
         let stopwatch = self.stopwatch.clone();
-        let mut scripts = std::mem::take(&mut self.scripts);
+        let mut scripts = self.scripts.take().unwrap_or_default();
         let mut lookahead = std::mem::take(&mut self.lookahead);
         let (nested, synced) = (self.busy.nested, self.synced);
         let mut dispatcher = dispatch::Dispatcher::new(
@@ -217,7 +217,7 @@ impl EventLoop {
             }
             // Parse the next commands of the pipeline ahead, so that their keys are prefetched together. The
             // connection's own parser is between two commands here.
-            while session.authenticated && !session.closing {
+            while used < bytes.len() && session.authenticated && !session.closing {
                 let ahead = lookahead.parse(&bytes[used..], &limits);
                 if ahead.len() < 2 {
                     break;
@@ -240,6 +240,9 @@ impl EventLoop {
                         break 'run flow;
                     }
                 }
+            }
+            if used == bytes.len() {
+                break Flow::Done;
             }
         };
         if std::mem::take(&mut session.separated) {
@@ -273,7 +276,7 @@ impl EventLoop {
             self.holding.push(slot);
         }
         if !nested {
-            self.scripts = scripts;
+            self.scripts = Some(scripts);
             self.lookahead = lookahead;
             self.end_busy(slot);
         }

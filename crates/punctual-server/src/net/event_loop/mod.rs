@@ -141,8 +141,8 @@ pub(crate) struct EventLoop {
     migrations: Vec<Migration>,
     /// Channels to notify at the end of the next turn.
     settling: Vec<Sender<()>>,
-    /// Scripts that this loop has compiled.
-    scripts: Scripts,
+    /// Scripts that this loop has compiled; `None` while a connection's commands run.
+    scripts: Option<Box<Scripts>>,
     busy: Busy,
     /// Slots of replicas.
     replicas: Vec<usize>,
@@ -170,7 +170,7 @@ impl EventLoop {
             number,
             settings: shared.settings(),
             settings_version: shared.settings_version(),
-            scripts: Scripts::new(&shared.scripts.random),
+            scripts: Some(Box::new(Scripts::new(&shared.scripts.random))),
             shared,
             poll,
             alarm,
@@ -470,9 +470,13 @@ impl EventLoop {
         let mut mail = std::mem::take(&mut self.mail);
         self.shared.mailboxes[self.number].collect(&mut mail);
         for (to, bytes) in mail.deliveries() {
-            if let Some(connection) = self.connection(to.slot)
+            let connection = self.connections.get_mut(to.slot);
+            if let Some(connection) = connection.and_then(Option::as_mut)
                 && connection.session.id == to.client
             {
+                if connection.out.capacity() == 0 {
+                    connection.out = self.spare.pop().unwrap_or_default();
+                }
                 connection.out.extend_from_slice(bytes);
                 self.mark_dirty(to.slot);
             }
