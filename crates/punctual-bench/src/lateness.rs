@@ -88,7 +88,7 @@ pub(crate) fn run(options: &ExpiryOptions, report: &mut Report) -> Result<()> {
             runs.push(run);
         }
     }
-    print_table(report, &servers, &runs);
+    print_table(report, options, &servers, &runs);
     for (server, runs) in servers.iter().zip(&runs) {
         print_sanity(server, &runs[runs.len() - 1]);
     }
@@ -235,7 +235,12 @@ fn record(
     Ok(())
 }
 
-fn print_table(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
+fn print_table(
+    report: &mut Report,
+    options: &ExpiryOptions,
+    servers: &[Server],
+    runs: &[Vec<Run>],
+) {
     let mut sheet = Sheet::new("lateness", servers);
     let of = |value: &dyn Fn(&Run) -> Option<f64>| spreads(runs, value);
     for (name, percentile) in COLUMNS {
@@ -266,12 +271,22 @@ fn print_table(report: &mut Report, servers: &[Server], runs: &[Vec<Run>]) {
         sheet.none(report, name, &of(&|run| Some(count(run) as f64)));
     }
     let mebibytes = |bytes: Option<u64>| Some(bytes? as f64 / f64::from(1 << 20));
-    let rest: [(&str, Vec<Option<Spread>>); 5] = [
+    let cpu = of(&|run| Some(run.cpu?.as_secs_f64()));
+    if options.is_full() {
+        let bound = bars::EXPIRY_CPU.as_secs_f64();
+        let judged = cpu.iter().map(|cpu| {
+            let met = cpu.is_some_and(|cpu| cpu.median <= bound);
+            (spread::text_with(*cpu, hundredths), met)
+        });
+        sheet.judged(report, "server CPU, s", &format!("<= {bound}"), judged);
+    } else {
+        sheet.shown("server CPU, s", &cpu, hundredths);
+    }
+    let rest: [(&str, Vec<Option<Spread>>); 4] = [
         (
             "from first deadline to last event, s",
             of(&|run| Some(run.wall.as_secs_f64())),
         ),
-        ("server CPU, s", of(&|run| Some(run.cpu?.as_secs_f64()))),
         (
             "server RSS empty, MiB",
             of(&|run| mebibytes(run.resident[0])),

@@ -231,6 +231,11 @@ impl ExpiryOptions {
         self.wait.unwrap_or(Duration::from_secs(seconds))
     }
 
+    /// Returns true for 1M keys over 45 s, the load of the bar for the server's CPU time.
+    pub(crate) fn is_full(&self) -> bool {
+        !self.fields && self.keys() == 1_000_000 && self.spread() == Duration::from_secs(45)
+    }
+
     pub(crate) fn rounds(&self) -> u32 {
         self.rounds.unwrap_or(if self.storm && !self.output.quick {
             3
