@@ -116,7 +116,7 @@ typedef struct punctual_timer punctual_timer;
  * - To arm: set the deadline in your record, then call punctual_raw_wheel_insert.
  * - To cancel: change the generation in your record, then call punctual_raw_wheel_forget.
  * - To re-arm later: set the deadline in your record. No call is needed.
- * - To re-arm earlier: set a new deadline and a new generation, insert, forget; or see punctual_raw_wheel_reuse.
+ * - To re-arm earlier: set a new deadline and a new generation, insert, forget.
  *
  * Prefer punctual_wheel unless you have records with an index anyway and memory or cache misses matter: it keeps the
  * records itself and reuses the entries of cancelled timers.
@@ -190,12 +190,6 @@ typedef struct {
    */
   uint32_t (*order)(void *owner, uint32_t index);
 } punctual_raw_timers;
-
-/**
- * Receives the place of an entry of the timer `index`. Store `place`, a number below 1024, in the timer's record. The
- * rules for the functions of punctual_raw_timers apply.
- */
-typedef void (*punctual_raw_moved)(void *owner, uint32_t index, uint32_t generation, uint16_t place);
 
 /**
  * A due entry that was removed from the wheel.
@@ -466,37 +460,6 @@ punctual_status punctual_raw_wheel_insert(punctual_raw_wheel *wheel,
                                           uint64_t deadline,
                                           uint32_t index,
                                           uint32_t generation);
-
-/**
- * Sets the function that receives the place of each entry: when it is inserted, and whenever it moves.
- * punctual_raw_wheel_reuse needs these places. Entries inserted earlier are not reported until they move, so call this
- * first. NULL, the default: places are not reported.
- *
- * Returns PUNCTUAL_OK, or PUNCTUAL_NULL if `wheel` is.
- *
- * Threads: one at a time.
- *
- * `moved` may be called with the wheel's owner, from within the wheel's functions.
- */
-punctual_status punctual_raw_wheel_watch(punctual_raw_wheel *wheel,
-                                         punctual_raw_moved moved);
-
-/**
- * Re-arms a timer for an earlier deadline, which the caller has just set in its record, without a new entry. This
- * works if its entry lies at `place`, as last reported, in a slot that also covers the new deadline. The generation
- * stays the same. Re-arming later needs no call. O(1).
- *
- * Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if the entry cannot be reused: then set a new generation, insert it and forget
- * the old one. PUNCTUAL_NULL if `wheel` is NULL or places are not reported (punctual_raw_wheel_watch);
- * PUNCTUAL_REENTERED.
- *
- * Threads: one at a time.
- */
-punctual_status punctual_raw_wheel_reuse(punctual_raw_wheel *wheel,
-                                         uint16_t place,
-                                         uint64_t deadline,
-                                         uint32_t index,
-                                         uint32_t generation);
 
 /**
  * Reports that an entry has died: its owner now returns false for it. The wheel sweeps a few entries from time to

@@ -5,8 +5,8 @@
 
 use crate::Status;
 use crate::boundary::guarded;
-use punctual::queue::wheel::{Due, Place, RawWheel, Step, Timers};
-use std::cell::{Cell, RefCell};
+use punctual::queue::wheel::{Due, RawWheel, Step, Timers};
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -39,12 +39,6 @@ pub struct TimerTable {
     pub order: Option<unsafe extern "C-unwind" fn(owner: *mut c_void, index: u32) -> u32>,
 }
 
-/// Receives the place of an entry of the timer `index`. Store `place`, a number below 1024, in the timer's record. The
-/// rules for the functions of punctual_raw_timers apply.
-pub type Moved = Option<
-    unsafe extern "C-unwind" fn(owner: *mut c_void, index: u32, generation: u32, place: u16),
->;
-
 /// A due entry that was removed from the wheel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,25 +58,13 @@ pub struct RawDue {
 /// - To arm: set the deadline in your record, then call punctual_raw_wheel_insert.
 /// - To cancel: change the generation in your record, then call punctual_raw_wheel_forget.
 /// - To re-arm later: set the deadline in your record. No call is needed.
-/// - To re-arm earlier: set a new deadline and a new generation, insert, forget; or see punctual_raw_wheel_reuse.
+/// - To re-arm earlier: set a new deadline and a new generation, insert, forget.
 ///
 /// Prefer punctual_wheel unless you have records with an index anyway and memory or cache misses matter: it keeps the
 /// records itself and reuses the entries of cancelled timers.
 pub struct TimerFiles {
     table: TimerTable,
-    /// The callback of punctual_raw_wheel_watch.
-    moved: Cell<Moved>,
     wheel: RefCell<RawWheel>,
-}
-
-impl TimerFiles {
-    fn report_place(&self, index: u32, generation: u32, place: Place) {
-        if let Some(moved) = self.moved.get() {
-            // SAFETY: the caller promised that this function may be called with the owner, from within the wheel's
-            // functions.
-            unsafe { moved(self.table.owner, index, generation, place.to_bits()) }
-        }
-    }
 }
 
 /// The owner, queried only for deadlines.
@@ -102,11 +84,6 @@ impl Timers for Unordered<'_> {
             unsafe { (table.deadline?)(table.owner, index, generation, &raw mut deadline) };
         stands.then_some(deadline)
     }
-
-    #[inline]
-    fn moved(&mut self, index: u32, generation: u32, place: Place) {
-        self.0.report_place(index, generation, place);
-    }
 }
 
 impl Timers for Ordered<'_> {
@@ -124,11 +101,6 @@ impl Timers for Ordered<'_> {
         table
             .order
             .map_or(0, |order| unsafe { order(table.owner, index) })
-    }
-
-    #[inline]
-    fn moved(&mut self, index: u32, generation: u32, place: Place) {
-        self.0.moved(index, generation, place);
     }
 }
 
@@ -183,7 +155,6 @@ pub extern "C" fn punctual_raw_wheel_new(timers: Option<&TimerTable>) -> Option<
     table.deadline?;
     Some(Box::new(TimerFiles {
         table,
-        moved: Cell::new(None),
         wheel: RefCell::new(RawWheel::new()),
     }))
 }
@@ -213,64 +184,8 @@ pub extern "C" fn punctual_raw_wheel_insert(
     };
     match files.wheel.try_borrow_mut() {
         Ok(mut wheel) => guarded(Status::Panicked, || {
-            let place = wheel.insert(deadline, index, generation);
-            files.report_place(index, generation, place);
+            wheel.insert(deadline, index, generation);
             Status::Ok
-        }),
-        Err(_) => Status::Reentered,
-    }
-}
-
-/// Sets the function that receives the place of each entry: when it is inserted, and whenever it moves.
-/// punctual_raw_wheel_reuse needs these places. Entries inserted earlier are not reported until they move, so call this
-/// first. NULL, the default: places are not reported.
-///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_NULL if `wheel` is.
-///
-/// Threads: one at a time.
-///
-/// # Safety
-///
-/// `moved` may be called with the wheel's owner, from within the wheel's functions.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn punctual_raw_wheel_watch(
-    wheel: Option<NonNull<TimerFiles>>,
-    moved: Moved,
-) -> Status {
-    let Some(files) = wheel_ref(wheel) else {
-        return Status::Null;
-    };
-    files.moved.set(moved);
-    Status::Ok
-}
-
-/// Re-arms a timer for an earlier deadline, which the caller has just set in its record, without a new entry. This
-/// works if its entry lies at `place`, as last reported, in a slot that also covers the new deadline. The generation
-/// stays the same. Re-arming later needs no call. O(1).
-///
-/// Returns PUNCTUAL_OK, or PUNCTUAL_IDLE if the entry cannot be reused: then set a new generation, insert it and forget
-/// the old one. PUNCTUAL_NULL if `wheel` is NULL or places are not reported (punctual_raw_wheel_watch);
-/// PUNCTUAL_REENTERED.
-///
-/// Threads: one at a time.
-#[unsafe(no_mangle)]
-pub extern "C" fn punctual_raw_wheel_reuse(
-    wheel: Option<NonNull<TimerFiles>>,
-    place: u16,
-    deadline: u64,
-    index: u32,
-    generation: u32,
-) -> Status {
-    let Some(files) = wheel_ref(wheel).filter(|files| files.moved.get().is_some()) else {
-        return Status::Null;
-    };
-    match files.wheel.try_borrow_mut() {
-        Ok(mut wheel) => guarded(Status::Panicked, || {
-            if wheel.reuse(Place::from_bits(place), deadline, index, generation) {
-                Status::Ok
-            } else {
-                Status::Idle
-            }
         }),
         Err(_) => Status::Reentered,
     }

@@ -11,7 +11,6 @@ struct session {
   uint64_t deadline;
   uint32_t generation;
   uint32_t order;
-  uint16_t place;
   bool armed;
 };
 
@@ -19,7 +18,6 @@ struct sessions {
   struct session all[SESSIONS];
   punctual_raw_wheel *wheel;
   uint32_t armings;
-  uint32_t reused; /* entries reused for an earlier deadline */
   bool meddle; /* whether a callback uses the wheel */
   punctual_status met;
 };
@@ -41,12 +39,6 @@ static bool deadline(void *owner, uint32_t index, uint32_t generation, uint64_t 
 }
 
 static uint32_t order(void *owner, uint32_t index) { return ((struct sessions *)owner)->all[index].order; }
-
-static void moved(void *owner, uint32_t index, uint32_t generation, uint16_t place) {
-  struct session *session = &((struct sessions *)owner)->all[index];
-  CHECK(place < 1024);
-  if (session->generation == generation) session->place = place;
-}
 
 static struct sessions *open_sessions(bool ordered) {
   struct sessions *sessions = calloc(1, sizeof *sessions);
@@ -73,15 +65,7 @@ static void arm(struct sessions *sessions, uint32_t index, uint64_t tick) {
     return;
   }
   session->deadline = tick;
-  if (was_armed) {
-    punctual_status status = punctual_raw_wheel_reuse(sessions->wheel, session->place, tick, index, session->generation);
-    if (status == PUNCTUAL_OK) {
-      ++sessions->reused;
-      return;
-    }
-    CHECK(status == PUNCTUAL_IDLE || status == PUNCTUAL_NULL);
-    ++session->generation;
-  }
+  if (was_armed) ++session->generation;
   session->armed = true;
   CHECK(punctual_raw_wheel_insert(sessions->wheel, tick, index, session->generation) == PUNCTUAL_OK);
   if (was_armed) CHECK(punctual_raw_wheel_forget(sessions->wheel) == PUNCTUAL_OK);
@@ -128,13 +112,12 @@ static void sessions_are_cancelled_put_off_and_fire(void) {
   close_sessions(sessions);
 }
 
-static void random_sessions_fire_in_order_and_once(bool ordered, bool watched) {
+static void random_sessions_fire_in_order_and_once(bool ordered) {
   struct sessions *sessions = open_sessions(ordered);
   uint64_t seed = 7, now = 0, last = 0;
   uint32_t last_order = 0;
   size_t armed = 0, n;
   int step;
-  CHECK(punctual_raw_wheel_watch(sessions->wheel, watched ? moved : NULL) == PUNCTUAL_OK);
   for (step = 0; step < 100000; ++step) {
     uint32_t index, delay;
     seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -159,7 +142,6 @@ static void random_sessions_fire_in_order_and_once(bool ordered, bool watched) {
       }
     }
   }
-  CHECK((sessions->reused > 1000) == watched);
   for (n = 0; n < SESSIONS; ++n) armed += sessions->all[n].armed;
   CHECK(punctual_raw_wheel_len(sessions->wheel) == armed);
   while (armed > 0) {
@@ -173,30 +155,8 @@ static void random_sessions_fire_in_order_and_once(bool ordered, bool watched) {
   close_sessions(sessions);
 }
 
-static void random_sessions_with_an_order(void) { random_sessions_fire_in_order_and_once(true, false); }
-static void random_sessions_without_one(void) { random_sessions_fire_in_order_and_once(false, false); }
-static void random_sessions_that_know_their_places(void) {
-  random_sessions_fire_in_order_and_once(true, true);
-  random_sessions_fire_in_order_and_once(false, true);
-}
-
-static void an_entry_stands_for_an_earlier_deadline_of_its_slot(void) {
-  struct sessions *sessions = open_sessions(false);
-  punctual_raw_wheel *wheel = sessions->wheel;
-  struct session *session = &sessions->all[0];
-  punctual_raw_due due;
-  CHECK(punctual_raw_wheel_reuse(wheel, 0, 1, 0, 0) == PUNCTUAL_NULL); /* places are not reported */
-  CHECK(punctual_raw_wheel_watch(wheel, moved) == PUNCTUAL_OK);
-  arm(sessions, 0, 100020);
-  session->deadline = 100005;
-  CHECK(punctual_raw_wheel_reuse(wheel, session->place, 100005, 0, 0) == PUNCTUAL_OK);
-  CHECK(punctual_raw_wheel_reuse(wheel, session->place, 500, 0, 0) == PUNCTUAL_IDLE);
-  CHECK(punctual_raw_wheel_reuse(wheel, UINT16_MAX, 500, 0, 0) == PUNCTUAL_IDLE); /* not a place */
-  CHECK(punctual_raw_wheel_len(wheel) == 1);
-  CHECK(punctual_raw_wheel_pop_due(wheel, 100004, &due) == PUNCTUAL_IDLE);
-  CHECK(punctual_raw_wheel_pop_due(wheel, 100005, &due) == PUNCTUAL_OK && due.deadline == 100005);
-  close_sessions(sessions);
-}
+static void random_sessions_with_an_order(void) { random_sessions_fire_in_order_and_once(true); }
+static void random_sessions_without_one(void) { random_sessions_fire_in_order_and_once(false); }
 
 static void a_callback_that_uses_its_wheel_is_refused(void) {
   struct sessions *sessions = open_sessions(false);
@@ -218,8 +178,6 @@ static void null_is_answered(void) {
   CHECK(punctual_raw_wheel_new(&table) == NULL);
   CHECK(punctual_raw_wheel_insert(NULL, 1, 1, 1) == PUNCTUAL_NULL);
   CHECK(punctual_raw_wheel_forget(NULL) == PUNCTUAL_NULL);
-  CHECK(punctual_raw_wheel_watch(NULL, moved) == PUNCTUAL_NULL);
-  CHECK(punctual_raw_wheel_reuse(NULL, 1, 1, 1, 1) == PUNCTUAL_NULL);
   CHECK(punctual_raw_wheel_pop_due(NULL, 1, NULL) == PUNCTUAL_NULL);
   CHECK(punctual_raw_wheel_poll(NULL, 1, &budget, NULL) == PUNCTUAL_NULL);
   CHECK(punctual_raw_wheel_next_deadline(NULL, NULL) == PUNCTUAL_NULL);
@@ -233,8 +191,6 @@ int main(void) {
   RUN(sessions_are_cancelled_put_off_and_fire);
   RUN(random_sessions_with_an_order);
   RUN(random_sessions_without_one);
-  RUN(random_sessions_that_know_their_places);
-  RUN(an_entry_stands_for_an_earlier_deadline_of_its_slot);
   RUN(a_callback_that_uses_its_wheel_is_refused);
   RUN(null_is_answered);
   return 0;
