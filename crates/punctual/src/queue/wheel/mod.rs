@@ -80,7 +80,7 @@ pub struct Wheel<T> {
     records: Slab<Timer<T>>,
     raw: RawWheel,
     armings: Armings,
-    /// Timers of a large wheel that may still need an entry. `RawWheel::first` allows for them.
+    /// Timers of a large wheel that may still need an entry, none due before `RawWheel::first`.
     undecided: Undecided,
 }
 
@@ -353,10 +353,9 @@ impl<T> DeadlineQueue<T> for Wheel<T> {
             order,
             value,
         });
-        if self.records.records() < LARGE {
+        if self.records.records() < LARGE || deadline < self.raw.first.deadline {
             return self.place(deadline, key, filed);
         }
-        self.raw.bound(deadline);
         if self.undecided.push(key.index()) {
             return self.decide_all(key);
         }

@@ -28,14 +28,6 @@ pub(super) struct First {
 }
 
 impl RawWheel {
-    /// Allows for a timer that will be inserted before the next step. O(1).
-    #[inline]
-    pub(super) fn bound(&mut self, deadline: u64) {
-        if deadline < self.first.deadline {
-            self.first = no_timer_before(deadline);
-        }
-    }
-
     /// Sets the clock. Returns whether nothing can be due. O(1).
     #[inline]
     pub(super) fn is_idle(&mut self, now: u64) -> bool {
