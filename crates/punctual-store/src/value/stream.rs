@@ -27,6 +27,9 @@ pub use walk::{Walk, WalkBack};
 
 use crate::limits::Limits;
 
+/// Maximum number of bytes that are reserved for entries to come.
+const RESERVED_MAX: usize = 4096;
+
 /// A stream.
 #[derive(Debug, Default)]
 pub struct Stream {
@@ -133,14 +136,16 @@ impl Stream {
                 block.append(id, fields);
             }
             full => {
-                if let Some(block) = full {
+                // The next block will probably be as long as this one.
+                let capacity = full.map_or(0, |block| {
                     block.shrink_to_fit();
-                }
+                    block.capacity().min(RESERVED_MAX)
+                });
                 let blocks = self.blocks.len();
                 if blocks == self.blocks.capacity() {
                     self.blocks.reserve_exact(blocks / 4 + 1);
                 }
-                self.blocks.push_back(Block::new(id, 0, fields));
+                self.blocks.push_back(Block::new(id, capacity, fields));
             }
         }
         self.totals.length += 1;
