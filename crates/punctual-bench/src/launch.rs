@@ -317,7 +317,12 @@ impl Server {
         };
         let begun = Instant::now();
         let mut server = loop {
-            match Self::at(addr, None) {
+            // INFO replies while the server still loads.
+            let ready = Self::at(addr, None).and_then(|server| {
+                server.client()?.expect(&["PING"])?;
+                Ok(server)
+            });
+            match ready {
                 Ok(server) => break server,
                 Err(error) if begun.elapsed() > START_LIMIT => {
                     return Err(not_serving(error.to_string()));

@@ -257,8 +257,12 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         let (server, faults) = start(folder.path(), sync);
         let mut c = Client::of(&server);
         assert_eq!(c.ask("SET k 1"), "+OK");
+        let path = folder
+            .path()
+            .join("appendonlydir/appendonly.aof.1.incr.aof");
+        eventually(|| fs::read(&path).is_ok_and(|bytes| bytes.ends_with(b"1\r\n")));
         faults.0.full.store(true, Ordering::SeqCst);
-        // Accepted before the writer notices.
+        // Accepted before the writer has anything to write.
         assert_eq!(c.ask("SET k accepted"), "+OK");
         eventually(|| c.info("aof_last_write_status:err"));
         assert_eq!(c.ask("SET k 3"), FULL);
