@@ -44,7 +44,39 @@ pub(crate) const COLLECTION_CPU_RATIO: [(&str, f64); 10] = [
 /// The depths to which [`COLLECTION_CPU_RATIO`] applies.
 pub(crate) const COLLECTION_PIPELINES: [u32; 2] = [16, 64];
 
-/// The same for scripts and functions: the pipeline depth and its bound.
+/// Server CPU per command of these numbers of event loops, as a ratio to one loop's in the same run, at these pipeline depths.
+pub(crate) const LOOPS: [u32; 2] = [2, 4];
+/// See [`LOOPS`].
+pub(crate) const LOOPS_PIPELINES: [u32; 3] = [1, 16, 64];
+/// Commands on many keys, and their bound.
+pub(crate) const LOOPS_CPU_RATIO: f64 = 1.15;
+/// See [`LOOPS_CPU_RATIO`].
+pub(crate) const LOOPS_TESTS: [&str; 7] = [
+    "set",
+    "get",
+    "incr",
+    "lpush_many",
+    "zadd_many",
+    "mset",
+    "mixed",
+];
+/// Commands on one key, or on keys with frequencies after Zipf's law, and their bound.
+pub(crate) const CONTENDED_CPU_RATIO: f64 = 1.5;
+/// See [`CONTENDED_CPU_RATIO`].
+pub(crate) const CONTENDED_TESTS: [&str; 8] = [
+    "set_one",
+    "get_one",
+    "incr_one",
+    "lpush",
+    "zadd",
+    "set_zipf",
+    "get_zipf",
+    "incr_zipf",
+];
+/// Batches of the connection that is served least, as a share of the mean, in the contended tests.
+pub(crate) const CONTENDED_LEAST_SHARE: f64 = 0.5;
+
+/// Server CPU per call of scripts and functions as a ratio to redis-server's: the pipeline depth and its bound.
 pub(crate) const SCRIPT_CPU_RATIO: [(u32, f64); 3] = [(64, 0.75), (16, 0.75), (1, 0.95)];
 
 /// The tests to which [`SCRIPT_CPU_RATIO`] applies.
@@ -134,6 +166,19 @@ pub(crate) fn cpu_ratio(test: &str, pipeline: u32) -> Option<f64> {
         .map(|(_, bound)| *bound)
 }
 
+/// Returns the bound on the CPU ratio of `loops` event loops to one, if there is one.
+pub(crate) fn loops_ratio(test: &str, pipeline: u32, loops: u32) -> Option<f64> {
+    if !LOOPS.contains(&loops) || !LOOPS_PIPELINES.contains(&pipeline) {
+        return None;
+    }
+    if LOOPS_TESTS.contains(&test) {
+        return Some(LOOPS_CPU_RATIO);
+    }
+    CONTENDED_TESTS
+        .contains(&test)
+        .then_some(CONTENDED_CPU_RATIO)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +198,11 @@ mod tests {
                 .any(|workload| workload.name == name)
         };
         assert!(COLLECTION_CPU_RATIO.iter().all(|(name, _)| known(name)));
+        let of_loops = LOOPS_TESTS.iter().chain(&CONTENDED_TESTS);
+        assert!(of_loops.clone().all(|name| known(name)));
+        assert_eq!(loops_ratio("set", 16, 2), Some(1.15));
+        assert_eq!(loops_ratio("lpush", 64, 4), Some(1.5));
+        assert_eq!(loops_ratio("set", 16, 1), None);
         assert!(SCRIPT_TESTS.iter().all(|name| known(name)));
     }
 }

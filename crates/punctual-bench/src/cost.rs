@@ -19,6 +19,9 @@ use crate::workload::{Before, Each, Template, Workload};
 /// Delay after the last reply, so that the server sleeps and the kernel updates its CPU time.
 const SETTLE: Duration = Duration::from_millis(5);
 
+/// Delay after FLUSHALL, in which the server frees the keys.
+const FREED: Duration = Duration::from_millis(200);
+
 /// One measurement.
 #[derive(Debug)]
 pub(crate) struct Cost {
@@ -31,6 +34,8 @@ pub(crate) struct Cost {
     pub(crate) p99: f64,
     /// CPU of the generator in cores. Near 1 per thread, the generator limits the throughput.
     pub(crate) generator: f64,
+    /// Batches of the connection that was served least, by the mean of all.
+    pub(crate) least_share: f64,
 }
 
 /// A server with open connections.
@@ -94,6 +99,11 @@ impl<'a> Bench<'a> {
         }
         let (without, filling) = match workload.before {
             Before::Anything => return Ok(()),
+            Before::Nothing => {
+                self.flush(false)?;
+                std::thread::sleep(FREED);
+                return Ok(());
+            }
             Before::Without(keys) => (keys, None),
             Before::Filled {
                 with,
@@ -121,7 +131,7 @@ impl<'a> Bench<'a> {
             name,
             &ProgressBar::hidden(),
             |index, out| {
-                filler.fill(|| index);
+                filler.fill(|_| index);
                 out.extend_from_slice(filler.bytes());
             },
         )
@@ -191,6 +201,7 @@ impl Cost {
             p50: millis(50.0),
             p99: millis(99.0),
             generator: outcome.generator_cpu.as_secs_f64() / wall,
+            least_share: outcome.least_share(),
         }
     }
 
@@ -208,6 +219,11 @@ impl Cost {
             ("batch_latency_p50", "ms", Some(self.p50)),
             ("batch_latency_p99", "ms", Some(self.p99)),
             ("generator_cpu", "cores", Some(self.generator)),
+            (
+                "least_served_connection",
+                "of the mean",
+                Some(self.least_share),
+            ),
         ];
         for (metric, unit, value) in figures {
             let Some(value) = value else { continue };

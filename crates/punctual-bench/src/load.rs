@@ -19,7 +19,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::process;
-use crate::workload::Template;
+use crate::workload::{Draw, Template};
 
 /// Size of the read buffer, larger than a usual batch of replies.
 const READ_SIZE: usize = 256 * 1024;
@@ -55,6 +55,8 @@ pub(crate) struct Outcome {
     pub(crate) latency: Histogram<u64>,
     /// CPU time of the generator's threads.
     pub(crate) generator_cpu: Duration,
+    /// Batches of each connection.
+    pub(crate) shares: Vec<u64>,
     /// Error replies, and the first of them.
     pub(crate) errors: u64,
     pub(crate) first_error: Option<String>,
@@ -93,6 +95,8 @@ struct Connection {
     /// Number of outstanding replies.
     pending: u32,
     sent_at: Instant,
+    /// Number of complete batches of the run.
+    batches: u64,
     /// The received part of an incomplete reply.
     rest: Vec<u8>,
     scan: ReplyScan,
@@ -106,6 +110,23 @@ struct Tally {
     keyspace: Option<u64>,
     end: Option<Instant>,
     outcome: Outcome,
+}
+
+/// Draws a number below `count` that follows Zipf's law with exponent 1: k with a frequency in proportion to 1 / (k + 1).
+///
+/// `(count + 1)^u` for an even `u` is in [k + 1, k + 2) with a frequency in proportion to ln(1 + 1 / (k + 1)); rejection makes
+/// that exact. O(1), fewer than 1.5 draws on average.
+fn zipf(rng: &mut ChaCha8Rng, count: u64) -> u64 {
+    let bound = (count as f64 + 1.0).ln();
+    loop {
+        let k = (rng.random::<f64>() * bound).exp() as u64;
+        let rank = k.clamp(1, count) as f64;
+        // At most ln(2), at k = 1.
+        let accepted = std::f64::consts::LN_2 / (rank * (1.0 / rank).ln_1p());
+        if rng.random::<f64>() < accepted {
+            return rank as u64 - 1;
+        }
+    }
 }
 
 impl Generator {
@@ -147,6 +168,7 @@ impl Generator {
                     active: false,
                     pending: 0,
                     sent_at: Instant::now(),
+                    batches: 0,
                     rest: Vec::new(),
                     scan: ReplyScan::new(),
                 });
@@ -202,11 +224,19 @@ impl Generator {
 }
 
 impl Outcome {
+    /// Returns the number of batches of the connection that was served least, by the mean of all.
+    pub(crate) fn least_share(&self) -> f64 {
+        let least = self.shares.iter().min().copied().unwrap_or_default();
+        let all: u64 = self.shares.iter().sum();
+        (least * self.shares.len() as u64) as f64 / all.max(1) as f64
+    }
+
     fn new() -> Self {
         Self {
             requests: 0,
             wall: Duration::ZERO,
             latency: latency_histogram(),
+            shares: Vec::new(),
             generator_cpu: Duration::ZERO,
             errors: 0,
             first_error: None,
@@ -216,6 +246,7 @@ impl Outcome {
     fn add(&mut self, other: Self) {
         self.requests += other.requests;
         self.latency += other.latency;
+        self.shares.extend(other.shares);
         self.generator_cpu += other.generator_cpu;
         self.errors += other.errors;
         self.first_error = self.first_error.take().or(other.first_error);
@@ -233,15 +264,16 @@ impl Part {
             end: load.end,
             outcome: Outcome::new(),
         };
-        let batch = load.template.repeat(load.pipeline as usize);
         let addr = self.addr;
         let broken = |source| Error::Broken {
             doing: "driving",
             addr,
             source,
         };
-        for connection in &mut self.connections {
-            connection.batch = batch.clone();
+        for (number, connection) in self.connections.iter_mut().enumerate() {
+            // Of a mix, each connection begins with another command.
+            connection.batch = load.template.repeat(number, load.pipeline as usize);
+            connection.batches = 0;
             connection
                 .next_batch(load.pipeline, &mut tally)
                 .map_err(broken)?;
@@ -269,6 +301,8 @@ impl Part {
                 }
             }
         }
+        let shares = self.connections.iter().map(|connection| connection.batches);
+        tally.outcome.shares = shares.collect();
         tally.outcome.generator_cpu = process::own_thread_cpu().saturating_sub(cpu_before);
         Ok(tally.outcome)
     }
@@ -286,7 +320,11 @@ impl Connection {
         tally.batches_left -= 1;
         tally.busy += 1;
         if let Some(keyspace) = tally.keyspace {
-            self.batch.fill(|| tally.rng.random_range(0..keyspace));
+            let rng = &mut tally.rng;
+            self.batch.fill(|draw| match draw {
+                Draw::Even => rng.random_range(0..keyspace),
+                Draw::Zipf => zipf(rng, keyspace),
+            });
         }
         self.written = 0;
         self.active = true;
@@ -301,6 +339,7 @@ impl Connection {
         tally.outcome.latency.saturating_record(nanos);
         tally.outcome.requests += u64::from(pipeline);
         tally.busy -= 1;
+        self.batches += 1;
         self.active = false;
         self.next_batch(pipeline, tally)
     }
@@ -393,6 +432,25 @@ impl Connection {
 mod tests {
     use super::*;
     use std::net::TcpListener;
+
+    #[test]
+    fn zipf_follows_its_law() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut counts = [0_u32; 1000];
+        for _ in 0..1_000_000 {
+            counts[zipf(&mut rng, 1000) as usize] += 1;
+        }
+        // The harmonic number of 1000.
+        let all: f64 = (1..=1000).map(|k| 1.0 / f64::from(k)).sum();
+        for k in [1, 2, 3, 10, 30] {
+            let expected = 1e6 / f64::from(k) / all;
+            let counted = f64::from(counts[k as usize - 1]);
+            assert!(
+                (counted / expected - 1.0).abs() < 0.05,
+                "{k}: {counted} {expected}"
+            );
+        }
+    }
 
     /// Replies to each `PING` with `+PONG`, byte by byte, so that replies arrive in pieces.
     fn byte_by_byte_server() -> SocketAddr {

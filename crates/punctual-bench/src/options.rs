@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use self::persistent::{
     DurabilityOptions, DurabilityTest, ReplicationOptions, ReplicationTest,
 };
+use crate::bars;
 use crate::memory::Type;
 use crate::workload;
 
@@ -315,10 +316,10 @@ pub(crate) struct ServerOptions {
     #[arg(long, group = "mode", value_name = "CONNECTIONS",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) idle: Option<u32>,
-    /// Commands to measure, or `all` [default: set,get,incr; with --threads set,get]
+    /// Commands to measure, or `all` [default: set,get,incr; with --threads those that have a bar]
     #[arg(long, value_name = "LIST", value_delimiter = ',', long_help = workload::help())]
     tests: Vec<String>,
-    /// Commands in flight on each connection [default: 1,16,64; with --threads 1,16]
+    /// Commands in flight on each connection [default: 1,16,64]
     #[arg(long, value_name = "LIST", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pipeline: Vec<u32>,
@@ -372,16 +373,15 @@ impl ServerOptions {
     pub(crate) fn tests(&self) -> Vec<&str> {
         match (self.tests.as_slice(), self.threads.as_slice()) {
             ([], []) => vec!["set", "get", "incr"],
-            ([], _) => vec!["set", "get"],
+            ([], _) => [&bars::LOOPS_TESTS[..], &bars::CONTENDED_TESTS].concat(),
             (given, _) => given.iter().map(String::as_str).collect(),
         }
     }
 
     pub(crate) fn pipeline(&self) -> Vec<u32> {
-        match (self.pipeline.as_slice(), self.threads.as_slice()) {
-            ([], []) => vec![1, 16, 64],
-            ([], _) => vec![1, 16],
-            (given, _) => given.to_vec(),
+        match self.pipeline.as_slice() {
+            [] => vec![1, 16, 64],
+            given => given.to_vec(),
         }
     }
 

@@ -1,8 +1,9 @@
-//! `bench server --threads`: the same load on different numbers of event loops.
+//! `bench server --threads`: the same load on different numbers of event loops, and what more loops cost beside one.
 //!
 //! Punctual gets `threads N`, redis `io-threads N` with `io-threads-do-reads`, its nearest equivalent: redis still runs
 //! all commands on one thread.
 
+use crate::bars;
 use crate::cost::{Bench, Cost, Known, Shape};
 use crate::cpu;
 use crate::error::Result;
@@ -12,7 +13,7 @@ use crate::plot::{self, Bars};
 use crate::process;
 use crate::report::{Report, describe};
 use crate::rounds::{self, Case};
-use crate::spread;
+use crate::spread::{self, Spread};
 use crate::table::{Table, thousands};
 use crate::workload::Workload;
 
@@ -71,6 +72,7 @@ pub(crate) fn run(options: &ServerOptions, report: &mut Report) -> Result<()> {
         |at| format!(" threads={}", variants[at].threads),
     )?;
     print_table(&variants, &cases);
+    print_ratios(report, &variants, &cases);
     draw(report, &variants, &cases, options.clients())
 }
 
@@ -120,6 +122,7 @@ fn print_table(variants: &[Variant], cases: &[Case]) {
                 "batch p50, ms",
                 "batch p99, ms",
                 "generator, cores",
+                "least served",
             ],
         );
         for (variant, costs) in variants.iter().zip(&case.costs) {
@@ -134,10 +137,76 @@ fn print_table(variants: &[Variant], cases: &[Case]) {
                 spread::text(of(|cost| Some(cost.p50)), 2),
                 spread::text(of(|cost| Some(cost.p99)), 2),
                 spread::text(of(|cost| Some(cost.generator)), 2),
+                spread::text(of(|cost| Some(cost.least_share)), 2),
             ]);
         }
         say!("{table}");
     }
+}
+
+/// Prints the CPU per command of several loops by that of one, as medians of each round's own ratio.
+fn print_ratios(report: &mut Report, variants: &[Variant], cases: &[Case]) {
+    let one = |variant: &&Variant| variant.server.ours && variant.threads == 1;
+    let Some(one) = variants.iter().position(|variant| one(&variant)) else {
+        return;
+    };
+    say!(
+        "CPU per command by that of one loop; and batches of the connection that is served least, by the mean:"
+    );
+    let head = [
+        "test",
+        "pipeline",
+        "loops",
+        "1 loop, µs",
+        "by 1 loop",
+        "bar",
+        "",
+        "least served",
+        "bar",
+        "",
+    ];
+    let mut table = Table::new(1, head);
+    for case in cases {
+        let name = case.workload.name;
+        for (variant, costs) in variants.iter().zip(&case.costs) {
+            if !variant.server.ours || variant.threads == 1 {
+                continue;
+            }
+            let pairs = costs.iter().zip(&case.costs[one]);
+            let ratio = Spread::of(pairs.filter_map(|(some, one)| Some(some.cpu? / one.cpu?)));
+            let share = rounds::spread(costs, |cost| Some(cost.least_share));
+            let mut row = vec![
+                name.to_owned(),
+                case.pipeline.to_string(),
+                variant.threads.to_string(),
+                spread::text(rounds::spread(&case.costs[one], |cost| cost.cpu), 3),
+                spread::text(ratio, 2),
+            ];
+            match (
+                bars::loops_ratio(name, case.pipeline, variant.threads),
+                ratio,
+            ) {
+                (Some(bound), Some(ratio)) => row.extend([
+                    format!("<= {bound}"),
+                    report.verdict(true, ratio.median <= bound).into(),
+                ]),
+                _ => row.extend([String::new(), String::new()]),
+            }
+            row.push(spread::text(share, 2));
+            let contended = bars::CONTENDED_TESTS.contains(&name);
+            match share.filter(|_| contended) {
+                Some(share) => row.extend([
+                    format!(">= {}", bars::CONTENDED_LEAST_SHARE),
+                    report
+                        .verdict(true, share.median >= bars::CONTENDED_LEAST_SHARE)
+                        .into(),
+                ]),
+                None => row.extend([String::new(), String::new()]),
+            }
+            table.row(row);
+        }
+    }
+    say!("{table}");
 }
 
 fn draw(report: &mut Report, variants: &[Variant], cases: &[Case], clients: u32) -> Result<()> {

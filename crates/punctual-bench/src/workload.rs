@@ -1,7 +1,8 @@
 //! The workloads of `bench server`, one row each, and their encoding.
 //!
-//! A row's words may contain placeholders: `{n}` is a random number for each command (12 digits), `{data}` the value, `{sha}`
-//! the SHA1 of the row's script, `{job}` a JSON text of 1 KB. Everything else is sent literally.
+//! A row's words may contain placeholders: `{n}` is a random number for each command (12 digits), `{z}` one that follows Zipf's
+//! law, `{data}` the value, `{sha}` the SHA1 of the row's script, `{job}` a JSON text of 1 KB. A word `;` ends one command of a
+//! mix. Everything else is sent literally.
 
 use punctual_resp::encode_command;
 
@@ -10,12 +11,24 @@ use crate::scripts::{self, Script};
 /// Digits of `{n}`: after `key:` they make a key of 16 bytes, as in redis-benchmark.
 const DIGITS: usize = 12;
 
+/// Distribution of a placeholder's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Draw {
+    /// All numbers are equally frequent.
+    Even,
+    /// The number k has a frequency in proportion to 1 / (k + 1): Zipf's law with exponent 1.
+    Zipf,
+}
+
+/// The placeholders, and the bytes that stand for them while a template is built. No other byte of a template is 1 or 2.
+const DRAWS: [(&str, char, Draw); 2] = [("{n}", '\u{1}', Draw::Even), ("{z}", '\u{2}', Draw::Zipf)];
+
 /// A command to measure.
 #[derive(Debug)]
 pub(crate) struct Workload {
     /// The name for `--tests`.
     pub(crate) name: &'static str,
-    /// The command, one word per argument.
+    /// The command, one word per argument; the commands of a mix, separated by `;`.
     command: &'static [&'static str],
     /// Required state before the measurement.
     pub(crate) before: Before,
@@ -26,6 +39,8 @@ pub(crate) struct Workload {
 pub(crate) enum Before {
     /// Any state: earlier rounds do not change the cost.
     Anything,
+    /// No keys.
+    Nothing,
     /// These keys are removed first, so that each round starts in the same state.
     Without(&'static [&'static str]),
     /// The keys are removed, and then this command runs for as many values of `{n}` as [`Each`] defines.
@@ -47,7 +62,7 @@ pub(crate) enum Each {
     Times(u64),
 }
 
-use Before::{Anything, Filled, Without};
+use Before::{Anything, Filled, Nothing, Without};
 
 /// All workloads. Keys, members and fields are named as in redis-benchmark.
 #[rustfmt::skip]
@@ -105,6 +120,21 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload { name: "zpopmin", command: &["ZPOPMIN", "myzset"],
                before: Filled { with: &["ZADD", "myzset", "{n}", "element:{n}"], each: Each::Request, without: &["myzset"] } },
     Workload { name: "xadd",   command: &["XADD", "mystream", "*", "myfield", "{data}"], before: Without(&["mystream"]) },
+    // For several loops: collections under many keys, a mix, one key that all clients use, and frequencies after Zipf's law.
+    Workload { name: "lpush_many", command: &["LPUSH", "list:{n}", "{data}"], before: Nothing },
+    Workload { name: "zadd_many", command: &["ZADD", "zset:{n}", "{n}", "element:{n}"], before: Nothing },
+    Workload { name: "mixed",  before: Nothing, command: &[
+               "SET", "key:{n}", "{data}", ";", "GET", "key:{n}", ";", "INCR", "counter:{n}", ";", "GET", "key:{n}", ";",
+               "LPUSH", "list:{n}", "{data}", ";", "GET", "key:{n}", ";", "ZADD", "zset:{n}", "{n}", "element:{n}", ";",
+               "MSET", "key:{n}", "{data}", "key:{n}", "{data}", "key:{n}", "{data}"] },
+    Workload { name: "set_one", command: &["SET", "key", "{data}"], before: Anything },
+    Workload { name: "get_one", command: &["GET", "key"],
+               before: Filled { with: &["SET", "key", "{data}"], each: Each::Times(1), without: &[] } },
+    Workload { name: "incr_one", command: &["INCR", "counter"], before: Anything },
+    Workload { name: "set_zipf", command: &["SET", "key:{z}", "{data}"], before: Anything },
+    Workload { name: "get_zipf", command: &["GET", "key:{z}"],
+               before: Filled { with: &["SET", "key:{n}", "{data}"], each: Each::Key, without: &[] } },
+    Workload { name: "incr_zipf", command: &["INCR", "counter:{z}"], before: Anything },
     // The scripts are in `scripts.rs`.
     Workload { name: "eval_get", command: &["EVALSHA", "{sha}", "1", "key:{n}"],
                before: Filled { with: &["SET", "key:{n}", "{data}"], each: Each::Key, without: &[] } },
@@ -120,7 +150,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
 pub(crate) fn help() -> String {
     let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
     format!(
-        "Which commands, separated by commas [default: set,get,incr; with --threads set,get]\n\n\
+        "Which commands, separated by commas [default: set,get,incr; with --threads those that have a bar]\n\n\
          Known: {}; `all` for all of them but those of 10M, which take minutes. What a server does not know is skipped with a note.",
         names.join(", ")
     )
@@ -162,64 +192,93 @@ impl Workload {
     }
 }
 
-/// An encoded command, with holes for the numbers.
+/// Encoded commands, with holes for the numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     bytes: Vec<u8>,
-    /// Offset of each `{n}` in `bytes`.
-    holes: Vec<usize>,
+    /// Offset and distribution of each placeholder in `bytes`.
+    holes: Vec<(usize, Draw)>,
+    /// Where each command ends: in `bytes`, and in `holes`.
+    ends: Vec<(usize, usize)>,
 }
 
 impl Template {
-    /// Encodes `words`; each `{n}` becomes twelve zeros and a hole.
+    /// Encodes `words`; each placeholder of a number becomes twelve zeros and a hole.
     pub(crate) fn new(words: &[&str], size: usize) -> Self {
         let data = "x".repeat(size);
-        let mark = "\u{1}".repeat(DIGITS);
-        let words: Vec<String> = words
-            .iter()
-            .map(|word| word.replace("{data}", &data).replace("{n}", &mark))
-            .collect();
-        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        let mut bytes = Vec::new();
-        encode_command(&mut bytes, &words);
-        let mut holes = Vec::new();
-        let mut at = 0;
-        while let Some(found) = find_placeholder(&bytes[at..]) {
-            let hole = at + found;
-            holes.push(hole);
-            bytes[hole..hole + DIGITS].fill(b'0');
-            at = hole + DIGITS;
+        let mut template = Self {
+            bytes: Vec::new(),
+            holes: Vec::new(),
+            ends: Vec::new(),
+        };
+        for command in words.split(|word| *word == ";") {
+            let words: Vec<String> = command
+                .iter()
+                .map(|word| {
+                    let word = word.replace("{data}", &data);
+                    DRAWS.iter().fold(word, |word, (placeholder, mark, _)| {
+                        word.replace(placeholder, &mark.to_string().repeat(DIGITS))
+                    })
+                })
+                .collect();
+            let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            template.add(&words);
         }
-        Self { bytes, holes }
+        template
     }
 
-    /// Returns the bytes of the command.
+    /// Encodes one command.
+    fn add(&mut self, words: &[&[u8]]) {
+        let mut at = self.bytes.len();
+        encode_command(&mut self.bytes, words);
+        let draw_of = |byte| DRAWS.iter().find(|draw| draw.1 as u8 == byte);
+        while let Some((found, draw)) = self.bytes[at..]
+            .iter()
+            .enumerate()
+            .find_map(|(offset, &byte)| Some((offset, draw_of(byte)?.2)))
+        {
+            let hole = at + found;
+            self.holes.push((hole, draw));
+            self.bytes[hole..hole + DIGITS].fill(b'0');
+            at = hole + DIGITS;
+        }
+        self.ends.push((self.bytes.len(), self.holes.len()));
+    }
+
+    /// Returns the bytes of the commands.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns the command repeated `times` times, to be filled in place.
-    pub(crate) fn repeat(&self, times: usize) -> Self {
-        let length = self.bytes.len();
-        Self {
-            bytes: self.bytes.repeat(times),
-            holes: (0..times)
-                .flat_map(|copy| self.holes.iter().map(move |hole| copy * length + hole))
-                .collect(),
+    /// Returns `times` commands, to be filled in place: the template's one after the other, from `first` on.
+    pub(crate) fn repeat(&self, first: usize, times: usize) -> Self {
+        let mut all = Self {
+            bytes: Vec::with_capacity(self.bytes.len() * times),
+            holes: Vec::new(),
+            ends: Vec::new(),
+        };
+        for number in first..first + times {
+            let number = number % self.ends.len();
+            let begin = number
+                .checked_sub(1)
+                .map_or((0, 0), |before| self.ends[before]);
+            let end = self.ends[number];
+            let moved = all.bytes.len();
+            all.bytes.extend_from_slice(&self.bytes[begin.0..end.0]);
+            let holes = self.holes[begin.1..end.1].iter();
+            all.holes
+                .extend(holes.map(|(hole, draw)| (hole - begin.0 + moved, *draw)));
+            all.ends.push((all.bytes.len(), all.holes.len()));
         }
+        all
     }
 
     /// Writes the next number into every hole.
-    pub(crate) fn fill(&mut self, mut next: impl FnMut() -> u64) {
-        for &hole in &self.holes {
-            write_digits(&mut self.bytes[hole..hole + DIGITS], next());
+    pub(crate) fn fill(&mut self, mut next: impl FnMut(Draw) -> u64) {
+        for &(hole, draw) in &self.holes {
+            write_digits(&mut self.bytes[hole..hole + DIGITS], next(draw));
         }
     }
-}
-
-/// Returns the offset of the next placeholder, whose first byte is 1; no other byte of a template is 1.
-fn find_placeholder(bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|&byte| byte == 1)
 }
 
 /// Writes `number` in decimal, right-aligned, with leading zeros; drops digits that do not fit.
@@ -237,7 +296,7 @@ mod tests {
     #[test]
     fn keys_are_sixteen_bytes() {
         let mut template = find(&["set"]).unwrap()[0].template(3);
-        template.fill(|| 1);
+        template.fill(|_| 1);
         assert_eq!(
             template.bytes(),
             b"*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000001\r\n$3\r\nxxx\r\n"
@@ -246,9 +305,9 @@ mod tests {
 
     #[test]
     fn every_hole_of_every_copy_is_filled() {
-        let mut template = find(&["mset"]).unwrap()[0].template(1).repeat(3);
+        let mut template = find(&["mset"]).unwrap()[0].template(1).repeat(0, 3);
         let mut next = 0;
-        template.fill(|| {
+        template.fill(|_| {
             next += 1;
             next
         });
@@ -257,6 +316,26 @@ mod tests {
         for number in 1..=30 {
             assert!(text.contains(&format!("key:{number:012}")), "{number}");
         }
+    }
+
+    #[test]
+    fn a_mix_goes_round() {
+        let mix = Template::new(
+            &["GET", "a:{n}", ";", "SET", "b:{z}", "{data}", ";", "PING"],
+            2,
+        );
+        let mut draws = Vec::new();
+        let mut three = mix.repeat(1, 3);
+        three.fill(|draw| {
+            draws.push(draw);
+            7
+        });
+        assert_eq!(draws, [Draw::Zipf, Draw::Even]);
+        assert_eq!(
+            String::from_utf8_lossy(three.bytes()),
+            "*3\r\n$3\r\nSET\r\n$14\r\nb:000000000007\r\n$2\r\nxx\r\n*1\r\n$4\r\nPING\r\n\
+             *2\r\n$3\r\nGET\r\n$14\r\na:000000000007\r\n"
+        );
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Clients {
         let mut filler = set.clone();
         let bar = indicatif::ProgressBar::hidden();
         keyload::load(&mut server.client()?, KEYS, "SET", &bar, |index, out| {
-            filler.fill(|| index);
+            filler.fill(|_| index);
             out.extend_from_slice(filler.bytes());
         })?;
         Ok(Self {
