@@ -9,7 +9,9 @@ use std::sync::LazyLock;
 
 use ahash::RandomState;
 
-use crate::hash_table::{Hash, HashTable};
+use smallvec::SmallVec;
+
+use crate::hash_table::{Hash, HashTable, WARM_MAX};
 use crate::pages::Pages;
 use crate::unwritten::Unwritten;
 
@@ -102,19 +104,21 @@ impl<E: Element> Keyed<E> {
         }
     }
 
-    /// Loads the cache lines that lookups of these hashes will need. Changes nothing.
-    pub(crate) fn warm(&self, hashes: &[Hash]) {
+    /// Loads the cache lines that lookups of these hashes will need, and returns the elements that they will probably find.
+    /// Changes nothing. Returns nothing of a small collection.
+    pub(crate) fn warm(&self, hashes: &[Hash]) -> impl Iterator<Item = &E> {
         /// Smaller collections are in the cache anyway.
         const FEW: usize = 8_000;
-        let Some(index) = self.index.as_ref().filter(|_| self.len() >= FEW) else {
-            return;
-        };
-        // The loads of each pass are independent, so they overlap; the sums keep the compiler from removing them.
-        let lines = hashes.iter().fold(0, |sum, hash| sum ^ index.warm(*hash));
-        std::hint::black_box(lines);
-        let candidates = hashes.iter().filter_map(|hash| index.candidate(*hash));
-        let elements = candidates.filter_map(|id| self.elements.get(id));
-        std::hint::black_box(elements.fold(0, |sum, e| sum ^ e.hash()));
+        let mut elements: SmallVec<[&E; WARM_MAX]> = SmallVec::new();
+        if let Some(index) = self.index.as_ref().filter(|_| self.len() >= FEW) {
+            // The loads of each pass are independent, so they overlap; the sums keep the compiler from removing them.
+            let lines = hashes.iter().fold(0, |sum, hash| sum ^ index.warm(*hash));
+            std::hint::black_box(lines);
+            let candidates = hashes.iter().filter_map(|hash| index.candidate(*hash));
+            elements.extend(candidates.filter_map(|id| self.elements.get(id)));
+            std::hint::black_box(elements.iter().fold(0, |sum, e| sum ^ e.hash()));
+        }
+        elements.into_iter()
     }
 
     /// Returns the element at `id`.

@@ -125,31 +125,28 @@ impl Value {
     /// Loads the cache lines of a large collection that `commands` will probably need. Guesses the argument that names
     /// the element. Changes nothing.
     pub(crate) fn warm_elements<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
+        if let Self::Zset(zset) = self {
+            return zset.warm(commands);
+        }
         let mut hashes: SmallVec<[crate::hash_table::Hash; WARM_MAX]> = SmallVec::new();
         let gather = |at: fn(usize) -> usize| {
             let names = commands.filter_map(|args| args.get(at(args.len())));
             hashes.extend(names.map(keyed::hash_of));
         };
         match self {
-            Self::Zset(zset) => {
-                if let zset::View::Table(entries) = zset.view() {
-                    gather(|len| len - 1);
-                    entries.warm(&hashes);
-                }
-            }
             Self::Set(set) => {
                 if let set::View::Table(table) = set.view() {
                     gather(|_| 2);
-                    table.members().warm(&hashes);
+                    drop(table.members().warm(&hashes));
                 }
             }
             Self::Hash(hash) => {
                 if let Some(table) = hash.table() {
                     gather(|_| 2);
-                    table.keyed().warm(&hashes);
+                    drop(table.keyed().warm(&hashes));
                 }
             }
-            Self::Str(_) | Self::List(_) | Self::Stream(_) => {}
+            Self::Str(_) | Self::List(_) | Self::Zset(_) | Self::Stream(_) => {}
         }
     }
 

@@ -15,7 +15,10 @@ mod tree;
 use std::ops::Range;
 
 use punctual_rdb::listpack::Element;
+use punctual_resp::Args;
+use smallvec::SmallVec;
 
+use crate::hash_table::WARM_MAX;
 use crate::limits::Limits;
 use crate::value::keyed::Keyed;
 use crate::value::packed::Packed;
@@ -27,6 +30,13 @@ pub use score::parse as parse_score;
 pub(crate) use score::parse_bound as parse_score_bound;
 pub(crate) use table::Entry;
 use table::{Table, TableWalk};
+
+/// Number of scores to search at once: an old and a new one for each command that is looked ahead at.
+const WARM_SCORES: usize = 2 * WARM_MAX;
+/// Smaller sorted sets are in the cache anyway.
+const WARM_FROM: usize = 8_000;
+
+type Scores = SmallVec<[f64; WARM_SCORES]>;
 
 /// A sorted set, in 16 bytes. No score is NaN.
 #[derive(Clone)]
@@ -175,6 +185,27 @@ impl Zset {
             Form::Packed(_) => None,
             Form::Table(table) => Some(table.entries_mut()),
         }
+    }
+
+    /// Loads the cache lines that these commands need, which name an element in their last argument. Changes nothing.
+    pub(crate) fn warm<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
+        let Form::Table(table) = &self.0 else {
+            return;
+        };
+        if table.len() < WARM_FROM {
+            return;
+        }
+        let (mut names, mut scores) = (SmallVec::<[&[u8]; WARM_MAX]>::new(), Scores::new());
+        let mut searches = false;
+        for args in commands {
+            let is = |command: &str| args.at(0).eq_ignore_ascii_case(command.as_bytes());
+            names.extend(args.get(args.len() - 1));
+            searches |= !is("zscore");
+            if args.len() > 3 && is("zadd") {
+                scores.extend(parse_score(args.at(args.len() - 2)));
+            }
+        }
+        table.warm(&names, searches.then_some(&scores));
     }
 
     /// Returns the score of a name. O(1), O(n) in the compact form.

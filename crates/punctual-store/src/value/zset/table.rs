@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::range::{LexRange, ScoreRange};
 use super::tree::{Slot, Tree, Walk, count_before};
-use crate::hash_table::Hash;
+use super::{Scores, WARM_SCORES};
+use crate::hash_table::{Hash, WARM_MAX};
 use crate::value::keyed::{Element, Keyed, hash_of};
 use crate::value::text::Text;
 
@@ -153,6 +156,24 @@ impl Table {
     /// Returns the entries for a snapshot's walk.
     pub(super) fn entries_mut(&mut self) -> &mut Keyed<Entry> {
         &mut self.entries
+    }
+
+    /// Loads the cache lines that look-ups of these names need, and with `scores` those of searches for the names' scores and
+    /// for these. Changes nothing.
+    pub(super) fn warm(&self, names: &[&[u8]], scores: Option<&Scores>) {
+        let hashes: SmallVec<[Hash; WARM_MAX]> = names.iter().map(|name| hash_of(name)).collect();
+        let found = self.entries.warm(&hashes);
+        let Some(scores) = scores else {
+            return;
+        };
+        let scores = scores.iter().copied().chain(found.map(|entry| entry.score));
+        let ordinals: SmallVec<[u64; WARM_SCORES]> = scores.map(ordinal).collect();
+        // The names of entries with equal scores are compared.
+        let mut sum = 0;
+        self.order.warm(&ordinals, |id| {
+            sum ^= self.entries.get(id).name().first().copied().unwrap_or(0);
+        });
+        std::hint::black_box(sum);
     }
 
     fn find(&self, name: &[u8]) -> (Hash, Option<u32>) {

@@ -12,6 +12,7 @@
 #[cfg(test)]
 mod tests;
 mod walk;
+mod warm;
 
 use std::ops::Range;
 
