@@ -306,7 +306,7 @@ impl Server {
                 std::thread::Builder::new()
                     .name(format!("punctual-{number}"))
                     .spawn(move || {
-                        let _stop_server = StopServerOnDrop(event_loop.shared());
+                        let _stop_server = StopServerOnDrop(Arc::clone(&event_loop.shared()));
                         event_loop.run();
                     })?,
             );

@@ -76,11 +76,13 @@ struct Part {
     bits: u32,
 }
 
-/// The parts of a key's hash that the table uses: its order and its tag.
+/// The parts of a key's hash: its order and its tag for the table, and its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hash {
     /// High half of the hash. Gives the order of keys and their chunk; stored in the key's record.
     pub place: u32,
+    /// Bits that the table does not use: they choose the key's shard.
+    spread: u16,
     tag: u8,
 }
 
@@ -91,8 +93,15 @@ impl Hash {
         let low = hash as u8;
         Self {
             place: (hash >> 32) as u32,
+            spread: (hash >> 8) as u16,
             tag: if low == 0 { 1 } else { low },
         }
+    }
+
+    /// Returns the shard of the key, out of at most 2^16 shards.
+    #[inline]
+    pub const fn shard(self, shards: usize) -> usize {
+        (self.spread as usize * shards) >> u16::BITS
     }
 }
 

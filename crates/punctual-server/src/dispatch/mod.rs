@@ -12,7 +12,7 @@ pub(crate) mod table;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_resp::{Args, Reply};
+use punctual_resp::{Args, Command, Reply};
 use punctual_store::spec::Flags;
 use punctual_store::{Error, Turn};
 use quanta::Clock;
@@ -25,7 +25,6 @@ use crate::command;
 use crate::dispatch::call::Call;
 use crate::dispatch::table::{Entry, Run};
 use crate::net::cross_protocol::is_http;
-use crate::net::lookahead::Ahead;
 use crate::observe::monitor;
 use crate::observe::slowlog::Slow;
 use crate::observe::stats::LoopStats;
@@ -141,10 +140,15 @@ impl<'a, 's> Dispatcher<'a, 's> {
         flow
     }
 
-    /// Prefetches the entries that the next commands are expected to access.
-    pub(crate) fn prefetch(&mut self, session: &Session, ahead: &Ahead<'_>) {
+    /// Prepares the next commands of a pipeline for what they are expected to access. Returns how many are prepared.
+    pub(crate) fn look_ahead(&mut self, session: &Session, ahead: &[Command<'_>]) -> usize {
+        if self.shared.mailboxes.len() > 1 && self.shared.running.is_active() {
+            // Nothing may be locked before the commands know whether they wait for the script.
+            self.turn.end_ahead();
+            return ahead.len();
+        }
         let commands = ahead.iter().map(|command| command.args);
-        self.turn.warm(session.db, commands);
+        self.turn.look_ahead(session.db, commands)
     }
 
     /// Counts an error reply.

@@ -64,7 +64,8 @@ impl<O> Mail<O> {
     }
 }
 
-/// One event loop's mailbox, with orders of type `O`.
+/// One event loop's mailbox, with orders of type `O`, on its own cache lines: its loop writes there each turn.
+#[repr(align(128))]
 pub struct Mailbox<O> {
     mail: OrderedMutex<Mail<O>>,
     /// The mailbox has content.

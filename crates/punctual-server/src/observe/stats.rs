@@ -49,8 +49,9 @@ pub struct CommandStats {
     pub latency: CommandLatency,
 }
 
-/// Counters of one event loop.
+/// Counters of one event loop, on its own cache lines.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct LoopStats {
     /// Commands that ran.
     pub commands: Counter,

@@ -12,8 +12,6 @@ use std::num::NonZeroU32;
 use ahash::RandomState;
 use punctual::queue::wheel::{RawWheel, Step};
 
-use smallvec::SmallVec;
-
 use crate::hash_table::{Hash, HashTable, WARM_MAX};
 use crate::keyspace::field_timers::{Armed, FIELD_TIMER_BYTES, FieldTimers, OF_FIELD};
 use crate::keyspace::key::Key;
@@ -111,36 +109,30 @@ impl Db {
         Hash::new(self.hasher.hash_one(key))
     }
 
-    /// Fetches the cache lines that look-ups of `keys` will need, side by side. A pipeline of look-ups would wait for
-    /// memory one after the other. Changes nothing.
-    pub(crate) fn warm<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
-        // A small database is in the cache.
-        const FEW: usize = 8_000;
-        if self.len() < FEW {
-            return;
-        }
+    /// Fetches the cache lines that look-ups of these hashes will need, each in its database, side by side. A pipeline of
+    /// look-ups would wait for memory one after the other. Changes nothing.
+    pub(crate) fn warm(names: &[(&Self, Hash)]) {
         // Each loop's loads do not depend on one another, so they run at once; the sums keep them alive.
         let mut sum = 0;
-        let hashes: SmallVec<[Hash; WARM_MAX]> = keys.map(|key| self.hash(key)).collect();
-        for hash in &hashes {
-            sum ^= self.index.warm(*hash);
+        for (db, hash) in names {
+            sum ^= db.index.warm(*hash);
         }
         std::hint::black_box(sum);
-        let ids: SmallVec<[Id; WARM_MAX]> = hashes
-            .iter()
-            .filter_map(|h| self.index.candidate(*h))
-            .collect();
+        let (mut records, mut count) = ([None; WARM_MAX], 0);
+        for (db, hash) in names.iter().take(WARM_MAX) {
+            if let Some(id) = db.index.candidate(*hash) {
+                records[count] = db.records.get(id);
+                count += 1;
+            }
+        }
         let mut sum = 0;
-        for id in &ids {
-            sum ^= self.records.get(*id).map_or(0, |r| r.stamp);
+        for record in records[..count].iter().flatten() {
+            sum ^= record.stamp;
         }
         std::hint::black_box(sum);
         let mut sum = 0;
-        for id in &ids {
-            sum ^= self
-                .records
-                .get(*id)
-                .map_or(0, |r| r.value.warm() ^ r.key.warm());
+        for record in records[..count].iter().flatten() {
+            sum ^= record.value.warm() ^ record.key.warm();
         }
         std::hint::black_box(sum);
     }

@@ -1,6 +1,6 @@
-//! The keyspace, split by Redis's hash slots into shards, each behind a lock.
+//! The keyspace, split by the hash of the tables into shards, each behind a lock.
 //!
-//! Ground rules: only [`Turn`](crate::Turn) locks shards, several of them in ascending order. A shard's `wakeup` is written
+//! Ground rules: only [`Turn`](crate::Turn) locks shards, several of them in ascending order. A shard's wake-up is written
 //! under its lock and may be read without it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -9,6 +9,7 @@ use ahash::RandomState;
 use crc::{CRC_16_XMODEM, Crc, Table};
 use parking_lot::{Mutex, RwLock};
 
+use crate::hash_table::Hash;
 use crate::keyspace::db::Db;
 use crate::keyspace::waiters::Waiters;
 use crate::keyspace::walk::WalkStep;
@@ -18,6 +19,8 @@ use crate::lock_order::{OrderedMutex, Rank};
 
 /// Hash slots of Redis Cluster.
 const SLOTS: usize = 16_384;
+/// Most shards of a keyspace.
+const SHARDS_MAX: usize = 16_384;
 /// No wake-up is needed.
 pub(crate) const NO_WAKEUP: u64 = u64::MAX;
 
@@ -54,6 +57,8 @@ pub struct Shard {
     pub(crate) waiters: Waiters,
     /// The last known wake-up of each database, side by side so that the earliest is found fast.
     wakeups: Vec<u64>,
+    /// The least of them.
+    earliest: u64,
 }
 
 /// Which databases' deadlines may have changed.
@@ -65,18 +70,28 @@ pub(crate) enum Touched {
 }
 
 impl Shard {
-    /// Returns a lower bound of the earliest deadline in any database, when only those in `touched` may have changed since
-    /// the last call.
-    pub(crate) fn next_wakeup(&mut self, touched: Touched) -> u64 {
+    /// Returns a lower bound of the earliest deadline in any database, if it has changed since the last call. Only the
+    /// databases in `touched` may have changed.
+    pub(crate) fn changed_wakeup(&mut self, touched: Touched) -> Option<u64> {
         let asked = match touched {
             Touched::None => 0..0,
             Touched::One(db) => db..db + 1,
             Touched::Any => 0..self.dbs.len(),
         };
+        let mut changed = false;
         for db in asked {
-            self.wakeups[db] = self.dbs[db].next_wakeup().unwrap_or(NO_WAKEUP);
+            let next = self.dbs[db].next_wakeup().unwrap_or(NO_WAKEUP);
+            if next != self.wakeups[db] {
+                self.wakeups[db] = next;
+                changed = true;
+            }
         }
-        self.wakeups.iter().copied().min().unwrap_or(NO_WAKEUP)
+        if !changed {
+            return None;
+        }
+        let before = self.earliest;
+        self.earliest = self.wakeups.iter().copied().min().unwrap_or(NO_WAKEUP);
+        (self.earliest != before).then_some(self.earliest)
     }
 }
 
@@ -84,8 +99,6 @@ impl Shard {
 #[repr(align(128))]
 pub(crate) struct Locked {
     pub(crate) shard: OrderedMutex<Shard>,
-    /// Unix ms at which the shard must be polled; [`NO_WAKEUP`] if never.
-    pub(crate) wakeup: AtomicU64,
 }
 
 /// The whole keyspace.
@@ -97,6 +110,9 @@ pub(crate) struct Locked {
 /// ```
 pub struct Store {
     pub(crate) locked: Box<[Locked]>,
+    /// By shard: unix ms at which it must be polled; [`NO_WAKEUP`] if never. They seldom change and all loops read them, so
+    /// they lie apart from the locks.
+    pub(crate) wakeups: Box<[AtomicU64]>,
     databases: usize,
     /// Whether the wheel expires due keys (DEBUG SET-ACTIVE-EXPIRE); otherwise only commands that meet them do.
     active_expire: AtomicBool,
@@ -105,6 +121,8 @@ pub struct Store {
     /// Maximum length of a string (`proto-max-bulk-len`).
     string_max: AtomicU64,
     limits: RwLock<Limits>,
+    /// Number of times that the limits were set.
+    limits_version: AtomicU64,
     /// Last ticket of a waiter.
     tickets: AtomicU64,
     /// Number of keys that clients wait for.
@@ -152,7 +170,9 @@ impl Store {
 
     fn with_hasher(options: StoreOptions, hasher: RandomState) -> Self {
         let databases = options.databases.max(1);
-        let locked = (0..options.shards.clamp(1, SLOTS))
+        let shards = 0..options.shards.clamp(1, SHARDS_MAX);
+        let locked = shards
+            .clone()
             .map(|_| Locked {
                 shard: OrderedMutex::new(
                     Rank::Shard,
@@ -161,18 +181,21 @@ impl Store {
                         watched: Watched::default(),
                         waiters: Waiters::default(),
                         wakeups: vec![NO_WAKEUP; databases],
+                        earliest: NO_WAKEUP,
                     },
                 ),
-                wakeup: AtomicU64::new(NO_WAKEUP),
             })
             .collect();
+        let wakeups = shards.map(|_| AtomicU64::new(NO_WAKEUP)).collect();
         Self {
             locked,
+            wakeups,
             databases,
             active_expire: AtomicBool::new(true),
             checks_payloads: AtomicBool::new(true),
             string_max: AtomicU64::new(512 << 20),
             limits: RwLock::default(),
+            limits_version: AtomicU64::new(1),
             tickets: AtomicU64::new(0),
             waiting_keys: AtomicU64::new(0),
             wanted: AtomicUsize::new(usize::MAX),
@@ -200,19 +223,25 @@ impl Store {
         self.databases
     }
 
+    /// Returns the hash of a key's name, which is the same in all databases. O(length).
+    #[inline]
+    pub(crate) fn hash(&self, key: &[u8]) -> Hash {
+        Hash::new(self.hasher.hash_one(key))
+    }
+
     /// Returns the shard that holds `key`. O(length), O(1) with one shard.
     #[inline]
     pub fn shard_of(&self, key: &[u8]) -> usize {
         match self.locked.len() {
             1 => 0,
-            n => hash_slot(key) % n,
+            n => self.hash(key).shard(n),
         }
     }
 
     /// Returns when shard `shard` must be polled next, in unix ms: a lower bound of its earliest deadline. `None` if it has no
     /// deadlines or active expiry is off. Takes no lock.
     pub fn next_wakeup(&self, shard: usize) -> Option<u64> {
-        let at = self.locked[shard].wakeup.load(Ordering::SeqCst);
+        let at = self.wakeups[shard].load(Ordering::SeqCst);
         (at != NO_WAKEUP && self.active_expire()).then_some(at)
     }
 
@@ -234,6 +263,14 @@ impl Store {
     /// Sets the limits of compact collections, from the next turn on.
     pub fn set_limits(&self, limits: Limits) {
         *self.limits.write() = limits;
+        self.limits_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Returns the limits if they were set since `version`, which is 0 at first. Writes nothing that other threads read.
+    pub fn changed_limits(&self, version: &mut u64) -> Option<Limits> {
+        let now = self.limits_version.load(Ordering::Acquire);
+        let before = std::mem::replace(version, now);
+        (now != before).then(|| self.limits())
     }
 
     /// Returns a ticket that is greater than all before.

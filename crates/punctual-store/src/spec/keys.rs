@@ -72,6 +72,15 @@ impl Keys {
         }
     }
 
+    /// Returns the position of the key if there is exactly one, whatever the arguments are.
+    #[inline]
+    pub const fn only(&self) -> Option<usize> {
+        match *self {
+            Self::Range { first, last, .. } if last == first as i32 => Some(first),
+            _ => None,
+        }
+    }
+
     /// Returns true if a command with these arguments may reach keys that the arguments do not name.
     pub fn reaches_unnamed(&self, args: Args<'_>) -> bool {
         matches!(self, Self::Options(options) if options.reaches_unnamed(args))

@@ -79,9 +79,9 @@ impl<'s> Cx<'_, 's> {
         self.touch_other(db);
         let now = self.turn.now;
         let uses = self.turn.limits.uses;
-        let shard = self.turn.shard_of(key);
+        let hash = self.turn.hash_of(key);
+        let shard = hash.shard(self.turn.store.shards());
         let part = self.turn.shard_db(shard, db);
-        let hash = part.hash(key);
         let place = Place { shard, db, hash };
         let Some(id) = part.find_hashed(hash, key) else {
             return (place, None);
@@ -91,8 +91,12 @@ impl<'s> Cx<'_, 's> {
             return (place, None);
         }
         if touch {
-            let used = uses.after_access(part.get(id).key.uses(), now);
-            part.touch(id, used);
+            let before = part.get(id).key.uses();
+            let used = uses.after_access(before, now);
+            // A line that stays as it is stays in the caches of all cores.
+            if used != before {
+                part.touch(id, used);
+            }
         }
         (place, Some(id))
     }

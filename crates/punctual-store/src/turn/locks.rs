@@ -10,6 +10,7 @@ use std::time::Duration;
 use punctual_resp::Args;
 use smallvec::SmallVec;
 
+use super::ahead::Name;
 use super::{Command, Turn};
 use crate::keyspace::shard::Shard;
 use crate::lock_order::OrderedGuard;
@@ -21,6 +22,8 @@ impl<'s> Turn<'s> {
     /// Locks the shards that `command` needs. Returns false if the held shards suffice, and true if they were unlocked first.
     pub(crate) fn lock_for(&mut self, command: &Command, args: Args<'_>) -> bool {
         self.sole = None;
+        self.named = std::mem::replace(&mut self.next, Name::NONE);
+        self.others.clear();
         if command.reaches_unnamed(args) {
             let enough = self.held.len() == self.store.shards();
             self.lock_all();
@@ -33,11 +36,31 @@ impl<'s> Turn<'s> {
             }
             return !enough;
         }
-        let mut needed: SmallVec<[usize; 8]> = SmallVec::new();
-        let store = self.store;
+        let (store, shards) = (self.store, self.store.shards());
+        self.others_used = 0;
+        if let Some(key) = command.keys.only().and_then(|at| args.get(at)) {
+            if !self.named.is(key) {
+                self.named = Name::new(key, store.hash(key));
+            }
+            let number = self.named.hash.shard(shards);
+            self.sole = Some(number);
+            let found = self.find_held(number);
+            match found {
+                Ok(at) => self.held_last = at,
+                Err(_) => {
+                    self.lock(&[number]);
+                    self.held_last = self.find_held(number).unwrap_or(0);
+                }
+            }
+            return found.is_err();
+        }
+        let mut needed: SmallVec<[usize; 16]> = SmallVec::new();
+        let others = &mut self.others;
         command.keys.each(args, &mut |at| {
             if let Some(key) = args.get(at) {
-                needed.push(store.shard_of(key));
+                let hash = store.hash(key);
+                needed.push(hash.shard(shards));
+                others.push(Name::new(key, hash));
             }
         });
         needed.sort_unstable();
@@ -72,11 +95,17 @@ impl<'s> Turn<'s> {
     }
 
     pub(super) fn holds(&self, shard: usize) -> bool {
-        self.held.binary_search_by_key(&shard, |h| h.0).is_ok()
+        self.find_held(shard).is_ok()
+    }
+
+    /// Returns the place of a shard among the held ones.
+    #[inline]
+    pub(super) fn find_held(&self, shard: usize) -> Result<usize, usize> {
+        self.held.binary_search_by_key(&shard, |h| h.0)
     }
 
     /// Adds a locked shard to the held ones.
-    fn hold(&mut self, number: usize, shard: OrderedGuard<'s, Shard>) {
+    pub(super) fn hold(&mut self, number: usize, shard: OrderedGuard<'s, Shard>) {
         self.logged = self.store.is_logged();
         self.read_only = self.store.read_only.load(Ordering::SeqCst);
         self.observed |= shard.watched.any() || shard.waiters.any() || self.store.notes_changes();

@@ -3,6 +3,7 @@
 //! A turn keeps its shards locked until it needs others or is [released](Turn::release), so a pipeline pays for one lock. It must
 //! be released before its thread waits for anything. The file `locks.rs` has the rules of locking.
 
+mod ahead;
 mod commit;
 pub(crate) mod cx;
 pub(crate) mod effects;
@@ -20,6 +21,7 @@ use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::events::{Classes, Sink};
+use crate::hash_table::Hash;
 use crate::keyspace::db::Db;
 use crate::keyspace::shard::{Shard, Store, Touched};
 use crate::keyspace::waiters::Wait;
@@ -29,6 +31,7 @@ use crate::spec::{Flags, Row};
 use crate::time::Now;
 use crate::value::Value;
 
+use ahead::{Name, Names};
 use effects::Effects;
 pub use restore::{RestoreBatch, Restored, Taken};
 use waiters::ReadyKey;
@@ -90,7 +93,7 @@ impl Discarded {
 /// Error of a command that writes to a read-only store.
 pub const READ_ONLY: Error = Error::fixed("READONLY You can't write against a read only replica.");
 
-type Held<'s> = SmallVec<[(usize, OrderedGuard<'s, Shard>); 1]>;
+type Held<'s> = SmallVec<[(usize, OrderedGuard<'s, Shard>); ahead::LOCKS_MAX]>;
 
 /// Some commands at one instant.
 pub struct Turn<'s> {
@@ -123,8 +126,20 @@ pub struct Turn<'s> {
     ready: VecDeque<ReadyKey>,
     /// Ascending by shard number.
     held: Held<'s>,
-    /// The only shard of the command's keys, if there is one: the hash slot is computed once a command.
+    /// Place among the held shards at which the last look-up found its shard.
+    held_last: usize,
+    /// The only shard of the command's keys, if there is one.
     sole: Option<usize>,
+    /// The command's first key, if its hash is known: a name is hashed once a command.
+    named: Name,
+    /// The command's other keys, if it has several and there are several shards.
+    others: Vec<Name>,
+    /// Number of `others` that were looked up.
+    others_used: usize,
+    /// First key of the command that runs next, from the look-ahead.
+    next: Name,
+    /// First keys of the commands that were looked ahead at.
+    ahead: Names,
     /// Databases whose deadlines may have changed in the held shards.
     touched: Touched,
     /// The held shards stay held, and suffice.
@@ -152,13 +167,24 @@ pub struct Turn<'s> {
 impl<'s> Turn<'s> {
     /// Creates a turn at `now`, which holds no lock yet.
     pub fn new(store: &'s Store, now: Now, sink: &'s mut dyn Sink, classes: Classes) -> Self {
+        Self::with_limits(store, now, sink, classes, store.limits())
+    }
+
+    /// As [`Turn::new`], for a caller that knows the store's [limits](Store::changed_limits).
+    pub fn with_limits(
+        store: &'s Store,
+        now: Now,
+        sink: &'s mut dyn Sink,
+        classes: Classes,
+        limits: Limits,
+    ) -> Self {
         Self {
             store,
             now,
             sink,
             classes,
             frozen: false,
-            limits: store.limits(),
+            limits,
             stats: Stats::default(),
             discarded: Discarded::default(),
             wait: None,
@@ -167,7 +193,13 @@ impl<'s> Turn<'s> {
             may_lock: true,
             ready: VecDeque::new(),
             held: SmallVec::new(),
+            held_last: 0,
             sole: None,
+            named: Name::NONE,
+            others: Vec::new(),
+            others_used: 0,
+            next: Name::NONE,
+            ahead: Names::new(),
             touched: Touched::None,
             pinned: false,
             grows: false,
@@ -195,8 +227,10 @@ impl<'s> Turn<'s> {
             return;
         }
         for (number, mut shard) in self.held.drain(..) {
-            let next = shard.next_wakeup(touched);
-            let known = &self.store.locked[number].wakeup;
+            let Some(next) = shard.changed_wakeup(touched) else {
+                continue;
+            };
+            let known = &self.store.wakeups[number];
             let before = known.swap(next, Ordering::SeqCst);
             drop(shard);
             if next < before {
@@ -269,25 +303,19 @@ impl<'s> Turn<'s> {
         };
     }
 
-    /// Fetches the cache lines that these commands in database `db` will need: the records of their first keys, or elements
-    /// of the collection that all of them use. Does nothing if there are several shards.
-    pub fn warm<'a>(&mut self, db: usize, commands: impl Iterator<Item = Args<'a>> + Clone) {
-        if self.store.shards() == 1 {
-            self.lock_one(0);
-            let part = self.shard_db(0, db);
-            let mut keys = commands.clone().filter_map(|args| args.get(1));
-            let Some(first) = keys.next() else {
-                return;
-            };
-            if keys.clone().next() == Some(first) {
-                let same = commands.filter(|args| args.get(1) == Some(first) && args.len() > 2);
-                if let Some(id) = part.find(first) {
-                    part.get(id).value.warm_elements(same);
-                }
-            } else {
-                part.warm(std::iter::once(first).chain(keys));
-            }
+    /// Returns the hash of `key`. O(1) if it is a key of the running command whose hash is known, else O(length).
+    #[inline]
+    pub(crate) fn hash_of(&mut self, key: &[u8]) -> Hash {
+        if self.named.is(key) {
+            return self.named.hash;
         }
+        if let Some(name) = self.others.get(self.others_used)
+            && name.is(key)
+        {
+            self.others_used += 1;
+            return name.hash;
+        }
+        self.store.hash(key)
     }
 
     /// Returns the shard of `key`, a key of the running command. O(1) if all of its keys are in one shard, else O(length).
@@ -345,12 +373,12 @@ impl<'s> Turn<'s> {
     /// Returns the place of shard `number` among the held ones.
     #[inline]
     fn held_at(&self, number: usize) -> usize {
-        if self.held.len() == 1 && self.held[0].0 == number {
-            return 0;
+        match self.held.get(self.held_last) {
+            Some(held) if held.0 == number => self.held_last,
+            _ => self
+                .find_held(number)
+                .expect("a command names its keys in its row"),
         }
-        self.held
-            .binary_search_by_key(&number, |h| h.0)
-            .expect("a command names its keys in its row")
     }
 }
 

@@ -222,11 +222,16 @@ impl EventLoop {
                 if ahead.len() < 2 {
                     break;
                 }
-                dispatcher.prefetch(session, &ahead);
-                for command in &ahead {
+                let (mut prepared, mut at) = (0, 0);
+                for (number, command) in ahead.iter().enumerate() {
                     if session.closing || !session.authenticated {
                         continue 'run;
                     }
+                    if number == prepared {
+                        at = number;
+                        prepared += dispatcher.look_ahead(session, &ahead[number..]).max(1);
+                    }
+                    dispatcher.turn.begin_ahead(number - at);
                     let flow = match command.args.is_empty() {
                         true => Flow::Done,
                         false => dispatcher.run(session, command.args, out),
@@ -245,6 +250,7 @@ impl EventLoop {
         if std::mem::take(&mut session.separated) {
             mailbox.end_separation(out);
         }
+        dispatcher.turn.end_ahead();
         let until = dispatcher.hold.until;
         session.has_written |= dispatcher.turn.stats.dirty != session.dirty_before;
         if was_replica && out.len() > replied {

@@ -29,6 +29,7 @@ use punctual::queue::TimerKey;
 use punctual::{DeadlineQueue, Wheel};
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchedKey;
+use punctual_store::limits::Limits;
 use punctual_store::{Now, Turn};
 
 use crate::client::registry::ClientInfo;
@@ -84,9 +85,13 @@ enum LoopTimer {
 /// One event loop.
 pub(crate) struct EventLoop {
     number: usize,
-    shared: Arc<Shared>,
+    /// Behind a count of the loop's own: a clone of the inner one writes where all loops read.
+    shared: Arc<Arc<Shared>>,
     settings: Arc<Settings>,
     settings_version: u64,
+    /// The store's limits, and their version.
+    limits: Limits,
+    limits_version: u64,
     poll: Poll,
     alarm: Alarm,
     listeners: Vec<Listener>,
@@ -171,10 +176,12 @@ impl EventLoop {
             settings: shared.settings(),
             settings_version: shared.settings_version(),
             scripts: Scripts::new(&shared.scripts.random),
-            shared,
+            shared: Arc::new(shared),
             poll,
             alarm,
             listeners,
+            limits: Limits::default(),
+            limits_version: 0,
             connections: Vec::new(),
             free_slots: Vec::new(),
             dirty: Vec::new(),
@@ -210,7 +217,7 @@ impl EventLoop {
         })
     }
 
-    pub(crate) fn shared(&self) -> Arc<Shared> {
+    pub(crate) fn shared(&self) -> Arc<Arc<Shared>> {
         Arc::clone(&self.shared)
     }
 
@@ -317,7 +324,11 @@ impl EventLoop {
         self.synced = shared.changelog.turn_begins();
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
-        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
+        if let Some(limits) = shared.store.changed_limits(&mut self.limits_version) {
+            self.limits = limits;
+        }
+        let classes = shared.classes();
+        let mut turn = Turn::with_limits(&shared.store, now, &mut sink, classes, self.limits);
         for event in events {
             self.handle(event, now, &mut turn);
         }
