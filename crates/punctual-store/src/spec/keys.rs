@@ -75,8 +75,8 @@ impl Keys {
     /// Returns the position of the key if there is exactly one, whatever the arguments are.
     #[inline]
     pub const fn only(&self) -> Option<usize> {
-        match self {
-            Self::Range { first, last, .. } if *last == *first as i32 => Some(*first),
+        match *self {
+            Self::Range { first, last, .. } if last == first as i32 => Some(first),
             _ => None,
         }
     }
