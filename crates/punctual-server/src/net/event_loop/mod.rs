@@ -242,25 +242,6 @@ impl EventLoop {
         self.shut_down();
     }
 
-    /// Blocks while the disk is so far behind the changes that what is kept for it has no bound. All clients wait, as those of a
-    /// Redis that waits in a write.
-    #[cold]
-    fn wait_for_disk(&self) {
-        let shared = &self.shared;
-        shared
-            .persistence
-            .aof
-            .delays
-            .fetch_add(1, Ordering::Relaxed);
-        log::notice!(
-            shared.logger,
-            "Asynchronous AOF fsync is taking too long (disk is busy?). Clients wait until it has written more."
-        );
-        while shared.changelog.is_full() && !shared.stopping.load(Ordering::SeqCst) {
-            shared.changelog.wait_for_room();
-        }
-    }
-
     /// Returns the next deadline of this loop, in unix ms; `u64::MAX` if there is none.
     fn next_wakeup_ms(&self) -> u64 {
         let loops = self.shared.mailboxes.len();

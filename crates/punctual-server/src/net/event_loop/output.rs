@@ -8,9 +8,29 @@ use super::{EventLoop, LoopTimer, SPARE_OUTPUTS};
 use crate::changelog::THIS_TURN;
 use crate::client::registry::REPLY_BUFFER;
 use crate::config::OutputLimit;
+use crate::log;
 use crate::net::connection::{Flushed, KEPT_OUTPUT, is_exceeded};
 
 impl EventLoop {
+    /// Blocks while the disk is so far behind the changes that what is kept for it has no bound. All clients wait, as those of a
+    /// Redis that waits in a write.
+    #[cold]
+    pub(super) fn wait_for_disk(&self) {
+        let shared = &self.shared;
+        shared
+            .persistence
+            .aof
+            .delays
+            .fetch_add(1, Ordering::Relaxed);
+        log::notice!(
+            shared.logger,
+            "Asynchronous AOF fsync is taking too long (disk is busy?). Clients wait until it has written more."
+        );
+        while shared.changelog.is_full() && !shared.stopping.load(Ordering::SeqCst) {
+            shared.changelog.wait_for_room();
+        }
+    }
+
     /// Fixes the position that this turn's held output waits for: everything of the turn has been appended.
     pub(super) fn end_holding(&mut self) {
         for slot in std::mem::take(&mut self.holding) {

@@ -93,6 +93,9 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// What a BITOP makes of the bytes at one place.
+type Operation<'f> = &'f dyn Fn(&[u8]) -> u8;
+
 proptest! {
     #[test]
     fn bitcount_and_bitpos_match_the_model_in_any_range(
@@ -140,7 +143,7 @@ proptest! {
             let bits = (0..8).map(|bit| 1 << bit);
             bits.filter(|bit| bytes.iter().filter(|byte| *byte & bit != 0).count() == 1).sum::<u8>()
         };
-        let operations: [(&str, &dyn Fn(&[u8]) -> u8); 7] = [
+        let operations: [(&str, Operation<'_>); 7] = [
             ("AND", &|bytes| bytes.iter().fold(255, |a, b| a & b)),
             ("OR", &any),
             ("XOR", &|bytes| bytes.iter().fold(0, |a, b| a ^ b)),
