@@ -79,12 +79,11 @@ struct Part {
     bits: u32,
 }
 
-/// The parts of a key's hash: its order and its tag for the table, and its shard.
+/// The parts of a key's hash: its order and its tag for the table, and bits for its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hash {
     /// High half of the hash. Gives the order of keys and their chunk; stored in the key's record.
     pub place: u32,
-    /// Bits that the table does not use: they choose the key's shard.
     spread: u16,
     tag: u8,
 }
@@ -102,7 +101,6 @@ impl Hash {
     }
 
     /// Returns the shard of the key, out of at most 2^16 shards.
-    #[inline]
     pub const fn shard(self, shards: usize) -> usize {
         (self.spread as usize * shards) >> u16::BITS
     }
