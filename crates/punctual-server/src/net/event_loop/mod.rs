@@ -82,11 +82,23 @@ enum LoopTimer {
     RetryAccept,
 }
 
+/// The shared state behind a count of references of one loop's own: counting in one that all loops share would move its
+/// cache line from core to core.
+pub(crate) struct SharedOfLoop(Arc<Shared>);
+
+impl std::ops::Deref for SharedOfLoop {
+    type Target = Arc<Shared>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
 /// One event loop.
 pub(crate) struct EventLoop {
     number: usize,
-    /// Behind a count of the loop's own: a clone of the inner one writes where all loops read.
-    shared: Arc<Arc<Shared>>,
+    shared: Arc<SharedOfLoop>,
     settings: Arc<Settings>,
     settings_version: u64,
     /// The store's limits, and their version.
@@ -176,7 +188,7 @@ impl EventLoop {
             settings: shared.settings(),
             settings_version: shared.settings_version(),
             scripts: Some(Box::new(Scripts::new(&shared.scripts.random))),
-            shared: Arc::new(shared),
+            shared: Arc::new(SharedOfLoop(shared)),
             poll,
             alarm,
             listeners,
@@ -217,7 +229,7 @@ impl EventLoop {
         })
     }
 
-    pub(crate) fn shared(&self) -> Arc<Arc<Shared>> {
+    pub(crate) fn shared(&self) -> Arc<SharedOfLoop> {
         Arc::clone(&self.shared)
     }
 
