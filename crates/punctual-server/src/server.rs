@@ -36,7 +36,7 @@ use crate::program::signals::Starting;
 use crate::program::supervision::Systemd;
 use crate::reclaim::Reclaim;
 use crate::replication::upstream::Address;
-use crate::shared::Shared;
+use crate::shared::{Shared, StopOnPanic};
 
 /// Error of a server's start.
 #[derive(Debug, thiserror::Error)]
@@ -306,8 +306,10 @@ impl Server {
                 std::thread::Builder::new()
                     .name(format!("punctual-{number}"))
                     .spawn(move || {
-                        let _stop_server = StopServerOnDrop(Arc::clone(&event_loop.shared()));
+                        // Without one of its loops the server would leave that loop's connections unserved.
+                        let shared = StopOnPanic(Arc::clone(&event_loop.shared()));
                         event_loop.run();
+                        shared.0.stop();
                     })?,
             );
         }
@@ -469,19 +471,6 @@ impl Drop for Server {
 
 fn instant(now: Now) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(now.micros())
-}
-
-/// Stops the server when one event loop ends, even by a panic. A server without one of its loops would leave that
-/// loop's connections unserved.
-struct StopServerOnDrop(Arc<Shared>);
-
-impl Drop for StopServerOnDrop {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.panicked.store(true, Ordering::Release);
-        }
-        self.0.stop();
-    }
 }
 
 /// Logs the server's parameters and warnings.

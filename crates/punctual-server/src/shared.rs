@@ -123,7 +123,7 @@ pub struct Shared {
     pub(crate) gate_closed: AtomicBool,
     /// True once a stop was requested.
     pub stopping: AtomicBool,
-    /// True if an event loop has panicked.
+    /// True if a thread has panicked that others wait for.
     pub(crate) panicked: AtomicBool,
 }
 
@@ -426,6 +426,18 @@ impl ErrorCounts {
     /// Removes all counts.
     pub fn reset(&self) {
         self.0.lock().clear();
+    }
+}
+
+/// Stops the server if the thread that has this panics, because others wait for it.
+pub(crate) struct StopOnPanic(pub(crate) Arc<Shared>);
+
+impl Drop for StopOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.panicked.store(true, Ordering::Release);
+            self.0.stop();
+        }
     }
 }
 

@@ -48,8 +48,8 @@ pub enum ServeError {
     /// The server did not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// An event loop panicked. Nothing was saved, because the data in memory may be inconsistent.
-    #[error("An event loop panicked; the server has stopped without saving")]
+    /// An event loop or a thread of the append-only file panicked. Nothing was saved, because the data in memory may be inconsistent.
+    #[error("A thread panicked; the server has stopped without saving")]
     Panicked,
 }
 

@@ -7,11 +7,14 @@
 //!
 //! Each thread syncs through a file descriptor of its own, which is opened anew after a failure: the kernel reports an error once
 //! to each, so no sync that covers lost bytes succeeds because another thread has already seen the error.
+//!
+//! Replies wait for these threads, so a panic in one of them stops the server.
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::{Builder, Scope, Thread};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -20,10 +23,12 @@ use super::slice;
 use super::writer::{BATCH, Outcome, Writer};
 use crate::config::AppendSync;
 use crate::persist::disk::Output;
-use crate::shared::Shared;
+use crate::shared::{Shared, StopOnPanic};
 
 /// Number of threads that help the first one.
 const HELPERS: usize = 2;
+/// Time after which an idle thread looks whether the server stops because of a panic, which wakes nobody.
+const REST: Duration = Duration::from_secs(1);
 
 /// Writes until the file is detached from the log.
 pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
@@ -31,6 +36,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
     writer.first = Some(std::thread::current());
     let writer = Mutex::new(writer);
     std::thread::scope(|scope| {
+        let _stop = StopOnPanic(Arc::clone(shared));
         let mut helpers = Vec::new();
         let mut thread = Syncer::new(shared, &writer);
         let mut helping = false;
@@ -87,12 +93,13 @@ fn start_helpers<'scope>(
 /// Writes and syncs while replies wait and nothing fails.
 fn help(shared: &Arc<Shared>, writer: &Mutex<Writer>) {
     slice::shorten();
+    let _stop = StopOnPanic(Arc::clone(shared));
     let mut thread = Syncer::new(shared, writer);
     loop {
         let always = shared.settings().append_sync == AppendSync::Always;
         let first = {
             let writer = writer.lock();
-            if writer.closed {
+            if writer.closed || shared.panicked.load(Ordering::Acquire) {
                 return;
             }
             let helps = always && writer.retry_at.is_none();
@@ -102,13 +109,13 @@ fn help(shared: &Arc<Shared>, writer: &Mutex<Writer>) {
             None => {
                 thread.turn();
                 if !thread.found {
-                    std::thread::park();
+                    std::thread::park_timeout(REST);
                 }
             }
             Some(first) => {
                 // The log may have woken this thread for bytes that it must not take.
                 first.unpark();
-                std::thread::park();
+                std::thread::park_timeout(REST);
             }
         }
     }
