@@ -6,7 +6,6 @@ use indicatif::ProgressBar;
 use punctual_resp::Value;
 
 use crate::client::{Client, error_text};
-use crate::csv::Measurement;
 use crate::error::{Error, Result};
 use crate::keyload;
 use crate::launch::Server;
@@ -225,18 +224,7 @@ impl Cost {
                 Some(self.least_share),
             ),
         ];
-        for (metric, unit, value) in figures {
-            let Some(value) = value else { continue };
-            report.record(Measurement {
-                benchmark: "server",
-                server,
-                case,
-                round,
-                metric,
-                unit,
-                value,
-            })?;
-        }
+        report.record_all("server", server, case, round, figures)?;
         Ok(())
     }
 }

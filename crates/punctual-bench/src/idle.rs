@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::csv::Measurement;
 use crate::error::{Error, Result};
 use crate::launch::{self, Server};
 use crate::options::ServerOptions;
@@ -170,18 +169,7 @@ fn record(report: &mut Report, server: &Server, idle: &Idle) -> Result<()> {
             idle.alive.map(|alive| alive as f64),
         ),
     ];
-    for (metric, unit, value) in figures {
-        let Some(value) = value else { continue };
-        report.record(Measurement {
-            benchmark: "idle",
-            server: &server.product,
-            case: "idle connections",
-            round: 1,
-            metric,
-            unit,
-            value,
-        })?;
-    }
+    report.record_all("idle", &server.product, "idle connections", 1, figures)?;
     Ok(())
 }
 

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use punctual_resp::encode_command;
 
 use crate::clock::unix_micros;
-use crate::csv::Measurement;
 use crate::error::Result;
 use crate::events::{Expected, Receiver, key_name};
 use crate::lateness::{check_lead, millis_of};
@@ -170,17 +169,13 @@ fn record(report: &mut Report, server: &Server, size: u64, round: u32, run: &Run
     let late = PERCENTILES.map(|(name, share)| (name, "ms", run.lateness(share)));
     let missing = [("missing", "keys", run.missing() as f64)];
     let figures = late.into_iter().chain(missing);
-    for (metric, unit, value) in figures.filter(|(_, _, value)| value.is_finite()) {
-        report.record(Measurement {
-            benchmark: "expiry",
-            server: &server.product,
-            case: &case,
-            round,
-            metric,
-            unit,
-            value,
-        })?;
-    }
+    report.record_all(
+        "expiry",
+        &server.product,
+        &case,
+        round,
+        figures.filter(|(_, _, value)| value.is_finite()),
+    )?;
     Ok(())
 }
 

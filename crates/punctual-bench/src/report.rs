@@ -144,6 +144,30 @@ impl Report {
         self.csv.as_mut().map_or(Ok(()), |csv| csv.write(one))
     }
 
+    /// Records the figures of one round, as metric, unit and value. Those without a value are left out.
+    pub(crate) fn record_all<'m, V: Into<Option<f64>>>(
+        &mut self,
+        benchmark: &str,
+        server: &str,
+        case: &str,
+        round: u32,
+        figures: impl IntoIterator<Item = (&'m str, &'m str, V)>,
+    ) -> Result<()> {
+        for (metric, unit, value) in figures {
+            let Some(value) = value.into() else { continue };
+            self.record(Measurement {
+                benchmark,
+                server,
+                case,
+                round,
+                metric,
+                unit,
+                value,
+            })?;
+        }
+        Ok(())
+    }
+
     /// Returns the path for the plot of this name, if plots are enabled.
     pub(crate) fn plot_path(&mut self, name: &str) -> Option<PathBuf> {
         let path = self.out.as_ref()?.join(name);

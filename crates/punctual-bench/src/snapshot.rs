@@ -105,22 +105,13 @@ fn print_saves(report: &mut Report, servers: &[Server], saved: &[Saved]) {
 }
 
 fn record(report: &mut Report, server: &Server, saved: &Stall) -> Result<()> {
-    for (metric, unit, value) in [
+    let figures = [
         ("longest_get_during", "ms", ms(saved.during.max())),
         ("longest_get_before", "ms", ms(saved.calm.max())),
         ("bgsave", "s", saved.took.as_secs_f64()),
         ("copied", "bytes", saved.copied as f64),
-    ] {
-        report.record(Measurement {
-            benchmark: "snapshot",
-            server: &server.product,
-            case: "bgsave",
-            round: 1,
-            metric,
-            unit,
-            value,
-        })?;
-    }
+    ];
+    report.record_all("snapshot", &server.product, "bgsave", 1, figures)?;
     Ok(())
 }
 

@@ -9,7 +9,6 @@ use hdrhistogram::Histogram;
 use punctual_resp::encode_command;
 
 use crate::clock::{sleep_until, unix_micros};
-use crate::csv::Measurement;
 use crate::error::Result;
 use crate::events::{Expected, Receiver, key_name};
 use crate::lateness::check_lead;
@@ -265,18 +264,7 @@ fn record(report: &mut Report, server: &Server, round: u32, run: &Run) -> Result
             run.events.map(|(_, last)| last.as_secs_f64() * 1e3),
         ),
     ];
-    for (metric, unit, value) in figures {
-        let Some(value) = value else { continue };
-        report.record(Measurement {
-            benchmark: "expiry",
-            server: &server.product,
-            case: "storm",
-            round,
-            metric,
-            unit,
-            value,
-        })?;
-    }
+    report.record_all("expiry", &server.product, "storm", round, figures)?;
     Ok(())
 }
 

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::Variants;
 use crate::bars;
-use crate::csv::Measurement;
 use crate::error::{Error, Result};
 use crate::keyload;
 use crate::launch::{self, Candidate, Server};
@@ -135,23 +134,14 @@ pub(super) fn run(
 
 fn record(report: &mut Report, server: &Server, round: u32, one: &Round) -> Result<()> {
     for (case, figures) in [("no aof", one.plain), ("always", one.logged)] {
-        for (metric, unit, value) in [
+        let figures = [
             ("sets_alone", "commands/s", figures.sets_alone),
             ("sets", "commands/s", figures.sets),
             ("gets", "commands/s", figures.gets),
             ("get_p50", "ms", figures.get_p50),
             ("get_p99", "ms", figures.get_p99),
-        ] {
-            report.record(Measurement {
-                benchmark: "durability",
-                server: &server.product,
-                case,
-                round,
-                metric,
-                unit,
-                value,
-            })?;
-        }
+        ];
+        report.record_all("durability", &server.product, case, round, figures)?;
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! A rewrite of the append-only file under write load.
 
 use super::settings;
-use crate::csv::Measurement;
 use crate::error::Result;
 use crate::launch::{self, Candidate, Server};
 use crate::options::DurabilityOptions;
@@ -31,7 +30,7 @@ pub(super) fn run(
     for server in &servers {
         stall::load(server, keys)?;
         let stall = REWRITE.measure(server, keys)?;
-        for (metric, unit, value) in [
+        let figures = [
             ("longest_get_during", "ms", ms(stall.during.max())),
             ("longest_get_before", "ms", ms(stall.calm.max())),
             ("rewrite", "s", stall.took.as_secs_f64()),
@@ -40,17 +39,8 @@ pub(super) fn run(
                 "share",
                 extra(server, &stall).unwrap_or(f64::NAN),
             ),
-        ] {
-            report.record(Measurement {
-                benchmark: "durability",
-                server: &server.product,
-                case: "rewrite",
-                round: 1,
-                metric,
-                unit,
-                value,
-            })?;
-        }
+        ];
+        report.record_all("durability", &server.product, "rewrite", 1, figures)?;
         // Free the memory for the next server.
         server.client()?.expect(&["FLUSHALL"])?;
         stalls.push(stall);

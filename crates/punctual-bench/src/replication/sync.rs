@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::{Name, SETTINGS, attach, check_limit, is_attached, redis};
 use crate::bars;
-use crate::csv::Measurement;
 use crate::error::{Error, Result};
 use crate::launch::{Candidate, Server};
 use crate::options::ReplicationOptions;
@@ -29,21 +28,12 @@ pub(super) fn run(
             for (to, (replica, replica_name)) in programs.iter().enumerate() {
                 let stall = once(&primary, &replica.open(&SETTINGS)?, keys)?;
                 let case = format!("full sync to {}", replica_name.label);
-                for (metric, unit, value) in [
+                let figures = [
                     ("duration", "s", stall.took.as_secs_f64()),
                     ("longest_get_during", "ms", ms(stall.during.max())),
                     ("longest_get_before", "ms", ms(stall.calm.max())),
-                ] {
-                    report.record(Measurement {
-                        benchmark: "replication",
-                        server: &name.product,
-                        case: &case,
-                        round,
-                        metric,
-                        unit,
-                        value,
-                    })?;
-                }
+                ];
+                report.record_all("replication", &name.product, &case, round, figures)?;
                 rounds[at * count + to].push(stall);
             }
         }

@@ -1,8 +1,8 @@
 //! The bound on what is kept for the append-only file.
 //!
-//! Bytes are in memory until they are written, and until they are synced if something is promised. A disk that is slower than the
-//! changes would fill it; so the event loops wait before a turn, with no lock held, while more than [`MOST_KEPT`] is kept.
-//! While the disk fails they do not wait: then writes are refused.
+//! Bytes stay in memory until they are written, and until they are synced, if a sync is promised. If the disk is slower than
+//! the clients, event loops wait before a turn, with no lock held, while more than [`MOST_KEPT`] bytes are in memory. While the
+//! disk fails they do not wait, because writes are refused.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

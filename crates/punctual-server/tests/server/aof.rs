@@ -89,7 +89,7 @@ fn our_files_are_loaded_by_redis_and_by_us() {
             .unwrap();
         let mut c = Wire::open(&server);
         fill(&mut c);
-        // The string grows, though the number does not fit. No event tells it.
+        // The string grows although the number does not fit. There is no event.
         c.ask(&["SET", "padded", "x"]);
         c.send(&[
             "BITFIELD padded OVERFLOW FAIL SET u4 100 99",

@@ -293,8 +293,8 @@ impl Db {
         record
     }
 
-    /// Removes a key and returns its record, which goes to another database or shard. O(1) amortised, but O(bytes) if a snapshot
-    /// has begun with the value: it then writes the rest.
+    /// Removes a key and returns its record, which goes to another database or shard. O(1) amortised. If a snapshot has
+    /// written a part of the value, the rest is written first: O(bytes).
     ///
     /// # Panics
     /// If the key was removed since `id` was found.

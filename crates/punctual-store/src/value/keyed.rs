@@ -105,7 +105,7 @@ impl<E: Element> Keyed<E> {
     }
 
     /// Loads the cache lines that lookups of these hashes will need, and returns the elements that they will probably find.
-    /// Changes nothing. Returns nothing of a small collection.
+    /// Changes nothing. For a small collection it does nothing and returns no elements.
     pub(crate) fn warm(&self, hashes: &[Hash]) -> impl Iterator<Item = &E> {
         /// Smaller collections are in the cache anyway.
         const FEW: usize = 8_000;

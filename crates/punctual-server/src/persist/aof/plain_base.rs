@@ -1,9 +1,11 @@
 //! A base file of commands, for `aof-use-rdb-preamble no`.
 //!
-//! The walk writes a snapshot, as ever, and this makes commands of that file: so the keyspace waits for one kind of walk only, and
-//! what is early in memory goes as fast as a snapshot is written. The commands are those of Redis, with up to [`ITEMS`] elements each.
+//! A rewrite first writes a snapshot to a temporary file. This module converts that file into the commands that Redis writes, with up
+//! to [`ITEMS`] elements each. So the keyspace is walked in one way only, and the copies that the walk keeps are freed as early as in a
+//! save.
 //!
-//! No commands make a stream as it was: XCLAIM drops pending entries that are deleted. Whoever has one keeps the snapshot.
+//! Commands cannot restore every stream: XCLAIM drops pending entries whose entry is deleted. If the keyspace has a stream, the
+//! snapshot is the base.
 
 use std::fs::File;
 use std::path::Path;
