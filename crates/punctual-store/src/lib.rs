@@ -31,6 +31,7 @@ pub mod hash_table;
 pub mod keyspace;
 pub mod limits;
 pub mod lock_order;
+mod notify;
 pub mod pages;
 pub mod snapshot;
 pub mod spec;
@@ -42,6 +43,7 @@ pub mod value;
 
 pub use error::Error;
 pub use keyspace::shard::{Shard, Store, StoreOptions, hash_slot};
+pub use notify::{FIELD as NOTIFY_FIELD, notify_rule_parts};
 pub use time::Now;
 pub use turn::effects::{Effects, write_select};
 pub use turn::{

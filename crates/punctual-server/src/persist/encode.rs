@@ -4,7 +4,7 @@
 //! of its own, the walk locks one shard at a time, and no lock is held while the sink runs.
 
 use punctual_rdb::{Encoder, VERSION, VERSION_FIELD_EXPIRY, Writer};
-use punctual_store::Now;
+use punctual_store::{NOTIFY_FIELD, Now};
 use punctual_store::snapshot::{Format, Snapshot};
 
 use crate::config::Settings;
@@ -91,6 +91,9 @@ pub(crate) fn encode<E>(
         aux("repl-offset", &place.offset.to_string());
     }
     aux("aof-base", if header.aof_base { "1" } else { "0" });
+    for rule in snapshot.notify_rules() {
+        writer.aux(&mut block, NOTIFY_FIELD.as_bytes(), rule);
+    }
     let (mut records, mut encoder) = (Vec::new(), Encoder::new(settings.rdb_compression));
     for library in header.libraries.iter() {
         encoder.library(&mut records, &library.code);

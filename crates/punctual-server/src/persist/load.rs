@@ -10,7 +10,7 @@ use std::time::Instant;
 use punctual_rdb::{Blocks, Event, Failure, Reader, Skipped, Source};
 use punctual_store::events::{Classes, Silent};
 use punctual_store::value::decode::{Unreadable, read_value};
-use punctual_store::{Now, Turn};
+use punctual_store::{NOTIFY_FIELD, Now, Turn};
 use punctual_store::{RestoreBatch, Restored};
 
 use super::aof::files::AofFiles;
@@ -486,6 +486,10 @@ pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
             Event::Aux { name, text } if name == b"repl-id" => id = ReplicationId::parse(text),
             Event::Aux { name, text } if name == b"repl-offset" => {
                 offset = std::str::from_utf8(text).ok().and_then(|n| n.parse().ok());
+            }
+            Event::Aux { name, text } if name == NOTIFY_FIELD.as_bytes() => {
+                let restored = turn.store.restore_notify_rule(text);
+                restored.map_err(|error| ReadFailure::At(reader.offset(), error.to_string()))?;
             }
             Event::Skipped(passed) => unsupported.add(shared, &passed, db),
             Event::ResizeDb { keys, .. } => {

@@ -3,7 +3,7 @@
 //! To add a command, write the handler and add its row to the family's `COMMANDS`. A new family is a file and
 //! a line in [`FAMILIES`].
 
-mod arguments;
+pub(crate) mod arguments;
 pub mod bitmap;
 pub mod blocking;
 pub mod database;
@@ -16,6 +16,7 @@ pub mod hashes;
 pub mod hyperloglog;
 pub mod keys;
 pub mod lists;
+pub mod notify;
 pub mod object;
 mod replies;
 pub mod scan;
@@ -46,6 +47,7 @@ pub static FAMILIES: &[&[Command]] = &[
     hyperloglog::COMMANDS,
     keys::COMMANDS,
     lists::COMMANDS,
+    notify::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
     sets::COMMANDS,

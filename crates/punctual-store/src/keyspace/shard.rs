@@ -16,6 +16,7 @@ use crate::keyspace::walk::WalkStep;
 use crate::keyspace::watch::Watched;
 use crate::limits::Limits;
 use crate::lock_order::{OrderedMutex, Rank};
+use crate::notify::Notify;
 
 /// Hash slots of Redis Cluster.
 const SLOTS: usize = 16_384;
@@ -135,6 +136,8 @@ pub struct Store {
     pub(crate) read_only: AtomicBool,
     /// Whether the sink is told each changed key.
     notes_changes: AtomicBool,
+    /// Rules of NOTIFY.
+    pub(crate) notify: Notify,
     /// Databases that were flushed before a snapshot had walked through them.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
     /// Hash keys of all databases.
@@ -202,6 +205,7 @@ impl Store {
             logged: AtomicBool::new(false),
             read_only: AtomicBool::new(false),
             notes_changes: AtomicBool::new(false),
+            notify: Notify::default(),
             flushed_walks: Mutex::default(),
             hasher,
         }

@@ -38,7 +38,7 @@ use crate::turn::Turn;
 /// }
 /// ```
 ///
-/// The default is a snapshot of an empty keyspace.
+/// The default is a snapshot of nothing.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// Number of keys and of deadlines of each database that has keys, over all shards.
@@ -48,6 +48,8 @@ pub struct Snapshot {
     written: usize,
     early_bytes: usize,
     field_deadlines: bool,
+    /// Rules of NOTIFY at its instant.
+    notify_rules: Vec<Vec<u8>>,
 }
 
 impl Snapshot {
@@ -78,7 +80,21 @@ impl Snapshot {
             written: 0,
             early_bytes: 0,
             field_deadlines,
+            notify_rules: turn.store.notify_rules(),
         }
+    }
+
+    /// Returns a snapshot of the keyspace without its keys.
+    pub fn without_keys(store: &Store) -> Self {
+        Self {
+            notify_rules: store.notify_rules(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the texts of the fields [`NOTIFY_FIELD`](crate::NOTIFY_FIELD).
+    pub fn notify_rules(&self) -> &[Vec<u8>] {
+        &self.notify_rules
     }
 
     /// Returns the number of each database that has keys, its keys, and its keys with a deadline.

@@ -94,7 +94,7 @@ impl Turn<'_> {
             return commands.len();
         }
         let shards = self.hash_ahead(commands.clone(), same);
-        if !self.pinned && !self.whole {
+        if !self.pinned && !self.whole && !self.store.notify.any() {
             self.release();
             for &number in &shards.numbers[..shards.len] {
                 if let Some(shard) = self.store.locked[number].shard.try_lock() {

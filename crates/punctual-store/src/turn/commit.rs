@@ -12,6 +12,7 @@ use super::{Cx, Turn};
 use crate::events::Classes;
 use crate::keyspace::records::Id;
 use crate::keyspace::shard::{Shard, Store};
+use crate::value::Value;
 
 use super::cx::Place;
 
@@ -39,10 +40,18 @@ impl Turn<'_> {
         self.notify(db, key, count);
     }
 
-    /// As [`Turn::commit`], for an entry that has expired: it is no change by the running command.
-    pub(super) fn commit_expiry(&mut self, db: usize, key: &[u8], class: Classes, event: &str) {
+    /// As [`Turn::commit`], for an entry that has expired: it is no change by the running command. `value` is the value of a key
+    /// that is gone with it.
+    pub(super) fn commit_expiry(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        class: Classes,
+        event: &str,
+        value: Option<&Value>,
+    ) {
         self.notify(db, key, 0);
-        self.announce(db, class, event, key);
+        self.announce_with(db, class, event, key, value);
     }
 
     #[inline]
@@ -56,9 +65,30 @@ impl Turn<'_> {
     /// Publishes an event if its class is on, and commits nothing.
     #[inline]
     pub(crate) fn announce(&mut self, db: usize, class: Classes, event: &str, key: &[u8]) {
+        self.announce_with(db, class, event, key, None);
+    }
+
+    #[inline]
+    fn announce_with(
+        &mut self,
+        db: usize,
+        class: Classes,
+        event: &str,
+        key: &[u8],
+        value: Option<&Value>,
+    ) {
         if self.classes.wants(class) {
             self.sink.keyspace(db, class, event, key);
         }
+        if self.recorder.classes.bits() & class.bits() != 0 {
+            self.record(db, class, event, key, value);
+        }
+    }
+
+    /// Commits an entry that a rule of NOTIFY has appended: it is no change by the running command.
+    pub(super) fn commit_entry(&mut self, db: usize, key: &[u8], event: &str) {
+        self.notify(db, key, 1);
+        self.announce(db, Classes::STREAM, event, key);
     }
 
     /// Raises the flags of a changed key's watchers, and notes the key if clients wait for it.
@@ -147,6 +177,7 @@ impl Turn<'_> {
         self.touch(crate::keyspace::shard::Touched::Any);
         let now = self.now;
         let (mut ready, mut old) = (Vec::new(), Vec::new());
+        self.store.adopt_notify_rules(&loaded);
         let loaded = loaded.locked.into_iter().map(|l| l.shard.into_inner());
         for ((_, shard), new) in self.held.iter_mut().zip(loaded) {
             let Shard {
@@ -165,6 +196,7 @@ impl Turn<'_> {
             }
         }
         self.ready.extend(ready);
+        self.renew_rules();
         let store = self.store;
         let unneeded = old.into_iter().filter_map(|db| store.set_aside(db));
         self.discarded.dbs.extend(unneeded);

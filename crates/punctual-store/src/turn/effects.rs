@@ -195,6 +195,9 @@ impl Turn<'_> {
             }
             self.effects.frame.commands += 1;
         }
+        if !self.recorder.events.is_empty() {
+            self.append_recorded();
+        }
         self.end_frame();
     }
 
@@ -205,6 +208,20 @@ impl Turn<'_> {
             self.effects.select(db);
             self.effects.push(words);
             self.effects.frame.commands += 1;
+        }
+    }
+
+    /// Adds an effect beside those of the running command, atomically with whatever the frame has.
+    pub(super) fn frame_effect<W: AsRef<[u8]>>(
+        &mut self,
+        db: usize,
+        words: impl ExactSizeIterator<Item = W>,
+    ) {
+        if self.logged {
+            self.effects.select(db);
+            self.effects.push(words);
+            // The frame may begin with an expiry, which counts as none.
+            self.effects.frame.commands += 2;
         }
     }
 

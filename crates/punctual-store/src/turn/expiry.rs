@@ -67,13 +67,31 @@ impl Turn<'_> {
             for db in 0..self.store.databases() {
                 let slice = SLICE.min(*budget);
                 let mut left = slice;
-                done &= self.expire_db(number, db, now, &mut left);
+                done &= self.expire_and_append(number, db, now, &mut left);
                 *budget -= slice - left;
             }
             if done || *budget == 0 {
                 return done;
             }
         }
+    }
+
+    /// As [`Turn::expire_db`], outside of any command, with the entries of NOTIFY.
+    fn expire_and_append(
+        &mut self,
+        number: usize,
+        db: usize,
+        until: Now,
+        budget: &mut usize,
+    ) -> bool {
+        if !self.recorder.any() {
+            return self.expire_db(number, db, until, budget);
+        }
+        self.begin_frame();
+        let done = self.expire_db(number, db, until, budget);
+        self.append_recorded();
+        self.end_frame();
+        done
     }
 
     /// Expires keys and fields that are due at `until` in one database of a held shard. Returns whether none is left.
@@ -157,12 +175,12 @@ impl Turn<'_> {
         let key = Name::from_slice(part.get(id).key.as_bytes());
         self.field_expired(db, &key, &field);
         if published.is_new(field.deadline(), id) {
-            self.commit_expiry(db, &key, Classes::HASH, "hexpired");
+            self.commit_expiry(db, &key, Classes::HASH, "hexpired", None);
         }
         if emptied {
             self.shard_db(number, db).remove(id);
             published.forget(id);
-            self.commit_expiry(db, &key, Classes::GENERIC, "del");
+            self.commit_expiry(db, &key, Classes::GENERIC, "del", None);
         }
     }
 
@@ -185,12 +203,12 @@ impl Turn<'_> {
             let field = self.shard_db(number, db).remove_numbered_field(id, field);
             self.field_expired(db, key, &field);
         }
-        self.commit_expiry(db, key, Classes::HASH, "hexpired");
+        self.commit_expiry(db, key, Classes::HASH, "hexpired", None);
         let part = self.shard_db(number, db);
         let emptied = part.hash_at(id).is_empty();
         if emptied {
             part.remove(id);
-            self.commit_expiry(db, key, Classes::GENERIC, "del");
+            self.commit_expiry(db, key, Classes::GENERIC, "del", None);
         }
         emptied
     }
@@ -209,7 +227,7 @@ impl Turn<'_> {
         self.sink
             .expired(self.now, db, key, value.as_deref(), record.deadline);
         self.expiry_effect(db, &[b"DEL", key]);
-        self.commit_expiry(db, key, Classes::EXPIRED, "expired");
+        self.commit_expiry(db, key, Classes::EXPIRED, "expired", Some(&record.value));
     }
 
     /// Moves the instant to `to` and expires what falls due by then, in exact deadline order over all shards and databases,
@@ -231,7 +249,7 @@ impl Turn<'_> {
                 let instant = Now::from_ms(deadline);
                 self.now = self.now.max(instant);
                 // By `instant` and not by the turn's: keys that were overdue expire in deadline order too.
-                while !self.expire_db(number, db, instant, &mut { usize::MAX }) {}
+                while !self.expire_and_append(number, db, instant, &mut { usize::MAX }) {}
                 let next = self.shard_db(number, db).next_deadline();
                 heads.extend(next.map(|at| Reverse((at, number, db))));
             }

@@ -3,7 +3,10 @@
 //! Ground rules: locks are taken in ascending order, all at once; out of order a lock may only be tried. A transaction *pins* the
 //! shards that all of its commands need: until it ends, nothing is locked or unlocked. One turn at a time, that of a script,
 //! may pin shards as it needs them, in any order: turns that wait for a shard give up theirs if it wants one.
+//!
+//! While there are rules of NOTIFY, whoever locks a shard locks those of the rules' streams too.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -108,6 +111,9 @@ impl<'s> Turn<'s> {
     pub(super) fn hold(&mut self, number: usize, shard: OrderedGuard<'s, Shard>) {
         self.logged = self.store.is_logged();
         self.read_only = self.store.read_only.load(Ordering::SeqCst);
+        if self.store.notify.any() || self.recorder.any() {
+            self.renew_rules();
+        }
         self.observed |= shard.watched.any() || shard.waiters.any() || self.store.notes_changes();
         let at = self.held.partition_point(|(held, _)| *held < number);
         self.held.insert(at, (number, shard));
@@ -123,7 +129,8 @@ impl<'s> Turn<'s> {
         assert!(!self.pinned, "a transaction has pinned all that it needs");
         self.release();
         'start: loop {
-            for &number in shards {
+            let all = self.with_targets(shards);
+            for &number in &*all {
                 let mutex = &self.store.locked[number].shard;
                 let mut shard = mutex.try_lock();
                 if shard.is_none() && self.held.is_empty() {
@@ -143,6 +150,11 @@ impl<'s> Turn<'s> {
                     self.hold(number, shard);
                 }
             }
+            if !self.holds_targets() {
+                // There is a rule since.
+                self.held.clear();
+                continue;
+            }
             return;
         }
     }
@@ -150,7 +162,7 @@ impl<'s> Turn<'s> {
     /// Locks those of `shards` that are not held, and keeps the others.
     #[cold]
     fn lock_more(&mut self, shards: &[usize]) {
-        for &number in shards {
+        for &number in &*self.with_targets(shards) {
             if self.holds(number) {
                 continue;
             }
@@ -163,6 +175,18 @@ impl<'s> Turn<'s> {
             });
             self.hold(number, shard);
         }
+    }
+
+    /// Returns these shards and those of the target streams, ascending.
+    #[inline]
+    fn with_targets<'a>(&self, shards: &'a [usize]) -> Cow<'a, [usize]> {
+        if !self.store.notify.any() {
+            return Cow::Borrowed(shards);
+        }
+        let mut all = [shards, self.store.notify.rules().shards()].concat();
+        all.sort_unstable();
+        all.dedup();
+        Cow::Owned(all)
     }
 
     /// Makes sure that the shards of these keys are held. O(length of the keys).
@@ -247,10 +271,18 @@ impl<'s> Turn<'s> {
         if !self.holds(number) {
             assert!(!self.pinned, "a transaction has pinned all that it needs");
             self.release();
-            let Some(shard) = self.store.locked[number].shard.try_lock_for(patience) else {
+            let all = self.with_targets(&[number]).into_owned();
+            for number in all {
+                let Some(shard) = self.store.locked[number].shard.try_lock_for(patience) else {
+                    self.held.clear();
+                    return false;
+                };
+                self.hold(number, shard);
+            }
+            if !self.holds_targets() {
+                self.held.clear();
                 return false;
-            };
-            self.hold(number, shard);
+            }
         }
         true
     }

@@ -9,6 +9,7 @@ pub(crate) mod cx;
 pub(crate) mod effects;
 mod expiry;
 mod locks;
+mod notify;
 mod restore;
 mod waiters;
 mod watch;
@@ -33,6 +34,7 @@ use crate::value::Value;
 
 use ahead::{Name, Names};
 use effects::Effects;
+use notify::Recorder;
 pub use restore::{RestoreBatch, Restored, Taken};
 use waiters::ReadyKey;
 
@@ -158,6 +160,8 @@ pub struct Turn<'s> {
     read_only: bool,
     /// The commands are those of a log of changes, which a read-only store accepts too.
     pub replays: bool,
+    /// Events for the rules of NOTIFY.
+    recorder: Recorder,
     /// The running command has committed a change.
     changed: bool,
     /// The running command has set its effects.
@@ -209,6 +213,7 @@ impl<'s> Turn<'s> {
             logged: false,
             read_only: false,
             replays: false,
+            recorder: Recorder::default(),
             changed: false,
             explicit: false,
         }
@@ -219,6 +224,10 @@ impl<'s> Turn<'s> {
         if self.pinned || self.whole {
             return;
         }
+        debug_assert!(
+            self.recorder.events.is_empty(),
+            "whoever raises events appends them"
+        );
         self.log();
         self.observed = false;
         let touched = std::mem::replace(&mut self.touched, Touched::None);
@@ -276,6 +285,8 @@ impl<'s> Turn<'s> {
         let result = handler(&mut cx, args, reply).inspect_err(|_| reply.truncate(start));
         if logged {
             self.end_command(db, args);
+        } else if !self.recorder.events.is_empty() {
+            self.append_recorded();
         }
         if command.reaches_unnamed(args) {
             self.release_whole();

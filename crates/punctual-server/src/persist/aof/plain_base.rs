@@ -12,7 +12,7 @@ use std::path::Path;
 
 use punctual_rdb::{Blocks, Contents, Element, Event, Failure, Node, Reader, Record, Source};
 use punctual_resp::{Protocol, Reply, encode_command};
-use punctual_store::write_select;
+use punctual_store::{NOTIFY_FIELD, notify_rule_parts, write_select};
 
 use crate::persist::load::read_block;
 use crate::persist::save::SaveError;
@@ -71,6 +71,12 @@ pub(super) fn write(
 fn step<S: Source>(reader: &mut Reader<S>, out: &mut Vec<u8>) -> Result<Next, Failure<S::Error>> {
     match reader.next()? {
         Event::SelectDb(db) => write_select(out, db as usize),
+        Event::Aux { name, text } if name == NOTIFY_FIELD.as_bytes() => {
+            if let Some((db, command)) = notify_rule_parts(text) {
+                write_select(out, db);
+                out.extend_from_slice(command);
+            }
+        }
         Event::Library { code, .. } => encode_command(out, &[b"FUNCTION", &b"LOAD"[..], code]),
         Event::Key(record) => return key(record, out),
         Event::End { .. } => return Ok(Next::End),

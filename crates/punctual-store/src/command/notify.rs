@@ -1,0 +1,134 @@
+//! NOTIFY: rules that append keyspace events to streams. No command of Redis.
+
+use std::sync::atomic::Ordering;
+
+use punctual_resp::{Args, Reply};
+
+use crate::error::Error;
+use crate::notify::{Rule, set};
+use crate::spec::{Flags, Group};
+use crate::turn::{Command, Cx, Handler};
+use crate::value::Kind;
+use crate::value::stream::Stream;
+
+/// The family's rows.
+pub static COMMANDS: &[Command] = &[
+    Command::container("notify", Group::Server, SUBCOMMANDS).doc(
+        OWN,
+        "Depends on subcommand.",
+        "A container for rules that append keyspace events to streams.",
+    ),
+];
+
+/// "Since" of commands that no Redis has.
+const OWN: &str = "255.255.255";
+
+static SUBCOMMANDS: &[Command] = &[
+    row("del", -3, CHANGES, del).doc(
+        OWN,
+        "O(N) where N is the number of rules.",
+        "Deletes rules. Their streams stay.",
+    ),
+    row("get", 3, LOOKS, get).doc(OWN, "O(1)", "Returns the settings and counts of a rule."),
+    row("help", 2, LOOKS, show_help).doc(
+        OWN,
+        "O(1)",
+        "Returns helpful text about the subcommands.",
+    ),
+    row("list", 2, LOOKS, list).doc(
+        OWN,
+        "O(N) where N is the number of rules.",
+        "Returns the names of all rules.",
+    ),
+    row("set", -5, CHANGES.or(Flags::DENYOOM), set_rule).doc(
+        OWN,
+        "O(N) where N is the number of rules.",
+        "Creates or replaces a rule.",
+    ),
+];
+
+const CHANGES: Flags = Flags::WRITE.or(Flags::WHOLE).or(Flags::NOSCRIPT);
+const LOOKS: Flags = Flags::LOADING.or(Flags::STALE);
+
+const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    Command::new(name, arity, flags.or(Flags::ADMIN), Group::Server, handler)
+}
+
+fn set_rule(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let rule = Rule::parse(cx.db, args)?;
+    if let Some(id) = cx.find(&rule.stream) {
+        let value = &cx.db_of(&rule.stream).get(id).value;
+        Stream::of(value).ok_or(Error::WrongType)?;
+    }
+    cx.change_notify_rules(|rules| set(rules, rule));
+    reply.ok();
+    Ok(())
+}
+
+fn del(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let names = args.skip(2);
+    let goes = |rule: &Rule| names.iter().any(|name| *rule.name == *name);
+    let rules = cx.store().notify.rules();
+    let count = rules.iter().filter(|rule| goes(rule)).count();
+    if count > 0 {
+        cx.change_notify_rules(|rules| rules.retain(|rule| !goes(rule)));
+    }
+    reply.int(count as i64);
+    Ok(())
+}
+
+fn get(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let rules = cx.store().notify.rules();
+    let Some(rule) = rules.find(&args[2]) else {
+        reply.null();
+        return Ok(());
+    };
+    let settings = rule.settings();
+    let counts = [("appended", &rule.appended), ("failed", &rule.failed)];
+    reply.map(1 + settings.len() + counts.len());
+    reply.bulk(b"db");
+    reply.int(rule.db as i64);
+    for (name, value) in settings {
+        reply.bulk(name.as_bytes());
+        reply.bulk(&value);
+    }
+    for (name, count) in counts {
+        reply.bulk(name.as_bytes());
+        reply.int(count.load(Ordering::Relaxed).cast_signed());
+    }
+    Ok(())
+}
+
+fn list(cx: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    let rules = cx.store().notify.rules();
+    reply.array(rules.iter().len());
+    for rule in rules.iter() {
+        reply.bulk(&rule.name);
+    }
+    Ok(())
+}
+
+fn show_help(_: &mut Cx<'_, '_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {
+    super::help(
+        reply,
+        "NOTIFY",
+        &[
+            "DEL <name> [<name> ...]",
+            "    Delete rules. Their streams stay.",
+            "GET <name>",
+            "    Return the settings of a rule, and how many entries it has appended.",
+            "LIST",
+            "    Return the names of all rules.",
+            "SET <name> STREAM <key> [EVENTS <letters>] [MATCH <pattern>]",
+            "    [VALUE NONE|STRING|DUMP] [MAXBYTES <bytes>] [MAXAGE <milliseconds>]",
+            "    Append events of this database's keys to a stream, in the same atomic step as",
+            "    the changes themselves. The letters are those of notify-keyspace-events but K,",
+            "    E and m; A if there are none. Values that are longer than MAXBYTES are left out.",
+            "    Entries leave the stream when they are MAXAGE old.",
+        ],
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
