@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use punctual_resp::Args;
-use punctual_store::Command;
 use punctual_store::keyspace::waiters::{Waiter, WaiterId, WaitingClient};
 use punctual_store::spec::Flags;
+use punctual_store::{Command, Turn};
+use quanta::Clock;
 
 use super::Dispatcher;
 use super::table::{CommandTable, Entry};
 use crate::client::session::{BeginWait, ReplyMode, Session};
 use crate::client::waiting::{Completion, answer};
+use crate::shared::Shared;
 
 impl Dispatcher<'_, '_> {
     /// Registers the command that has just found nothing as a waiter.
@@ -86,31 +88,42 @@ impl Dispatcher<'_, '_> {
     /// Serves the waiters of keys that the last command or an already served waiter has filled.
     #[cold]
     pub(crate) fn serve_ready(&mut self) {
-        let mut reply = Vec::new();
-        let table = self.shared.commands.table();
-        // The last command may have been a long transaction.
-        self.turn.now = self.shared.clock.now();
-        loop {
-            reply.clear();
-            let began = self.clock.raw();
-            let Some((waiter, result)) =
-                self.turn.serve_next(|id| command_of(table, id), &mut reply)
-            else {
-                break;
-            };
-            let nanos = self.clock.delta_as_nanos(began, self.clock.raw());
-            if self.hold.is_on() {
-                // The reply waits until the change is on the device, so its position must be known.
-                self.turn.release();
-            }
-            answer(self.shared, &waiter, &reply);
-            let completion = Completion {
-                nanos,
-                error: result.err(),
-            };
-            completion.record(self.shared, self.loop_number, self.turn.now, &waiter);
-        }
+        let holds = self.hold.is_on();
+        serve_ready(self.shared, self.turn, self.loop_number, self.clock, holds);
         self.command_start = self.clock.raw();
+    }
+}
+
+/// Serves the waiters of keys that have become ready. `holds`: replies wait until the changes before them are on the device.
+#[cold]
+pub(crate) fn serve_ready(
+    shared: &Shared,
+    turn: &mut Turn<'_>,
+    loop_number: usize,
+    clock: &Clock,
+    holds: bool,
+) {
+    let mut reply = Vec::new();
+    let table = shared.commands.table();
+    // The last command may have been a long transaction.
+    turn.now = shared.clock.now();
+    loop {
+        reply.clear();
+        let began = clock.raw();
+        let Some((waiter, result)) = turn.serve_next(|id| command_of(table, id), &mut reply) else {
+            break;
+        };
+        let nanos = clock.delta_as_nanos(began, clock.raw());
+        if holds {
+            // The position of the change must be known.
+            turn.release();
+        }
+        answer(shared, &waiter, &reply);
+        let completion = Completion {
+            nanos,
+            error: result.err(),
+        };
+        completion.record(shared, loop_number, turn.now, &waiter);
     }
 }
 

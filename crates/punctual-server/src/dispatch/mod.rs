@@ -2,7 +2,7 @@
 //!
 //! The checks run in Redis's order: name and arity, authentication, loading and save errors, subscribed mode, pause.
 
-mod blocking;
+pub(crate) mod blocking;
 pub(crate) mod call;
 pub(crate) mod from_file;
 pub(crate) mod names;

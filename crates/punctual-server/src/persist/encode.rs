@@ -4,8 +4,8 @@
 //! of its own, the walk locks one shard at a time, and no lock is held while the sink runs.
 
 use punctual_rdb::{Encoder, VERSION, VERSION_FIELD_EXPIRY, Writer};
-use punctual_store::{NOTIFY_FIELD, Now};
 use punctual_store::snapshot::{Format, Snapshot};
+use punctual_store::{NOTIFY_FIELD, Now};
 
 use crate::config::Settings;
 use crate::program::process;

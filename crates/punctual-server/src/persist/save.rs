@@ -296,7 +296,10 @@ pub(super) fn write_empty(shared: &Shared, turn: &Turn<'_>) -> Result<(), SaveEr
     // The thread of an aborted snapshot may still write to the other temporary file.
     let file = NewFile::create(&state.disk, path(&settings), &temporary_name("-empty"))?;
     let libraries = shared.functions.libraries();
-    let (header, mut none) = (Header::new(turn.now, &libraries), Snapshot::without_keys(turn.store));
+    let (header, mut none) = (
+        Header::new(turn.now, &libraries),
+        Snapshot::without_keys(turn.store),
+    );
     let goes_on = AtomicBool::new(false);
     let file = write_snapshot(
         file,

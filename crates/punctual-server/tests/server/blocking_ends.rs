@@ -279,3 +279,16 @@ fn every_element_is_delivered_once() {
         assert_no_waiters(&server);
     }
 }
+
+/// Nobody sends a command at the moment at which the key goes.
+#[test]
+fn a_stream_that_expires_ends_the_waits_of_its_groups() {
+    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let (mut c, mut reader) = (Wire::open(&server), Wire::open(&server));
+    assert_eq!(c.text("XGROUP CREATE s g $ MKSTREAM"), "OK");
+    assert_eq!(c.int("PEXPIRE s 100"), 1);
+    reader.send(&["XREADGROUP GROUP g me BLOCK 0 STREAMS s >"]);
+    eventually(|| c.text("INFO clients").contains("blocked_clients:1"));
+    server.advance(Duration::from_millis(100)).unwrap();
+    reader.receive("-UNBLOCKED the stream key no longer exists|");
+}

@@ -15,6 +15,12 @@ const NEW: &[&str] = &[
     "clock|help",
     "clock|now",
     "clock|set",
+    "notify",
+    "notify|del",
+    "notify|get",
+    "notify|help",
+    "notify|list",
+    "notify|set",
     // Redis 7.2.
     "client|no-touch",
     "client|setinfo",

@@ -39,6 +39,7 @@ mod many_clients;
 mod memory;
 mod migrate;
 mod migrating;
+mod notify;
 mod pause;
 mod persistence;
 mod primary;

@@ -24,7 +24,7 @@ pub static COMMANDS: &[Command] = &[
 const OWN: &str = "255.255.255";
 
 static SUBCOMMANDS: &[Command] = &[
-    row("del", -3, CHANGES, del).doc(
+    change("del", -3, CHANGES, del).doc(
         OWN,
         "O(N) where N is the number of rules.",
         "Deletes rules. Their streams stay.",
@@ -40,7 +40,7 @@ static SUBCOMMANDS: &[Command] = &[
         "O(N) where N is the number of rules.",
         "Returns the names of all rules.",
     ),
-    row("set", -5, CHANGES.or(Flags::DENYOOM), set_rule).doc(
+    change("set", -5, CHANGES.or(Flags::DENYOOM), set_rule).doc(
         OWN,
         "O(N) where N is the number of rules.",
         "Creates or replaces a rule.",
@@ -52,6 +52,12 @@ const LOOKS: Flags = Flags::LOADING.or(Flags::STALE);
 
 const fn row(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     Command::new(name, arity, flags.or(Flags::ADMIN), Group::Server, handler)
+}
+
+/// Without the flag ADMIN, which keeps a command out of the append-only file.
+const fn change(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
+    let row = Command::new(name, arity, flags, Group::Server, handler);
+    row.categories(&["admin", "dangerous"])
 }
 
 fn set_rule(cx: &mut Cx<'_, '_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Error> {

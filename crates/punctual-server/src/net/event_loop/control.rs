@@ -24,6 +24,7 @@ impl EventLoop {
             shared.classes(),
         );
         let moved = shared.move_clock(&mut turn, to);
+        self.serve_ready(&mut turn);
         self.count(&mut turn);
         self.discard(turn);
         moved

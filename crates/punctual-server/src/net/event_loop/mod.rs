@@ -354,6 +354,7 @@ impl EventLoop {
             }
         }
         self.expire(&mut turn);
+        self.serve_ready(&mut turn);
         self.resume_paused(&mut turn);
         self.settle_migrations(&mut turn);
         turn.release();

@@ -5,6 +5,7 @@ use punctual_store::{Now, Turn};
 
 use super::{EventLoop, LoopTimer};
 use crate::client::waiting;
+use crate::dispatch::blocking::serve_ready;
 
 impl EventLoop {
     /// Arms the timeout of a connection's command, which begins to wait.
@@ -21,6 +22,14 @@ impl EventLoop {
         if connection.out.is_empty() && connection.out.capacity() > 0 {
             // The wait may be long, so other connections use the buffer.
             self.spare.push(std::mem::take(&mut connection.out));
+        }
+    }
+
+    /// Serves the clients that wait for keys which expiry has changed: streams that tell of it, or that are gone.
+    pub(super) fn serve_ready(&self, turn: &mut Turn<'_>) {
+        if turn.has_ready() {
+            let holds = self.synced.is_some();
+            serve_ready(&self.shared, turn, self.number, &self.stopwatch, holds);
         }
     }
 

@@ -1,0 +1,208 @@
+//! NOTIFY: events that are appended to streams, over restarts, kills and replicas.
+
+use std::path::Path;
+use std::time::Duration;
+
+use punctual_resp::Value;
+use punctual_server::{Builder, Server};
+use rustix::process::Signal;
+
+use crate::process::Process;
+use crate::replication::{builder, caught_up, follow, follow_with_redis, same_data};
+use crate::wire::redis::Redis;
+use crate::wire::{Wire, eventually};
+
+/// Returns event and key of each entry of the stream `s`.
+fn entries(c: &mut Wire) -> Vec<String> {
+    c.send(&["XRANGE s - +"]);
+    let reply = c.value();
+    let word = |value: &Value| String::from_utf8_lossy(value.as_bytes().unwrap()).into_owned();
+    let entry = |value: &Value| {
+        let fields = value.as_slice().unwrap()[1].as_slice().unwrap();
+        format!("{} {}", word(&fields[1]), word(&fields[3]))
+    };
+    reply.as_slice().unwrap().iter().map(entry).collect()
+}
+
+#[test]
+fn a_blocked_reader_gets_an_expiry_at_its_deadline() {
+    for threads in [1, 2] {
+        let server = builder().virtual_clock().threads(threads).spawn().unwrap();
+        let (mut c, mut reader) = (Wire::open(&server), Wire::open(&server));
+        assert_eq!(
+            c.text("NOTIFY SET gone STREAM s EVENTS x VALUE string"),
+            "OK"
+        );
+        assert_eq!(c.text("SET k last PX 1500"), "OK");
+        reader.send(&["XREAD BLOCK 0 STREAMS s $"]);
+        eventually(|| c.text("INFO clients").contains("blocked_clients:1"));
+        let due = server.now() + Duration::from_millis(1500);
+        server.advance(Duration::from_millis(1499)).unwrap();
+        reader.expect_silence();
+        server.advance(Duration::from_millis(1)).unwrap();
+        let ms = due
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_millis();
+        reader.receive(&format!(
+            "*1|*2|$1|s|*1|*2|$15|{ms}-0|*6|$5|event|$7|expired|$3|key|$1|k|$5|value|$4|last|"
+        ));
+    }
+}
+
+#[test]
+fn transactions_and_scripts_append_with_their_changes() {
+    let server = builder().threads(2).spawn().unwrap();
+    let mut c = Wire::open(&server);
+    assert_eq!(c.text("NOTIFY SET all STREAM s"), "OK");
+    c.send(&["MULTI", "SET a 1", "DEL a", "XLEN s", "EXEC"]);
+    c.receive("+OK|+QUEUED|+QUEUED|+QUEUED|*3|+OK|:1|:2|");
+    let script = "redis.call('SET', KEYS[1], 'x') return redis.call('XLEN', 's')";
+    assert_eq!(c.ask(&["EVAL", script, "1", "b"]), Value::Int(3));
+    c.ask(&["RPUSH", "l", "x"]);
+    c.ask(&["BLPOP", "l", "0"]);
+    assert_eq!(
+        entries(&mut c),
+        ["set a", "del a", "set b", "rpush l", "lpop l", "del l"]
+    );
+}
+
+fn keeping(folder: &Path, append_only: &str, preamble: &str) -> Builder {
+    builder()
+        .option("dir", folder.to_str().unwrap())
+        .option("appendonly", append_only)
+        .option("aof-use-rdb-preamble", preamble)
+}
+
+#[test]
+fn rules_outlive_restarts() {
+    for (append_only, preamble) in [("no", "yes"), ("yes", "yes"), ("yes", "no")] {
+        let folder = tempfile::tempdir().unwrap();
+        let start = || -> (Server, Wire) {
+            let server = keeping(folder.path(), append_only, preamble)
+                .spawn()
+                .unwrap();
+            let mut c = Wire::open(&server);
+            eventually(|| c.text("PING") == "PONG");
+            (server, c)
+        };
+        let (server, mut c) = start();
+        c.text("SELECT 3");
+        assert_eq!(c.text("NOTIFY SET a STREAM s MATCH k* MAXAGE 100000"), "OK");
+        c.text("SET k 1");
+        // The snapshot of an empty keyspace has rules too.
+        c.text("FLUSHALL");
+        c.text("SET k 1");
+        c.send(&["SHUTDOWN SAVE"]);
+        c.ends();
+        drop(server);
+        let (server, mut c) = start();
+        c.text("SELECT 3");
+        assert_eq!(entries(&mut c), ["set k"]);
+        c.text("SET k 2");
+        assert_eq!(entries(&mut c), ["set k", "set k"]);
+        if append_only == "yes" {
+            c.text("BGREWRITEAOF");
+            eventually(|| {
+                c.text("INFO persistence")
+                    .contains("aof_rewrite_in_progress:0")
+            });
+            c.send(&["SHUTDOWN"]);
+            c.ends();
+            drop(server);
+            let (_server, mut c) = start();
+            c.text("SELECT 3");
+            c.int("DEL k");
+            assert_eq!(entries(&mut c), ["set k", "set k", "del k"]);
+        }
+    }
+}
+
+/// Redis ignores the rules of a snapshot, and has the stream.
+#[test]
+fn redis_loads_a_snapshot_with_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = keeping(folder.path(), "no", "yes").spawn().unwrap();
+    let mut c = Wire::open(&server);
+    c.text("NOTIFY SET all STREAM s");
+    c.text("SET k 1");
+    assert_eq!(c.text("SAVE"), "OK");
+    let redis = Redis::start(&["--dir", folder.path().to_str().unwrap()]);
+    let mut theirs = Wire::to(redis.port);
+    eventually(|| theirs.text("PING") == "PONG");
+    assert_eq!(entries(&mut theirs), ["set k"]);
+}
+
+#[test]
+fn a_replica_gets_each_entry_once_and_goes_on_when_promoted() {
+    let server = builder()
+        .option("repl-diskless-sync-delay", "0")
+        .spawn()
+        .unwrap();
+    let mut c = Wire::open(&server);
+    c.text("NOTIFY SET before STREAM s EVENTS $");
+    c.text("SET a 1");
+    let replica = follow(server.port(), builder().threads(2));
+    let redis = follow_with_redis(server.port());
+    let mut second = Wire::open(&replica);
+    c.text("SET b 1 PX 20");
+    eventually(|| c.int("EXISTS b") == 0);
+    c.text("NOTIFY SET after STREAM s EVENTS g");
+    c.int("DEL a");
+    same_data(&mut c, &mut second);
+    assert_eq!(entries(&mut second), ["set a", "set b", "del a"]);
+    let mut theirs = Wire::to(redis.port);
+    caught_up(&mut c, &mut theirs);
+    assert_eq!(entries(&mut theirs), ["set a", "set b", "del a"]);
+    assert_eq!(
+        second.text("NOTIFY SET x STREAM s"),
+        "READONLY You can't write against a read only replica."
+    );
+    assert_eq!(second.text("REPLICAOF NO ONE"), "OK");
+    second.text("SET c 1");
+    second.int("DEL c");
+    assert_eq!(entries(&mut second)[3..], ["set c", "del c"]);
+}
+
+/// After a kill a key is there and its entry is not, or the other way round: never both, never neither.
+#[test]
+fn a_kill_divides_no_change_from_its_entry() {
+    const KEYS: usize = 400;
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap().to_owned();
+    let options = [
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+        "--dir",
+        &dir,
+    ];
+    for _ in 0..4 {
+        let mut process = Process::start(&options);
+        let mut c = Wire::to(process.port);
+        eventually(|| c.text("PING") == "PONG");
+        c.text("FLUSHALL");
+        c.text("NOTIFY SET gone STREAM s EVENTS x");
+        let lines: Vec<String> = (0..KEYS)
+            .map(|n| format!("SET k{n} v PX {}", 200 + n))
+            .collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        c.expect(&lines, &"+OK|".repeat(KEYS));
+        // In the middle of the expiries.
+        eventually(|| c.int("XLEN s") > 100);
+        process.signal(Signal::KILL);
+        process.wait_for_exit();
+        let process = Process::start(&[&options[..], &["--clock", "virtual"]].concat());
+        let mut c = Wire::to(process.port);
+        eventually(|| c.text("PING") == "PONG");
+        let gone = entries(&mut c).len();
+        assert!(gone > 100);
+        // Those that fell due meanwhile go after the start, each with its entry.
+        eventually(|| c.int("XLEN s") + c.int("DBSIZE") - 1 == KEYS as i64);
+        let mut all = entries(&mut c);
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len() as i64, c.int("XLEN s"), "none twice");
+    }
+}
