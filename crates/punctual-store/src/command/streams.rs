@@ -12,6 +12,8 @@ mod group;
 mod info;
 mod lease;
 mod lookup;
+#[cfg(test)]
+mod model_tests;
 mod pending;
 mod range;
 mod read;
