@@ -90,7 +90,7 @@ impl Turn<'_> {
         let deadline_ms = first.ms.saturating_add(age_max_ms);
         self.sink.entries_aged(self.now, deadline_ms);
         self.expiry_effect(db, &[b"XTRIM", key, b"MINID", &bound.text()]);
-        self.commit_expiry(db, key, Classes::STREAM, "xtrim");
+        self.commit_expiry(db, key, Classes::STREAM, "xtrim", None);
         true
     }
 
@@ -231,6 +231,7 @@ impl Turn<'_> {
         for entry in due.unwrap_or_default() {
             self.begin_frame();
             let moved = self.move_entry(db, key, (number, id), dead, entry);
+            self.append_recorded();
             self.end_frame();
             match moved {
                 Ok(()) => self.stats.dead_letters += 1,
